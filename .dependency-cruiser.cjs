@@ -1,0 +1,125 @@
+/** What may import what; checked in the test run (test/architecture/architecture.test.ts). */
+const test = '(\\.(test|test-d|fixture|contract)\\.ts$|/test/|/testing/)'
+const product = '^(core|gateway|plugins|admin-api|vault|adapters|cli|web)/'
+
+module.exports = {
+  forbidden: [
+    {
+      name: 'plugin-imports-core-and-itself',
+      comment: 'A plugin is changed, tested and removed without touching another folder.',
+      severity: 'error',
+      from: { path: '^plugins/([^/]+)/', pathNot: test },
+      to: { path: product, pathNot: ['^plugins/$1/', '^core/'] },
+    },
+    {
+      name: 'core-imports-nothing-else',
+      comment: 'The kernel, the domain and the ports stand by themselves.',
+      severity: 'error',
+      from: { path: '^core/', pathNot: test },
+      to: { path: '^(gateway|plugins|admin-api|vault|adapters|cli|web|bench|test)/' },
+    },
+    {
+      name: 'core-has-no-driver',
+      severity: 'error',
+      from: { path: '^core/', pathNot: test },
+      to: {
+        path: '^(node:sqlite|sqlite$)|node_modules/(pg|ioredis|undici|viem|@solana/web3\\.js|http-proxy-3|fastify|kysely)/',
+      },
+    },
+    {
+      name: 'hosts-do-not-import-each-other',
+      comment: 'Only cli wires gateway, admin API and vault together.',
+      severity: 'error',
+      from: { path: '^(gateway|admin-api|vault)/', pathNot: test },
+      to: { path: '^(gateway|admin-api|vault|cli)/', pathNot: '^$1/' },
+    },
+    {
+      name: 'vault-imports-core-and-itself',
+      comment:
+        'A process that holds keys is read from end to end: what it is given from outside, cli hands it.',
+      severity: 'error',
+      from: { path: '^vault/', pathNot: test },
+      to: { path: product, pathNot: ['^vault/', '^core/'] },
+    },
+    {
+      name: 'vault-plugin-imports-effects-and-itself',
+      comment:
+        'What decodes and proves a request can be read without the rest of the vault, and never sees a key.',
+      severity: 'error',
+      from: { path: '^vault/plugins/([^/]+)/', pathNot: test },
+      to: { path: product, pathNot: ['^vault/plugins/$1/', '^vault/effects/', '^core/'] },
+    },
+    {
+      name: 'vault-judges-by-effects-alone',
+      severity: 'error',
+      from: { path: '^vault/(effects|policy)/', pathNot: test },
+      to: { path: product, pathNot: ['^vault/(effects|policy|ports)/', '^core/'] },
+    },
+    {
+      name: 'adapters-import-core-only',
+      severity: 'error',
+      from: { path: '^adapters/', pathNot: test },
+      to: { path: '^(gateway|plugins|admin-api|vault|cli)/' },
+    },
+    {
+      name: 'database-drivers-in-adapters',
+      severity: 'error',
+      from: { path: product, pathNot: ['^adapters/', test] },
+      to: { path: '^(node:sqlite|sqlite$)|node_modules/(pg|ioredis|kysely)/' },
+    },
+    {
+      name: 'chain-drivers-in-chains',
+      severity: 'error',
+      from: {
+        path: product,
+        pathNot: ['^adapters/chains/', '^vault/plugins/chain-', '^vault/signer/secp256k1\\.ts$', test],
+      },
+      to: { path: 'node_modules/(viem|@solana/web3\\.js|@solana/kit|@x402|litesvm|secp256k1)/' },
+    },
+    {
+      name: 'byte-forwarders-where-bytes-are-forwarded',
+      severity: 'error',
+      from: { path: product, pathNot: ['^adapters/egress/', '^gateway/handOver\\.ts$', test] },
+      to: { path: 'node_modules/(undici|http-proxy-3)/' },
+    },
+    {
+      name: 'bot-api-in-its-channel',
+      comment:
+        'A library with a network client of its own stays where its requests are given to the way out.',
+      severity: 'error',
+      from: { path: product, pathNot: ['^vault/plugins/telegram/', test] },
+      to: { path: 'node_modules/grammy/' },
+    },
+    {
+      name: 'mcp-in-its-transport',
+      comment: 'What the vault can do is said once; MCP is one way to it, and no part of it.',
+      severity: 'error',
+      from: { path: product, pathNot: ['^vault/mcp/', test] },
+      to: { path: 'node_modules/@modelcontextprotocol/' },
+    },
+    {
+      name: 'no-cycles',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+    {
+      name: 'tests-are-not-shipped',
+      severity: 'error',
+      from: { path: product, pathNot: test },
+      to: { path: ['^(test|bench)/', '\\.test\\.ts$'] },
+    },
+  ],
+  options: {
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    doNotFollow: { path: 'node_modules' },
+    // Our own dist only: a package's is where its name is seen.
+    exclude: { path: '^dist/|(^|/)node_modules/\\.cache/' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default', 'types'],
+    },
+    builtInModules: { add: ['node:sqlite'] },
+  },
+}
