@@ -1,0 +1,74 @@
+import t from 'tap'
+import { resolveAssets } from './assets.ts'
+import { facilitatorChoice } from './facilitator.ts'
+import { parseConfig } from './load.ts'
+
+const plugins = {
+  load: (): never => {
+    throw new Error('no plugins here')
+  },
+}
+
+const assetsOf = async (assets: string) => {
+  const text = `
+publicUrl: https://a.example
+networks:
+  solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1: { facilitator: { url: "https://f.example/x402/" } }
+  eip155:8453: { facilitator: { url: "https://f.example" } }
+assets: ${assets}
+`
+  const { config } = await parseConfig(text, { file: 'a.yaml', env: {}, plugins })
+  return resolveAssets(config)
+}
+
+t.test('without entries, the USDC of the configured networks is taken, in their order', async (t) => {
+  t.match(await assetsOf('[]'), [
+    { network: 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1', symbol: 'USDC', decimals: 6, program: 'token' },
+    { network: 'eip155:8453', symbol: 'USDC', decimals: 6, eip712: { name: 'USD Coin', version: '2' } },
+  ])
+  t.equal((await assetsOf('[]')).length, 2, 'and of no other network')
+})
+
+t.test('an entry with the address of a built-in token, in any case, changes only what it says', async (t) => {
+  const assets = await assetsOf(
+    '[{ network: eip155:8453, address: "0x833589FCD6EDB6E08F4C7C32D4F71B54BDA02913", feeBps: 100 }]',
+  )
+  t.equal(assets.length, 2)
+  t.match(assets[1], {
+    symbol: 'USDC',
+    decimals: 6,
+    feeBps: 100,
+    usdPerUnit: '1',
+    eip712: { name: 'USD Coin' },
+  })
+})
+
+t.test('other entries add to the built-in tokens', async (t) => {
+  const assets = await assetsOf(
+    '[{ network: eip155:8453, address: "0x1111111111111111111111111111111111111111", symbol: TOLL, decimals: 18, eip712: { name: Toll, version: "1" }, feeBps: 400, usdPerUnit: "0.25" }]',
+  )
+  t.equal(assets.length, 3)
+  t.match(assets[2], { symbol: 'TOLL', decimals: 18, feeBps: 400, usdPerUnit: '0.25' })
+})
+
+t.test('a facilitator is embedded or remote, and both are held to the caps', (t) => {
+  const caps = {
+    maxGas: 1,
+    maxFeePerGasGwei: 1,
+    factories: [],
+    maxComputeUnits: 1,
+    maxMicroLamportsPerUnit: 1,
+  }
+  t.strictSame(facilitatorChoice({ ...caps, headers: { a: 'b' }, url: 'https://f.example/x/' }), {
+    ...caps,
+    kind: 'remote',
+    url: 'https://f.example/x',
+    headers: { a: 'b' },
+  })
+  t.strictSame(facilitatorChoice({ ...caps, headers: {}, privateKey: '0x1' }), {
+    kind: 'embedded',
+    privateKey: '0x1',
+    ...caps,
+  })
+  t.end()
+})

@@ -1,0 +1,86 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import t from 'tap'
+import type { OptionsSchema } from '../plugin/options.ts'
+import { isConfigError } from './configError.ts'
+import { parseConfig } from './load.ts'
+import { renderProblems } from './problem.ts'
+
+// Each file is a configuration, a line of dashes, and what the loader says about it.
+// After a deliberate change of words: UPDATE_GOLDEN=1 node core/config/golden.test.ts, and read the diff.
+const folder = join(import.meta.dirname, 'golden')
+const divider = '\n--------\n'
+
+const env = {
+  PORT: '9090',
+  BAD_PORT: 'hunter2-port',
+  FLAG: 'true',
+  EMPTY: '',
+  EVM_KEY: `0x${'ab'.repeat(32)}`,
+  BAD_KEY: 'hunter2-key',
+  REDIS_URL: 'hunter2://redis',
+  RPC_URL: 'https://rpc.example/v2/hunter2',
+  PLUGIN: 'hunter2-plugin',
+  HOST_NAME: 'hunter2.example',
+  NETWORK: 'eip155:424242',
+  SHORT: '31337',
+  LONG: '31338',
+  WORKERS: '7',
+}
+
+const rateLimit = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['points'],
+  properties: {
+    points: { type: 'integer', minimum: 1, description: 'Requests one key may make in a window.' },
+    windowMs: {
+      type: 'integer',
+      minimum: 1,
+      default: 60_000,
+      description: 'Length of a window, in milliseconds.',
+    },
+    keyBy: { enum: ['ip', 'link'], default: 'ip', description: 'Whose bucket a request draws from.' },
+    strict: { type: 'boolean', default: false, description: 'Count refusals too.' },
+    token: { type: 'string', minLength: 30, writeOnly: true, description: 'A secret.' },
+  },
+} as const satisfies OptionsSchema
+
+const plugins = {
+  names: ['rate-limit'],
+  load(use: string) {
+    if (use === 'rate-limit') return { name: use, options: rateLimit as OptionsSchema }
+    throw new Error(`Can't load plugin ${JSON.stringify(use)}.`)
+  },
+}
+
+async function outcomeOf(file: string, text: string): Promise<string> {
+  try {
+    const { config, plugins: loaded, warnings } = await parseConfig(text, { file, env, plugins })
+    const shown = { ...config, plugins: loaded.map(({ options }) => options) }
+    const { publicUrl, gateway, networks } = shown
+    const head = warnings.length === 0 ? 'No problems.' : renderProblems(warnings, text)
+    const values = { publicUrl, port: gateway.port, networks: Object.keys(networks), plugins: shown.plugins }
+    return `${head}\n\n${JSON.stringify(values, null, 2)}`
+  } catch (error) {
+    if (isConfigError(error)) return error.message
+    throw error
+  }
+}
+
+const files = readdirSync(folder).filter((name) => name.endsWith('.golden'))
+t.ok(files.length > 10, 'the folder of examples was found')
+
+for (const golden of files) {
+  const name = basename(golden, '.golden')
+  t.test(`${name} is answered as written down`, async (t) => {
+    const path = join(folder, golden)
+    const [text, expected] = readFileSync(path, 'utf8').split(divider)
+    const outcome = await outcomeOf(name, text!)
+    if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(path, `${text}${divider}${outcome}\n`)
+    else t.equal(`${outcome}\n`, expected)
+    t.notMatch(outcome, /hunter2/, 'no value of the environment is in the answer')
+    t.notMatch(outcome, /3133[78]|424242/, 'nor a number of it')
+    t.notMatch(outcome, /abababab/, 'no key is in the answer')
+  })
+}

@@ -1,0 +1,72 @@
+import { familyOf } from '../../domain/network.ts'
+import { builtInTokenOf, isSameToken } from '../assets.ts'
+import type { Finding } from '../explain.ts'
+import type { Pointer } from '../pointer.ts'
+import type { AssetConfig } from '../types.ts'
+import { mistake } from './finding.ts'
+import type { Rule } from './rule.ts'
+
+/** Rules about tokens: each belongs to a configured network and says what signing and paying with it needs. */
+export const assetRules: readonly Rule[] = [
+  {
+    reads: ['networks', 'assets'],
+    *check({ config: { networks, assets }, shown }) {
+      for (const [i, asset] of assets.entries()) {
+        const at = `/assets/${i}`
+        if (networks[asset.network] === undefined) {
+          yield mistake(
+            `${at}/network`,
+            `network is ${shown(`${at}/network`)}, which is not in networks.`,
+            'Add it to networks, or remove this token.',
+          )
+        }
+        const first = assets.findIndex((other) => isSameToken(other, asset))
+        if (first < i) yield mistake(`${at}/address`, `assets[${first}] and assets[${i}] are the same token.`)
+        const network = shown(`${at}/network`)
+        yield* checkAddress(asset, at, network)
+        yield* checkFamily(asset, at, network)
+        yield* checkCompleteness(asset, at, shown(`${at}/decimals`))
+      }
+    },
+  },
+]
+
+function* checkAddress(asset: AssetConfig, at: Pointer, shownNetwork: string): Iterable<Finding> {
+  const { network, address, usdPerUnit } = asset
+  const isSolana = familyOf(network) === 'solana'
+  const isAddress = isSolana ? /^[1-9A-HJ-NP-Za-km-z]{32,44}$/ : /^0x[0-9a-fA-F]{40}$/
+  if (!isAddress.test(address)) {
+    const expected = isSolana ? '32 to 44 base58 characters' : '0x and 40 hexadecimal digits, in quotes'
+    yield mistake(`${at}/address`, `address is not one of network ${shownNetwork}: expected ${expected}.`)
+  }
+  if (!/[1-9]/.test(usdPerUnit)) yield mistake(`${at}/usdPerUnit`, 'usdPerUnit has to be more than 0.')
+}
+
+function* checkFamily(asset: AssetConfig, at: Pointer, shownNetwork: string): Iterable<Finding> {
+  const { network, eip712, program } = asset
+  const isSolana = familyOf(network) === 'solana'
+  if (isSolana && eip712 !== undefined)
+    yield mistake(`${at}/eip712`, `eip712 has no meaning on network ${shownNetwork}.`)
+  if (!isSolana && program !== undefined)
+    yield mistake(`${at}/program`, `program has no meaning on network ${shownNetwork}.`)
+}
+
+function* checkCompleteness(asset: AssetConfig, at: Pointer, shownDecimals: string): Iterable<Finding> {
+  const builtIn = builtInTokenOf(asset)
+  if (builtIn !== undefined) {
+    if (asset.decimals !== undefined && asset.decimals !== builtIn.decimals) {
+      yield mistake(
+        `${at}/decimals`,
+        `decimals of ${builtIn.symbol} at this address is ${builtIn.decimals}, not ${shownDecimals}.`,
+      )
+    }
+    return
+  }
+  const needed =
+    familyOf(asset.network) === 'eip155'
+      ? (['symbol', 'decimals', 'eip712'] as const)
+      : (['symbol', 'decimals'] as const)
+  for (const name of needed) {
+    if (asset[name] === undefined) yield mistake(at, `${name} is missing: address is not a built-in token.`)
+  }
+}

@@ -1,0 +1,134 @@
+import { familyOf } from '../../domain/network.ts'
+import { resolveAssets } from '../assets.ts'
+import type { Finding } from '../explain.ts'
+import { childPointer, type Pointer } from '../pointer.ts'
+import type { NetworkConfig } from '../types.ts'
+import { mistake, warning } from './finding.ts'
+import { isLoopback } from './loopback.ts'
+import type { Rule, RuleContext } from './rule.ts'
+
+/** Options of `facilitator` that mean something only for one family of chains. */
+const onlyFor = {
+  eip155: ['maxGas', 'maxFeePerGasGwei', 'factories'],
+  solana: ['maxComputeUnits', 'maxMicroLamportsPerUnit'],
+} as const
+
+/** Rules about each network: who settles there, and with what. */
+export const networkRules: readonly Rule[] = [
+  {
+    reads: ['networks'],
+    *check(context) {
+      const networks = Object.entries(context.config.networks)
+      if (networks.length === 0) {
+        yield warning(
+          '/networks',
+          'No network is configured: links can be free, but not paid.',
+          'Add one to networks.',
+        )
+      }
+      for (const [id, network] of networks) {
+        const at = childPointer('/networks', id)
+        yield* checkFacilitator(id, network, at, context)
+        yield* checkKey(id, network, `${at}/facilitator/privateKey`, context)
+      }
+    },
+  },
+  {
+    reads: ['networks', 'assets'],
+    *check({ config }) {
+      const paidWith = new Set<string>(resolveAssets(config).map((asset) => asset.network))
+      for (const id of Object.keys(config.networks)) {
+        if (paidWith.has(id)) continue
+        yield mistake(
+          childPointer('/networks', id),
+          `networks has ${id}, but assets has no token there, and none is built in.`,
+          'Add the token to assets.',
+        )
+      }
+    },
+  },
+]
+
+function* checkFacilitator(
+  id: string,
+  network: NetworkConfig,
+  at: Pointer,
+  context: RuleContext,
+): Iterable<Finding> {
+  const { privateKey, url } = network.facilitator
+  const here = `${at}/facilitator`
+  if (privateKey === undefined && url === undefined) {
+    yield mistake(here, 'facilitator needs privateKey (settle here) or url (let another server settle).')
+  }
+  if (privateKey !== undefined && url !== undefined) {
+    yield mistake(
+      here,
+      'facilitator has both privateKey and url.',
+      'Keep privateKey to settle here, or url to let another server settle.',
+    )
+  }
+  if (privateKey !== undefined && url === undefined && network.rpcUrls.length === 0) {
+    yield mistake(
+      at,
+      'facilitator.privateKey needs at least one node in rpcUrls.',
+      'Add rpcUrls: [https://…].',
+    )
+  }
+  yield* checkUnused(id, here, url !== undefined && privateKey === undefined, context)
+  if (url === undefined) return
+  const { protocol, hostname } = new URL(url)
+  if (protocol === 'http:' && !isLoopback(hostname)) {
+    yield warning(
+      `${here}/url`,
+      'facilitator.url is not https: whoever is on the way can say that payments were settled.',
+    )
+  }
+}
+
+/** An option that is silently ignored is a cap that its author believes in. */
+function* checkUnused(id: string, here: Pointer, isRemote: boolean, context: RuleContext): Iterable<Finding> {
+  const other = familyOf(id) === 'solana' ? 'eip155' : 'solana'
+  for (const name of [...onlyFor.eip155, ...onlyFor.solana]) {
+    if (!context.isWritten(`${here}/${name}`)) continue
+    if (isRemote)
+      yield mistake(`${here}/${name}`, `${name} has no effect with url: that server has limits of its own.`)
+    else if ((onlyFor[other] as readonly string[]).includes(name)) {
+      yield mistake(
+        `${here}/${name}`,
+        `${name} has no effect on ${id}.`,
+        `It is an option of ${other} networks.`,
+      )
+    }
+  }
+  if (!isRemote && context.isWritten(`${here}/headers`)) {
+    yield mistake(`${here}/headers`, 'headers has no effect without url.')
+  }
+}
+
+function* checkKey(
+  id: string,
+  { facilitator }: NetworkConfig,
+  at: Pointer,
+  context: RuleContext,
+): Iterable<Finding> {
+  const { privateKey } = facilitator
+  if (privateKey === undefined) return
+  if (!context.isFromEnvironment(at)) {
+    yield warning(
+      at,
+      'The private key is written in the file.',
+      `Put it in the environment and write privateKey: \${NAME}.`,
+    )
+  }
+  const isSolana = familyOf(id) === 'solana'
+  if ((isSolana ? solanaKey : evmKey).test(privateKey)) return
+  yield mistake(
+    at,
+    isSolana
+      ? 'This is not a Solana private key: expected 64 bytes in base58, or the JSON array of a keypair file.'
+      : 'This is not an EVM private key: expected 0x and 64 hexadecimal digits.',
+  )
+}
+
+const evmKey = /^0x[0-9a-fA-F]{64}$/
+const solanaKey = /^([1-9A-HJ-NP-Za-km-z]{80,90}|\[\s*\d{1,3}(\s*,\s*\d{1,3}){63}\s*\])$/

@@ -1,0 +1,186 @@
+import type { ArrayOption, MapOption, ObjectOption } from '../../plugin/options.ts'
+
+const facilitator = {
+  type: 'object',
+  additionalProperties: false,
+  description:
+    'Who settles payments on this network: the gateway itself, with `privateKey` and `rpcUrls`, or another server, with `url`. Exactly one of the two.',
+  properties: {
+    privateKey: {
+      type: 'string',
+      minLength: 1,
+      writeOnly: true,
+      examples: [`\${TOLLGATE_FACILITATOR_EVM_KEY}`],
+      description:
+        "Key of the account that pays the network fees, from the environment: 0x and 64 hex digits (EVM), or base58 or a JSON array of 64 bytes (Solana). Keep little on that account; it never receives buyers' money.",
+    },
+    maxGas: {
+      type: 'integer',
+      minimum: 21_000,
+      default: 300_000,
+      description: 'Most gas that settling one payment may use (EVM). A payment that needs more is refused.',
+    },
+    maxFeePerGasGwei: {
+      type: 'number',
+      exclusiveMinimum: 0,
+      default: 2,
+      description:
+        'Most that is paid for a unit of gas, in gwei (EVM). Settling waits while the network asks more.',
+    },
+    factories: {
+      type: 'array',
+      default: [],
+      items: {
+        type: 'string',
+        pattern: '^0x[0-9a-fA-F]{40}$',
+        description: 'Address of a wallet factory contract.',
+      },
+      description:
+        "Wallet factories that may be called to deploy a buyer's contract wallet (ERC-6492). Empty: none, because the call is paid by this account.",
+    },
+    maxComputeUnits: {
+      type: 'integer',
+      minimum: 1_000,
+      maximum: 1_400_000,
+      default: 200_000,
+      description: 'Most compute units that a payment may ask for (Solana).',
+    },
+    maxMicroLamportsPerUnit: {
+      type: 'integer',
+      minimum: 0,
+      default: 50_000,
+      description:
+        'Highest priority fee that a payment may set, in millionths of a lamport per unit (Solana).',
+    },
+    url: {
+      type: 'string',
+      format: 'url',
+      pattern: '^https?://',
+      description: 'Base URL of an x402 facilitator that verifies and settles for you.',
+    },
+    headers: {
+      type: 'object',
+      additionalProperties: { type: 'string', writeOnly: true, description: 'Value of the header.' },
+      propertyNames: { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
+      default: {},
+      description:
+        'Headers sent to that facilitator, such as `authorization`. Values belong in the environment.',
+    },
+  },
+} as const satisfies ObjectOption
+
+export const networksSection = {
+  type: 'object',
+  default: {},
+  propertyNames: { format: 'caip2' },
+  description:
+    'The networks that links can be paid on, by CAIP-2 id: `eip155:8453` is Base, `eip155:84532` Base Sepolia, `solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp` Solana, `solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1` its devnet.',
+  additionalProperties: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['facilitator'],
+    description: 'One network.',
+    properties: {
+      rpcUrls: {
+        type: 'array',
+        default: [],
+        items: {
+          type: 'string',
+          format: 'url',
+          pattern: '^https?://',
+          writeOnly: true,
+          description: 'URL of a JSON-RPC node.',
+        },
+        description:
+          'Nodes to ask, the preferred one first; the next takes over when it fails. At least one with `facilitator.privateKey`.',
+      },
+      wsUrl: {
+        type: 'string',
+        format: 'url',
+        pattern: '^wss?://',
+        writeOnly: true,
+        description: 'WebSocket URL of a node: settlements are noticed sooner. Not needed.',
+      },
+      confirmations: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 1_000,
+        default: 1,
+        description: 'Blocks, that of the payment included, after which a payment counts as settled (EVM).',
+      },
+      settleTimeoutMs: {
+        type: 'integer',
+        minimum: 100,
+        maximum: 600_000,
+        default: 12_000,
+        description:
+          'How long a call waits for its settlement, in milliseconds, before it is answered `settlement_pending`; the payment goes on by itself. Common clients give up after 15 seconds.',
+      },
+      facilitator,
+    },
+  },
+} as const satisfies MapOption
+
+export const assetsSection = {
+  type: 'array',
+  default: [],
+  description:
+    'Tokens that links can be paid in. USDC on the networks named above is built in; entries here add to it, and an entry with the address of a built-in token changes that one.',
+  items: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['network', 'address'],
+    description: 'One token on one network.',
+    properties: {
+      network: {
+        type: 'string',
+        format: 'caip2',
+        description: 'CAIP-2 id of the network; it has to be in `networks`.',
+      },
+      address: {
+        type: 'string',
+        minLength: 1,
+        description: 'Contract of the token (EVM, in quotes) or its mint (Solana).',
+      },
+      symbol: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 16,
+        description: 'Short name, such as `USDC`. Required unless the token is built in.',
+      },
+      decimals: {
+        type: 'integer',
+        minimum: 0,
+        maximum: 24,
+        description: 'Digits after the point of one whole unit. Required unless the token is built in.',
+      },
+      eip712: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['name', 'version'],
+        description: 'Signing domain of the token contract (EVM). Required unless the token is built in.',
+        properties: {
+          name: { type: 'string', minLength: 1, description: 'Name in the domain, such as `USD Coin`.' },
+          version: { type: 'string', minLength: 1, description: 'Version in the domain, in quotes: `"2"`.' },
+        },
+      },
+      program: {
+        enum: ['token', 'token-2022'],
+        description: 'Token program that owns the mint (Solana). Without it, `token`.',
+      },
+      feeBps: {
+        type: 'integer',
+        minimum: 0,
+        maximum: 10_000,
+        default: 500,
+        description: "The platform's fee in hundredths of a percent: 500 are 5 %.",
+      },
+      usdPerUnit: {
+        type: 'string',
+        format: 'decimal',
+        default: '1',
+        description: 'What one whole unit is worth in USDC, in quotes; prices are converted at this rate.',
+      },
+    },
+  },
+} as const satisfies ArrayOption

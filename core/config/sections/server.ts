@@ -1,0 +1,112 @@
+import type { ObjectOption } from '../../plugin/options.ts'
+
+/** The public listener: limits that stop slow or oversized requests before any plugin runs. */
+export const gatewaySection = {
+  type: 'object',
+  additionalProperties: false,
+  default: {},
+  description: 'The public listener, which serves paid links and hands every other path to the admin API.',
+  properties: {
+    host: {
+      type: 'string',
+      minLength: 1,
+      default: '127.0.0.1',
+      description: 'Address to listen on. `0.0.0.0` accepts connections from other machines.',
+    },
+    port: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 65535,
+      default: 8080,
+      description: 'TCP port to listen on; 0 takes any free one.',
+    },
+    workers: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 256,
+      default: 1,
+      description: 'Processes that share the port. One is enough for most; more use more CPU cores.',
+    },
+    trustedProxyCidrs: {
+      type: 'array',
+      default: [],
+      items: { type: 'string', format: 'cidr', description: 'An address range, such as 10.0.0.0/8.' },
+      description:
+        'Proxies in front of the gateway whose X-Forwarded-For header is believed. Empty: the address of the connection is the client, and the header is ignored.',
+    },
+    headersTimeoutMs: {
+      type: 'integer',
+      minimum: 100,
+      default: 15_000,
+      description: 'Time a client has to send its request headers, in milliseconds.',
+    },
+    requestTimeoutMs: {
+      type: 'integer',
+      minimum: 100,
+      default: 60_000,
+      description: 'Time a client has to send its whole request, body included, in milliseconds.',
+    },
+    keepAliveTimeoutMs: {
+      type: 'integer',
+      minimum: 0,
+      default: 65_000,
+      description:
+        'Time an idle connection stays open, in milliseconds. Keep it above that of a load balancer in front.',
+    },
+    drainTimeoutMs: {
+      type: 'integer',
+      minimum: 0,
+      default: 15_000,
+      description: 'Time that calls under way may take to finish when the gateway stops, in milliseconds.',
+    },
+    maxHeaderBytes: {
+      type: 'integer',
+      minimum: 16_384,
+      maximum: 1_048_576,
+      default: 32_768,
+      description: 'Largest request header block, in bytes. Payments travel in a header.',
+    },
+  },
+} as const satisfies ObjectOption
+
+export const adminSection = {
+  type: 'object',
+  additionalProperties: false,
+  default: {},
+  description:
+    'The control plane: stores, keys, links, sessions, dashboard. Buyers reach it through the gateway.',
+  properties: {
+    host: {
+      type: 'string',
+      minLength: 1,
+      default: '127.0.0.1',
+      description: 'Address to listen on. Leave it on this machine: the gateway is the way in.',
+    },
+    port: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 65535,
+      default: 8081,
+      description: 'TCP port to listen on; 0 takes any free one.',
+    },
+  },
+} as const satisfies ObjectOption
+
+export const logSection = {
+  type: 'object',
+  additionalProperties: false,
+  default: {},
+  description: 'What is written to standard error while the gateway runs.',
+  properties: {
+    level: {
+      enum: ['debug', 'info', 'warn', 'error', 'silent'],
+      default: 'info',
+      description: 'The least important entries that are written.',
+    },
+    format: {
+      enum: ['auto', 'json', 'pretty'],
+      default: 'auto',
+      description: 'How an entry looks: `auto` is pretty on a terminal and one JSON object a line elsewhere.',
+    },
+  },
+} as const satisfies ObjectOption

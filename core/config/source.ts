@@ -1,0 +1,205 @@
+import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { childPointer, type Pointer, parentPointer } from './pointer.ts'
+
+/** A piece of the file: offsets in UTF-16 units. */
+export interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+/** A problem that is not yet tied to a line. */
+export interface SourceProblem {
+  /** Undefined for the file itself. */
+  readonly span: Span | undefined
+  readonly pointer: Pointer
+  readonly message: string
+  readonly hint?: string
+}
+
+/** A configuration file, read: its values as written (nothing replaced, no defaults), and where each one stands. */
+export interface Source {
+  readonly file: string
+  readonly text: string
+  readonly tree: unknown
+  readonly problems: readonly SourceProblem[]
+  /**
+   * Where the key (or, for an item of a list, the value) stands; the nearest parent's place for what is not there, and
+   * undefined when that is the file itself.
+   */
+  spanOf(pointer: Pointer, part?: 'key' | 'value'): Span | undefined
+  lineOf(offset: number): { line: number; column: number }
+}
+
+/** Bounds that no real configuration reaches, and that an expanding one ("billion laughs") can't pass. */
+const maxBytes = 1_000_000
+const maxNodes = 20_000
+const maxDepth = 40
+const maxAliases = 1_000
+
+/** Reads YAML 1.2 or, for a file that ends in `.json`, JSON. Never throws for what the text contains. */
+export function readSource(file: string, text: string): Source {
+  const reader = new Reader(text, file.toLowerCase().endsWith('.json'))
+  reader.read()
+  return {
+    file,
+    text,
+    tree: reader.tree,
+    problems: reader.problems,
+    spanOf: (pointer, part = 'key') => reader.spanOf(pointer, part),
+    lineOf: (offset) => {
+      const { line, col } = reader.lines.linePos(offset)
+      return { line: Math.max(1, line), column: Math.max(1, col) }
+    },
+  }
+}
+
+class Reader {
+  readonly lines = new LineCounter()
+  readonly problems: SourceProblem[] = []
+  tree: unknown = {}
+  readonly #places = new Map<Pointer, { key?: Span; value: Span }>()
+  readonly #text: string
+  readonly #isJson: boolean
+  #resolve: (node: Node) => Node | undefined = (node) => node
+  #nodes = 0
+  #aliases = 0
+
+  constructor(text: string, isJson: boolean) {
+    this.#text = text
+    this.#isJson = isJson
+  }
+
+  read(): void {
+    if (Buffer.byteLength(this.#text) > maxBytes) {
+      this.#report('', undefined, `The file is larger than ${maxBytes} bytes.`)
+      return
+    }
+    try {
+      this.#parse()
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      this.#report('', undefined, 'The file is nested too deeply to be read.')
+    }
+  }
+
+  #parse(): void {
+    const doc = parseDocument(this.#text, {
+      lineCounter: this.lines,
+      prettyErrors: false,
+      version: '1.2',
+      logLevel: 'silent',
+    })
+    for (const { message, pos } of [...doc.errors, ...doc.warnings]) {
+      this.problems.push({ pointer: '', span: { start: pos[0], end: pos[1] }, message: sentence(message) })
+    }
+    if (this.#isJson) this.#checkJson()
+    this.#resolve = (node) => (isAlias(node) ? node.resolve(doc) : node)
+    if (doc.contents === null || this.problems.length > 0) return
+    const tree = this.#plain(doc.contents, '', 0)
+    if (tree === null) return
+    if (typeof tree === 'object' && !Array.isArray(tree)) this.tree = tree
+    else
+      this.#report('', doc.contents, 'Expected options with names (`publicUrl: …`) at the top of the file.')
+  }
+
+  #checkJson(): void {
+    try {
+      JSON.parse(this.#text)
+    } catch (error) {
+      // V8's message quotes the file, secrets included; only the position is taken from it.
+      const at = Number(/position (\d+)/.exec((error as Error).message)?.[1] ?? 0)
+      this.problems.push({
+        pointer: '',
+        span: { start: at, end: at + 1 },
+        message: 'This is not valid JSON.',
+      })
+    }
+  }
+
+  #plain(node: Node | null, pointer: Pointer, depth: number): unknown {
+    if (node === null) return null
+    this.#place(pointer, node)
+    if (this.#isTooLarge(node, pointer, depth)) return null
+    const target = this.#resolve(node)
+    if (target === undefined) this.#report(pointer, node, 'This alias has no anchor above it.')
+    if (isMap(target)) return this.#plainMap(target.items, pointer, depth)
+    if (isSeq(target)) {
+      return target.items.map((item, i) =>
+        this.#plain(item as Node | null, childPointer(pointer, i), depth + 1),
+      )
+    }
+    if (isScalar(target)) return target.value
+    return null
+  }
+
+  #plainMap(pairs: readonly { key: unknown; value: unknown }[], pointer: Pointer, depth: number): object {
+    const plain: Record<string, unknown> = {}
+    for (const { key: keyNode, value } of pairs) {
+      const key = this.#keyOf(keyNode as Node | null, pointer)
+      if (key === undefined) continue
+      const child = childPointer(pointer, key)
+      if (Object.hasOwn(plain, key))
+        this.#report(child, keyNode as Node, `The key ${JSON.stringify(key)} is there twice.`)
+      this.#place(child, (value ?? keyNode) as Node, keyNode as Node)
+      plain[key] = this.#plain(value as Node | null, child, depth + 1)
+    }
+    return plain
+  }
+
+  #keyOf(node: Node | null, pointer: Pointer): string | undefined {
+    const target = node && this.#resolve(node)
+    const key = isScalar(target) ? String(target.value) : undefined
+    if (key === undefined) this.#report(pointer, node ?? undefined, 'Expected a name as the key.')
+    if (key === '<<') {
+      this.#report(
+        pointer,
+        node!,
+        'Merge keys (`<<`) are not supported.',
+        'Repeat the options, or use an alias for a whole value.',
+      )
+      return undefined
+    }
+    // Would set the prototype of the object instead of a property of it.
+    if (key === '__proto__') this.#report(pointer, node!, 'This key is not allowed.')
+    return key === '__proto__' ? undefined : key
+  }
+
+  #isTooLarge(node: Node, pointer: Pointer, depth: number): boolean {
+    if (depth > maxDepth) this.#reportOnce(pointer, node, `Values are nested more than ${maxDepth} deep.`)
+    else if (++this.#nodes > maxNodes)
+      this.#reportOnce(pointer, node, `The file has more than ${maxNodes} values.`)
+    else if (isAlias(node) && ++this.#aliases > maxAliases)
+      this.#reportOnce(pointer, node, `The file has more than ${maxAliases} aliases.`)
+    else return false
+    return true
+  }
+
+  #reportOnce(pointer: Pointer, node: Node, message: string): void {
+    if (this.problems.at(-1)?.message !== message) this.#report(pointer, node, message)
+  }
+
+  #report(pointer: Pointer, node: Node | undefined, message: string, hint?: string): void {
+    this.problems.push({
+      pointer,
+      span: node && spanOfNode(node),
+      message,
+      ...(hint === undefined ? {} : { hint }),
+    })
+  }
+
+  #place(pointer: Pointer, node: Node, keyNode?: Node): void {
+    const key = keyNode === undefined ? this.#places.get(pointer)?.key : spanOfNode(keyNode)
+    this.#places.set(pointer, { ...(key === undefined ? {} : { key }), value: spanOfNode(node) })
+  }
+
+  spanOf(pointer: Pointer, part: 'key' | 'value'): Span | undefined {
+    if (pointer === '') return undefined
+    const place = this.#places.get(pointer)
+    if (place !== undefined) return part === 'key' ? (place.key ?? place.value) : place.value
+    return this.spanOf(parentPointer(pointer), 'key')
+  }
+}
+
+const spanOfNode = (node: Node): Span => ({ start: node.range?.[0] ?? 0, end: node.range?.[1] ?? 0 })
+
+const sentence = (message: string): string => (message.endsWith('.') ? message : `${message}.`)

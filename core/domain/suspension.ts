@@ -1,0 +1,166 @@
+import type { LinkSuspension } from './link.ts'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+
+/** Failed probes in a row that suspend a link, and the least time from the first to the last of them. */
+export const probeFailuresToSuspend = 5
+export const probeFailureSpanMs = 5 * minuteMs
+/** Calls that are looked at: of this many or more within the window, half failed. */
+export const callsToJudge = 20
+export const callWindowMs = 10 * minuteMs
+/** Good probes, one after the other, that a link needs to be re-enabled. */
+export const probesToReEnable = 2
+/** How far back earlier suspensions count. */
+export const suspensionMemoryMs = 30 * 24 * hourMs
+/** Cooldown of the first, second, third and fourth suspension within that time; the fifth is permanent. */
+export const cooldownsMs: readonly number[] = [15 * minuteMs, hourMs, 6 * hourMs, 24 * hourMs]
+
+/** Calls of one minute. */
+export interface CallMinute {
+  /** Minutes since 1970. */
+  readonly minute: number
+  readonly calls: number
+  readonly failed: number
+}
+
+/** What is remembered of a link's health; at most ten minutes of counts, however many calls there are. */
+export interface HealthState {
+  readonly failedProbesInARow: number
+  readonly firstFailedProbeMs: number
+  /** Oldest first, no two of the same minute, at most ten. */
+  readonly callMinutes: readonly CallMinute[]
+  /** Nothing is suspended twice. */
+  readonly isSuspended: boolean
+  /** False while the gateway's own way out is down: failures then say nothing about the seller. */
+  readonly isEgressUp: boolean
+}
+
+/**
+ * What happened. A probe or a call has failed when it timed out, could not connect or was answered with 500 or more;
+ * everything below is healthy, 402 and other 4xx too.
+ */
+export type HealthObservation =
+  | { readonly kind: 'probe'; readonly failed: boolean }
+  /** `count` calls that went the same way, within the minute of `nowMs`; 1 when absent. */
+  | { readonly kind: 'call'; readonly failed: boolean; readonly count?: number }
+  | { readonly kind: 'egress'; readonly up: boolean }
+  /** The link was suspended, by this process or by a neighbour. */
+  | { readonly kind: 'suspended' }
+  | { readonly kind: 're-enabled' }
+
+export interface HealthVerdict {
+  readonly state: HealthState
+  /** Why the link is to be suspended now, in words for its seller; null when it is not. */
+  readonly suspend: string | null
+}
+
+/** The state of a link of which nothing is known yet. */
+export const freshHealth: HealthState = {
+  failedProbesInARow: 0,
+  firstFailedProbeMs: 0,
+  callMinutes: [],
+  isSuspended: false,
+  isEgressUp: true,
+}
+
+/**
+ * Takes one observation into account. Pure: the same state, observation and time give the same verdict.
+ *
+ * A verdict says `suspend` once; the caller then stores {@link suspensionAfter} and goes on with the new state. Only
+ * probes make a row of failures, but a call that succeeds breaks it: an API that answers its buyers is not down.
+ *
+ * @param nowMs ms since 1970. A clock that was put back forgets what now lies in the future instead of waiting for it.
+ */
+export function observe(state: HealthState, observation: HealthObservation, nowMs: number): HealthVerdict {
+  switch (observation.kind) {
+    case 'egress':
+      return quiet(observation.up ? { ...afresh(state), isEgressUp: true } : { ...state, isEgressUp: false })
+    case 'suspended':
+      return quiet({ ...afresh(state), isSuspended: true })
+    case 're-enabled':
+      return quiet({ ...afresh(state), isSuspended: false })
+    case 'probe':
+      return observeProbe(state, observation.failed, nowMs)
+    case 'call':
+      return observeCall(state, observation.failed, observation.count ?? 1, nowMs)
+  }
+}
+
+/**
+ * The suspension that follows when a link is suspended now.
+ *
+ * @param earlier suspensions of the link within the last {@link suspensionMemoryMs}, this one not counted
+ */
+export function suspensionAfter(earlier: number, reason: string, nowMs: number): LinkSuspension {
+  const cooldownMs = cooldownsMs[earlier]
+  if (cooldownMs === undefined) return { sinceMs: nowMs, reason, cooldownUntilMs: nowMs, permanent: true }
+  return { sinceMs: nowMs, reason, cooldownUntilMs: nowMs + cooldownMs, permanent: false }
+}
+
+/** Whether a seller may try to re-enable the link: `probe` means yes, after {@link probesToReEnable} good probes. */
+export function reEnableStep(
+  suspension: LinkSuspension | null,
+  nowMs: number,
+): 'not-suspended' | 'permanent' | 'cooling-down' | 'probe' {
+  if (suspension === null) return 'not-suspended'
+  if (suspension.permanent) return 'permanent'
+  return nowMs < suspension.cooldownUntilMs ? 'cooling-down' : 'probe'
+}
+
+function observeProbe(state: HealthState, failed: boolean, nowMs: number): HealthVerdict {
+  if (!failed) return quiet(withoutProbeFailures(state))
+  if (!state.isEgressUp || state.isSuspended) return quiet(state)
+  const isFirst = state.failedProbesInARow === 0 || state.firstFailedProbeMs > nowMs
+  const row = isFirst ? 1 : Math.min(state.failedProbesInARow + 1, probeFailuresToSuspend)
+  const since = isFirst ? nowMs : state.firstFailedProbeMs
+  const next = { ...state, failedProbesInARow: row, firstFailedProbeMs: since }
+  if (row < probeFailuresToSuspend || nowMs - since < probeFailureSpanMs) return quiet(next)
+  return loud(next, `The last ${row} or more health checks failed, over at least 5 minutes.`)
+}
+
+function observeCall(state: HealthState, failed: boolean, count: number, nowMs: number): HealthVerdict {
+  if (state.isSuspended || (failed && !state.isEgressUp)) return quiet(state)
+  const callMinutes = countCalls(state.callMinutes, failed, count, Math.floor(nowMs / minuteMs))
+  const next = { ...(failed ? state : withoutProbeFailures(state)), callMinutes }
+  if (!failed) return quiet(next)
+  let calls = 0
+  let failures = 0
+  for (const m of callMinutes) {
+    calls += m.calls
+    failures += m.failed
+  }
+  if (calls < callsToJudge || failures * 2 < calls) return quiet(next)
+  return loud(next, `${failures} of ${calls} calls within 10 minutes failed or timed out.`)
+}
+
+/** Adds calls to their minute and drops what left the window or, after the clock was put back, lies ahead. */
+function countCalls(
+  minutes: readonly CallMinute[],
+  failed: boolean,
+  count: number,
+  minute: number,
+): CallMinute[] {
+  const first = minute - callWindowMs / minuteMs + 1
+  const kept = minutes.filter((m) => m.minute >= first && m.minute < minute)
+  const current = minutes.find((m) => m.minute === minute)
+  kept.push({
+    minute,
+    calls: (current?.calls ?? 0) + count,
+    failed: (current?.failed ?? 0) + (failed ? count : 0),
+  })
+  return kept
+}
+
+const quiet = (state: HealthState): HealthVerdict => ({ state, suspend: null })
+const loud = (state: HealthState, suspend: string): HealthVerdict => ({
+  state: { ...afresh(state), isSuspended: true },
+  suspend,
+})
+const afresh = (state: HealthState): HealthState => ({
+  ...freshHealth,
+  isSuspended: state.isSuspended,
+  isEgressUp: state.isEgressUp,
+})
+const withoutProbeFailures = (state: HealthState): HealthState =>
+  state.failedProbesInARow === 0 ? state : { ...state, failedProbesInARow: 0, firstFailedProbeMs: 0 }

@@ -1,0 +1,212 @@
+/** What one error code means, for the table in docs/errors.md and for every answer that carries it. */
+export interface CodeEntry {
+  /** HTTP status of the answer. */
+  readonly status: number
+  /** What happened, in one sentence. */
+  readonly meaning: string
+  /** Who can mend it, and how. */
+  readonly remedy: string
+  /** True when the same request may succeed later without being changed. */
+  readonly retryable: boolean
+}
+
+const entry = (status: number, retryable: boolean, meaning: string, remedy: string): CodeEntry => ({
+  status,
+  meaning,
+  remedy,
+  retryable,
+})
+
+/**
+ * The one table of error codes. Codes are API: they are added and deprecated, never reworded in passing.
+ * Upper case: the marketplace API. Lower case: paid calls (marketplace interface, section 4) and the gateway.
+ */
+export const codes = {
+  VALIDATION_ERROR: entry(
+    400,
+    false,
+    'The request does not have the expected form.',
+    'Correct the fields named in details.',
+  ),
+  INVALID_ADDRESS: entry(
+    400,
+    false,
+    'The wallet address is not one of the chain named.',
+    'Send a 0x address for base, a base58 address for solana.',
+  ),
+  UNAUTHORIZED: entry(
+    401,
+    false,
+    'The API key is missing, unknown or revoked.',
+    'Send Authorization: Bearer <API key>.',
+  ),
+  NONCE_EXPIRED: entry(
+    401,
+    false,
+    'The sign-in text is unknown, used or older than five minutes.',
+    'Ask for a new nonce and sign its message.',
+  ),
+  INVALID_SIGNATURE: entry(
+    401,
+    false,
+    'The signature is not one of this address over this message.',
+    'Sign the exact message of the nonce step with that wallet.',
+  ),
+  FORBIDDEN: entry(
+    403,
+    false,
+    'The caller may not do this.',
+    'Use a key of the store that owns the resource.',
+  ),
+  NOT_FOUND: entry(404, false, 'There is nothing at this address.', 'Check the path and the id.'),
+  LINK_NOT_FOUND: entry(404, false, 'No link has this address.', 'Check the seller and the slug.'),
+  METHOD_NOT_ALLOWED: entry(
+    405,
+    false,
+    'The address exists, but not for this method.',
+    'Use a method of the Allow header.',
+  ),
+  SLUG_ALREADY_EXISTS: entry(
+    409,
+    false,
+    'The store has a link with this slug.',
+    'Choose another slug, or leave it out.',
+  ),
+  USERNAME_TAKEN: entry(409, false, 'Another store has this username.', 'Choose another username.'),
+  CONFLICT: entry(
+    409,
+    false,
+    'The resource is in a state that does not allow this.',
+    'Read it again and decide anew.',
+  ),
+  LIMIT_REACHED: entry(409, false, 'The store has as many of these as it may have.', 'Remove one first.'),
+  TRANSACTION_NOT_FINAL: entry(
+    409,
+    true,
+    'The transaction is not known to the chain, or not as deep as it has to be.',
+    'Check its hash, and send the same request again when the chain has confirmed it.',
+  ),
+  TRANSACTION_ALREADY_USED: entry(
+    409,
+    false,
+    'The transaction counts for something else already.',
+    'Name the transaction that was made for this.',
+  ),
+  RE_ENABLE_FAILED: entry(
+    409,
+    true,
+    'The link can not be re-enabled now.',
+    'Wait until cooldown_until; a permanent suspension needs the operator.',
+  ),
+  PAYLOAD_TOO_LARGE: entry(413, false, 'The body is larger than allowed.', 'Send less.'),
+  UNSUPPORTED_MEDIA_TYPE: entry(415, false, 'The body is not JSON.', 'Send Content-Type: application/json.'),
+  TRANSACTION_MISMATCH: entry(
+    422,
+    false,
+    'The transaction is on chain and is not the transfer that is asked for.',
+    'Name the transaction that moved this token between these wallets.',
+  ),
+  API_NOT_RESPONDING: entry(
+    422,
+    true,
+    "The seller's API did not answer the health check.",
+    'Start the API, or correct its url.',
+  ),
+  RATE_LIMIT_EXCEEDED: entry(429, true, 'Too many requests.', 'Wait for Retry-After seconds.'),
+  INTERNAL_ERROR: entry(
+    500,
+    true,
+    'Something went wrong in the gateway.',
+    'Report the requestId to the operator.',
+  ),
+  STORE_UNAVAILABLE: entry(503, true, 'The database does not answer.', 'Try again; nothing was charged.'),
+  CHAIN_UNAVAILABLE: entry(503, true, 'The chain could not be asked.', 'Try again with the same signature.'),
+  CHAIN_NOT_CONFIGURED: entry(
+    503,
+    false,
+    'The gateway has no node to read this chain from.',
+    'The operator sets rpcUrls of the network in the configuration.',
+  ),
+  NOT_READY: entry(503, true, 'The service is not ready.', 'Read the reasons in details.'),
+
+  bad_request: entry(
+    400,
+    false,
+    'The request can not be routed safely.',
+    'Send one Host header, a canonical path and well-formed framing.',
+  ),
+  link_not_found: entry(404, false, 'No link has this address.', 'Check the seller and the slug.'),
+  method_not_allowed: entry(
+    405,
+    false,
+    'The link does not take this method.',
+    'Use a method of the Allow header.',
+  ),
+  request_timeout: entry(408, true, 'The request did not arrive in time.', 'Send it again.'),
+  payment_required: entry(
+    402,
+    false,
+    'The link costs money and no usable payment came with the call.',
+    'Pay one entry of accepts and repeat the call.',
+  ),
+  invalid_payment: entry(
+    400,
+    false,
+    'The payment can not be used; nothing was charged.',
+    'Sign a new payment for one entry of the 402.',
+  ),
+  payment_already_used: entry(
+    409,
+    false,
+    'This payment has bought another call.',
+    'Sign a new payment; one payment buys one call.',
+  ),
+  payload_too_large: entry(413, false, 'The request body is larger than the gateway forwards.', 'Send less.'),
+  rate_limited: entry(429, true, 'Too many requests.', 'Wait for Retry-After seconds.'),
+  internal_error: entry(
+    500,
+    true,
+    'Something went wrong in the gateway.',
+    'Report the requestId to the operator.',
+  ),
+  upstream_error: entry(502, true, "The seller's API failed.", 'Try again later; you were not charged.'),
+  api_suspended: entry(
+    503,
+    true,
+    "The seller's API is not answering; the link is paused.",
+    'Try again later; you were not charged.',
+  ),
+  upstream_busy: entry(
+    503,
+    true,
+    "The seller's API has as many calls under way as it may have.",
+    'Try again shortly; you were not charged.',
+  ),
+  settlement_pending: entry(
+    503,
+    true,
+    'The payment was sent and its outcome is not known yet.',
+    'Repeat the same call with the same payment; do not pay again.',
+  ),
+  settlement_unavailable: entry(
+    503,
+    true,
+    'No payment can be settled now.',
+    'Try again with the same payment; nothing was charged.',
+  ),
+  store_unavailable: entry(
+    503,
+    true,
+    'The database does not answer.',
+    'Try again with the same payment; nothing was charged.',
+  ),
+  shutting_down: entry(503, true, 'The gateway is stopping.', 'Try again.'),
+  upstream_timeout: entry(
+    504,
+    true,
+    "The seller's API did not answer in time.",
+    'Try again later; you were not charged.',
+  ),
+} as const satisfies Record<string, CodeEntry>
+
+export type ErrorCode = keyof typeof codes

@@ -1,0 +1,56 @@
+import { codes, type ErrorCode } from './codes.ts'
+
+const brand: unique symbol = Symbol.for('tollgate.error') as never
+
+/** One thing that is wrong with the input: where, which rule, in words. */
+export interface ErrorDetail {
+  readonly path: string
+  readonly code: string
+  readonly message: string
+}
+
+export interface TollgateErrorOptions extends ErrorOptions {
+  readonly details?: readonly ErrorDetail[]
+  /** Seconds after which the caller may try again; becomes `Retry-After`. */
+  readonly retryAfterSeconds?: number
+  /** Fields that stand beside `error` in the answer, such as `cooldown_until`. */
+  readonly extra?: Readonly<Record<string, unknown>>
+  /** x402 `errorReason`, such as `invalid_exact_evm_payload_signature`. */
+  readonly reason?: string
+}
+
+/**
+ * An error that may be shown to the caller. Its message says what was expected, what came and what to do; it never
+ * carries a body, a key or a signature. Anything else that is thrown becomes a plain 500 with an id.
+ *
+ * Recognise it with {@link isTollgateError}: two copies of this module can be loaded, so `instanceof` may lie.
+ */
+export class TollgateError extends Error {
+  readonly code: ErrorCode
+  readonly status: number
+  readonly details: readonly ErrorDetail[] | undefined
+  readonly retryAfterSeconds: number | undefined
+  readonly extra: Readonly<Record<string, unknown>> | undefined
+  readonly reason: string | undefined
+  readonly [brand] = true
+
+  constructor(code: ErrorCode, message: string = codes[code].meaning, options: TollgateErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'TollgateError'
+    this.code = code
+    this.status = codes[code].status
+    this.details = options.details
+    this.retryAfterSeconds = options.retryAfterSeconds
+    this.extra = options.extra
+    this.reason = options.reason
+  }
+
+  get retryable(): boolean {
+    return codes[this.code].retryable
+  }
+}
+
+/** True for a {@link TollgateError} of this or another copy of the package. */
+export function isTollgateError(error: unknown): error is TollgateError {
+  return typeof error === 'object' && error !== null && (error as Record<symbol, unknown>)[brand] === true
+}

@@ -1,0 +1,47 @@
+import type { ServedLink } from '../domain/link.ts'
+
+const prototype: ServedLink = {
+  id: '00000000-0000-0000-0000-000000000000',
+  storeId: '00000000-0000-0000-0000-000000000000',
+  username: '(any)',
+  url: 'http://seller.invalid/',
+  title: 'a free link',
+  description: '',
+  slug: 'free',
+  price: '0',
+  isPublic: false,
+  isActive: true,
+  linkType: 'api',
+  isStealth: false,
+  privateSlug: null,
+  webhookUrl: null,
+  methods: [],
+  inputSchema: null,
+  outputExample: null,
+  tags: [],
+  iconUrl: null,
+  responseMode: 'wrap',
+  settle: 'after',
+  upstreamHeadersSealed: null,
+  suspension: null,
+  createdAtMs: 0,
+  updatedAtMs: 0,
+  version: 1,
+  payout: {
+    base: '0x000000000000000000000000000000000000dEaD',
+    solana: '4Nd1mBQtrMJVYVfKf2PJy9NZUZdTAsp7D4xWLs4gDB4T',
+  },
+}
+
+/** One link of each kind that gets a program of its own: what the order check and `tollgate check` look at. */
+export const prototypeLinks: readonly ServedLink[] = [
+  prototype,
+  { ...prototype, title: 'a paid link', slug: 'paid', price: '0.10' },
+  {
+    ...prototype,
+    title: 'a paid link that settles first',
+    slug: 'settle-first',
+    price: '0.10',
+    settle: 'before',
+  },
+]

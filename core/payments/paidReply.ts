@@ -1,0 +1,112 @@
+import type { PurchaseNote } from '../plugin/exchange.ts'
+import type { Reply } from '../plugin/reply.ts'
+import { type WrapKind, wrapKind } from './wrapKind.ts'
+
+/** A seller's whole answer, fresh or from the store. */
+export interface WholeAnswer {
+  readonly status: number
+  readonly headers: readonly string[]
+  readonly body: Uint8Array
+}
+
+/** Up to here an answer is put together as one text; a larger one goes out in its pieces, which copies nothing. */
+const SMALL_BYTES = 16_384
+
+/**
+ * Puts a paid answer together: the seller's bytes, wrapped by splicing (never parsed: at 100 KB parsing costs 85 %),
+ * the ids, the receipt. Paid answers are private and never cached.
+ *
+ * @param receipt flat headers, see `receiptHeaders`
+ * @param isStream the link hands answers over as they come, and this is a kept one: it must look the same
+ */
+export function paidReply(
+  answer: WholeAnswer,
+  mediaType: string,
+  note: PurchaseNote,
+  receipt: readonly string[],
+  isStream: boolean,
+): Reply {
+  const kind = wrapKind(note, mediaType, answer.headers, isStream)
+  const status = paidStatus(answer.status, kind)
+  const headers = paidHeaders(answer.headers, kind, note, receipt)
+  const pieces = kind === 'pass' ? [answer.body] : wrapped(answer.body, kind, note)
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+  // RFC 9110, section 8.6: an answer that has no body states no length.
+  if (status !== 204) headers.push('Content-Length', String(length))
+  return { status, headers, body: length > SMALL_BYTES ? pieces : joined(pieces) }
+}
+
+/** An answer without a body gets one by being wrapped. */
+export const paidStatus = (status: number, kind: WrapKind): number =>
+  kind !== 'pass' && status === 204 ? 200 : status
+
+/**
+ * The head of a paid answer: the seller's, without what the wrapping or the payment makes untrue, then the ids and the
+ * receipt. `Content-Length` is left to whoever knows it.
+ *
+ * @returns flat
+ */
+export function paidHeaders(
+  sellers: readonly string[],
+  kind: WrapKind,
+  note: PurchaseNote,
+  receipt: readonly string[],
+): string[] {
+  const isWrapped = kind !== 'pass'
+  const headers: string[] = []
+  for (let i = 0; i < sellers.length; i += 2) {
+    if (!isReplaced(sellers[i]!, isWrapped)) headers.push(sellers[i]!, sellers[i + 1]!)
+  }
+  if (isWrapped) headers.push('Content-Type', 'application/json; charset=utf-8')
+  headers.push('Cache-Control', 'private, no-store', ...note.headers, ...receipt)
+  return headers
+}
+
+/** What stands for an empty body inside the wrapper. */
+export const jsonNull = Buffer.from('null')
+
+function wrapped(body: Uint8Array, kind: 'splice' | 'text', note: PurchaseNote): readonly Uint8Array[] {
+  const { prefix, suffix } = note.wrap!
+  return [prefix, kind === 'text' ? quoted(body) : spliceable(body), suffix]
+}
+
+/** As latin1 text, one char a byte: node writes it with the head in one piece (bench/wrap.ts). */
+function joined(pieces: readonly Uint8Array[]): string {
+  let text = ''
+  for (const piece of pieces) {
+    text += Buffer.from(piece.buffer, piece.byteOffset, piece.length).toString('latin1')
+  }
+  return text
+}
+
+const quoted = (body: Uint8Array) =>
+  Buffer.from(JSON.stringify(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8')))
+
+/** A body of nothing but white space is empty, and a byte order mark may stand at a text's start only (RFC 8259, section 8.1). */
+function spliceable(body: Uint8Array): Uint8Array {
+  const start = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 3 : 0
+  let i = start
+  while (i < body.length && isJsonSpace(body[i]!)) i++
+  if (i === body.length) return jsonNull
+  return start === 0 ? body : body.subarray(start)
+}
+
+const isJsonSpace = (byte: number) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+
+/** Headers that the paid answer states itself. */
+function isReplaced(name: string, isWrapped: boolean): boolean {
+  switch (name.length) {
+    case 14:
+      return name.toLowerCase() === 'content-length'
+    case 13:
+      return name.toLowerCase() === 'cache-control' || (isWrapped && name.toLowerCase() === 'last-modified')
+    case 12:
+      return isWrapped && name.toLowerCase() === 'content-type'
+    case 7:
+      return name.toLowerCase() === 'expires'
+    case 4:
+      return isWrapped && name.toLowerCase() === 'etag'
+    default:
+      return false
+  }
+}

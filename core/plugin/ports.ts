@@ -1,0 +1,49 @@
+import type { Asset } from '../domain/asset.ts'
+import type { NetworkId } from '../domain/network.ts'
+import type { Changes } from '../ports/changes.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Counters } from '../ports/counters.ts'
+import type { Egress } from '../ports/egress.ts'
+import type { Links } from '../ports/links.ts'
+import type { Log } from '../ports/log.ts'
+import type { Metrics } from '../ports/metrics.ts'
+import type { Payments } from '../ports/payments.ts'
+import type { Purchases } from '../ports/purchases.ts'
+import type { Sealer } from '../ports/sealer.ts'
+import type { Settler } from '../ports/settler.ts'
+
+/** Everything that a gateway plugin may ask for by name in `needs`. What it did not name is not there at run time. */
+export interface GatewayPorts {
+  clock: Clock
+  log: Log
+  counters: Counters
+  links: Links
+  changes: Changes
+  payments: Payments
+  purchases: Purchases
+  egress: Egress
+  sealer: Sealer
+  metrics: Metrics
+  /** The networks that can be paid on, and the assets taken there, in the order in which they are offered. */
+  chains: Chains
+  service: ServiceFacts
+}
+
+export interface Chains {
+  readonly assets: readonly Asset[]
+  settler(network: NetworkId): Settler | undefined
+}
+
+export interface ServiceFacts {
+  /** Base URL that buyers see, without a trailing slash; never taken from a request. */
+  readonly publicUrl: string
+  readonly name: string
+  /** Name of the metadata field of wrapped answers: `_svc`. */
+  readonly metadataField: string
+  /** This process, as the owner of the payments it works on. */
+  readonly instanceId: string
+  /** True in the one process of an installation that does background work: health probes, the reconciler. */
+  readonly runsJobs: boolean
+}
+
+export type PortName = keyof GatewayPorts

@@ -1,0 +1,7 @@
+/** Time, so that tests and the simulator can turn it. */
+export interface Clock {
+  /** Milliseconds since 1970. */
+  now(): number
+}
+
+export const systemClock: Clock = { now: () => Date.now() }

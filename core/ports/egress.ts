@@ -1,0 +1,125 @@
+import type { Duplex } from 'node:stream'
+
+/** A bounded request for probes, facilitators and webhooks; proxying uses a pool. */
+export interface EgressRequest {
+  readonly url: string
+  readonly method: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array
+  readonly timeoutMs: number
+  /** The answer is cut off, and the request fails, beyond this. */
+  readonly maxBytes: number
+  /** Aborted when nobody wants the answer any more: the request fails at once, with `EGRESS_CLOSED`. */
+  readonly signal?: AbortSignal
+}
+
+export interface EgressAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: Uint8Array
+}
+
+/**
+ * How the way out failed: the `code` of every error that `request`, `pool` and `connect` report.
+ *
+ * REFUSED: an address is neither public nor on the operator's list. UNREACHABLE: no name, no route, or nobody listens.
+ * UNTRUSTED: the certificate does not hold. TIMEOUT: too slow in any phase. BROKEN: the connection ended before the answer.
+ * BAD_ANSWER: not well-formed HTTP, a head too large or a wrong length. TOO_LARGE: beyond `maxBytes`. BAD_REQUEST: the
+ * request itself can not be sent. CLOSED: after {@link Egress.close}, or aborted by its caller.
+ */
+export type EgressErrorCode =
+  | 'EGRESS_REFUSED'
+  | 'EGRESS_UNREACHABLE'
+  | 'EGRESS_UNTRUSTED'
+  | 'EGRESS_TIMEOUT'
+  | 'EGRESS_BROKEN'
+  | 'EGRESS_BAD_ANSWER'
+  | 'EGRESS_TOO_LARGE'
+  | 'EGRESS_BAD_REQUEST'
+  | 'EGRESS_CLOSED'
+
+/** Whether the gateway itself can reach the world; `unknown` when nothing was tried lately. */
+export type WayOutState = 'up' | 'down' | 'unknown'
+
+/**
+ * The way out to sellers' addresses. Every resolved address must be global unicast or on the operator's list, and the
+ * address that was checked is the one connected to, again on every connection. Redirects are never followed.
+ */
+export interface Egress {
+  /** Refuses a URL that could never be connected to: scheme, credentials, a literal private address. @throws `VALIDATION_ERROR` */
+  checkUrl(url: string): URL
+  /**
+   * One whole answer; never decompressed. Fails with an error whose `code` is an {@link EgressErrorCode}, or, when
+   * {@link Egress.checkUrl} refuses the URL, `VALIDATION_ERROR`; {@link Egress.failureOf} sorts both.
+   * `Host` and `Accept-Encoding` are set here, whatever `headers` say.
+   */
+  request(request: EgressRequest): Promise<EgressAnswer>
+  /**
+   * Keep-alive connections to one origin; shared, reference-counted, closed when nobody uses it.
+   *
+   * @param use `checks` takes connections of their own, so that a seller with many calls is not taken for a silent one
+   */
+  pool(origin: string, use?: 'calls' | 'checks'): UpstreamPool
+  /** A raw connection (TLS done for https and wss), for upgrades. */
+  connect(url: URL): Promise<Duplex>
+  /**
+   * Sorts an error that a pool's handler was given; anything unknown is `EGRESS_BROKEN`. Log this code and the message,
+   * not the error: the driver's may hold the seller's bytes.
+   */
+  failureOf(error: unknown): EgressErrorCode
+  /** A guess from the connections of the last 30 s; nobody is suspended while it is `down`. */
+  wayOut(): WayOutState
+  close(): Promise<void>
+}
+
+/** What undici's dispatcher offers, no more: the port keeps core free of the driver. */
+export interface UpstreamPool {
+  /**
+   * Sends the request; `false` says that every connection is busy now and the request waits for one. A waiting request has
+   * no controller yet and no time limit but the connection's: the caller keeps its own clock and aborts in `onRequestStart`.
+   */
+  dispatch(options: UpstreamRequest, handler: UpstreamHandler): boolean
+  /** Gives the reference back. */
+  release(): void
+}
+
+export interface UpstreamRequest {
+  readonly path: string
+  readonly method: string
+  readonly headers: readonly string[]
+  readonly body: unknown
+  readonly headersTimeout: number
+  readonly bodyTimeout: number
+  readonly upgrade?: string
+}
+
+/**
+ * Called by the pool as the answer arrives. The controller pauses, resumes and aborts it. `onResponseStart` is called for
+ * each interim answer (1xx) as well, and each restarts `headersTimeout`; the last call has a status of 200 or above.
+ */
+export interface UpstreamHandler {
+  onRequestStart(controller: UpstreamController): void
+  onResponseStart(
+    controller: UpstreamController,
+    statusCode: number,
+    headers: EgressAnswer['headers'],
+    statusMessage?: string,
+  ): void
+  onResponseData(controller: UpstreamController, chunk: Buffer): void
+  onResponseEnd(controller: UpstreamController): void
+  onResponseError(controller: UpstreamController | null, error: Error): void
+  /** Needed when the request has `upgrade`. The socket then belongs to the handler. */
+  onRequestUpgrade?(
+    controller: UpstreamController,
+    statusCode: number,
+    headers: EgressAnswer['headers'],
+    socket: Duplex,
+  ): void
+}
+
+export interface UpstreamController {
+  readonly rawHeaders?: readonly (Buffer | string)[] | null
+  pause(): void
+  resume(): void
+  abort(reason: Error): void
+}

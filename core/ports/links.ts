@@ -1,0 +1,45 @@
+import type { Link, LinkId, LinkSuspension, ServedLink, StoreId } from '../domain/link.ts'
+
+/** A link to be created; the adapter sets version 1. */
+export type NewLink = Omit<Link, 'version' | 'suspension'>
+export type LinkPatch = Partial<Omit<Link, 'id' | 'storeId' | 'version' | 'createdAtMs'>>
+
+export interface Links {
+  /** @throws `SLUG_ALREADY_EXISTS` when an active link of the store has the slug. */
+  create(link: NewLink): Promise<Link>
+  /** Raises the version. An old slug keeps answering through `redirectOf` for 30 days. */
+  update(id: LinkId, patch: LinkPatch, updatedAtMs: number): Promise<Link | undefined>
+  /** Soft: `isActive` becomes false, the record is kept, the slug is free again. */
+  deactivate(id: LinkId, updatedAtMs: number): Promise<boolean>
+  find(id: LinkId): Promise<Link | undefined>
+  /** Active links of a store, newest first. */
+  ofStore(storeId: StoreId): Promise<Link[]>
+  /** The link that is called at `/api/link/<username>/<slug>`; for a stealth link the slug is its private slug. */
+  served(username: string, slug: string): Promise<ServedLink | undefined>
+  /** Every active link with its store, for `tollgate check` and the health prober. */
+  allServed(): Promise<ServedLink[]>
+  /** Where a former username/slug went, within 30 days of the change. */
+  redirectOf(
+    username: string,
+    slug: string,
+    nowMs: number,
+  ): Promise<{ username: string; slug: string } | undefined>
+  setSuspension(id: LinkId, suspension: LinkSuspension | null, atMs: number): Promise<void>
+  /** How often the link was suspended since then: decides the next cooldown. */
+  suspensionCount(id: LinkId, sinceMs: number): Promise<number>
+  addHealthEvent(event: HealthEvent): Promise<void>
+  /** Newest first. */
+  healthEvents(id: LinkId, limit: number): Promise<HealthEvent[]>
+}
+
+/** One line of a link's health timeline. */
+export interface HealthEvent {
+  readonly linkId: LinkId
+  readonly atMs: number
+  readonly kind: 'probe' | 'suspended' | 're-enabled'
+  readonly ok: boolean
+  /** HTTP status, null when nothing answered. */
+  readonly status: number | null
+  readonly latencyMs: number | null
+  readonly detail: string
+}

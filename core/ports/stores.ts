@@ -1,0 +1,41 @@
+import type { ApiKey, SignInNonce, Store, StoreWallet } from '../domain/store.ts'
+
+export type StorePatch = Partial<Omit<Store, 'id' | 'createdAtMs' | 'createdBy'>>
+
+export interface Stores {
+  /**
+   * Creates the store, its wallet and its first key in one commit.
+   * @throws `USERNAME_TAKEN`; `CONFLICT` when the wallet has a store already.
+   */
+  create(store: Store, wallet: StoreWallet | null, key: ApiKey): Promise<void>
+  /** @throws `USERNAME_TAKEN`. The old name redirects for 30 days. */
+  update(id: string, patch: StorePatch, updatedAtMs: number): Promise<Store | undefined>
+  find(id: string): Promise<Store | undefined>
+  byUsername(username: string): Promise<Store | undefined>
+  byWallet(chain: 'base' | 'solana', address: string): Promise<Store | undefined>
+  /** The present name of a store that was called so less than 30 days ago. */
+  redirectOf(username: string, nowMs: number): Promise<string | undefined>
+}
+
+export interface ApiKeys {
+  /** @throws `LIMIT_REACHED` when the store has `maxActive` active keys; counted and inserted in one commit. */
+  add(key: ApiKey, maxActive: number): Promise<void>
+  ofStore(storeId: string): Promise<ApiKey[]>
+  byHash(keyHash: string): Promise<ApiKey | undefined>
+  /** Idempotent; undefined when the store has no such key. */
+  revoke(storeId: string, id: string, atMs: number): Promise<ApiKey | undefined>
+  /** May be lost in a crash; written at most once a minute per key. */
+  touch(id: string, atMs: number): Promise<void>
+}
+
+export interface SignInNonces {
+  add(nonce: SignInNonce): Promise<void>
+  /** Reads and removes in one commit, so that a nonce is used once. */
+  take(nonce: string): Promise<SignInNonce | undefined>
+  /**
+   * Answers of finished sign-ups by the SHA-256 of their signed message, so that a client's repeated request gets the
+   * same store; kept as long as the nonce would have lived.
+   */
+  rememberSignup(messageHash: string, storeId: string, expiresAtMs: number): Promise<void>
+  signupOf(messageHash: string, nowMs: number): Promise<string | undefined>
+}

@@ -1,0 +1,111 @@
+import { type Asset, builtInAssets } from '../domain/asset.ts'
+import { type ChainFamily, factsOf, familyOf, type NetworkId } from '../domain/network.ts'
+import type { OfferTerms } from './offerTerms.ts'
+import { isObject, own } from './own.ts'
+
+/** Shortest and longest time to settle that a seller may name, in seconds; what is signed is at most an hour. */
+const MIN_TIMEOUT_SECONDS = 10
+const MAX_TIMEOUT_SECONDS = 86_400
+
+/** Whoever would sign: a wallet of the command line, or the vault's account on a chain. */
+export interface Payer {
+  /** The networks that it signs on; absent for every one of its family. */
+  readonly networks?: ReadonlySet<string>
+  /** Why these terms must not be signed, in words for the user; undefined when they may. Asks nobody. */
+  objectTo(terms: OfferTerms): string | undefined
+}
+
+export interface ChosenEntry<P extends Payer> {
+  /** The entry as received: goes back in `accepted`. */
+  readonly entry: Readonly<Record<string, unknown>>
+  readonly terms: OfferTerms
+  readonly buyer: P
+}
+
+export type Choice<P extends Payer> =
+  | { readonly ok: true; readonly chosen: ChosenEntry<P> }
+  | { readonly ok: false; readonly message: string }
+
+/**
+ * Takes the first entry that is for us: scheme `exact`, a network that we know and have a wallet for, a token that we
+ * know, paid by a transfer. Entries for others are passed over; but when the first one for us is wrong in any term, the
+ * whole offer is refused: a seller that writes one false term is not asked for a better one.
+ */
+export function chooseEntry<P extends Payer>(
+  accepts: readonly Readonly<Record<string, unknown>>[],
+  wallets: Readonly<Partial<Record<ChainFamily, P>>>,
+  only: NetworkId | undefined,
+): Choice<P> {
+  const passedOver: string[] = []
+  for (const [i, entry] of accepts.entries()) {
+    const candidate = candidateOf(entry, wallets, only)
+    if (typeof candidate === 'string') {
+      passedOver.push(`${i + 1}: ${candidate}`)
+      continue
+    }
+    const { asset, buyer } = candidate
+    const terms = readTerms(entry, asset)
+    const problem = typeof terms === 'string' ? terms : buyer.objectTo(terms)
+    if (problem !== undefined || typeof terms === 'string')
+      return refuse(`entry ${i + 1} is not acceptable: ${problem}`)
+    return { ok: true, chosen: { entry, terms, buyer } }
+  }
+  return refuse(`no entry can be paid (${passedOver.slice(0, 6).join('; ')})`)
+}
+
+/** The asset and wallet of an entry that is for us; otherwise why it is not. */
+function candidateOf<P extends Payer>(
+  entry: Readonly<Record<string, unknown>>,
+  wallets: Readonly<Partial<Record<ChainFamily, P>>>,
+  only: NetworkId | undefined,
+): { asset: Asset; buyer: P } | string {
+  if (own(entry, 'scheme') !== 'exact') return 'another scheme than exact'
+  const network = own(entry, 'network')
+  const family = typeof network === 'string' ? familyOf(network) : undefined
+  if (family === undefined) return 'a network that is not known'
+  if (only !== undefined && network !== only) return 'another network than --network'
+  const ofNetwork = builtInAssets.filter((asset) => asset.network === network)
+  if (ofNetwork.length === 0) return 'a network that is not known'
+  const buyer = wallets[family]
+  if (buyer === undefined) return `no ${family === 'solana' ? 'Solana' : 'EVM'} key was given`
+  if (buyer.networks?.has(network as string) === false)
+    return `no wallet for ${factsOf(network as string)?.title ?? network}`
+  const asset = ofNetwork.find((a) => isSameAsset(family, a.address, own(entry, 'asset')))
+  if (asset === undefined) return 'a token that is not known'
+  const extra = own(entry, 'extra')
+  const method = isObject(extra) ? own(extra, 'assetTransferMethod') : undefined
+  if (method !== undefined && method !== 'eip3009') return 'a transfer that needs an allowance'
+  return { asset, buyer }
+}
+
+const isSameAsset = (family: ChainFamily, known: string, named: unknown): boolean =>
+  typeof named === 'string' &&
+  (family === 'solana' ? named === known : named.toLowerCase() === known.toLowerCase())
+
+/** The terms of an entry, or what is wrong with them. */
+function readTerms(entry: Readonly<Record<string, unknown>>, asset: Asset): OfferTerms | string {
+  const amount = own(entry, 'amount')
+  if (typeof amount !== 'string' || !/^[1-9]\d{0,77}$/.test(amount)) {
+    return 'amount is not a whole number above zero in its plain form'
+  }
+  const payTo = own(entry, 'payTo')
+  if (typeof payTo !== 'string') return 'payTo is missing'
+  const seconds = own(entry, 'maxTimeoutSeconds')
+  const isSane = Number.isInteger(seconds) && (seconds as number) >= MIN_TIMEOUT_SECONDS
+  if (!isSane || (seconds as number) > MAX_TIMEOUT_SECONDS) {
+    return `maxTimeoutSeconds is not a whole number from ${MIN_TIMEOUT_SECONDS} to ${MAX_TIMEOUT_SECONDS}`
+  }
+  const extra = own(entry, 'extra')
+  if (!isObject(extra)) return 'extra is missing'
+  const wish = Object.keys(extra).find((key) => /approv|permit|allowance|spender/i.test(key))
+  if (wish !== undefined) return `extra.${wish.slice(0, 60)} asks for an allowance`
+  const decimals = own(extra, 'decimals')
+  if (decimals !== undefined && decimals !== asset.decimals) {
+    return `extra.decimals is not ${asset.decimals}, what ${asset.symbol} has`
+  }
+  // An own copy without a prototype: what is read from it later is what the seller wrote.
+  const ownExtra: Record<string, unknown> = Object.assign(Object.create(null), extra)
+  return { asset, amountAtomic: BigInt(amount), payTo, maxTimeoutSeconds: seconds as number, extra: ownExtra }
+}
+
+const refuse = (message: string) => ({ ok: false, message }) as const

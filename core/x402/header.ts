@@ -1,0 +1,49 @@
+import { decodeStrictBase64 } from './strictBase64.ts'
+import { parseStrictJson } from './strictJson.ts'
+
+/** Node refuses a request or an answer whose head is longer than 16 KiB, so a longer value could not have been sent. */
+const DEFAULT_MAX_CHARS = 16_384
+
+export type DecodedHeader =
+  | { readonly ok: true; readonly value: Readonly<Record<string, unknown>> }
+  | { readonly ok: false; readonly message: string }
+
+// ignoreBOM keeps the mark in the text, where the JSON reader refuses it.
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/**
+ * Writes the value of `PAYMENT-REQUIRED`, `PAYMENT-SIGNATURE` or `PAYMENT-RESPONSE`: base64 of the UTF-8 JSON
+ * (x402 v2, HTTP transport). `decodeHeader` reads it back.
+ */
+export function encodeHeader(value: unknown): string {
+  return Buffer.from(JSON.stringify(value), 'utf8').toString('base64')
+}
+
+/**
+ * Reads such a header: canonical base64, valid UTF-8, strict JSON, an object. Never throws; the message says which of
+ * them failed and never repeats the value.
+ *
+ * @param maxChars longest header value that is looked at
+ */
+export function decodeHeader(text: string, maxChars: number = DEFAULT_MAX_CHARS): DecodedHeader {
+  if (text.length > maxChars) return refuse(`Expected at most ${maxChars} characters, got ${text.length}.`)
+  const bytes = decodeStrictBase64(text, maxChars)
+  if (bytes === undefined || bytes.length === 0) {
+    return refuse('Expected canonical base64 (RFC 4648, section 4), got something else.')
+  }
+  let json: string
+  try {
+    json = utf8.decode(bytes)
+  } catch {
+    return refuse('Expected UTF-8 inside the base64, got other bytes.')
+  }
+  const parsed = parseStrictJson(json)
+  if (!parsed.ok) return parsed
+  const { value } = parsed
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return refuse('Expected a JSON object, got another kind of value.')
+  }
+  return { ok: true, value: value as Record<string, unknown> }
+}
+
+const refuse = (message: string): DecodedHeader => ({ ok: false, message })

@@ -1,0 +1,80 @@
+import { isObject, own } from './own.ts'
+
+/** Most entries that are looked at; real offers have one or two a network. */
+const MAX_ENTRIES = 64
+/** Longest `resource` and entry that are sent back with the payment, as JSON: a head has 16 KiB in all. */
+const MAX_ECHO_CHARS = 6_000
+
+/** A 402 whose envelope was understood; the entries were not looked at yet. */
+export interface Offer {
+  readonly resource: Readonly<Record<string, unknown>>
+  readonly description: string
+  readonly accepts: readonly Readonly<Record<string, unknown>>[]
+}
+
+export type ReadOffer =
+  | { readonly ok: true; readonly offer: Offer }
+  | { readonly ok: false; readonly message: string }
+
+/**
+ * Reads the envelope of an offer (x402 v2, section 5.1): a resource of the origin that was asked, entries within bounds,
+ * no extension that wants more than a payment. The entries are for {@link import('./chooseEntry.ts').chooseEntry}.
+ *
+ * @param asked the address that answered 402; undefined where the reader did not make the call itself
+ */
+export function readEnvelope(offer: Readonly<Record<string, unknown>>, asked: URL | undefined): ReadOffer {
+  if (own(offer, 'x402Version') !== 2) return refuse('x402Version in the offer is not 2')
+  const resource = own(offer, 'resource')
+  if (!isObject(resource)) return refuse('resource is missing')
+  const problem = objectToResource(own(resource, 'url'), asked)
+  if (problem !== undefined) return refuse(problem)
+  const description = own(resource, 'description') ?? ''
+  if (typeof description !== 'string') return refuse('resource.description is not a string')
+  if (JSON.stringify(resource).length > MAX_ECHO_CHARS) return refuse('resource is too long')
+
+  const wish = wishOf(own(offer, 'extensions'))
+  if (wish !== undefined) return refuse(wish)
+  const accepts = own(offer, 'accepts')
+  if (
+    !Array.isArray(accepts) ||
+    accepts.length === 0 ||
+    accepts.length > MAX_ENTRIES ||
+    !accepts.every(isObject)
+  ) {
+    return refuse(`accepts is not a list of 1 to ${MAX_ENTRIES} entries`)
+  }
+  if (accepts.some((entry) => JSON.stringify(entry).length > MAX_ECHO_CHARS))
+    return refuse('an entry is too long')
+  return { ok: true, offer: { resource, description, accepts } }
+}
+
+/** A payment for another origin's resource could be carried there and used. */
+function objectToResource(value: unknown, asked: URL | undefined): string | undefined {
+  if (typeof value !== 'string' || !URL.canParse(value)) return 'resource.url is not an address'
+  // The URL parser mends these silently; an honest address has none of them.
+  const path = value.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/, '')
+  if (/[^\x21-\x7e]|\\/.test(value)) return 'resource.url holds characters that an address does not have'
+  if (/(^|\/)(\.|%2e){1,2}(\/|$)|%2f|%5c|%00/i.test(path))
+    return 'resource.url has a path that can be read in two ways'
+  const url = new URL(value)
+  if (url.username !== '' || url.password !== '') return 'resource.url holds credentials'
+  if (asked !== undefined && url.origin !== asked.origin)
+    return `resource.url is at ${url.origin}, but ${asked.origin} was asked`
+}
+
+/** Extensions that want an allowance are refused, and those that must be answered: this buyer answers none. */
+function wishOf(extensions: unknown): string | undefined {
+  if (extensions === undefined) return undefined
+  if (!isObject(extensions)) return 'extensions is not an object'
+  for (const [name, value] of Object.entries(extensions)) {
+    if (/approv|permit|allowance|2612|gassponsor/i.test(name)) {
+      return `the extension ${JSON.stringify(name.slice(0, 60))} asks for an allowance`
+    }
+    const info = isObject(value) ? own(value, 'info') : undefined
+    if ([value, info].some((part) => isObject(part) && own(part, 'required') === true)) {
+      return `the extension ${JSON.stringify(name.slice(0, 60))} must be answered, and this buyer does not know it`
+    }
+  }
+}
+
+const refuse = (message: string): ReadOffer => ({ ok: false, message })
