@@ -1,0 +1,37 @@
+import type { Rpc } from './rpc.ts'
+import { RpcRefused } from './rpcError.ts'
+
+/** How a node took a signed transaction. */
+export type BroadcastResult =
+  /** The node has it, now or since earlier. */
+  | { readonly taken: 'yes' }
+  /** The account's nonce is used: this transaction is mined, or another one is in its place for good. */
+  | { readonly taken: 'nonce_used'; readonly message: string }
+  /** Another transaction of this nonce waits in the pool and pays as much. */
+  | { readonly taken: 'nonce_contested'; readonly message: string }
+  /** The node does not want it now: fees too low, no funds, pool full. The bytes stay valid. */
+  | { readonly taken: 'refused'; readonly message: string }
+  /** No answer: it may have arrived or not. */
+  | { readonly taken: 'unknown'; readonly message: string }
+
+/**
+ * Sends signed bytes. Sending them again is always safe: the same bytes are the same transaction. Never rejects.
+ * The words are those of geth, nethermind, erigon, besu, reth and anvil.
+ */
+export async function broadcast(rpc: Rpc, bytes: string): Promise<BroadcastResult> {
+  try {
+    await rpc.call('eth_sendRawTransaction', bytes)
+    return { taken: 'yes' }
+  } catch (error) {
+    const message = error instanceof Error ? error.message : 'failed'
+    if (!(error instanceof RpcRefused)) return { taken: 'unknown', message }
+    if (/already known|already imported|known transaction|alreadyknown|already exists/i.test(message)) {
+      return { taken: 'yes' }
+    }
+    if (/nonce too low|oldnonce|nonce is too low|nonce has already been used/i.test(message)) {
+      return { taken: 'nonce_used', message }
+    }
+    if (/replacement|underpriced/i.test(message)) return { taken: 'nonce_contested', message }
+    return { taken: 'refused', message }
+  }
+}

@@ -1,0 +1,2 @@
+/** Bytes in hex, with 0x. */
+export type Hex = `0x${string}`

@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { createRpc } from './rpc.ts'
+import { RpcRefused, RpcUnreachable } from './rpcError.ts'
+
+interface Call {
+  id: number
+  method: string
+}
+type Say = (call: Call) => unknown
+
+/** A node that answers `{result}` or `{error}` as the test says; `raw` answers the whole request. */
+async function startNode(t: Test, say: Say, raw?: (body: unknown, response: ServerResponse) => boolean) {
+  const seen: string[] = []
+  const server = createServer(async (request: IncomingMessage, response) => {
+    let text = ''
+    for await (const chunk of request) text += chunk
+    const body = JSON.parse(text) as Call | Call[]
+    seen.push(...[body].flat().map(({ method }) => method))
+    if (raw?.(body, response)) return
+    const answer = (call: Call) => ({ jsonrpc: '2.0', id: call.id, ...(say(call) as object) })
+    response.end(JSON.stringify(Array.isArray(body) ? body.map(answer).toReversed() : answer(body)))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/secret-key`, seen, server }
+}
+
+const honest: Say = ({ method }) => ({ result: method === 'eth_chainId' ? '0x1' : `${method} result` })
+const client = (...urls: string[]) => createRpc({ urls, chainId: 1, timeoutMs: 500 })
+
+t.test('answers come back in the order of the calls, however the node orders them', async (t) => {
+  const node = await startNode(t, honest)
+  const rpc = client(node.url)
+  const answers = await rpc.batch(['a', 'b', 'c'].map((method) => ({ method, params: [] })))
+  t.same(
+    answers,
+    ['a result', 'b result', 'c result'].map((result) => ({ ok: true, result })),
+  )
+  t.same(node.seen, ['eth_chainId', 'a', 'b', 'c'], 'the chain is asked along with the first calls')
+  await rpc.call('d')
+  t.equal(node.seen.filter((method) => method === 'eth_chainId').length, 1)
+})
+
+t.test('a node’s refusal is an answer; the next node is not asked', async (t) => {
+  const first = await startNode(t, ({ method }) =>
+    method === 'eth_chainId'
+      ? { result: '0x1' }
+      : { error: { code: 3, message: 'execution reverted', data: '0x08' } },
+  )
+  const second = await startNode(t, honest)
+  const rpc = client(first.url, second.url)
+  const error = await rpc.call('eth_call').catch((error: unknown) => error)
+  t.ok(error instanceof RpcRefused && error.isRevert && error.data === '0x08')
+  t.equal(second.seen.length, 0)
+})
+
+t.test('the next node takes over from one that is away, busy, broken or on another chain', async (t) => {
+  const status = (code: number) => (_: unknown, response: ServerResponse) => {
+    response.writeHead(code).end('{}')
+    return true
+  }
+  const text = (body: string) => (_: unknown, response: ServerResponse) => {
+    response.end(body)
+    return true
+  }
+  const bad = {
+    'too many requests': await startNode(t, honest, status(429)),
+    'a gateway’s fault': await startNode(t, honest, status(502)),
+    'not JSON': await startNode(t, honest, text('<html>')),
+    'no JSON-RPC': await startNode(t, honest, text('{"x":1}')),
+    'an empty list': await startNode(t, honest, text('[]')),
+    silence: await startNode(t, honest, () => true),
+    'a cut connection': await startNode(t, honest, (_, response) => Boolean(response.destroy())),
+    'another chain': await startNode(t, ({ method }) => ({
+      result: method === 'eth_chainId' ? '0x2' : 'lie',
+    })),
+    'too many, in JSON': await startNode(t, () => ({ error: { code: -32005, message: 'limit exceeded' } })),
+  }
+  for (const [what, node] of Object.entries(bad)) {
+    const good = await startNode(t, honest)
+    const rpc = client(node.url, good.url)
+    t.equal(await rpc.call('m'), 'm result', what)
+    t.equal(await rpc.call('n'), 'n result')
+    t.notOk(node.seen.includes('n'), `${what}: the good node is asked first from then on`)
+    const error = await client(node.url)
+      .call('m')
+      .catch((error: unknown) => error)
+    t.ok(error instanceof RpcUnreachable, what)
+    t.notMatch(String(error), /secret-key/, 'the path of the URL is a secret')
+  }
+})
+
+t.test('a node without batches is asked call by call', async (t) => {
+  const node = await startNode(t, honest, (body, response) => {
+    if (Array.isArray(body)) {
+      response.end(
+        JSON.stringify({ jsonrpc: '2.0', id: null, error: { code: -32600, message: 'no batches' } }),
+      )
+    }
+    return Array.isArray(body)
+  })
+  const rpc = client(node.url)
+  const calls = ['a', 'b'].map((method) => ({ method, params: [] }))
+  t.match(await rpc.batch(calls), [{ result: 'a result' }, { result: 'b result' }])
+  const before = node.seen.length
+  await rpc.batch(calls)
+  t.equal(node.seen.length, before + 2, 'the batch is not tried again')
+})

@@ -1,0 +1,170 @@
+import { type Clock, systemClock } from '../../../core/ports/clock.ts'
+import { type Log, silentLog } from '../../../core/ports/log.ts'
+import { RpcRefused, RpcUnreachable } from './rpcError.ts'
+
+/** How often a node must say again which chain it serves; a proxy can change what stands behind it. */
+const chainRecheckMs = 60_000
+const never = Number.NEGATIVE_INFINITY
+/** Items in one HTTP request; providers cap batches, most of them at 100. */
+const maxBatchItems = 50
+
+export interface RpcOptions {
+  /** Asked in this order; the next one only when one does not answer properly. */
+  readonly urls: readonly string[]
+  /** Every answer of a node that serves another chain is thrown away. */
+  readonly chainId: number
+  /** Limit of one HTTP request, in milliseconds. */
+  readonly timeoutMs: number
+  readonly clock?: Clock
+  readonly log?: Log
+}
+
+export interface RpcCall {
+  readonly method: string
+  readonly params: readonly unknown[]
+}
+
+/** What a node says to one call. A refusal (JSON-RPC error) is an answer: asking another node would not change it. */
+export type RpcAnswer =
+  | { readonly ok: true; readonly result: unknown }
+  | { readonly ok: false; readonly error: RpcRefused }
+
+/** JSON-RPC over HTTP to one chain, through the first of several nodes that answers and serves that chain. */
+export interface Rpc {
+  /** @throws {RpcRefused} the node's JSON-RPC error. @throws {RpcUnreachable} when no node answers. */
+  call(method: string, ...params: unknown[]): Promise<unknown>
+  /** All calls to one node in one request, answers in order. @throws {RpcUnreachable} when no node answers. */
+  batch(calls: readonly RpcCall[]): Promise<RpcAnswer[]>
+}
+
+/** Makes the client; nothing is sent before the first call. */
+export function createRpc(options: RpcOptions): Rpc {
+  const { timeoutMs, clock = systemClock, log = silentLog } = options
+  const nodes = options.urls.map(
+    (url): Node => ({ url, host: hostOf(url), checkedAtMs: never, takesBatches: true }),
+  )
+  let preferred = 0
+  let lastId = 0
+
+  const send = async (node: Node, calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+    if (calls.length > 1 && !node.takesBatches) {
+      return (await Promise.all(calls.map((call) => send(node, [call])))).flat()
+    }
+    const requests = calls.map((call) => ({ jsonrpc: '2.0', id: ++lastId, ...call }))
+    const body = await post(node.url, requests.length === 1 ? requests[0] : requests, timeoutMs)
+    if (requests.length === 1) return [readAnswer(Array.isArray(body) ? body[0] : body)]
+    if (!Array.isArray(body)) {
+      node.takesBatches = false
+      log.info({ node: node.host }, 'the node does not take JSON-RPC batches; calls go one by one')
+      return send(node, calls)
+    }
+    // Batches may be answered in any order (JSON-RPC 2.0, section 6).
+    const byId = new Map(body.map((item) => [(item as { id?: unknown } | null)?.id, item]))
+    return requests.map((request) => readAnswer(byId.get(request.id)))
+  }
+
+  const ask = async (node: Node, calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+    if (Math.abs(clock.now() - node.checkedAtMs) < chainRecheckMs) return send(node, calls)
+    // Asked along with the calls, so that knowing the chain costs no round trip of its own.
+    const [chain, ...answers] = await send(node, [{ method: 'eth_chainId', params: [] }, ...calls])
+    const served = chain?.ok ? Number(chain.result) : Number.NaN
+    if (served !== options.chainId) {
+      throw new RpcUnreachable(`${node.host} serves chain ${served}, expected ${options.chainId}`)
+    }
+    node.checkedAtMs = clock.now()
+    return answers
+  }
+
+  const batchOnce = async (calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+    const faults: string[] = []
+    for (let i = 0; i < nodes.length; i++) {
+      const index = (preferred + i) % nodes.length
+      const node = nodes[index]!
+      try {
+        const answers = await ask(node, calls)
+        preferred = index
+        return answers
+      } catch (error) {
+        // A node that failed must name its chain again before it is believed.
+        node.checkedAtMs = never
+        faults.push(error instanceof RpcUnreachable ? error.message : `${node.host}: ${String(error)}`)
+      }
+    }
+    throw new RpcUnreachable(`No node answered for chain ${options.chainId}: ${faults.join('; ')}`)
+  }
+
+  const batch = async (calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+    if (calls.length <= maxBatchItems) return batchOnce(calls)
+    const answers: RpcAnswer[] = []
+    for (let i = 0; i < calls.length; i += maxBatchItems) {
+      answers.push(...(await batchOnce(calls.slice(i, i + maxBatchItems))))
+    }
+    return answers
+  }
+
+  return {
+    batch,
+    async call(method, ...params) {
+      const [answer] = await batch([{ method, params }])
+      if (!answer!.ok) throw answer!.error
+      return answer!.result
+    },
+  }
+}
+
+interface Node {
+  readonly url: string
+  /** Without path and query: these hold the provider's key. */
+  readonly host: string
+  checkedAtMs: number
+  takesBatches: boolean
+}
+
+async function post(url: string, body: unknown, timeoutMs: number, isSecondTry = false): Promise<unknown> {
+  const host = hostOf(url)
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      redirect: 'error',
+      signal: AbortSignal.timeout(timeoutMs),
+    })
+    if (response.status === 429 || response.status >= 500) {
+      await response.body?.cancel()
+      throw new RpcUnreachable(`${host} answered HTTP ${response.status}`)
+    }
+    return await response.json()
+  } catch (error) {
+    if (error instanceof RpcUnreachable) throw error
+    const cause = (error instanceof Error ? (error.cause ?? error) : {}) as {
+      code?: string
+      message?: string
+    }
+    // A keep-alive connection that the node had closed already. Whatever is sent here may be sent twice: reads change
+    // nothing, and the same signed bytes are the same transaction.
+    if (!isSecondTry && brokenConnection.has(cause.code ?? '')) return post(url, body, timeoutMs, true)
+    throw new RpcUnreachable(`${host}: ${cause.message ?? 'failed'}`)
+  }
+}
+
+const brokenConnection = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+
+/** JSON-RPC codes by which providers say "too many requests" (EIP-1474 -32005) or "I can't now". */
+const busyCodes = new Set([-32005, -32016, 429])
+
+function readAnswer(item: unknown): RpcAnswer {
+  if (typeof item !== 'object' || item === null) throw new RpcUnreachable('a malformed JSON-RPC answer')
+  if (Object.hasOwn(item, 'result')) return { ok: true, result: (item as { result: unknown }).result }
+  const { code, message, data } = ((item as { error?: unknown }).error ?? {}) as Record<string, unknown>
+  if (typeof code !== 'number') throw new RpcUnreachable('a malformed JSON-RPC answer')
+  if (busyCodes.has(code)) throw new RpcUnreachable(`the node is busy (code ${code})`)
+  return {
+    ok: false,
+    error: new RpcRefused(code, String(message), typeof data === 'string' ? data : undefined),
+  }
+}
+
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : 'a malformed URL'
+}

@@ -1,0 +1,63 @@
+import type { PaymentIdentity } from '../../../core/domain/payment.ts'
+import { addressWord } from './payCall.ts'
+import { topics } from './token.ts'
+import { readTransferEvent } from './transferEvent.ts'
+
+export interface Receipt {
+  readonly status: string
+  readonly blockNumber: string
+  readonly transactionIndex: string
+  readonly transactionHash: string
+  readonly logs: readonly LogEntry[]
+}
+
+export interface LogEntry {
+  readonly address: string
+  readonly topics: readonly string[]
+  readonly data: string
+  readonly logIndex: string
+  readonly transactionHash: string
+}
+
+/** The receipt of this very transaction, or undefined: proxies have been seen to answer with another one's. */
+export function readReceipt(result: unknown, transaction: string): Receipt | undefined {
+  const receipt = result as Receipt | null | undefined
+  const isThis = receipt?.transactionHash?.toLowerCase() === transaction.toLowerCase()
+  return isThis && Array.isArray(receipt?.logs) ? receipt : undefined
+}
+
+/** The transfer that has to be on chain; a payment's identity is one. */
+export type ExpectedTransfer = Pick<PaymentIdentity, 'asset' | 'payer' | 'payTo' | 'amountAtomic' | 'nonce'>
+
+/**
+ * Whether a receipt proves the payment: the token says AuthorizationUsed(payer, nonce), and the very next thing it says
+ * is Transfer(payer, payTo, amount), the order of EIP-3009's reference code and of USDC.
+ *
+ * A successful status proves nothing: some tokens do not revert on a used nonce. Nor do the two events anywhere in one
+ * receipt: a transaction can use several authorisations, and one transfer must not pay twice.
+ */
+export function provesTransfer(receipt: Receipt, expected: ExpectedTransfer): boolean {
+  if (receipt.status !== '0x1') return false
+  const asset = expected.asset.toLowerCase()
+  const said = receipt.logs
+    .filter((log) => log.address.toLowerCase() === asset)
+    .sort((a, b) => Number(a.logIndex) - Number(b.logIndex))
+  return said.some((log, i) => {
+    const next = said[i + 1]
+    return isUse(log, expected) && next !== undefined && isTransfer(next, expected)
+  })
+}
+
+const isUse = (log: LogEntry, expected: ExpectedTransfer): boolean =>
+  log.topics[0] === topics.authorizationUsed &&
+  log.topics[1]?.slice(2) === addressWord(expected.payer) &&
+  log.topics[2]?.toLowerCase() === expected.nonce.toLowerCase()
+
+const isTransfer = (log: LogEntry, expected: ExpectedTransfer): boolean => {
+  const moved = readTransferEvent(log)
+  return (
+    moved?.from === addressWord(expected.payer) &&
+    moved.to === addressWord(expected.payTo) &&
+    moved.amountAtomic === expected.amountAtomic
+  )
+}

@@ -1,0 +1,241 @@
+import type { ServerResponse } from 'node:http'
+import { x402Facilitator } from '@x402/core/facilitator'
+import { toFacilitatorEvmSigner } from '@x402/evm'
+import { ExactEvmScheme } from '@x402/evm/exact/facilitator'
+import t, { type Test } from 'tap'
+import { createWalletClient, http, publicActions } from 'viem'
+import { mnemonicToAccount } from 'viem/accounts'
+import { baseSepolia } from 'viem/chains'
+import type { SettlementAttempt } from '../../../core/domain/payment.ts'
+import { network, newAccount, recordOf, seller, signPayment, termsOf } from '../evm/settler.fixture.ts'
+import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../local/evm/startLocalEvm.ts'
+import { type Routes, start, startFacilitator } from './facilitator.fixture.ts'
+
+const terms = termsOf()
+
+async function paymentFor(settler: Awaited<ReturnType<typeof start>>, account = newAccount()) {
+  const payment = await signPayment(account, terms)
+  const checked = await settler.check(payment, terms)
+  if (!checked.ok) throw new Error(checked.message)
+  return { payment, identity: checked.identity }
+}
+
+/** The reference facilitator with a key of the chain. */
+async function startReference(t: Test, chain: LocalEvm) {
+  const account = mnemonicToAccount(LOCAL_EVM_MNEMONIC, { addressIndex: 5 })
+  const client = createWalletClient({
+    account,
+    chain: baseSepolia,
+    transport: http(chain.rpcUrl),
+    pollingInterval: 20,
+  })
+  const signer = toFacilitatorEvmSigner({
+    ...client.extend(publicActions),
+    address: account.address,
+  } as never)
+  const facilitator = new x402Facilitator().register(network, new ExactEvmScheme(signer))
+  return startFacilitator(t, {
+    supported: () => facilitator.getSupported(),
+    verify: ({ paymentPayload, paymentRequirements }) =>
+      facilitator.verify(paymentPayload, paymentRequirements),
+    settle: ({ paymentPayload, paymentRequirements }) =>
+      facilitator.settle(paymentPayload, paymentRequirements),
+  })
+}
+
+t.test('the reference facilitator verifies and settles, and the chain proves it', async (t) => {
+  const chain = await startLocalEvm()
+  t.teardown(() => chain.close())
+  const facilitator = await startReference(t, chain)
+  const buyer = newAccount()
+  await chain.mintUsdc(buyer.address, 1_000_000n)
+  const settler = await start(t, facilitator.url, {
+    rpcUrls: [chain.rpcUrl],
+    headers: { authorization: 'Bearer x' },
+  })
+  t.same(await settler.diagnose(), [])
+  const { payment, identity } = await paymentFor(settler, buyer)
+  t.match(await settler.verify(payment, terms, identity), { ok: true })
+
+  const attempts: SettlementAttempt[] = []
+  const outcome = await settler.settle(payment, terms, identity, async (attempt) => {
+    t.notOk(
+      facilitator.asked.some(({ route }) => route === 'settle'),
+      'stored before it is sent',
+    )
+    return attempts.push(attempt) > 0
+  })
+  t.match(outcome, { status: 'settled', transaction: /^0x/ })
+  t.same(attempts, [{ settler: facilitator.url, bytes: '', transaction: '', sequence: null }])
+  t.equal(await chain.balanceUsdc(seller as `0x${string}`), 10_000n)
+  t.ok(facilitator.asked.every(({ authorization }) => authorization === 'Bearer x'))
+
+  const record = recordOf(identity, attempts[0]!)
+  t.match(await settler.recover(record), outcome, 'after a crash the chain tells the same')
+  const { transaction } = outcome as { transaction: string }
+  t.equal(await settler.stillOnChain(recordOf(identity, attempts[0]!, transaction)), 'yes')
+  t.match(await settler.verify(payment, terms, identity), {
+    ok: false,
+    reason: 'invalid_exact_evm_nonce_already_used',
+  })
+  await chain.reorg(1)
+  t.equal(await settler.stillOnChain(recordOf(identity, attempts[0]!, transaction)), 'no')
+})
+
+t.test('a facilitator that claims what the chain does not show is not believed', async (t) => {
+  const chain = await startLocalEvm()
+  t.teardown(() => chain.close())
+  const facilitator = await startFacilitator(t, {
+    settle: () => ({ success: true, transaction: `0x${'ab'.repeat(32)}`, network, payer: '' }),
+  })
+  const buyer = newAccount()
+  await chain.mintUsdc(buyer.address, 1_000_000n)
+  const settler = await start(t, facilitator.url, { rpcUrls: [chain.rpcUrl], proofTimeoutMs: 100 })
+  const { payment, identity } = await paymentFor(settler, buyer)
+  t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'pending' })
+  const record = recordOf(identity, { settler: facilitator.url, bytes: '', transaction: '', sequence: null })
+  t.match(await settler.recover(record), { status: 'pending' })
+  await chain.advanceTime(120)
+  t.match(await settler.recover(record), { status: 'failed_final' }, 'expired, and unused on chain')
+})
+
+t.test('an answer that leaves a doubt leaves the payment open', async (t) => {
+  const hash = `0x${'ab'.repeat(32)}`
+  const ok = { success: true, transaction: hash, network }
+  const raw =
+    (text: string, status = 200) =>
+    (_: unknown, response: ServerResponse) =>
+      void response.writeHead(status).end(text)
+  const open: Record<string, Routes[string]> = {
+    'a server error': raw('{"success":false,"errorReason":"invalid_payload","transaction":""}', 500),
+    'no JSON': raw('<html>'),
+    'a list': raw('[]'),
+    nothing: raw(''),
+    'a cut answer': (_, response) => void response.destroy(),
+    'success with an error status': raw(JSON.stringify(ok), 400),
+    'success without a transaction': () => ({ ...ok, transaction: '' }),
+    'success with an odd transaction': () => ({ ...ok, transaction: '0x12' }),
+    'success on another network': () => ({ ...ok, network: 'eip155:8453' }),
+    'success for another payer': () => ({ ...ok, payer: '0x00000000000000000000000000000000000000aa' }),
+    'success in words': () => ({ ...ok, success: 'true' }),
+    pending: () => ({ success: false, errorReason: 'settlement_pending', transaction: hash, network }),
+    'a failed transaction': () => ({
+      success: false,
+      errorReason: 'invalid_exact_evm_transaction_failed',
+      transaction: '',
+      network,
+    }),
+    'a refusal that names a transaction': () => ({
+      success: false,
+      errorReason: 'invalid_exact_evm_signature',
+      transaction: hash,
+    }),
+    'a reason nobody knows': () => ({ success: false, errorReason: 'cosmic_rays', transaction: '' }),
+    'no reason': () => ({ success: false, transaction: '' }),
+  }
+  for (const [what, route] of Object.entries(open)) {
+    const facilitator = await startFacilitator(t, { settle: route })
+    const settler = await start(t, facilitator.url)
+    const { payment, identity } = await paymentFor(settler)
+    t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'pending' }, what)
+    t.equal(facilitator.asked.filter(({ route }) => route === 'settle').length, 1, 'settle is sent once')
+  }
+})
+
+t.test(
+  'a clear refusal and a request that never left are rejections; the store’s no sends nothing',
+  async (t) => {
+    const facilitator = await startFacilitator(t, {
+      settle: () => ({
+        success: false,
+        errorReason: 'invalid_exact_evm_insufficient_balance',
+        transaction: '',
+        network,
+      }),
+    })
+    const settler = await start(t, facilitator.url)
+    const { payment, identity } = await paymentFor(settler)
+    const refused = await settler.settle(payment, terms, identity, async () => true)
+    t.match(refused, { status: 'rejected', reason: 'invalid_exact_evm_insufficient_balance' })
+    t.notOk((refused as { transient?: boolean }).transient)
+
+    const before = facilitator.asked.length
+    t.match(await settler.settle(payment, terms, identity, async () => false), {
+      status: 'rejected',
+      transient: true,
+    })
+    const broken = settler.settle(payment, terms, identity, () => Promise.reject(new Error('disk full')))
+    t.match(await broken, { status: 'rejected', transient: true })
+    t.equal(facilitator.asked.length, before)
+
+    facilitator.close()
+    const dead = await start(t, facilitator.url)
+    const unsent = await dead.settle(payment, terms, identity, async () => true)
+    t.match(unsent, { status: 'rejected', transient: true })
+    t.match(await dead.verify(payment, terms, identity), { ok: false, transient: true })
+  },
+)
+
+t.test('without a node the facilitator’s success counts, and a doubt stays open for good', async (t) => {
+  const transaction = `0x${'ab'.repeat(32)}`
+  const facilitator = await startFacilitator(t, { settle: () => ({ success: true, transaction, network }) })
+  const settler = await start(t, facilitator.url)
+  const { payment, identity } = await paymentFor(settler)
+  t.match(await settler.settle(payment, terms, identity, async () => true), {
+    status: 'settled',
+    transaction,
+  })
+  const record = recordOf(
+    identity,
+    { settler: facilitator.url, bytes: '', transaction: '', sequence: null },
+    transaction,
+  )
+  t.match(await settler.recover(record), { status: 'pending' })
+  t.equal(await settler.stillOnChain(record), 'unknown')
+  t.match(await settler.diagnose(), [/without rpcUrls/])
+})
+
+t.test(
+  'the local check runs first, and only what no key here can judge is asked of the facilitator',
+  async (t) => {
+    let verdict: object = { isValid: false, invalidReason: 'invalid_exact_evm_signature' }
+    const facilitator = await startFacilitator(t, { verify: () => verdict })
+    const settler = await start(t, facilitator.url)
+    facilitator.asked.length = 0
+    const account = newAccount()
+    t.match(settler.check(await signPayment(account, terms, { value: '1' }), terms), { ok: false })
+    t.match(settler.check(await signPayment(account, terms), terms), { ok: true })
+    t.equal(facilitator.asked.length, 0)
+
+    const forWallet = await signPayment(account, terms, { from: newAccount().address })
+    t.match(await settler.check(forWallet, terms), { ok: false, reason: 'invalid_exact_evm_signature' })
+    verdict = { isValid: true }
+    t.match(await settler.check(forWallet, terms), { ok: true })
+    verdict = { isValid: 'yes' }
+    t.match(await settler.check(forWallet, terms), { ok: false, transient: true })
+    t.match(facilitator.asked[0], {
+      body: { x402Version: 2, paymentRequirements: terms, paymentPayload: { accepted: terms } },
+    })
+  },
+)
+
+t.test('Solana offers carry the facilitator’s fee payer, and nothing else of its answer', async (t) => {
+  const solana = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'
+  const feePayer = '4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU'
+  const kind = { x402Version: 2, scheme: 'exact', network: solana, extra: { feePayer, payTo: 'mine' } }
+  const facilitator = await startFacilitator(t, {
+    supported: () => ({ kinds: [null, kind], extensions: [] }),
+  })
+  const check = () => ({ ok: false, reason: 'x', message: '' }) as const
+  const settler = await start(t, facilitator.url, { network: solana, check })
+  t.same(settler.offerExtra, { feePayer })
+  await t.rejects(
+    start(t, facilitator.url),
+    { code: 'settlement_unavailable' },
+    'this facilitator has no EVM',
+  )
+  facilitator.close()
+  await t.rejects(start(t, facilitator.url, { network: solana, check }), { code: 'settlement_unavailable' })
+  const evm = await start(t, facilitator.url)
+  t.match(await evm.diagnose(), [/can not be used/, /without rpcUrls/], 'on EVM an offer needs nothing of it')
+})

@@ -1,0 +1,131 @@
+import { base58 } from '@scure/base'
+import t, { type Test } from 'tap'
+import type { PaymentRecord } from '../../../core/domain/payment.ts'
+import { readWireTransaction } from '../../../core/solana/wire.ts'
+import type { PaymentPayload } from '../../../core/x402/types.ts'
+import { cosign } from '../solana/cosign.ts'
+import { parseFeePayerKey } from '../solana/parseFeePayerKey.ts'
+import { addressOf, network, realPayment, termsOf, usdc } from '../solana/payments.fixture.ts'
+import { setStage } from '../solana/stage.fixture.ts'
+import { type Asked, start, startFacilitator } from './facilitator.fixture.ts'
+
+/** A chain, and a facilitator that signs and sends; `answer` changes what it says about it. */
+async function stageWith(t: Test, answer: (signature: string) => unknown, isSent = true) {
+  const stage = await setStage()
+  t.teardown(stage.close)
+  const { chain, cast } = stage
+  const key = parseFeePayerKey(base58.encode(cast.feePayer.secretKey))
+  const kind = { x402Version: 2, scheme: 'exact', network, extra: { feePayer: key.address } }
+  const facilitator = await startFacilitator(t, {
+    supported: () => ({ kinds: [kind], extensions: [] }),
+    async settle({ paymentPayload }: Asked) {
+      const { payload } = paymentPayload as { payload: { transaction: string } }
+      const signed = cosign(readWireTransaction(Buffer.from(payload.transaction, 'base64'))!, key)
+      const params = [signed.base64, { encoding: 'base64', skipPreflight: true }]
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'sendTransaction', params })
+      const headers = { 'content-type': 'application/json' }
+      if (isSent) await fetch(chain.rpcUrl, { method: 'POST', headers, body })
+      return answer(signed.signature)
+    },
+  })
+  let ahead = 0
+  const settler = await start(t, facilitator.url, {
+    network,
+    assets: [usdc],
+    rpcUrls: [chain.rpcUrl],
+    proofTimeoutMs: 300,
+    clock: { now: () => Date.now() + ahead },
+  })
+  const terms = termsOf(cast, usdc)
+  const payment = await realPayment(cast.payer, terms, chain.rpcUrl)
+  const checked = await settler.check(payment, terms)
+  if (!checked.ok) throw new Error(checked.message)
+  const { identity } = checked
+  const record = (transaction: string | null = null): PaymentRecord => ({
+    ...identity,
+    state: 'pending',
+    owner: '',
+    linkId: '',
+    storeId: '',
+    requestHash: '',
+    purchaseId: '',
+    payload: JSON.stringify(payment satisfies PaymentPayload),
+    attempt: { settler: facilitator.url, bytes: '', transaction: '', sequence: null },
+    answer: null,
+    transaction,
+    errorReason: null,
+    claimedAtMs: Date.now(),
+    updatedAtMs: Date.now(),
+  })
+  const settle = () => settler.settle(payment, terms, identity, async () => true)
+  return {
+    ...stage,
+    settler,
+    settle,
+    record,
+    identity,
+    sold: () => chain.balanceToken(usdc.address, addressOf(cast.seller)),
+    later: (ms: number) => {
+      ahead += ms
+    },
+  }
+}
+
+t.test('what the facilitator says is settled counts when the chain has this very message', async (t) => {
+  const { settle, settler, record, sold } = await stageWith(t, (transaction) => ({
+    success: true,
+    transaction,
+    network,
+  }))
+  const outcome = await settle()
+  t.match(outcome, { status: 'settled' })
+  t.equal(sold(), 10_000n)
+  const { transaction } = outcome as { transaction: string }
+  t.equal(await settler.stillOnChain(record(transaction)), 'yes')
+  t.same(await settler.diagnose(), [])
+})
+
+t.test('an answer that was lost is made good by the chain: the payer’s list holds the message', async (t) => {
+  let signature = ''
+  const { settle, settler, record, sold } = await stageWith(t, (transaction) => {
+    signature = transaction
+    return { success: 'perhaps' }
+  })
+  t.match(await settle(), { status: 'pending' })
+  t.match(await settler.recover(record()), { status: 'settled', transaction: signature })
+  t.equal(sold(), 10_000n)
+})
+
+t.test('another transaction of the payer proves nothing', async (t) => {
+  const other = await stageWith(t, (transaction) => ({ success: true, transaction, network }))
+  const first = (await other.settle()) as { transaction: string }
+  const terms = termsOf(other.cast, usdc)
+  const payment = await realPayment(other.cast.payer, terms, other.chain.rpcUrl)
+  const checked = await other.settler.check(payment, terms)
+  if (!checked.ok) return t.fail(checked.message)
+  const named = { ...other.record(), ...checked.identity, payload: JSON.stringify(payment) }
+  const attempt = { ...named.attempt!, transaction: first.transaction }
+  t.match(await other.settler.recover({ ...named, attempt }), { status: 'pending' })
+})
+
+t.test('a payment that was never sent is final once its block hash is out of use, not before', async (t) => {
+  const { settle, settler, record, chain, later, sold } = await stageWith(
+    t,
+    () => ({ success: 'perhaps' }),
+    false,
+  )
+  t.match(await settle(), { status: 'pending' })
+  const open = record()
+  t.match(await settler.recover(open), { status: 'pending' })
+  later(100_000)
+  t.match(await settler.recover(open), { status: 'pending' }, 'the clock alone decides nothing')
+  chain.advanceSlots(400)
+  t.match(await settler.recover(open), { status: 'failed_final', reason: 'transaction_expired' })
+  t.equal(await settler.stillOnChain(open), 'no')
+  t.match(
+    await settler.recover({ ...open, payload: '{}' }),
+    { status: 'pending' },
+    'without its block hash nobody can tell',
+  )
+  t.equal(sold(), 0n)
+})

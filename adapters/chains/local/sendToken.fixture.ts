@@ -1,0 +1,92 @@
+import { base58 } from '@scure/base'
+import {
+  type Keypair,
+  PublicKey,
+  TransactionInstruction,
+  TransactionMessage,
+  VersionedTransaction,
+} from '@solana/web3.js'
+import { type Address, encodeFunctionData, type Hex, parseAbi } from 'viem'
+import type { LocalEvm } from './evm/startLocalEvm.ts'
+import { createJsonRpcClient } from './jsonRpcClient.ts'
+import type { LocalSolana } from './solana/startLocalSolana.ts'
+
+const erc20 = parseAbi(['function transfer(address to, uint256 value) returns (bool)'])
+const plentyWei = 10n ** 18n
+
+/** Sends a transaction from any address: the local node needs no key. @returns its hash, mined unless automine is off */
+export async function sendFrom(chain: LocalEvm, from: Address, to: Address, data: Hex): Promise<Hex> {
+  await chain.fundEth(from, plentyWei)
+  await chain.rpc('anvil_impersonateAccount', from)
+  return chain.rpc<Hex>('eth_sendTransaction', { from, to, data, gas: '0x493e0' })
+}
+
+/** A plain ERC-20 transfer from any address. @returns its hash */
+export const sendUsdc = (chain: LocalEvm, from: Address, to: Address, amountAtomic: bigint): Promise<Hex> =>
+  sendFrom(chain, from, chain.usdcAddress, transferCall(to, amountAtomic))
+
+export const transferCall = (to: Address, amountAtomic: bigint): Hex =>
+  encodeFunctionData({ abi: erc20, functionName: 'transfer', args: [to, amountAtomic] })
+
+/** How a token instruction is written: as wallets do now, and as older ones did. */
+export type TransferForm = 'transferChecked' | 'transfer'
+
+/** An instruction that moves a token of 6 decimals between the associated accounts of two wallets. */
+export function transferInstruction(
+  chain: LocalSolana,
+  program: string,
+  { from, to, amountAtomic, mint = chain.usdcMint }: TokenTransfer,
+  form: TransferForm = 'transferChecked',
+): TransactionInstruction {
+  const account = (address: string, isSigner: boolean, isWritable: boolean) => ({
+    pubkey: new PublicKey(address),
+    isSigner,
+    isWritable,
+  })
+  const isChecked = form === 'transferChecked'
+  const data = Buffer.alloc(isChecked ? 10 : 9)
+  data[0] = isChecked ? 12 : 3
+  data.writeBigUInt64LE(amountAtomic, 1)
+  if (isChecked) data[9] = 6
+  return new TransactionInstruction({
+    programId: new PublicKey(program),
+    keys: [
+      account(chain.ataAddress(from, mint), false, true),
+      ...(isChecked ? [account(mint, false, false)] : []),
+      account(chain.ataAddress(to, mint), false, true),
+      account(from, true, false),
+    ],
+    data,
+  })
+}
+
+export interface TokenTransfer {
+  readonly from: string
+  readonly to: string
+  readonly amountAtomic: bigint
+  readonly mint?: string
+}
+
+/** Signs instructions with the first signer as fee payer and sends them, past the preflight. @returns the signature */
+export async function sendSolana(
+  chain: LocalSolana,
+  signers: readonly [Keypair, ...Keypair[]],
+  instructions: TransactionInstruction[],
+): Promise<string> {
+  const ask = createJsonRpcClient(chain.rpcUrl)
+  const [feePayer] = signers
+  chain.airdrop(feePayer.publicKey.toBase58(), plentyWei / 10n ** 9n)
+  const { value } = await ask<{ value: { blockhash: string } }>('getLatestBlockhash', {
+    commitment: 'processed',
+  })
+  const message = new TransactionMessage({
+    payerKey: feePayer.publicKey,
+    recentBlockhash: value.blockhash,
+    instructions,
+  }).compileToV0Message()
+  const transaction = new VersionedTransaction(message)
+  transaction.sign([...signers])
+  const encoded = Buffer.from(transaction.serialize()).toString('base64')
+  await ask('sendTransaction', encoded, { encoding: 'base64', skipPreflight: true })
+  return base58.encode(transaction.signatures[0]!)
+}

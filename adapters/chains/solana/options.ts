@@ -1,0 +1,92 @@
+import type { Asset } from '../../../core/domain/asset.ts'
+import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
+import { TollgateError } from '../../../core/errors/error.ts'
+import { type Clock, systemClock } from '../../../core/ports/clock.ts'
+import { type Log, silentLog } from '../../../core/ports/log.ts'
+import type { Commitment } from './simulate.ts'
+import { defaultMaxComputeUnits, defaultMaxMicroLamportsPerUnit } from './solanaRules.ts'
+
+export interface SolanaSettlerOptions {
+  /** CAIP-2 id, `solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1`. */
+  readonly network: NetworkId
+  /** JSON-RPC nodes, the preferred one first; the next takes over when it fails or serves another cluster. */
+  readonly rpcUrls: readonly string[]
+  /** WebSocket of a node: settlements are noticed sooner. Not needed. */
+  readonly wsUrl?: string
+  /** Key of the account that pays the fees: 64 bytes as base58 or as a JSON array. It never holds buyers' money. */
+  readonly privateKey: string
+  /** Tokens that may be paid in; those of other networks are left out. */
+  readonly assets: readonly Asset[]
+  /** Most compute units that a payment may ask for. Default 200,000. */
+  readonly maxComputeUnits?: number
+  /** Highest price of a compute unit, in millionths of a lamport. Default 50,000: with the limit, 10,000 lamports. */
+  readonly maxMicroLamportsPerUnit?: number
+  /** When a transfer counts. `confirmed` (default): two thirds of the stake voted for its block. */
+  readonly commitment?: Commitment
+  /** Limit of one request to a node, in ms. Default 10,000. */
+  readonly rpcTimeoutMs?: number
+  /** How long a call waits for its transfer before it is answered `settlement_pending`, in ms. Default 30,000. */
+  readonly confirmTimeoutMs?: number
+  /** First question after a transaction was sent, in ms. Default 250. */
+  readonly firstPollMs?: number
+  /** Later questions, in ms. Default 500. */
+  readonly pollMs?: number
+  /** Questions while the WebSocket is open, in ms. Default 2,000. */
+  readonly pollMsWithSocket?: number
+  /** How often the same bytes are sent again while their outcome is awaited, in ms. Default 4,000. */
+  readonly rebroadcastMs?: number
+  /** After this time since `verify`, the node simulates once more before it takes the transaction, in ms. Default 5,000. */
+  readonly preflightAfterMs?: number
+  /** Failures on chain that one payer may cause in a window. Default 5 in 600,000 ms. */
+  readonly failureBudget?: { readonly failures: number; readonly windowMs: number }
+  readonly clock?: Clock
+  readonly log?: Log
+}
+
+/** The options with their defaults. */
+export type ReadOptions = Required<Omit<SolanaSettlerOptions, 'wsUrl'>> & {
+  readonly wsUrl: string | undefined
+}
+
+/**
+ * Fills in the defaults.
+ *
+ * @throws {TollgateError} `VALIDATION_ERROR` for what could never work
+ */
+export function readOptions(options: SolanaSettlerOptions): ReadOptions {
+  const { network } = options
+  if (familyOf(network) !== 'solana') {
+    throw new TollgateError('VALIDATION_ERROR', `Expected a Solana network, got ${JSON.stringify(network)}.`)
+  }
+  if (options.rpcUrls.length === 0) {
+    throw new TollgateError('VALIDATION_ERROR', `Expected at least one RPC URL for ${network}.`)
+  }
+  options.rpcUrls.forEach((url) => {
+    assertUrl(url, ['http:', 'https:'], `an RPC URL of ${network}`)
+  })
+  if (options.wsUrl !== undefined) assertUrl(options.wsUrl, ['ws:', 'wss:'], `wsUrl of ${network}`)
+  return {
+    maxComputeUnits: defaultMaxComputeUnits,
+    maxMicroLamportsPerUnit: defaultMaxMicroLamportsPerUnit,
+    commitment: 'confirmed',
+    rpcTimeoutMs: 10_000,
+    confirmTimeoutMs: 30_000,
+    firstPollMs: 250,
+    pollMs: 500,
+    pollMsWithSocket: 2_000,
+    rebroadcastMs: 4_000,
+    preflightAfterMs: 5_000,
+    failureBudget: { failures: 5, windowMs: 600_000 },
+    clock: systemClock,
+    log: silentLog,
+    wsUrl: undefined,
+    ...options,
+    assets: options.assets.filter((asset) => asset.network === network),
+  }
+}
+
+/** The URL itself is not repeated: it may hold a key. */
+function assertUrl(url: string, protocols: readonly string[], what: string): void {
+  if (URL.canParse(url) && protocols.includes(new URL(url).protocol)) return
+  throw new TollgateError('VALIDATION_ERROR', `Expected ${what} to begin with ${protocols.join('// or ')}//.`)
+}

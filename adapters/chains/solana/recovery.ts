@@ -1,0 +1,133 @@
+import { base58 } from '@scure/base'
+import type { PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
+import type { SettleOutcome, Settler } from '../../../core/ports/settler.ts'
+import { readMessage } from '../../../core/solana/message.ts'
+import { readWireTransaction } from '../../../core/solana/wire.ts'
+import type { FailureBudget } from '../failureBudget.ts'
+import { broadcast } from './broadcast.ts'
+import { askStatuses, hasReached, type SignatureStatus } from './confirm.ts'
+import type { ReadOptions } from './options.ts'
+import { reasons } from './reasons.ts'
+import type { Rpc, WithContext } from './rpc.ts'
+import { RpcRefused, rpcCodes } from './rpcError.ts'
+import { failedOnChain } from './settlement.ts'
+
+/** For nodes that do not say how far their history goes: how long every node's is assumed to, in ms. */
+const assumedHistoryMs = 3_600_000
+
+export interface RecoveryParts {
+  readonly options: ReadOptions
+  readonly rpc: Rpc
+  readonly budget: FailureBudget
+}
+
+/** Finds out what became of stored attempts. */
+export type Recovery = Pick<Settler, 'recover' | 'stillOnChain'>
+
+/**
+ * A transaction is never replaced, so there are three answers: it is in a block; it still can get there, and the same
+ * bytes are sent again; or its block hash is out of use in finalized blocks and it is in none of them.
+ */
+export function createRecovery({ options, rpc, budget }: RecoveryParts): Recovery {
+  const { commitment, clock, log } = options
+
+  const isValid = (blockhash: string, at: 'processed' | 'confirmed' | 'finalized') =>
+    rpc.call<WithContext<boolean>>('isBlockhashValid', blockhash, { commitment: at })
+
+  /** Whether the node's history reaches back to before the payment was claimed, so that "not found" means something. */
+  const hasHistory = async ({ claimedAtMs }: PaymentRecord): Promise<boolean> => {
+    try {
+      const slot = await rpc.call<number>('getFirstAvailableBlock')
+      const seconds = await rpc.call<number | null>('getBlockTime', slot)
+      return seconds !== null && seconds * 1000 < claimedAtMs
+    } catch (error) {
+      if (!(error instanceof RpcRefused)) throw error
+      if (error.rpcCode !== rpcCodes.methodNotFound) return false
+      return Math.abs(clock.now() - claimedAtMs) < assumedHistoryMs
+    }
+  }
+
+  /**
+   * True when no block can take the transaction any more, and none has. The order of the questions is the proof: first
+   * the hash is out of use at a finalized slot, then a node that has seen that slot does not know the transaction. A hash
+   * that is too new for finalized blocks is out of use there as well, hence the second question and the clock.
+   */
+  const isGone = async (record: PaymentRecord, blockhash: string, signature: string): Promise<boolean> => {
+    if (clock.now() < record.validBeforeMs) return false
+    const confirmed = await isValid(blockhash, 'confirmed')
+    const finalized = await isValid(blockhash, 'finalized')
+    if (confirmed.value !== false || finalized.value !== false) return false
+    const { context, value } = await askStatuses(rpc, [signature], true)
+    if (value[0] !== null || context.slot < finalized.context.slot) return false
+    return hasHistory(record)
+  }
+
+  const statusOf = async (signature: string): Promise<SignatureStatus | null> => {
+    const { value } = await askStatuses(rpc, [signature], true)
+    return value[0] ?? null
+  }
+
+  const recoverAttempt = async (
+    record: PaymentRecord,
+    attempt: SettlementAttempt,
+  ): Promise<SettleOutcome> => {
+    const { transaction, bytes } = attempt
+    const pending: SettleOutcome = { status: 'pending', transaction, reason: reasons.pending }
+    const status = await statusOf(transaction)
+    if (status !== null) {
+      if (!hasReached(status, commitment)) return pending
+      if (status.err === null) return { status: 'settled', transaction }
+      budget.note(record.payer)
+      return failedOnChain(transaction, { err: status.err })
+    }
+    const blockhash = blockhashOf(bytes)
+    if (blockhash !== undefined && (await isGone(record, blockhash, transaction))) {
+      const message =
+        'The transaction did not get into a block before its block hash expired. Nothing was charged.'
+      return { status: 'failed_final', reason: reasons.blockhashExpired, message, transaction }
+    }
+    // The node simulates it first, so that one that would fail now costs no fee; one too late is not sent on.
+    await broadcast(rpc, bytes, { skipPreflight: false })
+    return pending
+  }
+
+  return {
+    async recover(record) {
+      const { attempt } = record
+      if (attempt === null) {
+        const message = 'Nothing was signed for this payment.'
+        return { status: 'rejected', reason: reasons.settleFault, message }
+      }
+      try {
+        return await recoverAttempt(record, attempt)
+      } catch (error) {
+        log.warn({ error, payment: record.key }, 'what became of a Solana payment could not be asked')
+        return { status: 'pending', transaction: attempt.transaction, reason: reasons.pending }
+      }
+    },
+    async stillOnChain(record) {
+      const transaction = record.transaction ?? record.attempt?.transaction
+      if (transaction === undefined) return 'unknown'
+      try {
+        const status = await statusOf(transaction)
+        if (status !== null)
+          return !hasReached(status, commitment) ? 'unknown' : status.err === null ? 'yes' : 'no'
+        const blockhash = record.attempt === null ? undefined : blockhashOf(record.attempt.bytes)
+        return blockhash !== undefined && (await isGone(record, blockhash, transaction)) ? 'no' : 'unknown'
+      } catch (error) {
+        log.warn(
+          { error, payment: record.key },
+          'whether a Solana payment is still on chain could not be asked',
+        )
+        return 'unknown'
+      }
+    },
+  }
+}
+
+/** Base58 block hash of a stored transaction; undefined when the bytes are none, which only a foreign row can have. */
+function blockhashOf(base64: string): string | undefined {
+  const transaction = readWireTransaction(Buffer.from(base64, 'base64'))
+  const message = transaction === undefined ? undefined : readMessage(transaction.message)
+  return message === undefined ? undefined : base58.encode(message.blockhash)
+}

@@ -1,0 +1,484 @@
+import { Keypair } from '@solana/web3.js'
+import t from 'tap'
+import {
+  addressOf,
+  changed,
+  dollar2022,
+  edit,
+  network,
+  realPayment,
+  termsOf,
+  usdc,
+} from './payments.fixture.ts'
+import { reasons } from './reasons.ts'
+import { price, type Stage, setStage, startingLamports, startingTokens } from './stage.fixture.ts'
+
+async function staged(
+  t: { teardown(close: () => Promise<void>): void },
+  options: Parameters<typeof setStage>[0] = {},
+): Promise<Stage> {
+  const stage = await setStage(options)
+  t.teardown(stage.close)
+  return stage
+}
+
+const sold = ({ chain, cast }: Stage, asset = usdc) =>
+  chain.balanceToken(asset.address, addressOf(cast.seller))
+const bought = ({ chain, cast }: Stage, asset = usdc) =>
+  chain.balanceToken(asset.address, addressOf(cast.payer))
+
+t.test('a payment with Token or Token-2022 moves exactly its price, once', async (t) => {
+  const stage = await staged(t)
+  for (const asset of [usdc, dollar2022]) {
+    const paid = await stage.pay(asset)
+    t.same(await stage.settler.verify(paid.payment, paid.terms, paid.identity), { ok: true })
+    const { outcome, record } = await stage.settle(paid)
+    t.match(outcome, { status: 'settled', transaction: record.attempt!.transaction })
+    t.equal(sold(stage, asset), price)
+    t.equal(bought(stage, asset), startingTokens - price)
+    t.equal(record.attempt!.settler, `svm:${network}:${addressOf(stage.cast.feePayer)}`)
+    t.equal(record.attempt!.sequence, null)
+    t.equal(await stage.settler.stillOnChain(record), 'yes')
+  }
+  const spent = startingLamports - stage.chain.balanceSol(addressOf(stage.cast.feePayer))
+  t.equal(spent, 2n * 10_001n, 'two signatures each, and the price of the compute units')
+})
+
+t.test('the most that a payment can cost the fee payer is what the caps say', async (t) => {
+  const stage = await staged(t)
+  const withFee = async (units: number, microLamports: bigint) => {
+    const { payment, terms } = await stage.pay()
+    const dear = edit(payment, stage.cast.payer, ({ instructions }) => {
+      const [limit, unitPrice] = [Buffer.alloc(5, 2), Buffer.alloc(9, 3)]
+      limit.writeUInt32LE(units, 1)
+      unitPrice.writeBigUInt64LE(microLamports, 1)
+      instructions[0] = changed(instructions[0]!, { data: limit })
+      instructions[1] = changed(instructions[1]!, { data: unitPrice })
+    })
+    return { payment: dear, terms, checked: await stage.settler.check(dear, terms) }
+  }
+  const { payment, terms, checked } = await withFee(200_000, 50_000n)
+  if (!checked.ok) return t.fail(checked.message)
+  t.match((await stage.settle({ payment, terms, identity: checked.identity })).outcome, { status: 'settled' })
+  t.equal(startingLamports - stage.chain.balanceSol(addressOf(stage.cast.feePayer)), 20_000n)
+  t.match((await withFee(1_400_000, 5_000_000n)).checked, { ok: false, reason: reasons.computeLimitTooHigh })
+  t.match((await withFee(20_000, 5_000_000n)).checked, { ok: false, reason: reasons.computePriceTooHigh })
+})
+
+t.test('with commitment finalized a payment settles once its block is final', async (t) => {
+  const stage = await staged(t, { commitment: 'finalized', confirmTimeoutMs: 30_000 })
+  const paid = await stage.pay()
+  t.same(await stage.settler.verify(paid.payment, paid.terms, paid.identity), { ok: true })
+  const settling = stage.settle(paid)
+  await stage.rpc.whenCalled('getSignatureStatuses', 2)
+  t.equal(sold(stage), price, 'it is in a block')
+  stage.chain.advanceSlots(32)
+  t.match((await settling).outcome, { status: 'settled' })
+})
+
+t.test('a paid call takes two calls to the node beside statuses', async (t) => {
+  const stage = await staged(t)
+  const first = await stage.pay()
+  await stage.settler.verify(first.payment, first.terms, first.identity)
+  stage.rpc.resetCounters()
+  const paid = await stage.pay()
+  await stage.settler.verify(paid.payment, paid.terms, paid.identity)
+  await stage.settle(paid)
+  t.equal(stage.rpc.calls('simulateTransaction'), 1)
+  t.equal(stage.rpc.calls('sendTransaction'), 1)
+  t.equal(stage.rpc.calls() - stage.rpc.calls('getSignatureStatuses'), 2)
+})
+
+t.test('twenty payments at once all settle, and share their questions for statuses', async (t) => {
+  const stage = await staged(t, { firstPollMs: 200 })
+  const payments = await Promise.all(Array.from({ length: 20 }, () => stage.pay()))
+  stage.rpc.resetCounters()
+  const settled = await Promise.all(
+    payments.map(async (paid) => {
+      await stage.settler.verify(paid.payment, paid.terms, paid.identity)
+      return stage.settle(paid)
+    }),
+  )
+  t.ok(settled.every(({ outcome }) => outcome.status === 'settled'))
+  t.equal(sold(stage), 20n * price)
+  t.ok(stage.rpc.calls('getSignatureStatuses') < 20, `${stage.rpc.calls('getSignatureStatuses')} questions`)
+})
+
+t.test('with a WebSocket the transfer is heard of without asking', async (t) => {
+  const stage = await staged(t, { firstPollMs: 60_000, confirmTimeoutMs: 30_000 })
+  const settler = stage.another({ wsUrl: stage.chain.wsUrl })
+  const paid = await stage.pay()
+  await settler.verify(paid.payment, paid.terms, paid.identity)
+  t.match((await stage.settle(paid, settler)).outcome, { status: 'settled' })
+  t.equal(stage.rpc.calls('getSignatureStatuses'), 0)
+})
+
+t.test('a WebSocket that nobody answers changes nothing', async (t) => {
+  const stage = await staged(t)
+  const settler = stage.another({ wsUrl: 'ws://127.0.0.1:9/' })
+  const paid = await stage.pay()
+  t.match((await stage.settle(paid, settler)).outcome, { status: 'settled' })
+})
+
+t.test('nothing is sent before the attempt is stored, nor when it can not be', async (t) => {
+  const stage = await staged(t)
+  const paid = await stage.pay()
+  const { payment, terms, identity } = paid
+  await stage.settler.verify(payment, terms, identity)
+  for (const store of [async () => false, () => Promise.reject(new Error('disk full'))]) {
+    t.match(await stage.settler.settle(payment, terms, identity, store), {
+      status: 'rejected',
+      transient: true,
+    })
+  }
+  const storing = Promise.withResolvers<boolean>()
+  const asked = Promise.withResolvers<void>()
+  const settling = stage.settler.settle(payment, terms, identity, () => {
+    asked.resolve()
+    return storing.promise
+  })
+  await asked.promise
+  t.equal(stage.rpc.calls('sendTransaction'), 0)
+  t.equal(sold(stage), 0n)
+  storing.resolve(true)
+  t.match(await settling, { status: 'settled' })
+  t.equal(sold(stage), price)
+})
+
+t.test('before the attempt is stored, no node has seen bytes that could land', async (t) => {
+  const stage = await staged(t)
+  const paid = await stage.pay()
+  const sent: { method: string; params: [string] }[] = []
+  const { fetch } = globalThis
+  t.teardown(() => {
+    globalThis.fetch = fetch
+  })
+  globalThis.fetch = (url, init) => {
+    if (String(url).startsWith(stage.rpc.url)) sent.push(JSON.parse(String(init?.body)))
+    return fetch(url, init)
+  }
+  await stage.settler.verify(paid.payment, paid.terms, paid.identity)
+  const signedBytes = (method: string) =>
+    sent
+      .filter((call) => call.method === method)
+      .map(({ params }) => Buffer.from(params[0], 'base64').subarray(1, 65))
+  t.same(
+    signedBytes('simulateTransaction'),
+    [Buffer.alloc(64)],
+    'the fee payer has not signed what is simulated',
+  )
+  await stage.settle(paid)
+  t.notSame(signedBytes('sendTransaction'), [Buffer.alloc(64)])
+})
+
+t.test('an answer to the broadcast that is lost does not lose the transfer', async (t) => {
+  const stage = await staged(t)
+  const paid = await stage.pay()
+  stage.rpc.add('sendTransaction', { kind: 'drop-answer' }, 1)
+  t.match((await stage.settle(paid)).outcome, { status: 'settled' })
+  t.equal(sold(stage), price)
+})
+
+t.test(
+  'when nothing answers after the broadcast it is pending, and recover finds it settled: one transfer',
+  async (t) => {
+    const stage = await staged(t)
+    const paid = await stage.pay()
+    await stage.settler.verify(paid.payment, paid.terms, paid.identity)
+    stage.rpc.add('getSignatureStatuses', { kind: 'refuse' })
+    stage.rpc.add('sendTransaction', { kind: 'drop-answer' })
+    const { outcome, record } = await stage.settle(paid)
+    t.match(outcome, { status: 'pending', transaction: record.attempt!.transaction, reason: reasons.pending })
+    t.match(await stage.settler.recover(record), { status: 'pending' }, 'still nobody answers')
+    stage.rpc.clear()
+    const heir = stage.another()
+    t.match(await heir.recover(record), { status: 'settled', transaction: record.attempt!.transaction })
+    t.match(await heir.recover(record), { status: 'settled' }, 'and again')
+    t.equal(sold(stage), price)
+  },
+)
+
+t.test('a transaction that was lost on the way is sent again by recover, the same bytes', async (t) => {
+  const stage = await staged(t)
+  const paid = await stage.pay()
+  stage.chain.dropNext()
+  const { outcome, record } = await stage.settle(paid)
+  t.match(outcome, { status: 'pending' })
+  t.match(await stage.another().recover(record), { status: 'pending' }, 'not found, so it is sent again')
+  t.match(await stage.another().recover(record), {
+    status: 'settled',
+    transaction: record.attempt!.transaction,
+  })
+  t.equal(sold(stage), price)
+})
+
+t.test('a payment that never lands fails for good only when its block hash has expired', async (t) => {
+  const stage = await staged(t)
+  const paid = await stage.pay()
+  // Settling sends it once, and so does the first recovery; later ones find the block hash expired.
+  stage.chain.dropNext(2)
+  const { record } = await stage.settle(paid)
+  stage.ahead = 600_000
+  t.match(await stage.settler.recover(record), { status: 'pending' }, 'late by the clock alone')
+  stage.ahead = 0
+  stage.chain.advanceSlots(200)
+  t.match(await stage.settler.recover(record), { status: 'pending' }, 'expired, but too early by the clock')
+  stage.ahead = 90_001
+  const gone = await stage.settler.recover(record)
+  t.match(gone, { status: 'failed_final', reason: reasons.blockhashExpired })
+  t.equal(sold(stage), 0n)
+  t.equal(await stage.settler.stillOnChain(record), 'no')
+  t.match(await stage.settler.recover(record), { status: 'failed_final' }, 'and it stays so')
+  t.equal(sold(stage), 0n)
+})
+
+t.test(
+  '"not found" means nothing to a node whose history is too short, that is behind, or of another cluster',
+  async (t) => {
+    const stage = await staged(t)
+    const paid = await stage.pay()
+    stage.chain.dropNext()
+    const { record } = await stage.settle(paid)
+    stage.chain.advanceSlots(200)
+    stage.ahead = 91_000
+    const pending = async (what: string) => {
+      t.match(await stage.another().recover(record), { status: 'pending' }, what)
+      stage.rpc.clear()
+    }
+    stage.rpc.add('getFirstAvailableBlock', { kind: 'result', result: stage.chain.slot() })
+    stage.rpc.add('getBlockTime', { kind: 'result', result: Math.floor(Date.now() / 1000) + 60 })
+    await pending('history too short')
+    stage.rpc.add('getFirstAvailableBlock', { kind: 'result', result: 1 })
+    stage.rpc.add('getBlockTime', { kind: 'result', result: null })
+    await pending('history of unknown length')
+    stage.rpc.add('getSignatureStatuses', { kind: 'result', result: { context: { slot: 1 }, value: [null] } })
+    await pending('the status is older than the expiry')
+    stage.rpc.add('isBlockhashValid', { kind: 'http-status', status: 429 })
+    await pending('no answer to whether it expired')
+    stage.rpc.add('getGenesisHash', {
+      kind: 'result',
+      result: '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d',
+    })
+    await pending('another cluster')
+    stage.rpc.add('getFirstAvailableBlock', { kind: 'result', result: 1 })
+    stage.rpc.add('getBlockTime', { kind: 'result', result: 1_700_000_000 })
+    t.match(await stage.another().recover(record), { status: 'failed_final' }, 'a node that knows')
+  },
+)
+
+t.test('while the outcome is awaited the same bytes are sent again', async (t) => {
+  const stage = await staged(t, { confirmTimeoutMs: 30_000, rebroadcastMs: 20 })
+  const paid = await stage.pay()
+  stage.chain.dropNext(3)
+  t.match((await stage.settle(paid)).outcome, { status: 'settled' })
+  t.ok(stage.rpc.calls('sendTransaction') > 3)
+  t.equal(sold(stage), price)
+})
+
+t.test('a transfer that left the chain again is missed, and is sent again by recover', async (t) => {
+  const stage = await staged(t)
+  // A block of its own, so that only the payment is undone.
+  stage.chain.advanceSlots(1)
+  const { record } = await stage.settle(await stage.pay())
+  stage.chain.rollBack(1)
+  t.equal(await stage.settler.stillOnChain(record), 'unknown', 'it may come back')
+  t.match(await stage.settler.recover(record), { status: 'pending' })
+  t.match(await stage.settler.recover(record), { status: 'settled' })
+  t.equal(await stage.settler.stillOnChain(record), 'yes')
+  stage.chain.rollBack(1)
+  stage.chain.advanceSlots(200)
+  stage.ahead = 91_000
+  t.equal(await stage.settler.stillOnChain(record), 'no')
+})
+
+t.test('the same payment settled twice moves money once, and verify says that it is on chain', async (t) => {
+  const stage = await staged(t)
+  const paid = await stage.pay()
+  const both = await Promise.all([stage.settle(paid), stage.settle(paid, stage.another())])
+  t.ok(both.every(({ outcome }) => outcome.status === 'settled'))
+  t.equal(both[0].record.attempt!.transaction, both[1].record.attempt!.transaction)
+  t.equal(sold(stage), price)
+  const again = await stage.settler.verify(paid.payment, paid.terms, paid.identity)
+  t.match(again, { ok: false, reason: reasons.duplicate })
+})
+
+t.test('settle refuses an identity that is not of the payment', async (t) => {
+  const stage = await staged(t)
+  const [one, two] = [await stage.pay(), await stage.pay()]
+  const { outcome } = await stage.settle({ ...one, identity: { ...two.identity } })
+  t.match(outcome, { status: 'rejected' })
+  t.match((await stage.settle({ ...one, identity: { ...one.identity } })).outcome, { status: 'settled' })
+  t.equal(sold(stage), price)
+})
+
+t.test('what the chain would refuse is refused before anything is sent, with a reason', async (t) => {
+  const stage = await staged(t)
+  const verify = async ({ payment, terms, identity } = {} as Awaited<ReturnType<Stage['pay']>>) =>
+    stage.settler.verify(payment, terms, identity)
+  const pay = async (cast: typeof stage.cast) => {
+    const terms = termsOf(cast, usdc)
+    const payment = await realPayment(cast.payer, terms, stage.chain.rpcUrl)
+    const checked = await stage.settler.check(payment, terms)
+    if (!checked.ok) throw new Error(checked.message)
+    return { payment, terms, identity: checked.identity }
+  }
+  const poor = Keypair.generate()
+  stage.chain.mintUsdc(addressOf(poor), price - 1n)
+  t.match(await verify(await pay({ ...stage.cast, payer: poor })), { reason: reasons.insufficientFunds })
+  const noAccount = { reason: reasons.simulationFailed, message: /does not exist/ }
+  t.match(await verify(await pay({ ...stage.cast, payer: Keypair.generate() })), noAccount)
+  t.match(await verify(await pay({ ...stage.cast, seller: Keypair.generate() })), noAccount)
+
+  const old = await stage.pay()
+  stage.chain.advanceSlots(200)
+  t.match(await verify(old), { reason: reasons.blockhashExpired })
+  t.equal(stage.rpc.calls('sendTransaction'), 0)
+})
+
+t.test('a fee payer without SOL is our fault, not the payment’s', async (t) => {
+  const stage = await staged(t)
+  const cast = { ...stage.cast, feePayer: Keypair.generate() }
+  const settler = stage.another({ privateKey: JSON.stringify([...cast.feePayer.secretKey]) })
+  const terms = termsOf(cast, usdc)
+  const payment = await realPayment(cast.payer, terms, stage.chain.rpcUrl)
+  const checked = await settler.check(payment, terms)
+  if (!checked.ok) return t.fail(checked.message)
+  t.match(await settler.verify(payment, terms, checked.identity), { ok: false, transient: true })
+  t.match(await settler.diagnose(), [/has 0 lamports/])
+})
+
+t.test(
+  'money moved away after verify: the failure on chain is final, and the payer’s budget runs out',
+  async (t) => {
+    const stage = await staged(t, { failureBudget: { failures: 2, windowMs: 60_000 } })
+    const payer = Keypair.generate()
+    stage.chain.mintUsdc(addressOf(payer), price)
+    const terms = termsOf(stage.cast, usdc)
+    const pay = async () => {
+      const payment = await realPayment(payer, terms, stage.chain.rpcUrl)
+      const checked = await stage.settler.check(payment, terms)
+      return { payment, terms, checked }
+    }
+    const payments = await Promise.all([pay(), pay(), pay()])
+    const ready = payments.map(({ payment, terms, checked }) => {
+      if (!checked.ok) throw new Error(checked.message)
+      return { payment, terms, identity: checked.identity }
+    })
+    for (const { payment, terms, identity } of ready) {
+      t.same(await stage.settler.verify(payment, terms, identity), { ok: true })
+    }
+    const outcomes: string[] = []
+    for (const paid of ready) outcomes.push((await stage.settle(paid)).outcome.status)
+    t.same(outcomes, ['settled', 'failed_final', 'failed_final'])
+    t.equal(sold(stage), price)
+    t.match((await pay()).checked, { ok: false, reason: reasons.payerBudget })
+    stage.ahead = 61_000
+    t.match((await pay()).checked, { ok: true })
+  },
+)
+
+t.test('long after verify the node looks again, and a payment that would fail costs no fee', async (t) => {
+  const stage = await staged(t)
+  const payer = Keypair.generate()
+  stage.chain.mintUsdc(addressOf(payer), price)
+  const terms = termsOf(stage.cast, usdc)
+  const ready = []
+  for (let i = 0; i < 2; i++) {
+    const payment = await realPayment(payer, terms, stage.chain.rpcUrl)
+    const checked = await stage.settler.check(payment, terms)
+    if (!checked.ok) throw new Error(checked.message)
+    await stage.settler.verify(payment, terms, checked.identity)
+    ready.push({ payment, terms, identity: checked.identity })
+  }
+  t.match((await stage.settle(ready[0]!)).outcome, { status: 'settled' })
+  const before = stage.chain.balanceSol(addressOf(stage.cast.feePayer))
+  stage.ahead = 10_000
+  const { outcome, record } = await stage.settle(ready[1]!)
+  t.match(outcome, { status: 'pending' }, 'a refusal by a node is no proof')
+  t.equal(stage.chain.balanceSol(addressOf(stage.cast.feePayer)), before)
+  stage.chain.advanceSlots(200)
+  stage.ahead = 100_000
+  t.match(await stage.settler.recover(record), { status: 'failed_final' })
+})
+
+t.test('the next node takes over when one is dead, overloaded, behind, or of another cluster', async (t) => {
+  const stage = await staged(t)
+  const faults = [
+    { kind: 'refuse' },
+    { kind: 'http-status', status: 503 },
+    { kind: 'http-status', status: 429, retryAfterSeconds: 1 },
+    { kind: 'error', code: -32005, message: 'Node is behind by 42 slots' },
+  ] as const
+  for (const fault of faults) {
+    stage.rpc.add('*', fault)
+    const settler = stage.another({ rpcUrls: [stage.rpc.url, stage.chain.rpcUrl] })
+    const paid = await stage.pay()
+    t.same(await settler.verify(paid.payment, paid.terms, paid.identity), { ok: true }, fault.kind)
+    t.match((await stage.settle(paid, settler)).outcome, { status: 'settled' })
+    stage.rpc.clear()
+  }
+  stage.rpc.add('getGenesisHash', { kind: 'result', result: '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d' })
+  const settler = stage.another({ rpcUrls: [stage.rpc.url, stage.chain.rpcUrl] })
+  stage.rpc.resetCounters()
+  const paid = await stage.pay()
+  t.same(await settler.verify(paid.payment, paid.terms, paid.identity), { ok: true })
+  t.equal(stage.rpc.calls('simulateTransaction'), 0, 'a node of another cluster is not asked')
+})
+
+t.test(
+  'without any node payments are refused as transient, statuses are unknown, and nothing throws',
+  async (t) => {
+    const stage = await staged(t)
+    const paid = await stage.pay()
+    const { record } = await stage.settle(paid)
+    const next = await stage.pay()
+    stage.rpc.add('*', { kind: 'refuse' })
+    const settler = stage.another()
+    await settler.start([])
+    t.match(await settler.verify(next.payment, next.terms, next.identity), { ok: false, transient: true })
+    t.match(await settler.recover(record), { status: 'pending' })
+    t.equal(await settler.stillOnChain(record), 'unknown')
+    t.match(await settler.diagnose(), [/No node answered/])
+    const faults = (await settler.diagnose()).join()
+    t.notMatch(faults, /http:/, 'a URL may hold a key')
+  },
+)
+
+t.test('a healthy network has nothing to diagnose; a wrong cluster, mint or program is named', async (t) => {
+  const stage = await staged(t)
+  t.same(await stage.settler.diagnose(), [])
+  const wrong = stage.another({
+    assets: [
+      { ...usdc, decimals: 9 },
+      { ...dollar2022, program: 'token' },
+      { ...usdc, address: addressOf(Keypair.generate()), symbol: 'NONE' },
+    ],
+  })
+  t.match(await wrong.diagnose(), [/6 decimals/, /belongs to the program/, /does not exist/])
+  stage.rpc.add('getGenesisHash', { kind: 'result', result: '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d' })
+  t.match(await stage.another().diagnose(), [/serves the cluster 5eykt4/])
+})
+
+t.test('close ends the waits; what was sent is pending, and nothing new is signed', async (t) => {
+  const stage = await staged(t, { confirmTimeoutMs: 60_000 })
+  const paid = await stage.pay()
+  stage.chain.hold()
+  const settling = stage.settle(paid)
+  await stage.rpc.whenCalled('sendTransaction')
+  await stage.settler.close()
+  t.match((await settling).outcome, { status: 'pending' })
+  t.match((await stage.settle(await stage.pay())).outcome, { status: 'rejected', transient: true })
+})
+
+t.test('creation refuses what could never work, without repeating the key', async (t) => {
+  const stage = await staged(t)
+  t.throws(() => stage.another({ network: 'eip155:8453' }), { code: 'VALIDATION_ERROR' })
+  t.throws(() => stage.another({ rpcUrls: [] }), { code: 'VALIDATION_ERROR' })
+  for (const url of ['secret-key.example', 'ftp://a.example/secret-key', 'http://secret-key:99999/']) {
+    for (const wrong of [{ rpcUrls: [url] }, { wsUrl: url }]) {
+      t.throws(() => stage.another(wrong), { code: 'VALIDATION_ERROR', message: /^((?!secret).)*$/ })
+    }
+  }
+  t.throws(() => stage.another({ privateKey: 'x' }), { code: 'VALIDATION_ERROR' })
+  t.throws(() => stage.another({ assets: [{ ...usdc, address: 'x' }] }), { code: 'VALIDATION_ERROR' })
+})

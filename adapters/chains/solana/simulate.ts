@@ -1,0 +1,106 @@
+import type { Verified } from '../../../core/ports/settler.ts'
+import { reasons } from './reasons.ts'
+import type { Rpc, WithContext } from './rpc.ts'
+import { RpcRefused, rpcCodes } from './rpcError.ts'
+
+export type Commitment = 'confirmed' | 'finalized'
+
+/**
+ * Where simulations are made, whatever commitment settlements wait for: finalized blocks do not know the block hash that
+ * a buyer has signed for yet.
+ */
+export const simulatedAt: Commitment = 'confirmed'
+
+/** A transaction's error as the cluster writes it: a name, or an object with details. */
+export type TransactionError = unknown
+
+/** Place of the transfer among the instructions. */
+const transferIndex = 2
+/** Errors of the token programs. */
+const tokenErrors: ReadonlyMap<number, string> = new Map([
+  [0, 'an account of the transfer is not rent exempt'],
+  [1, 'the payer has too little of the token'],
+  [3, 'an account of the transfer is of another mint'],
+  [4, 'the payer may not move tokens of the source account'],
+  [17, 'an account of the transfer is frozen'],
+])
+
+/**
+ * Asks the chain what a payment would do now, in one call.
+ *
+ * The transaction goes out without the fee payer's signature, and signatures are not checked there: the payer's was
+ * checked before, as strictly as a cluster does. So the bytes that could land leave this process only after they were
+ * stored, and a node that keeps what it sees can do nothing with these.
+ *
+ * @throws {RpcUnreachable} when no node answers
+ */
+export async function simulatePayment(rpc: Rpc, bytes: Uint8Array): Promise<Verified> {
+  try {
+    const { value } = await rpc.call<WithContext<{ err: TransactionError }>>(
+      'simulateTransaction',
+      Buffer.from(bytes).toString('base64'),
+      { encoding: 'base64', commitment: simulatedAt, sigVerify: false, replaceRecentBlockhash: false },
+    )
+    return value.err === null ? { ok: true } : refusalOf(value.err)
+  } catch (error) {
+    if (!(error instanceof RpcRefused)) throw error
+    if (error.rpcCode === rpcCodes.invalidParams) {
+      return { ok: false, reason: reasons.undecodable, message: 'The node does not read this transaction.' }
+    }
+    return { ok: false, reason: reasons.simulationFailed, message: error.message, transient: true }
+  }
+}
+
+/** What a transaction error means for the payment. */
+export function refusalOf(err: TransactionError): Exclude<Verified, { ok: true }> {
+  const { kind, instruction, cause } = partsOf(err)
+  switch (kind) {
+    case 'BlockhashNotFound':
+      return refuse(
+        reasons.blockhashExpired,
+        'The block hash of the transaction has expired. Sign a new payment.',
+      )
+    case 'AlreadyProcessed':
+      return refuse(reasons.duplicate, 'This transaction is on chain already. Sign a new payment.')
+    case 'AccountNotFound':
+    case 'InsufficientFundsForFee':
+    case 'InvalidAccountForFee':
+      return ourFault('The fee payer of this server can not pay the network fee now. Try again later.')
+    case 'InsufficientFundsForRent':
+      return ourFault('The fee payer of this server has too little SOL. Try again later.')
+  }
+  if (kind === 'InstructionError' && instruction === transferIndex) {
+    const custom = typeof cause === 'object' && cause !== null && 'Custom' in cause ? cause.Custom : undefined
+    if (custom === 1 || cause === 'InsufficientFunds') {
+      return refuse(reasons.insufficientFunds, 'The payer has too little of the token.')
+    }
+    if (
+      cause === 'InvalidAccountData' ||
+      cause === 'UninitializedAccount' ||
+      cause === 'InvalidAccountOwner'
+    ) {
+      return refuse(
+        reasons.simulationFailed,
+        'The token account of the payer or of payTo does not exist. It has to be made before the payment.',
+      )
+    }
+    const words = typeof custom === 'number' ? tokenErrors.get(custom) : undefined
+    if (words !== undefined) return refuse(reasons.simulationFailed, `The transfer would fail: ${words}.`)
+  }
+  return refuse(reasons.simulationFailed, `The transaction would fail: ${describeError(err)}.`)
+}
+
+/** A transaction error in at most 200 characters, for people and logs. */
+export const describeError = (err: TransactionError): string =>
+  (typeof err === 'string' ? err : String(JSON.stringify(err))).slice(0, 200)
+
+function partsOf(err: TransactionError): { kind: string; instruction?: unknown; cause?: unknown } {
+  if (typeof err === 'string') return { kind: err }
+  if (typeof err !== 'object' || err === null) return { kind: '' }
+  const [kind = '', detail] = Object.entries(err)[0] ?? []
+  return Array.isArray(detail) ? { kind, instruction: detail[0], cause: detail[1] } : { kind }
+}
+
+const refuse = (reason: string, message: string) => ({ ok: false, reason, message }) as const
+const ourFault = (message: string) =>
+  ({ ok: false, reason: reasons.simulationFailed, message, transient: true }) as const

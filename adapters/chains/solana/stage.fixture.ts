@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto'
+import { base58 } from '@scure/base'
+import type { Asset } from '../../../core/domain/asset.ts'
+import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
+import type { Settler } from '../../../core/ports/settler.ts'
+import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
+import { type LocalSolana, startLocalSolana } from '../local/solana/startLocalSolana.ts'
+import { type FaultyRpc, startFaultyRpc } from '../local/startFaultyRpc.ts'
+import type { SolanaSettlerOptions } from './options.ts'
+import {
+  addressOf,
+  type Cast,
+  dollar2022,
+  network,
+  newCast,
+  realPayment,
+  termsOf,
+  usdc,
+} from './payments.fixture.ts'
+import { createSolanaSettler } from './settler.ts'
+
+/** A payment between its check and its end. */
+export interface Prepared {
+  readonly payment: PaymentPayload
+  readonly terms: PaymentRequirements
+  readonly identity: PaymentIdentity
+}
+
+/** A local chain that moves only when told, a node that misbehaves on request, a settler, and a clock. */
+export interface Stage {
+  readonly chain: LocalSolana
+  readonly rpc: FaultyRpc
+  readonly cast: Cast
+  readonly settler: Settler
+  /** Milliseconds that the settler's clock is ahead. */
+  ahead: number
+  /** Another settler with the same key, as a process that takes over would have it. */
+  another(options?: Partial<SolanaSettlerOptions>): Settler
+  /** Signs a payment with the public client and checks it; throws the refusal. */
+  pay(asset?: Asset): Promise<Prepared>
+  /** Settles and keeps what was stored on the way. */
+  settle(prepared: Prepared, settler?: Settler): Promise<Settled>
+  close(): Promise<void>
+}
+
+export interface Settled {
+  readonly outcome: Awaited<ReturnType<Settler['settle']>>
+  readonly record: PaymentRecord
+}
+
+export const startingTokens = 1_000_000n
+export const startingLamports = 1_000_000_000n
+export const price = 10_000n
+
+/** Sets a stage with waits short enough for tests. */
+export async function setStage(options: Partial<SolanaSettlerOptions> = {}): Promise<Stage> {
+  const chain = await startLocalSolana({ slotMs: 0, confirmedAfterSlots: 0 })
+  const rpc = await startFaultyRpc(chain.rpcUrl)
+  const cast = newCast()
+  chain.airdrop(addressOf(cast.feePayer), startingLamports)
+  for (const { address } of [usdc, dollar2022]) {
+    chain.mintToken(address, addressOf(cast.payer), startingTokens)
+    chain.createAta(addressOf(cast.seller), address)
+  }
+  const settlers: Settler[] = []
+  const another = (more: Partial<SolanaSettlerOptions> = {}) => {
+    const settler = createSolanaSettler({
+      network,
+      rpcUrls: [rpc.url],
+      privateKey: base58.encode(cast.feePayer.secretKey),
+      assets: [usdc, dollar2022],
+      clock: { now: () => Date.now() + stage.ahead },
+      confirmTimeoutMs: 1_500,
+      firstPollMs: 10,
+      pollMs: 30,
+      ...options,
+      ...more,
+    })
+    settlers.push(settler)
+    return settler
+  }
+  const stage: Stage = {
+    chain,
+    rpc,
+    cast,
+    ahead: 0,
+    get settler() {
+      return settlers[0] ?? another()
+    },
+    another,
+    async pay(asset = usdc) {
+      const terms = termsOf(cast, asset)
+      const payment = await realPayment(cast.payer, terms, chain.rpcUrl)
+      const checked = await stage.settler.check(payment, terms)
+      if (!checked.ok) throw new Error(`${checked.reason}: ${checked.message}`)
+      return { payment, terms, identity: checked.identity }
+    },
+    async settle({ payment, terms, identity }, settler = stage.settler) {
+      const stored: SettlementAttempt[] = []
+      const outcome = await settler.settle(payment, terms, identity, async (attempt) => {
+        stored.push(attempt)
+        return true
+      })
+      return { outcome, record: recordOf(payment, identity, stored[0] ?? null, outcome) }
+    },
+    async close() {
+      await Promise.all(settlers.map((settler) => settler.close()))
+      await rpc.close()
+      await chain.close()
+    },
+  }
+  return stage
+}
+
+function recordOf(
+  payment: PaymentPayload,
+  identity: PaymentIdentity,
+  attempt: SettlementAttempt | null,
+  outcome: Settled['outcome'],
+): PaymentRecord {
+  return {
+    ...identity,
+    state: outcome.status === 'settled' ? 'settled' : 'pending',
+    owner: 'a-test',
+    linkId: 'link_1',
+    storeId: 'store_1',
+    requestHash: '',
+    purchaseId: randomUUID(),
+    payload: JSON.stringify(payment),
+    attempt,
+    answer: null,
+    transaction: outcome.status === 'settled' ? outcome.transaction : null,
+    errorReason: null,
+    claimedAtMs: identity.validBeforeMs - 90_000,
+    updatedAtMs: identity.validBeforeMs - 90_000,
+  }
+}

@@ -1,0 +1,128 @@
+import { readU32, readU64, sameBytes } from '../../../core/solana/bytes.ts'
+import type { Instruction, Message } from '../../../core/solana/message.ts'
+import { computeBudgetProgram, lighthouseProgram, memoProgram } from '../../../core/solana/programs.ts'
+import { reasons } from './reasons.ts'
+
+const setComputeUnitLimit = 2
+const setComputeUnitPrice = 3
+const transferChecked = 12
+/** Lighthouse's MemoryWrite and MemoryClose make and end accounts; every number above is an assertion. */
+const firstLighthouseAssertion = 2
+
+/** What one payment moves, as places in the message's keys, and what it says beside. */
+export interface Transfer {
+  readonly program: Uint8Array
+  readonly source: number
+  readonly mint: Uint8Array
+  readonly destination: number
+  readonly authority: number
+  readonly amount: bigint
+  readonly decimals: number
+  readonly memos: readonly Uint8Array[]
+}
+
+export interface FeeCaps {
+  readonly maxComputeUnits: number
+  readonly maxMicroLamportsPerUnit: bigint
+}
+
+/** A reason and words; the caller makes a refusal of it. */
+export interface Fault {
+  readonly reason: string
+  readonly message: string
+}
+
+/**
+ * Reads a message of exactly the shape that scheme `exact` has on Solana: SetComputeUnitLimit, SetComputeUnitPrice,
+ * TransferChecked, then up to four Lighthouse assertions or memos, and nothing else. Every instruction has exactly the
+ * bytes and accounts of its form, so nothing can be hidden behind them: a transfer with more accounts would be one by
+ * several signers, or one that calls a hook.
+ *
+ * The message must be free of lookup tables.
+ *
+ * @see https://github.com/coinbase/x402/blob/main/specs/schemes/exact/scheme_exact_svm.md
+ */
+export function readTransfer(message: Message, caps: FeeCaps): Transfer | Fault {
+  const { instructions, keys } = message
+  if (instructions.length < 3 || instructions.length > 7) {
+    return fault(reasons.instructionsLength, `3 to 7 instructions are expected, ${instructions.length} came`)
+  }
+  const feeFault = checkFee(instructions[0]!, instructions[1]!, keys, caps)
+  if (feeFault !== undefined) return feeFault
+
+  const { program, accounts, data } = instructions[2]!
+  if (accounts.length !== 4 || data.length !== 10 || data[0] !== transferChecked) {
+    return fault(
+      reasons.noTransfer,
+      'the third instruction must be TransferChecked with its 4 accounts and 10 bytes of data',
+    )
+  }
+  const memos: Uint8Array[] = []
+  for (let i = 3; i < instructions.length; i++) {
+    const optional = instructions[i]!
+    const key = keys[optional.program]!
+    if (sameBytes(key, memoProgram)) memos.push(optional.data)
+    else if (!sameBytes(key, lighthouseProgram) || !isAssertion(optional)) {
+      return fault(
+        reasons.unknownInstruction[i - 3]!,
+        `instruction ${i + 1} must be a memo or a Lighthouse assertion`,
+      )
+    }
+  }
+  return {
+    program: keys[program]!,
+    source: accounts[0]!,
+    mint: keys[accounts[1]!]!,
+    destination: accounts[2]!,
+    authority: accounts[3]!,
+    amount: readU64(data, 1),
+    decimals: data[9]!,
+    memos,
+  }
+}
+
+/** The two instructions that decide what the fee payer spends. */
+function checkFee(
+  limit: Instruction,
+  price: Instruction,
+  keys: readonly Uint8Array[],
+  caps: FeeCaps,
+): Fault | undefined {
+  if (!isComputeBudget(limit, keys, setComputeUnitLimit, 5)) {
+    return fault(reasons.computeLimit, 'the first instruction must be SetComputeUnitLimit')
+  }
+  if (!isComputeBudget(price, keys, setComputeUnitPrice, 9)) {
+    return fault(reasons.computePrice, 'the second instruction must be SetComputeUnitPrice')
+  }
+  const units = readU32(limit.data, 1)
+  if (units > caps.maxComputeUnits) {
+    return fault(
+      reasons.computeLimitTooHigh,
+      `at most ${caps.maxComputeUnits} compute units are paid for, ${units} were asked`,
+    )
+  }
+  const microLamports = readU64(price.data, 1)
+  if (microLamports <= caps.maxMicroLamportsPerUnit) return undefined
+  return fault(
+    reasons.computePriceTooHigh,
+    `at most ${caps.maxMicroLamportsPerUnit} micro-lamports a unit are paid, ${microLamports} were asked`,
+  )
+}
+
+function isComputeBudget(
+  { program, accounts, data }: Instruction,
+  keys: readonly Uint8Array[],
+  kind: number,
+  length: number,
+): boolean {
+  return (
+    data.length === length &&
+    data[0] === kind &&
+    accounts.length === 0 &&
+    sameBytes(keys[program]!, computeBudgetProgram)
+  )
+}
+
+const isAssertion = ({ data }: Instruction) => data.length > 0 && data[0]! >= firstLighthouseAssertion
+
+const fault = (reason: string, message: string): Fault => ({ reason, message })

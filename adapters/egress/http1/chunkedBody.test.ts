@@ -1,0 +1,65 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { ChunkedBody } from './chunkedBody.ts'
+
+/** Reads bytes that come in pieces of these sizes, then the rest. */
+function readAll(wire: Buffer, cuts: readonly number[]): { body: string; isDone: boolean; left: number } {
+  const chunks = new ChunkedBody()
+  const pieces: Buffer[] = []
+  let left = 0
+  for (let at = 0, i = 0; at < wire.length && !chunks.isDone; i++) {
+    const part = wire.subarray(at, at + (cuts[i] ?? wire.length))
+    const used = chunks.read(part, (piece) => pieces.push(piece) > 0)
+    at += part.length
+    if (chunks.isDone) left = wire.length - at + part.length - used
+  }
+  return { body: Buffer.concat(pieces).toString('latin1'), isDone: chunks.isDone, left }
+}
+
+const wireOf = (parts: readonly string[], trailer = '') =>
+  Buffer.from(
+    `${parts.map((p) => `${p.length.toString(16)};ext=1\r\n${p}\r\n`).join('')}0\r\n${trailer}\r\n`,
+    'latin1',
+  )
+
+t.test('a body is the same however it is cut on its way', async (t) => {
+  const part = fc.string({ minLength: 1, maxLength: 40, unit: fc.constantFrom('a', '\r', '\n', '0', '\xff') })
+  fc.assert(
+    fc.property(fc.array(part), fc.array(fc.integer({ min: 1, max: 9 })), (parts, cuts) => {
+      const { body, isDone, left } = readAll(wireOf(parts, 'X-Trailer: dropped\r\n'), cuts)
+      return isDone && left === 0 && body === parts.join('')
+    }),
+  )
+  t.pass()
+})
+
+t.test('what stands behind the last chunk is not its own', async (t) => {
+  const wire = Buffer.concat([wireOf(['ok']), Buffer.from('HTTP/1.1 200 OK')])
+  t.match(readAll(wire, []), { body: 'ok', isDone: true, left: 15 })
+})
+
+t.test('a reader who has enough is given no more', async (t) => {
+  const chunks = new ChunkedBody()
+  const taken: string[] = []
+  chunks.read(wireOf(['one', 'two']), (piece) => taken.push(piece.toString()) < 1)
+  t.strictSame(taken, ['one'])
+})
+
+t.test('sizes and line ends have one spelling', async (t) => {
+  const bad = [
+    'zz\r\n',
+    '-1\r\n',
+    '0x2\r\nab\r\n',
+    '\r\n',
+    '2\nab\n',
+    '2\r\nabc\r\n',
+    '123456789\r\n',
+    '2 x\r\n',
+  ]
+  for (const wire of bad) {
+    t.throws(() => readAll(Buffer.from(wire), []), { code: 'EGRESS_BAD_ANSWER' }, JSON.stringify(wire))
+  }
+  t.throws(() => readAll(Buffer.from(`2;${'e'.repeat(300)}`), []), { code: 'EGRESS_BAD_ANSWER' })
+  const trailers = `0\r\n${`X: ${'t'.repeat(100)}\r\n`.repeat(200)}\r\n`
+  t.throws(() => readAll(Buffer.from(trailers), []), { code: 'EGRESS_BAD_ANSWER' })
+})

@@ -1,0 +1,70 @@
+import { EgressError } from '../egressError.ts'
+
+const sizeForm = /^([0-9a-fA-F]{1,8})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/
+/** A size with its extensions, which nobody uses, and all trailers together. */
+const maxLineBytes = 256
+const maxTrailerBytes = 16_384
+const lf = 0x0a
+
+/** Takes a chunked body apart (RFC 9112, section 7.1), strictly: CRLF and nothing else ends a line. Trailers are dropped. */
+export class ChunkedBody {
+  #state: 'size' | 'data' | 'data-end' | 'trailer' | 'done' = 'size'
+  #left = 0
+  #line = ''
+  #trailerBytes = 0
+
+  get isDone(): boolean {
+    return this.#state === 'done'
+  }
+
+  /**
+   * Reads on.
+   *
+   * @param emit is given each piece of the body; false stops the reading
+   * @returns how much of `bytes` belonged to the body
+   * @throws {EgressError} `EGRESS_BAD_ANSWER`
+   */
+  read(bytes: Buffer, emit: (piece: Buffer) => boolean): number {
+    let at = 0
+    while (at < bytes.length && this.#state !== 'done') {
+      if (this.#state === 'data') {
+        const end = Math.min(bytes.length, at + this.#left)
+        this.#left -= end - at
+        if (this.#left === 0) this.#state = 'data-end'
+        if (!emit(bytes.subarray(at, end))) return end
+        at = end
+        continue
+      }
+      const end = bytes.indexOf(lf, at)
+      this.#line += bytes.toString('latin1', at, end === -1 ? bytes.length : end)
+      if (this.#line.length > (this.#state === 'trailer' ? maxTrailerBytes : maxLineBytes)) throw malformed()
+      if (end === -1) return bytes.length
+      at = end + 1
+      if (!this.#line.endsWith('\r')) throw malformed()
+      const line = this.#line.slice(0, -1)
+      this.#line = ''
+      this.#endOfLine(line)
+    }
+    return at
+  }
+
+  #endOfLine(line: string): void {
+    if (this.#state === 'size') {
+      const size = sizeForm.exec(line)
+      if (size === null) throw malformed()
+      this.#left = Number.parseInt(size[1]!, 16)
+      this.#state = this.#left === 0 ? 'trailer' : 'data'
+    } else if (this.#state === 'data-end') {
+      if (line !== '') throw malformed()
+      this.#state = 'size'
+    } else if (line === '') {
+      this.#state = 'done'
+    } else {
+      this.#trailerBytes += line.length
+      if (this.#trailerBytes > maxTrailerBytes) throw malformed()
+    }
+  }
+}
+
+const malformed = () =>
+  new EgressError('EGRESS_BAD_ANSWER', 'The answer is not well-formed HTTP/1.1: expected chunks.')

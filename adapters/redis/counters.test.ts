@@ -1,0 +1,167 @@
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { connectTestRedis } from '../../test/helpers/redis.ts'
+import { startRedisServer } from '../../test/helpers/startRedisServer.ts'
+import { createMemoryCounters } from '../memory/counters.ts'
+import { createRedisCounters } from './counters.ts'
+
+const minute = 60_000
+
+/** A log that remembers, and can be waited for. */
+function listen() {
+  const seen: string[] = []
+  const awaited = new Map<string, () => void>()
+  const note = (level: string) => () => {
+    seen.push(level)
+    awaited.get(level)?.()
+  }
+  return {
+    seen,
+    log: { debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') },
+    next: (level: string) => new Promise<void>((resolve) => awaited.set(level, resolve)),
+  }
+}
+
+async function startCounters(t: Test, url: string) {
+  const heard = listen()
+  const fallback = createMemoryCounters()
+  const counters = createRedisCounters({ url, fallback, log: heard.log })
+  t.teardown(() => counters.close())
+  await counters.connected()
+  return { ...heard, counters, fallback }
+}
+
+t.test(
+  'while Redis is away every take is answered by this process, and Redis counts again once it is back',
+  async (t) => {
+    const server = await startRedisServer(t)
+    if (server === undefined) return
+    const { counters, seen, next } = await startCounters(t, server.url)
+    t.match(await counters.take('key', 3, 5, minute), { ok: true, remaining: 2 })
+
+    const warned = next('warn')
+    await server.stop()
+    await warned
+    const local = await Promise.all(Array.from({ length: 20 }, () => counters.take('key', 1, 5, minute)))
+    t.equal(local.filter(({ ok }) => ok).length, 5, 'a limit still holds')
+    t.strictSame(seen, ['warn'], 'said once, however often it was asked')
+
+    const back = next('info')
+    await server.start()
+    await back
+    t.match(await counters.take('key', 1, 5, minute), { ok: true, remaining: 4 }, 'counted by the new server')
+    const client = new Redis(server.url)
+    t.teardown(() => client.disconnect())
+    t.equal(await client.get('tollgate:count:key'), '1')
+    t.strictSame(seen, ['warn', 'info'])
+  },
+)
+
+t.test('takes under way when Redis is killed are answered, each once', async (t) => {
+  const server = await startRedisServer(t)
+  if (server === undefined) return
+  const { counters } = await startCounters(t, server.url)
+  const underWay = Array.from({ length: 2_000 }, () => counters.take('key', 1, 100, minute))
+  const [answers] = await Promise.all([Promise.all(underWay), server.stop()])
+  t.equal(answers.length, 2_000)
+  const admitted = answers.filter(({ ok }) => ok).length
+  t.ok(admitted >= 100 && admitted <= 200, `at most once by Redis and once here, was ${admitted}`)
+})
+
+t.test('a Redis that holds the connection and stops answering is left aside, then taken back', async (t) => {
+  const server = await startRedisServer(t)
+  if (server === undefined) return
+  const { counters, next } = await startCounters(t, server.url)
+  server.freeze()
+  t.match(await counters.take('key', 1, 5, minute), { ok: true, remaining: 4 }, 'answered by the fallback')
+  t.notOk(counters.take('key', 1, 5, minute) instanceof Promise, 'the next one does not even wait')
+  const back = next('info')
+  server.thaw()
+  await back
+  t.ok(counters.take('other', 1, 5, minute) instanceof Promise, 'Redis is asked again')
+})
+
+t.test('a Redis that was never there stops nothing, and the log holds no password', async (t) => {
+  const fields: object[] = []
+  const warned = new Promise<void>((resolve) => {
+    const log = {
+      debug() {},
+      info() {},
+      error() {},
+      warn(field: object) {
+        fields.push(field)
+        resolve()
+      },
+    }
+    const url = 'redis://:geheim@127.0.0.1:1'
+    const counters = createRedisCounters({ url, fallback: createMemoryCounters(), log })
+    t.teardown(() => counters.close())
+    t.match(counters.take('key', 1, 5, minute), { ok: true, remaining: 4 })
+  })
+  await warned
+  t.strictSame(fields, [{ reason: 'ECONNREFUSED' }])
+})
+
+t.test('one take with a broken number does not spoil the others of its turn', async (t) => {
+  const redis = await connectTestRedis(t)
+  if (redis === undefined) return
+  const { url, keyPrefix } = redis
+  const counters = createRedisCounters({
+    url,
+    keyPrefix,
+    fallback: createMemoryCounters(),
+    timeoutMs: 10_000,
+  })
+  t.teardown(() => counters.close())
+  await counters.connected()
+  const [good, broken, fraction] = await Promise.all([
+    counters.take('good', 1, 5, minute),
+    counters.take('broken', Number.NaN, 5, minute),
+    counters.take('fraction', 0.5, 5, 0.5),
+  ])
+  t.match(good, { ok: true, remaining: 4 })
+  t.match(broken, { ok: false })
+  t.match(fraction, { ok: true })
+  t.equal(await redis.client.get(`${keyPrefix}good`), '1')
+})
+
+t.test('takes of one turn travel as one call', async (t) => {
+  const redis = await connectTestRedis(t)
+  if (redis === undefined) return
+  const { url, keyPrefix } = redis
+  const counters = createRedisCounters({
+    url,
+    keyPrefix,
+    fallback: createMemoryCounters(),
+    timeoutMs: 10_000,
+  })
+  t.teardown(() => counters.close())
+  await counters.connected()
+  const monitor = await redis.client.monitor()
+  t.teardown(() => monitor.disconnect())
+  const calls: string[][] = []
+  const end = new Promise<void>((resolve) => {
+    monitor.on('monitor', (_time: string, args: string[]) => {
+      if (args[0] === 'get' && args[1] === `${keyPrefix}end`) resolve()
+      if (/^eval/i.test(args[0]!) && args[3]?.startsWith(keyPrefix)) calls.push(args)
+    })
+  })
+  await Promise.all(Array.from({ length: 100 }, (_, i) => counters.take(`key ${i}`, 1, 5, minute)))
+  await redis.client.get(`${keyPrefix}end`)
+  await end
+  // A server that has not seen the script is sent it a second time.
+  t.ok(calls.length === 1 || calls.length === 2, `${calls.length} calls for 100 takes`)
+  t.ok(calls.every((args) => args[2] === '100'))
+})
+
+t.test('after close a take is still answered', async (t) => {
+  const redis = await connectTestRedis(t)
+  if (redis === undefined) return
+  const { url, keyPrefix } = redis
+  const counters = createRedisCounters({ url, keyPrefix, fallback: createMemoryCounters() })
+  await counters.connected()
+  const waiting = counters.take('key', 1, 5, minute)
+  await counters.close()
+  t.match(await waiting, { ok: true, remaining: 4 })
+  t.match(await counters.take('key', 1, 5, minute), { ok: true })
+})

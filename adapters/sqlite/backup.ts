@@ -1,0 +1,44 @@
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, rmSync } from 'node:fs'
+import { dirname, extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+
+/**
+ * Writes a consistent copy of the database to `toFile`, on a thread of its own, while others read and write.
+ * The copy gets its name only when it is whole and on disk.
+ *
+ * @throws when `toFile` exists: a backup never replaces another.
+ */
+export async function backupTo(path: string, toFile: string): Promise<void> {
+  if (existsSync(toFile)) throw new Error(`Expected a new file for the backup, but ${toFile} exists.`)
+  const unfinished = `${toFile}.${process.pid}.unfinished`
+  rmSync(unfinished, { force: true })
+  // Made here, empty and private: SQLite would give it the modes of the process's umask.
+  closeSync(openSync(unfinished, 'wx', 0o600))
+  try {
+    await copy(path, unfinished)
+    flush(unfinished)
+    // A link and not a rename, which would replace a file that came meanwhile.
+    linkSync(unfinished, toFile)
+  } finally {
+    rmSync(unfinished, { force: true })
+  }
+  flush(dirname(toFile))
+}
+
+async function copy(path: string, toFile: string): Promise<void> {
+  const program = new URL(`./backup.worker${extname(import.meta.url)}`, import.meta.url)
+  const worker = new Worker(program, { workerData: { path, toFile }, execArgv: [] })
+  await new Promise<void>((resolve, reject) => {
+    worker.once('error', reject)
+    worker.once('exit', () => resolve())
+  })
+}
+
+function flush(path: string): void {
+  const file = openSync(path, 'r')
+  try {
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}

@@ -1,0 +1,19 @@
+import { DatabaseSync } from 'node:sqlite'
+
+/** How long a connection waits for another process's write lock before it answers `store_unavailable`. */
+export const busyTimeoutMs = 5_000
+
+/** A connection that may write. Only the writer thread keeps one, and the start-up for migrations. */
+export function connectWriter(path: string, synchronous: 'FULL' | 'OFF'): DatabaseSync {
+  const database = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
+  database.exec(`PRAGMA synchronous = ${synchronous}`)
+  // A longer log before it is copied back: claims touch random pages of the key's index, and more of them coincide.
+  database.exec('PRAGMA wal_autocheckpoint = 4000')
+  database.exec('PRAGMA cache_size = -32000')
+  return database
+}
+
+/** A connection that can not write, for the main thread. Sees every commit that returned before the read began. */
+export function connectReader(path: string): DatabaseSync {
+  return new DatabaseSync(path, { readOnly: true, timeout: busyTimeoutMs })
+}

@@ -1,0 +1,15 @@
+import type { DatabaseSync } from 'node:sqlite'
+import type { Kysely } from 'kysely'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Schema } from './schema.ts'
+import type { Writer } from './writer.ts'
+
+/** What the ports of this folder are made of. */
+export interface Database {
+  /** Read-only connection of the main thread, for lookups of microseconds and statements prepared by hand. */
+  readonly reader: DatabaseSync
+  /** The typed query layer over `reader`; writes are compiled with it and handed to the writer. */
+  readonly query: Kysely<Schema>
+  readonly writer: Writer
+  readonly clock: Clock
+}

@@ -1,0 +1,235 @@
+import type { Link } from '../../core/domain/link.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { Links } from '../../core/ports/links.ts'
+import { compiled } from './compiled.ts'
+import type { Database } from './database.ts'
+import { ConstraintError, reading } from './failure.ts'
+import { toHealthEvent, toLink, toLinkColumns, toServedLink } from './linkRows.ts'
+import type { LinkTable } from './schema.ts'
+
+/** How long a former slug or username goes on answering. */
+export const redirectMs = 30 * 24 * 60 * 60 * 1000
+
+/** How long a link's health timeline reaches back. */
+const healthKeptMs = 30 * 24 * 60 * 60 * 1000
+
+const servedColumns = 'l.*, s.username, s.payout_base, s.payout_solana'
+
+/** Links in SQLite. */
+export function createLinks({ reader, query, writer }: Database): Links {
+  // Two lookups by index, joined: an OR over both columns would not use either index's condition.
+  const servedRow = reader.prepare(`
+    SELECT ${servedColumns} FROM stores s JOIN links l ON l.store_id = s.id
+      WHERE s.username = ?1 AND l.slug = ?2 AND l.is_active = 1 AND l.is_stealth = 0
+    UNION ALL
+    SELECT ${servedColumns} FROM stores s JOIN links l ON l.store_id = s.id
+      WHERE s.username = ?1 AND l.private_slug = ?2 AND l.is_active = 1 AND l.is_stealth = 1
+    LIMIT 1`)
+
+  const createOne = (columns: LinkTable) =>
+    writer.write('run', compiled(query.insertInto('links').values(columns)))
+
+  async function storeCalled(username: string, nowMs: number) {
+    const current = await query
+      .selectFrom('stores')
+      .select(['id', 'username'])
+      .where('username', '=', username)
+      .executeTakeFirst()
+    if (current !== undefined) return current
+    return query
+      .selectFrom('username_redirects as r')
+      .innerJoin('stores as s', 's.id', 'r.store_id')
+      .select(['s.id', 's.username'])
+      .where('r.username', '=', username)
+      .where('r.expires_at_ms', '>', nowMs)
+      .executeTakeFirst()
+  }
+
+  const served = (username: string, slug: string) => {
+    const row = reading(() => servedRow.get(username, slug))
+    return row && toServedLink(row)
+  }
+
+  return {
+    async create(link) {
+      const { id, storeId, createdAtMs, updatedAtMs } = link
+      const columns = {
+        ...toLinkColumns({ ...link, suspension: null }),
+        id,
+        store_id: storeId,
+        created_at_ms: createdAtMs,
+        updated_at_ms: updatedAtMs,
+        version: 1,
+      } as LinkTable
+      await createOne(columns).catch(slugTaken(link.slug))
+      return toLink(columns)
+    },
+
+    async update(id, patch, updatedAtMs) {
+      const keepOldSlug = query
+        .insertInto('slug_redirects')
+        .columns(['store_id', 'slug', 'link_id', 'expires_at_ms'])
+        .expression((e) =>
+          e
+            .selectFrom('links')
+            .select((c) => ['store_id', 'slug', 'id', c.val(updatedAtMs + redirectMs).as('expires_at_ms')])
+            .where('id', '=', id)
+            .where('is_active', '=', 1)
+            .where('is_stealth', '=', 0)
+            .where('slug', '<>', patch.slug ?? ''),
+        )
+        .onConflict((c) =>
+          c.columns(['store_id', 'slug']).doUpdateSet((e) => ({
+            link_id: e.ref('excluded.link_id'),
+            expires_at_ms: e.ref('excluded.expires_at_ms'),
+          })),
+        )
+      const change = query
+        .updateTable('links')
+        .set((e) => ({
+          ...toLinkColumns(patch),
+          updated_at_ms: updatedAtMs,
+          version: e('version', '+', 1),
+        }))
+        .where('id', '=', id)
+        .returningAll()
+      const steps = [...(patch.slug === undefined ? [] : [compiled(keepOldSlug)]), compiled(change)]
+      const results = await writer.write('runAll', steps).catch(slugTaken(patch.slug))
+      const row = results.at(-1)!.rows[0]
+      return row && toLink(row)
+    },
+
+    async deactivate(id, updatedAtMs) {
+      const change = query
+        .updateTable('links')
+        .set((e) => ({ is_active: 0, updated_at_ms: updatedAtMs, version: e('version', '+', 1) }))
+        .where('id', '=', id)
+        .where('is_active', '=', 1)
+      return (await writer.write('run', compiled(change))).changes > 0
+    },
+
+    async find(id) {
+      const row = await query.selectFrom('links').selectAll().where('id', '=', id).executeTakeFirst()
+      return row && toLink(row)
+    },
+
+    async ofStore(storeId) {
+      const rows = await query
+        .selectFrom('links')
+        .selectAll()
+        .where('store_id', '=', storeId)
+        .where('is_active', '=', 1)
+        .orderBy('created_at_ms', 'desc')
+        .orderBy('id', 'desc')
+        .execute()
+      return rows.map(toLink)
+    },
+
+    async served(username, slug) {
+      return served(username, slug)
+    },
+
+    async allServed() {
+      const rows = await query
+        .selectFrom('links as l')
+        .innerJoin('stores as s', 's.id', 'l.store_id')
+        .selectAll('l')
+        .select(['s.username', 's.payout_base', 's.payout_solana'])
+        .where('l.is_active', '=', 1)
+        .orderBy('l.id')
+        .execute()
+      return rows.map(toServedLink)
+    },
+
+    async redirectOf(username, slug, nowMs) {
+      const store = await storeCalled(username, nowMs)
+      if (store === undefined) return undefined
+      if (served(store.username, slug) !== undefined) {
+        return store.username === username ? undefined : { username: store.username, slug }
+      }
+      const target = await query
+        .selectFrom('slug_redirects as r')
+        .innerJoin('links as l', 'l.id', 'r.link_id')
+        .select('l.slug')
+        .where('r.store_id', '=', store.id)
+        .where('r.slug', '=', slug)
+        .where('r.expires_at_ms', '>', nowMs)
+        .where('l.is_active', '=', 1)
+        // A link that became stealth has no address that a former one may lead to.
+        .where('l.is_stealth', '=', 0)
+        .executeTakeFirst()
+      return target && { username: store.username, slug: target.slug }
+    },
+
+    async setSuspension(id, suspension, atMs) {
+      const count = query
+        .insertInto('link_suspensions')
+        .columns(['link_id', 'at_ms'])
+        .expression((e) =>
+          e
+            .selectFrom('links')
+            .select((c) => ['id', c.val(atMs).as('at_ms')])
+            .where('id', '=', id)
+            .where('suspension', 'is', null),
+        )
+      const change = query
+        .updateTable('links')
+        .set((e) => ({
+          ...toLinkColumns({ suspension }),
+          updated_at_ms: atMs,
+          version: e('version', '+', 1),
+        }))
+        .where('id', '=', id)
+      await writer.write('runAll', [...(suspension === null ? [] : [compiled(count)]), compiled(change)])
+    },
+
+    async suspensionCount(id, sinceMs) {
+      const { count } = await query
+        .selectFrom('link_suspensions')
+        .select((e) => e.fn.countAll<number>().as('count'))
+        .where('link_id', '=', id)
+        .where('at_ms', '>=', sinceMs)
+        .executeTakeFirstOrThrow()
+      return count
+    },
+
+    async addHealthEvent(event) {
+      const { linkId, atMs, kind, ok, status, latencyMs, detail } = event
+      const add = query.insertInto('health_events').values({
+        link_id: linkId,
+        at_ms: atMs,
+        kind,
+        ok: Number(ok),
+        status,
+        latency_ms: latencyMs === null ? null : Math.round(latencyMs),
+        detail,
+      })
+      const forget = query
+        .deleteFrom('health_events')
+        .where('link_id', '=', linkId)
+        .where('at_ms', '<', atMs - healthKeptMs)
+      await writer.write('runAll', [compiled(add), compiled(forget)])
+    },
+
+    async healthEvents(id, limit) {
+      const rows = await query
+        .selectFrom('health_events')
+        .selectAll()
+        .where('link_id', '=', id)
+        .orderBy('at_ms', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit)
+        .execute()
+      return rows.map(toHealthEvent)
+    },
+  }
+}
+
+const slugTaken = (slug: Link['slug'] | undefined) => (error: unknown) => {
+  if (!(error instanceof ConstraintError) || !error.message.includes('links.slug')) throw error
+  throw new TollgateError(
+    'SLUG_ALREADY_EXISTS',
+    `Expected a slug that no active link of the store has, got ${slug}. Choose another, or leave it out.`,
+    { cause: error },
+  )
+}

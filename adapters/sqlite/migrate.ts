@@ -1,0 +1,74 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Kysely } from 'kysely'
+import { type Migration, Migrator } from 'kysely/migration'
+import { busyTimeoutMs } from './connect.ts'
+import { isBusy } from './failure.ts'
+import { start } from './migrations/0001-start.ts'
+import { refunds } from './migrations/0002-refunds.ts'
+import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
+
+/** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
+const migrations: Readonly<Record<string, Migration>> = {
+  '0001-start': start,
+  '0002-refunds': refunds,
+}
+
+/**
+ * Brings the tables up to date. Several processes may start at once: all of it happens inside one `BEGIN IMMEDIATE`, so
+ * that one migrates while the others wait, and a crash in the middle leaves the old shape whole.
+ *
+ * @returns how many migrations were applied.
+ * @throws when the database was written by a newer version, or a migration fails.
+ */
+export async function migrate(database: DatabaseSync): Promise<number> {
+  await whenUnlocked(database, 'PRAGMA journal_mode = WAL')
+  // A database that is up to date is not written to: it may stand on a full or read-only disk.
+  if (isUpToDate(database)) return 0
+  await whenUnlocked(database, 'BEGIN IMMEDIATE')
+  try {
+    const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) })
+    const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...migrations }) } })
+    const { error, results } = await migrator.migrateToLatest()
+    if (error !== undefined) throw error
+    database.exec('COMMIT')
+    return results?.length ?? 0
+  } catch (error) {
+    if (database.isTransaction) database.exec('ROLLBACK')
+    throw error
+  }
+}
+
+/**
+ * Runs a statement that needs a lock, asking again until it has it. Waiting inside SQLite would stop this thread, and with
+ * it another store of this process that holds the lock; and for the journal mode SQLite does not wait at all, because two
+ * that want to switch could wait for each other.
+ */
+async function whenUnlocked(database: DatabaseSync, sql: string): Promise<void> {
+  database.exec('PRAGMA busy_timeout = 0')
+  const giveUpAt = performance.now() + busyTimeoutMs
+  for (;;) {
+    try {
+      database.exec(sql)
+      break
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > giveUpAt) throw error
+      await sleep(10)
+    }
+  }
+  database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`)
+}
+
+function isUpToDate(database: DatabaseSync): boolean {
+  const table = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'kysely_migration'").get()
+  if (table === undefined) return false
+  const applied = database.prepare('SELECT name FROM kysely_migration ORDER BY name').all()
+  const unknown = applied.find((row) => !Object.hasOwn(migrations, String(row['name'])))
+  if (unknown !== undefined) {
+    throw new Error(
+      `Expected a database of this version or an older one, but it has the migration ${unknown['name']}. ` +
+        'A newer version of Tollgate wrote it: install that version again, or restore a backup.',
+    )
+  }
+  return applied.length === Object.keys(migrations).length
+}

@@ -1,0 +1,158 @@
+import type { LedgerEntry } from '../../core/domain/ledger.ts'
+import { parseAmount } from '../../core/domain/money.ts'
+import type { NetworkId } from '../../core/domain/network.ts'
+import type { Purchase } from '../../core/domain/purchase.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { Purchases } from '../../core/ports/purchases.ts'
+import { compiled } from './compiled.ts'
+import type { Database } from './database.ts'
+import { checkLedger } from './ledgerCheck.ts'
+import type { PurchaseTable } from './schema.ts'
+
+/** Purchases that count as revenue: paid for, and not taken back. */
+const standing = ['settled', 'delivered']
+
+/** Purchases in SQLite: reads only, and the views counted beside them. */
+export function createPurchases(database: Database, path: string): Purchases {
+  const { query, writer } = database
+
+  return {
+    async find(id) {
+      const row = await query.selectFrom('purchases').selectAll().where('id', '=', id).executeTakeFirst()
+      return row && toPurchase(row)
+    },
+
+    async page(storeId, { cursor, limit, linkId }) {
+      let page = query.selectFrom('purchases').selectAll().where('store_id', '=', storeId)
+      if (linkId !== undefined) page = page.where('link_id', '=', linkId)
+      if (cursor !== undefined) {
+        const { atMs, id } = readCursor(cursor)
+        page = page.where((e) => e(e.refTuple('created_at_ms', 'id'), '<', e.tuple(atMs, id)))
+      }
+      const rows = await page
+        .orderBy('created_at_ms', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit + 1)
+        .execute()
+      const shown = rows.slice(0, limit)
+      const last = rows.length > limit ? shown.at(-1) : undefined
+      return { purchases: shown.map(toPurchase), nextCursor: last === undefined ? null : cursorAt(last) }
+    },
+
+    async stats(storeId, { sinceMs, linkId }) {
+      let sold = query
+        .selectFrom('purchases')
+        .where('store_id', '=', storeId)
+        .where('created_at_ms', '>=', sinceMs)
+        .where('status', 'in', standing)
+      let seen = query
+        .selectFrom('link_views as v')
+        .innerJoin('links as l', 'l.id', 'v.link_id')
+        .where('l.store_id', '=', storeId)
+        .where('v.day', '>=', new Date(sinceMs).toISOString().slice(0, 10))
+      if (linkId !== undefined) {
+        sold = sold.where('link_id', '=', linkId)
+        seen = seen.where('v.link_id', '=', linkId)
+      }
+      // Decimal strings don't add up in SQL; there are few different prices.
+      const prices = await sold
+        .select((e) => ['price_usd', e.fn.countAll<number>().as('count')])
+        .groupBy('price_usd')
+        .execute()
+      const { buyers } = await sold
+        .select((e) => e.fn.count<number>('buyer_wallet').distinct().as('buyers'))
+        .executeTakeFirstOrThrow()
+      const { views } = await seen
+        .select((e) => e.fn.sum<number | null>('v.count').as('views'))
+        .executeTakeFirstOrThrow()
+      const revenueE18 = prices.reduce(
+        (sum, { price_usd, count }) => sum + parseAmount(price_usd, 18) * BigInt(count),
+        0n,
+      )
+      return { views: views ?? 0, buyers, revenueE18 }
+    },
+
+    async addViews(views) {
+      const steps = views.map(({ linkId, day, count }) =>
+        compiled(
+          query
+            .insertInto('link_views')
+            .values({ link_id: linkId, day, count })
+            .onConflict((c) =>
+              c.columns(['link_id', 'day']).doUpdateSet((e) => ({
+                count: e('link_views.count', '+', e.ref('excluded.count')),
+              })),
+            ),
+        ),
+      )
+      if (steps.length > 0) await writer.write('runAll', steps)
+    },
+
+    async refundOf(purchaseId) {
+      const row = await query
+        .selectFrom('refunds as r')
+        .innerJoin('purchases as p', 'p.payment_id', 'r.payment_id')
+        .where('p.id', '=', purchaseId)
+        .select(['r.network', 'r.tx_hash', 'r.refunded_at_ms'])
+        .executeTakeFirst()
+      return (
+        row && {
+          purchaseId,
+          network: row.network as NetworkId,
+          transaction: row.tx_hash,
+          refundedAtMs: row.refunded_at_ms,
+        }
+      )
+    },
+
+    async ledger(purchaseId) {
+      const rows = await query
+        .selectFrom('ledger_entries')
+        .selectAll()
+        .where('purchase_id', '=', purchaseId)
+        .orderBy('line')
+        .execute()
+      return rows.map((row) => ({
+        purchaseId: row.purchase_id,
+        account: row.account,
+        network: row.network,
+        asset: row.asset,
+        amountAtomic: BigInt(row.amount_atomic),
+        kind: row.kind as LedgerEntry['kind'],
+      }))
+    },
+
+    ledgerCheck: () => checkLedger(path),
+  }
+}
+
+const toPurchase = (row: PurchaseTable): Purchase => ({
+  id: row.id,
+  paymentKey: row.payment_key,
+  linkId: row.link_id,
+  storeId: row.store_id,
+  buyerWallet: row.buyer_wallet,
+  network: row.network as NetworkId,
+  asset: row.asset,
+  symbol: row.symbol,
+  decimals: row.decimals,
+  amountAtomic: BigInt(row.amount_atomic),
+  feeAtomic: BigInt(row.fee_atomic),
+  priceUsd: row.price_usd,
+  txHash: row.tx_hash,
+  status: row.status as Purchase['status'],
+  reviewTokenHash: row.review_token_hash,
+  createdAtMs: row.created_at_ms,
+})
+
+const cursorAt = (row: PurchaseTable): string =>
+  Buffer.from(`${row.created_at_ms}:${row.id}`).toString('base64url')
+
+function readCursor(cursor: string): { atMs: number; id: string } {
+  const match = /^(\d{1,15}):(.+)$/s.exec(Buffer.from(cursor, 'base64url').toString())
+  if (match) return { atMs: Number(match[1]), id: match[2]! }
+  throw new TollgateError(
+    'VALIDATION_ERROR',
+    'Expected a cursor of an earlier page. Leave it out for the first.',
+  )
+}

@@ -1,0 +1,181 @@
+import type { Generated } from 'kysely'
+
+/**
+ * The columns as the queries see them. Money is TEXT of decimal digits, times are INTEGER ms since 1970, booleans 0 or 1,
+ * lists and free JSON are TEXT. The tables themselves are made by the migrations.
+ */
+export interface Schema {
+  payments: PaymentTable
+  payment_payloads: { payment_id: number; payload: string }
+  attempts: AttemptTable
+  answers: AnswerTable
+  heartbeats: { owner: string; at_ms: number }
+  purchases: PurchaseTable
+  ledger_entries: LedgerEntryTable
+  refunds: RefundTable
+  link_views: { link_id: string; day: string; count: number }
+  stores: StoreTable
+  store_wallets: { chain: string; address: string; store_id: string }
+  username_redirects: { username: string; store_id: string; expires_at_ms: number }
+  links: LinkTable
+  slug_redirects: { store_id: string; slug: string; link_id: string; expires_at_ms: number }
+  link_suspensions: { link_id: string; at_ms: number }
+  health_events: HealthEventTable
+  api_keys: ApiKeyTable
+  sign_in_nonces: { nonce: string; chain: string; address: string; message: string; expires_at_ms: number }
+  signups: { message_hash: string; store_id: string; expires_at_ms: number }
+  changes: ChangeTable
+}
+
+export interface PaymentTable {
+  id: Generated<number>
+  key: string
+  network: string
+  asset: string
+  payer: string
+  nonce: string
+  pay_to: string
+  amount_atomic: string
+  valid_before_ms: number
+  state: string
+  owner: string
+  link_id: string
+  store_id: string
+  request_hash: string
+  purchase_id: string
+  tx_hash: string | null
+  error_reason: string | null
+  /** 1 when the transfer was found after the payment had been given up: refundable, without a purchase. */
+  landed_late: number
+  claimed_at_ms: number
+  updated_at_ms: number
+}
+
+/** What was signed for the chain. */
+export interface AttemptTable {
+  payment_id: number
+  settler: string
+  bytes: string
+  tx: string
+  sequence: string | null
+}
+
+export interface AnswerTable {
+  payment_id: number
+  status: number
+  headers: string
+  body: Uint8Array
+}
+
+export interface PurchaseTable {
+  payment_id: number
+  id: string
+  payment_key: string
+  link_id: string
+  store_id: string
+  buyer_wallet: string
+  network: string
+  asset: string
+  symbol: string
+  decimals: number
+  amount_atomic: string
+  fee_atomic: string
+  price_usd: string
+  tx_hash: string
+  status: string
+  review_token_hash: string
+  created_at_ms: number
+}
+
+export interface LedgerEntryTable {
+  purchase_id: string
+  /** Order of the entries of one purchase, from 0. */
+  line: number
+  account: string
+  network: string
+  asset: string
+  amount_atomic: string
+  kind: string
+}
+
+/** How a charged payment was paid back. */
+export interface RefundTable {
+  payment_id: number
+  network: string
+  /** EVM: in lower case. */
+  tx_hash: string
+  refunded_at_ms: number
+}
+
+export interface StoreTable {
+  id: string
+  username: string
+  display_name: string
+  bio: string
+  avatar_url: string
+  developer_mode_enabled: number
+  created_by: string
+  payout_base: string | null
+  payout_solana: string | null
+  created_at_ms: number
+  updated_at_ms: number
+}
+
+export interface LinkTable {
+  id: string
+  store_id: string
+  url: string
+  title: string
+  description: string
+  slug: string
+  price: string
+  is_public: number
+  is_active: number
+  link_type: string
+  is_stealth: number
+  private_slug: string | null
+  webhook_url: string | null
+  methods: string
+  input_schema: string | null
+  output_example: string | null
+  tags: string
+  icon_url: string | null
+  response_mode: string
+  settle: string
+  upstream_headers_sealed: string | null
+  suspension: string | null
+  created_at_ms: number
+  updated_at_ms: number
+  version: number
+}
+
+export interface HealthEventTable {
+  id: Generated<number>
+  link_id: string
+  at_ms: number
+  kind: string
+  ok: number
+  status: number | null
+  latency_ms: number | null
+  detail: string
+}
+
+export interface ApiKeyTable {
+  id: string
+  store_id: string
+  name: string
+  key_prefix: string
+  key_hash: string
+  is_active: number
+  last_used_at_ms: number | null
+  revoked_at_ms: number | null
+  created_at_ms: number
+}
+
+/** Written by triggers, in the transaction of the change itself; read by every process that caches links. */
+export interface ChangeTable {
+  id: number
+  kind: string
+  username: string
+  slug: string | null
+}

@@ -1,0 +1,145 @@
+import type { Store } from '../../core/domain/store.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { StorePatch, Stores } from '../../core/ports/stores.ts'
+import { toApiKeyColumns } from './apiKeys.ts'
+import { compiled } from './compiled.ts'
+import type { Database } from './database.ts'
+import { ConstraintError } from './failure.ts'
+import { redirectMs } from './links.ts'
+import type { StoreTable } from './schema.ts'
+
+/** Stores in SQLite. A former username belongs to its store as long as it redirects: nobody else may take it. */
+export function createStores({ query, writer }: Database): Stores {
+  return {
+    async create(store, wallet, key) {
+      const { id, createdBy, createdAtMs, updatedAtMs } = store
+      const columns = {
+        ...toStoreColumns(store),
+        id,
+        created_by: createdBy,
+        created_at_ms: createdAtMs,
+        updated_at_ms: updatedAtMs,
+      } as StoreTable
+      const steps = [compiled(query.insertInto('stores').values(columns))]
+      if (wallet !== null) {
+        const { chain, address } = wallet
+        steps.push(compiled(query.insertInto('store_wallets').values({ chain, address, store_id: id })))
+      }
+      steps.push(compiled(query.insertInto('api_keys').values(toApiKeyColumns(key))))
+      await writer.write('runAll', steps).catch(taken(store.username))
+    },
+
+    async update(id, patch, updatedAtMs) {
+      const rename = (username: string) => [
+        query
+          .deleteFrom('username_redirects')
+          .where('username', '=', username)
+          .where((e) => e.or([e('store_id', '=', id), e('expires_at_ms', '<=', updatedAtMs)])),
+        query
+          .insertInto('username_redirects')
+          .columns(['username', 'store_id', 'expires_at_ms'])
+          .expression((e) =>
+            e
+              .selectFrom('stores')
+              .select((c) => ['username', 'id', c.val(updatedAtMs + redirectMs).as('expires_at_ms')])
+              .where('id', '=', id)
+              .where('username', '<>', username),
+          )
+          .onConflict((c) =>
+            c.column('username').doUpdateSet((e) => ({
+              store_id: e.ref('excluded.store_id'),
+              expires_at_ms: e.ref('excluded.expires_at_ms'),
+            })),
+          ),
+      ]
+      const change = query
+        .updateTable('stores')
+        .set({ ...toStoreColumns(patch), updated_at_ms: updatedAtMs })
+        .where('id', '=', id)
+        .returningAll()
+      const steps = [...(patch.username === undefined ? [] : rename(patch.username)), change].map(compiled)
+      const results = await writer.write('runAll', steps).catch(taken(patch.username))
+      const row = results.at(-1)!.rows[0]
+      return row && toStore(row as unknown as StoreTable)
+    },
+
+    async find(id) {
+      const row = await query.selectFrom('stores').selectAll().where('id', '=', id).executeTakeFirst()
+      return row && toStore(row)
+    },
+
+    async byUsername(username) {
+      const row = await query
+        .selectFrom('stores')
+        .selectAll()
+        .where('username', '=', username)
+        .executeTakeFirst()
+      return row && toStore(row)
+    },
+
+    async byWallet(chain, address) {
+      const row = await query
+        .selectFrom('store_wallets as w')
+        .innerJoin('stores as s', 's.id', 'w.store_id')
+        .selectAll('s')
+        .where('w.chain', '=', chain)
+        .where('w.address', '=', address)
+        .executeTakeFirst()
+      return row && toStore(row)
+    },
+
+    async redirectOf(username, nowMs) {
+      const row = await query
+        .selectFrom('username_redirects as r')
+        .innerJoin('stores as s', 's.id', 'r.store_id')
+        .select('s.username')
+        .where('r.username', '=', username)
+        .where('r.expires_at_ms', '>', nowMs)
+        .executeTakeFirst()
+      return row?.username
+    },
+  }
+}
+
+function toStoreColumns(patch: StorePatch): Partial<StoreTable> {
+  const columns = {
+    username: patch.username,
+    display_name: patch.displayName,
+    bio: patch.bio,
+    avatar_url: patch.avatarUrl,
+    developer_mode_enabled:
+      patch.developerModeEnabled === undefined ? undefined : Number(patch.developerModeEnabled),
+    payout_base: patch.payout?.base,
+    payout_solana: patch.payout?.solana,
+  }
+  return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
+}
+
+const toStore = (row: StoreTable): Store => ({
+  id: row.id,
+  username: row.username,
+  displayName: row.display_name,
+  bio: row.bio,
+  avatarUrl: row.avatar_url,
+  developerModeEnabled: row.developer_mode_enabled === 1,
+  createdBy: row.created_by as Store['createdBy'],
+  payout: { base: row.payout_base, solana: row.payout_solana },
+  createdAtMs: row.created_at_ms,
+  updatedAtMs: row.updated_at_ms,
+})
+
+const taken = (username: string | undefined) => (error: unknown) => {
+  if (error instanceof ConstraintError && error.message.includes('stores.username')) {
+    throw new TollgateError(
+      'USERNAME_TAKEN',
+      `Expected a username that no other store has or had in the last 30 days, got ${username}. Choose another.`,
+      { cause: error },
+    )
+  }
+  if (error instanceof ConstraintError && error.message.includes('store_wallets')) {
+    throw new TollgateError('CONFLICT', 'This wallet has a store already. Sign in to it instead.', {
+      cause: error,
+    })
+  }
+  throw error
+}
