@@ -1,0 +1,38 @@
+import type { ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+
+/**
+ * Answers what node's parser could not read, or what came too slowly, and closes. Written by hand, because there is no
+ * request object to answer.
+ */
+export function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): void {
+  // Bytes in the middle of an answer would pass for a part of it: then the connection is only cut.
+  const underWay = (socket as { _httpMessage?: ServerResponse })._httpMessage
+  if (!socket.writable || error.code === 'ECONNRESET' || underWay?.headersSent) {
+    socket.destroy()
+    return
+  }
+  refuseSocket(socket, ...meaningOf(error.code))
+}
+
+/** Writes one error answer on a connection that speaks HTTP no more, and closes it. */
+export function refuseSocket(socket: Duplex, status: string, code: string, message: string): void {
+  const retryable = status.startsWith('408')
+  const body = JSON.stringify({ success: false, error: { code, message, retryable } })
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+    'latin1',
+    () => socket.destroy(),
+  )
+}
+
+function meaningOf(code: string | undefined): [status: string, code: string, message: string] {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return ['431 Request Header Fields Too Large', 'bad_request', 'The head of the request is too large.']
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return ['408 Request Timeout', 'request_timeout', 'The request did not arrive in time.']
+    default:
+      return ['400 Bad Request', 'bad_request', 'Expected a well-formed HTTP/1.1 request.']
+  }
+}

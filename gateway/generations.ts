@@ -1,0 +1,65 @@
+import type { Generation } from '../core/kernel/generation.ts'
+import type { Changes } from '../core/ports/changes.ts'
+import type { Links } from '../core/ports/links.ts'
+import { RouteTable } from './routeTable.ts'
+
+/** A generation and its compiled routes: swapped as one. */
+export interface Live {
+  readonly generation: Generation
+  readonly table: RouteTable
+}
+
+/** The generation that answers now, and those that wait for their last call. */
+export class Generations {
+  #live: Live
+  readonly #retiring = new Set<Promise<void>>()
+  readonly #links: Pick<Links, 'served'>
+  readonly #changes: Changes
+
+  constructor(first: Generation, links: Pick<Links, 'served'>, changes: Changes) {
+    this.#links = links
+    this.#changes = changes
+    first.start()
+    this.#live = this.#liveOf(first)
+  }
+
+  get live(): Live {
+    return this.#live
+  }
+
+  /**
+   * Makes another generation answer from the next call on.
+   * @returns when the old one's last call has ended and its plugins are closed.
+   * @throws what a plugin of the new one threw at its start; then nothing has changed.
+   */
+  async swap(next: Generation): Promise<void> {
+    try {
+      next.start()
+    } catch (error) {
+      await next.closePlugins().catch(() => undefined)
+      throw error
+    }
+    const old = this.#live
+    this.#live = this.#liveOf(next)
+    await this.#retire(old)
+  }
+
+  /** Closes every generation as soon as its calls have ended. */
+  async close(): Promise<void> {
+    void this.#retire(this.#live).catch(() => undefined)
+    await Promise.allSettled(this.#retiring)
+  }
+
+  #liveOf(generation: Generation): Live {
+    return { generation, table: new RouteTable(generation, this.#links, this.#changes) }
+  }
+
+  #retire({ generation, table }: Live): Promise<void> {
+    table.close()
+    const retiring = generation.retire()
+    this.#retiring.add(retiring)
+    const forget = () => void this.#retiring.delete(retiring)
+    retiring.then(forget, forget)
+    return retiring
+  }
+}

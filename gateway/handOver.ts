@@ -1,0 +1,57 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { createProxyServer } from 'http-proxy-3'
+import { TollgateError } from '../core/errors/error.ts'
+import { errorReply } from '../core/http/errorReply.ts'
+import type { Log } from '../core/ports/log.ts'
+import { send } from './send.ts'
+
+/** Hands everything that is not a call of a link to the admin API's listener, so that there is one base URL. */
+export interface HandOver {
+  web(req: IncomingMessage, res: ServerResponse, clientIp: string): void
+  upgrade(req: IncomingMessage, socket: Duplex, head: Buffer, clientIp: string): void
+  close(): void
+}
+
+/** What a caller may say about where it comes from and what it asked for; only the gateway knows. */
+const claims = ['forwarded', 'x-real-ip', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-port']
+
+/** @param target such as `http://127.0.0.1:8081`; a function, because the port may be chosen by the system */
+export function createHandOver(target: () => string, timeoutMs: number, log: Log): HandOver {
+  const proxy = createProxyServer({ proxyTimeout: timeoutMs, xfwd: false })
+  const away = (res: ServerResponse) => {
+    // Half an answer is cut, not ended: it must not pass for a whole one.
+    if (res.headersSent) return void res.destroy()
+    const error = new TollgateError('INTERNAL_ERROR', 'The admin API is not answering.')
+    send(res, { ...errorReply(error, log).reply, status: 502 }, null)
+  }
+  proxy.on('error', (err, _req, res) => {
+    log.warn({ err }, 'the admin API did not answer')
+    if (res === undefined) return
+    if ('writeHead' in res) away(res as ServerResponse)
+    else res.destroy()
+  })
+  // The library pipes, and a pipe leaves its end open when the source breaks off.
+  proxy.on('proxyRes', (proxyRes, _req, res) => {
+    proxyRes.once('close', () => {
+      if (!proxyRes.complete) res.destroy()
+    })
+  })
+  // The caller's own word about where it comes from is replaced, never extended.
+  const mark = (req: IncomingMessage, clientIp: string) => {
+    req.headers['x-forwarded-for'] = clientIp
+    for (const name of claims) delete req.headers[name]
+  }
+  return {
+    web(req, res, clientIp) {
+      mark(req, clientIp)
+      proxy.web(req, res, { target: target() })
+    },
+    upgrade(req, socket, head, clientIp) {
+      mark(req, clientIp)
+      socket.on('error', () => socket.destroy())
+      proxy.ws(req, socket as never, head, { target: target() })
+    },
+    close: () => proxy.close(),
+  }
+}

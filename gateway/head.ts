@@ -1,0 +1,100 @@
+import type { IncomingMessage } from 'node:http'
+import { hasWideRequestLine } from './requestLine.ts'
+
+/** What one pass over a request's head finds. */
+export interface HeadFacts {
+  /** Why the request can't be routed safely, in words for the caller; null when it can. */
+  problem: string | null
+  /** Raw `PAYMENT-SIGNATURE` or `X-PAYMENT`; several are joined by a comma, which no payment header can hold. */
+  paymentHeader: string | null
+  x402Version: 1 | 2
+  hasBody: boolean
+  /** Stated length of the body in bytes; -1 when it is chunked. */
+  contentLength: number
+  hasOrigin: boolean
+  /** The caller waits for `100 Continue` before it sends its body. */
+  expectsContinue: boolean
+}
+
+/** More names than any client sends. Node drops what comes after 2,000 without a word, so they have to be refused. */
+const MAX_HEADERS = 500
+
+/**
+ * Reads the head once: what must be refused because two readers could understand it differently (RFC 9112, sections 3.2,
+ * 6.1 and 11.2), and the few headers that the gateway itself listens to. Node's parser has refused the rest already.
+ */
+export function readHead(req: IncomingMessage): HeadFacts {
+  const facts: HeadFacts = {
+    problem: null,
+    paymentHeader: null,
+    x402Version: 2,
+    hasBody: false,
+    contentLength: 0,
+    hasOrigin: false,
+    expectsContinue: false,
+  }
+  const raw = req.rawHeaders
+  let hosts = 0
+  // `METHOD target HTTP/1.1`, CRLF, and the CRLF of the empty line.
+  let headBytes = req.method!.length + req.url!.length + 14
+  for (let i = 0; i < raw.length; i += 2) {
+    headBytes += raw[i]!.length + raw[i + 1]!.length + 4
+    // Most names are settled by their length alone (bench/free.ts).
+    switch (raw[i]!.length) {
+      case 4:
+        if (raw[i]!.toLowerCase() === 'host') hosts++
+        break
+      case 6:
+        readShort(facts, raw[i]!.toLowerCase())
+        break
+      case 9:
+        if (raw[i]!.toLowerCase() === 'x-payment') addPayment(facts, raw[i + 1]!, 1)
+        break
+      case 12:
+        if (raw[i]!.toLowerCase() === 'x402-version' && raw[i + 1] === '1') facts.x402Version = 1
+        break
+      case 14:
+        if (raw[i]!.toLowerCase() === 'content-length') readLength(facts, raw[i + 1]!)
+        break
+      case 17:
+        readLong(facts, raw[i]!.toLowerCase(), raw[i + 1]!, req.httpVersionMinor)
+        break
+    }
+  }
+  if (hasWideRequestLine(req, headBytes, facts.contentLength)) {
+    facts.problem = 'Expected one space between the parts of the request line.'
+  }
+  if (raw.length > 2 * MAX_HEADERS) facts.problem = `Expected at most ${MAX_HEADERS} headers.`
+  if (hosts > 1) facts.problem = 'Expected one Host header, got several.'
+  else if (hosts === 0 && req.httpVersionMinor > 0) facts.problem = 'Expected a Host header, got none.'
+  if (req.httpVersionMajor !== 1 || req.httpVersionMinor > 1) facts.problem = 'Expected HTTP/1.1.'
+  if (req.method === 'TRACE' || req.method === 'CONNECT')
+    facts.problem = `Method ${req.method} is not served here.`
+  return facts
+}
+
+function readShort(facts: HeadFacts, name: string): void {
+  if (name === 'origin') facts.hasOrigin = true
+  else if (name === 'expect') facts.expectsContinue = true
+}
+
+function addPayment(facts: HeadFacts, value: string, version: 1 | 2): void {
+  facts.x402Version = version
+  facts.paymentHeader = facts.paymentHeader === null ? value : `${facts.paymentHeader},${value}`
+}
+
+function readLength(facts: HeadFacts, value: string): void {
+  if (!/^\d{1,15}$/.test(value)) facts.problem = 'Expected Content-Length to be a decimal number.'
+  facts.contentLength = Number(value)
+  facts.hasBody = facts.contentLength > 0
+}
+
+function readLong(facts: HeadFacts, name: string, value: string, httpMinor: number): void {
+  if (name === 'payment-signature') return addPayment(facts, value, 2)
+  if (name !== 'transfer-encoding') return
+  facts.hasBody = true
+  facts.contentLength = -1
+  if (value.toLowerCase() !== 'chunked' || httpMinor === 0) {
+    facts.problem = 'Expected Transfer-Encoding: chunked, or none.'
+  }
+}

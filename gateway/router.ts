@@ -1,0 +1,104 @@
+import { TollgateError } from '../core/errors/error.ts'
+import { errorReply } from '../core/http/errorReply.ts'
+import type { Generation } from '../core/kernel/generation.ts'
+import type { Reply } from '../core/plugin/reply.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import type { Links } from '../core/ports/links.ts'
+import type { Log } from '../core/ports/log.ts'
+import { type Call, runCall } from './call.ts'
+import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
+import type { Generations } from './generations.ts'
+import type { Route } from './routeTable.ts'
+import { send, sendOnSocket } from './send.ts'
+import { linkPrefix } from './target.ts'
+
+export type Answerable = Pick<Call, 'res' | 'head' | 'upgrade'>
+
+/** Takes a call to its link. */
+export interface Router {
+  route(call: Call): void
+  notFound(call: Answerable): void
+}
+
+export interface RouterParts {
+  readonly generations: Generations
+  readonly links: Pick<Links, 'redirectOf'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export function createRouter({ generations, links, clock, log }: RouterParts): Router {
+  function route(call: Call): void {
+    const at = generations.live
+    const found = at.table.lookup(call.target.key)
+    if (!(found instanceof Promise)) return arrive(call, found, at.generation)
+    found
+      .then((late) => {
+        // A reload in between has closed this table, and its generation may be gone.
+        if (at === generations.live) arrive(call, late, at.generation)
+        else route(call)
+      })
+      .catch((error: unknown) => answerError(call, error))
+  }
+
+  function arrive(call: Call, found: Route | undefined, generation: Generation): void {
+    if (found === undefined) return missing(call)
+    const { req, res, head } = call
+    if (req.method === 'OPTIONS' && isOursToAnswer(call, found)) {
+      return answer(call, preflightReply(req, found.methods))
+    }
+    if (!takes(found, req.method!)) {
+      const allow = allowOf(found.methods!)
+      const error = new TollgateError('method_not_allowed', `Expected one of ${allow}, got ${req.method}.`)
+      return answerError(call, error, ['Allow', allow])
+    }
+    // A body that is not paid for need not come: the 402 is the answer (RFC 9110, section 10.1.1).
+    if (head.expectsContinue && !(found.isPaid && head.paymentHeader === null)) res.writeContinue()
+    runCall(call, found, generation, clock, log)
+  }
+
+  /** No link there: perhaps it had this address until lately. */
+  function missing(call: Call): void {
+    const { key, subPath } = call.target
+    const slash = key.indexOf('/')
+    links
+      .redirectOf(key.slice(0, slash), key.slice(slash + 1), clock.now())
+      .then((to) => {
+        if (to === undefined) return notFound(call)
+        // The query as it came: what is the gateway's own in it is asked for again at the new address.
+        const mark = call.req.url!.indexOf('?')
+        const query = mark === -1 ? '' : call.req.url!.slice(mark)
+        const location = `${linkPrefix}${to.username}/${to.slug}${subPath}${query}`
+        // 308 keeps method and body (RFC 9110, section 15.4.9).
+        answer(call, { status: 308, headers: ['Location', location, 'Content-Length', '0'], body: null })
+      })
+      .catch((error: unknown) => answerError(call, error))
+  }
+
+  function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
+    const headers = call.head.hasOrigin && reply.status !== 204 ? [...corsHeaders, ...extra] : extra
+    if (call.upgrade !== null) sendOnSocket(call.res, call.upgrade.socket, reply, headers)
+    else send(call.res, reply, headers)
+  }
+
+  const answerError = (call: Answerable, error: unknown, extra: readonly string[] = []) =>
+    answer(call, errorReply(error, log).reply, extra)
+
+  const notFound = (call: Answerable) =>
+    answerError(
+      call,
+      new TollgateError('link_not_found', 'No link has this address. Check the seller and the slug.'),
+    )
+
+  return { route, notFound }
+}
+
+/** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */
+const isOursToAnswer = ({ req }: Call, { isPaid, methods }: Route): boolean =>
+  isPaid || isPreflight(req) || (methods !== null && !methods.has('OPTIONS'))
+
+/** HEAD goes wherever GET goes (RFC 9110, section 9.3.2); on a paid link it is the 402 without its body. */
+function takes({ methods, isPaid }: Route, method: string): boolean {
+  if (methods === null || methods.has(method)) return true
+  return method === 'HEAD' && (isPaid || methods.has('GET'))
+}

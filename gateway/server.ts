@@ -1,0 +1,179 @@
+import { createServer, type IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { TollgateError } from '../core/errors/error.ts'
+import { errorReply } from '../core/http/errorReply.ts'
+import type { Generation } from '../core/kernel/generation.ts'
+import type { Changes } from '../core/ports/changes.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import type { Links } from '../core/ports/links.ts'
+import type { Log } from '../core/ports/log.ts'
+import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
+import { createClientIp } from './clientIp.ts'
+import { Generations } from './generations.ts'
+import type { HandOver } from './handOver.ts'
+import { readHead } from './head.ts'
+import { createRouter } from './router.ts'
+import { send, sendOnSocket } from './send.ts'
+import { linkPrefix, parseTarget, pathProblem } from './target.ts'
+
+export interface GatewayOptions {
+  readonly headersTimeoutMs: number
+  readonly requestTimeoutMs: number
+  readonly keepAliveTimeoutMs: number
+  readonly drainTimeoutMs: number
+  readonly maxHeaderBytes: number
+  readonly trustedProxyCidrs: readonly string[]
+}
+
+export interface GatewayParts {
+  readonly links: Pick<Links, 'served' | 'redirectOf'>
+  readonly changes: Changes
+  readonly clock: Clock
+  readonly log: Log
+  readonly handOver: HandOver
+}
+
+/** The data plane: one public listener that runs calls of links, and hands the rest to the admin API. */
+export interface Gateway {
+  listen(port: number, host: string): Promise<AddressInfo>
+  /** Makes another generation answer from the next call on; the old one closes when its last call has ended. */
+  swap(generation: Generation): Promise<void>
+  /** Stops accepting, lets calls under way end within the drain time, then cuts what is left. */
+  close(): Promise<void>
+}
+
+/** Connections that became idle while the gateway drains are looked for this often. */
+const SWEEP_MS = 50
+/** What calls may still write down after their connections were cut; the reconciler finishes the rest. */
+const LAST_WORDS_MS = 1_000
+/** How often node looks for heads and requests that are late; its own 30 s would add as much to every limit. */
+const CHECK_MS = 1_000
+
+export function createGateway(first: Generation, parts: GatewayParts, options: GatewayOptions): Gateway {
+  const { links, changes, clock, log, handOver } = parts
+  const clientIpOf = createClientIp(options.trustedProxyCidrs)
+  const generations = new Generations(first, links, changes)
+  const router = createRouter({ generations, links, clock, log })
+  /** Sockets that left HTTP: the server no longer closes them itself. */
+  const upgraded = new Set<Duplex>()
+  /** Connections whose last answer is on its way: what came behind a refused request is not looked at. */
+  const refused = new Set<Duplex>()
+  let isDraining = false
+
+  const server = createServer(
+    {
+      maxHeaderSize: options.maxHeaderBytes,
+      headersTimeout: options.headersTimeoutMs,
+      requestTimeout: options.requestTimeoutMs,
+      keepAliveTimeout: options.keepAliveTimeoutMs,
+      connectionsCheckingInterval: CHECK_MS,
+      // Only WebSockets are upgraded; `Upgrade: h2c` and others are ordinary requests.
+      shouldUpgradeCallback: (req) => req.headers.upgrade?.toLowerCase() === 'websocket',
+    },
+    onRequest,
+  )
+  server.on('checkContinue', onRequest)
+  server.on('upgrade', onUpgrade)
+  server.on('connect', (_req, socket) => {
+    socket.on('error', () => socket.destroy())
+    refuseSocket(socket, '400 Bad Request', 'bad_request', 'Method CONNECT is not served here.')
+  })
+  server.on('clientError', refuseBrokenRequest)
+
+  function onRequest(req: IncomingMessage, res: ServerResponse): void {
+    if (refused.size !== 0 && refused.has(req.socket)) return
+    const head = readHead(req)
+    if (head.problem !== null) return refuse(req, res, head.problem)
+    // Whether the body comes is open until the end, so nothing can follow it.
+    if (isDraining || head.expectsContinue) res.shouldKeepAlive = false
+    const url = req.url!
+    if (!url.startsWith(linkPrefix)) {
+      const problem = otherPathProblem(url)
+      if (problem !== undefined) return refuse(req, res, problem)
+      if (head.expectsContinue) res.writeContinue()
+      return handOver.web(req, res, clientIpOf(req))
+    }
+    const target = parseTarget(url)
+    if (typeof target === 'string') return refuse(req, res, target)
+    if (target === undefined) return router.notFound({ res, head, upgrade: null })
+    router.route({ req, res, head, target, clientIp: clientIpOf(req), upgrade: null })
+  }
+
+  function onUpgrade(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
+    // The handlers of an upgraded socket are gone; without one, a reset would end the process.
+    socket.on('error', () => socket.destroy())
+    if (refused.size !== 0 && refused.has(socket)) return void socket.destroy()
+    upgraded.add(socket)
+    socket.once('close', () => upgraded.delete(socket))
+    const res = new ServerResponse(req)
+    const refuseUpgrade = (problem: string) => void sendOnSocket(res, socket, badRequest(problem), null)
+    const head = readHead(req)
+    if (head.problem !== null) return refuseUpgrade(head.problem)
+    // RFC 6455, section 4.1; a body would be taken for the first frames.
+    if (req.method !== 'GET' || head.hasBody)
+      return refuseUpgrade('Expected an upgrade by GET without a body.')
+    const url = req.url!
+    if (!url.startsWith(linkPrefix)) {
+      const problem = otherPathProblem(url)
+      if (problem !== undefined) return refuseUpgrade(problem)
+      return handOver.upgrade(req, socket, rest, clientIpOf(req))
+    }
+    const target = parseTarget(url)
+    if (typeof target === 'string') return refuseUpgrade(target)
+    const upgrade = { socket, head: rest }
+    if (target === undefined) return router.notFound({ res, head, upgrade })
+    router.route({ req, res, head, target, clientIp: clientIpOf(req), upgrade })
+  }
+
+  const badRequest = (problem: string) => errorReply(new TollgateError('bad_request', problem), log).reply
+
+  /** What can be read in two ways is answered and the connection closed: nothing after it can be trusted. */
+  function refuse({ socket }: IncomingMessage, res: ServerResponse, problem: string): void {
+    if (!socket.destroyed) {
+      refused.add(socket)
+      socket.once('close', () => refused.delete(socket))
+    }
+    res.shouldKeepAlive = false
+    send(res, badRequest(problem), null)
+  }
+
+  return {
+    listen: (port, host) =>
+      new Promise((resolve, reject) => {
+        server.once('error', reject)
+        server.listen(port, host, 4096, () => {
+          server.off('error', reject)
+          resolve(server.address() as AddressInfo)
+        })
+      }),
+    swap: (generation) => generations.swap(generation),
+    async close() {
+      isDraining = true
+      const { promise: isCut, resolve: cut } = Promise.withResolvers<void>()
+      const deadline = setTimeout(() => {
+        server.closeAllConnections()
+        for (const socket of upgraded) socket.destroy()
+        cut()
+      }, options.drainTimeoutMs)
+      const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
+      await new Promise<void>((resolve) => server.close(() => resolve()))
+      clearInterval(sweep)
+      handOver.close()
+      const patience = new AbortController()
+      const givenUp = isCut.then(() => sleep(LAST_WORDS_MS, undefined, { signal: patience.signal }))
+      await Promise.race([generations.close(), givenUp])
+      patience.abort()
+      givenUp.catch(() => undefined)
+      clearTimeout(deadline)
+    },
+  }
+}
+
+/** Why a request that is not a call can't be handed over; undefined when it can (RFC 9112, section 3.2: origin form). */
+function otherPathProblem(url: string): string | undefined {
+  if (!url.startsWith('/')) return 'Expected a request target that begins with /.'
+  const mark = url.indexOf('?')
+  return pathProblem(mark === -1 ? url : url.slice(0, mark))
+}

@@ -1,0 +1,125 @@
+import t, { type Test } from 'tap'
+import { startGateway, type TestGateway } from '../../test/helpers/gateway.ts'
+import { openSocket, until } from '../../test/helpers/rawHttp.ts'
+import { sellerOf } from '../../test/helpers/sellerOf.ts'
+import { startSeller } from '../../test/helpers/sellers.ts'
+import { createScriptedSettler, scriptedPayment } from '../../test/helpers/settler.ts'
+
+const plugins = (more: object = {}) => [
+  { use: 'health', with: { probe: false, ...more } },
+  { use: 'x402' },
+  { use: 'replay-guard' },
+  { use: 'upstream', with: { headersTimeoutMs: 200 } },
+  { use: 'purchase-record' },
+]
+const suspensionOf = async ({ store }: TestGateway, id: string) =>
+  (await store.links.find(id))?.suspension ?? null
+
+/** A seller that can be broken and mended. */
+async function moodySeller(t: Test) {
+  const mood = { status: 200 }
+  const seller = await sellerOf(t, (req, res) => {
+    req.resume()
+    res.writeHead(mood.status, { 'content-type': 'application/json' }).end('{}')
+  })
+  return { mood, ...seller }
+}
+
+t.test('a link whose calls fail is paused: 503, nothing charged, the seller left in peace', async (t) => {
+  const { mood, url } = await moodySeller(t)
+  const settler = createScriptedSettler()
+  const gateway = await startGateway(t, { settlers: [settler], plugins: plugins() })
+  const link = await gateway.addLink({ slug: 'paid', url, price: '0.10' })
+  let count = 0
+  const call = () =>
+    fetch(link.url, { headers: { 'payment-signature': scriptedPayment(`n-${count++}`, '100000') } })
+  for (let i = 0; i < 10; i++) t.equal((await call()).status, 200)
+  mood.status = 500
+  for (let i = 0; i < 9; i++) t.equal((await call()).status, 502)
+  t.equal(await suspensionOf(gateway, link.id), null)
+  t.equal((await call()).status, 502, 'half of twenty')
+  await until(async () => (await suspensionOf(gateway, link.id)) !== null)
+  await until(async () => (await call()).status === 503)
+  const paused = await call()
+  t.equal(paused.status, 503)
+  t.ok(Number(paused.headers.get('retry-after')) > 0)
+  t.match(await paused.json(), { error: { code: 'api_suspended', message: /You were not charged/ } })
+  t.equal(settler.transfers.length, 10)
+  t.match((await gateway.store.links.healthEvents(link.id, 10))[0], { kind: 'suspended', ok: false })
+
+  mood.status = 200
+  const serve = async () => {
+    await gateway.store.links.setSuspension(link.id, null, Date.now())
+    gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: 'paid' })
+  }
+  await serve()
+  t.equal((await call()).status, 200, 're-enabled')
+  mood.status = 500
+  for (let i = 0; i < 20; i++) await call()
+  await until(async () => (await suspensionOf(gateway, link.id)) !== null, 'the second suspension')
+})
+
+t.test('refusals of the seller and mistakes of callers suspend nothing', async (t) => {
+  const { mood, url } = await moodySeller(t)
+  mood.status = 404
+  const gateway = await startGateway(t, { plugins: plugins() })
+  const link = await gateway.addLink({ slug: 'free', url })
+  for (let i = 0; i < 25; i++) t.equal((await fetch(link.url)).status, 404)
+  t.equal(await suspensionOf(gateway, link.id), null)
+})
+
+t.test('callers who break off their uploads or hang up can not get a link suspended', async (t) => {
+  const seller = await startSeller(t, 'echo')
+  const gateway = await startGateway(t, { plugins: plugins() })
+  const link = await gateway.addLink({ slug: 'free', url: seller.url })
+  let ended = 0
+  for (let i = 0; i < 30; i++) {
+    const socket = await openSocket(t, gateway.port)
+    socket.on('close', () => ended++)
+    const length = i % 2 === 0 ? 1_000 : 1_000_000
+    socket.write(`POST ${link.path} HTTP/1.1\r\nHost: g\r\nContent-Length: ${length}\r\n\r\nabc`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    socket.destroy()
+  }
+  await until(() => ended === 30)
+  await until(() => seller.connections.size <= 1)
+  t.equal((await fetch(link.url)).status, 200)
+  t.equal(await suspensionOf(gateway, link.id), null)
+})
+
+t.test('probes ask by themselves, with the headers of the link, and write down what they saw', async (t) => {
+  const asked: (string | undefined)[] = []
+  const seller = await sellerOf(t, (req, res) => {
+    asked.push(req.headers.authorization)
+    res.end('ok')
+  })
+  const gateway = await startGateway(t, { plugins: [{ use: 'upstream' }] })
+  const link = await gateway.addLink({ slug: 'free', url: seller.url })
+  const sealed = gateway.ports.sealer.seal(JSON.stringify({ authorization: 'Bearer seller' }), link.id)
+  await gateway.store.links.update(link.id, { upstreamHeadersSealed: sealed }, Date.now())
+  await gateway.gateway.swap(await gateway.build(plugins({ probe: true, probeIntervalMs: 1_000 })))
+  await until(() => asked.length > 0, 'a probe')
+  t.equal(asked[0], 'Bearer seller')
+  await until(async () => (await gateway.store.links.healthEvents(link.id, 1)).length > 0)
+  t.match((await gateway.store.links.healthEvents(link.id, 1))[0], { kind: 'probe', ok: true, status: 200 })
+})
+
+t.test('a seller that is busy with calls is still found healthy', async (t) => {
+  const mayGoOn = Promise.withResolvers<void>()
+  const seller = await sellerOf(t, async (req, res) => {
+    if (req.headers['user-agent'] !== 'tollgate-health-check') await mayGoOn.promise
+    res.end('ok')
+  })
+  const gateway = await startGateway(t, {
+    plugins: [{ use: 'upstream', with: { headersTimeoutMs: 30_000 } }],
+  })
+  const link = await gateway.addLink({ slug: 'free', url: seller.url })
+  const calls = Array.from({ length: 140 }, () => fetch(link.url).then((r) => r.text()))
+  await until(() => seller.calls >= 128, 'every connection to be in use')
+  const probing = await gateway.build(plugins({ probe: true, probeIntervalMs: 1_000, probeTimeoutMs: 1_000 }))
+  const swapped = gateway.gateway.swap(probing)
+  await until(async () => (await gateway.store.links.healthEvents(link.id, 1)).length > 0, 'a probe')
+  t.match((await gateway.store.links.healthEvents(link.id, 1))[0], { ok: true })
+  mayGoOn.resolve()
+  await Promise.all([...calls, swapped])
+})

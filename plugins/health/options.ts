@@ -1,0 +1,28 @@
+import type { OptionsSchema } from '../../core/plugin/options.ts'
+
+export const options = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    probeIntervalMs: {
+      type: 'integer',
+      minimum: 1_000,
+      maximum: 3_600_000,
+      default: 60_000,
+      description:
+        "How often every link's API is asked whether it answers, in milliseconds; spread out with jitter.",
+    },
+    probeTimeoutMs: {
+      type: 'integer',
+      minimum: 100,
+      maximum: 60_000,
+      default: 5_000,
+      description: 'How long a probe may take, in milliseconds.',
+    },
+    probe: {
+      type: 'boolean',
+      default: true,
+      description: 'Whether APIs are probed at all. Without it only the calls themselves count.',
+    },
+  },
+} as const satisfies OptionsSchema

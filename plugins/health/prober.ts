@@ -1,0 +1,48 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ServedLink } from '../../core/domain/link.ts'
+import { type ProbeEgress, type ProbeReport, probe } from '../../core/health/probe.ts'
+import type { Links } from '../../core/ports/links.ts'
+import type { Log } from '../../core/ports/log.ts'
+
+export interface ProberParts {
+  readonly links: Pick<Links, 'allServed'>
+  readonly egress: ProbeEgress
+  readonly log: Log
+  readonly intervalMs: number
+  readonly timeoutMs: number
+  headersOf(link: ServedLink): Record<string, string>
+  report(link: ServedLink, report: ProbeReport): Promise<void>
+}
+
+/** Asks every link's API in turn, spread over the interval with jitter so that no seller is asked in step with others. */
+export async function runProber(parts: ProberParts, signal: AbortSignal): Promise<void> {
+  const { links, log, intervalMs } = parts
+  while (!signal.aborted) {
+    const served = await links.allServed().catch((err: unknown) => {
+      log.warn({ err }, 'could not read the links to probe')
+      return []
+    })
+    const stepMs = intervalMs / Math.max(served.length, 1)
+    for (const link of served) {
+      await pause(stepMs * (0.5 + Math.random()), signal)
+      if (signal.aborted) return
+      // Not awaited: one slow API must not hold up the others' turn.
+      if (link.suspension === null) void probeOne(parts, link)
+    }
+    if (served.length === 0) await pause(intervalMs, signal)
+  }
+}
+
+async function probeOne(
+  { egress, timeoutMs, headersOf, report, log }: ProberParts,
+  link: ServedLink,
+): Promise<void> {
+  try {
+    await report(link, await probe(egress, { url: link.url, timeoutMs, headers: headersOf(link) }))
+  } catch (err) {
+    log.warn({ err, linkId: link.id }, 'could not note a probe')
+  }
+}
+
+const pause = (ms: number, signal: AbortSignal) =>
+  sleep(ms, undefined, { signal, ref: false }).catch(() => undefined)

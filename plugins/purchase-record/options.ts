@@ -1,0 +1,15 @@
+import type { OptionsSchema } from '../../core/plugin/options.ts'
+
+export const options = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    viewsFlushMs: {
+      type: 'integer',
+      minimum: 100,
+      maximum: 3_600_000,
+      default: 5_000,
+      description: 'How often the counted views (unpaid calls) are written to the database, in milliseconds.',
+    },
+  },
+} as const satisfies OptionsSchema

@@ -1,0 +1,32 @@
+import type { OptionsSchema } from '../../core/plugin/options.ts'
+
+export const options = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    maxBodyBytes: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 67_108_864,
+      default: 1_048_576,
+      description:
+        'Paid calls with a body up to this many bytes are read whole before the claim, so that a repeated call is recognised by its body. Longer bodies are streamed, and their calls are never answered twice.',
+    },
+    joinTimeoutMs: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 600_000,
+      default: 20_000,
+      description:
+        'How long a repeated call waits for the first one that carries the same payment, in milliseconds, before it is told to come back.',
+    },
+    replayWindowMs: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 86_400_000,
+      default: 900_000,
+      description:
+        'How long the same call with the same payment gets the stored answer again, in milliseconds. A payment can be read on chain once it is settled, so keep this short: long enough for a buyer to retry, no longer.',
+    },
+  },
+} as const satisfies OptionsSchema

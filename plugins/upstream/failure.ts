@@ -1,0 +1,68 @@
+import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
+import type { Exchange } from '../../core/plugin/exchange.ts'
+import type { Egress } from '../../core/ports/egress.ts'
+
+/** The answer was too large, redirected, or a 5xx: said by the handler itself when it breaks off. */
+export class AnswerRefused extends Error {
+  override readonly name = 'AnswerRefused'
+}
+
+/** The whole answer took longer than a held one may, or its head did not come behind its interim answers. */
+export class AnswerTimeout extends Error {
+  override readonly name = 'AnswerTimeout'
+}
+
+/** The buyer closed the connection; nobody is there to be answered. */
+export class BuyerLeft extends Error {
+  override readonly name = 'BuyerLeft'
+}
+
+/** As many calls are under way to the seller's API as there may be, or no connection got free in time. */
+export class UpstreamBusy extends Error {
+  override readonly name = 'UpstreamBusy'
+}
+
+/**
+ * Turns what broke an upstream call into the buyer's answer, and notes it for the health monitor: only what the seller's
+ * API did itself counts there, or buyers could get a link suspended. The message never says what stands behind the link.
+ */
+export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 'failureOf'>): TollgateError {
+  if (isTollgateError(error)) return error
+  if (error instanceof UpstreamBusy) {
+    const message = `The seller's API has as many calls under way as it may have. ${chargeOf(x)}`
+    return new TollgateError('upstream_busy', message, { retryAfterSeconds: 1, ...purchaseOf(x) })
+  }
+  if (error instanceof BuyerLeft || (hasLeft(x) && x.settlement === null)) {
+    x.upstreamOutcome = 'buyer-left'
+    return failed(x, 'The call was broken off.', error)
+  }
+  if (error instanceof AnswerRefused) {
+    x.upstreamOutcome = x.upstreamStatus >= 500 ? 'failed' : 'answered'
+    return failed(x, error.message, error)
+  }
+  const why = egress.failureOf(error)
+  if (error instanceof AnswerTimeout || why === 'EGRESS_TIMEOUT') {
+    x.upstreamOutcome = 'timeout'
+    const message = `The seller's API did not answer in time. ${chargeOf(x)}`
+    return new TollgateError('upstream_timeout', message, { cause: error, ...purchaseOf(x) })
+  }
+  if (why === 'EGRESS_BAD_REQUEST') {
+    const message = `The request can't be forwarded in this form. ${chargeOf(x)}`
+    return new TollgateError('bad_request', message, { cause: error, ...purchaseOf(x) })
+  }
+  x.upstreamOutcome = 'failed'
+  return failed(x, "The seller's API did not give a whole answer.", error)
+}
+
+/** Whether the buyer's connection is gone. An upgraded one is not the response's any more. */
+export const hasLeft = ({ res, upgrade }: Exchange): boolean =>
+  upgrade === null ? res.destroyed : upgrade.socket.destroyed
+
+const failed = (x: Exchange, message: string, cause: Error) =>
+  new TollgateError('upstream_error', `${message} ${chargeOf(x)}`, { cause, ...purchaseOf(x) })
+
+const chargeOf = ({ settlement }: Exchange) =>
+  settlement === null ? 'You were not charged.' : 'You were charged; the seller owes you a refund.'
+
+const purchaseOf = ({ purchase }: Exchange) =>
+  purchase === null ? {} : { extra: { purchaseId: purchase.id } }

@@ -1,0 +1,9 @@
+/** How long and how much of a seller's answer is waited for; see the options of the same names. */
+export interface Limits {
+  readonly headersTimeoutMs: number
+  readonly bodyTimeoutMs: number
+  readonly answerTimeoutMs: number
+  readonly maxAnswerBytes: number
+  readonly maxRequestBytes: number
+  readonly maxCallsPerOrigin: number
+}

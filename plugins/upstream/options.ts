@@ -1,0 +1,53 @@
+import type { OptionsSchema } from '../../core/plugin/options.ts'
+
+export const options = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    headersTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 600_000,
+      default: 30_000,
+      description: "How long the seller's API may take until its answer begins, in milliseconds; then 504.",
+    },
+    bodyTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 3_600_000,
+      default: 60_000,
+      description:
+        "How long the seller's API may be silent inside an answer, in milliseconds; then the call is broken off.",
+    },
+    answerTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 3_600_000,
+      default: 60_000,
+      description:
+        'How long a whole paid answer may take that is charged after it is there, in milliseconds. Streams belong on links with settle: before.',
+    },
+    maxRequestBytes: {
+      type: 'integer',
+      minimum: 0,
+      default: 104_857_600,
+      description: 'Largest request body that is forwarded, in bytes; more is 413.',
+    },
+    maxCallsPerOrigin: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 1_024,
+      description:
+        "Calls that may be under way to one seller's origin at once, those that wait for a connection included; more are 503 and cost nothing. Connections are limited by egress.connectionsPerOrigin.",
+    },
+    maxAnswerBytes: {
+      type: 'integer',
+      minimum: 1024,
+      maximum: 268_435_456,
+      default: 5_242_880,
+      description:
+        'Largest paid answer that is held in memory until it is charged, in bytes; a larger one is a 502 and costs nothing. Links with settle: before stream without this limit, and keep an answer for a repeated call only up to it.',
+    },
+  },
+} as const satisfies OptionsSchema

@@ -1,0 +1,76 @@
+import type { Egress, UpstreamPool } from '../../core/ports/egress.ts'
+
+/** The connections to one origin, shared by every link that points there. */
+export class Origin {
+  /** Calls under way, those that wait for a connection included. */
+  openCalls = 0
+  #links = 0
+  #pool: UpstreamPool | null = null
+  readonly #name: string
+  readonly #egress: Pick<Egress, 'pool'>
+
+  readonly #forget: () => void
+
+  constructor(name: string, egress: Pick<Egress, 'pool'>, forget: () => void) {
+    this.#name = name
+    this.#egress = egress
+    this.#forget = forget
+  }
+
+  /** @throws `VALIDATION_ERROR` for an address that may not be connected to. */
+  link(): void {
+    this.#pool ??= this.#egress.pool(this.#name)
+    this.#links++
+  }
+
+  unlink(): void {
+    this.#links--
+    this.#releaseUnused()
+  }
+
+  /** A call begins; one of a link that was dropped meanwhile still gets its connection. */
+  begin(): void {
+    this.#pool ??= this.#egress.pool(this.#name)
+    this.openCalls++
+  }
+
+  /** There between {@link begin} and {@link end}. */
+  get pool(): UpstreamPool {
+    return this.#pool!
+  }
+
+  end(): void {
+    this.openCalls--
+    this.#releaseUnused()
+  }
+
+  #releaseUnused(): void {
+    if (this.#links > 0 || this.openCalls > 0) return
+    this.#pool?.release()
+    this.#pool = null
+    this.#forget()
+  }
+}
+
+/** The origins of one generation's links, by name; those that nobody uses are forgotten. */
+export class Origins {
+  readonly #byName = new Map<string, Origin>()
+  readonly #egress: Pick<Egress, 'pool'>
+
+  constructor(egress: Pick<Egress, 'pool'>) {
+    this.#egress = egress
+  }
+
+  /** @throws `VALIDATION_ERROR` for an address that may not be connected to. */
+  link(name: string): Origin {
+    const known = this.#byName.get(name)
+    const origin = known ?? new Origin(name, this.#egress, () => this.#forget(name, origin))
+    origin.link()
+    if (known === undefined) this.#byName.set(name, origin)
+    return origin
+  }
+
+  #forget(name: string, origin: Origin): void {
+    if (this.#byName.get(name) === origin) this.#byName.delete(name)
+  }
+}

@@ -1,0 +1,221 @@
+import type { ServerResponse } from 'node:http'
+import { jsonNull, paidHeaders, paidStatus } from '../../core/payments/paidReply.ts'
+import { wrapKind } from '../../core/payments/wrapKind.ts'
+import type { Exchange } from '../../core/plugin/exchange.ts'
+import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
+import { type AnswerHead, answerHead } from './answerHead.ts'
+import { AnswerRefused, AnswerTimeout, BuyerLeft, UpstreamBusy } from './failure.ts'
+import type { Limits } from './limits.ts'
+
+/** Up to here a body that came in one piece goes out in one write with its head. */
+const SMALL_BYTES = 16_384
+
+/**
+ * Hands a seller's answer to the buyer as it comes, with pressure going both ways: free calls, and calls that were
+ * charged first. A paid JSON answer is wrapped on the way by writing the wrapper's halves around it.
+ *
+ * One object per call, passed to the pool as its handler: no closures, no header objects (bench/free.ts).
+ */
+export class StreamAnswer implements UpstreamHandler {
+  #controller: UpstreamController | null = null
+  #head: AnswerHead | null = null
+  #status = 0
+  #ended = false
+  #headSent = false
+  #hasBody = false
+  #hasStalled = false
+  #suffix: Uint8Array | null = null
+  /** Pieces of a charged answer, kept for a repeated call while they are few enough. */
+  #kept: Buffer[] | null
+  #keptBytes = 0
+  /** Runs only where the pool's own clocks don't: while waiting for a connection, between interim answers, without a buyer. */
+  #clock: NodeJS.Timeout | null = null
+  #abortedBy: Error | null = null
+  readonly #x: Exchange
+  readonly #res: ServerResponse
+  readonly #keepBytes: number
+  readonly #limits: Limits
+  readonly #done: (error: Error | null) => void
+
+  /**
+   * @param keepBytes how much of a charged answer is kept for a repeated call; 0 on free links
+   * @param done called once: null when the answer was written to its end. After an error whose head was not sent the
+   *   caller answers; otherwise the buyer's connection was broken off, so that a cut answer can't pass for a whole one.
+   */
+  constructor(x: Exchange, keepBytes: number, limits: Limits, done: (error: Error | null) => void) {
+    this.#x = x
+    this.#res = x.res
+    this.#keepBytes = keepBytes
+    this.#limits = limits
+    this.#kept = keepBytes > 0 ? [] : null
+    this.#done = done
+    x.res.once('close', () => this.#buyerClosed())
+  }
+
+  get headSent(): boolean {
+    return this.#headSent
+  }
+
+  /** The request may have to wait for a connection. */
+  waits(): void {
+    if (this.#controller !== null || this.#ended || this.#clock !== null) return
+    this.#clock = setTimeout(() => this.#abort(new UpstreamBusy()), this.#limits.headersTimeoutMs)
+  }
+
+  onRequestStart(controller: UpstreamController): void {
+    this.#controller = controller
+    if (this.#abortedBy !== null) return controller.abort(this.#abortedBy)
+    if (this.#clock !== null) this.#stopClock()
+    if (this.#res.destroyed) this.#buyerClosed()
+  }
+
+  onResponseStart(controller: UpstreamController, status: number): void {
+    if (status < 200) {
+      // Each interim answer restarts the pool's clock, so that a flood of them would never end.
+      this.#clock ??= setTimeout(() => this.#abort(new AnswerTimeout()), this.#limits.headersTimeoutMs)
+      return
+    }
+    if (this.#clock !== null && !this.#res.destroyed) this.#stopClock()
+    this.#x.upstreamStatus = status
+    this.#status = status
+    this.#head = answerHead(controller.rawHeaders ?? [])
+    if (this.#x.payment === null) return
+    if (status >= 500) this.#abort(new AnswerRefused(`The seller's API failed with status ${status}.`))
+    else if (status >= 300 && status < 400 && status !== 304)
+      this.#abort(new AnswerRefused("The seller's API redirected."))
+  }
+
+  onResponseData(controller: UpstreamController, chunk: Buffer): void {
+    const res = this.#res
+    this.#hasBody = true
+    if (this.#kept !== null) this.#keep(chunk)
+    if (res.destroyed) {
+      if (this.#kept === null) this.#abort(new BuyerLeft())
+      return
+    }
+    if (!this.#headSent) {
+      const isWhole = this.#head!.contentLength === chunk.length && chunk.length <= SMALL_BYTES
+      if (isWhole && this.#x.purchase === null) {
+        this.#writeFreeHead(chunk.length)
+        res.end(chunk.toString('latin1'), 'latin1')
+        return
+      }
+      this.#begin()
+    }
+    if (!res.write(chunk)) {
+      controller.pause()
+      this.#watchBuyer()
+      res.once('drain', () => controller.resume())
+    }
+  }
+
+  onResponseEnd(): void {
+    if (this.#ended) return
+    this.#end()
+    const res = this.#res
+    if (!res.writableEnded && !res.destroyed) {
+      if (!this.#headSent) this.#begin()
+      if (this.#suffix === null) res.end()
+      else res.end(this.#hasBody ? this.#suffix : Buffer.concat([jsonNull, this.#suffix]))
+    }
+    this.#x.upstreamOutcome = 'answered'
+    if (this.#kept !== null) this.#offerKept()
+    this.#done(null)
+  }
+
+  onResponseError(_controller: UpstreamController | null, error: Error): void {
+    this.#fail(this.#abortedBy ?? error)
+  }
+
+  /** Breaks off now, also while the request still waits for a connection and has no controller. */
+  #abort(reason: Error): void {
+    if (this.#ended || this.#abortedBy !== null) return
+    this.#abortedBy = reason
+    if (this.#controller === null) this.#fail(reason)
+    else this.#controller.abort(reason)
+  }
+
+  #fail(error: Error): void {
+    if (this.#ended) return
+    this.#end()
+    if (this.#headSent) this.#cutOff()
+    this.#done(error)
+  }
+
+  #end(): void {
+    this.#ended = true
+    if (this.#clock !== null) this.#stopClock()
+  }
+
+  #stopClock(): void {
+    clearTimeout(this.#clock!)
+    this.#clock = null
+  }
+
+  /** Makes sure that what was sent so far can't pass for the whole: to HTTP/1.0 the end of the connection says just that. */
+  #cutOff(): void {
+    const { socket } = this.#x.req
+    if (this.#x.req.httpVersionMinor === 0) socket.resetAndDestroy()
+    else this.#res.destroy()
+  }
+
+  /** Sends the head of an answer that does not come in one small piece, and the first half of the wrapper. */
+  #begin(): void {
+    const { headers, mediaType, contentLength } = this.#head!
+    const { purchase, settlement } = this.#x
+    if (purchase === null) return this.#writeFreeHead(contentLength)
+    const kind = wrapKind(purchase, mediaType, headers, true)
+    const paid = paidHeaders(headers, kind, purchase, settlement?.headers ?? [])
+    if (kind !== 'splice') return this.#writeHead(paid, contentLength, this.#status)
+    const { prefix, suffix } = purchase.wrap!
+    const inner = this.#status === 204 || contentLength === 0 ? jsonNull.length : contentLength
+    const length = inner === -1 ? -1 : prefix.length + inner + suffix.length
+    this.#writeHead(paid, length, paidStatus(this.#status, kind))
+    this.#suffix = suffix
+    this.#res.write(prefix)
+  }
+
+  #writeFreeHead(contentLength: number): void {
+    this.#writeHead(this.#head!.headers, contentLength, this.#status)
+  }
+
+  /** @param headers flat, and this call's own: what belongs to the answer is added to them */
+  #writeHead(headers: string[], contentLength: number, status: number): void {
+    const x = this.#x
+    if (this.#head!.hasDate) this.#res.sendDate = false
+    if (contentLength !== -1 && status !== 204) headers.push('Content-Length', String(contentLength))
+    if (x.extraHeaders !== null) headers.push(...x.extraHeaders)
+    this.#res.writeHead(status, headers)
+    x.status = status
+    this.#headSent = true
+  }
+
+  #keep(chunk: Buffer): void {
+    this.#keptBytes += chunk.length
+    if (this.#keptBytes > this.#keepBytes) this.#kept = null
+    else this.#kept!.push(chunk)
+  }
+
+  #offerKept(): void {
+    const { headers, mediaType } = this.#head!
+    const body = Buffer.concat(this.#kept!, this.#keptBytes)
+    this.#x.answer = { status: this.#status, headers, mediaType, body, tunnel: null }
+  }
+
+  /** A buyer who stops reading would hold a connection to the seller for good: the pool's clocks stand still meanwhile. */
+  #watchBuyer(): void {
+    if (this.#hasStalled) return
+    this.#hasStalled = true
+    this.#res.socket?.setTimeout(this.#limits.bodyTimeoutMs)
+  }
+
+  /** Also while paused: without this the pool's connection would wait for a buyer who never drains. */
+  #buyerClosed(): void {
+    if (this.#ended || this.#res.writableFinished) return
+    this.#x.isUnsent = true
+    if (this.#x.settlement === null || this.#kept === null) return this.#abort(new BuyerLeft())
+    // Charged: the answer is fetched to its end, for when the buyer asks again.
+    this.#clock ??= setTimeout(() => this.#abort(new BuyerLeft()), this.#limits.answerTimeoutMs)
+    this.#controller?.resume()
+  }
+}

@@ -1,0 +1,130 @@
+import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { Exchange } from '../../core/plugin/exchange.ts'
+import { handled, type Reply } from '../../core/plugin/reply.ts'
+import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
+import { isDroppedFromAnswer } from './dropped.ts'
+import { AnswerRefused, AnswerTimeout, BuyerLeft } from './failure.ts'
+
+/** A peer that vanished without a word is noticed after some of these. */
+const KEEP_ALIVE_MS = 60_000
+
+/** Takes the seller's answer to an upgrade request: 101 gives the connection, anything else is a failure. */
+export class TunnelAnswer implements UpstreamHandler {
+  #controller: UpstreamController | null = null
+  #ended = false
+  #abortedBy: Error | null = null
+  readonly #x: Exchange
+  readonly #done: (error: Error | null) => void
+  /** For all of it: waiting for a connection, interim answers, the handshake. */
+  readonly #deadline: NodeJS.Timeout
+  readonly #buyerClosed = () => this.#abort(new BuyerLeft())
+
+  constructor(x: Exchange, timeoutMs: number, done: (error: Error | null) => void) {
+    this.#x = x
+    this.#done = done
+    this.#deadline = setTimeout(() => this.#abort(new AnswerTimeout()), timeoutMs)
+    x.upgrade!.socket.once('close', this.#buyerClosed)
+  }
+
+  /** Nothing more to do: the deadline for the whole runs already. */
+  waits(): void {}
+
+  onRequestStart(controller: UpstreamController): void {
+    this.#controller = controller
+    if (this.#abortedBy !== null) controller.abort(this.#abortedBy)
+  }
+
+  onRequestUpgrade(
+    _controller: UpstreamController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    socket: Duplex,
+  ): void {
+    socket.on('error', () => socket.destroy())
+    if (!this.#end()) return void socket.destroy()
+    this.#x.upstreamStatus = status
+    this.#x.upstreamOutcome = 'answered'
+    this.#x.answer = {
+      status,
+      headers: flatten(headers),
+      mediaType: '',
+      body: Buffer.alloc(0),
+      tunnel: socket,
+    }
+    this.#done(null)
+  }
+
+  onResponseStart(_controller: UpstreamController, status: number): void {
+    if (status < 200) return
+    this.#x.upstreamStatus = status
+    this.#abort(new AnswerRefused(`The seller's API refused the upgrade with status ${status}.`))
+  }
+
+  onResponseData(): void {}
+  onResponseEnd(): void {}
+
+  onResponseError(_controller: UpstreamController | null, error: Error): void {
+    if (this.#end()) this.#done(this.#abortedBy ?? error)
+  }
+
+  #abort(reason: Error): void {
+    if (this.#ended || this.#abortedBy !== null) return
+    this.#abortedBy = reason
+    if (this.#controller !== null) this.#controller.abort(reason)
+    else if (this.#end()) this.#done(reason)
+  }
+
+  #end(): boolean {
+    if (this.#ended) return false
+    this.#ended = true
+    clearTimeout(this.#deadline)
+    this.#x.upgrade!.socket.off('close', this.#buyerClosed)
+    return true
+  }
+}
+
+/** Joins the buyer's connection with the seller's, and answers when either side has gone. */
+export function splice(x: Exchange): Promise<Reply> {
+  const { socket: buyer, head } = x.upgrade!
+  const seller = x.answer!.tunnel!
+  if (buyer.destroyed || seller.destroyed) {
+    seller.destroy()
+    throw new TollgateError('upstream_error', 'The call was broken off.')
+  }
+  buyer.write(headOf(x), 'latin1')
+  x.status = 101
+  if (head.length > 0) seller.write(head)
+  for (const side of [buyer, seller]) (side as Socket).setKeepAlive?.(true, KEEP_ALIVE_MS)
+  return new Promise((resolve) => {
+    const close = () => {
+      buyer.destroy()
+      seller.destroy()
+      resolve(handled)
+    }
+    for (const side of [buyer, seller]) side.once('close', close).on('error', close)
+    buyer.pipe(seller)
+    seller.pipe(buyer)
+  })
+}
+
+function headOf(x: Exchange): string {
+  const extra = [...(x.purchase?.headers ?? []), ...(x.settlement?.headers ?? []), ...(x.extraHeaders ?? [])]
+  const all = ['Connection', 'Upgrade', 'Upgrade', x.req.headers.upgrade!, ...x.answer!.headers, ...extra]
+  let text = `HTTP/1.1 101 ${STATUS_CODES[101]}\r\n`
+  for (let i = 0; i < all.length; i += 2) {
+    const line = `${all[i]}: ${all[i + 1]}`
+    // Written by hand, so that node's own check of headers does not see it.
+    if (/[\r\n\0]/.test(line)) throw new Error(`Expected a header without line breaks, got one in ${all[i]}.`)
+    text += `${line}\r\n`
+  }
+  return `${text}\r\n`
+}
+
+function flatten(headers: IncomingHttpHeaders): string[] {
+  return Object.entries(headers).flatMap(([name, value]) =>
+    value === undefined || isDroppedFromAnswer(name) ? [] : [value].flat().flatMap((one) => [name, one]),
+  )
+}

@@ -1,0 +1,93 @@
+import type { ServedLink } from '../../core/domain/link.ts'
+import { chainNameOf, v1NameOf } from '../../core/domain/network.ts'
+import type { Reply } from '../../core/plugin/reply.ts'
+import { encodeHeader } from '../../core/x402/header.ts'
+import type { PaymentRequired, ResourceInfo } from '../../core/x402/types.ts'
+import type { Offer } from './offers.ts'
+
+export interface Challenges {
+  /** The 402 of x402 v2: the same JSON in the header and in the body. */
+  readonly v2: Reply
+  /** The 402 in the form of x402 v1, for callers that ask for it. */
+  readonly v1: Reply
+  /** The 402 after a payment that did not go through, with its x402 reason. */
+  because(version: 1 | 2, reason: string, receipt: readonly string[]): Reply
+}
+
+/** Makes a link's 402 answers: serialised once per link version, sent as they are. */
+export function createChallenges(
+  link: ServedLink,
+  offers: readonly Offer[],
+  resource: ResourceInfo,
+  legacyBody: boolean,
+): Challenges {
+  const v2 = (error: string): PaymentRequired => ({
+    x402Version: 2,
+    error,
+    resource,
+    accepts: offers.map((o) => o.terms),
+  })
+  const bodyOf = (offer: PaymentRequired) => (legacyBody ? legacyForm(link, offers) : offer)
+  const make = (version: 1 | 2, error: string, receipt: readonly string[]): Reply => {
+    if (version === 1) return reply402(v1Form(error, offers, resource), receipt)
+    const offer = v2(error)
+    return reply402(bodyOf(offer), ['PAYMENT-REQUIRED', encodeHeader(offer), ...receipt])
+  }
+  return { v2: make(2, 'payment_required', []), v1: make(1, 'payment_required', []), because: make }
+}
+
+function reply402(body: unknown, headers: readonly string[]): Reply {
+  const bytes = Buffer.from(JSON.stringify(body))
+  return {
+    status: 402,
+    headers: [
+      'Content-Type',
+      'application/json; charset=utf-8',
+      'Content-Length',
+      String(bytes.length),
+      'Cache-Control',
+      'no-store',
+      ...headers,
+    ],
+    // latin1 keeps the bytes: node writes head and body in one piece (bench/challenge.ts).
+    body: bytes.toString('latin1'),
+  }
+}
+
+/** x402 v1, section 5.1: entries with their own resource, networks by name. Networks without a v1 name are left out. */
+function v1Form(error: string, offers: readonly Offer[], resource: ResourceInfo): unknown {
+  const accepts = offers.flatMap(({ terms }) => {
+    const network = v1NameOf(terms.network)
+    if (network === undefined) return []
+    const { scheme, payTo, asset, maxTimeoutSeconds, extra } = terms
+    return [
+      {
+        scheme,
+        network,
+        maxAmountRequired: terms.amount,
+        resource: resource.url,
+        description: resource.description,
+        mimeType: resource.mimeType,
+        payTo,
+        maxTimeoutSeconds,
+        asset,
+        extra,
+      },
+    ]
+  })
+  return { x402Version: 1, error, accepts }
+}
+
+/** The form that the marketplace interface calls earlier: one way to pay, amounts in whole USDC. */
+function legacyForm(link: ServedLink, offers: readonly Offer[]): unknown {
+  const first = offers[0]
+  return {
+    error: 'payment_required',
+    payment: first && {
+      amount: link.price,
+      currency: first.asset.symbol,
+      recipient: first.terms.payTo,
+      chain: chainNameOf(first.terms.network),
+    },
+  }
+}

@@ -1,0 +1,68 @@
+import { networkOfV1Name } from '../../core/domain/network.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { Exchange } from '../../core/plugin/exchange.ts'
+import type { Hook } from '../../core/plugin/gateway.ts'
+import type { Checked, Refusal } from '../../core/ports/settler.ts'
+import { readPayment } from '../../core/x402/readPayment.ts'
+import type { PaymentPayload } from '../../core/x402/types.ts'
+import type { Challenges } from './challenge.ts'
+import type { Offer } from './offers.ts'
+
+/**
+ * The pay phase of one link: no payment, the 402; a payment, its terms and its signature. Only a payment whose signature
+ * holds goes on to the claim, so that junk can't occupy somebody's nonce.
+ */
+export function payHook(offers: readonly Offer[], challenges: Challenges, acceptV1: boolean): Hook {
+  return (x) => {
+    // HEAD is never a way past the price: it gets the 402, and node leaves the body out.
+    if (x.paymentHeader === null || x.req.method === 'HEAD') {
+      return x.x402Version === 1 && acceptV1 ? challenges.v1 : challenges.v2
+    }
+    const read = readPayment(x.paymentHeader)
+    if (!read.ok) throw refuse('invalid_payload', read.message)
+    if (read.payment.x402Version === 1 && !acceptV1) {
+      throw refuse('invalid_x402_version', 'Expected a payment of x402 version 2, got version 1.')
+    }
+    const offer = select(offers, read.payment)
+    const checked = offer.settler.check(read.payment, offer.terms)
+    return checked instanceof Promise
+      ? checked.then((late) => accept(x, read.payment, offer, late))
+      : accept(x, read.payment, offer, checked)
+  }
+}
+
+function accept(x: Exchange, payload: PaymentPayload, offer: Offer, checked: Checked): void {
+  const { terms, settler } = offer
+  if (checked.ok) {
+    x.payment = { payload, terms, settler, identity: checked.identity, tooLate: null }
+    return
+  }
+  if (checked.expired === undefined) throw refusal(checked)
+  x.payment = { payload, terms, settler, identity: checked.expired, tooLate: refusal(checked) }
+}
+
+/** What the payment says it accepted only selects an entry; every term is taken from the link. */
+function select(offers: readonly Offer[], payment: PaymentPayload): Offer {
+  const network = payment.x402Version === 1 ? networkOfV1Name(payment.network) : payment.network
+  const asset =
+    payment.accepted !== undefined && Object.hasOwn(payment.accepted, 'asset')
+      ? payment.accepted['asset']
+      : undefined
+  const onNetwork = offers.filter((o) => o.terms.network === network && o.terms.scheme === payment.scheme)
+  const offer =
+    typeof asset === 'string'
+      ? onNetwork.find((o) => o.terms.asset === asset || o.terms.asset.toLowerCase() === asset.toLowerCase())
+      : onNetwork[0]
+  if (offer !== undefined) return offer
+  const accepted = offers.map((o) => `${o.terms.scheme} on ${o.terms.network}`).join(', ')
+  throw refuse('invalid_network', `Expected a payment by ${accepted}; the payment is for something else.`)
+}
+
+const refuse = (reason: string, message: string) => new TollgateError('invalid_payment', message, { reason })
+
+/** A refusal as an error: our own or the chain's trouble is 503, the payment's is 400. */
+export function refusal({ reason, message, transient }: Refusal): TollgateError {
+  return transient
+    ? new TollgateError('settlement_unavailable', message, { reason, retryAfterSeconds: 5 })
+    : new TollgateError('invalid_payment', message, { reason })
+}

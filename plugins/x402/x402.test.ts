@@ -1,0 +1,80 @@
+import t from 'tap'
+import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
+import { startGateway } from '../../test/helpers/gateway.ts'
+import { startSeller } from '../../test/helpers/sellers.ts'
+import { createScriptedSettler, scriptedPayment, testNetwork } from '../../test/helpers/settler.ts'
+
+const usdc = builtInAssets.find((asset) => asset.network === testNetwork)!
+const token: Asset = { ...usdc, address: `0x${'7'.repeat(40)}`, symbol: 'TOK', decimals: 18, usdPerUnit: '2' }
+interface Offer {
+  accepts: { asset: string; amount: string; network: string; maxTimeoutSeconds: number; extra: object }[]
+}
+const offerOf = async (url: string) => (await (await fetch(url)).json()) as Offer
+
+t.test('USDC is offered first, other assets at their rate', async (t) => {
+  const gateway = await startGateway(t, { settlers: [createScriptedSettler()], assets: [token, usdc] })
+  const link = await gateway.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
+  const { accepts } = await offerOf(link.url)
+  t.strictSame(
+    accepts.map(({ asset, amount }) => [asset, amount]),
+    [
+      [usdc.address, '100000'],
+      [token.address, '50000000000000000'],
+    ],
+  )
+})
+
+t.test('only networks with a settler and a wallet of the seller are offered', async (t) => {
+  const solana = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'
+  const settlers = [createScriptedSettler(), createScriptedSettler(solana)]
+  const gateway = await startGateway(t, { settlers })
+  const link = await gateway.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
+  t.strictSame(
+    (await offerOf(link.url)).accepts.map(({ network }) => network),
+    [testNetwork],
+  )
+  const other = await startGateway(t, {
+    settlers,
+    payout: { solana: '4Nd1mBQtrMJVYVfKf2PJy9NZUZdTAsp7D4xWLs4gDB4T' },
+  })
+  const both = await other.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
+  t.strictSame((await offerOf(both.url)).accepts.map(({ network }) => network).sort(), [testNetwork, solana])
+})
+
+t.test('what a payment says that it accepted only selects an entry; every term is the link’s', async (t) => {
+  const seller = await startSeller(t, 'hello')
+  const settler = createScriptedSettler()
+  const gateway = await startGateway(t, { settlers: [settler], assets: [usdc, token] })
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  const pay = async (accepted: object, value: string) => {
+    const payload = JSON.parse(
+      Buffer.from(scriptedPayment(JSON.stringify(accepted), value), 'base64').toString(),
+    )
+    const header = Buffer.from(
+      JSON.stringify({ ...payload, accepted: { ...payload.accepted, ...accepted } }),
+    ).toString('base64')
+    return (await fetch(link.url, { headers: { 'payment-signature': header } })).status
+  }
+  t.equal(
+    await pay({ amount: '1', payTo: `0x${'9'.repeat(40)}`, maxTimeoutSeconds: 1 }, '1'),
+    400,
+    'a price of one’s own',
+  )
+  t.equal(await pay({ amount: '1' }, '100000'), 200)
+  t.equal(await pay({ asset: usdc.address.toUpperCase().replace('0X', '0x') }, '100000'), 200)
+  t.equal(await pay({ asset: token.address }, '100000'), 400, 'another asset has another amount')
+  t.equal(await pay({ asset: token.address }, '50000000000000000'), 200)
+  t.equal(await pay({ asset: undefined, n: 1 }, '100000'), 200, 'without an asset, the first of the network')
+})
+
+t.test('how long a payment may be valid is the operator’s to say', async (t) => {
+  const plugins = [
+    { use: 'x402', with: { maxTimeoutSeconds: 60 } },
+    { use: 'replay-guard' },
+    { use: 'upstream' },
+    { use: 'purchase-record' },
+  ]
+  const gateway = await startGateway(t, { settlers: [createScriptedSettler()], plugins })
+  const link = await gateway.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
+  t.equal((await offerOf(link.url)).accepts[0]!.maxTimeoutSeconds, 60)
+})
