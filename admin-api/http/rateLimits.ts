@@ -1,0 +1,60 @@
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { Taken } from '../../core/ports/counters.ts'
+import type { Api } from '../deps.ts'
+import { clientBucket } from './clientBucket.ts'
+
+export const minuteMs = 60_000
+export const hourMs = 60 * minuteMs
+
+/** Counts a request against a key's minute and hour, and writes the tighter of the two into the answer. */
+export async function takeForKey(api: Api, reply: FastifyReply, keyId: string): Promise<void> {
+  const minute = await api.counters.take(`key-minute:${keyId}`, 1, api.limits.keyPerMinute, minuteMs)
+  // A request that the minute refuses does not use up the hour.
+  if (!minute.ok) return refuse(api, reply, minute, api.limits.keyPerMinute)
+  const hour = await api.counters.take(`key-hour:${keyId}`, 1, api.limits.keyPerHour, hourMs)
+  if (!hour.ok) return refuse(api, reply, hour, api.limits.keyPerHour)
+  if (hour.remaining < minute.remaining) writeHeaders(reply, hour, api.limits.keyPerHour)
+  else writeHeaders(reply, minute, api.limits.keyPerMinute)
+}
+
+/** A hook for routes without a key: counts per client address, IPv6 per /64. */
+export function limitPerClient(
+  api: Api,
+  name: string,
+  limit: number,
+  windowMs: number,
+): onRequestAsyncHookHandler {
+  return async (request, reply) => {
+    const taken = await takeForClient(api, request, name, limit, windowMs)
+    if (!taken.ok) return refuse(api, reply, taken, limit)
+    writeHeaders(reply, taken, limit)
+  }
+}
+
+export async function takeForClient(
+  api: Api,
+  request: FastifyRequest,
+  name: string,
+  limit: number,
+  windowMs: number,
+): Promise<Taken> {
+  return api.counters.take(`${name}:${clientBucket(request.ip)}`, 1, limit, windowMs)
+}
+
+/** Answers 429 with the headers of the bucket that is empty. @throws `RATE_LIMIT_EXCEEDED`, always */
+export function refuse(api: Api, reply: FastifyReply, taken: Taken, limit: number): never {
+  writeHeaders(reply, taken, limit)
+  const retryAfterSeconds = Math.max(1, Math.ceil((taken.resetAtMs - api.clock.now()) / 1000))
+  throw new TollgateError(
+    'RATE_LIMIT_EXCEEDED',
+    `Too many requests: ${limit} are allowed. Try again in ${retryAfterSeconds} s.`,
+    { retryAfterSeconds },
+  )
+}
+
+function writeHeaders(reply: FastifyReply, taken: Taken, limit: number): void {
+  reply.header('x-ratelimit-limit', limit)
+  reply.header('x-ratelimit-remaining', taken.remaining)
+  reply.header('x-ratelimit-reset', Math.ceil(taken.resetAtMs / 1000))
+}

@@ -1,0 +1,109 @@
+import type { Link } from '../../../core/domain/link.ts'
+import { linkDefaults } from '../../../core/domain/linkDefaults.ts'
+import { type ErrorDetail, isTollgateError } from '../../../core/errors/error.ts'
+import type { Api } from '../../deps.ts'
+import { validationError } from '../../schema/validationError.ts'
+import type { UpdateLinkBody } from './linkBodies.ts'
+import { readPrice } from './readPrice.ts'
+import { readUpstreamHeaders, sealUpstreamHeaders } from './upstreamHeaders.ts'
+
+/** Bytes of a schema or an example; they travel in answers and listings. */
+const maxDocumentBytes = 16_384
+
+type LinkFields = Pick<
+  Link,
+  | 'url'
+  | 'title'
+  | 'description'
+  | 'slug'
+  | 'price'
+  | 'isPublic'
+  | 'isStealth'
+  | 'webhookUrl'
+  | 'methods'
+  | 'inputSchema'
+  | 'outputExample'
+  | 'tags'
+  | 'iconUrl'
+  | 'responseMode'
+  | 'settle'
+  | 'upstreamHeadersSealed'
+>
+
+/**
+ * Reads what was sent of a link, beyond what the schema checked: amounts, addresses, header names, sizes. Only fields
+ * that were sent are in the result.
+ *
+ * @throws `VALIDATION_ERROR` that names every field that is wrong
+ */
+export function readLinkFields(
+  api: Pick<Api, 'egress' | 'sealer'>,
+  linkId: string,
+  body: UpdateLinkBody,
+): Partial<LinkFields> {
+  const problems: ErrorDetail[] = []
+  const fields: { -readonly [K in keyof LinkFields]?: LinkFields[K] } = {}
+
+  if (body.url !== undefined) fields.url = checkedUrl(api, 'url', body.url, problems)
+  if (body.title !== undefined) fields.title = body.title
+  if (body.description !== undefined) fields.description = body.description ?? linkDefaults.description
+  if (body.slug !== undefined) fields.slug = body.slug
+  if (body.price !== undefined) {
+    const read = readPrice(body.price)
+    if ('price' in read) fields.price = read.price
+    else problems.push(read.problem)
+  }
+  if (body.isPublic !== undefined) fields.isPublic = body.isPublic ?? linkDefaults.isPublic
+  if (body.isStealth !== undefined) fields.isStealth = body.isStealth ?? linkDefaults.isStealth
+  if (body.webhookUrl !== undefined) {
+    fields.webhookUrl =
+      body.webhookUrl === null ? null : checkedUrl(api, 'webhookUrl', body.webhookUrl, problems)
+  }
+  const methods = readMethods(body, problems)
+  if (methods !== undefined) fields.methods = methods
+  if (body.inputSchema !== undefined) fields.inputSchema = sized('inputSchema', body.inputSchema, problems)
+  if (body.outputExample !== undefined) {
+    fields.outputExample = sized('outputExample', body.outputExample, problems)
+  }
+  if (body.tags !== undefined) fields.tags = body.tags ?? linkDefaults.tags
+  if (body.iconUrl !== undefined) fields.iconUrl = body.iconUrl
+  if (body.responseMode !== undefined) fields.responseMode = body.responseMode ?? linkDefaults.responseMode
+  if (body.settle !== undefined) fields.settle = body.settle ?? linkDefaults.settle
+  if (body.upstreamHeaders !== undefined) {
+    const read = readUpstreamHeaders(body.upstreamHeaders ?? {})
+    if ('headers' in read)
+      fields.upstreamHeadersSealed = sealUpstreamHeaders(api.sealer, linkId, read.headers)
+    else problems.push(...read.problems)
+  }
+
+  if (problems.length > 0) throw validationError(problems)
+  return fields
+}
+
+function checkedUrl(api: Pick<Api, 'egress'>, path: string, url: string, problems: ErrorDetail[]): string {
+  try {
+    api.egress.checkUrl(url)
+  } catch (error) {
+    if (!isTollgateError(error)) throw error
+    problems.push({ path, code: error.details?.[0]?.code ?? 'url', message: error.message })
+  }
+  return url
+}
+
+function readMethods(body: UpdateLinkBody, problems: ErrorDetail[]): readonly string[] | undefined {
+  const { method, methods } = body
+  if (method !== undefined && methods !== undefined) {
+    problems.push({ path: 'method', code: 'conflict', message: 'Send either method or methods, not both.' })
+  }
+  if (methods !== undefined) return methods ?? linkDefaults.methods
+  if (method !== undefined) return method === null ? linkDefaults.methods : [method]
+}
+
+function sized(path: string, value: unknown, problems: ErrorDetail[]): unknown {
+  const bytes = Buffer.byteLength(JSON.stringify(value))
+  if (bytes > maxDocumentBytes) {
+    const message = `At most ${maxDocumentBytes} bytes of JSON are allowed, got ${bytes}.`
+    problems.push({ path, code: 'too_long', message })
+  }
+  return value
+}

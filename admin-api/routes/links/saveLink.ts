@@ -1,0 +1,48 @@
+import { isPaid, type Link, type Payout } from '../../../core/domain/link.ts'
+import { TollgateError } from '../../../core/errors/error.ts'
+import type { Api } from '../../deps.ts'
+import { validationError } from '../../schema/validationError.ts'
+import { canBePaid } from '../profile/canBePaid.ts'
+import { probeEvent, probeLink } from './linkHealth.ts'
+
+type Candidate = Pick<Link, 'id' | 'url' | 'price' | 'isPublic' | 'isStealth' | 'upstreamHeadersSealed'>
+
+/** Refuses a link whose fields contradict each other, or that nobody could be paid for. @throws `VALIDATION_ERROR` */
+export function refuseContradictions(api: Api, payout: Payout, link: Candidate): void {
+  if (link.isPublic && link.isStealth) {
+    const message = 'A stealth link can not be public: its address is a secret. Send one of the two as false.'
+    throw validationError([{ path: 'isStealth', code: 'conflict', message }])
+  }
+  if (!isPaid(link) || canBePaid(api, payout)) return
+  const networks = [...new Set(api.assets.map((asset) => asset.network))].join(', ')
+  const message = `A paid link needs a wallet to be paid to, on one of ${networks || 'the networks (none is configured)'}. Name it with PATCH /api/v1/profile {"payout":{"base":"0x…"}} or {"payout":{"solana":"…"}}.`
+  throw validationError([{ path: 'price', code: 'no_payout_wallet', message }])
+}
+
+/**
+ * Checks the health of a paid link's API before the link is saved (marketplace interface, section 4), and puts what it
+ * saw on the link's timeline once {@link saved} says that there is a link.
+ *
+ * @throws `API_NOT_RESPONDING` that says what happened
+ */
+export async function refuseUnreachable(api: Api, link: Candidate): Promise<{ saved(): Promise<void> }> {
+  if (!isPaid(link)) return { saved: async () => {} }
+  const report = await probeLink(api, link)
+  if (!report.ok) {
+    throw new TollgateError(
+      'API_NOT_RESPONDING',
+      `The API behind this link did not pass the health check. ${report.detail} A paid link is saved once a GET of its url is answered with a status below 500.`,
+    )
+  }
+  return { saved: () => api.links.addHealthEvent(probeEvent(link.id, report, api.clock.now())) }
+}
+
+/** Tells caches about every address under which the link was or is called. */
+export function announceLink(
+  api: Pick<Api, 'announce'>,
+  username: string,
+  ...versions: readonly Link[]
+): void {
+  const slugs = new Set(versions.map((link) => link.privateSlug ?? link.slug))
+  for (const slug of slugs) api.announce({ kind: 'link', username, slug })
+}

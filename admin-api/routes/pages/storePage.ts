@@ -1,0 +1,31 @@
+import { isPaid, type Link } from '../../../core/domain/link.ts'
+import type { Store } from '../../../core/domain/store.ts'
+import type { Api } from '../../deps.ts'
+import { html } from './html.ts'
+import type { Page } from './sendPage.ts'
+
+/** A store's page: who sells, what, for how much, and at which address. No picture of the seller's choice is loaded. */
+export function storePage(
+  api: Pick<Api, 'serviceName' | 'publicUrl'>,
+  store: Store,
+  links: readonly Link[],
+): Page {
+  const cards = links.map((link) => {
+    const address = `${api.publicUrl}/api/link/${store.username}/${link.slug}`
+    return html`<li>
+<div class="row"><h3>${link.title}</h3><span class="price">${isPaid(link) ? `${link.price} USDC` : 'free'}</span></div>
+<p>${link.description}</p>
+<pre>${address}</pre>
+</li>`
+  })
+  const body = html`<main>
+<h1>${store.displayName}</h1>
+<p class="soft">@${store.username}</p>
+<p class="lead">${store.bio}</p>
+<h2>Links</h2>
+${links.length === 0 ? html`<p class="soft">This store has no public links.</p>` : html`<ul class="cards">${cards}</ul>`}
+</main>
+<footer><p><a href="/">${api.serviceName}</a> · <a href="/docs">API reference</a></p></footer>`
+  const description = store.bio === '' ? `APIs of ${store.displayName}, paid per call.` : store.bio
+  return { title: `${store.displayName} (@${store.username})`, description, body }
+}

@@ -1,0 +1,125 @@
+import t from 'tap'
+import { startAdmin } from '../../testing/startAdmin.ts'
+import { evmWallet, solanaWallet } from '../../testing/wallets.ts'
+
+const dayMs = 24 * 60 * 60_000
+
+t.test('the profile has exactly the documented fields and payout, without an envelope', async (t) => {
+  const f = await startAdmin(t)
+  const { key, wallet, username } = await f.store()
+  const { status, body } = await f.call('GET', '/api/v1/profile', { key })
+  t.equal(status, 200)
+  const now = new Date(f.clock.nowMs).toISOString()
+  t.same(body, {
+    userId: body.userId,
+    username,
+    displayName: username,
+    bio: '',
+    avatarUrl: '',
+    developerModeEnabled: false,
+    createdBy: 'agent',
+    createdAt: now,
+    updatedAt: now,
+    payout: { base: wallet.address, solana: null },
+  })
+  t.match(body.userId, /^[0-9a-f-]{36}$/)
+})
+
+t.test('every field can be changed, null clears, and caches are told', async (t) => {
+  const f = await startAdmin(t)
+  const { key, username } = await f.store()
+  const solana = solanaWallet()
+  f.clock.nowMs += 1_000
+  const changed = await f.call('PATCH', '/api/v1/profile', {
+    key,
+    body: {
+      displayName: 'Ünïcode 天気',
+      bio: 'two\nlines',
+      avatarUrl: 'https://img.example/a.png',
+      developerModeEnabled: true,
+      payout: { solana: solana.address },
+    },
+  })
+  t.equal(changed.status, 200)
+  t.same(Object.keys(changed.body), ['success', 'data'])
+  t.match(changed.body.data, {
+    displayName: 'Ünïcode 天気',
+    bio: 'two\nlines',
+    avatarUrl: 'https://img.example/a.png',
+    developerModeEnabled: true,
+    payout: { base: /^0x/, solana: solana.address },
+    updatedAt: new Date(f.clock.nowMs).toISOString(),
+  })
+  t.same(f.changes.at(-1), { kind: 'store', username })
+  const cleared = await f.call('PATCH', '/api/v1/profile', {
+    key,
+    body: { displayName: null, bio: null, avatarUrl: null, payout: { solana: null } },
+  })
+  t.match(cleared.body.data, { displayName: username, bio: '', avatarUrl: '', payout: { solana: null } })
+  t.same((await f.call('GET', '/api/v1/profile', { key })).body, cleared.body.data)
+  t.equal((await f.call('PATCH', '/api/v1/profile', { key, body: {} })).status, 200)
+})
+
+t.test('the old name redirects for 30 days, and nobody else may take it meanwhile', async (t) => {
+  const f = await startAdmin(t)
+  const { body } = await f.signUp(evmWallet(), { username: 'old_name' })
+  const key = body.data.apiKey
+  const other = await f.store()
+  t.equal((await f.call('PATCH', '/api/v1/profile', { key, body: { username: 'new_name' } })).status, 200)
+  t.same(f.changes.slice(-2), [
+    { kind: 'store', username: 'old_name' },
+    { kind: 'store', username: 'new_name' },
+  ])
+  const moved = await f.call('GET', '/api/store/old_name')
+  t.equal(moved.status, 307)
+  t.equal(moved.headers['location'], '/api/store/new_name')
+  t.equal((await f.call('GET', '/api/store/new_name')).body.profile.username, 'new_name')
+
+  const taken = await f.call('PATCH', '/api/v1/profile', { key: other.key, body: { username: 'new_name' } })
+  t.equal(taken.status, 409)
+  t.equal(taken.body.error.code, 'USERNAME_TAKEN')
+  const reserved = await f.call('PATCH', '/api/v1/profile', { key, body: { username: 'docs' } })
+  t.equal(reserved.body.error.details[0].code, 'reserved')
+
+  f.clock.nowMs += 30 * dayMs + 1
+  t.equal((await f.call('GET', '/api/store/old_name')).status, 404)
+})
+
+t.test('sizes are counted in characters and every wrong field is named', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const patch = (body: unknown) => f.call('PATCH', '/api/v1/profile', { key, body })
+  t.equal((await patch({ displayName: '🦆'.repeat(50), bio: '🦆'.repeat(160) })).status, 200)
+  const wrong = await patch({
+    displayName: '🦆'.repeat(51),
+    bio: 'x'.repeat(161),
+    username: null,
+    payout: 'x',
+  })
+  t.equal(wrong.status, 400)
+  t.same(wrong.body.error.details.map((d: { path: string }) => d.path).sort(), [
+    'bio',
+    'displayName',
+    'payout',
+    'username',
+  ])
+  const near = await patch({ displayname: 'x' })
+  t.same(near.body.error.details, [
+    { path: 'displayname', code: 'unknown_field', message: 'Unknown field; did you mean "displayName"?' },
+  ])
+  const wallet = await patch({ payout: { base: solanaWallet().address } })
+  t.equal(wallet.body.error.code, 'INVALID_ADDRESS')
+})
+
+t.test('the last payout wallet stays while paid links need it', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const url = await f.seller()
+  const link = await f.call('POST', '/api/v1/links', { key, body: { url, title: 'Paid', price: '1' } })
+  t.equal(link.status, 201)
+  const refused = await f.call('PATCH', '/api/v1/profile', { key, body: { payout: { base: null } } })
+  t.equal(refused.status, 409)
+  t.equal(refused.body.error.code, 'CONFLICT')
+  await f.call('PATCH', `/api/v1/links/${link.body.data.id}`, { key, body: { price: '0' } })
+  t.equal((await f.call('PATCH', '/api/v1/profile', { key, body: { payout: { base: null } } })).status, 200)
+})

@@ -1,0 +1,45 @@
+import { usernamePattern } from '../auth/username.ts'
+
+/** Fields that more than one body has. Sizes: marketplace interface, sections 2 and 8. */
+
+/** Visible text on one line: no control characters, at least one character that is not a space. */
+const oneLine = {
+  type: 'string',
+  pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$',
+  'x-hint': 'text on one line, without control characters',
+} as const
+
+export const usernameField = {
+  type: 'string',
+  pattern: usernamePattern,
+  'x-hint': '3 to 32 characters of a-z, 0-9 and _',
+  description: 'Unique; part of every address of the store.',
+} as const
+
+export const displayNameField = { ...oneLine, maxLength: 50, description: 'Shown to buyers.' } as const
+export const titleField = {
+  ...oneLine,
+  maxLength: 200,
+  description: 'What is sold, in a few words.',
+} as const
+export const keyNameField = { ...oneLine, maxLength: 64, description: 'To tell keys apart.' } as const
+
+/** Several lines: tab and line ends are the only control characters. */
+const manyLines = {
+  pattern: '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$',
+  'x-hint': 'text without control characters other than tab and line ends',
+} as const
+
+export const bioField = { type: ['string', 'null'], ...manyLines, maxLength: 160 } as const
+export const descriptionField = { type: ['string', 'null'], ...manyLines, maxLength: 500 } as const
+
+/** An address of something that browsers show; never fetched from here. */
+export const httpUrlField = {
+  type: ['string', 'null'],
+  maxLength: 2048,
+  pattern: '^https?://[^\\s<>"\'\\\\]+$',
+  'x-hint': 'a URL that begins with https:// or http://',
+} as const
+
+export const chainField = { type: 'string', enum: ['base', 'solana'] } as const
+export const walletField = { type: 'string', minLength: 1, maxLength: 128 } as const

@@ -1,0 +1,106 @@
+import type { ErrorObject } from 'ajv'
+import { nearMiss } from '../../core/config/nearMiss.ts'
+import { childPointer, displayPath } from '../../core/config/pointer.ts'
+import type { ErrorDetail } from '../../core/errors/error.ts'
+
+/** More would not help anybody, and a body of a thousand wrong fields would answer with a megabyte. */
+const maxDetails = 20
+const shownChars = 40
+
+/** Turns ajv's findings into details that say what was expected, what came and which field was probably meant. */
+export function toDetails(errors: readonly ErrorObject[], root: unknown): ErrorDetail[] {
+  return errors.slice(0, maxDetails).map((error) => toDetail(error, root))
+}
+
+function toDetail(error: ErrorObject, root: unknown): ErrorDetail {
+  const at = (code: string, message: string, pointer = error.instancePath): ErrorDetail => ({
+    path: displayPath(pointer, root),
+    code,
+    message,
+  })
+  const { params, data } = error
+  const schema = (error.parentSchema ?? {}) as Schema
+  const inside = (key: string) => childPointer(error.instancePath, shorten(key))
+  switch (error.keyword) {
+    case 'additionalProperties': {
+      const key = String(params['additionalProperty'])
+      return at('unknown_field', unknownField(key, Object.keys(schema.properties ?? {})), inside(key))
+    }
+    case 'required':
+      return at('required', 'This field is required.', inside(String(params['missingProperty'])))
+    case 'type':
+      // A body that is not there is checked as null.
+      if (error.instancePath === '' && data === null) {
+        return at('required', `The body is missing; expected ${nameOf(schema)}.`)
+      }
+      return at('type', `Expected ${nameOf(schema)}, got ${kindOf(data)}.`)
+    case 'enum':
+      return at('not_allowed', notAllowed(data, schema.enum ?? []))
+    case 'minLength':
+    case 'maxLength':
+      return at(...lengthWords(error.keyword, Number(params['limit']), [...String(data)].length))
+    case 'pattern':
+      return at('format', `Expected ${schema['x-hint'] ?? `text that matches ${params['pattern']}`}.`)
+    case 'minimum':
+    case 'maximum':
+      return at('range', `Expected a number ${params['comparison']} ${params['limit']}.`)
+    case 'maxItems':
+    case 'maxProperties':
+      return at('too_many', `At most ${params['limit']} entries are allowed.`)
+    case 'uniqueItems':
+      return at('duplicate', 'No entry may be there twice.')
+    case 'propertyNames':
+      return at('name', `${JSON.stringify(shorten(String(params['propertyName'])))} can not be a name here.`)
+    default:
+      return at(error.keyword, `The value ${error.message ?? 'is not allowed'}.`)
+  }
+}
+
+interface Schema {
+  readonly type?: string | readonly string[]
+  readonly enum?: readonly unknown[]
+  readonly properties?: object
+  readonly 'x-hint'?: string
+}
+
+function unknownField(key: string, known: readonly string[]): string {
+  const meant = nearMiss(key, known)
+  if (meant !== undefined) return `Unknown field; did you mean ${JSON.stringify(meant)}?`
+  return known.length === 0 ? 'Unknown field.' : `Unknown field; known are ${known.join(', ')}.`
+}
+
+function notAllowed(value: unknown, allowed: readonly unknown[]): string {
+  const words = allowed.filter((v) => v !== null).map((v) => JSON.stringify(v))
+  if (typeof value !== 'string') return `Expected one of ${words.join(', ')}; got ${kindOf(value)}.`
+  const meant = nearMiss(
+    value,
+    allowed.filter((v) => typeof v === 'string'),
+  )
+  const hint = meant === undefined ? '' : ` Did you mean ${JSON.stringify(meant)}?`
+  return `Expected one of ${words.join(', ')}; got ${JSON.stringify(shorten(value))}.${hint}`
+}
+
+function lengthWords(keyword: 'minLength' | 'maxLength', limit: number, length: number): [string, string] {
+  if (keyword === 'maxLength') return ['too_long', `At most ${limit} characters are allowed, got ${length}.`]
+  return [
+    'too_short',
+    limit === 1 ? 'Must not be empty.' : `At least ${limit} characters are needed, got ${length}.`,
+  ]
+}
+
+const nameOf = (schema: Schema): string => {
+  const kinds = (Array.isArray(schema.type) ? schema.type : [schema.type]) as string[]
+  const words = kinds.map((kind) =>
+    kind === 'object' ? 'a JSON object' : kind === 'array' ? 'a list' : `${kind}`,
+  )
+  const expected = words.join(' or ')
+  return schema['x-hint'] === undefined ? expected : `${expected} (${schema['x-hint']})`
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'a list' : typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
+const shorten = (text: string): string => (text.length > shownChars ? `${text.slice(0, shownChars)}…` : text)

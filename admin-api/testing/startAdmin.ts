@@ -1,0 +1,177 @@
+import { randomBytes } from 'node:crypto'
+import { createServer, type RequestListener } from 'node:http'
+import type { Test } from 'tap'
+import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { createChanges } from '../../adapters/memory/changes.ts'
+import { createMemoryCounters } from '../../adapters/memory/counters.ts'
+import { createSealer } from '../../adapters/secrets/createSealer.ts'
+import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import type { Change } from '../../core/ports/changes.ts'
+import { silentLog } from '../../core/ports/log.ts'
+import type { AdminApiDeps, AdminLimits } from '../deps.ts'
+import { type AdminApi, createAdminApi } from '../server.ts'
+import { documented } from './documented.ts'
+import { evmWallet, type Wallet, walletProofsOf } from './wallets.ts'
+
+export const publicUrl = 'https://pay.example'
+
+/** Wide, so that only tests about limits meet them. */
+const wide: AdminLimits = {
+  keyPerMinute: 1e6,
+  keyPerHour: 1e6,
+  noncePerMinute: 1e6,
+  signupPerHour: 1e6,
+  storePerMinute: 1e6,
+  badKeyPerMinute: 1e6,
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Record<string, unknown>
+  readonly text: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of every shape
+  readonly body: any
+}
+
+export interface CallOptions {
+  readonly body?: unknown
+  readonly key?: string
+  readonly headers?: Record<string, string>
+  readonly ip?: string
+}
+
+export interface Fixture {
+  readonly admin: AdminApi
+  readonly db: SqliteStore
+  readonly clock: { nowMs: number; now(): number }
+  readonly sealer: ReturnType<typeof createSealer>
+  readonly changes: Change[]
+  readonly walletProofs: ReturnType<typeof walletProofsOf>
+  /** Errors and warnings that were logged. */
+  readonly logged: object[]
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>
+  /** Nonce, signature and sign-up of a wallet. */
+  signUp(wallet?: Wallet, more?: object): Promise<Answer>
+  /** A store with a wallet on Base, and its key. */
+  store(): Promise<{ key: string; username: string; id: string; wallet: Wallet }>
+  /** A seller's API on a real socket. */
+  seller(listener?: RequestListener): Promise<string>
+}
+
+/** An admin API over real adapters, a clock that is turned by hand, and answers that are measured against the docs. */
+export async function startAdmin(
+  t: Test,
+  overrides: Partial<AdminApiDeps> & { limits?: Partial<AdminLimits> } = {},
+): Promise<Fixture> {
+  const clock = { nowMs: Date.UTC(2026, 5, 1), now: () => clock.nowMs }
+  const logged: object[] = []
+  const log = {
+    ...silentLog,
+    warn: (fields: object) => void logged.push(fields),
+    error: (fields: object) => void logged.push(fields),
+  }
+  const db = await openSqlite({ path: ':memory:', clock, log })
+  const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8'] })
+  const changes: Change[] = []
+  const hub = createChanges()
+  hub.subscribe((change) => void changes.push(change))
+  const sealer = createSealer(randomBytes(32))
+  const walletProofs = walletProofsOf()
+  const { limits, ...deps } = overrides
+  const admin = await createAdminApi({
+    stores: db.stores,
+    keys: db.keys,
+    nonces: db.nonces,
+    links: db.links,
+    purchases: db.purchases,
+    payments: db.payments,
+    // No chain: a test that refunds brings its own.
+    refundProofs: { prove: async () => ({ status: 'not_configured' }) },
+    walletProofs,
+    egress,
+    sealer,
+    counters: createMemoryCounters({ clock }),
+    changes: hub,
+    clock,
+    log,
+    metrics: { register() {}, source: { contentType: 'text/plain', text: async () => 'up 1\n' } },
+    publicUrl,
+    serviceName: 'Tollgate',
+    assets: builtInAssets.filter((a) => a.network === 'eip155:84532'),
+    ready: async () => [],
+    ...deps,
+    options: { probeTimeoutMs: 2_000, ...deps.options, limits: { ...wide, ...limits } },
+  })
+  t.teardown(async () => {
+    await admin.close()
+    await egress.close()
+    // Lets writes that nobody waited for, such as lastUsedAt, finish first.
+    await db.health()
+    await db.close()
+  })
+  const openApi = JSON.parse((await admin.inject('/openapi.json')).body)
+  const problemsOf = documented(openApi)
+
+  const fixture: Fixture = {
+    admin,
+    db,
+    clock,
+    sealer,
+    changes,
+    walletProofs,
+    logged,
+    async call(method, path, { body, key, headers, ip } = {}) {
+      const response = await admin.inject({
+        method: method as 'GET',
+        url: path,
+        remoteAddress: ip ?? '203.0.113.1',
+        headers: {
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...(key !== undefined && { authorization: `Bearer ${key}` }),
+          ...headers,
+        },
+        ...(body !== undefined && { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
+      })
+      const isJson = String(response.headers['content-type']).startsWith('application/json')
+      const parsed = isJson && response.body !== '' ? JSON.parse(response.body) : undefined
+      if (isJson && method !== 'HEAD') {
+        const problems = problemsOf(method, path, response.statusCode, parsed)
+        if (problems.length > 0) t.fail('the answer is not as documented', { problems, answer: parsed })
+      }
+      return {
+        status: response.statusCode,
+        headers: response.headers as Record<string, unknown>,
+        text: response.body,
+        body: parsed,
+      }
+    },
+    async signUp(wallet = evmWallet(), more = {}) {
+      const { address, chain } = wallet
+      const nonce = await fixture.call('POST', '/api/agent/auth/nonce', { body: { address, chain } })
+      const { message } = nonce.body.data
+      const signature = await wallet.sign(message)
+      return fixture.call('POST', '/api/agent/signup', {
+        body: { address, chain, message, signature, ...more },
+      })
+    },
+    async store() {
+      const wallet = evmWallet()
+      const { body } = await fixture.signUp(wallet)
+      const { apiKey, store } = body.data
+      const profile = await fixture.call('GET', '/api/v1/profile', { key: apiKey })
+      return { key: apiKey, username: store.username, id: profile.body.userId, wallet }
+    },
+    async seller(listener = (_request, response) => response.end('{}')) {
+      const server = createServer(listener)
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      t.teardown(() => {
+        server.closeAllConnections()
+        server.close()
+      })
+      const { port } = server.address() as { port: number }
+      return `http://127.0.0.1:${port}/data`
+    },
+  }
+  return fixture
+}
