@@ -1,0 +1,40 @@
+import type { Grant } from './grant.ts'
+
+/** An agent as it is stored. Its token is not here, only the hash of it. */
+export interface AgentRecord {
+  readonly id: string
+  /** Chosen by the owner, unique; what the log and every question show. */
+  readonly name: string
+  readonly tokenHash: string
+  /** Lines of grants, as the owner wrote them. */
+  readonly scopes: readonly string[]
+  /** Requests a minute; null for no limit of its own. */
+  readonly requestsPerMinute: number | null
+  /** ISO 8601. */
+  readonly createdAt: string
+  readonly revokedAt: string | null
+}
+
+/** An agent with its grants read. */
+export interface Agent extends AgentRecord {
+  readonly grants: readonly Grant[]
+}
+
+/** What the owner sees of an agent. */
+export interface AgentView {
+  readonly id: string
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly requests_per_minute: number | null
+  readonly created_at: string
+  readonly revoked_at: string | null
+}
+
+export const viewAgent = (agent: AgentRecord): AgentView => ({
+  id: agent.id,
+  name: agent.name,
+  scopes: agent.scopes,
+  requests_per_minute: agent.requestsPerMinute,
+  created_at: agent.createdAt,
+  revoked_at: agent.revokedAt,
+})

@@ -1,0 +1,100 @@
+import type { VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
+
+export const approvalStates = [
+  'pending',
+  'approved',
+  'consumed',
+  'denied',
+  'expired',
+  'canceled',
+  'failed',
+] as const
+/** pending → approved → consumed or failed; pending → denied, expired or canceled; approved → expired or canceled. */
+export type ApprovalState = (typeof approvalStates)[number]
+
+/** What the owner is shown and decides about. Text that comes from the agent is quoted and printable. */
+export interface Question {
+  readonly agentId: string
+  readonly agentName: string
+  readonly operation: VaultOperation
+  readonly scope: string | null
+  readonly chain: string | null
+  /** Exact decimal text. */
+  readonly amount: string | null
+  readonly currency: string | null
+  readonly recipient: string | null
+  /** What would happen, one sentence each. */
+  readonly plainWords: readonly string[]
+  readonly warnings: readonly string[]
+  /** Why the owner is asked. */
+  readonly reasons: readonly string[]
+  readonly isOpaque: boolean
+  /** Why the agent wants it, in its own words; null when it does not say. */
+  readonly purpose: string | null
+  /** SHA-256 of the frozen request, hex: the bytes that will be signed, or the canonical form of anything else. */
+  readonly frozenHash: string
+}
+
+export interface ApprovalRecord extends Question {
+  readonly id: string
+  readonly state: ApprovalState
+  /** Names the agent and its exact request: the same request again finds this approval by it. */
+  readonly key: string
+  readonly decisionHash: string
+  /** What is needed to do exactly what was shown; made by the operation. */
+  readonly frozen: unknown
+  /** Set when money is held back for it. */
+  readonly reservationId: string | null
+  readonly createdAtMs: number
+  /** Until then it can be decided; once approved, until then it can be used. */
+  readonly expiresAtMs: number
+  readonly decidedAtMs: number | null
+  readonly decidedBy: string | null
+  /** Given again to the same request; null where giving it twice would do harm. */
+  readonly answer: VaultAnswer | null
+}
+
+/** An approval as the API shows it. */
+export interface ApprovalView {
+  readonly id: string
+  readonly status: ApprovalState
+  readonly agent: string
+  readonly operation: VaultOperation
+  readonly scope: string | null
+  readonly chain: string | null
+  readonly amount: string | null
+  readonly currency: string | null
+  readonly recipient: string | null
+  readonly effects: readonly string[]
+  readonly warnings: readonly string[]
+  readonly reasons: readonly string[]
+  readonly opaque: boolean
+  readonly purpose: string | null
+  readonly decision_hash: string
+  readonly created_at: string
+  readonly expires_at: string
+  readonly decided_at: string | null
+  readonly decided_by: string | null
+}
+
+export const viewApproval = (record: ApprovalRecord): ApprovalView => ({
+  id: record.id,
+  status: record.state,
+  agent: record.agentName,
+  operation: record.operation,
+  scope: record.scope,
+  chain: record.chain,
+  amount: record.amount,
+  currency: record.currency,
+  recipient: record.recipient,
+  effects: record.plainWords,
+  warnings: record.warnings,
+  reasons: record.reasons,
+  opaque: record.isOpaque,
+  purpose: record.purpose,
+  decision_hash: record.decisionHash,
+  created_at: new Date(record.createdAtMs).toISOString(),
+  expires_at: new Date(record.expiresAtMs).toISOString(),
+  decided_at: record.decidedAtMs === null ? null : new Date(record.decidedAtMs).toISOString(),
+  decided_by: record.decidedBy,
+})

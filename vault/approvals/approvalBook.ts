@@ -1,0 +1,299 @@
+import { randomBytes } from 'node:crypto'
+import type { VaultAnswer } from '../../core/plugin/vault.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import { VaultError } from '../errors/error.ts'
+import type { Records } from '../ports/records.ts'
+import type { ApprovalRecord, ApprovalState, Question } from './approval.ts'
+
+/** How long the owner has for an answer, and the agent then for coming back for it. */
+export const approvalTtlMs = 300_000
+/** Open questions of one agent; more would only bury the owner. */
+const mostOpenPerAgent = 20
+const mostKept = 2_000
+
+export interface NewApproval {
+  readonly key: string
+  readonly question: Question
+  readonly frozen: unknown
+  /** What an answer is bound to: everything that is shown, the frozen bytes, this vault and this one question. */
+  readonly decisionHash: (id: string) => string
+  /** Called once with the new id, before anything is written: may hold money back. What it throws ends the request. */
+  readonly reserve: (id: string) => { reservationId: string; durable: Promise<void> } | null
+}
+
+/** Who hears of changes: the log and the budget first, then whoever watches. */
+export interface ApprovalEvents {
+  /** After each change is on disk, before anybody else hears of it. A failure here fails the change's caller. */
+  changed(record: ApprovalRecord): Promise<void>
+}
+
+/**
+ * Every question to the owner and its answer, in the vault's encrypted records, so that a crash neither loses one nor
+ * answers it twice. A change is decided in memory, in one step that nothing can come between, and counts when it is on
+ * disk; whoever comes second finds the question closed.
+ */
+export interface ApprovalBook {
+  /** Reads the records; called after each unlock. */
+  load(): Promise<void>
+  get(id: string): ApprovalRecord | undefined
+  /** Newest first. */
+  list(): readonly ApprovalRecord[]
+  /** The approval that the same request again joins: open, approved, or consumed and still to be answered again. */
+  byKey(key: string): ApprovalRecord | undefined
+  /**
+   * Asks, or joins the question that is open for this key.
+   * @throws `RATE_LIMIT_EXCEEDED` when the agent has too many open
+   */
+  ask(init: NewApproval): Promise<ApprovalRecord>
+  /** Fulfilled when it is not pending any more, after `waitMs`, or when the vault closes its book (lock). */
+  settled(id: string, waitMs: number, signal?: AbortSignal): Promise<ApprovalRecord>
+  /** @throws `NOT_FOUND`, `APPROVAL_EXPIRED`, `APPROVAL_RESOLVED` (also for another hash than the one of the question) */
+  approve(id: string, decisionHash: string, by: string): Promise<ApprovalRecord>
+  deny(id: string, by: string): Promise<ApprovalRecord>
+  cancel(id: string, by: string): Promise<ApprovalRecord>
+  /** Approved → consumed, on disk when fulfilled. `answer` is what the same request again gets. */
+  consume(id: string, answer: VaultAnswer | null): Promise<void>
+  /** Approved → failed. */
+  fail(id: string): Promise<void>
+  watch(listener: (record: ApprovalRecord) => void): () => void
+  /** Forgets what is in memory and lets nobody wait any longer: the vault was locked. */
+  unload(): void
+}
+
+export interface ApprovalBookParts {
+  readonly records: Records
+  readonly clock: Clock
+  readonly events: ApprovalEvents
+}
+
+export function createApprovalBook({ records, clock, events }: ApprovalBookParts): ApprovalBook {
+  const byId = new Map<string, ApprovalRecord>()
+  const byKey = new Map<string, string>()
+  const asking = new Map<string, Promise<ApprovalRecord>>()
+  /** Those whose change is on its way to disk: decided, but nobody may act on it yet. */
+  const changing = new Set<string>()
+  const waiting = new Map<string, Set<() => void>>()
+  const watchers = new Set<(record: ApprovalRecord) => void>()
+  let sweep: NodeJS.Timeout | undefined
+
+  const isLive = ({ state }: ApprovalRecord): boolean => state === 'pending' || state === 'approved'
+
+  const wake = (id: string): void => {
+    for (const go of waiting.get(id) ?? []) go()
+  }
+  const publish = (record: ApprovalRecord): void => {
+    for (const listener of watchers) listener(record)
+  }
+  const keep = (record: ApprovalRecord): void => {
+    byId.set(record.id, record)
+    byKey.set(record.key, record.id)
+  }
+
+  /** Moves an approval on. The first caller wins: between its check and the disk, everyone else finds it closed. */
+  async function move(
+    id: string,
+    from: readonly ApprovalState[],
+    change: Partial<ApprovalRecord> & { state: ApprovalState },
+  ): Promise<ApprovalRecord> {
+    const record = byId.get(id)
+    if (record === undefined) throw new VaultError('NOT_FOUND', 'There is no approval of this id.')
+    if (changing.has(id) || !from.includes(record.state)) throw resolved(record)
+    changing.add(id)
+    try {
+      const next: ApprovalRecord = { ...record, ...change }
+      await records.putJson('approval', id, next)
+      byId.set(id, next)
+      await events.changed(next)
+      wake(id)
+      publish(next)
+      return next
+    } finally {
+      changing.delete(id)
+      schedule()
+    }
+  }
+
+  async function expireIfOver(id: string): Promise<void> {
+    const record = byId.get(id)
+    if (record === undefined || !isLive(record) || clock.now() < record.expiresAtMs || changing.has(id))
+      return
+    await move(id, ['pending', 'approved'], { state: 'expired' }).catch((error: unknown) => {
+      // Somebody else was first, or the vault is locked: it is looked at again after the next unlock.
+      if (!(error instanceof VaultError)) throw error
+    })
+  }
+
+  function schedule(): void {
+    clearTimeout(sweep)
+    let next = Number.POSITIVE_INFINITY
+    for (const record of byId.values()) if (isLive(record)) next = Math.min(next, record.expiresAtMs)
+    if (next === Number.POSITIVE_INFINITY) return
+    sweep = setTimeout(() => void sweepNow(), Math.max(1_000, Math.min(next - clock.now(), 60_000)))
+    sweep.unref()
+  }
+  async function sweepNow(): Promise<void> {
+    for (const { id } of [...byId.values()].filter(isLive)) await expireIfOver(id).catch(() => undefined)
+    schedule()
+  }
+
+  async function decide(
+    id: string,
+    from: readonly ApprovalState[],
+    change: Partial<ApprovalRecord> & { state: ApprovalState },
+  ): Promise<ApprovalRecord> {
+    const record = byId.get(id)
+    if (record === undefined) throw new VaultError('NOT_FOUND', 'There is no approval of this id.')
+    await expireIfOver(id)
+    if (byId.get(id)?.state === 'expired') throw new VaultError('APPROVAL_EXPIRED')
+    return move(id, from, { ...change, decidedAtMs: clock.now() })
+  }
+
+  /** Questions that are being written: counted, but in `byId` only when they are on disk. */
+  const onTheirWay = new Set<NewApproval>()
+  async function create(init: NewApproval): Promise<ApprovalRecord> {
+    assertRoom(init.question.agentId)
+    onTheirWay.add(init)
+    try {
+      return await write(init)
+    } finally {
+      onTheirWay.delete(init)
+    }
+  }
+
+  function assertRoom(agentId: string): void {
+    const open = [...byId.values()].filter((r) => r.agentId === agentId && r.state === 'pending').length
+    const coming = [...onTheirWay].filter(({ question }) => question.agentId === agentId).length
+    if (open + coming < mostOpenPerAgent) return
+    throw new VaultError(
+      'RATE_LIMIT_EXCEEDED',
+      `Expected at most ${mostOpenPerAgent} open approvals of one agent; wait until some are answered.`,
+      { retryAfterSeconds: 30 },
+    )
+  }
+
+  async function write(init: NewApproval): Promise<ApprovalRecord> {
+    const { key, question, frozen, decisionHash, reserve } = init
+    const id = `apr_${randomBytes(12).toString('base64url')}`
+    const held = reserve(id)
+    const now = clock.now()
+    const record: ApprovalRecord = {
+      ...question,
+      id,
+      state: 'pending',
+      key,
+      decisionHash: decisionHash(id),
+      frozen,
+      reservationId: held?.reservationId ?? null,
+      createdAtMs: now,
+      expiresAtMs: now + approvalTtlMs,
+      decidedAtMs: null,
+      decidedBy: null,
+      answer: null,
+    }
+    await Promise.all([held?.durable, records.putJson('approval', id, record, { ifVersion: 0 })])
+    keep(record)
+    onTheirWay.delete(init)
+    await events.changed(record)
+    publish(record)
+    schedule()
+    void prune()
+    return record
+  }
+
+  async function prune(): Promise<void> {
+    if (byId.size <= mostKept) return
+    for (const record of byId.values()) {
+      if (byId.size <= mostKept) return
+      if (isLive(record)) continue
+      byId.delete(record.id)
+      if (byKey.get(record.key) === record.id) byKey.delete(record.key)
+      await records.delete('approval', record.id).catch(() => undefined)
+    }
+  }
+
+  return {
+    async load() {
+      const read = records
+        .list('approval')
+        .map(({ id }) => records.getJson<ApprovalRecord>('approval', id))
+        .filter((record) => record !== undefined)
+        .sort((a, b) => a.createdAtMs - b.createdAtMs)
+      byId.clear()
+      byKey.clear()
+      for (const record of read) keep(record)
+      await sweepNow()
+    },
+    get: (id) => byId.get(id),
+    list: () => [...byId.values()].reverse(),
+    byKey(key) {
+      const record = byId.get(byKey.get(key) ?? '')
+      if (record === undefined) return undefined
+      const isOver = clock.now() >= record.expiresAtMs
+      if (isLive(record)) return isOver ? undefined : record
+      return record.state === 'consumed' && record.answer !== null && !isOver ? record : undefined
+    },
+    ask(init) {
+      const before = asking.get(init.key)
+      if (before !== undefined) return before
+      const asked = create(init).finally(() => asking.delete(init.key))
+      asking.set(init.key, asked)
+      return asked
+    },
+    async settled(id, waitMs, signal) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, waitMs)
+      const own = waiting.get(id) ?? new Set()
+      waiting.set(id, own.add(resolve))
+      signal?.addEventListener('abort', () => resolve(), { once: true })
+      try {
+        if (waitMs > 0 && byId.get(id)?.state === 'pending' && signal?.aborted !== true) await promise
+      } finally {
+        clearTimeout(timer)
+        own.delete(resolve)
+        if (own.size === 0) waiting.delete(id)
+      }
+      await expireIfOver(id)
+      const record = byId.get(id)
+      if (record === undefined) throw new VaultError('VAULT_LOCKED')
+      return record
+    },
+    async approve(id, decisionHash, by) {
+      const record = byId.get(id)
+      if (record !== undefined && record.decisionHash !== decisionHash)
+        throw new VaultError(
+          'APPROVAL_RESOLVED',
+          'Expected the decision_hash of this approval as it stands; read it again, then decide.',
+        )
+      return decide(id, ['pending'], {
+        state: 'approved',
+        decidedBy: by,
+        expiresAtMs: clock.now() + approvalTtlMs,
+      })
+    },
+    deny: (id, by) => decide(id, ['pending'], { state: 'denied', decidedBy: by }),
+    cancel: (id, by) => decide(id, ['pending', 'approved'], { state: 'canceled', decidedBy: by }),
+    async consume(id, answer) {
+      await move(id, ['approved'], { state: 'consumed', answer })
+    },
+    async fail(id) {
+      await move(id, ['approved'], { state: 'failed' })
+    },
+    watch(listener) {
+      watchers.add(listener)
+      return () => void watchers.delete(listener)
+    },
+    unload() {
+      clearTimeout(sweep)
+      byId.clear()
+      byKey.clear()
+      for (const id of waiting.keys()) wake(id)
+    },
+  }
+}
+
+const resolved = (record: ApprovalRecord): VaultError =>
+  record.state === 'expired'
+    ? new VaultError('APPROVAL_EXPIRED')
+    : new VaultError('APPROVAL_RESOLVED', `Expected an open approval; this one is ${record.state}.`, {
+        details: { status: record.state },
+      })

@@ -1,0 +1,72 @@
+import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { fileMode } from '../storage/files.ts'
+import { readLine } from './auditLine.ts'
+import type { Segment } from './segments.ts'
+
+/** The newest file of the log, as far as it can be believed. */
+export interface OpenedSegment {
+  /** Of the last entry that is whole and follows; `firstSeq - 1` when there is none. */
+  readonly lastSeq: number
+  /** Undefined when there is none and none was given. */
+  readonly lastHash: string | undefined
+  /** No number up to this one is to be given again; above `lastSeq` only where there is damage. */
+  readonly takenSeq: number
+  /** Bytes up to the end of that entry. */
+  readonly bytes: number
+  /** Set when something other than a torn end is wrong; the file is left as it is and the log goes on in another. */
+  readonly damage: string | undefined
+}
+
+/**
+ * Follows the chain of the newest file (a few MiB at most) and cuts off an end that a crash tore: bytes behind the last
+ * line break, unless the head says that the entry they were was on disk.
+ *
+ * @param headSeq of the head beside the log; 0 when there is none.
+ */
+export function openSegment(segment: Segment, prevHash: string | undefined, headSeq: number): OpenedSegment {
+  const bytes = readFileSync(segment.file)
+  let lastSeq = segment.firstSeq - 1
+  let lastHash = prevHash
+  let at = 0
+  let damage: string | undefined
+  while (at < bytes.length) {
+    const end = bytes.indexOf(10, at)
+    if (end === -1) break
+    const line = readLine(bytes.subarray(at, end))
+    const follows =
+      line !== undefined && line.seq === lastSeq + 1 && (lastHash === undefined || line.prev === lastHash)
+    if (!follows) {
+      damage = `entry ${lastSeq + 1} in ${basename(segment.file)} is not what was written`
+      break
+    }
+    lastSeq = line.seq
+    lastHash = line.hash
+    at = end + 1
+  }
+  if (damage === undefined && at < bytes.length) {
+    if (headSeq > lastSeq) damage = `entry ${lastSeq + 1} in ${basename(segment.file)} is cut off`
+    else cutTo(segment.file, at)
+  }
+  const takenSeq = damage === undefined ? lastSeq : Math.max(headSeq, lastSeq + linesFrom(bytes, at))
+  return { lastSeq, lastHash, takenSeq, bytes: at, damage }
+}
+
+function linesFrom(bytes: Buffer, at: number): number {
+  let lines = 0
+  for (let next = at; next < bytes.length; lines++) {
+    const end = bytes.indexOf(10, next)
+    next = end === -1 ? bytes.length : end + 1
+  }
+  return lines
+}
+
+function cutTo(file: string, bytes: number): void {
+  const opened = openSync(file, 'r+', fileMode)
+  try {
+    ftruncateSync(opened, bytes)
+    fsyncSync(opened)
+  } finally {
+    closeSync(opened)
+  }
+}

@@ -1,0 +1,114 @@
+import type { Infer, OptionsSchema } from '../../core/plugin/options.ts'
+
+/**
+ * Everything that the vault's configuration file may say: the type {@link VaultConfig}, the check, the defaults, the
+ * editor's help and the table of docs/vault-plugins.md. A flag of `tollgate vault` wins over the option of its name.
+ */
+export const vaultConfigSchema = {
+  type: 'object',
+  additionalProperties: false,
+  title: 'Tollgate vault configuration',
+  description:
+    "Configuration of a vault: what its owner's rules and keys are is not in it, but in the vault.",
+  properties: {
+    $schema: {
+      type: 'string',
+      description: 'Where editors find the schema of this file. The vault ignores it.',
+    },
+    host: {
+      enum: ['127.0.0.1', '::1', 'localhost'],
+      default: '127.0.0.1',
+      description: 'Loopback address to listen on.',
+    },
+    port: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 65_535,
+      default: 8420,
+      description: 'Port for agents; 0 for any free one.',
+    },
+    testnets: {
+      type: 'boolean',
+      default: false,
+      description: 'Offer Base Sepolia and Solana Devnet, too.',
+    },
+    relay: {
+      type: 'string',
+      format: 'url',
+      pattern: '^wss?://',
+      examples: ['wss://relay.example.com'],
+      description: 'Relay through which paired agents of other machines come in. Without it, none do.',
+    },
+    relayCa: {
+      type: 'string',
+      format: 'path',
+      minLength: 1,
+      description: "PEM file of the relay's certificate authority, where it has one of its own.",
+    },
+    solanaRpc: {
+      type: 'string',
+      format: 'url',
+      pattern: '^https?://',
+      writeOnly: true,
+      description: 'Node for payments on Solana. Default: the public one.',
+    },
+    idleMinutes: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 10_080,
+      default: 15,
+      description: 'The vault locks after so many minutes without use.',
+    },
+    maxHours: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 168,
+      default: 12,
+      description: 'The vault locks after so many hours in any case.',
+    },
+    plugins: {
+      type: 'array',
+      default: [],
+      maxItems: 50,
+      description:
+        'Plugins beside the built-in parts: approval channels and policies of your own. Inside one phase, the order here is the order of work. They run in the process of the vault: use only what you trust.',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['use'],
+        description: 'One plugin.',
+        properties: {
+          use: {
+            type: 'string',
+            minLength: 1,
+            description: 'Name of a built-in plugin, of an npm package, or a file such as `./my-plugin.ts`.',
+          },
+          with: {
+            type: 'object',
+            additionalProperties: true,
+            default: {},
+            description: "The plugin's own options.",
+          },
+        },
+      },
+    },
+    pluginEgress: {
+      type: 'object',
+      additionalProperties: false,
+      default: {},
+      description: 'Where plugins may connect to.',
+      properties: {
+        allowPrivateCidrs: {
+          type: 'array',
+          default: [],
+          items: { type: 'string', format: 'cidr', description: 'An address range, such as 127.0.0.1/32.' },
+          description:
+            'Ranges that are not public and that plugins may connect to all the same, such as a server of your own. Empty: public addresses only.',
+        },
+      },
+    },
+  },
+} as const satisfies OptionsSchema
+
+/** A checked configuration of a vault. */
+export type VaultConfig = Infer<typeof vaultConfigSchema>

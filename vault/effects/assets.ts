@@ -1,0 +1,136 @@
+import { chainFacts, type VaultChain } from './chains.ts'
+
+/**
+ * What is moved. `id` names it for budgets and comparisons, as CAIP-19 does: `eip155:8453/erc20:0x…` in lower case,
+ * `eip155:8453/slip44:60`, `solana:…/token:<mint>`.
+ * A token that is not pinned has neither symbol nor decimals: whatever it calls itself is its own word.
+ */
+export interface AssetRef {
+  readonly id: string
+  readonly chain: VaultChain
+  /** `native`, or the token's contract or mint in its canonical spelling. */
+  readonly address: string
+  readonly symbol: string | null
+  readonly decimals: number | null
+  readonly isPinned: boolean
+}
+
+/** A token whose address, symbol and decimals the vault vouches for. */
+export interface PinnedAsset extends AssetRef {
+  readonly symbol: string
+  readonly decimals: number
+  readonly isPinned: true
+  /** EVM: the domain that the token's typed data must have (EIP-712). */
+  readonly eip712?: { readonly name: string; readonly version: string }
+  /** Solana: the program that owns the mint. */
+  readonly program?: 'token' | 'token-2022'
+}
+
+/** The assets that claims can name and that rules can approve. */
+export interface AssetTable {
+  /** The native asset of a chain. */
+  native(chain: VaultChain): PinnedAsset
+  /** By the token's address; EVM in any case. */
+  byAddress(chain: VaultChain, address: string): PinnedAsset | undefined
+  /** By the symbol that a claim names, exactly as written here. */
+  bySymbol(chain: VaultChain, symbol: string): PinnedAsset | undefined
+  tokensOf(chain: VaultChain): readonly PinnedAsset[]
+}
+
+/** One token that an owner adds to the pinned ones. */
+export type AddedAsset = Pick<PinnedAsset, 'chain' | 'address' | 'symbol' | 'decimals' | 'eip712' | 'program'>
+
+const token = (
+  chain: VaultChain,
+  symbol: string,
+  address: string,
+  more: Pick<PinnedAsset, 'eip712' | 'program'> = { program: 'token' },
+): AddedAsset => ({ chain, symbol, address, decimals: 6, ...more })
+
+const usdCoin = { eip712: { name: 'USD Coin', version: '2' } }
+
+const builtIn: readonly AddedAsset[] = [
+  token('ethereum', 'USDC', '0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48', usdCoin),
+  token('ethereum', 'USDT', '0xdAC17F958D2ee523a2206206994597C13D831ec7', {}),
+  token('base', 'USDC', '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913', usdCoin),
+  token('base', 'USDT', '0xfde4C96c8593536E31F229EA8f37b2ADa2699bb2', {}),
+  token('base-sepolia', 'USDC', '0x036CbD53842c5426634e7929541eC2318f3dCF7e', {
+    eip712: { name: 'USDC', version: '2' },
+  }),
+  token('solana', 'USDC', 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v'),
+  token('solana', 'USDT', 'Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB'),
+  token('solana-devnet', 'USDC', '4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU'),
+]
+
+/**
+ * The pinned assets and those that the owner adds. An addition never replaces what is pinned: a second address for
+ * `USDC` on a chain would let one token be taken for another.
+ *
+ * @throws {TypeError} when a symbol or an address is there already, or the entry makes no sense
+ */
+export function createAssetTable(added: readonly AddedAsset[] = []): AssetTable {
+  const tokens: PinnedAsset[] = []
+  for (const asset of [...builtIn, ...added]) {
+    const { chain, symbol, decimals } = asset
+    const isWhole = Number.isInteger(decimals) && decimals >= 0 && decimals <= 18
+    if (!isWhole || !/^[A-Za-z0-9$.]{1,16}$/.test(symbol)) {
+      throw new TypeError(
+        `Expected a symbol of letters and digits and 0 to 18 decimals for ${asset.address}.`,
+      )
+    }
+    const isTaken = tokens.some(
+      (t) => t.chain === chain && (t.symbol === symbol || keyOf(t.address) === keyOf(asset.address)),
+    )
+    if (isTaken || symbol === nativeOf(chain).symbol) {
+      throw new TypeError(`Expected a new symbol and address on ${chain}, got ${symbol} at ${asset.address}.`)
+    }
+    tokens.push({ ...asset, id: assetId(chain, asset.address), isPinned: true })
+  }
+  return {
+    native: nativeOf,
+    byAddress: (chain, address) =>
+      tokens.find((t) => t.chain === chain && keyOf(t.address) === keyOf(address)),
+    bySymbol: (chain, symbol) =>
+      symbol === nativeOf(chain).symbol
+        ? nativeOf(chain)
+        : tokens.find((t) => t.chain === chain && t.symbol === symbol),
+    tokensOf: (chain) => tokens.filter((t) => t.chain === chain),
+  }
+}
+
+/** The assets without any additions. */
+export const pinnedAssets: AssetTable = createAssetTable()
+
+/** A token that is not pinned. @param address in its canonical spelling */
+export const unknownAsset = (chain: VaultChain, address: string): AssetRef => ({
+  id: assetId(chain, address),
+  chain,
+  address,
+  symbol: null,
+  decimals: null,
+  isPinned: false,
+})
+
+function nativeOf(chain: VaultChain): PinnedAsset {
+  const isSolana = chainFacts[chain].family === 'solana'
+  return {
+    id: assetId(chain, 'native'),
+    chain,
+    address: 'native',
+    symbol: isSolana ? 'SOL' : 'ETH',
+    decimals: isSolana ? 9 : 18,
+    isPinned: true,
+  }
+}
+
+/** The CAIP-19 id; SLIP-44 numbers the native coins. @param address `native`, or the token's */
+function assetId(chain: VaultChain, address: string): string {
+  const { network, family } = chainFacts[chain]
+  if (address === 'native') return `${network}/slip44:${family === 'solana' ? 501 : 60}`
+  return family === 'solana' ? `${network}/token:${address}` : `${network}/erc20:${address.toLowerCase()}`
+}
+
+/** EVM addresses are the same in any case, base58 is not. */
+function keyOf(address: string): string {
+  return address.startsWith('0x') ? address.toLowerCase() : address
+}

@@ -1,0 +1,185 @@
+import { formatAmount } from '../../core/domain/money.ts'
+import type { ChainFamily, NetworkId } from '../../core/domain/network.ts'
+import { chooseEntry } from '../../core/x402/chooseEntry.ts'
+import { decodeHeader, encodeHeader } from '../../core/x402/header.ts'
+import type { OfferTerms } from '../../core/x402/offerTerms.ts'
+import { isObject } from '../../core/x402/own.ts'
+import { readEnvelope } from '../../core/x402/readEnvelope.ts'
+import { type AssetTable, pinnedAssets } from './assets.ts'
+import type { ChainPlugin } from './chainPlugin.ts'
+import { chainOfNetwork } from './chains.ts'
+import { claimedAmount } from './claimedAmount.ts'
+import type { Decoded } from './decoded.ts'
+import { nameRecipients } from './nameRecipients.ts'
+import { PaymentProblem, type PaymentRpc } from './payment.ts'
+import { proveClaim } from './proveClaim.ts'
+import { showText } from './showText.ts'
+
+/** Longest payment header: servers refuse a head above 16 KiB. A payload adds at most this much to it. */
+const maxHeaderChars = 15_000
+const payloadChars = 2_400
+
+export interface BuildPaymentRequest {
+  /** The offer of a 402 (x402 v2): its JSON as an object, or the value of the header `PAYMENT-REQUIRED`. */
+  readonly paymentRequired: unknown
+  /** The most that may be paid, in whole units of the token: a number or a string of decimal digits. */
+  readonly maxAmount: unknown
+  /** Only this CAIP-2 network; else the first entry that can be paid. */
+  readonly network?: NetworkId
+  /** The address that the agent asked, when it says so: the offer must be for its origin. */
+  readonly url?: URL
+  /** Our address by family; a family without one is passed over. */
+  readonly accounts: Readonly<Partial<Record<ChainFamily, string>>>
+  readonly plugins: readonly ChainPlugin[]
+  readonly rpc: PaymentRpc
+  readonly signal: AbortSignal
+  /** Milliseconds since 1970. */
+  readonly nowMs: number
+  readonly assets?: AssetTable
+}
+
+/** A payment that was understood completely, ready for policy, approval and signer. */
+export interface BuiltPayment {
+  readonly decoded: Decoded
+  /** What to show: what it is for, then the effects. */
+  readonly describe: readonly string[]
+  readonly resourceUrl: string
+  readonly network: NetworkId
+  readonly payTo: string
+  readonly amountAtomic: bigint
+  readonly validBeforeMs: number
+  /**
+   * The value of `PAYMENT-SIGNATURE`, from the signer's signature over `decoded.signingBytes`.
+   *
+   * @throws {TypeError} when it is not our signature over these bytes
+   */
+  assemble(signature: Uint8Array): { readonly paymentHeader: string; readonly signature: string }
+}
+
+export type BuildPayment =
+  | { readonly ok: true; readonly payment: BuiltPayment }
+  | {
+      readonly ok: false
+      readonly code: 'VALIDATION_ERROR' | 'BUDGET_EXCEEDED_TX' | 'CHAIN_UNAVAILABLE'
+      readonly message: string
+    }
+
+interface Wallet {
+  readonly account: string
+  readonly plugin: ChainPlugin
+  objectTo(terms: OfferTerms): string | undefined
+}
+
+/**
+ * Builds the payment for an offer, by the same reader as `tollgate pay`: only what is understood exactly is paid. A known
+ * token on its own network under its own domain, a plain amount under the cap, a payee that is a wallet, no allowance, no
+ * fee of ours, an hour at most. What was built is read back and must be one transfer of the offer's terms; the agent has
+ * no say in any byte of it.
+ */
+export async function buildPayment(request: BuildPaymentRequest): Promise<BuildPayment> {
+  const { assets = pinnedAssets, plugins, accounts } = request
+  const offer = offerOf(request.paymentRequired)
+  if (typeof offer === 'string') return no('VALIDATION_ERROR', offer)
+  const envelope = readEnvelope(offer, request.url)
+  if (!envelope.ok) return no('VALIDATION_ERROR', `The offer was refused: ${envelope.message}.`)
+  const { resource, accepts } = envelope.offer
+  const wallets: Partial<Record<ChainFamily, Wallet>> = {}
+  for (const family of ['eip155', 'solana'] as const) {
+    const account = accounts[family]
+    const plugin = plugins.find(({ chains }) => chains.includes(family === 'solana' ? 'solana' : 'base'))
+    if (account === undefined || plugin === undefined) continue
+    wallets[family] = { account, plugin, objectTo: (terms) => plugin.objectToTerms(terms, account) }
+  }
+  const choice = chooseEntry(accepts, wallets, request.network)
+  if (!choice.ok) return no('VALIDATION_ERROR', `The offer was refused: ${choice.message}.`)
+
+  const { terms, buyer, entry } = choice.chosen
+  const chain = chainOfNetwork(terms.asset.network)
+  if (chain === undefined || !buyer.plugin.chains.includes(chain.name))
+    return no('VALIDATION_ERROR', `The vault does not sign on ${terms.asset.network}.`)
+  const cap = claimedAmount(request.maxAmount, terms.asset.decimals)
+  if (!cap.ok) return no('VALIDATION_ERROR', `In max_amount. ${cap.message}`)
+  if (terms.amountAtomic > cap.atomic) {
+    const [price, most] = [terms.amountAtomic, cap.atomic].map((a) => formatAmount(a, terms.asset.decimals))
+    return no(
+      'BUDGET_EXCEEDED_TX',
+      `The price of ${price} ${terms.asset.symbol} is above max_amount, ${most}.`,
+    )
+  }
+  const headerOf = (payload: object) => encodeHeader({ x402Version: 2, payload, resource, accepted: entry })
+  if (headerOf({}).length + payloadChars > maxHeaderChars)
+    return no('VALIDATION_ERROR', 'The offer is so long that its payment could not be sent.')
+
+  try {
+    const { account, plugin } = buyer
+    const { rpc, signal, nowMs } = request
+    const prepared = await plugin.preparePayment({
+      chain: chain.name,
+      account,
+      terms,
+      nowMs,
+      rpc,
+      signal,
+      assets,
+    })
+    const decoded = nameRecipients(prepared.decoded, [terms.payTo], assets)
+    const problem = contradiction(decoded, terms, chain.name, assets)
+    if (problem !== undefined) return no('VALIDATION_ERROR', problem)
+    const url = resource['url'] as string
+    const payment: BuiltPayment = {
+      decoded,
+      describe: [
+        `Pay for ${showText(url, 300)}.`,
+        ...describing(envelope.offer.description),
+        ...decoded.plainWords,
+      ],
+      resourceUrl: url,
+      network: terms.asset.network,
+      payTo: terms.payTo,
+      amountAtomic: terms.amountAtomic,
+      validBeforeMs: prepared.validBeforeMs,
+      assemble(signature) {
+        const assembled = plugin.assemble(decoded, signature)
+        return { paymentHeader: headerOf(prepared.payload(assembled)), signature: assembled.signature }
+      },
+    }
+    return { ok: true, payment }
+  } catch (error) {
+    if (error instanceof PaymentProblem) return no(error.code, error.message)
+    throw error
+  }
+}
+
+function offerOf(value: unknown): Readonly<Record<string, unknown>> | string {
+  if (typeof value === 'string') {
+    const decoded = decodeHeader(value)
+    return decoded.ok ? decoded.value : `payment_required is not readable. ${decoded.message}`
+  }
+  return isObject(value) ? value : 'Expected payment_required as the JSON of a 402 or its header.'
+}
+
+/** What was built is held to the claim that the offer makes, like a request of an agent. */
+function contradiction(
+  decoded: Decoded,
+  { asset, amountAtomic, payTo }: OfferTerms,
+  chain: string,
+  assets: AssetTable,
+): string | undefined {
+  const amount = formatAmount(amountAtomic, asset.decimals)
+  // A seller may write its address in one case only; the reader of offers has checked a mixed one.
+  const recipient = payTo.startsWith('0x') ? payTo.toLowerCase() : payTo
+  const proof = proveClaim({ chain, amount, currency: asset.symbol, recipient }, decoded, {
+    assets,
+    maxFee: 0n,
+  })
+  return proof.ok ? undefined : `The payment was not built as offered. ${proof.message}`
+}
+
+const describing = (description: string): string[] =>
+  description === '' ? [] : [`The seller says: ${showText(description)}`]
+
+const no = (code: Extract<BuildPayment, { ok: false }>['code'], message: string): BuildPayment => ({
+  ok: false,
+  code,
+  message,
+})

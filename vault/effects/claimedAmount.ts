@@ -1,0 +1,40 @@
+import { parseAmount } from '../../core/domain/money.ts'
+import { isTollgateError } from '../../core/errors/error.ts'
+
+/** Digits that every double keeps, so that a number read from JSON is still what was written (IEEE 754, binary64). */
+const exactDigits = 15
+
+export type ClaimedAmount =
+  | { readonly ok: true; readonly atomic: bigint }
+  | { readonly ok: false; readonly message: string }
+
+/**
+ * Reads the `amount` of a request, a JSON number or a string, into atomic units, exactly: no sign, no exponent, no more
+ * decimals than the asset has, nothing that is not finite. A number of more than 15 digits may have been changed on its
+ * way through JSON, so it has to come as a string.
+ */
+export function claimedAmount(amount: unknown, decimals: number): ClaimedAmount {
+  if (typeof amount !== 'number' && typeof amount !== 'string') {
+    return no('Expected amount to be a number or a string of decimal digits.')
+  }
+  if (typeof amount === 'number') {
+    if (!Number.isFinite(amount) || amount < 0 || Object.is(amount, -0)) {
+      return no('Expected amount to be zero or more and finite.')
+    }
+    if (
+      String(amount)
+        .replace('.', '')
+        .replace(/^0+|0+$/g, '').length > exactDigits
+    ) {
+      return no(`Expected at most ${exactDigits} digits in a number, got more: send amount as a string.`)
+    }
+  }
+  try {
+    return { ok: true, atomic: parseAmount(String(amount), decimals) }
+  } catch (error) {
+    if (!isTollgateError(error)) throw error
+    return no(`In amount: ${error.message}`)
+  }
+}
+
+const no = (message: string): ClaimedAmount => ({ ok: false, message })

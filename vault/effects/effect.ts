@@ -1,0 +1,71 @@
+import type { AssetRef } from './assets.ts'
+
+/** Money leaves an account: at once, or whenever somebody submits what was signed. */
+export interface TransferEffect {
+  readonly kind: 'transfer'
+  readonly asset: AssetRef
+  /** Atomic units. */
+  readonly amount: bigint
+  /** The account whose money it is. */
+  readonly from: string
+  /** Where it goes, as the transaction says it: an address, on Solana for tokens a token account. */
+  readonly to: string
+  /** Solana: the wallet that the token account is proved to belong to, by derivation. */
+  readonly toOwner?: string
+  /** How, in one word of the chain's: `send`, `transfer`, `transferWithAuthorization` … */
+  readonly via: string
+  /** Seconds since 1970 until which a signed authorisation can be used; absent for a transaction. */
+  readonly validBefore?: bigint
+}
+
+/** Somebody else may take up to `amount` later. */
+export interface AllowanceEffect {
+  readonly kind: 'allowance'
+  readonly asset: AssetRef
+  /** The whole value that the spender may take, in atomic units; 0 takes an allowance back. */
+  readonly amount: bigint
+  /** True where the amount is one of those that tokens take for "everything, for ever". */
+  readonly isUnlimited: boolean
+  readonly owner: string
+  readonly spender: string
+  readonly via: string
+  /** Seconds since 1970 until which it may be used; absent where it has no end. */
+  readonly expiresAt?: bigint
+}
+
+/** An account is made on the chain; its rent is paid with native money and belongs to its owner from then on. */
+export interface AccountEffect {
+  readonly kind: 'account'
+  readonly account: string
+  readonly owner: string
+  readonly asset: AssetRef
+  readonly payer: string
+  /** Atomic native units, at most. */
+  readonly rent: bigint
+}
+
+/** A text that is written into the chain; moves nothing. */
+export interface NoteEffect {
+  readonly kind: 'note'
+  readonly text: string
+}
+
+/** Something that could not be understood completely: it may do anything. */
+export interface OpaqueEffect {
+  readonly kind: 'opaque'
+  /** The contract or program, or what was signed. */
+  readonly target: string
+  readonly reason: string
+}
+
+/** One thing that a request does, in terms that are the same on every chain. */
+export type Effect = TransferEffect | AllowanceEffect | AccountEffect | NoteEffect | OpaqueEffect
+
+/** What the network takes at most. */
+export interface Fee {
+  /** Atomic native units, the most that can be charged. Rent of new accounts is not in it, see {@link AccountEffect}. */
+  readonly amount: bigint
+  readonly asset: AssetRef
+  /** Who pays it. */
+  readonly payer: string
+}

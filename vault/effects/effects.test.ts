@@ -1,0 +1,147 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { createAssetTable, pinnedAssets } from './assets.ts'
+import { canonicalAddress } from './canonicalAddress.ts'
+import { chainFacts, chainNamed } from './chains.ts'
+import { claimedAmount } from './claimedAmount.ts'
+import { finish } from './finish.ts'
+import { nameRecipients } from './nameRecipients.ts'
+import { proveClaim } from './proveClaim.ts'
+import { showText } from './showText.ts'
+
+t.test('an amount is read exactly or not at all', async (t) => {
+  const good: [unknown, number, bigint][] = [
+    [1, 6, 1_000_000n],
+    [0.1, 6, 100_000n],
+    ['0.000001', 6, 1n],
+    ['1.50', 6, 1_500_000n],
+    [0, 18, 0n],
+    ['1.0000000', 6, 1_000_000n],
+    ['123456789012345678.123456789012345678', 18, 123456789012345678123456789012345678n],
+  ]
+  for (const [amount, decimals, atomic] of good)
+    t.strictSame(claimedAmount(amount, decimals), { ok: true, atomic }, String(amount))
+  for (const bad of [
+    '0.0000001',
+    0.0000001,
+    1e21,
+    '1e3',
+    '+1',
+    '-1',
+    -1,
+    -0,
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    '',
+    ' 1',
+    '1.',
+    '.5',
+    '01',
+    '1,5',
+    '0x10',
+    '١',
+    0.1 + 0.2,
+    Number('9007199254740993'),
+    1n,
+    true,
+    null,
+    undefined,
+    ['1'],
+    { toString: () => '1' },
+  ]) {
+    t.match(claimedAmount(bad, 6), { ok: false, message: /Expected/ }, String(bad))
+  }
+  fc.assert(
+    fc.property(fc.anything(), fc.integer({ min: 0, max: 18 }), (amount, decimals) => {
+      const read = claimedAmount(amount, decimals)
+      return read.ok ? read.atomic >= 0n : read.message !== ''
+    }),
+  )
+  fc.assert(
+    fc.property(fc.bigInt(0n, 10n ** 14n), (atomic) => {
+      const text = atomic
+        .toString()
+        .padStart(7, '0')
+        .replace(/(\d{6})$/, '.$1')
+      const read = claimedAmount(text, 6)
+      const asNumber = claimedAmount(Number(text), 6)
+      // A number is either the same amount or refused: never another one.
+      return read.ok && read.atomic === atomic && (!asNumber.ok || asNumber.atomic === atomic)
+    }),
+  )
+})
+
+t.test('the pinned assets are spelled canonically, and no addition takes the place of one', async (t) => {
+  for (const chain of Object.values(chainFacts)) {
+    for (const asset of pinnedAssets.tokensOf(chain.name))
+      t.equal(canonicalAddress(chain.name, asset.address), asset.address, asset.id)
+    t.equal(chainNamed(chain.name), chain)
+  }
+  const usdc = pinnedAssets.bySymbol('base', 'USDC')!
+  t.equal(usdc.id, 'eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913')
+  t.equal(pinnedAssets.native('solana').id, 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/slip44:501')
+  t.equal(pinnedAssets.byAddress('base', usdc.address.toLowerCase()), usdc)
+  t.equal(pinnedAssets.bySymbol('base', 'usdc'), undefined, 'symbols are exact')
+  t.equal(chainNamed('constructor'), undefined)
+  const added = { chain: 'base', address: `0x${'11'.repeat(20)}`, symbol: 'TOLL', decimals: 18 } as const
+  t.match(createAssetTable([added]).bySymbol('base', 'TOLL'), { decimals: 18, isPinned: true })
+  for (const change of [
+    { symbol: 'USDC' },
+    { symbol: 'ETH' },
+    { address: usdc.address.toLowerCase() },
+    { decimals: 19 },
+    { symbol: 'U\u200bSDC' },
+  ]) {
+    t.throws(() => createAssetTable([{ ...added, ...change }]), TypeError)
+  }
+})
+
+t.test('addresses have one spelling', async (t) => {
+  const checksummed = '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913'
+  t.equal(canonicalAddress('base', checksummed.toLowerCase()), checksummed)
+  t.equal(canonicalAddress('base', checksummed.replace('fCD', 'FCD')), undefined, 'a false checksum')
+  t.equal(canonicalAddress('base', `${checksummed}00`), undefined)
+  t.equal(canonicalAddress('solana', checksummed), undefined)
+  t.equal(canonicalAddress('solana', '1'.repeat(32)), '1'.repeat(32))
+  t.equal(canonicalAddress('solana', '1'.repeat(33)), undefined)
+  t.equal(canonicalAddress('base', undefined), undefined)
+})
+
+t.test('text of others shows everything that it holds, and nothing moves', async (t) => {
+  t.equal(showText('a\u202eb\n\u200b'), '“a\\u{202e}b\\u{a}\\u{200b}”')
+  t.equal(showText('x'.repeat(600)).length, 503)
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'binary' }),
+      (text) => !/[\p{C}\p{Z}]/u.test(showText(text).replaceAll(' ', '')),
+    ),
+  )
+})
+
+t.test('a wallet is named where its token account is proved, and bytes stay', async (t) => {
+  const chain = 'solana'
+  const asset = pinnedAssets.bySymbol(chain, 'USDC')!
+  const wallet = '4Nd1mYvM4qk4mbyWs6eWc2a8Y4nXyWcK9mW2Wn3qKcZp'
+  const draft = (to: string) =>
+    finish({
+      kind: 'transaction',
+      chain,
+      from: '1'.repeat(32),
+      effects: [{ kind: 'transfer', asset, amount: 1n, from: '1'.repeat(32), to, via: 'transferChecked' }],
+      fee: { amount: 0n, asset: pinnedAssets.native(chain), payer: '1'.repeat(32) },
+      warnings: [],
+      frozenBytes: Uint8Array.of(1, 2),
+      signingBytes: Uint8Array.of(3),
+      signKind: 'solana-transaction',
+      encoding: 'base64',
+    })
+  const stranger = draft(asset.address)
+  t.equal(nameRecipients(stranger, [wallet, 'nonsense', '0x']), stranger, 'nothing is proved')
+  t.ok(Object.isFrozen(stranger) && Object.isFrozen(stranger.effects) && Object.isFrozen(stranger.effects[0]))
+  t.match(proveClaim({ chain, amount: '0.000001', currency: 'USDC', recipient: 'nonsense' }, stranger), {
+    ok: false,
+  })
+  t.match(proveClaim({ chain, amount: '0.000001', currency: 'XYZ' }, stranger), { code: 'VALIDATION_ERROR' })
+  t.match(proveClaim({ chain, amount: '0.000001', currency: null }, stranger), { code: 'VALIDATION_ERROR' })
+  t.match(proveClaim({ chain: 'toString', amount: 0 }, stranger), { code: 'CHAIN_MISMATCH' })
+})

@@ -1,0 +1,29 @@
+import { type AssetTable, pinnedAssets } from './assets.ts'
+import type { Decoded } from './decoded.ts'
+import { finish } from './finish.ts'
+import { goesTo } from './goesTo.ts'
+
+/**
+ * Says of each transfer whose wallet it goes to, where one of the wallets named is proved to own the token account. On
+ * Solana a transfer names a token account only; without this a limit on a wallet, and a person, would not know it again.
+ * Changes words and `toOwner`, never bytes.
+ *
+ * @param wallets addresses that mean something to the owner: those of the claim, of rules and of limits; others are ignored
+ */
+export function nameRecipients(
+  decoded: Decoded,
+  wallets: Iterable<string>,
+  assets: AssetTable = pinnedAssets,
+): Decoded {
+  const known = new Set(wallets)
+  let isChanged = false
+  const effects = decoded.effects.map((effect) => {
+    if (effect.kind !== 'transfer' || effect.toOwner !== undefined) return effect
+    const owner = [...known].find((wallet) => wallet !== effect.to && goesTo(effect, wallet, assets))
+    // On EVM the address itself is the wallet, in whatever case it was named.
+    if (owner === undefined || effect.to.startsWith('0x')) return effect
+    isChanged = true
+    return { ...effect, toOwner: owner }
+  })
+  return isChanged ? finish({ ...decoded, effects }) : decoded
+}

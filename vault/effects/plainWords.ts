@@ -1,0 +1,60 @@
+import { formatAmount } from '../../core/domain/money.ts'
+import type { AssetRef } from './assets.ts'
+import { chainFacts } from './chains.ts'
+import type { Decoded } from './decoded.ts'
+import type { Effect } from './effect.ts'
+import { showText } from './showText.ts'
+
+/**
+ * A request in plain words: one sentence for each effect, then the fee. Made of amounts, addresses and quoted text only,
+ * so it is safe to show anywhere as text.
+ */
+export function plainWords(decoded: Pick<Decoded, 'chain' | 'effects' | 'fee' | 'from'>): string[] {
+  const { title } = chainFacts[decoded.chain]
+  const sentences = decoded.effects.map((effect) => `${sentenceOf(effect, decoded.from)} (${title})`)
+  const { fee } = decoded
+  if (fee.amount === 0n) return sentences
+  const payer = fee.payer === decoded.from ? 'Pay' : `${fee.payer} pays`
+  return [...sentences, `${payer} up to ${amountWords(fee.asset, fee.amount)} to the network.`]
+}
+
+/** An amount with its symbol; a token that is not pinned is shown by its address and in its smallest units. */
+export function amountWords(asset: AssetRef, amount: bigint): string {
+  return asset.symbol === null || asset.decimals === null
+    ? `${amount} smallest units of the unknown token ${asset.address}`
+    : `${formatAmount(amount, asset.decimals)} ${asset.symbol}`
+}
+
+function sentenceOf(effect: Effect, from: string): string {
+  switch (effect.kind) {
+    case 'transfer': {
+      const whose = effect.from === from ? '' : ` of ${effect.from}`
+      const to = effect.toOwner === undefined ? effect.to : `${effect.toOwner} (token account ${effect.to})`
+      const until = effect.validBefore === undefined ? '' : `, by anyone until ${timeOf(effect.validBefore)}`
+      return `Send ${amountWords(effect.asset, effect.amount)}${whose} to ${to}${until}.`
+    }
+    case 'allowance': {
+      const whose = effect.owner === from ? '' : ` of ${effect.owner}`
+      if (effect.amount === 0n) return `Take back what ${effect.spender} may take${whose}.`
+      const until = effect.expiresAt === undefined ? 'without an end' : `until ${timeOf(effect.expiresAt)}`
+      const amount = effect.isUnlimited
+        ? `ALL ${effect.asset.symbol ?? effect.asset.address}, now and later,`
+        : `up to ${amountWords(effect.asset, effect.amount)}`
+      return `Allow ${effect.spender} to take ${amount}${whose}, ${until}.`
+    }
+    case 'account': {
+      const payer = effect.payer === from ? 'pay' : `${effect.payer} pays`
+      const lamports = formatAmount(effect.rent, 9)
+      return `Make an account of ${effect.owner} for ${effect.asset.symbol ?? effect.asset.address}; ${payer} up to ${lamports} SOL of rent.`
+    }
+    case 'note':
+      return `Write the text ${showText(effect.text)}.`
+    case 'opaque':
+      return `NOT UNDERSTOOD: ${effect.reason} (${effect.target}). It may do anything.`
+  }
+}
+
+/** Seconds since 1970 as ISO 8601, or words where they are beyond what a date can say. */
+function timeOf(seconds: bigint): string {
+  return seconds > 253_402_300_799n ? 'the end of time' : new Date(Number(seconds) * 1_000).toISOString()
+}

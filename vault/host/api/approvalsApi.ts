@@ -1,0 +1,47 @@
+import { type ApprovalRecord, viewApproval } from '../../approvals/approval.ts'
+import type { ApprovalBook } from '../../approvals/approvalBook.ts'
+import { VaultError } from '../../errors/error.ts'
+import { callerId, callerName } from '../caller.ts'
+import type { OwnerContext } from '../requestContext.ts'
+import type { VaultApi } from '../vaultApi.ts'
+import type { Gate } from './gate.ts'
+
+/** Questions to the owner: agents see and cancel their own, the owner decides. */
+export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['approvals'] {
+  /** An approval that this caller may know of. */
+  function own(id: string, context: OwnerContext): ApprovalRecord {
+    const caller = gate.known(context)
+    const record = book.get(id)
+    const isOurs = caller.kind === 'owner' || record?.agentId === callerId(caller)
+    if (record === undefined || !isOurs) throw new VaultError('NOT_FOUND', 'There is no approval of this id.')
+    return record
+  }
+
+  return {
+    list(context, { status } = {}) {
+      const caller = gate.known(context)
+      const id = callerId(caller)
+      const all = book.list().filter((record) => caller.kind === 'owner' || record.agentId === id)
+      const wanted = status === undefined ? all : all.filter((record) => record.state === status)
+      return { approvals: wanted.slice(0, 500).map(viewApproval) }
+    },
+    get: (id, context) => viewApproval(own(id, context)),
+    async approve(id, decisionHash, context) {
+      gate.open(context)
+      if (typeof decisionHash !== 'string' || decisionHash === '')
+        throw new VaultError(
+          'VALIDATION_ERROR',
+          'decision_hash: Expected the one of the approval as it was shown.',
+        )
+      return viewApproval(await book.approve(id, decisionHash, 'owner'))
+    },
+    async deny(id, context) {
+      gate.open(context)
+      return viewApproval(await book.deny(id, 'owner'))
+    },
+    async cancel(id, context) {
+      own(id, context)
+      return viewApproval(await book.cancel(id, callerName(context.caller)))
+    },
+  }
+}

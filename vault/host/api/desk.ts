@@ -1,0 +1,65 @@
+import type { ApprovalDesk, ApprovalQuestion } from '../../../core/plugin/vault.ts'
+import type { Log } from '../../../core/ports/log.ts'
+import type { ApprovalRecord } from '../../approvals/approval.ts'
+import type { ApprovalBook } from '../../approvals/approvalBook.ts'
+import type { Vault } from '../../ports/vault.ts'
+import type { Bus } from '../bus.ts'
+
+/** For approval channels in this process, which the owner configured: questions, and the owner's answers to them. */
+export function createDesk(vault: Vault, book: ApprovalBook, bus: Bus, log: Log): ApprovalDesk {
+  return {
+    open: () =>
+      book
+        .list()
+        .filter(({ state }) => state === 'pending')
+        .map(questionOf),
+    get(id) {
+      const record = book.get(id)
+      return record && questionOf(record)
+    },
+    watch: (listener) =>
+      book.watch((record) => {
+        try {
+          listener(questionOf(record))
+        } catch (err) {
+          // A channel's mistake must not fail the change that it was told about.
+          log.error({ err, approval: record.id }, 'an approval channel failed')
+        }
+      }),
+    async approve(id, hash, by) {
+      vault.assertUnlocked()
+      await book.approve(id, hash, by)
+    },
+    async deny(id, by) {
+      vault.assertUnlocked()
+      await book.deny(id, by)
+    },
+    isLocked: () => vault.state.locked,
+    watchLock: (listener) =>
+      bus.watch(({ type }) => {
+        if (type !== 'approval') listener(type === 'locked')
+      }),
+  }
+}
+
+function questionOf(record: ApprovalRecord): ApprovalQuestion {
+  return {
+    id: record.id,
+    agent: record.agentName,
+    operation: record.operation,
+    state: record.state,
+    scope: record.scope,
+    chain: record.chain,
+    amount: record.amount,
+    currency: record.currency,
+    recipient: record.recipient,
+    plainWords: record.plainWords,
+    warnings: record.warnings,
+    reasons: record.reasons,
+    isOpaque: record.isOpaque,
+    purpose: record.purpose,
+    decisionHash: record.decisionHash,
+    expiresAtMs: record.expiresAtMs,
+    decidedBy: record.decidedBy,
+  }
+}

@@ -1,0 +1,56 @@
+import type { Clock } from '../../../core/ports/clock.ts'
+import type { OwnerSessions } from '../../agents/ownerSessions.ts'
+import { createSignInCodes } from '../../agents/signInCodes.ts'
+import { VaultError } from '../../errors/error.ts'
+import { assertOwner } from '../caller.ts'
+import { readFields } from '../fields.ts'
+import type { VaultApi } from '../vaultApi.ts'
+import type { Gate } from './gate.ts'
+
+/** Where the approvals page is, below the vault's own address. */
+export const pagePath = '/owner'
+
+/**
+ * How the owner gets into the approvals page: whoever speaks on the owner's socket gets a link, and the page changes the
+ * link's code for a session. Works while the vault is locked; its password is asked for on the page then.
+ */
+export function createPageApi(
+  gate: Gate,
+  sessions: OwnerSessions,
+  clock: Clock,
+  localUrl: () => string,
+): VaultApi['page'] {
+  const codes = createSignInCodes(clock)
+  return {
+    link({ caller }) {
+      if (caller.kind !== 'owner' || caller.via !== 'socket') throw new VaultError('OWNER_REQUIRED')
+      const base = localUrl()
+      if (base === '')
+        throw new VaultError(
+          'NOT_FOUND',
+          'This vault serves no page, it speaks to one agent only. Decide with tollgate vault approvals and approve.',
+        )
+      const { code, expiresAtMs } = codes.create()
+      // Behind #: a fragment is sent to nobody, so the code is in no log and no Referer.
+      const url = `${base}${pagePath}/#code=${code}`
+      return { url, expires_at: new Date(expiresAtMs).toISOString() }
+    },
+    async signIn(input, { caller, requestId }) {
+      if (caller.via !== 'direct') throw new VaultError('OWNER_REQUIRED')
+      const fields = readFields(input, ['code'])
+      const code = fields.text('code', 128)
+      fields.done()
+      if (!codes.redeem(code)) throw new VaultError('SIGN_IN_EXPIRED')
+      await gate.note('CONFIG', requestId, 'the approvals page was opened')
+      const { token, expiresAtMs } = sessions.create()
+      return { token, expires_at: new Date(expiresAtMs).toISOString() }
+    },
+    async signOut({ caller, requestId }) {
+      assertOwner(caller)
+      codes.endAll()
+      sessions.endAll()
+      await gate.note('CONFIG', requestId, 'every approvals page was signed out')
+      return { signed_out: true }
+    },
+  }
+}

@@ -1,0 +1,51 @@
+import type { Agents } from '../../agents/agents.ts'
+import { VaultError } from '../../errors/error.ts'
+import type { Pairings } from '../../ports/pairings.ts'
+import { readFields } from '../fields.ts'
+import type { VaultApi } from '../vaultApi.ts'
+import type { Gate } from './gate.ts'
+
+/** Agents on other machines; the owner's alone. @param connected undefined where no relay is configured */
+export function createPairingsApi(
+  gate: Gate,
+  registry: Agents,
+  connected: Pairings | undefined,
+): VaultApi['pairings'] {
+  function pairings(): Pairings {
+    if (connected === undefined)
+      throw new VaultError('NOT_FOUND', 'This vault speaks to no relay; start it with --relay.')
+    return connected
+  }
+
+  return {
+    list(context) {
+      gate.open(context)
+      return { pairings: pairings().list() }
+    },
+    async create(input, context) {
+      gate.open(context)
+      const fields = readFields(input, ['service_id', 'agent', 'scopes'])
+      const serviceId = fields.text('service_id', 64)
+      const name = fields.text('agent', 64)
+      fields.done()
+      const agent = registry.byName(name) ?? registry.get(name)
+      if (agent === undefined || agent.revokedAt !== null)
+        throw new VaultError('NOT_FOUND', 'There is no agent of this name; add it first.')
+      const offer = await pairings().create({ serviceId, agentId: agent.id, scopes: agent.scopes })
+      await gate.note('PAIR', context.requestId, `pairing ${offer.id} offered to ${agent.name}`)
+      return offer
+    },
+    async confirm(id, isSame, context) {
+      gate.open(context)
+      await pairings().confirm(id, isSame)
+      await gate.note('PAIR', context.requestId, `pairing ${id} ${isSame ? 'confirmed' : 'refused'}`)
+      return { id }
+    },
+    async revoke(id, context) {
+      gate.open(context)
+      await pairings().revoke(id)
+      await gate.note('REVOKE', context.requestId, `pairing ${id} ended`)
+      return { id }
+    },
+  }
+}

@@ -1,0 +1,18 @@
+import type { Clock } from '../../core/ports/clock.ts'
+import { VaultError } from '../errors/error.ts'
+import type { KnownCaller } from './caller.ts'
+import { createRate } from './rate.ts'
+
+/** Lets a caller in. @throws `UNAUTHORIZED` for a revoked agent, `RATE_LIMIT_EXCEEDED` */
+export type AssertAdmitted = (caller: KnownCaller) => void
+
+/** One count of an agent's requests, whatever they ask for: what the owner set as requests a minute. */
+export function createAssertAdmitted(clock: Clock): AssertAdmitted {
+  const takeOne = createRate(clock)
+  return (caller) => {
+    if (caller.kind !== 'agent') return
+    const { id, requestsPerMinute, revokedAt } = caller.agent
+    if (revokedAt !== null) throw new VaultError('UNAUTHORIZED')
+    if (requestsPerMinute !== null) takeOne(id, requestsPerMinute)
+  }
+}

@@ -1,0 +1,214 @@
+import { createHash } from 'node:crypto'
+import type { VaultPorts } from '../../core/plugin/vault.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
+import { createAgents } from '../agents/agents.ts'
+import { createOwnerSessions } from '../agents/ownerSessions.ts'
+import { type ApprovalRecord, viewApproval } from '../approvals/approval.ts'
+import { createApprovalBook } from '../approvals/approvalBook.ts'
+import type { AssetTable } from '../effects/assets.ts'
+import type { ChainPlugin } from '../effects/chainPlugin.ts'
+import type { VaultChain } from '../effects/chains.ts'
+import type { PaymentRpc } from '../effects/payment.ts'
+import { VaultError } from '../errors/error.ts'
+import type { VaultEgress } from '../ports/egress.ts'
+import type { Pairings } from '../ports/pairings.ts'
+import type { Vault } from '../ports/vault.ts'
+import { createAgentsApi } from './api/agentsApi.ts'
+import { createApprovalsApi } from './api/approvalsApi.ts'
+import { createCustodyApi } from './api/custodyApi.ts'
+import { createDesk } from './api/desk.ts'
+import { createGate } from './api/gate.ts'
+import { createInsightApi } from './api/insightApi.ts'
+import { createLockApi } from './api/lockApi.ts'
+import { createPageApi } from './api/pageApi.ts'
+import { createPairingsApi } from './api/pairingsApi.ts'
+import { createPoliciesApi } from './api/policiesApi.ts'
+import { createAssertAdmitted } from './assertAdmitted.ts'
+import { createBus } from './bus.ts'
+import { assertKnown, callerId } from './caller.ts'
+import { capabilitiesOf, vaultName } from './capabilities.ts'
+import { eventOfApproval } from './eventOf.ts'
+import { freezeJson } from './freeze.ts'
+import { createIdempotency } from './idempotency.ts'
+import { createStoredRules } from './ownerRules.ts'
+import { createApproving } from './phases/approve.ts'
+import { createAuditing } from './phases/audit.ts'
+import { createPlanning, createRuling, grants } from './phases/authorize.ts'
+import { createIdentify } from './phases/identify.ts'
+import { createPerforming } from './phases/perform.ts'
+import { createPluginStore } from './pluginStore.ts'
+import { buildPrograms, type VaultPluginEntry } from './programs.ts'
+import { settleReservations } from './settleReservations.ts'
+import type { VaultApi } from './vaultApi.ts'
+import { VaultCall } from './vaultCall.ts'
+
+export const defaultWaitMs = 25_000
+export const longestWaitMs = 120_000
+
+export interface VaultApiParts {
+  readonly vault: Vault
+  readonly chains: readonly ChainPlugin[]
+  readonly enabled: readonly VaultChain[]
+  readonly assets: AssetTable
+  readonly egress: VaultEgress
+  readonly rpc: PaymentRpc
+  readonly clock: Clock
+  readonly log: Log
+  /** Where agents reach it; known once it listens. */
+  readonly localUrl: () => string
+  readonly plugins?: readonly VaultPluginEntry[]
+  /** The way out of plugins. Default: public addresses only. */
+  readonly pluginEgress?: VaultPorts['egress']
+  /** Absent where no relay is configured. */
+  readonly pairings?: Pairings
+}
+
+/**
+ * Puts the vault's host together: one pipeline for every request, whichever way it comes.
+ *
+ * @throws {Error} when a plugin refuses its set-up
+ */
+export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
+  const { vault, assets, clock, log } = parts
+  const { records, budget, audit } = vault
+  const registry = createAgents(records, clock)
+  const sessions = createOwnerSessions(clock)
+  const rules = createStoredRules({ records, budget, assets, clock })
+  const bus = createBus()
+  const idempotency = createIdempotency()
+  const book = createApprovalBook({ records, clock, events: { changed } })
+  let isLoaded = false
+
+  book.watch((record) =>
+    bus.publish({ type: 'approval', agentId: record.agentId, approval: viewApproval(record) }),
+  )
+  const unwatchLock = vault.onLock((reason) => {
+    isLoaded = false
+    book.unload()
+    bus.publish({ type: 'locked', reason })
+  })
+  const desk = createDesk(vault, book, bus, log)
+  const assertAdmitted = createAssertAdmitted(clock)
+  const gate = createGate(vault, audit, assertAdmitted)
+  const inner = { ...parts, rules }
+  const programs = await buildPrograms(
+    [
+      createIdentify(vault, assertAdmitted),
+      createPlanning(inner),
+      grants,
+      createRuling(inner),
+      createApproving(vault, book),
+      createPerforming(vault, book),
+      createAuditing(audit),
+    ],
+    parts.plugins ?? [],
+    (place) => ({
+      clock,
+      log,
+      approvals: desk,
+      egress: parts.pluginEgress ?? parts.egress([]),
+      store: createPluginStore(records, place),
+    }),
+  )
+  if (!vault.state.locked) await load()
+  programs.start()
+
+  /** Money and log follow each change of an approval; only then does anybody hear of it. */
+  async function changed(record: ApprovalRecord): Promise<void> {
+    if (record.reservationId !== null) {
+      if (record.state === 'consumed') budget.commit(record.reservationId)
+      else if (record.state !== 'pending' && record.state !== 'approved')
+        await budget.release(record.reservationId).catch((err: unknown) => {
+          log.warn({ err, approval: record.id }, 'money that was held back could not be given back')
+        })
+    }
+    const event = eventOfApproval(record)
+    if (event !== null) await audit.append(event)
+  }
+
+  /** After each unlock: reads who is known and what is open, and decides what a crash left undecided. */
+  async function load(): Promise<void> {
+    if (isLoaded) return
+    isLoaded = true
+    try {
+      registry.load()
+      rules.load()
+      const open = budget.unresolved()
+      await book.load()
+      await settleReservations(open, { budget, book, log })
+    } catch (error) {
+      isLoaded = false
+      throw error
+    }
+  }
+
+  return {
+    registry,
+    sessions,
+    desk,
+    agentOf: (id) => registry.get(id),
+    capabilities: (via) =>
+      capabilitiesOf({
+        name: vaultName,
+        mode: 'local',
+        localUrl: parts.localUrl(),
+        chains: parts.enabled,
+        via,
+      }),
+
+    async request(operation, input, context) {
+      const { caller, requestId, waitMs = defaultWaitMs, idempotencyKey, signal, onAsked } = context
+      if (typeof input !== 'object' || input === null || Array.isArray(input))
+        throw new VaultError('VALIDATION_ERROR', 'Expected a JSON object as body.')
+      const x = new VaultCall({
+        operation,
+        requestId,
+        caller,
+        input: freezeJson(input as Record<string, unknown>),
+        startedAtMs: clock.now(),
+        waitMs: Math.max(0, Math.min(waitMs, longestWaitMs)),
+        idempotencyKey: idempotencyKey ?? null,
+        signal,
+        onAsked,
+      })
+      if (idempotencyKey === undefined) return programs.run(x)
+      const hash = createHash('sha256')
+        .update(JSON.stringify([operation, input]))
+        .digest('hex')
+      return idempotency.once(callerId(caller), idempotencyKey, operation, hash, () => programs.run(x))
+    },
+
+    ...createLockApi({ vault, bus, load }),
+    ...createInsightApi(inner, gate, registry),
+    approvals: createApprovalsApi(gate, book),
+    agents: createAgentsApi(gate, registry, book),
+    policies: createPoliciesApi(gate, registry, rules),
+    pairings: createPairingsApi(gate, registry, parts.pairings),
+
+    page: createPageApi(gate, sessions, clock, parts.localUrl),
+
+    custody: createCustodyApi(vault),
+
+    createOwnerSession({ caller }) {
+      if (caller.kind !== 'owner' || caller.via !== 'socket') throw new VaultError('OWNER_REQUIRED')
+      const { token, expiresAtMs } = sessions.create()
+      return { token, expires_at: new Date(expiresAtMs).toISOString() }
+    },
+    watch({ caller }, listener) {
+      assertKnown(caller)
+      if (caller.kind === 'owner') return bus.watch(listener)
+      const id = callerId(caller)
+      return bus.watch((event) => {
+        if (event.type !== 'approval' || event.agentId === id) listener(event)
+      })
+    },
+    async close() {
+      unwatchLock()
+      sessions.endAll()
+      await programs.close()
+      book.unload()
+      await vault.close()
+    },
+  }
+}

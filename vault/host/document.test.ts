@@ -1,0 +1,70 @@
+import t from 'tap'
+import { startVault } from '../testing/startVault.ts'
+
+const keysOf = (value: object) => Object.keys(value).sort()
+
+t.test(
+  'the capabilities document has the fields of its table and the operations of the document',
+  async (t) => {
+    const vault = await startVault(t)
+    const agent = await vault.agent('a', [])
+    const { status, body } = await agent.call('GET', '/v1/capabilities')
+    t.equal(status, 200)
+    t.strictSame(
+      keysOf(body),
+      ['name', 'version', 'mode', 'local_url', 'chains', 'routes', 'scope_examples', 'notes'].sort(),
+    )
+    t.match(body, {
+      version: '0.2.0',
+      mode: 'local',
+      local_url: vault.url,
+      chains: ['solana', 'base', 'ethereum'],
+    })
+    for (const route of body.routes)
+      t.strictSame(keysOf(route), ['description', 'method', 'operation', 'path'])
+    for (const [operation, method, path] of [
+      ['get_address', 'GET', '/address/:chain'],
+      ['vault_read', 'POST', '/v1/vault/read'],
+      ['vault_sign_tx', 'POST', '/v1/vault/sign'],
+    ]) {
+      t.match(
+        body.routes.find((route: { operation: string }) => route.operation === operation),
+        { method, path },
+      )
+    }
+  },
+)
+
+t.test('address, read, unlock and activity answer with exactly the fields of their tables', async (t) => {
+  const vault = await startVault(t)
+  const agent = await vault.agent('reader', ['wallet.solana', 'wallet.base', 'identity.name'])
+  t.strictSame((await agent.call('GET', '/address/base')).body, {
+    address: '0x9858EfFD232B4033E47d90003D41EC34EcaEda94',
+    chain: 'base',
+  })
+  t.strictSame((await agent.call('GET', '/address/solana')).body, {
+    address: 'HAgk14JpMQLgt6rVgv7cBQFJWFto5Dqxi472uT3DKpqk',
+    chain: 'solana',
+  })
+  t.equal(
+    (await vault.asOwner('POST', '/v1/vault/write', { scope: 'identity.name', value: 'Ada' })).status,
+    200,
+  )
+  const read = await agent.call('POST', '/v1/vault/read', { scope: 'identity.name', agent_name: 'reader' })
+  t.strictSame([read.status, read.body], [200, { value: 'Ada' }])
+
+  const { body } = await agent.call('GET', '/v1/vault/activity')
+  t.strictSame(keysOf(body), ['events'])
+  t.ok(body.events.length >= 3)
+  for (const event of body.events) {
+    t.strictSame(keysOf(event), ['action', 'agent', 'amount', 'currency', 'status', 'timestamp'])
+    t.type(event.amount, 'number')
+    t.equal(new Date(event.timestamp).toISOString(), event.timestamp)
+  }
+  t.match(body.events[0], { agent: 'reader', action: 'READ', status: 'AUTO_APPROVED' })
+
+  const unlocked = await vault.call('POST', '/v1/vault/unlock', { password: 'correct horse battery staple' })
+  t.equal(unlocked.status, 200)
+  t.strictSame(keysOf(unlocked.body), ['expires_at', 'unlocked'])
+  t.equal(unlocked.body.unlocked, true)
+})

@@ -1,0 +1,67 @@
+import type { VaultOperation } from '../../core/plugin/vault.ts'
+import type { ApprovalRecord, approvalStates } from '../approvals/approval.ts'
+import { isVaultError } from '../errors/error.ts'
+import type { AuditAction, AuditEvent, AuditStatus } from '../ports/audit.ts'
+import type { VaultCall } from './vaultCall.ts'
+
+const actions: Readonly<Record<VaultOperation, AuditAction>> = {
+  get_address: 'ADDRESS',
+  vault_read: 'READ',
+  vault_write: 'WRITE',
+  vault_delete: 'DELETE',
+  vault_sign_tx: 'SIGN',
+  vault_sign_message: 'SIGN_MESSAGE',
+  vault_sign_typed_data: 'SIGN_TYPED_DATA',
+  vault_sign_x402: 'SIGN',
+  vault_preview: 'SIGN',
+  vault_call: 'CALL',
+}
+
+/** The log's entry about a request: what was asked for and what became of it, never what was handed out. */
+export function eventOf(x: VaultCall, status: AuditStatus): AuditEvent {
+  const { plan, approval, failure } = x
+  return {
+    agent: x.caller.name,
+    action: plan?.action ?? actions[x.operation],
+    status,
+    requestId: x.requestId,
+    ...(plan?.amount != null && { amount: plan.amount }),
+    ...(plan?.currency != null && { currency: plan.currency }),
+    ...(plan !== null && { scope: plan.scope }),
+    ...(plan?.recipient != null && { recipient: plan.recipient }),
+    ...(plan?.chain != null && { chain: plan.chain }),
+    ...(approval !== null && { approvalId: approval.id, decisionHash: approval.decisionHash }),
+    ...(approval?.decidedBy != null && { note: `decided by ${approval.decidedBy}` }),
+    ...(failure !== null && { code: isVaultError(failure) ? failure.code : 'INTERNAL_ERROR' }),
+  }
+}
+
+const statuses: Readonly<Record<(typeof approvalStates)[number], AuditStatus | null>> = {
+  pending: 'PENDING',
+  // The entry that counts is the one of the deed; see the phase perform.
+  approved: null,
+  consumed: null,
+  denied: 'DENIED',
+  expired: 'EXPIRED',
+  canceled: 'CANCELED',
+  failed: 'FAILED',
+}
+
+/** The log's entry about a change of an approval; null where the deed itself is written down. */
+export function eventOfApproval(record: ApprovalRecord): AuditEvent | null {
+  const status = statuses[record.state]
+  if (status === null) return null
+  return {
+    agent: record.agentName,
+    action: actions[record.operation],
+    status,
+    approvalId: record.id,
+    decisionHash: record.decisionHash,
+    ...(record.amount !== null && { amount: record.amount }),
+    ...(record.currency !== null && { currency: record.currency }),
+    ...(record.scope !== null && { scope: record.scope }),
+    ...(record.recipient !== null && { recipient: record.recipient }),
+    ...(record.chain !== null && { chain: record.chain }),
+    ...(record.decidedBy !== null && { note: `decided by ${record.decidedBy}` }),
+  }
+}

@@ -1,0 +1,60 @@
+import type { VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
+import { VaultError } from '../errors/error.ts'
+
+const mostKeys = 5_000
+const keyPattern = /^[\x21-\x7e]{1,128}$/
+
+/** Answers that may be given twice: nothing in them that an approval hands out once. */
+const kept = new Set<VaultOperation>([
+  'vault_sign_tx',
+  'vault_sign_message',
+  'vault_sign_typed_data',
+  'vault_sign_x402',
+  'vault_write',
+  'vault_delete',
+])
+
+/**
+ * Idempotency keys of agents, in memory: the same request under the same key gets the same answer, even at the same time.
+ * Approved requests carry their key in the approval, so those outlive a restart.
+ */
+export interface Idempotency {
+  /** @throws `IDEMPOTENCY_CONFLICT`, `VALIDATION_ERROR` */
+  once(
+    owner: string,
+    key: string | undefined,
+    operation: VaultOperation,
+    requestHash: string,
+    work: () => Promise<VaultAnswer>,
+  ): Promise<VaultAnswer>
+}
+
+export function createIdempotency(): Idempotency {
+  const entries = new Map<string, { hash: string; answer: Promise<VaultAnswer> | null }>()
+  return {
+    once(owner, key, operation, requestHash, work) {
+      if (key === undefined) return work()
+      if (!keyPattern.test(key))
+        throw new VaultError(
+          'VALIDATION_ERROR',
+          'Expected Idempotency-Key to be 1 to 128 visible characters.',
+        )
+      const id = `${owner} ${key}`
+      const before = entries.get(id)
+      if (before !== undefined && before.hash !== requestHash) throw new VaultError('IDEMPOTENCY_CONFLICT')
+      if (before?.answer != null) return before.answer
+      if (entries.size >= mostKeys) entries.delete(entries.keys().next().value!)
+      const entry: { hash: string; answer: Promise<VaultAnswer> | null } = { hash: requestHash, answer: null }
+      entries.set(id, entry)
+      const answer = work()
+      if (!kept.has(operation)) return answer
+      entry.answer = answer
+      // Only what was done is remembered; a question that is still open is asked for again.
+      const forget = () => void (entry.answer = null)
+      answer.then((done) => {
+        if (done.status !== 200) forget()
+      }, forget)
+      return answer
+    },
+  }
+}

@@ -1,0 +1,66 @@
+import { showText } from '../../effects/showText.ts'
+import { VaultError } from '../../errors/error.ts'
+import { assertAllowedCall, callApi, type FrozenCall, readCallHeaders } from '../../secrets/callApi.ts'
+import { readCallUrl } from '../../secrets/callTarget.ts'
+import type { Credential } from '../../secrets/credential.ts'
+import { parseScope } from '../../storage/scopes.ts'
+import { readFields } from '../fields.ts'
+import { hashOf } from '../hashOf.ts'
+import type { VaultParts } from '../parts.ts'
+import { type Plan, withoutMoney } from '../plan.ts'
+import type { VaultCall } from '../vaultCall.ts'
+
+/**
+ * `POST /v1/vault/call` `{scope, method, url, headers?, body?}` → the API's answer, the credential put in on the way out and
+ * taken out on the way back.
+ */
+export function planCall(x: VaultCall, { vault, egress }: VaultParts): Plan {
+  const fields = readFields(x.input, ['scope', 'method', 'url', 'headers', 'body'])
+  const text = fields.text('scope', 200)
+  const method = fields.text('method', 16).toUpperCase()
+  const address = fields.text('url', 8_192)
+  fields.done()
+  const scope = parseScope(text)
+  if (!scope.startsWith('credentials.api.'))
+    throw new VaultError('VALIDATION_ERROR', 'scope: Expected a credential, such as credentials.api.github.')
+  const call: FrozenCall = {
+    method,
+    url: readCallUrl(address).href,
+    ...readBody(fields.optional('headers'), fields.optional('body')),
+  }
+  const hash = hashOf('call', scope, JSON.stringify(call))
+  return {
+    ...withoutMoney,
+    action: 'CALL',
+    scope,
+    verb: 'call',
+    plainWords: [
+      `Call ${method} ${showText(call.url, 300)} with the credential ${scope}.`,
+      ...(call.body === null ? [] : [`The agent sends: ${showText(call.body, 300)}`]),
+    ],
+    requestHash: hash,
+    frozenHash: hash,
+    repeat: 'once',
+    act: async () => {
+      return { status: 200, body: { ...(await callApi(credential(), call, egress)) } }
+    },
+    // A call that no rule allows is not worth a question.
+    check: () => assertAllowedCall(credential(), call),
+  }
+
+  function credential(): Credential {
+    const stored = vault.records.getJson<Credential>('credential', scope)
+    if (stored === undefined) throw new VaultError('NOT_FOUND', `Nothing is stored under ${scope}.`)
+    return stored
+  }
+}
+
+function readBody(headersIn: unknown, body: unknown): Pick<FrozenCall, 'headers' | 'body'> {
+  const headers = { ...readCallHeaders(headersIn) }
+  if (body === undefined || body === null) return { headers, body: null }
+  if (typeof body === 'string') return { headers, body }
+  if (typeof body !== 'object')
+    throw new VaultError('VALIDATION_ERROR', 'body: Expected a text or a JSON object.')
+  headers['content-type'] ??= 'application/json'
+  return { headers, body: JSON.stringify(body) }
+}

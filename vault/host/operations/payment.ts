@@ -1,0 +1,137 @@
+import { formatAmount } from '../../../core/domain/money.ts'
+import type { NetworkId } from '../../../core/domain/network.ts'
+import type { PinnedAsset } from '../../effects/assets.ts'
+import { budgetSpends } from '../../effects/budgetSpends.ts'
+import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
+import { chainOfNetwork } from '../../effects/chains.ts'
+import type { Effect } from '../../effects/effect.ts'
+import { VaultError } from '../../errors/error.ts'
+import { accountOn } from '../chainOf.ts'
+import { readFields } from '../fields.ts'
+import { hashOf } from '../hashOf.ts'
+import type { VaultParts } from '../parts.ts'
+import type { Plan } from '../plan.ts'
+import type { VaultCall } from '../vaultCall.ts'
+import { viewOf } from '../viewOf.ts'
+
+/** How long a chain's node may take to be asked for a block. */
+const buildTimeoutMs = 20_000
+
+/**
+ * `POST /v1/vault/sign-payment` `{payment_required, max_amount, network?, url?, agent_name}` → `{payment_header}`.
+ *
+ * What is approved are the offer's terms: who gets how much of what for which address. The payment is built of them by the
+ * vault when it is signed, because its bytes hold a time that may be over when the owner answers.
+ */
+export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan> {
+  const fields = readFields(x.input, ['payment_required', 'max_amount', 'network', 'url'])
+  const paymentRequired = fields.required('payment_required')
+  const maxAmount = fields.required('max_amount')
+  const network = fields.optionalText('network', 64)
+  const urlText = fields.optionalText('url', 8_192)
+  fields.done()
+  if (network !== undefined && chainOfNetwork(network) === undefined)
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      'network: Expected a CAIP-2 id of a chain that the vault signs for.',
+    )
+  const url = urlText === undefined ? undefined : URL.parse(urlText)
+  if (url === null) throw new VaultError('VALIDATION_ERROR', 'url: Expected an absolute address.')
+
+  const build = async (): Promise<BuiltPayment> => {
+    const result = await buildPayment({
+      paymentRequired,
+      maxAmount,
+      ...(network !== undefined && { network: network as NetworkId }),
+      ...(url !== undefined && { url }),
+      accounts: {
+        eip155: parts.vault.keys.default('evm').address,
+        solana: parts.vault.keys.default('solana').address,
+      },
+      plugins: parts.chains,
+      rpc: parts.rpc,
+      signal: AbortSignal.timeout(buildTimeoutMs),
+      nowMs: parts.clock.now(),
+      assets: parts.assets,
+    })
+    if (!result.ok) throw new VaultError(result.code, result.message)
+    return result.payment
+  }
+  const payment = await build()
+  const { decoded } = payment
+  // Also refuses a chain that is not enabled.
+  const { facts, key } = accountOn(parts, decoded.chain)
+  const moved = decoded.effects.find((effect) => effect.kind === 'transfer')
+  if (moved === undefined || !moved.asset.isPinned)
+    throw new TypeError('Expected a payment to be one transfer of a pinned asset.')
+  const asset = moved.asset as PinnedAsset
+  const termsHash = termsHashOf(payment)
+
+  return {
+    action: 'SIGN',
+    scope: `wallet.${facts.name}`,
+    verb: 'sign',
+    chain: facts.name,
+    amount: formatAmount(payment.amountAtomic, asset.decimals),
+    currency: asset.symbol,
+    recipient: payment.payTo,
+    plainWords: withoutTimes(payment, moved),
+    warnings: decoded.warnings,
+    isOpaque: decoded.isOpaque,
+    view: viewOf(decoded),
+    requestHash: hashOf(
+      'payment',
+      termsHash,
+      JSON.stringify([paymentRequired, maxAmount, network ?? null, urlText ?? null]),
+    ),
+    frozenHash: termsHash,
+    frozen: null,
+    spends: budgetSpends(decoded),
+    judged: { decoded, proof: { ok: true, asset, amount: payment.amountAtomic } },
+    reasons: [],
+    // The same offer again is another purchase, unless an Idempotency-Key says that it is not.
+    repeat: 'new',
+    act: async (attempt) => {
+      const fresh = x.approval === null ? payment : await build()
+      if (termsHashOf(fresh) !== (x.approval?.frozenHash ?? termsHash))
+        throw new VaultError('APPROVAL_RESOLVED', 'The payment is not the one that was approved.')
+      const signature = await parts.vault.signer.sign({
+        requestId: attempt,
+        keyId: key.keyId,
+        kind: fresh.decoded.signKind,
+        bytes: fresh.decoded.signingBytes,
+      })
+      return { status: 200, body: { payment_header: fresh.assemble(signature.bytes).paymentHeader } }
+    },
+  }
+}
+
+/** The terms that an approval is for: everything of a payment but its time and its nonce. */
+const termsHashOf = (payment: BuiltPayment): string =>
+  hashOf(
+    'payment terms',
+    payment.network,
+    payment.payTo,
+    String(payment.amountAtomic),
+    payment.resourceUrl,
+    payment.decoded.from,
+    ...budgetSpends(payment.decoded).flatMap(({ asset, amount, recipient = null }) => [
+      asset,
+      String(amount),
+      recipient,
+    ]),
+  )
+
+/** The same words for the same terms: those of the effects hold a time, which is another with every building. */
+function withoutTimes(
+  payment: BuiltPayment,
+  moved: Extract<Effect, { kind: 'transfer' }>,
+): readonly string[] {
+  const until =
+    moved.validBefore === undefined ? undefined : new Date(Number(moved.validBefore) * 1_000).toISOString()
+  return payment.describe.map((text) =>
+    until === undefined
+      ? text
+      : text.replace(`, by anyone until ${until}`, ', by the seller within the time of its offer'),
+  )
+}

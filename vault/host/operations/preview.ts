@@ -1,0 +1,86 @@
+import { amountWords } from '../../effects/plainWords.ts'
+import { isVaultError, VaultError } from '../../errors/error.ts'
+import { accountOn } from '../chainOf.ts'
+import { hashOf } from '../hashOf.ts'
+import type { VaultParts } from '../parts.ts'
+import { type Plan, withoutMoney } from '../plan.ts'
+import { budgetError } from '../reserve.ts'
+import type { VaultCall } from '../vaultCall.ts'
+import { planMessage, planTransaction, planTypedData } from './signing.ts'
+
+/** What a preview may answer for: the refusals that a signing request would meet. */
+const refusals = new Set([403, 422])
+
+/**
+ * `POST /v1/vault/preview`, the fields of sign, sign-typed-data or sign-message → what the bytes do and what the rules
+ * would say. Nothing is signed, held back, asked or written down.
+ */
+export function planPreview(x: VaultCall, parts: VaultParts): Plan {
+  const { facts } = accountOn(parts, x.input['chain'])
+  return {
+    ...withoutMoney,
+    action: 'SIGN',
+    scope: `wallet.${facts.name}`,
+    verb: 'sign',
+    chain: facts.name,
+    plainWords: [],
+    requestHash: hashOf('preview'),
+    frozenHash: hashOf('preview'),
+    repeat: 'new',
+    act: async () => ({ status: 200, body: preview(x, parts) }),
+  }
+}
+
+function preview(x: VaultCall, parts: VaultParts): Record<string, unknown> {
+  try {
+    return shown(x, parts)
+  } catch (error) {
+    if (!isVaultError(error) || !refusals.has(error.status)) throw error
+    return {
+      verdict: 'refuse',
+      code: error.code,
+      reasons: [error.message],
+      effects: [],
+      warnings: [],
+      opaque: true,
+    }
+  }
+}
+
+function shown(x: VaultCall, parts: VaultParts): Record<string, unknown> {
+  const plan = planOf(x, parts)
+  const { decoded, proof } = plan.judged!
+  const facts = {
+    chain: decoded.chain,
+    from: decoded.from,
+    effects: plan.plainWords,
+    warnings: plan.warnings,
+    opaque: plan.isOpaque,
+    fee: amountWords(decoded.fee.asset, decoded.fee.amount),
+    claim_proved: proof === null ? null : proof.ok,
+  }
+  if (x.who.kind !== 'agent') return { verdict: 'ask', reasons: [], ...facts }
+  const judgement = parts.rules.judge({ agent: x.who.agent, decoded, proof })
+  const base = { reasons: judgement.reasons, ...facts }
+  if (judgement.outcome === 'refuse') return { verdict: 'refuse', code: judgement.code, ...base }
+  const room = parts.vault.budget.check({
+    id: x.requestId,
+    agentId: x.caller.id,
+    spends: plan.spends,
+    limits: judgement.limits,
+  })
+  if (!room.ok) return { verdict: 'refuse', code: room.code, ...base, reasons: [budgetError(room).message] }
+  const asks = [...x.reasons, ...judgement.reasons]
+  return {
+    verdict: asks.length === 0 && judgement.outcome === 'auto' ? 'auto' : 'ask',
+    ...base,
+    reasons: asks,
+  }
+}
+
+function planOf(x: VaultCall, parts: VaultParts): Plan {
+  if (Object.hasOwn(x.input, 'unsigned_tx')) return planTransaction(x, parts)
+  if (Object.hasOwn(x.input, 'typed_data')) return planTypedData(x, parts)
+  if (Object.hasOwn(x.input, 'message')) return planMessage(x, parts)
+  throw new VaultError('VALIDATION_ERROR', 'Expected unsigned_tx, typed_data or message.')
+}

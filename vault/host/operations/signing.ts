@@ -1,0 +1,193 @@
+import { budgetSpends } from '../../effects/budgetSpends.ts'
+import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
+import { nameRecipients } from '../../effects/nameRecipients.ts'
+import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
+import { showText } from '../../effects/showText.ts'
+import { VaultError } from '../../errors/error.ts'
+import type { AuditAction } from '../../ports/audit.ts'
+import { accountOn, type ChainAccount } from '../chainOf.ts'
+import { readFields } from '../fields.ts'
+import { hashOf } from '../hashOf.ts'
+import type { VaultParts } from '../parts.ts'
+import type { Plan } from '../plan.ts'
+import type { VaultCall } from '../vaultCall.ts'
+import { viewOf } from '../viewOf.ts'
+
+/** What an agent says beside the bytes. */
+interface Claimed {
+  readonly amount: string | number | undefined
+  readonly currency: string | undefined
+  readonly recipient: string | undefined
+}
+
+/** `POST /v1/vault/sign` `{chain, agent_name, amount, currency, unsigned_tx}` → `{signed_tx, signature}`. */
+export function planTransaction(x: VaultCall, parts: VaultParts): Plan {
+  const fields = readFields(x.input, ['chain', 'amount', 'currency', 'recipient', 'unsigned_tx'])
+  const chain = fields.text('chain', 64)
+  const unsignedTx = fields.required('unsigned_tx')
+  // A preview may leave the claim out: it is about what the bytes do.
+  const amount = x.operation === 'vault_preview' ? fields.optional('amount') : fields.required('amount')
+  const claim: Claimed = {
+    amount: amount as string | number | undefined,
+    currency: fields.optionalText('currency', 64),
+    recipient: fields.optionalText('recipient', 128),
+  }
+  fields.done()
+  const account = accountOn(parts, chain)
+  const decoded = assertDecoded(
+    account.plugin.decodeTransaction({
+      chain: account.facts.name,
+      account: account.key.address,
+      unsignedTx,
+      assets: parts.assets,
+    }),
+  )
+  return signingPlan({ x, parts, account, decoded, claim, action: 'SIGN' })
+}
+
+/** `POST /v1/vault/sign-typed-data` `{chain, agent_name, typed_data, amount?, currency?, recipient?}` → `{signature}`. */
+export function planTypedData(x: VaultCall, parts: VaultParts): Plan {
+  const fields = readFields(x.input, ['chain', 'amount', 'currency', 'recipient', 'typed_data'])
+  const chain = fields.text('chain', 64)
+  const typedData = fields.required('typed_data')
+  const claim: Claimed = {
+    amount: fields.optional('amount') as string | number | undefined,
+    currency: fields.optionalText('currency', 64),
+    recipient: fields.optionalText('recipient', 128),
+  }
+  fields.done()
+  const account = accountOn(parts, chain)
+  if (account.plugin.decodeTypedData === undefined)
+    throw new VaultError('VALIDATION_ERROR', 'chain: Expected a chain with typed data, such as base.')
+  const decoded = assertDecoded(
+    account.plugin.decodeTypedData({
+      chain: account.facts.name,
+      account: account.key.address,
+      typedData,
+      assets: parts.assets,
+    }),
+  )
+  return signingPlan({ x, parts, account, decoded, claim, action: 'SIGN_TYPED_DATA' })
+}
+
+/** `POST /v1/vault/sign-message` `{chain, agent_name, message, encoding?}` → `{signature}`. */
+export function planMessage(x: VaultCall, parts: VaultParts): Plan {
+  const fields = readFields(x.input, ['chain', 'message', 'encoding'])
+  const chain = fields.text('chain', 64)
+  const message = fields.text('message', 65_536)
+  const encoding = fields.optionalText('encoding', 16) ?? 'utf8'
+  fields.done()
+  if (encoding !== 'utf8' && encoding !== 'hex' && encoding !== 'base64')
+    throw new VaultError('VALIDATION_ERROR', 'encoding: Expected utf8, hex or base64.')
+  const account = accountOn(parts, chain)
+  const decoded = assertDecoded(
+    account.plugin.decodeMessage({
+      chain: account.facts.name,
+      account: account.key.address,
+      message,
+      encoding,
+      assets: parts.assets,
+    }),
+  )
+  const claim = { amount: undefined, currency: undefined, recipient: undefined }
+  return signingPlan({ x, parts, account, decoded, claim, action: 'SIGN_MESSAGE' })
+}
+
+/** @throws what the chain's plugin says is wrong with the bytes */
+function assertDecoded(result: DecodeResult): Decoded {
+  if (result.ok) return result.decoded
+  throw new VaultError(result.code, result.message)
+}
+
+interface SigningPlanInit {
+  readonly x: VaultCall
+  readonly parts: VaultParts
+  readonly account: ChainAccount
+  readonly decoded: Decoded
+  readonly claim: Claimed
+  readonly action: AuditAction
+}
+
+/** A plan to sign what was decoded. @throws what a wrong claim is refused with, before any rule is asked */
+function signingPlan(init: SigningPlanInit): Plan {
+  const { x, parts, account, claim, action } = init
+  const decoded = nameRecipients(init.decoded, knownWallets(init), parts.assets)
+  const proof = proofOf(account.facts.name, claim, decoded, parts)
+  if (proof !== null && !proof.ok && !proof.mayBeShown) throw new VaultError(proof.code, proof.message)
+  const claimed = [claim.amount ?? null, claim.currency ?? null, claim.recipient ?? null]
+  const frozenHash = hashOf(
+    decoded.kind,
+    decoded.chain,
+    decoded.from,
+    decoded.frozenBytes,
+    decoded.signingBytes,
+  )
+  const moved = decoded.effects.find((effect) => effect.kind === 'transfer' || effect.kind === 'allowance')
+  return {
+    action,
+    scope: `wallet.${account.facts.name}`,
+    verb: 'sign',
+    chain: account.facts.name,
+    amount: claim.amount === undefined ? null : String(claim.amount),
+    currency:
+      claim.amount === undefined ? null : (claim.currency ?? parts.assets.native(decoded.chain).symbol),
+    recipient:
+      moved?.kind === 'transfer'
+        ? (moved.toOwner ?? moved.to)
+        : moved?.kind === 'allowance'
+          ? moved.spender
+          : null,
+    plainWords: decoded.plainWords,
+    warnings: decoded.warnings.map((text) => text),
+    isOpaque: decoded.isOpaque,
+    view: viewOf(decoded),
+    requestHash: hashOf(action, frozenHash, ...claimed),
+    frozenHash,
+    frozen: null,
+    spends: budgetSpends(decoded),
+    reasons: [],
+    judged: { decoded, proof },
+    repeat: 'same',
+    act: async (attempt) => {
+      // The approval, the budget and the log speak about these bytes, and no others are signed.
+      const now = hashOf(decoded.kind, decoded.chain, decoded.from, decoded.frozenBytes, decoded.signingBytes)
+      if (now !== (x.approval?.frozenHash ?? frozenHash))
+        throw new VaultError('APPROVAL_RESOLVED', 'The bytes are not those that were approved.')
+      const signature = await parts.vault.signer.sign({
+        requestId: attempt,
+        keyId: account.key.keyId,
+        kind: decoded.signKind,
+        bytes: decoded.signingBytes,
+      })
+      const signed = account.plugin.assemble(decoded, signature.bytes)
+      return { status: 200, body: documentAnswer(signed) }
+    },
+  }
+}
+
+/** Wallets that the owner would know again: those that the rules name, and the one that the agent claims. */
+function knownWallets({ x, parts, claim }: SigningPlanInit): readonly string[] {
+  const named = x.who.kind === 'agent' ? parts.rules.walletsOf(x.who.agent) : []
+  return claim.recipient === undefined ? named : [...named, claim.recipient]
+}
+
+const documentAnswer = ({ signedTx, signature }: { signedTx: string | null; signature: string }) =>
+  signedTx === null ? { signature } : { signed_tx: signedTx, signature }
+
+/** The agent's own words about why, for showing. */
+export const purposeOf = (x: VaultCall): string | null => {
+  const { purpose } = x.input
+  return typeof purpose === 'string' && purpose !== '' ? showText(purpose, 300) : null
+}
+
+function proofOf(chain: string, claim: Claimed, decoded: Decoded, { assets }: VaultParts): ClaimProof | null {
+  const { amount, currency, recipient } = claim
+  if (amount === undefined) return null
+  const said = {
+    chain,
+    amount,
+    ...(currency !== undefined && { currency }),
+    ...(recipient !== undefined && { recipient }),
+  }
+  return proveClaim(said, decoded, { assets })
+}

@@ -1,0 +1,159 @@
+import { VaultError } from '../../errors/error.ts'
+import type { Records } from '../../ports/records.ts'
+import {
+  type Credential,
+  type CredentialSettings,
+  parseCredentialSettings,
+} from '../../secrets/credential.ts'
+import { parseScope } from '../../storage/scopes.ts'
+import { accountOn } from '../chainOf.ts'
+import { readFields } from '../fields.ts'
+import { hashOf } from '../hashOf.ts'
+import type { VaultParts } from '../parts.ts'
+import { type Plan, withoutMoney } from '../plan.ts'
+import type { VaultCall } from '../vaultCall.ts'
+
+const longestValue = 65_536
+const credentials = 'credentials.api.'
+
+/** `POST /v1/vault/read` `{scope, agent_name}` → `{value}`. A wallet's value is its address. */
+export function planRead(x: VaultCall, parts: VaultParts): Plan {
+  const fields = readFields(x.input, ['scope'])
+  const text = fields.text('scope', 200)
+  fields.done()
+  const scope = parseScope(text)
+  const { records } = parts.vault
+  if (scope.startsWith('wallet.')) {
+    const chain = scope.slice('wallet.'.length)
+    return {
+      ...readPlan(scope),
+      verb: 'address',
+      act: async () => ({ status: 200, body: { value: accountOn(parts, chain).key.address } }),
+    }
+  }
+  return {
+    ...readPlan(scope),
+    verb: 'read',
+    act: async () => ({ status: 200, body: { value: storedValue(records, scope) } }),
+  }
+}
+
+const readPlan = (scope: string) =>
+  ({
+    ...withoutMoney,
+    action: 'READ',
+    scope,
+    plainWords: [`Hand out the stored value of ${scope}.`],
+    warnings: scope.startsWith(credentials)
+      ? [
+          'This hands out the credential itself. The agent can use it anywhere, without the vault, from then on.',
+        ]
+      : [],
+    requestHash: hashOf('read', scope),
+    frozenHash: hashOf('read', scope),
+    repeat: 'new',
+  }) as const
+
+/** The stored text. @throws `NOT_FOUND` */
+export function storedValue(records: Records, scope: string): string {
+  const value = scope.startsWith(credentials)
+    ? records.getJson<Credential>('credential', scope)?.secret
+    : records.getText('value', scope)
+  if (value === undefined) throw new VaultError('NOT_FOUND', `Nothing is stored under ${scope}.`)
+  return value
+}
+
+/**
+ * `POST /v1/vault/write` `{scope, value, agent_name}` → `{scope, created, version}`. The owner may say with a credential
+ * how it is used: `settings` `{inject?, rules?, allow_private?}`.
+ */
+export function planWrite(x: VaultCall, parts: VaultParts): Plan {
+  const isOwner = x.who.kind === 'owner'
+  const fields = readFields(x.input, isOwner ? ['scope', 'value', 'settings'] : ['scope', 'value'])
+  const text = fields.text('scope', 200)
+  const value = fields.text('value', longestValue)
+  const given = fields.optional('settings')
+  fields.done()
+  const scope = parseScope(text)
+  assertStorable(scope)
+  const settings = given === undefined ? {} : parseCredentialSettings(given)
+  const { records } = parts.vault
+  const exists = infoOf(records, scope) !== undefined
+  const hash = hashOf('write', scope, value)
+  return {
+    ...withoutMoney,
+    action: 'WRITE',
+    scope,
+    verb: 'write',
+    plainWords: [
+      `${exists ? 'Replace' : 'Store'} the value of ${scope} by a text of ${value.length} characters that the agent sent.`,
+    ],
+    warnings: exists ? ['The value that is there now will be gone.'] : [],
+    requestHash: hash,
+    frozenHash: hash,
+    repeat: 'new',
+    act: async () => ({ status: 200, body: await writeValue(records, scope, value, settings) }),
+  }
+}
+
+/** Stores a value; of a credential, what is not said stays as it was. */
+export async function writeValue(
+  records: Records,
+  scope: string,
+  value: string,
+  settings: CredentialSettings = {},
+): Promise<{ scope: string; created: boolean; version: number }> {
+  assertStorable(scope)
+  const isCredential = scope.startsWith(credentials)
+  const before = isCredential ? records.getJson<Credential>('credential', scope) : undefined
+  const credential: Credential = {
+    inject: { kind: 'bearer' },
+    rules: [],
+    allowPrivate: [],
+    ...before,
+    ...settings,
+    secret: value,
+  }
+  const { created, version } = isCredential
+    ? await records.putJson('credential', scope, credential)
+    : await records.put('value', scope, value)
+  return { scope, created, version }
+}
+
+/** `POST /v1/vault/delete` `{scope, agent_name}` → `{deleted}`. */
+export function planDelete(x: VaultCall, parts: VaultParts): Plan {
+  const fields = readFields(x.input, ['scope'])
+  const text = fields.text('scope', 200)
+  fields.done()
+  const scope = parseScope(text)
+  assertStorable(scope)
+  const { records } = parts.vault
+  const hash = hashOf('delete', scope)
+  return {
+    ...withoutMoney,
+    action: 'DELETE',
+    scope,
+    verb: 'write',
+    plainWords: [`Delete what is stored under ${scope}.`],
+    warnings: ['It will be gone for good.'],
+    requestHash: hash,
+    frozenHash: hash,
+    repeat: 'new',
+    act: async () => ({ status: 200, body: { deleted: await deleteValue(records, scope) } }),
+  }
+}
+
+export const deleteValue = (records: Records, scope: string): Promise<boolean> =>
+  records.delete(collectionOf(scope), scope)
+
+export const infoOf = (records: Records, scope: string) => records.info(collectionOf(scope), scope)
+
+const collectionOf = (scope: string) => (scope.startsWith(credentials) ? 'credential' : 'value')
+
+function assertStorable(scope: string): void {
+  if (scope.startsWith('wallet.'))
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      'scope: Keys are not values; a wallet can not be written or deleted here.',
+    )
+}

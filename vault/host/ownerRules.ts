@@ -1,0 +1,168 @@
+import { parseAmount } from '../../core/domain/money.ts'
+import { isTollgateError } from '../../core/errors/error.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { AssetTable } from '../effects/assets.ts'
+import { canonicalAddress } from '../effects/canonicalAddress.ts'
+import { chainNamed } from '../effects/chains.ts'
+import { VaultError } from '../errors/error.ts'
+import { budgetLimits } from '../policy/budgetLimits.ts'
+import { checkPolicy } from '../policy/checkPolicy.ts'
+import { evaluate } from '../policy/evaluate.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { BudgetBook, BudgetLimit } from '../ports/budget.ts'
+import type { Records } from '../ports/records.ts'
+import type { JudgedRequest, Judgement, Rules } from './rules.ts'
+
+/** A bound on everything that leaves the vault, or on what one recipient gets, whoever asks. Decimal strings. */
+export interface VaultLimit {
+  readonly chain: string
+  readonly symbol: string
+  readonly perTransaction?: string
+  readonly perDay?: string
+  readonly recipient?: string
+}
+
+/** The policies that the owner stores: one an agent, `default` for agents without, and `vault` for all together. */
+export interface StoredRules extends Rules {
+  list(): readonly { readonly id: string; readonly policy: unknown }[]
+  get(id: string): unknown
+  /** @throws `VALIDATION_ERROR` that says what was expected */
+  set(id: string, policy: unknown): Promise<void>
+  delete(id: string): Promise<boolean>
+}
+
+export interface StoredRulesParts {
+  readonly records: Records
+  readonly budget: BudgetBook
+  readonly assets: AssetTable
+  readonly clock: Clock
+}
+
+const idPattern = /^[A-Za-z0-9_-]{1,64}$/
+
+/** What an agent without any rules may do: ask, for everything. */
+const askForAll: Judgement = { outcome: 'ask', reasons: ['No rule says what this agent may do.'], limits: [] }
+
+export function createStoredRules({ records, budget, assets, clock }: StoredRulesParts): StoredRules {
+  let policies = new Map<string, unknown>()
+  let vaultLimits: readonly BudgetLimit[] = []
+  /** Reading amounts out of a policy takes longer than judging by it. */
+  let limits = new Map<string, readonly BudgetLimit[]>()
+
+  const policyOf = (agentId: string): Policy | undefined =>
+    (policies.get(agentId) ?? policies.get('default')) as Policy | undefined
+
+  function refresh(): void {
+    limits = new Map()
+    const forAll = policies.get('vault') as { limits: readonly VaultLimit[] } | undefined
+    vaultLimits = (forAll?.limits ?? []).map((limit) => readVaultLimit(limit, assets))
+  }
+  function limitsOf(agentId: string): readonly BudgetLimit[] {
+    const known = limits.get(agentId)
+    if (known !== undefined) return known
+    const policy = policyOf(agentId)
+    const own = policy === undefined ? [] : budgetLimits(policy, agentId, assets)
+    const all = [...own, ...vaultLimits]
+    limits.set(agentId, all)
+    return all
+  }
+
+  return {
+    load() {
+      policies = new Map()
+      for (const { id } of records.list('policy')) policies.set(id, records.getJson('policy', id))
+      refresh()
+    },
+    judge({ agent, decoded, proof }: JudgedRequest): Judgement {
+      const bounds = limitsOf(agent.id)
+      const reasons: string[] = []
+      if (
+        proof === null &&
+        decoded.effects.some((effect) => effect.kind === 'transfer' || effect.kind === 'allowance')
+      )
+        reasons.push('The agent does not say what this moves.')
+      if (proof !== null && !proof.ok) reasons.push(proof.message)
+      const policy = policyOf(agent.id)
+      if (policy === undefined)
+        return { ...askForAll, reasons: [...askForAll.reasons, ...reasons], limits: bounds }
+      const used = budget.usedAll({ kind: 'agent', agentId: agent.id })
+      const spentToday = new Map(used.map(({ asset, spent, reserved }) => [asset, spent + reserved]))
+      const verdict = evaluate({ decoded, policy, nowMs: clock.now(), spentToday, assets })
+      if (verdict.decision === 'deny')
+        return { outcome: 'refuse', reasons: [verdict.message], code: verdict.code, limits: bounds }
+      if (verdict.decision === 'ask') reasons.unshift(...verdict.reasons)
+      return { outcome: reasons.length === 0 ? 'auto' : 'ask', reasons, limits: bounds }
+    },
+    limitsOf: (agent) => limitsOf(agent.id),
+    walletsOf(agent) {
+      const recipients = policyOf(agent.id)?.recipients
+      const listed = Array.isArray(recipients) ? recipients.map(({ address }) => address) : []
+      const limited = vaultLimits.flatMap(({ subject }) =>
+        subject.kind === 'recipient' ? [subject.recipient] : [],
+      )
+      return [...listed, ...limited]
+    },
+    list: () => [...policies].map(([id, policy]) => ({ id, policy })),
+    get: (id) => policies.get(id),
+    async set(id, policy) {
+      if (!idPattern.test(id))
+        throw new VaultError('VALIDATION_ERROR', 'Expected the id of an agent, default or vault.')
+      const problem = id === 'vault' ? vaultProblem(policy, assets) : policyProblem(policy, assets)
+      if (problem !== undefined) throw new VaultError('VALIDATION_ERROR', problem)
+      await records.putJson('policy', id, policy)
+      policies.set(id, policy)
+      refresh()
+    },
+    async delete(id) {
+      const isThere = await records.delete('policy', id)
+      policies.delete(id)
+      refresh()
+      return isThere
+    },
+  }
+}
+
+function policyProblem(policy: unknown, assets: AssetTable): string | undefined {
+  const checked = checkPolicy(policy, assets)
+  return checked.ok ? undefined : checked.message
+}
+
+function vaultProblem(policy: unknown, assets: AssetTable): string | undefined {
+  const limits = (policy as { limits?: unknown } | null)?.limits
+  const form = 'Expected {limits: [{chain, symbol, perTransaction?, perDay?, recipient?}]}, all strings.'
+  if (!Array.isArray(limits) || Object.keys(policy as object).length !== 1) return form
+  const known = ['chain', 'symbol', 'perTransaction', 'perDay', 'recipient']
+  for (const limit of limits) {
+    const isPlain =
+      typeof limit === 'object' &&
+      limit !== null &&
+      Object.entries(limit).every(([key, value]) => known.includes(key) && typeof value === 'string')
+    if (!isPlain) return form
+    try {
+      readVaultLimit(limit as VaultLimit, assets)
+    } catch (error) {
+      return error instanceof VaultError || isTollgateError(error) ? error.message : form
+    }
+  }
+  return undefined
+}
+
+function readVaultLimit(limit: VaultLimit, assets: AssetTable): BudgetLimit {
+  const { chain, symbol, perTransaction, perDay, recipient } = limit
+  const facts = chainNamed(chain)
+  const asset = facts === undefined ? undefined : assets.bySymbol(facts.name, symbol)
+  if (facts === undefined || asset === undefined)
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      'Expected a chain and the symbol of an asset that is pinned there.',
+    )
+  const payee = recipient === undefined ? undefined : canonicalAddress(facts.name, recipient)
+  if (recipient !== undefined && payee === undefined)
+    throw new VaultError('VALIDATION_ERROR', 'Expected recipient to be an address of the chain.')
+  return {
+    subject: payee === undefined ? { kind: 'vault' } : { kind: 'recipient', recipient: payee },
+    asset: asset.id,
+    ...(perTransaction !== undefined && { perTransaction: parseAmount(perTransaction, asset.decimals) }),
+    ...(perDay !== undefined && { perDay: parseAmount(perDay, asset.decimals) }),
+  }
+}

@@ -1,0 +1,220 @@
+import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { VaultAnswer } from '../../core/plugin/vault.ts'
+import { silentLog } from '../../core/ports/log.ts'
+import { createAssetTable } from '../effects/assets.ts'
+import { isVaultError } from '../errors/error.ts'
+import chainEvm from '../plugins/chain-evm/index.ts'
+import type { Vault } from '../ports/vault.ts'
+import { createVault } from '../storage/createVault.ts'
+import { openVault } from '../storage/openVault.ts'
+import { createTestClock, mnemonic, password, quickHasher } from '../testing/startVault.ts'
+import { smallPayments, usdcOnBase } from '../testing/transfers.ts'
+import { createVaultApi } from './createVaultApi.ts'
+import type { OwnerContext } from './requestContext.ts'
+import type { VaultApi } from './vaultApi.ts'
+
+/**
+ * Where the machine stops in a payment that is made: each is a step of the vault's own ports, so that nothing in the vault
+ * has to know of it.
+ */
+const points = [
+  'before the signature',
+  'after the signature',
+  'before the entry in the log',
+  'after the entry in the log',
+  'before the approval is used up',
+  'after the approval is used up',
+  'after the answer has left',
+] as const
+type Point = (typeof points)[number]
+
+const owner: OwnerContext = { caller: { kind: 'owner', via: 'socket' }, requestId: 'test' }
+const clock = createTestClock()
+const kdf = { memoryKiB: 65_536, passes: 3, lanes: 1 }
+
+/** USDC in smallest units: paid by the rules, and only after the owner's approval. */
+const amounts = { 'by the rules': '500000', 'after an approval': '2000000' } as const
+/** Only an approval is used up. */
+const onlyApproved: readonly Point[] = ['before the approval is used up', 'after the approval is used up']
+
+for (const [way, amount] of Object.entries(amounts))
+  for (const point of points) {
+    if (amount === amounts['by the rules'] && onlyApproved.includes(point)) continue
+    t.test(`a payment made ${way}: the machine stops ${point}, and one payment at most leaves`, async (t) => {
+      const machine = await start(t, join(mkdtempSync(join(tmpdir(), 'vault-')), 'home'), true)
+      const { id, token } = await machine.api.agents.add({ name: 'shopper', scopes: ['wallet.base'] }, owner)
+      await machine.api.policies.set(id, smallPayments, owner)
+      if (amount === amounts['after an approval']) {
+        t.match(await pay(machine.api, token, amount), { status: 202 })
+        const [asked] = machine.api.approvals.list(owner).approvals
+        await machine.api.approvals.approve(asked!.id, asked!.decision_hash, owner)
+      }
+      machine.stopAt(point)
+      const first = await pay(machine.api, token, amount)
+      if (point === 'after the answer has left') machine.stop()
+      else t.equal(first, 'stopped')
+
+      const after = await start(t, machine.left()!)
+      const left = new Set<unknown>()
+      if (typeof first !== 'string') left.add(bodyOf(first)['payment_header'])
+      t.ok(counted(after.api, token) >= BigInt(left.size) * BigInt(amount), 'what has left counts as spent')
+      for (let i = 0; i < 2; i++) {
+        const again = await pay(after.api, token, amount)
+        if (typeof again === 'string') t.equal(again, 'REQUEST_ID_USED', 'a clear refusal')
+        else left.add(bodyOf(again)['payment_header'])
+      }
+      t.ok(left.size <= 1, `${left.size} payments have left`)
+      const most = amount === amounts['after an approval'] ? 1n : 2n
+      t.ok(counted(after.api, token) >= BigInt(left.size) * BigInt(amount), 'each is counted')
+      t.ok(counted(after.api, token) <= most * BigInt(amount), 'and no more than was signed')
+      t.match(await after.vault.audit.verify(), { ok: true }, 'the log is whole')
+    })
+  }
+
+/** A folder, a vault in it, and a switch that stops the machine: the folder as it is then is all that is left. */
+interface Machine {
+  readonly api: VaultApi
+  readonly vault: Vault
+  /** Of what was left; undefined while nothing has stopped it. */
+  left(): string | undefined
+  stopAt(point: Point): void
+  stop(): void
+}
+
+async function start(t: Test, home: string, isNew = false): Promise<Machine> {
+  const opened = isNew
+    ? (await createVault({ home, clock, password, mnemonic, kdf, hasher: quickHasher })).vault
+    : await openVault({ home, clock, hasher: quickHasher })
+  if (!isNew) await opened.unlock(password)
+  let at: Point | undefined
+  let left: string | undefined
+  const stop = (): void => {
+    left ??= copyOf(t, home)
+  }
+  const pass = (point: Point): void => {
+    if (at !== point) return
+    stop()
+    throw new Error('The machine has stopped.')
+  }
+  const vault = faulty(opened, pass)
+  const api = await createVaultApi({
+    vault,
+    chains: [chainEvm],
+    enabled: ['base'],
+    assets: createAssetTable(),
+    egress: () => ({ request: () => Promise.reject(new Error('no way out')) }),
+    rpc: () => undefined,
+    clock,
+    log: silentLog,
+    localUrl: () => 'http://127.0.0.1:8420',
+  })
+  t.teardown(async () => {
+    await api.close()
+    rmSync(home, { recursive: true, force: true })
+  })
+  return { api, vault: opened, left: () => left, stop, stopAt: (point) => (at = point) }
+}
+
+/** What a kill leaves: the files as they are at this moment, and a lock whose process is gone. */
+function copyOf(t: Test, home: string): string {
+  const copy = join(mkdtempSync(join(tmpdir(), 'vault-stopped-')), 'home')
+  t.teardown(() => rmSync(copy, { recursive: true, force: true }))
+  cpSync(home, copy, { recursive: true, filter: (source) => !source.endsWith('.sock') })
+  for (const name of readdirSync(copy)) if (/^lock\./.test(name)) rmSync(join(copy, name))
+  return copy
+}
+
+/** The same vault, with a look at the switch before and after each step of a payment. */
+function faulty(vault: Vault, pass: (point: Point) => void): Vault {
+  const { signer, audit, records } = vault
+  const parts: Partial<Record<keyof Vault, object>> = {
+    signer: {
+      async sign(request: Parameters<typeof signer.sign>[0]) {
+        pass('before the signature')
+        const signature = await signer.sign(request)
+        pass('after the signature')
+        return signature
+      },
+    },
+    audit: over(audit, {
+      async append(event: Parameters<typeof audit.append>[0]) {
+        const isDeed = event.action === 'SIGN' && /APPROVED$/.test(event.status)
+        if (isDeed) pass('before the entry in the log')
+        const entry = await audit.append(event)
+        if (isDeed) pass('after the entry in the log')
+        return entry
+      },
+    }),
+    records: over(records, {
+      async putJson(...args: Parameters<typeof records.putJson>) {
+        const isUsedUp = args[0] === 'approval' && (args[2] as { state: string }).state === 'consumed'
+        if (isUsedUp) pass('before the approval is used up')
+        const written = await records.putJson(...args)
+        if (isUsedUp) pass('after the approval is used up')
+        return written
+      },
+    }),
+  }
+  return over(vault, parts)
+}
+
+/** An object of which some properties are others; methods see the object itself. */
+function over<T extends object>(target: T, parts: object): T {
+  // Over an empty object: a frozen one would insist on its own properties.
+  return new Proxy({} as T, {
+    get(_empty, name) {
+      if (Object.hasOwn(parts, name)) return Reflect.get(parts, name)
+      const value = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
+
+/** An agent's request for a payment of `amount` USDC, always the same under the same key; the code of what was thrown. */
+async function pay(api: VaultApi, token: string, amount: string): Promise<VaultAnswer | string> {
+  const agent = api.registry.byToken(token)
+  if (agent === undefined) throw new Error('The agent is not known.')
+  const input = {
+    payment_required: {
+      x402Version: 2,
+      resource: { url: 'https://api.example.com/hello', description: '', mimeType: '' },
+      accepts: [
+        {
+          scheme: 'exact',
+          network: 'eip155:8453',
+          amount,
+          asset: usdcOnBase,
+          payTo: `0x${'22'.repeat(20)}`,
+          maxTimeoutSeconds: 60,
+          extra: { name: 'USD Coin', version: '2' },
+        },
+      ],
+    },
+    max_amount: '5',
+    agent_name: 'test',
+  }
+  const context = {
+    caller: { kind: 'agent', agent, via: 'direct' } as const,
+    requestId: 'test',
+    idempotencyKey: 'one-purchase',
+    waitMs: 0,
+  }
+  try {
+    return await api.request('vault_sign_x402', input, context)
+  } catch (error) {
+    return isVaultError(error) ? error.code : 'stopped'
+  }
+}
+
+const bodyOf = (answer: VaultAnswer): Record<string, unknown> => answer.body as Record<string, unknown>
+
+/** What the budget has of the agent's USDC, spent or held. */
+function counted(api: VaultApi, token: string): bigint {
+  const agent = api.registry.byToken(token)!
+  const { budget } = api.budget({ caller: { kind: 'agent', agent, via: 'direct' }, requestId: 'test' })
+  const line = budget.find(({ asset }) => asset.toLowerCase().endsWith(usdcOnBase.toLowerCase()))
+  return BigInt(line?.spent ?? 0) + BigInt(line?.reserved ?? 0)
+}

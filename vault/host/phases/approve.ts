@@ -1,0 +1,102 @@
+import type { VaultAnswer } from '../../../core/plugin/vault.ts'
+import type { ApprovalRecord, Question } from '../../approvals/approval.ts'
+import type { ApprovalBook } from '../../approvals/approvalBook.ts'
+import { VaultError } from '../../errors/error.ts'
+import { decisionHash } from '../../policy/decisionHash.ts'
+import type { Vault } from '../../ports/vault.ts'
+import { hashOf } from '../hashOf.ts'
+import { purposeOf } from '../operations/signing.ts'
+import { reserve } from '../reserve.ts'
+import type { VaultCall } from '../vaultCall.ts'
+import type { HostPlugin } from './hostPlugin.ts'
+
+/** Names an agent's exact request; with an Idempotency-Key, that request under that key. */
+export const keyOf = (x: VaultCall): string =>
+  hashOf('approval', x.caller.id, x.operation, x.plan!.requestHash, x.idempotencyKey)
+
+/**
+ * Asks the owner where anything wants it, and waits as long as the caller does. The same request again finds its question,
+ * and its answer.
+ */
+export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
+  return {
+    name: 'approvals',
+    slots: { approve: { reads: ['request', 'verdict'], writes: ['approval'] } },
+    route: (operation) => (operation === 'vault_preview' ? undefined : { approve }),
+  }
+
+  function approve(x: VaultCall): VaultAnswer | undefined | Promise<VaultAnswer | undefined> {
+    if (x.reasons.length === 0 || x.who.kind !== 'agent') return undefined
+    return ask(x)
+  }
+
+  async function ask(x: VaultCall): Promise<VaultAnswer | undefined> {
+    const key = keyOf(x)
+    const asked = book.byKey(key) ?? (await book.ask({ key, ...newQuestion(x) }))
+    // From here on the approval's own entries in the log tell what became of it.
+    x.isLogged = true
+    if (asked.state === 'pending') x.onAsked?.({ approvalId: asked.id, expiresAtMs: asked.expiresAtMs })
+    const record = asked.state === 'pending' ? await book.settled(asked.id, x.waitMs, x.signal) : asked
+    switch (record.state) {
+      case 'pending':
+        return { status: 202, body: pendingBody(record) }
+      case 'approved':
+        x.approval = record
+        return undefined
+      case 'consumed':
+        if (record.answer !== null) return record.answer
+        throw new VaultError(
+          'APPROVAL_RESOLVED',
+          'This approval was used by another call for the same request.',
+        )
+      case 'denied':
+        throw new VaultError('APPROVAL_DENIED', 'The owner refused this.', {
+          details: { approval_id: record.id },
+        })
+      case 'expired':
+        throw new VaultError('APPROVAL_EXPIRED', undefined, { details: { approval_id: record.id } })
+      default:
+        throw new VaultError('APPROVAL_RESOLVED', `The approval is ${record.state}.`, {
+          details: { approval_id: record.id },
+        })
+    }
+  }
+
+  function newQuestion(x: VaultCall) {
+    const plan = x.plan!
+    const question: Question = {
+      agentId: x.caller.id,
+      agentName: x.caller.name,
+      operation: x.operation,
+      scope: plan.scope,
+      chain: plan.chain,
+      amount: plan.amount,
+      currency: plan.currency,
+      recipient: plan.recipient,
+      plainWords: plan.plainWords,
+      warnings: plan.warnings,
+      reasons: [...new Set(x.reasons)],
+      isOpaque: plan.isOpaque,
+      purpose: purposeOf(x),
+      frozenHash: plan.frozenHash,
+    }
+    return {
+      question,
+      frozen: plan.frozen,
+      decisionHash: (id: string) =>
+        decisionHash({
+          request: { vaultId: vault.vaultId, approvalId: id, ...question },
+          ...(plan.judged !== undefined && { decoded: plan.judged.decoded }),
+          verdict: { decision: 'ask', reasons: question.reasons },
+        }),
+      reserve: (id: string) => reserve(vault.budget, x, id),
+    }
+  }
+}
+
+export const pendingBody = (record: ApprovalRecord) => ({
+  status: 'pending',
+  approval_id: record.id,
+  expires_at: new Date(record.expiresAtMs).toISOString(),
+  poll: `/v1/vault/approvals/${record.id}`,
+})

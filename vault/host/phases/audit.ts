@@ -1,0 +1,29 @@
+import { isVaultError } from '../../errors/error.ts'
+import type { AuditLog, AuditStatus } from '../../ports/audit.ts'
+import { eventOf } from '../eventOf.ts'
+import type { VaultCall } from '../vaultCall.ts'
+import type { HostPlugin } from './hostPlugin.ts'
+
+/** Writes down what was refused and what failed; what was done or asked has its entry already. */
+export function createAuditing(audit: AuditLog): HostPlugin {
+  return {
+    name: 'activity',
+    route: (operation) =>
+      operation === 'vault_preview'
+        ? undefined
+        : {
+            async audit(x) {
+              const status = x.isLogged ? undefined : statusOf(x)
+              if (status !== undefined) await audit.append(eventOf(x, status))
+            },
+          },
+  }
+}
+
+/** Undefined for what never became a request of a known agent: it would let strangers fill the log. */
+function statusOf({ failure }: VaultCall): AuditStatus | undefined {
+  if (failure === null) return undefined
+  const status = isVaultError(failure) ? failure.status : 500
+  if (status === 403 || status === 422) return 'DENIED'
+  return status >= 500 ? 'FAILED' : undefined
+}

@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { VaultAnswer } from '../../../core/plugin/vault.ts'
+import { type ApprovalBook, approvalTtlMs } from '../../approvals/approvalBook.ts'
+import { isVaultError, VaultError } from '../../errors/error.ts'
+import type { Vault } from '../../ports/vault.ts'
+import { eventOf } from '../eventOf.ts'
+import { hashOf } from '../hashOf.ts'
+import { reserve } from '../reserve.ts'
+import type { VaultCall } from '../vaultCall.ts'
+import { keyOf } from './approve.ts'
+import type { HostPlugin } from './hostPlugin.ts'
+
+/** Answers that are the same each time, kept for whoever asks again: as long as an approved one is. */
+const mostAnswers = 1_000
+
+/**
+ * Does what was granted, once however many ask for it at the same time. Money is held back in the journal before the
+ * signature leaves, and the log has its entry before any answer does.
+ */
+export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
+  const running = new Map<string, Promise<VaultAnswer>>()
+  const answers = new LRUCache<string, VaultAnswer>({ max: mostAnswers, ttl: approvalTtlMs })
+  vault.onLock(() => answers.clear())
+
+  return {
+    name: 'perform',
+    slots: { perform: { reads: ['request'], writes: ['answer'] } },
+    route: (operation) => ({
+      perform(x) {
+        const plan = x.plan!
+        if (operation === 'vault_preview') return plan.act(x.requestId)
+        if (operation === 'get_address') return giveAddress(x)
+        if (x.approval !== null) return together(x.approval.id, x, () => doApproved(x))
+        if (plan.repeat === 'same') return doSame(x)
+        // What gives nothing away twice needs no table of who asks for the same.
+        if (plan.spends.length === 0 && plan.repeat === 'new') return doAlone(x, newAttempt())
+        // Under a key it is counted by its key, so that it is known again after a restart.
+        const spendId = x.idempotencyKey === null ? newAttempt() : `key_${keyOf(x)}`
+        return together(keyOf(x), x, () => doAlone(x, spendId))
+      },
+    }),
+  }
+
+  /** An address is no secret: its entry in the log is on its way, and the answer need not wait for the disk. */
+  function giveAddress(x: VaultCall): Promise<VaultAnswer> {
+    x.isLogged = true
+    vault.audit.append(eventOf(x, 'AUTO_APPROVED')).catch(() => undefined)
+    return x.plan!.act(x.requestId)
+  }
+
+  function together(key: string, x: VaultCall, work: () => Promise<VaultAnswer>): Promise<VaultAnswer> {
+    const others = running.get(key)
+    if (others !== undefined) {
+      x.isLogged = true
+      return others
+    }
+    const done = work().finally(() => running.delete(key))
+    running.set(key, done)
+    return done
+  }
+
+  /**
+   * Signs the same bytes once, however often and under whatever words they are asked for: the budget counts them by their
+   * hash, also after a restart, and the log has one entry.
+   */
+  function doSame(x: VaultCall): VaultAnswer | Promise<VaultAnswer> {
+    const id = `sig_${hashOf('signature', x.caller.id, x.plan!.action, x.plan!.frozenHash)}`
+    const before = answers.get(id)
+    if (before !== undefined) {
+      x.isLogged = true
+      return before
+    }
+    return together(id, x, async () => {
+      const answer = await doAlone(x, id)
+      if (!vault.state.locked) answers.set(id, answer)
+      return answer
+    })
+  }
+
+  async function doAlone(x: VaultCall, spendId: string): Promise<VaultAnswer> {
+    const held = reserve(vault.budget, x, spendId)
+    // Each signature of such a request is another payment, and the one that was made under this key may have left.
+    if (held?.isRepeat === true && x.plan!.repeat === 'new')
+      throw new VaultError(
+        'REQUEST_ID_USED',
+        'This was signed under the same Idempotency-Key before, and its answer is not kept. Use a new key to pay anew.',
+      )
+    let answer: VaultAnswer
+    try {
+      answer = await x.plan!.act(newAttempt())
+    } catch (error) {
+      if (held?.isRepeat === false) await vault.budget.release(spendId).catch(() => undefined)
+      throw error
+    }
+    x.isLogged = true
+    await Promise.all([held?.durable, vault.audit.append(eventOf(x, 'AUTO_APPROVED'))])
+    if (held?.isRepeat === false) vault.budget.commit(spendId)
+    return answer
+  }
+
+  async function doApproved(x: VaultCall): Promise<VaultAnswer> {
+    const approval = book.get(x.approval!.id) ?? x.approval!
+    // Somebody who waited for the same question was quicker, and has finished.
+    if (approval.state === 'consumed' && approval.answer !== null) return approval.answer
+    if (approval.state !== 'approved')
+      throw new VaultError('APPROVAL_RESOLVED', `The approval is ${approval.state}.`)
+    const { repeat, act } = x.plan!
+    const answerKept = repeat === 'same' || x.idempotencyKey !== null
+    let answer: VaultAnswer
+    try {
+      if (repeat === 'once') await book.consume(approval.id, null)
+      answer = await act(newAttempt())
+    } catch (error) {
+      // What may go better the next time keeps its approval.
+      if (repeat !== 'once' && isVaultError(error) && !error.retryable) await book.fail(approval.id)
+      x.isLogged = false
+      throw error
+    }
+    // First the log, then the approval: once it is consumed, its answer is given to whoever asks again.
+    await vault.audit.append(eventOf(x, 'APPROVED'))
+    if (repeat !== 'once') await book.consume(approval.id, answerKept ? answer : null)
+    return answer
+  }
+}
+
+const newAttempt = (): string => `req_${randomBytes(12).toString('base64url')}`

@@ -1,0 +1,118 @@
+import { GenerationError } from '../../core/kernel/generationError.ts'
+import { lineUp } from '../../core/kernel/lineUp.ts'
+import { checkOrder } from '../../core/kernel/order.ts'
+import { run } from '../../core/kernel/run.ts'
+import { closePlugins, setUpPlugin } from '../../core/kernel/setUpPlugin.ts'
+import { handled } from '../../core/plugin/reply.ts'
+import {
+  type AnyVaultPlugin,
+  type VaultAnswer,
+  type VaultOperation,
+  type VaultPhase,
+  type VaultPluginInstance,
+  type VaultPorts,
+  vaultOperations,
+  vaultPhases,
+} from '../../core/plugin/vault.ts'
+import type { HostHook, HostPlugin } from './phases/hostPlugin.ts'
+import { pluginPart } from './pluginPart.ts'
+import type { VaultCall } from './vaultCall.ts'
+
+/** A plugin of the configuration, its options checked. */
+export interface VaultPluginEntry {
+  readonly plugin: AnyVaultPlugin
+  readonly options: unknown
+}
+
+/** What every operation does, in order; made once when the vault starts. */
+export interface Programs {
+  /** Runs one request through its operation, its entry in the log included. @throws what refused it or failed */
+  run(x: VaultCall): Promise<VaultAnswer>
+  start(): void
+  close(): Promise<void>
+}
+
+interface Program {
+  readonly hooks: readonly HostHook[]
+  readonly audits: readonly HostHook[]
+}
+
+/**
+ * Lines the host's own parts and the owner's plugins up, the plugins of a phase after the host's.
+ *
+ * @param portsOf what a plugin may be given; told its place, which names it: `telegram`, a second one `telegram-2`
+ * @throws {GenerationError} naming the plugin that refused its set-up, that has hooks of another host, or that reads what
+ *         nothing before it writes; what was set up is closed again
+ */
+export async function buildPrograms(
+  own: readonly HostPlugin[],
+  entries: readonly VaultPluginEntry[],
+  portsOf: (place: string) => VaultPorts,
+): Promise<Programs> {
+  const instances: VaultPluginInstance[] = []
+  const parts: HostPlugin[] = [...own]
+  const times = new Map<string, number>()
+  try {
+    for (const { plugin, options } of entries) {
+      const time = (times.get(plugin.name) ?? 0) + 1
+      times.set(plugin.name, time)
+      const ports = portsOf(time === 1 ? plugin.name : `${plugin.name}-${time}`)
+      const instance = await setUpPlugin<VaultPluginInstance>(plugin, options, ports, 'vault')
+      instances.push(instance)
+      parts.push(pluginPart(plugin, instance))
+    }
+    return lined(parts, instances)
+  } catch (error) {
+    // Why it was refused matters more than how it closed.
+    await closePlugins(instances).catch(() => undefined)
+    throw error
+  }
+}
+
+function lined(parts: readonly HostPlugin[], instances: readonly VaultPluginInstance[]): Programs {
+  const programs = new Map(vaultOperations.map((operation) => [operation, compile(operation, parts)]))
+  return {
+    async run(x) {
+      const { hooks, audits } = programs.get(x.operation)!
+      try {
+        const answer = await run<VaultCall, VaultAnswer>(hooks, x)
+        if (answer === handled) throw new Error(`No part of the vault answers ${x.operation}.`)
+        return answer as VaultAnswer
+      } catch (error) {
+        x.failure = error instanceof Error ? error : new Error(String(error))
+        throw error
+      } finally {
+        for (const audit of audits) await audit(x)
+      }
+    },
+    start() {
+      for (const instance of instances) instance.start?.()
+    },
+    close: () => closePlugins(instances),
+  }
+}
+
+function compile(operation: VaultOperation, parts: readonly HostPlugin[]): Program {
+  const routed = parts.flatMap((part) => {
+    const hooks = part.route(operation)
+    if (hooks === undefined) return []
+    assertPhases(part.name, hooks)
+    return [{ name: part.name, hooks }]
+  })
+  const steps = lineUp<VaultPhase, HostHook>(vaultPhases, routed)
+  const problems = checkOrder(steps, new Map(parts.map((part) => [part.name, part])))
+  if (problems.length > 0) throw new GenerationError(problems.map(({ message }) => message).join('\n'))
+  return {
+    hooks: steps.filter((step) => step.phase !== 'audit').map((step) => step.hook),
+    audits: steps.filter((step) => step.phase === 'audit').map((step) => step.hook),
+  }
+}
+
+/** A hook that is never called looks like a rule that holds: a misspelt phase, or a plugin of the gateway. */
+function assertPhases(plugin: string, hooks: object): void {
+  const unknown = Object.keys(hooks).filter((name) => !(vaultPhases as readonly string[]).includes(name))
+  if (unknown.length === 0) return
+  throw new GenerationError(
+    `Plugin ${plugin} has hooks for ${unknown.join(', ')}, which are no phases of the vault: ${vaultPhases.join(', ')}.`,
+  )
+}

@@ -1,0 +1,47 @@
+import { VaultError } from '../errors/error.ts'
+import type { BudgetBook, BudgetRefusal } from '../ports/budget.ts'
+import type { VaultCall } from './vaultCall.ts'
+
+/** Money that is held back; see {@link BudgetBook.reserve}. */
+interface Held {
+  readonly reservationId: string
+  readonly isRepeat: boolean
+  readonly durable: Promise<void>
+}
+
+/**
+ * Holds back what a request may cost, all limits and the count in one step. Nothing is held for what costs nothing.
+ *
+ * @throws `BUDGET_EXCEEDED_TX`, `BUDGET_EXCEEDED_DAILY`
+ */
+export function reserve(budget: BudgetBook, x: VaultCall, id: string): Held | null {
+  const { spends } = x.plan!
+  if (spends.length === 0) return null
+  const held = budget.reserve({ id, agentId: x.caller.id, spends, limits: x.limits })
+  if (!held.ok) throw budgetError(held)
+  // Whoever waits for it hears of a failure; nobody else has to.
+  held.durable.catch(() => undefined)
+  return { reservationId: held.id, isRepeat: held.isRepeat, durable: held.durable }
+}
+
+export function budgetError(refusal: BudgetRefusal): VaultError {
+  const { subject } = refusal
+  const whose =
+    subject.kind === 'agent' ? 'the agent' : subject.kind === 'vault' ? 'the vault' : 'this recipient'
+  const span = refusal.code === 'BUDGET_EXCEEDED_TX' ? 'one transaction' : 'a day'
+  return new VaultError(
+    refusal.code,
+    `Expected at most ${refusal.limit} smallest units of ${refusal.asset} for ${whose} in ${span}; ` +
+      `${refusal.used} are used and ${refusal.requested} were asked for.`,
+    {
+      details: {
+        asset: refusal.asset,
+        subject: subject.kind,
+        limit: String(refusal.limit),
+        used: String(refusal.used),
+        requested: String(refusal.requested),
+        resets_at: refusal.resetsAt,
+      },
+    },
+  )
+}

@@ -1,0 +1,34 @@
+import type { Agent } from '../agents/agent.ts'
+import type { Decoded } from '../effects/decoded.ts'
+import type { ClaimProof } from '../effects/proveClaim.ts'
+import type { VaultCode } from '../errors/codes.ts'
+import type { BudgetLimit } from '../ports/budget.ts'
+
+/** A decoded request as the owner's rules judge it. */
+export interface JudgedRequest {
+  readonly agent: Agent
+  readonly decoded: Decoded
+  /** Null where the request claims nothing, as a message. */
+  readonly proof: ClaimProof | null
+}
+
+/** What the owner's rules say. */
+export interface Judgement {
+  readonly outcome: 'auto' | 'ask' | 'refuse'
+  /** Why, in words for the owner (ask) or the agent (refuse). */
+  readonly reasons: readonly string[]
+  /** Set with `refuse`. */
+  readonly code?: VaultCode
+  /** The limits that apply to this agent, to be held by the budget book in the same step in which it counts. */
+  readonly limits: readonly BudgetLimit[]
+}
+
+/** The rules that the owner wrote. Read from the records after each unlock; deciding is pure and synchronous. */
+export interface Rules {
+  load(): void
+  judge(request: JudgedRequest): Judgement
+  /** Addresses that mean something to the rules of an agent: recipients that are named, on any chain. */
+  walletsOf(agent: Agent): readonly string[]
+  /** The limits of an agent, for `/v1/vault/budget`. */
+  limitsOf(agent: Agent): readonly BudgetLimit[]
+}

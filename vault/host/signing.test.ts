@@ -1,0 +1,187 @@
+import t from 'tap'
+import { parseTransaction, recoverTransactionAddress, serializeTransaction } from 'viem'
+import { pinnedAssets } from '../effects/assets.ts'
+import { password, type RunningVault, startVault } from '../testing/startVault.ts'
+import { payee, signBody, smallPayments, usdcTransfer } from '../testing/transfers.ts'
+
+const ours = '0x9858EfFD232B4033E47d90003D41EC34EcaEda94'
+const noWait = { prefer: 'wait=0' }
+const asset = pinnedAssets.bySymbol('base', 'USDC')!.id
+
+async function startWithPolicy(t: Parameters<typeof startVault>[0], policy: object = smallPayments) {
+  const vault = await startVault(t)
+  const agent = await vault.agent('payer', ['wallet.base', 'wallet.ethereum'])
+  await vault.api.policies.set('payer', policy, vault.owner)
+  const spent = () =>
+    vault.api.budget(vault.owner, 'payer').budget.find((line) => line.asset === asset)?.spent ?? '0'
+  return { vault, agent, spent }
+}
+
+const signatures = async (vault: RunningVault) =>
+  (await vault.asOwner('GET', '/v1/vault/activity?action=SIGN')).body.events
+
+t.test(
+  'a signature answers with the fields of the document, and it is ours over the very bytes',
+  async (t) => {
+    const { agent } = await startWithPolicy(t)
+    const { status, body } = await agent.call('POST', '/v1/vault/sign', signBody('0.5'))
+    t.strictSame([status, Object.keys(body).sort()], [200, ['signature', 'signed_tx']])
+    t.equal(await recoverTransactionAddress({ serializedTransaction: body.signed_tx }), ours)
+    const { r, s, v, yParity, ...unsigned } = parseTransaction(body.signed_tx)
+    t.equal(serializeTransaction(unsigned as never), usdcTransfer('0.5'))
+    t.match(body.signature, /^0x[0-9a-f]{130}$/)
+    const [event] = (await agent.call('GET', '/v1/vault/activity')).body.events
+    t.match(event, { agent: 'payer', action: 'SIGN', amount: 0.5, currency: 'USDC', status: 'AUTO_APPROVED' })
+  },
+)
+
+t.test('what a rule approves counts, and the day ends when it is used up', async (t) => {
+  const { agent, spent } = await startWithPolicy(t)
+  for (let nonce = 0; nonce < 20; nonce++)
+    t.equal((await agent.call('POST', '/v1/vault/sign', signBody('1', nonce))).status, 200)
+  t.equal(spent(), '20000000')
+  const over = await agent.call('POST', '/v1/vault/sign', signBody('0.000001', 20))
+  t.match([over.status, over.body.error.code], [403, 'BUDGET_EXCEEDED_DAILY'])
+  t.equal(spent(), '20000000')
+})
+
+t.test('many at the same time never spend more than the day allows', async (t) => {
+  const { agent, spent } = await startWithPolicy(t)
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, (_, nonce) => agent.call('POST', '/v1/vault/sign', signBody('1', nonce))),
+  )
+  t.equal(answers.filter(({ status }) => status === 200).length, 20)
+  t.ok(answers.every(({ status, body }) => status === 200 || body.error.code === 'BUDGET_EXCEEDED_DAILY'))
+  t.equal(spent(), '20000000')
+})
+
+t.test('the vault and one recipient have limits of their own, whoever asks', async (t) => {
+  const { agent, vault } = await startWithPolicy(t)
+  const other = await vault.agent('other', ['wallet.base'])
+  await vault.api.policies.set('other', smallPayments, vault.owner)
+  const limits = [{ chain: 'base', symbol: 'USDC', perDay: '1.5', recipient: payee }]
+  await vault.api.policies.set('vault', { limits }, vault.owner)
+  t.equal((await agent.call('POST', '/v1/vault/sign', signBody('1', 0))).status, 200)
+  const second = await other.call('POST', '/v1/vault/sign', signBody('1', 1))
+  t.match(second.body.error, { code: 'BUDGET_EXCEEDED_DAILY', details: { subject: 'recipient' } })
+})
+
+t.test(
+  'the same bytes are signed, counted and written down once, however often they are asked for',
+  async (t) => {
+    const { agent, vault, spent } = await startWithPolicy(t)
+    const ask = (body: object = signBody('0.5')) => agent.call('POST', '/v1/vault/sign', body)
+    const atOnce = await Promise.all(Array.from({ length: 10 }, () => ask()))
+    const later = [await ask(), await ask({ ...signBody('0.5'), agent_name: 'someone', recipient: payee })]
+    const answers = [...atOnce, ...later]
+    t.ok(answers.every(({ status }) => status === 200))
+    t.equal(new Set(answers.map(({ body }) => body.signed_tx)).size, 1)
+    t.equal((await signatures(vault)).length, 1)
+    t.equal(spent(), '500000')
+    await ask(signBody('0.5', 1))
+    t.equal(spent(), '1000000', 'other bytes are another signature')
+  },
+)
+
+t.test('after a restart the same bytes give the same signature, and count no more', async (t) => {
+  const { agent, vault, spent } = await startWithPolicy(t)
+  const first = await agent.call('POST', '/v1/vault/sign', signBody('0.5'))
+  await vault.vault.lock('owner')
+  await vault.api.unlock(password, vault.owner)
+  const again = await agent.call('POST', '/v1/vault/sign', signBody('0.5'))
+  t.strictSame(again.body, first.body)
+  t.equal(spent(), '500000')
+})
+
+t.test('an Idempotency-Key gives one answer, and belongs to one request', async (t) => {
+  const { agent, spent } = await startWithPolicy(t)
+  const key = { 'idempotency-key': 'order-7' }
+  const first = await agent.call('POST', '/v1/vault/sign', signBody('0.5'), key)
+  const again = await agent.call('POST', '/v1/vault/sign', signBody('0.5'), key)
+  t.strictSame(again.body, first.body)
+  t.equal(spent(), '500000')
+  const other = await agent.call('POST', '/v1/vault/sign', signBody('0.6'), key)
+  t.match([other.status, other.body.error.code], [409, 'IDEMPOTENCY_CONFLICT'])
+})
+
+t.test('a claim that the bytes do not keep is refused before anybody is asked', async (t) => {
+  const { agent, vault, spent } = await startWithPolicy(t)
+  const good = signBody('0.5')
+  for (const [change, code] of [
+    [{ amount: 0.4 }, 'TX_MISMATCH'],
+    [{ amount: 0.6 }, 'TX_MISMATCH'],
+    [{ currency: 'USDT' }, 'TX_MISMATCH'],
+    [{ currency: 'ETH', amount: 0 }, 'TX_MISMATCH'],
+    [{ recipient: ours }, 'TX_MISMATCH'],
+    [{ chain: 'ethereum' }, 'CHAIN_MISMATCH'],
+    [{ unsigned_tx: `${good.unsigned_tx}00` }, 'INVALID_TX'],
+    [{ unsigned_tx: 'AAAA' }, 'INVALID_TX'],
+    [{ currency: 'DOGE' }, 'VALIDATION_ERROR'],
+    [{ chain: 'bitcoin' }, 'VALIDATION_ERROR'],
+    [{ amount: -1 }, 'VALIDATION_ERROR'],
+    [{ amount: '1e-1' }, 'VALIDATION_ERROR'],
+    [{ recipent: payee }, 'VALIDATION_ERROR'],
+  ] as const) {
+    const { body } = await agent.call('POST', '/v1/vault/sign', { ...good, ...change }, noWait)
+    t.equal(body.error?.code, code, JSON.stringify(change).slice(0, 60))
+  }
+  t.equal(vault.api.approvals.list(vault.owner).approvals.length, 0)
+  t.equal(spent(), '0')
+})
+
+t.test('what is not understood is never approved by a rule', async (t) => {
+  const { agent, vault } = await startWithPolicy(t, {
+    ...smallPayments,
+    messages: 'auto',
+    allowances: 'auto',
+  })
+  const unsigned_tx = serializeTransaction({
+    chainId: 8453,
+    type: 'eip1559',
+    nonce: 1,
+    gas: 60_000n,
+    maxFeePerGas: 1_000_000_000n,
+    to: payee,
+    data: '0xdeadbeef',
+  })
+  const body = { chain: 'base', agent_name: 'x', amount: 0, currency: 'ETH', unsigned_tx }
+  const answer = await agent.call('POST', '/v1/vault/sign', body, noWait)
+  t.equal(answer.status, 202)
+  t.match(vault.api.approvals.get(answer.body.approval_id, vault.owner), { opaque: true, status: 'pending' })
+  await vault.api.policies.set('payer', { ...smallPayments, opaque: 'deny' }, vault.owner)
+  const denied = await agent.call('POST', '/v1/vault/sign', { ...body, amount: '0.0' }, noWait)
+  t.match([denied.status, denied.body.error.code], [422, 'TX_OPAQUE'])
+})
+
+t.test('a preview says what a request would do and what the rules say, and changes nothing', async (t) => {
+  const { agent, vault, spent } = await startWithPolicy(t)
+  const preview = async (amount: string) =>
+    (await agent.call('POST', '/v1/vault/preview', signBody(amount))).body
+  t.match(await preview('0.5'), {
+    verdict: 'auto',
+    claim_proved: true,
+    opaque: false,
+    chain: 'base',
+    from: ours,
+  })
+  t.match(await preview('2'), { verdict: 'ask' })
+  t.match(await preview('6'), { verdict: 'refuse', code: 'BUDGET_EXCEEDED_TX' })
+  const wrong = await agent.call('POST', '/v1/vault/preview', { ...signBody('1'), amount: 2 })
+  t.match(wrong.body, { verdict: 'refuse', code: 'TX_MISMATCH' })
+  t.equal(spent(), '0')
+  t.equal((await signatures(vault)).length, 0)
+})
+
+t.test('a budget can be asked for and checked', async (t) => {
+  const { agent } = await startWithPolicy(t)
+  await agent.call('POST', '/v1/vault/sign', signBody('1'))
+  const { body } = await agent.call('GET', '/v1/vault/budget')
+  t.match(
+    body.budget.find((line: { asset: string }) => line.asset === asset),
+    { spent: '1000000', reserved: '0', per_transaction: '5000000', per_day: '20000000' },
+  )
+  const check = (amount: number) =>
+    agent.call('POST', '/v1/vault/budget/check', { chain: 'base', amount, currency: 'USDC', agent_name: 'x' })
+  t.match((await check(5)).body, { ok: true, code: null })
+  t.match((await check(5.1)).body, { ok: false, code: 'BUDGET_EXCEEDED_TX' })
+})

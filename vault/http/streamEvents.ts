@@ -1,0 +1,51 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { OwnerContext } from '../host/requestContext.ts'
+import type { VaultApi } from '../host/vaultApi.ts'
+
+const heartbeatMs = 15_000
+const mostBufferedBytes = 262_144
+
+/**
+ * `GET /v1/vault/events`: what happens, as server-sent events. Whoever reads too slowly is let go; a stream whose credential
+ * ended is closed at once where that is an agent's token, and otherwise before anything more is said.
+ */
+export function streamEvents(
+  api: VaultApi,
+  context: OwnerContext,
+  isStillValid: () => boolean,
+  req: IncomingMessage,
+  res: ServerResponse,
+): void {
+  const stop = api.watch(context, (event) => {
+    const data =
+      event.type === 'approval' ? event.approval : event.type === 'locked' ? { reason: event.reason } : {}
+    write(`event: ${event.type}\ndata: ${JSON.stringify(data)}\n\n`)
+  })
+  const { caller } = context
+  const stopToken =
+    caller.kind === 'agent'
+      ? api.registry.onTokenEnd((id) => {
+          if (id === caller.agent.id) res.destroy()
+        })
+      : undefined
+  const heartbeat = setInterval(() => write(':\n\n'), heartbeatMs)
+  heartbeat.unref()
+  res.once('close', () => {
+    clearInterval(heartbeat)
+    stop()
+    stopToken?.()
+  })
+  req.resume()
+  res.writeHead(200, {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'x-request-id': context.requestId,
+  })
+  res.flushHeaders()
+
+  function write(text: string): void {
+    if (res.writableLength > mostBufferedBytes || !isStillValid()) res.destroy()
+    else res.write(text)
+  }
+}

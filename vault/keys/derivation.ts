@@ -1,0 +1,37 @@
+import { HDKey as Bip32Key } from '@scure/bip32'
+import { HDKey as Slip10Key } from 'micro-key-producer/slip10.js'
+import { VaultError } from '../errors/error.ts'
+import type { KeyFamily } from '../ports/keyring.ts'
+
+const mostIndex = 2 ** 31 - 1
+
+/** Where a family's accounts are: BIP-44 for EVM, all hardened for Solana, because SLIP-10 has nothing else for Ed25519. */
+export function derivationPath(family: KeyFamily, index: number): string {
+  if (!Number.isInteger(index) || index < 0 || index > mostIndex) {
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      `Expected an account index from 0 to ${mostIndex}, got ${index}.`,
+    )
+  }
+  return family === 'evm' ? `m/44'/60'/0'/0/${index}` : `m/44'/501'/${index}'/0'`
+}
+
+/** The 32 private bytes at a path: BIP-32 on secp256k1 for EVM, SLIP-0010 on Ed25519 for Solana. The caller zeroes them. */
+export function derivePrivateKey(family: KeyFamily, seed: Uint8Array, path: string): Buffer {
+  if (family === 'solana') {
+    const key = Slip10Key.fromMasterSeed(seed).derive(path)
+    return takeOut(key.privateKey)
+  }
+  const key = Bip32Key.fromMasterSeed(seed).derive(path)
+  // Can not be: only a public key lacks its private half, and the root came from a seed.
+  if (key.privateKey === null) throw new Error('A derived key has no private half.')
+  const privateKey = takeOut(key.privateKey)
+  key.wipePrivateData()
+  return privateKey
+}
+
+function takeOut(bytes: Uint8Array): Buffer {
+  const copy = Buffer.from(bytes)
+  bytes.fill(0)
+  return copy
+}

@@ -1,0 +1,60 @@
+import { base58 } from '@scure/base'
+import { VaultError } from '../errors/error.ts'
+import type { KeyFamily } from '../ports/keyring.ts'
+
+/** Longer than any form of a key, with blanks. */
+const longest = 1_024
+
+const hexForm = /^(?:0x)?((?:[0-9a-fA-F]{2}){1,64})$/
+const bytesForm = /^\[[\d,\s]+\]$/
+
+/**
+ * The bytes of a private key as wallets write them: hex, with or without `0x`, for EVM; for Solana base58 (32 or 64 bytes),
+ * the list of 64 numbers of solana-keygen, or hex. Whether they are a key is for `checkPrivateKey`.
+ *
+ * @throws `VALIDATION_ERROR`; the message never repeats the text
+ */
+export function readPrivateKeyText(family: KeyFamily, text: string): Buffer {
+  const trimmed = text.trim()
+  const bytes = trimmed.length > longest ? undefined : decode(family, trimmed)
+  if (bytes !== undefined) return bytes
+  throw new VaultError(
+    'VALIDATION_ERROR',
+    family === 'evm'
+      ? 'Expected the private key as 64 hexadecimal digits.'
+      : 'Expected the private key in base58, as the list of 64 numbers of solana-keygen, or as hexadecimal digits.',
+  )
+}
+
+/** How wallets of the family take a key: `0x` and hex for EVM; base58 of the 64 bytes, private and public, for Solana. */
+export function writePrivateKeyText(
+  family: KeyFamily,
+  privateKey: Uint8Array,
+  publicKey: Uint8Array,
+): string {
+  if (family === 'evm') return `0x${Buffer.from(privateKey).toString('hex')}`
+  const whole = Buffer.concat([privateKey, publicKey])
+  try {
+    return base58.encode(whole)
+  } finally {
+    whole.fill(0)
+  }
+}
+
+function decode(family: KeyFamily, text: string): Buffer | undefined {
+  const hex = hexForm.exec(text)?.[1]
+  if (family === 'evm') return hex === undefined ? undefined : Buffer.from(hex, 'hex')
+  if (bytesForm.test(text)) return fromList(text)
+  // 64 digits are more likely hex than base58, and 64 characters of base58 are no key's length.
+  if (hex !== undefined && (hex.length === 64 || hex.length === 128)) return Buffer.from(hex, 'hex')
+  try {
+    return Buffer.from(base58.decode(text))
+  } catch {
+    return undefined
+  }
+}
+
+function fromList(text: string): Buffer | undefined {
+  const numbers = text.slice(1, -1).split(',').map(Number)
+  return numbers.every((n) => Number.isInteger(n) && n >= 0 && n <= 255) ? Buffer.from(numbers) : undefined
+}

@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto'
+import type { Log } from '../../core/ports/log.ts'
+import { isVaultError, VaultError } from '../errors/error.ts'
+import { errorBody } from '../errors/errorBody.ts'
+import type { RequestContext } from '../host/requestContext.ts'
+import type { VaultApi } from '../host/vaultApi.ts'
+import { startProgress } from './progress.ts'
+import type { Tool } from './tool.ts'
+import { longestWaitSeconds } from './toolTable.ts'
+
+/** What a tool call ends with, in the protocol's own words (CallToolResult). */
+export interface ToolResult {
+  readonly [name: string]: unknown
+  readonly content: { type: 'text'; text: string }[]
+  readonly structuredContent: Record<string, unknown>
+  readonly isError?: true
+}
+
+/** One call as the transport hands it over. */
+export interface ToolCall {
+  readonly tool: Tool
+  readonly input: Readonly<Record<string, unknown>>
+  /** Aborted when the client cancels or has gone: then nobody waits for the owner any longer. */
+  readonly signal: AbortSignal
+  readonly requestId?: string | undefined
+  /** Tells the client how long it has been waiting; absent when it did not ask to hear of it. */
+  readonly tellProgress?: ((seconds: number, total: number, message: string) => void) | undefined
+}
+
+const defaultWaitSeconds = 25
+
+/**
+ * Runs one tool for one agent. Whatever goes wrong is a result that the agent can read, never a protocol error: an agent
+ * sees results, and its client keeps protocol errors to itself.
+ */
+export async function callTool(
+  api: VaultApi,
+  log: Log,
+  agentId: string,
+  call: ToolCall,
+): Promise<ToolResult> {
+  const { requestId = randomUUID() } = call
+  try {
+    const agent = api.agentOf(agentId)
+    if (agent === undefined || agent.revokedAt !== null) throw new VaultError('UNAUTHORIZED')
+    return await run(api, call, { caller: { kind: 'agent', agent, via: 'mcp' }, requestId })
+  } catch (error) {
+    if (!isVaultError(error)) log.error({ err: error, requestId }, 'unexpected error')
+    return failed(error)
+  }
+}
+
+async function run(api: VaultApi, call: ToolCall, caller: RequestContext): Promise<ToolResult> {
+  const { tool, tellProgress, signal } = call
+  const { input, waitSeconds, idempotencyKey } = takeShared(tool, call.input)
+  const progress = tellProgress && startProgress(waitSeconds, tellProgress)
+  try {
+    const { status, body } = await tool.run(api, input, {
+      ...caller,
+      signal,
+      waitMs: waitSeconds * 1_000,
+      ...(idempotencyKey !== undefined && { idempotencyKey }),
+      ...(progress && { onAsked: progress.begin }),
+    })
+    return status === 202 ? pending(body) : told(body)
+  } finally {
+    progress?.stop()
+  }
+}
+
+/** Takes out what every tool of its kind has beside the operation's own fields. @throws `VALIDATION_ERROR` */
+function takeShared({ mayAsk, takesKey }: Tool, given: Readonly<Record<string, unknown>>) {
+  const { wait_seconds: wait, idempotency_key: key, ...rest } = given
+  const input = {
+    ...rest,
+    // Where they mean nothing they are fields that do not exist, and refused as such.
+    ...(wait !== undefined && !mayAsk && { wait_seconds: wait }),
+    ...(key !== undefined && !takesKey && { idempotency_key: key }),
+  }
+  const isWait = Number.isInteger(wait) && Number(wait) >= 0 && Number(wait) <= longestWaitSeconds
+  if (mayAsk && wait !== undefined && !isWait)
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      `wait_seconds: Expected a whole number from 0 to ${longestWaitSeconds}.`,
+    )
+  if (takesKey && key !== undefined && typeof key !== 'string')
+    throw new VaultError('VALIDATION_ERROR', 'idempotency_key: Expected a text.')
+  return {
+    input,
+    waitSeconds: isWait ? Number(wait) : defaultWaitSeconds,
+    idempotencyKey: takesKey ? (key as string | undefined) : undefined,
+  }
+}
+
+const pending = ({ approval_id, expires_at }: Readonly<Record<string, unknown>>): ToolResult =>
+  told({
+    status: 'pending',
+    approval_id,
+    expires_at,
+    next:
+      'The owner has been asked and has not answered yet. Tell your user; then call this tool again with the same ' +
+      'arguments to wait on: it joins the same question and gives the result once the owner agrees. ' +
+      'vault_approval_status tells how it stands.',
+  })
+
+function failed(error: unknown): ToolResult {
+  const { error: shown } = errorBody(error)
+  const seconds = isVaultError(error) ? error.retryAfterSeconds : undefined
+  const body = { error: seconds === undefined ? shown : { ...shown, retry_after_seconds: seconds } }
+  return { ...told(body), isError: true }
+}
+
+/** The same twice: structured, and as text for clients of before 2025-06-18. */
+function told(body: object): ToolResult {
+  const json = JSON.stringify(body, (_key, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  )
+  return { content: [{ type: 'text', text: json }], structuredContent: JSON.parse(json) }
+}

@@ -1,0 +1,316 @@
+import { readFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { recoverMessageAddress, recoverTransactionAddress, recoverTypedDataAddress } from 'viem'
+import type { Egress } from '../../core/ports/egress.ts'
+import { signBody, smallPayments } from '../testing/transfers.ts'
+import { openQuestions } from './testing/openQuestions.ts'
+import { startMcp } from './testing/startMcp.ts'
+
+const ours = '0x9858EfFD232B4033E47d90003D41EC34EcaEda94'
+const names = [
+  'vault_get_address',
+  'vault_list_scopes',
+  'vault_budget_check',
+  'vault_preview_tx',
+  'vault_read',
+  'vault_write',
+  'vault_sign_tx',
+  'vault_sign_message',
+  'vault_sign_typed_data',
+  'vault_sign_x402',
+  'vault_call_api',
+  'vault_approval_status',
+  'vault_activity',
+  'vault_lock',
+]
+
+async function start(t: Test, scopes: readonly string[], options: Parameters<typeof startMcp>[1] = {}) {
+  const mcp = await startMcp(t, options)
+  const agent = await mcp.vault.agent('a', scopes)
+  await mcp.vault.api.policies.set('a', smallPayments, mcp.vault.owner)
+  return { ...mcp, agent, ...(await mcp.connect(agent)) }
+}
+
+/** `signBody` without what MCP has no field for. */
+const transfer = (amount: string, nonce = 0) => {
+  const { agent_name, ...claim } = signBody(amount, nonce)
+  return claim
+}
+
+t.test('the tools are exactly those of the specification, each described for an agent', async (t) => {
+  const { client } = await start(t, [])
+  const { tools } = await client.listTools()
+  t.strictSame(tools.map(({ name }) => name).sort(), [...names].sort())
+  for (const tool of tools) {
+    t.match(tool.title, /^[A-Z]/, tool.name)
+    t.ok((tool.description ?? '').length > 60, tool.name)
+    t.equal(tool.inputSchema.type, 'object')
+    t.equal(tool.outputSchema?.type, 'object')
+    t.strictSame(
+      Object.keys(tool.annotations ?? {}).sort(),
+      ['destructiveHint', 'idempotentHint', 'openWorldHint', 'readOnlyHint', 'title'],
+      tool.name,
+    )
+    const { chain } = tool.inputSchema.properties ?? {}
+    if (chain !== undefined) t.match(chain, { enum: ['solana', 'base', 'ethereum'] })
+  }
+  t.notOk(tools.some(({ name }) => /unlock|approve$|agents|polic/.test(name)))
+  const guide = readFileSync(new URL('../../docs/vault-mcp.md', import.meta.url), 'utf8')
+  for (const { name } of tools) t.match(guide, `| \`${name}\` `, `${name} is in the guide`)
+})
+
+t.test('hints say what a tool does: what spends, replaces or shuts is destructive', async (t) => {
+  const { client } = await start(t, [])
+  const { tools } = await client.listTools()
+  const having = (hint: 'readOnlyHint' | 'destructiveHint' | 'openWorldHint') =>
+    tools.filter(({ annotations }) => annotations?.[hint]).map(({ name }) => name)
+  t.strictSame(having('readOnlyHint'), [
+    'vault_get_address',
+    'vault_list_scopes',
+    'vault_budget_check',
+    'vault_preview_tx',
+    'vault_read',
+    'vault_approval_status',
+    'vault_activity',
+  ])
+  t.strictSame(
+    having('destructiveHint').sort(),
+    names.filter((name) => !having('readOnlyHint').includes(name)).sort(),
+  )
+  t.strictSame(having('openWorldHint'), ['vault_sign_x402', 'vault_call_api'])
+})
+
+t.test('addresses, scopes, budgets and previews are told without asking anybody', async (t) => {
+  const { call, vault } = await start(t, ['wallet.base', 'wallet.solana', 'ask:identity.name'])
+  t.strictSame((await call('vault_get_address', { chain: 'base' })).structuredContent, {
+    address: ours,
+    chain: 'base',
+  })
+  t.match((await call('vault_get_address', { chain: 'solana' })).structuredContent.address, /^HAgk14/)
+  const { scopes } = (await call('vault_list_scopes')).structuredContent
+  t.match(
+    scopes.find(({ verb }: { verb: string }) => verb === 'read'),
+    { scope: 'identity.name', approval: 'ask' },
+  )
+  const fits = (amount: number | string) =>
+    call('vault_budget_check', { chain: 'base', amount, currency: 'USDC' })
+  t.match((await fits(5)).structuredContent, { ok: true, code: null })
+  t.match((await fits('5.01')).structuredContent, { ok: false, code: 'BUDGET_EXCEEDED_TX' })
+  t.match((await fits(1)).structuredContent.budget, [{ per_day: '20000000', per_transaction: '5000000' }])
+  const verdict = async (amount: string) =>
+    (await call('vault_preview_tx', transfer(amount))).structuredContent
+  t.match(await verdict('0.5'), { verdict: 'auto', from: ours, effects: [/0\.5 USDC/], opaque: false })
+  t.match(await verdict('2'), { verdict: 'ask' })
+  t.match(await verdict('6'), { verdict: 'refuse', code: 'BUDGET_EXCEEDED_TX' })
+  t.strictSame(vault.api.approvals.list(vault.owner).approvals, [])
+})
+
+t.test('a small transaction is signed at once, a larger one when the owner agrees', async (t) => {
+  const { call, vault } = await start(t, ['wallet.base'])
+  const small = await call('vault_sign_tx', transfer('0.5'))
+  t.equal(await recoverTransactionAddress({ serializedTransaction: small.structuredContent.signed_tx }), ours)
+  t.strictSame(JSON.parse(small.content[0]!.text), small.structuredContent, 'the text says the same')
+
+  const asked = await call('vault_sign_tx', { ...transfer('2'), wait_seconds: 0, purpose: 'A book.' })
+  t.match(asked.structuredContent, {
+    status: 'pending',
+    approval_id: /^apr_/,
+    next: /call this tool again/,
+  })
+  t.notOk(asked.isError)
+  const { approval_id } = asked.structuredContent
+  const status = async () => (await call('vault_approval_status', { approval_id })).structuredContent
+  t.match(await status(), { status: 'pending', purpose: 'A book.', effects: [/2 USDC/] })
+  const { decision_hash } = vault.api.approvals.get(approval_id, vault.owner)
+  await vault.api.approvals.approve(approval_id, decision_hash, vault.owner)
+  t.match(await status(), { status: 'approved', decided_by: 'owner' })
+  const signed = await call('vault_sign_tx', { ...transfer('2'), wait_seconds: 0 })
+  t.equal(
+    await recoverTransactionAddress({ serializedTransaction: signed.structuredContent.signed_tx }),
+    ours,
+  )
+  t.match(await status(), { status: 'consumed' })
+  const { events } = (await call('vault_activity', { action: 'SIGN', limit: 2 })).structuredContent
+  t.match(events, [
+    { agent: 'a', status: 'APPROVED', amount: 2, currency: 'USDC' },
+    { status: 'PENDING', amount: 2 },
+  ])
+})
+
+t.test('messages and typed data are signed by the same wallet', async (t) => {
+  const { call, vault } = await start(t, ['wallet.base'])
+  await vault.api.policies.set('a', { ...smallPayments, messages: 'auto' }, vault.owner)
+  const message = 'Sign in to example.com'
+  const plain = await call('vault_sign_message', { chain: 'base', message })
+  t.equal(await recoverMessageAddress({ message, signature: plain.structuredContent.signature }), ours)
+
+  const typed_data = {
+    types: {
+      EIP712Domain: [{ name: 'name', type: 'string' }],
+      Note: [{ name: 'text', type: 'string' }],
+    },
+    primaryType: 'Note',
+    domain: { name: 'Example' },
+    message: { text: 'hello' },
+  } as const
+  const asked = (await call('vault_sign_typed_data', { chain: 'base', typed_data, wait_seconds: 0 }))
+    .structuredContent
+  t.equal(asked.status, 'pending', 'what is not understood is for the owner')
+  const { decision_hash } = vault.api.approvals.get(asked.approval_id, vault.owner)
+  await vault.api.approvals.approve(asked.approval_id, decision_hash, vault.owner)
+  const { signature } = (await call('vault_sign_typed_data', { chain: 'base', typed_data })).structuredContent
+  t.equal(await recoverTypedDataAddress({ ...typed_data, signature }), ours)
+})
+
+t.test('an offer is paid once under one key, and once more under another', async (t) => {
+  const { call } = await start(t, ['wallet.base'])
+  const payment_required = {
+    x402Version: 2,
+    resource: { url: 'https://api.example.com/hello', description: 'A greeting', mimeType: 'text/plain' },
+    accepts: [
+      {
+        scheme: 'exact',
+        network: 'eip155:8453',
+        amount: '250000',
+        asset: '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913',
+        payTo: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+        maxTimeoutSeconds: 60,
+        extra: { name: 'USD Coin', version: '2' },
+      },
+    ],
+  }
+  const pay = async (idempotency_key: string, max_amount: string | number = '0.25') =>
+    (await call('vault_sign_x402', { payment_required, max_amount, idempotency_key })).structuredContent
+  const first = await pay('one')
+  t.match(JSON.parse(Buffer.from(first.payment_header, 'base64').toString()), {
+    payload: { authorization: { value: '250000' } },
+  })
+  t.strictSame(await pay('one'), first)
+  t.not((await pay('two')).payment_header, first.payment_header)
+  t.match(await pay('three', 0.2), { error: { code: 'BUDGET_EXCEEDED_TX' } })
+  const { budget } = (await call('vault_budget_check', { chain: 'base', amount: 1, currency: 'USDC' }))
+    .structuredContent
+  t.equal(budget[0].spent, '500000')
+})
+
+t.test('values are written and read, the owner deciding where the grant says so', async (t) => {
+  const { call, vault } = await start(t, ['auto:write:custom.*', 'read:custom.*', 'ask:identity.email'])
+  const scope = 'custom.note'
+  t.strictSame((await call('vault_write', { scope, value: 'one' })).structuredContent, {
+    scope,
+    created: true,
+    version: 1,
+  })
+  t.strictSame((await call('vault_read', { scope })).structuredContent, { value: 'one' })
+  await vault.asOwner('POST', '/v1/vault/write', { scope: 'identity.email', value: 'ada@example.com' })
+  const waiting = call('vault_read', { scope: 'identity.email', wait_seconds: 100 })
+  const [asked] = await openQuestions(vault, 1)
+  await vault.api.approvals.approve(asked!.id, asked!.decision_hash, vault.owner)
+  t.strictSame((await waiting).structuredContent, { value: 'ada@example.com' })
+})
+
+t.test('an API is called with a credential that the agent never sees', async (t) => {
+  const seen: string[] = []
+  const egress = () => ({
+    request: async ({ url, headers }: Parameters<Egress['request']>[0]) => {
+      seen.push(`${url} ${headers?.['authorization']}`)
+      const body = Buffer.from('you are s3cret-s3cret')
+      return { status: 200, headers: { 'content-type': 'text/plain' }, body, bodyBytes: body.length }
+    },
+  })
+  const { call, vault } = await start(t, ['credentials.api.example'], { egress: egress as never })
+  await vault.asOwner('POST', '/v1/vault/write', {
+    scope: 'credentials.api.example',
+    value: 's3cret-s3cret',
+    settings: { rules: [{ origin: 'https://api.example.com', methods: ['GET'], paths: ['/v1/**'] }] },
+  })
+  const ask = (path: string) =>
+    call('vault_call_api', {
+      scope: 'credentials.api.example',
+      method: 'GET',
+      url: `https://api.example.com${path}`,
+    })
+  const answer = (await ask('/v1/me')).structuredContent
+  t.match(answer, { status: 200, headers: { 'content-type': 'text/plain' }, body_encoding: 'utf8' })
+  t.notMatch(answer.body, 's3cret')
+  t.strictSame(seen, ['https://api.example.com/v1/me Bearer s3cret-s3cret'])
+  t.match((await ask('/admin')).structuredContent.error, { code: 'SCOPE_DENIED' })
+  const read = await call('vault_read', { scope: 'credentials.api.example' })
+  t.match(read.structuredContent.error, { code: 'SCOPE_DENIED' })
+})
+
+t.test('what is refused is a result that the agent can read and act on', async (t) => {
+  const { call, client, vault } = await start(t, ['wallet.base', 'identity.name'])
+  for (const [tool, args, code] of [
+    ['vault_read', {}, 'VALIDATION_ERROR'],
+    ['vault_read', { scope: 'identity.name', scoop: 1 }, 'VALIDATION_ERROR'],
+    ['vault_read', { scope: 'name' }, 'UNKNOWN_SCOPE'],
+    ['vault_read', { scope: 'identity.name' }, 'NOT_FOUND'],
+    ['vault_read', { scope: 'identity.email' }, 'SCOPE_DENIED'],
+    ['vault_read', { scope: 'identity.name', wait_seconds: -1 }, 'VALIDATION_ERROR'],
+    ['vault_read', { scope: 'identity.name', wait_seconds: '1' }, 'VALIDATION_ERROR'],
+    ['vault_read', { scope: 'identity.name', idempotency_key: 'k' }, 'VALIDATION_ERROR'],
+    ['vault_get_address', { chain: 'dogecoin' }, 'VALIDATION_ERROR'],
+    ['vault_get_address', { chain: 'base', chian: 'x' }, 'VALIDATION_ERROR'],
+    ['vault_get_address', { chain: 'solana' }, 'SCOPE_DENIED'],
+    ['vault_list_scopes', { all: true }, 'VALIDATION_ERROR'],
+    ['vault_list_scopes', { wait_seconds: 1 }, 'VALIDATION_ERROR'],
+    ['vault_budget_check', { chain: 'base' }, 'VALIDATION_ERROR'],
+    ['vault_preview_tx', { chain: 'base' }, 'VALIDATION_ERROR'],
+    ['vault_approval_status', { approval_id: 'apr_none' }, 'NOT_FOUND'],
+    ['vault_approval_status', { approval_id: { $ne: 1 } }, 'VALIDATION_ERROR'],
+    ['vault_activity', { limit: 0 }, 'VALIDATION_ERROR'],
+    ['vault_activity', { since: {} }, 'VALIDATION_ERROR'],
+    ['vault_activity', { agent: 'b' }, 'SCOPE_DENIED'],
+    ['vault_sign_tx', { ...transfer('1'), amount: 2 }, 'TX_MISMATCH'],
+    ['vault_sign_tx', transfer('6'), 'BUDGET_EXCEEDED_TX'],
+    ['vault_sign_tx', { ...transfer('1'), idempotency_key: 7 }, 'VALIDATION_ERROR'],
+    ['vault_sign_tx', { ...transfer('1'), unsigned_tx: 'zz' }, 'INVALID_TX'],
+  ] as const) {
+    const { isError, structuredContent, content } = await call(tool, args)
+    t.equal(isError, true, `${tool} ${code}`)
+    t.strictSame(Object.keys(structuredContent), ['error'])
+    t.match(structuredContent.error, { code, message: /^\S+ /, action: /^[A-Z]/, retryable: false })
+    t.notMatch(content[0]!.text, /\.ts:\d|\bat .*\(/, 'without a stack')
+  }
+  await t.rejects(client.callTool({ name: 'vault_unlock', arguments: { password: 'x' } }), { code: -32602 })
+  t.strictSame(vault.api.approvals.list(vault.owner).approvals, [])
+})
+
+t.test('denied is denied, and the rate of an agent counts here, too', async (t) => {
+  const { call, connect, vault } = await start(t, ['ask:identity.name'])
+  const waiting = call('vault_read', { scope: 'identity.name', wait_seconds: 100 })
+  const [asked] = await openQuestions(vault, 1)
+  await vault.api.approvals.deny(asked!.id, vault.owner)
+  t.match((await waiting).structuredContent.error, {
+    code: 'APPROVAL_DENIED',
+    details: { approval_id: asked!.id },
+  })
+  const slow = await vault.api.agents.add(
+    { name: 'slow', scopes: ['wallet.base'], requestsPerMinute: 1 },
+    vault.owner,
+  )
+  const other = await connect(slow as never)
+  t.notOk((await other.call('vault_get_address', { chain: 'base' })).isError)
+  t.match((await other.call('vault_get_address', { chain: 'base' })).structuredContent.error, {
+    code: 'RATE_LIMIT_EXCEEDED',
+    retryable: true,
+    retry_after_seconds: 60,
+  })
+})
+
+t.test(
+  'an agent may lock the vault, and then everything but the list of tools waits for the owner',
+  async (t) => {
+    const { call, client, vault } = await start(t, ['wallet.base'])
+    t.strictSame((await call('vault_lock')).structuredContent, { locked: true })
+    t.equal(vault.api.state().locked, true)
+    for (const [tool, args] of [
+      ['vault_get_address', { chain: 'base' }],
+      ['vault_list_scopes', {}],
+      ['vault_sign_tx', transfer('0.5')],
+    ] as const)
+      t.match((await call(tool, args)).structuredContent.error, { code: 'VAULT_LOCKED', retryable: true })
+    t.equal((await client.listTools()).tools.length, names.length)
+  },
+)

@@ -1,0 +1,331 @@
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { startBrowser } from '../testing/browser.ts'
+import { signBody, smallPayments } from '../testing/transfers.ts'
+import { linkOf, openPage, openTab, startPageVault } from './testing/openPage.ts'
+
+t.setTimeout(300_000)
+const browser = await startBrowser(t)
+const patient = { prefer: 'wait=120' }
+const noWait = { prefer: 'wait=0' }
+/** Every question on the page. */
+const cards = (page: Page) => page.getByRole('article')
+const result = (page: Page, text: string) => cards(page).getByText(text)
+
+/** A vault whose agent may spend 1 USDC without asking. */
+async function withPayer(t: Parameters<typeof startPageVault>[0]) {
+  const vault = await startPageVault(t)
+  const payer = await vault.agent('payer', ['wallet.base', 'ask:identity.email', 'identity.name'])
+  await vault.api.policies.set('payer', smallPayments, vault.owner)
+  return { vault, payer }
+}
+
+if (browser !== undefined) {
+  t.test('a link signs the owner in, leaves the address, and works once', async (t) => {
+    const vault = await startPageVault(t)
+    const link = await linkOf(vault)
+    const { page, problems } = await openTab(t, browser, vault)
+    await page.goto(link)
+    await page.getByText('Nobody waits for you').waitFor()
+    t.equal(page.url(), `${vault.url}/owner/`)
+    t.notMatch(await page.evaluate('JSON.stringify([history.state, localStorage, document.cookie])'), /vow_/)
+    await page.reload()
+    await page.getByText('Nobody waits for you').waitFor()
+
+    const second = await openTab(t, browser, vault)
+    await second.page.goto(link)
+    await second.page.getByText('This link was used before, or is too old.').waitFor()
+    t.equal(second.page.url(), `${vault.url}/owner/`)
+    await second.page.getByLabel('Link').fill(`  ${await linkOf(vault)} `)
+    await second.page.keyboard.press('Enter')
+    await second.page.getByText('Nobody waits for you').waitFor()
+
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('heading', { name: 'Sign in as the owner' }).waitFor()
+    await second.page.getByRole('link', { name: 'Agents' }).click()
+    await second.page.getByRole('heading', { name: 'Sign in as the owner' }).waitFor()
+    t.strictSame([problems, second.problems], [[], []])
+  })
+
+  t.test('a payment above the threshold appears, and with a click its agent has the signature', async (t) => {
+    const { vault, payer } = await withPayer(t)
+    const { page, problems, elsewhere } = await openPage(t, browser, vault)
+    const answer = payer.call('POST', '/v1/vault/sign', { ...signBody('2'), purpose: 'Lunch' }, patient)
+    const card = page.getByRole('article', { name: 'What payer asks for' })
+    await card.waitFor()
+    for (const text of [
+      '2 USDC on Base',
+      'Send 2 USDC to 0x000000000000000000000000000000000000dEaD. (Base)',
+      'Pay up to 0.00006 ETH to the network.',
+      'The recipient is an address that burns.',
+      '2 USDC is above 1 USDC, up to which rules approve.',
+      '“Lunch”',
+      '2 of 20 USDC on Base',
+    ])
+      await card.getByText(text).first().waitFor()
+    const [approval] = vault.api.approvals.list(vault.owner, { status: 'pending' }).approvals
+    t.equal((await card.getByText(/^Decision/).getAttribute('title')) ?? '', approval!.decision_hash)
+    t.match(await card.getByRole('timer').textContent(), /^[0-4]:[0-5]\d$|^5:00$/)
+    t.equal(await page.title(), '(1) Tollgate vault')
+    t.match(await page.locator('[aria-live=assertive]').textContent(), /payer: Sign a transaction, 2 USDC/)
+    await card.getByRole('button', { name: 'Approve' }).click()
+    t.match(await answer, { status: 200, body: { signed_tx: /^0x/ } })
+    await card.getByText('Approved and done').waitFor()
+    t.equal(await card.getByRole('button').count(), 0)
+    t.equal(await page.title(), 'Tollgate vault')
+    t.strictSame([problems, elsewhere], [[], []])
+  })
+
+  t.test('what is denied is refused to its agent', async (t) => {
+    const { vault, payer } = await withPayer(t)
+    const { page, problems } = await openPage(t, browser, vault)
+    const answer = payer.call('POST', '/v1/vault/sign', signBody('2'), patient)
+    await page.getByRole('button', { name: 'Deny' }).click()
+    t.match(await answer, { status: 403, body: { error: { code: 'APPROVAL_DENIED' } } })
+    await result(page, 'Denied').waitFor()
+    await page.reload()
+    await page.getByRole('heading', { name: 'History' }).waitFor()
+    t.equal(await page.getByRole('listitem').filter({ hasText: 'Denied' }).count(), 1)
+    t.strictSame(problems, [])
+  })
+
+  t.test('a double click decides once', async (t) => {
+    const { vault, payer } = await withPayer(t)
+    const { page } = await openPage(t, browser, vault)
+    const posted: string[] = []
+    page.on('request', (request) => {
+      if (request.url().endsWith('/approve')) posted.push(request.url())
+    })
+    const answer = payer.call('POST', '/v1/vault/sign', signBody('2'), patient)
+    await page.getByRole('button', { name: 'Approve' }).dblclick()
+    t.equal((await answer).status, 200)
+    await result(page, 'Approved and done').waitFor()
+    t.equal(posted.length, 1)
+    t.equal(await page.getByRole('alert').filter({ visible: true }).count(), 0)
+  })
+
+  t.test('what is decided in one tab, or by another channel, is decided in every tab', async (t) => {
+    const { vault, payer } = await withPayer(t)
+    const [one, two] = [await openPage(t, browser, vault), await openPage(t, browser, vault)]
+    const first = payer.call('POST', '/v1/vault/sign', signBody('2', 1), patient)
+    await two.page.getByRole('button', { name: 'Approve' }).waitFor()
+    await one.page.getByRole('button', { name: 'Approve' }).click()
+    t.equal((await first).status, 200)
+    await result(two.page, 'Approved and done').waitFor()
+    t.equal(await cards(two.page).getByRole('button').count(), 0)
+
+    const second = payer.call('POST', '/v1/vault/sign', signBody('3', 2), patient)
+    await one.page.getByText('3 USDC on Base', { exact: true }).waitFor()
+    const [waiting] = vault.api.approvals.list(vault.owner, { status: 'pending' }).approvals
+    await vault.api.desk.deny(waiting!.id, 'telegram')
+    t.equal((await second).status, 403)
+    for (const { page } of [one, two]) await result(page, 'Denied by telegram').waitFor()
+    t.strictSame([...one.problems, ...two.problems], [])
+  })
+
+  t.test(
+    'the page approves what it shows: a hash that is not the one of the question is refused',
+    async (t) => {
+      const { vault, payer } = await withPayer(t)
+      const { page } = await openPage(t, browser, vault)
+      await page.route('**/approve', async (route) => {
+        const { decision_hash } = route.request().postDataJSON()
+        await route.continue({
+          postData: JSON.stringify({ decision_hash: decision_hash.replace(/./g, '0') }),
+        })
+      })
+      const answer = payer.call('POST', '/v1/vault/sign', signBody('2'), patient)
+      await page.getByRole('button', { name: 'Approve' }).click()
+      await page.getByRole('alert').getByText('decision_hash').waitFor()
+      t.equal(vault.api.approvals.list(vault.owner, { status: 'pending' }).approvals.length, 1)
+      await page.getByRole('button', { name: 'Deny' }).click()
+      t.equal((await answer).status, 403)
+    },
+  )
+
+  t.test(
+    'by the keyboard alone: Tab to the button, Enter, and the focus stays at the question',
+    async (t) => {
+      const { vault, payer } = await withPayer(t)
+      const { page } = await openPage(t, browser, vault)
+      const answer = payer.call('POST', '/v1/vault/sign', signBody('2'), patient)
+      await page.locator('button:text("Approve"):not([aria-disabled=true])').waitFor()
+      const focused = () => page.evaluate<string>("document.activeElement?.textContent ?? ''")
+      const seen: string[] = []
+      while ((await focused()) !== 'Approve' && seen.length < 30) {
+        await page.keyboard.press('Tab')
+        seen.push(await focused())
+      }
+      t.equal(await focused(), 'Approve', `reached by way of ${seen.join(', ')}`)
+      const outline = await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')
+      t.equal(outline, 'solid', 'it can be seen where the focus is')
+      await page.keyboard.press('Enter')
+      t.equal((await answer).status, 200)
+      await result(page, 'Approved').waitFor()
+      t.match(await focused(), /Approved/)
+    },
+  )
+
+  t.test(
+    'a new question moves nothing that is being read, and takes no click in its first moment',
+    async (t) => {
+      const { vault, payer } = await withPayer(t)
+      const { page } = await openPage(t, browser, vault)
+      await payer.call('POST', '/v1/vault/sign', signBody('2', 1), noWait)
+      const button = cards(page).first().getByRole('button', { name: 'Approve' })
+      const before = await button.boundingBox()
+      await payer.call('POST', '/v1/vault/sign', signBody('3', 2), noWait)
+      await cards(page).nth(1).waitFor()
+      t.match(await cards(page).first().textContent(), '2 USDC')
+      t.strictSame(await button.boundingBox(), before)
+      await page.evaluate(`
+        const { promise, resolve } = Promise.withResolvers()
+        window.arrived = promise
+        new MutationObserver((changes) => {
+          for (const node of changes.flatMap(({ addedNodes }) => [...addedNodes]))
+            if (node.matches?.('article')) resolve(node.querySelector('button').getAttribute('aria-disabled'))
+        }).observe(document.querySelector('main'), { childList: true, subtree: true })
+        undefined
+      `)
+      await payer.call('POST', '/v1/vault/sign', signBody('4', 3), noWait)
+      t.equal(await page.evaluate('window.arrived'), 'true', 'no click counts in its first moment')
+    },
+  )
+
+  t.test('what could not be read is loud, claims nothing, and needs a second word', async (t) => {
+    const { vault, payer } = await withPayer(t)
+    const { page, problems } = await openPage(t, browser, vault)
+    const { serializeTransaction } = await import('viem')
+    const unsigned_tx = serializeTransaction({
+      chainId: 8453,
+      type: 'eip1559',
+      nonce: 5,
+      gas: 60_000n,
+      maxFeePerGas: 1_000_000_000n,
+      maxPriorityFeePerGas: 1n,
+      to: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+      data: '0xdeadbeef0011',
+    })
+    const body = { chain: 'base', agent_name: 'x', amount: 0, unsigned_tx }
+    const answer = payer.call('POST', '/v1/vault/sign', body, patient)
+    const card = cards(page)
+    await card.getByText('Not understood', { exact: true }).waitFor()
+    await card.getByText('Nobody could check that.').waitFor()
+    await card.getByRole('button', { name: 'Approve' }).click()
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+    await page.locator('dialog').waitFor({ state: 'detached' })
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Approve', 'the focus is back')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Enter')
+    await page.locator('dialog').waitFor({ state: 'detached' })
+    t.equal(vault.api.approvals.list(vault.owner, { status: 'pending' }).approvals.length, 1)
+    await card.getByRole('button', { name: 'Approve' }).click()
+    await page.getByRole('button', { name: 'Approve anyway' }).click()
+    t.equal((await answer).status, 200)
+    t.strictSame(problems, [])
+  })
+
+  t.test('text of an agent is text: it runs nothing, loads nothing and hides nothing', async (t) => {
+    const { vault, payer } = await withPayer(t)
+    await vault.api.agents.update('payer', { scopes: ['wallet.base', 'ask:custom.*'] }, vault.owner)
+    const { page, problems, elsewhere } = await openPage(t, browser, vault)
+    const purposes = [
+      '<img src=x onerror="window.harmed=1">',
+      '<script>window.harmed=1</script>',
+      '<svg onload=window.harmed=1><a href="javascript:window.harmed=1">click</a>',
+      '</p></article><button>Approve</button><iframe src="https://evil.example/">',
+      '\u202Eelbisrever\u202C \u0000\u0007\u200B\uFEFF\n\nApproved and done',
+      '{{constructor.constructor("window.harmed=1")()}} ${window.harmed=1} %3Cimg%20src=x%3E',
+    ]
+    for (const [i, purpose] of purposes.entries())
+      await payer.call('POST', '/v1/vault/sign', { ...signBody('2', i), purpose }, noWait)
+    await payer.call('POST', '/v1/vault/sign-message', { chain: 'base', message: purposes[0] }, noWait)
+    await cards(page).nth(purposes.length).waitFor()
+    const shown = (await page.locator('main').textContent()) ?? ''
+    for (const purpose of purposes.slice(0, 4)) t.ok(shown.includes(purpose), purpose)
+    t.ok(shown.includes('\\u{202e}elbisrever\\u{202c} \\u{0}\\u{7}\\u{200b}\\u{feff}\\u{a}\\u{a}'))
+    t.notMatch(shown, /[\u202A-\u202E\u2066-\u2069\u200B\uFEFF\0]/)
+    t.equal(await page.evaluate("'harmed' in window"), false)
+    t.equal(await page.locator('main').locator('img, script, iframe, a').count(), 0)
+    t.equal(await page.getByRole('button', { name: 'Approve' }).count(), purposes.length + 1)
+
+    await page.getByRole('link', { name: 'Activity' }).click()
+    await page.getByRole('listitem').first().waitFor()
+    t.equal(await page.evaluate("'harmed' in window"), false)
+    t.strictSame([problems, elsewhere], [[], []])
+  })
+
+  t.test('nothing on the page can turn text into markup or run what is not its own file', async (t) => {
+    const vault = await startPageVault(t)
+    const { page } = await openPage(t, browser, vault)
+    // Later, because what a test evaluates is itself free of the page's rules.
+    const outcomes = await page.evaluate(`new Promise((go) => setTimeout(() => {
+      const attempt = (work) => {
+        try {
+          work()
+          return 'done'
+        } catch (error) {
+          return error.name
+        }
+      }
+      const script = () => Object.assign(document.createElement('script'), { text: 'window.harmed = 1' })
+      go([
+        attempt(() => (document.createElement('p').innerHTML = '<b>x</b>')),
+        attempt(() => document.write('x')),
+        attempt(() => globalThis.eval('1')),
+        attempt(() => document.body.append(script())),
+        attempt(() => document.body.setAttribute('onclick', 'window.harmed = 1')),
+        'harmed' in window,
+      ])
+    }))`)
+    t.strictSame(outcomes, ['TypeError', 'TypeError', 'EvalError', 'TypeError', 'TypeError', false])
+  })
+
+  t.test('a desktop notification tells of each question once, in plain text', async (t) => {
+    const { vault, payer } = await withPayer(t)
+    const { page } = await openTab(t, browser, vault, { permissions: ['notifications'] })
+    await page.addInitScript(`
+      window.shown = []
+      window.Notification = class {
+        static permission = 'granted'
+        static requestPermission = async () => 'granted'
+        constructor(title, options) {
+          window.shown.push({ title, ...options })
+        }
+      }
+    `)
+    await page.goto(await linkOf(vault))
+    await page.getByRole('button', { name: 'Notify me on the desktop' }).click()
+    await page.getByRole('button', { name: 'Notifications are on', pressed: true }).waitFor()
+    const body = { ...signBody('2'), purpose: '<b>x</b>' }
+    await payer.call('POST', '/v1/vault/sign', body, noWait)
+    await cards(page).waitFor()
+    await payer.call('POST', '/v1/vault/sign', body, noWait)
+    const [approval] = vault.api.approvals.list(vault.owner).approvals
+    t.match(await page.evaluate('window.shown'), [
+      {
+        title: 'An agent waits for you',
+        body: /^payer: Sign a transaction, 2 USDC\. Send 2 USDC to/,
+        tag: approval!.id,
+      },
+    ])
+    await page.getByRole('button', { name: 'Notifications are on' }).click()
+    await payer.call('POST', '/v1/vault/sign', { ...signBody('3', 1) }, noWait)
+    await cards(page).nth(1).waitFor()
+    t.equal(await page.evaluate('window.shown.length'), 1)
+  })
+
+  t.test('what came while the line was down is there when it is up again', async (t) => {
+    const { vault, payer } = await withPayer(t)
+    const { page } = await openTab(t, browser, vault)
+    await page.route('**/v1/vault/events', (route) => route.abort())
+    await page.goto(await linkOf(vault))
+    await page.getByText('The vault does not answer.').waitFor()
+    await payer.call('POST', '/v1/vault/sign', signBody('2'), noWait)
+    await page.unroute('**/v1/vault/events')
+    await page.getByText('2 USDC on Base', { exact: true }).waitFor()
+    await page.getByText('The vault does not answer.').waitFor({ state: 'hidden' })
+  })
+}

@@ -1,0 +1,231 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { silentLog } from '../../core/ports/log.ts'
+import { readCorpus } from '../../test/helpers/corpora.ts'
+import { talk } from '../../test/helpers/rawHttp.ts'
+import { showText } from '../effects/showText.ts'
+import { startVaultServer } from '../http/server.ts'
+import { createMcpMount } from '../mcp/httpMount.ts'
+import { startVault } from '../testing/startVault.ts'
+import { createOwnerPage } from './ownerPage.ts'
+
+const folder = join(import.meta.dirname, 'assets')
+const files = globSync('**/*.*', { cwd: folder }).map((file) => file.replaceAll('\\', '/'))
+const start = (t: Test) => startVault(t, { mounts: [createOwnerPage()] })
+const pathOf = (file: string) => `/owner/${file === 'index.html' ? '' : file}`
+
+t.test('every file of the page is served to anybody on this machine, as it is on disk', async (t) => {
+  const vault = await start(t)
+  t.ok(files.length > 20)
+  const types = new Map(
+    Object.entries({
+      html: 'text/html',
+      css: 'text/css',
+      js: 'text/javascript',
+      svg: 'image/svg+xml',
+      png: 'image/png',
+      webmanifest: 'application/manifest+json',
+    }),
+  )
+  for (const file of files) {
+    const answer = await fetch(`${vault.url}${pathOf(file)}`)
+    t.equal(answer.status, 200, file)
+    t.ok(answer.headers.get('content-type')?.startsWith(types.get(file.split('.').at(-1)!)!), file)
+    t.ok(Buffer.from(await answer.arrayBuffer()).equals(readFileSync(join(folder, file))), file)
+    const head = await fetch(`${vault.url}${pathOf(file)}`, { method: 'HEAD' })
+    t.strictSame([head.status, (await head.text()).length], [200, 0])
+  }
+})
+
+t.test(
+  'whatever is asked of the page, the answer tells a browser to give nothing to anybody else',
+  async (t) => {
+    const vault = await start(t)
+    for (const path of [...files.map(pathOf), '/owner']) {
+      const { headers } = await fetch(`${vault.url}${path}`, { redirect: 'manual' })
+      const policy = headers.get('content-security-policy') ?? ''
+      for (const part of [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "frame-ancestors 'none'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "require-trusted-types-for 'script'",
+      ])
+        t.ok(policy.split('; ').includes(part), `${path}: ${part}`)
+      t.notMatch(policy, /unsafe|http:|\*/)
+      t.match(Object.fromEntries(headers), {
+        'x-frame-options': 'DENY',
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+        'cross-origin-opener-policy': 'same-origin',
+        'cross-origin-resource-policy': 'same-origin',
+      })
+      t.notOk([...headers.keys()].some((name) => name.startsWith('access-control') || name === 'set-cookie'))
+    }
+  },
+)
+
+t.test('the page is plain files: nothing inline, nothing from elsewhere, no markup made of text', (t) => {
+  const html = readFileSync(join(folder, 'index.html'), 'utf8')
+  t.notMatch(html, /\son[a-z]+=|\sstyle=|javascript:|<script(?![^>]*src=)|<style|https?:/i)
+  for (const file of files.filter((name) => name.endsWith('.js'))) {
+    const text = readFileSync(join(folder, file), 'utf8')
+    t.notMatch(
+      text,
+      /innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|\.style\b/,
+      file,
+    )
+    t.notMatch(text, /localStorage\.setItem\((?!wish)/, `${file} keeps no secret for longer than its tab`)
+  }
+  t.end()
+})
+
+t.test('the service worker keeps every other file of the page, and nothing else', (t) => {
+  const text = readFileSync(join(folder, 'sw.js'), 'utf8')
+  const list = /const files = \[([^\]]*)\]/.exec(text)![1]!
+  const kept = [...list.matchAll(/'([^']+)'/g)].map(([, name]) => (name === './' ? 'index.html' : name!))
+  t.strictSame(kept.sort(), files.filter((file) => file !== 'sw.js').sort())
+  t.end()
+})
+
+t.test('a file that did not change is not sent again', async (t) => {
+  const vault = await start(t)
+  const first = await fetch(`${vault.url}/owner/main.js`)
+  const etag = first.headers.get('etag')!
+  const again = await fetch(`${vault.url}/owner/main.js`, { headers: { 'if-none-match': etag } })
+  t.strictSame([again.status, await again.text()], [304, ''])
+  const other = await fetch(`${vault.url}/owner/html.js`, { headers: { 'if-none-match': etag } })
+  t.equal(other.status, 200)
+})
+
+t.test('the address without its slash leads to the page', async (t) => {
+  const vault = await start(t)
+  const answer = await fetch(`${vault.url}/owner`, { redirect: 'manual' })
+  t.strictSame([answer.status, answer.headers.get('location')], [308, '/owner/'])
+  t.match(await (await fetch(`${vault.url}/owner`)).text(), /^<!doctype html>/)
+})
+
+t.test('nothing but reading is done at the page', async (t) => {
+  const vault = await start(t)
+  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+    const answer = await vault.call(method, '/owner/')
+    t.match([answer.status, answer.headers['allow']], [405, 'GET, HEAD'], method)
+  }
+})
+
+t.test('no path leads out of the folder, however it is spelt', async (t) => {
+  const vault = await start(t)
+  const port = Number(new URL(vault.url).port)
+  const segment = fc.oneof(
+    fc.constantFrom(
+      '..',
+      '.',
+      '%2e%2e',
+      '%2E.',
+      '..%2f',
+      '..\\',
+      '%5c..',
+      '..;',
+      '',
+      'views',
+      'main.js',
+      'ownerPage.ts',
+      '%00',
+      'C:',
+    ),
+    fc.string({ unit: 'grapheme-ascii', maxLength: 8 }).map((text) => text.replace(/[\s#?]/g, '')),
+  )
+  const known = new Set(files.map(pathOf))
+  const odd = (readCorpus('patt-traversal.txt') ?? []).filter((path) => /^[!-~]+$/.test(path))
+  const paths = fc.oneof(
+    fc.array(segment, { minLength: 1, maxLength: 6 }).map((parts) => `/owner/${parts.join('/')}`),
+    ...(odd.length > 0 ? [fc.constantFrom(...odd).map((path) => `/owner/${path}`)] : []),
+  )
+  await fc.assert(
+    fc.asyncProperty(paths, async (path) => {
+      const { text } = await talk(
+        port,
+        `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nConnection: close\r\n\r\n`,
+      )
+      if (known.has(path.split('?')[0]!)) return text.startsWith('HTTP/1.1 200')
+      return /^HTTP\/1\.1 4\d\d /.test(text) && !text.includes('import type') && !text.includes('root:')
+    }),
+    { numRuns: 300 },
+  )
+})
+
+t.test('a page of another site or of a rebound name does not get the page either', async (t) => {
+  const vault = await start(t)
+  const { port } = new URL(vault.url)
+  for (const headers of [
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { origin: `http://localhost:${Number(port) + 1}` },
+    { referer: 'https://evil.example/' },
+    { host: `evil.example:${port}` },
+  ]) {
+    const answer = await vault.call('GET', '/owner/', undefined, headers)
+    t.match([answer.status, answer.body.error.code], [403, 'ORIGIN_FORBIDDEN'], JSON.stringify(headers))
+  }
+  // A link in a terminal, the address bar, and the page's own calls.
+  for (const headers of [
+    { 'sec-fetch-site': 'none' },
+    { 'sec-fetch-site': 'same-origin', origin: vault.url },
+    { 'sec-fetch-site': 'same-origin', referer: `${vault.url}/owner/` },
+  ])
+    t.equal((await fetch(`${vault.url}/owner/icon.svg`, { headers })).status, 200)
+})
+
+t.test("the owner's session opens nothing at /mcp", async (t) => {
+  const vault = await start(t)
+  const mcp = createMcpMount(vault.api, silentLog)
+  const server = await startVaultServer(vault.api, silentLog, {
+    host: '127.0.0.1',
+    port: 0,
+    mounts: [createOwnerPage(), mcp],
+  })
+  t.teardown(async () => {
+    await mcp.close()
+    await server.close()
+  })
+  const { token } = vault.api.createOwnerSession(vault.owner)
+  const initialize = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'initialize',
+    params: { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: { name: 'x', version: '1' } },
+  }
+  const answer = await fetch(`http://127.0.0.1:${server.address.port}/mcp`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+    },
+    body: JSON.stringify(initialize),
+  })
+  t.match(answer.status, /^40[13]$/)
+  t.equal(answer.headers.get('mcp-session-id'), null)
+})
+
+t.test(
+  'the page shows a text as the vault does: what has no plain look is written as its number',
+  async (t) => {
+    const { visible } = (await import('./assets/html.js' as string)) as { visible: (text: string) => string }
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'binary', maxLength: 60 }),
+        (text) => `“${visible(text)}”` === showText(text),
+      ),
+      { numRuns: 2_000 },
+    )
+    t.equal(visible('a\u202eb\u0000\n\u200b'), 'a\\u{202e}b\\u{0}\\u{a}\\u{200b}')
+  },
+)

@@ -1,0 +1,337 @@
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { startRelay } from '../relay/startRelay.ts'
+import { proxyFor } from '../remote/testing/world.ts'
+import { startBrowser } from '../testing/browser.ts'
+import { password } from '../testing/startVault.ts'
+import { signBody, smallPayments } from '../testing/transfers.ts'
+import { linkOf, openPage, openTab, startPageVault } from './testing/openPage.ts'
+
+t.setTimeout(300_000)
+const browser = await startBrowser(t)
+const noWait = { prefer: 'wait=0' }
+
+const go = async (page: Page, view: string) => {
+  await page.getByRole('link', { name: view }).click()
+  await page.getByRole('heading', { name: view, level: 1 }).waitFor()
+}
+const rows = (page: Page) => page.getByRole('main').getByRole('listitem')
+
+if (browser !== undefined) {
+  t.test('the vault is locked and unlocked on the page, and a wrong password waits', async (t) => {
+    const vault = await startPageVault(t)
+    const agent = await vault.agent('a', ['ask:identity.name'])
+    const { page, problems } = await openPage(t, browser, vault)
+    await agent.call('POST', '/v1/vault/read', { scope: 'identity.name' }, noWait)
+    await page.getByRole('article').waitFor()
+    await page.getByRole('button', { name: 'Lock' }).click()
+    await page.getByRole('heading', { name: 'The vault is locked' }).waitFor()
+    t.equal(vault.api.state().locked, true)
+    t.equal(await page.getByRole('article').count(), 0)
+    t.equal(await page.getByRole('navigation').count(), 0)
+    t.equal((await agent.call('POST', '/v1/vault/read', { scope: 'identity.name' })).status, 423)
+
+    const field = page.getByLabel('Password')
+    await field.fill('not this one')
+    await page.keyboard.press('Enter')
+    await page.getByText('The password does not open this vault.').waitFor()
+    await page.locator('button[type=submit]:not(:disabled)').waitFor()
+    await field.fill(password)
+    await page.keyboard.press('Enter')
+    await page.getByRole('article', { name: 'What a asks for' }).waitFor()
+    t.equal(vault.api.state().locked, false)
+    t.strictSame(problems, [])
+  })
+
+  t.test('a lock and an unlock from elsewhere show at once; the password is never kept', async (t) => {
+    const vault = await startPageVault(t)
+    const { page } = await openPage(t, browser, vault)
+    await go(page, 'Agents')
+    await vault.asOwner('POST', '/v1/vault/lock', {})
+    await page.getByLabel('Password').fill(password)
+    await vault.asOwner('POST', '/v1/vault/unlock', { password })
+    await page.getByRole('heading', { name: 'Agents', level: 1 }).waitFor()
+    t.notMatch(await page.content(), password)
+    t.notMatch(await page.evaluate('JSON.stringify([sessionStorage, localStorage])'), password)
+  })
+
+  t.test('a page of a locked vault waits out what the vault waits for', async (t) => {
+    const vault = await startPageVault(t)
+    await vault.asOwner('POST', '/v1/vault/lock', {})
+    const { page } = await openTab(t, browser, vault)
+    await page.goto(await linkOf(vault))
+    await page.getByRole('heading', { name: 'The vault is locked' }).waitFor()
+    for (let i = 0; i < 3; i++) {
+      await page.getByLabel('Password').fill('wrong')
+      await page.keyboard.press('Enter')
+      await page.getByText(/takes the next password in \d+ seconds?\./).waitFor()
+      t.equal(await page.getByRole('button', { name: 'Unlock' }).isDisabled(), true)
+      await page.locator('button[type=submit]:not(:disabled)').waitFor()
+    }
+  })
+
+  t.test('an agent is added with its scopes; its token is shown once and works', async (t) => {
+    const vault = await startPageVault(t)
+    await vault.asOwner('POST', '/v1/vault/write', { scope: 'identity.name', value: 'Ada' })
+    const { page, problems } = await openPage(t, browser, vault)
+    await go(page, 'Agents')
+    await page.getByText('No agent is let in').waitFor()
+    await page.getByRole('button', { name: 'Add agent' }).click()
+    await page.getByLabel('Name').fill('reader')
+    await page.getByRole('textbox', { name: 'Scopes' }).fill('identity.name\nidentity.fullname\n')
+    await page.getByRole('button', { name: 'Add agent' }).last().click()
+    await page.getByRole('alert').getByText('identity.fullname').waitFor()
+    await page.getByRole('textbox', { name: 'Scopes' }).fill('identity.name\nwallet.base')
+    await page.getByLabel('Requests a minute').fill('60')
+    await page.getByLabel('Requests a minute').press('Enter')
+    const token = (await page.getByLabel('token', { exact: true }).textContent())!
+    const headers = { authorization: `Bearer ${token}` }
+    const read = () => vault.call('POST', '/v1/vault/read', { scope: 'identity.name' }, headers)
+    t.strictSame((await read()).body, { value: 'Ada' })
+    await page.getByRole('button', { name: 'Done' }).click()
+    await page.locator('dialog').waitFor({ state: 'detached' })
+    t.notOk((await page.content()).includes(token), 'it is not there any more')
+    const card = page.getByRole('article', { name: 'reader' })
+    await card.getByText('wallet.base').waitFor()
+    await card.getByText('At most 60 requests a minute.').waitFor()
+
+    await page.getByRole('button', { name: 'New token for reader' }).click()
+    await page.getByRole('button', { name: 'Make a new token' }).click()
+    await page.getByRole('button', { name: 'Done' }).click()
+    t.equal((await read()).status, 401, 'the old token is worth nothing')
+
+    await page.getByRole('button', { name: 'Change reader' }).click()
+    await page.getByRole('textbox', { name: 'Scopes' }).fill('')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await card.getByText('It may do nothing yet').waitFor()
+    await page.getByRole('button', { name: 'Revoke reader' }).click()
+    await page.keyboard.press('Escape')
+    t.equal(vault.api.registry.byName('reader')?.revokedAt, null)
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Revoke', 'the focus is back')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click()
+    await page.getByText('1 revoked').waitFor()
+    t.match(vault.api.registry.byName('reader')?.revokedAt, /^\d{4}-/)
+    t.strictSame(problems, [])
+  })
+
+  t.test('a policy is written in the form: from then on the vault decides by it', async (t) => {
+    const vault = await startPageVault(t)
+    const payer = await vault.agent('payer', ['wallet.base'])
+    await vault.api.policies.set('payer', { ...smallPayments, hours: allDay }, vault.owner)
+    const { page, problems } = await openPage(t, browser, vault)
+    await go(page, 'Policies')
+    const card = page.getByRole('article', { name: 'Policy: payer' })
+    await card.getByText('up to 1').waitFor()
+    t.equal((await payer.call('POST', '/v1/vault/sign', signBody('2'), noWait)).status, 202)
+
+    await page.getByRole('button', { name: 'Edit policy: payer' }).click()
+    await page.getByLabel('Without asking up to').fill('9')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').getByText('autoApproveUpTo ≤ perTransaction ≤ perDay').waitFor()
+    await page.getByLabel('Without asking up to').fill('3')
+    await page.getByLabel('At most at once').fill('4')
+    await page.getByLabel('Messages').selectOption('Refuse')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await card.getByText('up to 3').waitFor()
+    t.equal((await payer.call('POST', '/v1/vault/sign', signBody('2.5', 1), noWait)).status, 200)
+    t.equal((await payer.call('POST', '/v1/vault/sign', signBody('4.5', 2), noWait)).status, 403)
+    t.strictSame(vault.api.policies.get('payer', vault.owner).policy, {
+      assets: [{ chain: 'base', symbol: 'USDC', perTransaction: '4', perDay: '20', autoApproveUpTo: '3' }],
+      recipients: 'any',
+      hours: allDay,
+      allowances: 'ask',
+      opaque: 'ask',
+      messages: 'deny',
+    })
+    t.strictSame(problems, [])
+  })
+
+  t.test('what the form does not have is written as JSON, and the form keeps it', async (t) => {
+    const vault = await startPageVault(t)
+    await vault.agent('payer', ['wallet.base'])
+    const { page, problems } = await openPage(t, browser, vault)
+    await go(page, 'Policies')
+    await page.getByRole('button', { name: 'Set policy: payer' }).click()
+    await page.getByLabel('At most a day').fill('10')
+    await page.getByLabel('May pay').selectOption('Listed addresses only')
+    await page.getByLabel('Addresses').fill('base 0x70997970C51812dc3A010C7d01b50e0d17dc79C8')
+    await page.getByRole('button', { name: 'Edit as JSON' }).click()
+    const json = page.getByLabel('As JSON')
+    const policy = JSON.parse(await json.inputValue())
+    t.match(policy, { recipients: [{ chain: 'base', address: /^0x7099/ }], otherRecipients: 'deny' })
+    await json.fill('{ not json')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').getByText('That is no JSON object.').waitFor()
+    await json.fill(JSON.stringify({ ...policy, fees: [{ chain: 'base', perTransaction: '0.001' }] }))
+    await page.getByRole('button', { name: 'Back to the form' }).click()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('article', { name: 'Policy: payer' }).getByText('To 1 listed recipient.').waitFor()
+    t.match(vault.api.policies.get('payer', vault.owner).policy, { fees: [{ perTransaction: '0.001' }] })
+
+    await page.getByRole('button', { name: 'Set policy: Whole vault' }).click()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('article', { name: 'Policy: Whole vault' }).getByText('at most 100').waitFor()
+    await page.getByRole('button', { name: 'Remove policy: payer' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
+    await page.getByRole('button', { name: 'Set policy: payer' }).waitFor()
+    t.throws(() => vault.api.policies.get('payer', vault.owner), { code: 'NOT_FOUND' })
+    t.strictSame(problems, [])
+  })
+
+  t.test('the log is read, filtered, paged and verified', async (t) => {
+    const vault = await startPageVault(t)
+    const agent = await vault.agent('reader', ['read:custom.*', 'auto:write:custom.*'])
+    const other = await vault.agent('other', ['wallet.base'])
+    for (let i = 0; i < 60; i++)
+      await agent.call('POST', '/v1/vault/write', { scope: `custom.n${i}`, value: 'x' })
+    await other.call('POST', '/v1/vault/read', { scope: 'custom.n1' })
+    const { page, problems } = await openPage(t, browser, vault)
+    await go(page, 'Activity')
+    await rows(page)
+      .filter({ hasText: 'other Read, custom.n1' })
+      .getByText('Denied', { exact: true })
+      .waitFor()
+    await page.getByLabel('Who').selectOption('reader')
+    await rows(page).filter({ hasText: 'custom.n59' }).waitFor()
+    t.equal(await rows(page).filter({ hasText: 'other' }).count(), 0)
+    while (await page.getByRole('button', { name: 'Show older' }).isVisible()) {
+      const before = await rows(page).count()
+      await page.getByRole('button', { name: 'Show older' }).click()
+      await page.getByText('Loading…').waitFor({ state: 'detached' })
+      t.ok((await rows(page).count()) >= before)
+    }
+    t.equal(await rows(page).count(), 60)
+    await page.getByLabel('Outcome').selectOption('Denied')
+    await page.getByText('Nothing here').waitFor()
+    await page.getByRole('button', { name: 'Verify log' }).click()
+    await page.getByText(/^All \d+ entries are as they were written\.$/).waitFor()
+    t.strictSame(problems, [])
+  })
+
+  t.test('without a relay the page says how to have one', async (t) => {
+    const vault = await startPageVault(t)
+    const { page, problems } = await openPage(t, browser, vault)
+    await go(page, 'Pairing')
+    await page.getByText('This vault speaks to no relay').waitFor()
+    t.equal(await page.getByRole('button', { name: 'New pairing' }).count(), 0)
+    t.strictSame(problems, [])
+  })
+
+  t.test(
+    'an agent of another machine is paired: a command to copy, four words, and the end of it',
+    async (t) => {
+      const relay = await startRelay({ host: '127.0.0.1', port: 0 })
+      t.teardown(() => relay.close())
+      const vault = await startPageVault(t, { relay: relay.url })
+      await vault.agent('remote-bot', ['identity.name'])
+      const { page, problems } = await openPage(t, browser, vault)
+      await go(page, 'Pairing')
+      await page.getByText('No other machine is paired').waitFor()
+
+      const phrases = Promise.withResolvers<string>()
+      const command = await newPairing(page, 'vps-1')
+      const flag = (name: string) => new RegExp(`--${name} (\\S+)`).exec(command)?.[1] ?? ''
+      const paired = proxyFor(t, {
+        pair: flag('pair'),
+        serviceId: flag('service-id'),
+        vaultId: flag('vault'),
+        hpkeKey: flag('hpke-key'),
+        relay: flag('relay'),
+        port: 0,
+        home: t.testdir({}),
+        onPhrase: phrases.resolve,
+      })
+      const phrase = await phrases.promise
+      const card = page.getByRole('article', { name: 'vps-1' })
+      await card.getByText(phrase, { exact: true }).waitFor()
+      await page.getByRole('button', { name: 'The same words' }).click()
+      const proxy = await paired
+      await card.getByText('Paired', { exact: true }).waitFor()
+      t.equal((await fetch(`${proxy.url}/v1/capabilities`)).status, 200)
+      t.notOk((await page.content()).includes(flag('pair')), 'the token is shown once')
+
+      await page.getByRole('button', { name: 'Revoke vps-1' }).click()
+      await page.getByRole('button', { name: 'End it' }).click()
+      await card.getByText('Ended').waitFor()
+      t.strictSame(problems, [])
+    },
+  )
+
+  t.test('nothing is wider than a small phone, and nothing is wrong in the dark', async (t) => {
+    const vault = await startPageVault(t)
+    const agent = await vault.agent('a-name-that-is-as-long-as-a-name-can-be-64-letters-no-more-of-it', [
+      'wallet.base',
+      'address.shipping.a-very-long-name-of-an-address-that-has-no-space-in-it',
+    ])
+    const purpose = 'W'.repeat(300)
+    for (const i of [1, 2])
+      await agent.call('POST', '/v1/vault/sign', { ...signBody(`2.${'1'.repeat(i)}`, i), purpose }, noWait)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const { page, problems } = await openPage(t, browser, vault, {
+        colorScheme,
+        viewport: { width: 360, height: 740 },
+      })
+      await page.getByRole('article').first().waitFor()
+      for (const view of ['Approvals', 'Activity', 'Agents', 'Policies', 'Pairing']) {
+        await go(page, view)
+        await page.getByText('Loading…').waitFor({ state: 'detached' })
+        t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${view}, ${colorScheme}`)
+      }
+      t.strictSame(problems, [])
+    }
+  })
+
+  t.test('a page that was there before opens without its vault, and says so', async (t) => {
+    const vault = await startPageVault(t)
+    const { page } = await openPage(t, browser, vault)
+    await page.evaluate('navigator.serviceWorker.ready.then(() => undefined)')
+    await vault.close()
+    await page.getByText('The vault does not answer.').waitFor()
+    await page.reload()
+    await page.getByText('The vault does not answer.').waitFor()
+    const kept = await page.evaluate<string[]>(`(async () => {
+      const shell = await caches.open((await caches.keys()).join())
+      return (await shell.keys()).map(({ url }) => new URL(url).pathname)
+    })()`)
+    t.ok(kept.length > 20)
+    t.strictSame(
+      kept.filter((path) => !path.startsWith('/owner/')),
+      [],
+      'no answer of the API is kept',
+    )
+
+    const again = await startPageVault(t, { home: vault.home, port: Number(new URL(vault.url).port) })
+    await page.getByText('You are signed out.').waitFor()
+    await page.getByLabel('Link').fill(await linkOf(again))
+    await page.keyboard.press('Enter')
+    await page.getByText('Nobody waits for you').waitFor()
+  })
+
+  t.test('the page can be installed', async (t) => {
+    const vault = await startPageVault(t)
+    const { page } = await openPage(t, browser, vault)
+    await page.evaluate('navigator.serviceWorker.ready.then(() => undefined)')
+    const session = await page.context().newCDPSession(page)
+    const { installabilityErrors } = await session.send('Page.getInstallabilityErrors')
+    const problems = installabilityErrors.map(({ errorId }) => errorId)
+    // Tests run in profiles that keep nothing, and such a profile installs nothing.
+    t.strictSame(
+      problems.filter((problem) => problem !== 'in-incognito'),
+      [],
+    )
+  })
+}
+
+const allDay = { fromMinute: 0, toMinute: 1_439, timeZone: 'UTC', outside: 'ask' }
+
+async function newPairing(page: Page, service: string): Promise<string> {
+  await page.getByRole('button', { name: 'New pairing' }).click()
+  await page.getByLabel('Service').fill(service)
+  await page.getByLabel('Agent', { exact: true }).selectOption('remote-bot')
+  await page.getByRole('button', { name: 'Make the command' }).click()
+  const command = await page.getByLabel('command', { exact: true }).textContent()
+  await page.getByRole('button', { name: 'Done' }).click()
+  await page.locator('dialog').waitFor({ state: 'detached' })
+  return command ?? ''
+}

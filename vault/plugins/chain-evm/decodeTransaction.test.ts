@@ -1,0 +1,253 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { encodeFunctionData, type Hex, parseAbi, parseTransaction, recoverTransactionAddress } from 'viem'
+import { keccak256 } from '../../../core/evm/keccak.ts'
+import { proveClaim } from '../../effects/proveClaim.ts'
+import { spendOf } from '../../effects/spendOf.ts'
+import { evmDigest } from '../../signer/preimage.ts'
+import { account, call, decode, decoded, other, sign, unsigned, usdc, usdt } from './evm.fixture.ts'
+import plugin from './index.ts'
+import { permit2Address } from './permit2.ts'
+
+const claim = { chain: 'base', amount: 1, currency: 'USDC', recipient: other }
+const hexBytes = (length: number) =>
+  fc
+    .uint8Array({ minLength: length, maxLength: length })
+    .map((b): Hex => `0x${Buffer.from(b).toString('hex')}`)
+
+t.test('a plain transfer is one effect, and proves its claim', async (t) => {
+  const tx = decoded(decode(unsigned()))
+  t.match(tx.effects, [{ kind: 'transfer', amount: 1_000_000n, from: account, to: other }])
+  t.equal(tx.isOpaque, false)
+  t.equal(tx.nonce, 7n)
+  t.equal(tx.fee.amount, 100_000_000_000n)
+  t.match(proveClaim(claim, tx), { ok: true, amount: 1_000_000n })
+  t.strictSame(tx.plainWords, [`Send 1 USDC to ${other}. (Base)`, 'Pay up to 0.0000001 ETH to the network.'])
+})
+
+t.test('JSON gives the same bytes as hex, and every deviation from its fields is refused', async (t) => {
+  const json = {
+    chainId: '0x2105',
+    nonce: 7,
+    gas: '100000',
+    maxFeePerGas: '0xf4240',
+    maxPriorityFeePerGas: '1000',
+    to: usdc,
+    data: call('transfer', other, 1_000_000n),
+    from: account.toLowerCase(),
+  }
+  const expected = decoded(decode(unsigned())).frozenBytes
+  for (const spelled of [json, JSON.stringify(json)])
+    t.strictSame(decoded(decode(spelled)).frozenBytes, expected)
+  for (const [why, change] of [
+    ['another sender', { from: other }],
+    ['an unknown field', { gasprice: '0x1' }],
+    ['fees of two types', { gasPrice: '0x1' }],
+    ['a missing nonce', { nonce: undefined }],
+    ['two names that differ', { input: '0x' }],
+    ['half a byte', { data: '0xabc' }],
+    ['leading zeros', { nonce: '07' }],
+    ['a fraction', { nonce: 1.5 }],
+    ['a priority fee above the whole', { maxPriorityFeePerGas: '0xffffff' }],
+    ['a gas limit of 65 bits', { gas: `0x1${'0'.repeat(16)}` }],
+  ] as const) {
+    t.match(decode({ ...json, ...change }), { ok: false, code: 'INVALID_TX' }, why)
+  }
+  t.match(decode({ ...json, authorizationList: [] }), { ok: false, code: 'TX_OPAQUE' })
+  t.match(decode({ ...json, chainId: 1 }), { ok: false, code: 'CHAIN_MISMATCH' })
+  t.match(
+    decode(`{"nonce":1,${JSON.stringify(json).slice(1)}`),
+    { ok: false, code: 'INVALID_TX' },
+    'a key twice',
+  )
+})
+
+t.test('another chain, no chain, blobs and delegation are refused', async (t) => {
+  t.match(decode(unsigned({ chainId: 1 })), { ok: false, code: 'CHAIN_MISMATCH' })
+  const legacy = {
+    type: 'legacy',
+    gasPrice: 1_000n,
+    maxFeePerGas: undefined,
+    maxPriorityFeePerGas: undefined,
+  }
+  t.match(decode(unsigned({ ...legacy, chainId: undefined })), { ok: false, code: 'CHAIN_MISMATCH' })
+  t.match(decode(unsigned(legacy)), { ok: true })
+  t.match(decode(unsigned({ ...legacy, type: 'eip2930', accessList: [] })), { ok: true })
+  t.match(decode('0x04c0'), { ok: false, code: 'TX_OPAQUE' })
+  t.match(decode('0x03c0'), { ok: false, code: 'TX_OPAQUE' })
+  for (const bad of [undefined, null, 7, '', '0x', '0x0', 'hello', [], '0x05c0'])
+    t.match(decode(bad), { ok: false, code: 'INVALID_TX' }, String(bad))
+})
+
+t.test('calls beyond those that are understood are opaque, whatever else they carry', async (t) => {
+  const calls: [string, Hex][] = [
+    ['an unknown selector', call('setApprovalForAll', other, true)],
+    ['a multicall', call('multicall', [call('transfer', other, 1n)])],
+    ['trailing bytes', `${call('transfer', other, 1_000_000n)}00`],
+    ['a trailing call', `${call('transfer', other, 1_000_000n)}${call('approve', other, 1n).slice(2)}`],
+    ['too few bytes', call('transfer', other, 1_000_000n).slice(0, -2) as Hex],
+    ['half a selector', '0xa905'],
+    ['a dirty address', call('transfer', other, 1_000_000n).replace('000000', '000001') as Hex],
+  ]
+  for (const [why, data] of calls) {
+    const tx = decoded(decode(unsigned({ data })))
+    t.ok(tx.isOpaque, why)
+    t.match(proveClaim(claim, tx), { ok: false, code: 'TX_OPAQUE', mayBeShown: true }, why)
+  }
+  const unknown = decoded(decode(unsigned({ to: other })))
+  t.ok(unknown.isOpaque, 'a token that is not known')
+  t.notOk(proveClaim(claim, unknown).ok)
+  const creation = decoded(decode(unsigned({ to: undefined })))
+  t.ok(creation.isOpaque, 'a new contract')
+})
+
+t.test('allowances count at their whole value, with the spender as the one who gets it', async (t) => {
+  const approve = decoded(decode(unsigned({ data: call('approve', other, 5_000_000n) })))
+  t.match(approve.effects, [{ kind: 'allowance', amount: 5_000_000n, spender: other, owner: account }])
+  t.equal(
+    spendOf(approve).moved.get(approve.effects[0]?.kind === 'allowance' ? approve.effects[0].asset.id : '')
+      ?.amount,
+    5_000_000n,
+  )
+  t.match(proveClaim(claim, approve), { ok: false, code: 'TX_MISMATCH' })
+  const all = decoded(decode(unsigned({ data: call('approve', other, 2n ** 256n - 1n) })))
+  t.match(all.effects, [{ isUnlimited: true }])
+  t.match(all.warnings, ['The allowance has no limit.'])
+  t.match(proveClaim(claim, all), { ok: false, code: 'TX_MISMATCH' })
+})
+
+t.test('Permit2 calls are read with their tokens', async (t) => {
+  const permit2 = parseAbi([
+    'function approve(address token, address spender, uint160 amount, uint48 expiration)',
+    'function transferFrom((address from, address to, uint160 amount, address token)[] transferDetails)',
+    'function permit(address owner, ((address token, uint160 amount, uint48 expiration, uint48 nonce) details, address spender, uint256 sigDeadline) permitSingle, bytes signature)',
+  ])
+  const of = (functionName: string, args: unknown) =>
+    decoded(
+      decode(
+        unsigned({
+          to: permit2Address,
+          data: encodeFunctionData({ abi: permit2, functionName, args } as never),
+        }),
+      ),
+    )
+  t.match(of('approve', [usdt, other, 9n, 77]).effects, [
+    { kind: 'allowance', asset: { symbol: 'USDT' }, amount: 9n, spender: other, expiresAt: 77n },
+  ])
+  const both = of('transferFrom', [
+    [
+      { from: account, to: other, amount: 1n, token: usdc },
+      { from: account, to: other, amount: 2n, token: other },
+    ],
+  ])
+  t.match(both.effects, [{ asset: { symbol: 'USDC' } }, { asset: { isPinned: false }, amount: 2n }])
+  t.ok(both.isOpaque)
+  const single = {
+    details: { token: usdc, amount: 3n, expiration: 1, nonce: 0 },
+    spender: other,
+    sigDeadline: 1n,
+  }
+  t.match(of('permit', [account, single, '0x1234']).effects, [
+    { kind: 'allowance', amount: 3n, owner: account },
+  ])
+  t.equal(of('permit', [account, single, '0x1234']).isOpaque, false)
+})
+
+t.test('money of another account proves nothing', async (t) => {
+  const from = (payer: string) =>
+    decoded(decode(unsigned({ data: call('transferFrom', payer, other, 1_000_000n) })))
+  t.match(proveClaim(claim, from(account)), { ok: true })
+  t.match(proveClaim(claim, from(usdt)), { code: 'TX_MISMATCH', mayBeShown: false })
+  t.strictSame(from(usdt).warnings, ['It moves money of another account.'])
+})
+
+t.test('an absurd fee is refused', async (t) => {
+  const tx = decoded(decode(unsigned({ maxFeePerGas: 10n ** 12n })))
+  t.match(proveClaim(claim, tx), { ok: false, code: 'FEE_EXCESSIVE' })
+})
+
+t.test('whatever a transaction does beyond its claim is refused or shown', async (t) => {
+  const address = fc.oneof(fc.constantFrom(other, account, usdc, usdt, permit2Address), hexBytes(20))
+  const amount = fc.oneof(
+    fc.constantFrom(0n, 1n, 999_999n, 1_000_000n, 1_000_001n),
+    fc.bigInt(0n, 2n ** 256n - 1n),
+  )
+  const data = fc.oneof(
+    fc
+      .tuple(fc.constantFrom('transfer', 'approve', 'increaseAllowance'), address, amount)
+      .map((c) => call(...c)),
+    fc.tuple(address, address, amount).map(([a, b, c]) => call('transferFrom', a, b, c)),
+    fc.tuple(address, fc.boolean()).map(([a, b]) => call('setApprovalForAll', a, b)),
+    fc.uint8Array({ maxLength: 80 }).map((b): Hex => `0x${Buffer.from(b).toString('hex')}`),
+  )
+  let proved = 0
+  fc.assert(
+    fc.property(address, data, fc.oneof(fc.constant(0n), amount), (to, calldata, value) => {
+      const result = decode(unsigned({ to, data: calldata, value }))
+      if (!result.ok) return true
+      const proof = proveClaim(claim, result.decoded)
+      if (!proof.ok) return !proof.mayBeShown || result.decoded.isOpaque
+      proved++
+      // What the chain would do is judged here by another decoder's words: exactly one USDC of ours to the payee.
+      const isOurs = (functionName: string) =>
+        calldata.toLowerCase() === call(functionName, other, 1_000_000n) ||
+        calldata.toLowerCase() === call('transferFrom', account, other, 1_000_000n)
+      return (
+        value === 0n &&
+        to.toLowerCase() === usdc.toLowerCase() &&
+        ['transfer', 'approve', 'increaseAllowance'].some(isOurs)
+      )
+    }),
+    { numRuns: 20_000, examples: [[usdc, call('transfer', other, 1_000_000n), 0n]] },
+  )
+  t.ok(proved > 0, `${proved} were proved`)
+})
+
+t.test('no change of a byte leaves another transaction with the same proof', async (t) => {
+  const bytes = Buffer.from(unsigned().slice(2), 'hex')
+  const payee = Buffer.from(other.slice(2), 'hex')
+  let [readable, proved] = [0, 0]
+  for (let at = 0; at < bytes.length; at++) {
+    for (let bit = 0; bit < 8; bit++) {
+      const changed = Buffer.from(bytes)
+      changed[at] = changed[at]! ^ (1 << bit)
+      const result = decode(`0x${changed.toString('hex')}`)
+      if (!result.ok) continue
+      readable++
+      const proof = proveClaim(claim, result.decoded)
+      if (!proof.ok) continue
+      proved++
+      // Only nonce and fees may differ: they are in the frozen bytes that are shown and signed.
+      const tx = parseTransaction(`0x${changed.toString('hex')}`)
+      t.equal(tx.data, call('transfer', other, 1_000_000n))
+      t.equal(tx.to?.toLowerCase(), usdc.toLowerCase())
+      t.equal(tx.value ?? 0n, 0n)
+      t.ok(changed.includes(payee))
+    }
+  }
+  t.ok(readable > proved && proved > 0, `${readable} readable, ${proved} proved`)
+  for (const more of ['00', 'c0', bytes.toString('hex')])
+    t.match(decode(`${unsigned()}${more}`), { ok: false }, 'trailing bytes')
+})
+
+t.test('the signed transaction is the one that was shown, in the encoding of the request', async (t) => {
+  const tx = decoded(decode(unsigned()))
+  const { signedTx, signature } = plugin.assemble(tx, sign(tx.signingBytes))
+  t.match(parseTransaction(signedTx as Hex), { nonce: 7, to: usdc.toLowerCase(), chainId: 8453 })
+  t.equal(await recoverTransactionAddress({ serializedTransaction: signedTx as `0x02${string}` }), account)
+  t.match(signature, /^0x[0-9a-f]{128}(1b|1c)$/)
+  t.same(
+    evmDigest(tx.signKind, tx.signingBytes),
+    keccak256(tx.signingBytes),
+    'what the signing process signs',
+  )
+  const json = { chainId: 8453, nonce: 1, gas: 21_000, gasPrice: 1, to: other, value: '5' }
+  const legacy = decoded(decode(json))
+  const answer = JSON.parse(plugin.assemble(legacy, sign(legacy.signingBytes)).signedTx!)
+  t.equal(await recoverTransactionAddress({ serializedTransaction: answer.raw }), account)
+  t.match(answer, { type: '0x0', nonce: '0x1', value: '0x5', chainId: '0x2105' })
+
+  t.throws(() => plugin.assemble(tx, sign(legacy.signingBytes)), TypeError, 'of other bytes')
+  t.throws(() => plugin.assemble(tx, sign(tx.signingBytes, Buffer.alloc(32, 2))), TypeError, 'by another key')
+  t.throws(() => plugin.assemble(tx, sign(tx.signingBytes).subarray(0, 64)), TypeError)
+})

@@ -1,0 +1,170 @@
+import t from 'tap'
+import { hashMessage, recoverMessageAddress, recoverTypedDataAddress, serializeTransaction } from 'viem'
+import { keccak256 } from '../../../core/evm/keccak.ts'
+import { pinnedAssets } from '../../effects/assets.ts'
+import type { VaultChain } from '../../effects/chains.ts'
+import { account, decoded, other, sign, unsigned, usdc } from './evm.fixture.ts'
+import plugin from './index.ts'
+import { permit2Address } from './permit2.ts'
+
+const typed = (typedData: unknown, chain: VaultChain = 'base') =>
+  plugin.decodeTypedData!({ chain, account, typedData, assets: pinnedAssets })
+const message = (text: unknown, encoding: 'utf8' | 'hex' | 'base64' = 'utf8') =>
+  plugin.decodeMessage({ chain: 'base', account, message: text, encoding, assets: pinnedAssets })
+
+const fields = (text: string) =>
+  text.split(',').map((field) => ({ type: field.split(' ')[0]!, name: field.split(' ')[1]! }))
+const domain = { name: 'USD Coin', version: '2', chainId: 8453, verifyingContract: usdc }
+const permit = {
+  domain,
+  types: { Permit: fields('address owner,address spender,uint256 value,uint256 nonce,uint256 deadline') },
+  primaryType: 'Permit',
+  message: { owner: account, spender: other, value: '5000000', nonce: 0, deadline: 1_900_000_000 },
+}
+const authorization = {
+  domain,
+  types: {
+    TransferWithAuthorization: fields(
+      'address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce',
+    ),
+  },
+  primaryType: 'TransferWithAuthorization',
+  message: {
+    from: account,
+    to: other,
+    value: '7',
+    validAfter: 0,
+    validBefore: 1_900_000_000,
+    nonce: `0x${'11'.repeat(32)}`,
+  },
+}
+
+t.test('permits are allowances, authorisations are transfers', async (t) => {
+  const allowance = decoded(typed(permit))
+  t.match(allowance.effects, [{ kind: 'allowance', amount: 5_000_000n, spender: other, owner: account }])
+  t.equal(allowance.isOpaque, false)
+  const transfer = decoded(typed(JSON.stringify(authorization)))
+  t.match(transfer.effects, [{ kind: 'transfer', amount: 7n, from: account, to: other }])
+  t.equal(transfer.isOpaque, false)
+  const { signature, signedTx } = plugin.assemble(transfer, sign(transfer.signingBytes))
+  t.equal(signedTx, null)
+  const signer = await recoverTypedDataAddress({ ...authorization, signature } as never)
+  t.equal(signer, account)
+})
+
+t.test('Permit2 messages name their tokens, in singles and in batches', async (t) => {
+  const tokens = { token: usdc, amount: '9', expiration: 100, nonce: 0 }
+  const batch = {
+    domain: { name: 'Permit2', chainId: 8453, verifyingContract: permit2Address },
+    types: {
+      PermitBatch: fields('PermitDetails[] details,address spender,uint256 sigDeadline'),
+      PermitDetails: fields('address token,uint160 amount,uint48 expiration,uint48 nonce'),
+    },
+    primaryType: 'PermitBatch',
+    message: { details: [tokens, { ...tokens, token: other }], spender: other, sigDeadline: 1 },
+  }
+  const read = decoded(typed(batch))
+  t.match(read.effects, [
+    { kind: 'allowance', amount: 9n, asset: { symbol: 'USDC' }, owner: account },
+    { kind: 'allowance', asset: { isPinned: false } },
+  ])
+  t.ok(read.isOpaque, 'one of the tokens is not known')
+  const once = {
+    ...batch,
+    types: {
+      PermitTransferFrom: fields('TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline'),
+      TokenPermissions: fields('address token,uint256 amount'),
+    },
+    primaryType: 'PermitTransferFrom',
+    message: { permitted: { token: usdc, amount: '4' }, spender: other, nonce: 1, deadline: 5 },
+  }
+  t.match(decoded(typed(once)), {
+    isOpaque: false,
+    effects: [{ kind: 'allowance', amount: 4n, expiresAt: 5n }],
+  })
+})
+
+t.test('anything that only looks familiar is opaque', async (t) => {
+  for (const [why, data] of [
+    [
+      'a field more',
+      {
+        ...permit,
+        types: { Permit: [...permit.types.Permit, { name: 'x', type: 'bool' }] },
+        message: { ...permit.message, x: true },
+      },
+    ],
+    ['another domain name', { ...permit, domain: { ...domain, name: 'USDC' } }],
+    ['a token that is not known', { ...permit, domain: { ...domain, verifyingContract: other } }],
+    ['no chain', { ...permit, domain: { name: 'USD Coin', version: '2', verifyingContract: usdc } }],
+    ['a salt', { ...permit, domain: { ...domain, salt: `0x${'00'.repeat(32)}` } }],
+    [
+      'something else',
+      {
+        domain: { ...domain },
+        types: { Vote: fields('uint8 choice') },
+        primaryType: 'Vote',
+        message: { choice: 1 },
+      },
+    ],
+  ] as const) {
+    t.ok(decoded(typed(data)).isOpaque, why)
+  }
+})
+
+t.test('another chain, foreign fields and a false EIP712Domain are refused', async (t) => {
+  t.match(typed({ ...permit, domain: { ...domain, chainId: 1 } }), { ok: false, code: 'CHAIN_MISMATCH' })
+  t.match(typed({ ...permit, domain: { ...domain, chainId: 'x' } }), { ok: false, code: 'CHAIN_MISMATCH' })
+  t.match(typed({ ...permit, more: 1 }), { ok: false, code: 'VALIDATION_ERROR' })
+  t.match(typed({ ...permit, types: { ...permit.types, EIP712Domain: fields('string name') } }), {
+    ok: false,
+  })
+  const all = fields('string name,string version,uint256 chainId,address verifyingContract')
+  t.match(typed({ ...permit, types: { ...permit.types, EIP712Domain: all } }), { ok: true })
+  t.match(typed('{"domain":{},"domain":{}}'), { ok: false, code: 'VALIDATION_ERROR' })
+})
+
+t.test('a message is text for people: transactions, typed data and hashes are refused', async (t) => {
+  const text = decoded(message('I am the owner of this wallet.'))
+  t.match(text, { isOpaque: false, effects: [{ kind: 'note' }], signKind: 'evm-message' })
+  const { signature } = plugin.assemble(
+    text,
+    sign(Buffer.concat([prefixOf(text.signingBytes), text.signingBytes])),
+  )
+  t.equal(
+    await recoverMessageAddress({
+      message: 'I am the owner of this wallet.',
+      signature: signature as `0x${string}`,
+    }),
+    account,
+  )
+  t.ok(hashMessage('x').length === 66)
+  const preimage = decoded(typed(permit)).signingBytes
+  const hex = (bytes: Uint8Array) => `0x${Buffer.from(bytes).toString('hex')}`
+  const legacy = serializeTransaction({
+    type: 'legacy',
+    chainId: 1,
+    nonce: 1,
+    gas: 1n,
+    gasPrice: 1n,
+    to: other,
+  })
+  for (const [why, bytes] of [
+    ['an unsigned transaction', unsigned()],
+    ['a legacy one', legacy],
+    ['a digest', hex(keccak256(preimage))],
+    ['typed data', hex(preimage)],
+    ['a prefixed message', hex(Buffer.from('\x19Ethereum Signed Message:\n1a', 'latin1'))],
+    ['nothing', '0x'],
+  ] as const) {
+    t.match(message(bytes, 'hex'), { ok: false, code: 'VALIDATION_ERROR' }, why)
+  }
+  t.match(message('a'.repeat(32)), { ok: false }, 'as long as a hash')
+  t.match(message('é, こんにちは、これは署名のための文です。ウォレットの所有者'), { ok: true }, 'any script')
+  t.ok(decoded(message('0xff00ff', 'hex')).isOpaque, 'bytes that are no text')
+  t.match(decoded(message('pay \u202e evil')).plainWords, [/\\u\{202e\}/], 'nothing hides in it')
+})
+
+function prefixOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(`\x19Ethereum Signed Message:\n${bytes.length}`, 'latin1')
+}

@@ -1,0 +1,132 @@
+import { parseStrictJson } from '../../../core/x402/strictJson.ts'
+import { canonicalAddress } from '../../effects/canonicalAddress.ts'
+import type { TypedDataRequest } from '../../effects/chainPlugin.ts'
+import { chainFacts } from '../../effects/chains.ts'
+import type { DecodeCode, DecodeResult } from '../../effects/decoded.ts'
+import type { Effect } from '../../effects/effect.ts'
+import { finish } from '../../effects/finish.ts'
+import { showText } from '../../effects/showText.ts'
+import { integerOf, type TypedData, TypedDataProblem, type TypedField, typedDataPreimage } from './eip712.ts'
+import { readTyped } from './readTyped.ts'
+import { warningsOf } from './warningsOf.ts'
+
+/** Most fields of a generic message that are shown one by one. */
+const maxShownFields = 40
+
+/**
+ * Decodes EIP-712 typed data. Permits of EIP-2612 and Permit2 are allowances, EIP-3009 authorisations are transfers;
+ * everything else is shown field by field and opaque, because only its contract knows what it means. The domain must
+ * name the chain: without it the signature would be good on every chain.
+ */
+export function decodeTypedData(request: TypedDataRequest): DecodeResult {
+  const { chain, assets } = request
+  const facts = chainFacts[chain]
+  const from = canonicalAddress(chain, request.account)
+  if (facts.chainId === undefined || from === undefined)
+    throw new TypeError('Expected an EVM chain and our address.')
+  const read = readInput(request.typedData)
+  if (typeof read === 'string') return no('VALIDATION_ERROR', read)
+  const named = read.domain['chainId']
+  if (Object.hasOwn(read.domain, 'chainId') && integerOf(named) !== facts.chainId)
+    return no('CHAIN_MISMATCH', `Expected domain.chainId to be ${facts.chainId} of ${chain}.`)
+  let preimage: Uint8Array
+  try {
+    preimage = typedDataPreimage(read)
+  } catch (error) {
+    if (error instanceof TypedDataProblem) return no('VALIDATION_ERROR', error.message)
+    throw error
+  }
+  const warnings: string[] = []
+  const effects: Effect[] = []
+  if (named === undefined) {
+    warnings.push('The domain names no chain: the signature would be good on every chain.')
+    effects.push({ kind: 'opaque', target: read.primaryType, reason: 'signs data that is bound to no chain' })
+  }
+  effects.push(...(readTyped(read, { chain, assets, from }) ?? generic(read)))
+  const decoded = finish({
+    kind: 'typed-data',
+    chain,
+    from,
+    effects,
+    fee: { amount: 0n, asset: assets.native(chain), payer: from },
+    warnings: [...warnings, ...warningsOf(effects, from, request)],
+    frozenBytes: preimage,
+    signingBytes: preimage,
+    signKind: 'evm-typed-data',
+    encoding: 'none',
+  })
+  return { ok: true, decoded }
+}
+
+function readInput(input: unknown): TypedData | string {
+  let value = input
+  if (typeof input === 'string') {
+    const parsed = parseStrictJson(input)
+    if (!parsed.ok) return `The typed data is not readable. ${parsed.message}`
+    value = parsed.value
+  }
+  const parts = ['domain', 'types', 'primaryType', 'message']
+  if (!isObject(value) || Object.keys(value).some((key) => !parts.includes(key)))
+    return 'Expected {domain, types, primaryType, message} and nothing else.'
+  const { domain, types, primaryType, message } = value
+  if (!isObject(domain) || !isObject(message) || !isObject(types) || typeof primaryType !== 'string')
+    return 'Expected domain, types and message to be objects and primaryType a string.'
+  const read = new Map<string, readonly TypedField[]>()
+  for (const [name, fields] of Object.entries(types)) {
+    if (!Array.isArray(fields) || !fields.every(isField))
+      return 'Expected each type to be a list of {name, type}.'
+    read.set(name, fields)
+  }
+  if (primaryType === 'EIP712Domain') return 'Expected primaryType to be a type of the message.'
+  const problem = checkDomainType(read.get('EIP712Domain'), domain)
+  if (problem !== undefined) return problem
+  read.delete('EIP712Domain')
+  return { domain, types: read, primaryType, message }
+}
+
+/** `EIP712Domain` among the types must name what `domain` has, in the standard's order: that is what is hashed. */
+function checkDomainType(
+  fields: readonly TypedField[] | undefined,
+  domain: Record<string, unknown>,
+): string | undefined {
+  if (fields === undefined) return undefined
+  const order: Record<string, string> = {
+    name: 'string',
+    version: 'string',
+    chainId: 'uint256',
+    verifyingContract: 'address',
+    salt: 'bytes32',
+  }
+  const expected = Object.keys(order).filter((name) => Object.hasOwn(domain, name))
+  const isSame =
+    fields.length === expected.length &&
+    fields.every(({ name, type }, i) => name === expected[i] && type === order[name])
+  return isSame ? undefined : 'Expected types.EIP712Domain to list the fields of domain in their order.'
+}
+
+/** A message whose meaning is its contract's affair: each field in words, and opaque. */
+function generic({ domain, primaryType, message }: TypedData): Effect[] {
+  const contract =
+    typeof domain['verifyingContract'] === 'string' ? domain['verifyingContract'] : 'no contract'
+  const name = typeof domain['name'] === 'string' ? showText(domain['name'], 60) : 'no name'
+  const lines = flatten(message, '')
+  const shown = lines.slice(0, maxShownFields).map((line): Effect => ({ kind: 'note', text: line }))
+  const reason = `signs ${showText(primaryType, 60)} for ${name}, ${lines.length} values`
+  return [{ kind: 'opaque', target: contract, reason }, ...shown]
+}
+
+function flatten(value: unknown, path: string): string[] {
+  if (typeof value !== 'object' || value === null) return [`${path}: ${String(value)}`]
+  return Object.entries(value).flatMap(([key, inner]) => flatten(inner, path === '' ? key : `${path}.${key}`))
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const isField = (value: unknown): value is TypedField =>
+  isObject(value) &&
+  Object.keys(value).length === 2 &&
+  typeof value['name'] === 'string' &&
+  typeof value['type'] === 'string'
+
+const no = (code: DecodeCode, message: string): DecodeResult => ({ ok: false, code, message })

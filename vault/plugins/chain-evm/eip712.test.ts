@@ -1,0 +1,84 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
+import fc from 'fast-check'
+import t from 'tap'
+import { hashTypedData } from 'viem'
+import { keccak256 } from '../../../core/evm/keccak.ts'
+import { type TypedData, TypedDataProblem, type TypedField, typedDataPreimage } from './eip712.ts'
+
+const vectors = new URL('../../../../shared/vectors/ethers_testcases_eip712.json.gz', import.meta.url)
+const digestOf = (data: TypedData) => `0x${Buffer.from(keccak256(typedDataPreimage(data))).toString('hex')}`
+
+interface Vector {
+  readonly name: string
+  readonly domain: Record<string, unknown>
+  readonly primaryType: string
+  readonly types: Record<string, TypedField[]>
+  readonly data: Record<string, unknown>
+  readonly digest: string
+}
+
+t.test('ethers: 1025 digests are equal', { skip: !existsSync(vectors) && 'no vectors' }, async (t) => {
+  const cases: Vector[] = JSON.parse(gunzipSync(readFileSync(vectors)).toString())
+  let count = 0
+  for (const { name, domain, primaryType, types, data, digest } of cases) {
+    const mine = digestOf({ domain, primaryType, types: new Map(Object.entries(types)), message: data })
+    if (mine !== digest) t.fail(`${name}: ${mine}`)
+    count++
+  }
+  t.equal(count, 1025)
+})
+
+const mail: TypedData = {
+  domain: { name: 'Mail', version: '1', chainId: 8453 },
+  types: new Map([
+    ['Mail', [field('to', 'Person'), field('amounts', 'uint64[2]'), field('note', 'string')]],
+    ['Person', [field('wallet', 'address'), field('tag', 'bytes4')]],
+  ]),
+  primaryType: 'Mail',
+  message: {
+    to: { wallet: `0x${'ab'.repeat(20)}`, tag: '0x01020304' },
+    amounts: ['1', 2],
+    note: 'hello',
+  },
+}
+
+t.test('every departure from the one spelling is refused', async (t) => {
+  t.equal(digestOf(mail), hashTypedData({ ...mail, types: Object.fromEntries(mail.types) } as never))
+  const broken: [string, Partial<TypedData>][] = [
+    ['a field too many', { message: { ...mail.message, more: 1 } }],
+    ['a field too few', { message: { to: mail.message['to'], amounts: [1, 2] } }],
+    ['a number out of range', { message: { ...mail.message, amounts: [1, 2n ** 64n] } }],
+    ['a negative one', { message: { ...mail.message, amounts: [1, -1] } }],
+    ['a fraction', { message: { ...mail.message, amounts: [1, 1.5] } }],
+    ['an unsafe integer', { message: { ...mail.message, amounts: [1, 2 ** 60] } }],
+    ['leading zeros', { message: { ...mail.message, amounts: ['1', '02'] } }],
+    ['too long a list', { message: { ...mail.message, amounts: [1, 2, 3] } }],
+    ['an unpaired surrogate', { message: { ...mail.message, note: '\ud800' } }],
+    ['an unknown domain field', { domain: { ...mail.domain, chain: 1 } }],
+    ['an unknown type', { types: new Map([...mail.types, ['X', [field('a', 'Y')]]]) }],
+    ['an atomic name', { types: new Map([...mail.types, ['uint256', [field('a', 'bool')]]]) }],
+    ['uint without a size', { types: new Map([...mail.types, ['X', [field('a', 'uint')]]]) }],
+    ['a type in itself', { types: new Map([...mail.types, ['X', [field('a', 'X[]')]]]) }],
+    ['a name with a bracket', { types: new Map([...mail.types, ['X(bool a)', [field('a', 'bool')]]]) }],
+    ['a field twice', { types: new Map([...mail.types, ['X', [field('a', 'bool'), field('a', 'bool')]]]) }],
+    ['no such primary type', { primaryType: 'toString' }],
+  ]
+  for (const [why, change] of broken) {
+    t.throws(() => typedDataPreimage({ ...mail, ...change }), TypedDataProblem, why)
+  }
+})
+
+t.test('any change of a value changes the digest', async () => {
+  fc.assert(
+    fc.property(fc.bigInt(0n, 2n ** 64n - 1n), fc.bigInt(0n, 2n ** 64n - 1n), fc.string(), (a, b, note) => {
+      const changed = { ...mail, message: { ...mail.message, amounts: [a, b], note: note.toWellFormed() } }
+      const isSame = a === 1n && b === 2n && note === 'hello'
+      return (digestOf(changed) === digestOf(mail)) === isSame
+    }),
+  )
+})
+
+function field(name: string, type: string): TypedField {
+  return { name, type }
+}

@@ -1,0 +1,182 @@
+import { addressForm } from '../../../core/evm/address.ts'
+import { keccak256 } from '../../../core/evm/keccak.ts'
+
+export interface TypedField {
+  readonly name: string
+  readonly type: string
+}
+
+/** Typed data as EIP-712 defines it, with `EIP712Domain` left out of `types`. */
+export interface TypedData {
+  readonly domain: Readonly<Record<string, unknown>>
+  readonly types: ReadonlyMap<string, readonly TypedField[]>
+  readonly primaryType: string
+  readonly message: Readonly<Record<string, unknown>>
+}
+
+/** The fields that a domain can have, in the order of the standard. */
+export const domainFields: readonly TypedField[] = [
+  { name: 'name', type: 'string' },
+  { name: 'version', type: 'string' },
+  { name: 'chainId', type: 'uint256' },
+  { name: 'verifyingContract', type: 'address' },
+  { name: 'salt', type: 'bytes32' },
+]
+
+const identifier = /^[A-Za-z_$][A-Za-z0-9_$]{0,127}$/
+const arrayForm = /^(.*)\[([1-9]\d{0,5})?\]$/
+const maxDepth = 16
+
+/** What was wrong with typed data, in words. */
+export class TypedDataProblem extends Error {
+  override readonly name = 'TypedDataProblem'
+}
+
+/**
+ * The 66 bytes whose Keccak-256 is signed: 0x1901, the domain's hash, the message's hash. Strict: each struct has exactly
+ * the fields of its type, numbers are in range, no type contains itself, names are names. A field that is shown but not
+ * hashed, or hashed as zero because it is missing, would be one that the owner and the contract read differently.
+ *
+ * @throws {TypedDataProblem}
+ * @see https://eips.ethereum.org/EIPS/eip-712
+ */
+export function typedDataPreimage(data: TypedData): Uint8Array {
+  checkTypes(data.types, data.primaryType)
+  const fields = domainFields.filter(({ name }) => Object.hasOwn(data.domain, name))
+  if (fields.length !== Object.keys(data.domain).length)
+    throw new TypedDataProblem('Expected only the fields of EIP712Domain in domain.')
+  const domainTypes = new Map([['EIP712Domain', fields]])
+  return Buffer.concat([
+    Uint8Array.of(0x19, 0x01),
+    hashStruct('EIP712Domain', data.domain, domainTypes, 0),
+    hashStruct(data.primaryType, data.message, data.types, 0),
+  ])
+}
+
+/** `encodeType` of EIP-712: the struct, then those it refers to, sorted by name. */
+export function encodeType(name: string, types: TypedData['types']): string {
+  const found = new Set<string>()
+  const walk = (type: string): void => {
+    const base = baseOf(type)
+    if (found.has(base) || !types.has(base)) return
+    found.add(base)
+    for (const field of types.get(base)!) walk(field.type)
+  }
+  walk(name)
+  found.delete(name)
+  return [name, ...[...found].sort()]
+    .map(
+      (type) =>
+        `${type}(${types
+          .get(type)!
+          .map((f) => `${f.type} ${f.name}`)
+          .join(',')})`,
+    )
+    .join('')
+}
+
+/** Every type is a name with fields of known types, none contains itself, and none has the name of an atomic type. */
+function checkTypes(types: TypedData['types'], primaryType: string): void {
+  if (!types.has(primaryType)) throw new TypedDataProblem('Expected primaryType to be one of types.')
+  for (const [name, fields] of types) {
+    if (!identifier.test(name) || isAtomic(name))
+      throw new TypedDataProblem('Expected each type to have a name of its own.')
+    const names = new Set(fields.map((field) => field.name))
+    if (names.size !== fields.length || fields.some((field) => !identifier.test(field.name)))
+      throw new TypedDataProblem(`Expected each field of ${name} to have a name of its own.`)
+    for (const { type } of fields) {
+      const base = baseOf(type)
+      if (!types.has(base) && !isAtomic(base))
+        throw new TypedDataProblem(
+          `Expected known types in ${name}, got ${JSON.stringify(type.slice(0, 40))}.`,
+        )
+    }
+  }
+  const done = new Set<string>()
+  const visit = (name: string, above: readonly string[]): void => {
+    if (above.includes(name)) throw new TypedDataProblem(`Expected no type to contain itself, ${name} does.`)
+    if (done.has(name)) return
+    for (const { type } of types.get(name) ?? []) visit(baseOf(type), [...above, name])
+    done.add(name)
+  }
+  for (const name of types.keys()) visit(name, [])
+}
+
+function hashStruct(type: string, value: unknown, types: TypedData['types'], depth: number): Uint8Array {
+  const fields = types.get(type)!
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new TypedDataProblem(`Expected an object of type ${type}.`)
+  const given = Object.keys(value)
+  if (given.length !== fields.length || !fields.every(({ name }) => Object.hasOwn(value, name)))
+    throw new TypedDataProblem(`Expected exactly the fields of ${type}, no more and no fewer.`)
+  const words = fields.map(({ name, type: of }) =>
+    encodeValue(of, (value as Record<string, unknown>)[name], types, depth + 1),
+  )
+  return keccak256(Buffer.concat([keccak256(Buffer.from(encodeType(type, types), 'utf8')), ...words]))
+}
+
+/** One word of 32 bytes for a value. */
+function encodeValue(type: string, value: unknown, types: TypedData['types'], depth: number): Uint8Array {
+  if (depth > maxDepth) throw new TypedDataProblem(`Expected at most ${maxDepth} levels of nesting.`)
+  const array = arrayForm.exec(type)
+  if (array !== null) {
+    const [, of, length] = array
+    const isRight = Array.isArray(value) && (length === undefined || value.length === Number(length))
+    if (!isRight) throw new TypedDataProblem(`Expected a list of type ${type}.`)
+    return keccak256(Buffer.concat(value.map((item) => encodeValue(of!, item, types, depth + 1))))
+  }
+  return types.has(type) ? hashStruct(type, value, types, depth) : encodeAtomic(type, value)
+}
+
+function encodeAtomic(type: string, value: unknown): Uint8Array {
+  const wrong = (): never => {
+    throw new TypedDataProblem(`Expected a value of type ${type} in its plain spelling.`)
+  }
+  if (type === 'string')
+    return typeof value === 'string' && value.isWellFormed() ? keccak256(Buffer.from(value, 'utf8')) : wrong()
+  if (type === 'bytes') return keccak256(hexOf(value) ?? wrong())
+  if (type === 'bool') return typeof value === 'boolean' ? word(value ? 1n : 0n) : wrong()
+  if (type === 'address')
+    return typeof value === 'string' && addressForm.test(value) ? word(BigInt(value)) : wrong()
+  if (type.startsWith('bytes')) {
+    const bytes = hexOf(value)
+    if (bytes?.length !== Number(type.slice(5))) return wrong()
+    return Buffer.concat([bytes, Buffer.alloc(32 - bytes.length)])
+  }
+  const isSigned = type.startsWith('int')
+  const bits = BigInt(type.slice(isSigned ? 3 : 4) || 256)
+  const number = integerOf(value) ?? wrong()
+  const [min, max] = isSigned ? [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n] : [0n, 2n ** bits - 1n]
+  return number < min || number > max ? wrong() : word(BigInt.asUintN(256, number))
+}
+
+/** A safe integer, decimal digits or 0x hex. */
+export function integerOf(value: unknown): bigint | undefined {
+  if (typeof value === 'bigint') return value
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : undefined
+  if (typeof value !== 'string') return undefined
+  if (/^0x[0-9a-fA-F]{1,64}$/.test(value)) return BigInt(value)
+  return /^(0|-?[1-9]\d{0,77})$/.test(value) ? BigInt(value) : undefined
+}
+
+function hexOf(value: unknown): Uint8Array | undefined {
+  return typeof value === 'string' && /^0x(?:[0-9a-fA-F]{2})*$/.test(value)
+    ? Buffer.from(value.slice(2), 'hex')
+    : undefined
+}
+
+const word = (value: bigint): Uint8Array => Buffer.from(value.toString(16).padStart(64, '0'), 'hex')
+
+const baseOf = (type: string): string => {
+  const array = arrayForm.exec(type)
+  return array === null ? type : baseOf(array[1]!)
+}
+
+/** `int` and `uint` alone are aliases that EIP-712 does not have in its encoding of types. */
+function isAtomic(type: string): boolean {
+  if (['string', 'bytes', 'bool', 'address'].includes(type)) return true
+  const sized = /^(bytes|u?int)([1-9]\d{0,2})$/.exec(type)
+  if (sized === null) return false
+  const size = Number(sized[2])
+  return sized[1] === 'bytes' ? size <= 32 : size <= 256 && size % 8 === 0
+}

@@ -1,0 +1,164 @@
+import { decodeFunctionData, encodeFunctionData, parseAbi, toFunctionSelector } from 'viem'
+import { type AssetRef, type AssetTable, unknownAsset } from '../../effects/assets.ts'
+import type { VaultChain } from '../../effects/chains.ts'
+import type { Effect } from '../../effects/effect.ts'
+import { permit2Address, unlimitedFrom } from './permit2.ts'
+
+/** Calls of a token: EIP-20, its common additions, EIP-2612 and EIP-3009 with both forms of a signature. */
+const tokenAbi = parseAbi([
+  'function transfer(address to, uint256 amount)',
+  'function transferFrom(address from, address to, uint256 amount)',
+  'function approve(address spender, uint256 amount)',
+  'function increaseAllowance(address spender, uint256 amount)',
+  'function permit(address owner, address spender, uint256 value, uint256 deadline, uint8 v, bytes32 r, bytes32 s)',
+  'function permit(address owner, address spender, uint256 value, uint256 deadline, bytes signature)',
+  'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)',
+  'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)',
+  'function receiveWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)',
+  'function receiveWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)',
+])
+
+/** Calls of Permit2's allowance half. @see https://github.com/Uniswap/permit2/blob/main/src/AllowanceTransfer.sol */
+const permit2Abi = parseAbi([
+  'struct Details { address token; uint160 amount; uint48 expiration; uint48 nonce; }',
+  'struct Single { Details details; address spender; uint256 sigDeadline; }',
+  'struct Batch { Details[] details; address spender; uint256 sigDeadline; }',
+  'struct Transfer { address from; address to; uint160 amount; address token; }',
+  'function approve(address token, address spender, uint160 amount, uint48 expiration)',
+  'function permit(address owner, Single permitSingle, bytes signature)',
+  'function permit(address owner, Batch permitBatch, bytes signature)',
+  'function transferFrom(address from, address to, uint160 amount, address token)',
+  'function transferFrom(Transfer[] transferDetails)',
+])
+
+const bySelector = (abi: typeof tokenAbi | typeof permit2Abi) =>
+  new Map(abi.filter((item) => item.type === 'function').map((item) => [toFunctionSelector(item), item]))
+const tokenCalls = bySelector(tokenAbi)
+const permit2Calls = bySelector(permit2Abi)
+
+type Hex = `0x${string}`
+interface Details {
+  readonly token: string
+  readonly amount: bigint
+  readonly expiration: number
+}
+
+export interface CallContext {
+  readonly chain: VaultChain
+  readonly assets: AssetTable
+  /** Who sends the transaction. */
+  readonly from: string
+  /** The contract that is called, checksummed. */
+  readonly to: string
+}
+
+/**
+ * What a call does, from its selector and arguments. The arguments are written again and must give the same bytes, so
+ * dirty address words, integers out of range, trailing bytes and unusual offsets of dynamic values are opaque: a contract
+ * and this reader might see different things in them.
+ */
+export function readCall(data: Uint8Array, context: CallContext): Effect[] {
+  const { to } = context
+  const opaque = (reason: string): Effect[] => [{ kind: 'opaque', target: to, reason }]
+  const hex: Hex = `0x${Buffer.from(data).toString('hex')}`
+  const isPermit2 = to === permit2Address
+  const item = (isPermit2 ? permit2Calls : tokenCalls).get(hex.slice(0, 10) as Hex)
+  if (item === undefined) {
+    const known = context.assets.byAddress(context.chain, to)
+    return opaque(
+      `calls ${hex.slice(0, 10)}${known === undefined ? '' : ` of ${known.symbol}`}, which is not known`,
+    )
+  }
+  const args = argumentsOf(item, hex)
+  if (args === undefined) return opaque(`calls ${item.name} with arguments in an unusual spelling`)
+  return isPermit2 ? permit2Effects(item.name, args, context) : tokenEffects(item.name, args, context)
+}
+
+function argumentsOf(item: unknown, data: Hex): readonly unknown[] | undefined {
+  const abi = [item] as unknown as typeof tokenAbi
+  try {
+    const { functionName, args } = decodeFunctionData({ abi, data })
+    const again = encodeFunctionData({ abi, functionName, args } as Parameters<typeof encodeFunctionData>[0])
+    return again === data ? (args as unknown as readonly unknown[]) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function tokenEffects(name: string, args: readonly unknown[], context: CallContext): Effect[] {
+  const { from } = context
+  const asset = assetAt(context.to, context)
+  const [a, b, c] = args
+  const transfer = (payer: unknown, payee: unknown, amount: unknown): Effect[] => [
+    {
+      kind: 'transfer',
+      asset,
+      amount: amount as bigint,
+      from: payer as string,
+      to: payee as string,
+      via: name,
+    },
+  ]
+  const allow = (owner: unknown, spender: unknown, value: unknown): Effect[] => {
+    const amount = value as bigint
+    const isUnlimited = amount >= unlimitedFrom
+    return [
+      {
+        kind: 'allowance',
+        asset,
+        amount,
+        isUnlimited,
+        owner: owner as string,
+        spender: spender as string,
+        via: name,
+      },
+    ]
+  }
+  switch (name) {
+    case 'transfer':
+      return transfer(from, a, b)
+    case 'approve':
+    case 'increaseAllowance':
+      return allow(from, a, b)
+    case 'permit':
+      return allow(a, b, c)
+    // transferFrom and EIP-3009: payer, payee, amount.
+    default:
+      return transfer(a, b, c)
+  }
+}
+
+function permit2Effects(name: string, args: readonly unknown[], context: CallContext): Effect[] {
+  const allow = (owner: string, spender: string, { token, amount, expiration }: Details): Effect => ({
+    kind: 'allowance',
+    asset: assetAt(token, context),
+    amount,
+    isUnlimited: amount >= unlimitedFrom,
+    owner,
+    spender,
+    via: `permit2 ${name}`,
+    expiresAt: BigInt(expiration),
+  })
+  const move = (from: string, to: string, amount: bigint, token: string): Effect => ({
+    kind: 'transfer',
+    asset: assetAt(token, context),
+    amount,
+    from,
+    to,
+    via: `permit2 ${name}`,
+  })
+  if (name === 'approve') {
+    const [token, spender, amount, expiration] = args as [string, string, bigint, number]
+    return [allow(context.from, spender, { token, amount, expiration })]
+  }
+  if (name === 'permit') {
+    const [owner, { details, spender }] = args as [string, { details: Details | Details[]; spender: string }]
+    return [details].flat().map((entry) => allow(owner, spender, entry))
+  }
+  if (args.length === 4) return [move(...(args as [string, string, bigint, string]))]
+  const [transfers] = args as [{ from: string; to: string; amount: bigint; token: string }[]]
+  return transfers.map(({ from, to, amount, token }) => move(from, to, amount, token))
+}
+
+const assetAt = (address: string, { chain, assets }: CallContext): AssetRef =>
+  assets.byAddress(chain, address) ?? unknownAsset(chain, address)

@@ -1,0 +1,136 @@
+import { type AssetRef, type AssetTable, unknownAsset } from '../../effects/assets.ts'
+import { canonicalAddress } from '../../effects/canonicalAddress.ts'
+import type { VaultChain } from '../../effects/chains.ts'
+import type { Effect } from '../../effects/effect.ts'
+import { encodeType, integerOf, type TypedData } from './eip712.ts'
+import { permit2Address, unlimitedFrom } from './permit2.ts'
+
+export interface TypedContext {
+  readonly chain: VaultChain
+  readonly assets: AssetTable
+  /** Who signs. */
+  readonly from: string
+}
+
+type Values = Readonly<Record<string, unknown>>
+
+const permissions = 'TokenPermissions(address token,uint256 amount)'
+const details = 'PermitDetails(address token,uint160 amount,uint48 expiration,uint48 nonce)'
+const authorization =
+  'WithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)'
+
+/**
+ * The effects of typed data whose type is known to the letter; undefined for any other. The whole encoded type is
+ * compared, so that a struct with a familiar name and other fields is not taken for it.
+ *
+ * @see https://eips.ethereum.org/EIPS/eip-2612 @see https://eips.ethereum.org/EIPS/eip-3009
+ * @see https://github.com/Uniswap/permit2/blob/main/src/libraries/PermitHash.sol
+ */
+export function readTyped(data: TypedData, context: TypedContext): Effect[] | undefined {
+  const contract = canonicalAddress(context.chain, data.domain['verifyingContract'])
+  if (contract === undefined) return undefined
+  const type = encodeType(data.primaryType, data.types)
+  if (contract === permit2Address) return readPermit2(type, data, context)
+  const token = context.assets.byAddress(context.chain, contract)
+  // A token that we know signs under its own domain only; under another one the signature is for something else.
+  if (token === undefined || !hasDomainOf(token.eip712, data.domain)) return undefined
+  const { message } = data
+  if (type === 'Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)') {
+    const { value, deadline } = message
+    return [allow(token, message['owner'], message['spender'], value, deadline, 'permit', context)]
+  }
+  if (type !== `Transfer${authorization}` && type !== `Receive${authorization}`) return undefined
+  return [
+    {
+      kind: 'transfer',
+      asset: token,
+      amount: integerOf(message['value'])!,
+      from: address(message['from'], context),
+      to: address(message['to'], context),
+      via: type.slice(0, type.indexOf('(')),
+      validBefore: integerOf(message['validBefore'])!,
+    },
+  ]
+}
+
+/** Every permit of Permit2, with or without a witness, lets the spender take up to the amounts named. */
+function readPermit2(
+  type: string,
+  { domain, message }: TypedData,
+  context: TypedContext,
+): Effect[] | undefined {
+  if (domain['name'] !== 'Permit2' || Object.hasOwn(domain, 'version')) return undefined
+  const grant = ({ token, amount }: Values, spender: unknown, until: unknown, via: string): Effect =>
+    allow(assetAt(token, context), undefined, spender, amount, until, via, context)
+  switch (type) {
+    case `PermitSingle(PermitDetails details,address spender,uint256 sigDeadline)${details}`: {
+      const granted = message['details'] as Values
+      return [grant(granted, message['spender'], granted['expiration'], 'permit2 PermitSingle')]
+    }
+    case `PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${details}`:
+      return (message['details'] as Values[]).map((granted) =>
+        grant(granted, message['spender'], granted['expiration'], 'permit2 PermitBatch'),
+      )
+    case `PermitTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline)${permissions}`:
+      return [
+        grant(
+          message['permitted'] as Values,
+          message['spender'],
+          message['deadline'],
+          'permit2 PermitTransferFrom',
+        ),
+      ]
+    case `PermitBatchTransferFrom(TokenPermissions[] permitted,address spender,uint256 nonce,uint256 deadline)${permissions}`:
+      return (message['permitted'] as Values[]).map((granted) =>
+        grant(granted, message['spender'], message['deadline'], 'permit2 PermitBatchTransferFrom'),
+      )
+    default:
+      return undefined
+  }
+}
+
+/** @param owner undefined in Permit2's messages, which do not name it: it is whoever signs */
+function allow(
+  asset: AssetRef,
+  owner: unknown,
+  spender: unknown,
+  value: unknown,
+  until: unknown,
+  via: string,
+  context: TypedContext,
+): Effect {
+  const amount = integerOf(value)!
+  return {
+    kind: 'allowance',
+    asset,
+    amount,
+    isUnlimited: amount >= unlimitedFrom,
+    owner: owner === undefined ? context.from : address(owner, context),
+    spender: address(spender, context),
+    via,
+    expiresAt: integerOf(until)!,
+  }
+}
+
+function hasDomainOf(pinned: { name: string; version: string } | undefined, domain: Values): boolean {
+  const keys = ['name', 'version', 'chainId', 'verifyingContract']
+  return (
+    pinned !== undefined &&
+    Object.keys(domain).length === keys.length &&
+    keys.every((key) => Object.hasOwn(domain, key)) &&
+    domain['name'] === pinned.name &&
+    domain['version'] === pinned.version
+  )
+}
+
+/**
+ * EIP-712 takes an address in any case, so a wrong EIP-55 checksum can not change what is signed. It is shown in the one
+ * right spelling, which is what people compare.
+ */
+const address = (value: unknown, { chain }: TypedContext): string =>
+  canonicalAddress(chain, String(value).toLowerCase())!
+
+const assetAt = (value: unknown, context: TypedContext): AssetRef => {
+  const token = address(value, context)
+  return context.assets.byAddress(context.chain, token) ?? unknownAsset(context.chain, token)
+}

@@ -1,0 +1,18 @@
+import { objectToSolanaTerms } from '../../../core/x402/objectToSolanaTerms.ts'
+import { chainPlugin } from '../../effects/chainPlugin.ts'
+import { assemble } from './assemble.ts'
+import { decodeMessage } from './decodeMessage.ts'
+import { decodeTransaction } from './decodeTransaction.ts'
+import { preparePayment } from './preparePayment.ts'
+
+/** Solana and its devnet: legacy and version 0 transactions, messages. */
+export default chainPlugin({
+  name: 'chain-solana',
+  api: 1,
+  chains: ['solana', 'solana-devnet'],
+  decodeTransaction,
+  decodeMessage,
+  objectToTerms: objectToSolanaTerms,
+  preparePayment,
+  assemble,
+})

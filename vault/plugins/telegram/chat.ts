@@ -1,0 +1,100 @@
+import { Api } from 'grammy'
+import type { VaultPorts } from '../../../core/plugin/vault.ts'
+import { egressFetch } from './egressFetch.ts'
+import type { QuestionText } from './questionText.ts'
+
+export interface ChatOptions {
+  readonly token: string
+  readonly chatId: number
+  readonly apiRoot: string
+  readonly pollSeconds: number
+  readonly timeoutMs: number
+}
+
+/** One button below a message. */
+export interface Button {
+  readonly text: string
+  readonly data: string
+}
+
+/** A person at the other end: what was pressed or written, where and by whom. */
+export interface Incoming {
+  readonly chatId: number | undefined
+  readonly userId: number
+  /** What was written, or what the button carries. */
+  readonly text: string
+  /** Set for a press. */
+  readonly press?: { readonly queryId: string; readonly messageId: number | undefined }
+}
+
+/** The Bot API, as far as this channel uses it. Every method throws what grammY does: see `failureOf`. */
+export interface Chat {
+  /** The message's id. */
+  send(text: QuestionText, buttons: readonly Button[]): Promise<number>
+  edit(messageId: number, text: QuestionText, buttons: readonly Button[]): Promise<void>
+  say(text: string): Promise<void>
+  /** Shows whoever pressed a button what became of it. */
+  answer(queryId: string, text: string): Promise<void>
+  /** Waits for what people do, up to `pollSeconds`. What was received once is confirmed by the next call. */
+  receive(): Promise<readonly Incoming[]>
+}
+
+/**
+ * @param stop ends the waiting for people
+ * @param end  ends every call that is under way
+ */
+export function createChat(
+  options: ChatOptions,
+  egress: VaultPorts['egress'],
+  stop: AbortSignal,
+  end: AbortSignal,
+): Chat {
+  const { token, chatId, apiRoot, pollSeconds, timeoutMs } = options
+  const apiWith = (ms: number) =>
+    new Api(token, { apiRoot, fetch: egressFetch(egress, ms) as never, timeoutSeconds: ms / 1_000 + 5 })
+  const api = apiWith(timeoutMs)
+  const polling = apiWith(timeoutMs + pollSeconds * 1_000)
+  // grammY's type is that of its own signal class; any signal will do.
+  const given = end as never
+  let offset = 0
+
+  const keyboard = (buttons: readonly Button[]) => ({
+    link_preview_options: { is_disabled: true },
+    reply_markup: {
+      inline_keyboard:
+        buttons.length === 0 ? [] : [buttons.map(({ text, data }) => ({ text, callback_data: data }))],
+    },
+  })
+
+  return {
+    async send({ text, entities }, buttons) {
+      const sent = await api.sendMessage(chatId, text, { entities, ...keyboard(buttons) }, given)
+      return sent.message_id
+    },
+    async edit(messageId, { text, entities }, buttons) {
+      await api.editMessageText(chatId, messageId, text, { entities, ...keyboard(buttons) }, given)
+    },
+    async say(text) {
+      await api.sendMessage(chatId, text, {}, given)
+    },
+    async answer(queryId, text) {
+      await api.answerCallbackQuery(queryId, { text: text.slice(0, 200), show_alert: true }, given)
+    },
+    async receive() {
+      const updates = await polling.getUpdates(
+        { offset, timeout: pollSeconds, allowed_updates: ['message', 'callback_query'] },
+        stop as never,
+      )
+      for (const { update_id } of updates) offset = Math.max(offset, update_id + 1)
+      return updates.flatMap(({ message, callback_query: query }): Incoming[] => {
+        if (query !== undefined) {
+          const { id, from, data, message: shown } = query
+          const press = { queryId: id, messageId: shown?.message_id }
+          return [{ chatId: shown?.chat.id, userId: from.id, text: data ?? '', press }]
+        }
+        if (message?.from === undefined) return []
+        return [{ chatId: message.chat.id, userId: message.from.id, text: message.text ?? '' }]
+      })
+    },
+  }
+}

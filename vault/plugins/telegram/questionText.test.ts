@@ -1,0 +1,74 @@
+import fc from 'fast-check'
+import t from 'tap'
+import type { ApprovalQuestion } from '../../../core/plugin/vault.ts'
+import { buttonData, readButton } from './buttons.ts'
+import { questionText } from './questionText.ts'
+
+const question: ApprovalQuestion = {
+  id: 'apr_AbCdEf0123456_-x',
+  agent: 'shopper',
+  operation: 'vault_sign_tx',
+  state: 'pending',
+  scope: 'wallet.base',
+  chain: 'base',
+  amount: '3',
+  currency: 'USDC',
+  recipient: '0x000000000000000000000000000000000000dEaD',
+  plainWords: ['Sends 3 USDC.'],
+  warnings: [],
+  reasons: ['There is no rule.'],
+  isOpaque: false,
+  purpose: null,
+  decisionHash: 'ab'.repeat(32),
+  expiresAtMs: Date.UTC(2026, 0, 2, 3, 4, 5),
+  decidedBy: null,
+}
+
+t.test('whatever a question says, the text fits and every mark lies within it', async (t) => {
+  const text = fc.string({ unit: 'binary', maxLength: 3_000 })
+  fc.assert(
+    fc.property(
+      fc.array(text, { maxLength: 5 }),
+      text,
+      text,
+      fc.boolean(),
+      (words, purpose, agent, isOpaque) => {
+        const shown = questionText({
+          ...question,
+          plainWords: words,
+          warnings: words,
+          purpose,
+          agent,
+          isOpaque,
+        })
+        const isInside = shown.entities.every(
+          ({ offset, length }) => length > 0 && offset >= 0 && offset + length <= shown.text.length,
+        )
+        const isPlain = !/(?!\n)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(shown.text)
+        const isTold = shown.isWhole
+          ? shown.text.includes('abab abab abab abab')
+          : /too long/.test(shown.text)
+        return shown.text.length <= 4_096 && isInside && isPlain && isTold
+      },
+    ),
+    { numRuns: 200 },
+  )
+  t.pass('all of them')
+})
+
+t.test('what does not fit is not whole: nobody is offered to approve it', (t) => {
+  const long = questionText({ ...question, plainWords: ['x'.repeat(5_000)] })
+  t.equal(long.isWhole, false)
+  t.equal(questionText(question).isWhole, true)
+  t.end()
+})
+
+t.test('a button carries the whole hash in the 64 bytes that there are, and gives it back', (t) => {
+  const data = buttonData('approve', question)!
+  t.equal(Buffer.byteLength(data), 64)
+  t.strictSame(readButton(data), { verb: 'approve', id: question.id, decisionHash: question.decisionHash })
+  t.match(readButton(buttonData('deny', question)!), { verb: 'deny' })
+  t.equal(buttonData('approve', { ...question, id: `${question.id}x` }), undefined)
+  t.equal(buttonData('approve', { ...question, decisionHash: 'ab' }), undefined)
+  t.end()
+})

@@ -1,0 +1,450 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createEgress } from '../../../adapters/egress/createEgress.ts'
+import { shortHash } from '../../../core/plugin/shortHash.ts'
+import type { VaultPorts } from '../../../core/plugin/vault.ts'
+import type { Log } from '../../../core/ports/log.ts'
+import { createTestClock, password, type RunningVault, startVault } from '../../testing/startVault.ts'
+import { signBody } from '../../testing/transfers.ts'
+import { type BotApi, ownerId, startBotApi, token } from './botApi.fixture.ts'
+import telegram from './index.ts'
+
+type Options = Parameters<typeof telegram.setup>[0]
+
+/** What the loader would make of a configuration that says the least. */
+const optionsFor = (api: Pick<BotApi, 'url'>, change: Partial<Options> = {}): Options => ({
+  botToken: token,
+  chatId: ownerId,
+  userIds: [],
+  lockNotices: true,
+  apiRoot: api.url,
+  pollSeconds: 25,
+  timeoutMs: 10_000,
+  retryMinMs: 1,
+  retryMaxMs: 20,
+  ...change,
+})
+
+interface World {
+  readonly api: BotApi
+  vault: RunningVault
+  /** Everything that was logged, as one text. */
+  logged(): string
+  /** An agent asks for a signature and waits; the answer comes when the owner has decided. */
+  ask(nonce?: number, headers?: Record<string, string>): ReturnType<RunningVault['call']>
+  /** The same, when its question stands in the chat. */
+  asked(nonce?: number): Promise<{ answer: ReturnType<RunningVault['call']>; id: string }>
+  restart(options?: { withoutChat?: boolean }): Promise<void>
+  readonly clock: ReturnType<typeof createTestClock>
+}
+
+async function startWorld(t: Test, change: Partial<Options> = {}, api?: BotApi): Promise<World> {
+  const bot = api ?? (await startBotApi(t))
+  const lines: unknown[] = []
+  const note = (fields: unknown, text?: unknown) => void lines.push([fields, text])
+  const log = { debug: note, info: note, warn: note, error: note } as unknown as Log
+  const clock = createTestClock()
+  // Short: the path of the owner's socket is in it.
+  const home = join(mkdtempSync(join(tmpdir(), 'tg-')), 'home')
+  t.teardown(() => rmSync(dirname(home), { recursive: true, force: true }))
+  const start = async (withoutChat = false) => {
+    const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8'] })
+    const plugins = withoutChat ? [] : [{ plugin: telegram, options: optionsFor(bot, change) }]
+    const vault = await startVault(t, { home, clock, log, plugins, egress: () => egress })
+    t.teardown(() => egress.close())
+    return vault
+  }
+  let bearer = ''
+  const world: World = {
+    api: bot,
+    clock,
+    vault: await start(),
+    logged: () => lines.map((line) => JSON.stringify(line)).join('\n'),
+    ask: (nonce = 0, headers = { prefer: 'wait=100' }) =>
+      world.vault.call('POST', '/v1/vault/sign', signBody('3', nonce), {
+        authorization: `Bearer ${bearer}`,
+        ...headers,
+      }),
+    async asked(nonce = 0) {
+      const before = bot.messages.length
+      const answer = world.ask(nonce)
+      await bot.until(() => bot.messages.length > before)
+      return { answer, id: (await openIds(world)).at(0)! }
+    },
+    async restart({ withoutChat = false } = {}) {
+      await world.vault.close()
+      world.vault = await start(withoutChat)
+    },
+  }
+  bearer = (await world.vault.agent('shopper', ['wallet.base'])).token
+  return world
+}
+
+const openIds = async ({ vault }: World): Promise<string[]> => {
+  const { body } = await vault.asOwner('GET', '/v1/vault/approvals?status=pending')
+  return body.approvals.map(({ id }: { id: string }) => id)
+}
+
+/** Closes the vault and looks for the token in everything that was written down. */
+async function endedCleanly(t: Test, { vault, logged }: World): Promise<void> {
+  await vault.close()
+  t.notMatch(logged(), token.slice(-20), 'the token is in no log')
+  t.notMatch(logged(), '"error"', 'nothing unexpected was thrown')
+}
+
+t.test('a question stands in the chat in plain words, and Approve signs exactly that', async (t) => {
+  const world = await startWorld(t)
+  const { answer, id } = await world.asked()
+  const { api, vault } = world
+  const [message] = api.messages
+  const { body: approval } = await vault.asOwner('GET', `/v1/vault/approvals/${id}`)
+  for (const shown of [
+    'Approval wanted',
+    'shopper',
+    '3 USDC',
+    approval.recipient,
+    'base',
+    ...approval.effects,
+    ...approval.reasons,
+    shortHash(approval.decision_hash),
+    approval.expires_at.slice(11, 19),
+  ])
+    t.ok(message!.text.includes(shown), shown)
+  t.equal(message!.chatId, ownerId)
+  t.strictSame(
+    message!.buttons.map(({ text }) => text),
+    ['✅ Approve', '⛔ Deny'],
+  )
+  t.equal(await api.answered(api.press('Approve')), 'Approved.')
+  const signed = await answer
+  t.equal(signed.status, 200)
+  t.match(signed.body.signed_tx, /^0x/)
+  await api.until(() => message!.text.includes('Approved and done'))
+  t.ok(message!.text.includes(`telegram user ${ownerId}`))
+  t.strictSame(message!.buttons, [])
+  const { body } = await vault.asOwner('GET', `/v1/vault/approvals/${id}`)
+  t.match(body, { status: 'consumed', decided_by: `telegram user ${ownerId}` })
+  t.equal(api.callsOf('sendMessage').length, 1)
+  await endedCleanly(t, world)
+})
+
+t.test('Deny refuses, and the message says so', async (t) => {
+  const world = await startWorld(t)
+  const { answer } = await world.asked()
+  t.equal(await world.api.answered(world.api.press('Deny')), 'Denied.')
+  t.match(await answer, { status: 403, body: { error: { code: 'APPROVAL_DENIED' } } })
+  await world.api.until(() => world.api.messages[0]!.text.includes('Denied'))
+  await endedCleanly(t, world)
+})
+
+t.test('nobody else may answer: not from another chat, not as another user', async (t) => {
+  const world = await startWorld(t)
+  const { api } = world
+  const { answer, id } = await world.asked()
+  const [message] = api.messages
+  const strangers = [
+    { chatId: 666, from: 666 },
+    { chatId: 666, from: ownerId },
+    { chatId: ownerId, from: 666 },
+    { chatId: -ownerId, from: ownerId },
+  ]
+  for (const stranger of strangers)
+    t.equal(
+      await api.answered(api.press('Approve', { message: message!, ...stranger })),
+      'This is not yours to answer.',
+    )
+  api.write('/status', { from: 667 })
+  await api.until(() => /"userId":667/.test(world.logged()))
+  t.strictSame(await openIds(world), [id])
+  t.match(world.logged(), /"chatId":666,"userId":666.*refused/)
+  t.equal(api.messages.length, 1, 'and strangers are told nothing')
+  t.equal(await api.answered(api.press('Deny')), 'Denied.', 'the owner still may')
+  t.equal((await answer).status, 403)
+  await endedCleanly(t, world)
+})
+
+t.test('in a group only the named users may answer, and without names there is no start', async (t) => {
+  const api = await startBotApi(t)
+  const group = -1_001_234_567_890
+  const env = { ports: {} } as Parameters<typeof telegram.setup>[1]
+  t.throws(() => telegram.setup(optionsFor(api, { chatId: group }), env), { message: /userIds/ })
+  const world = await startWorld(t, { chatId: group, userIds: [7, 8] }, api)
+  const { answer } = await world.asked()
+  t.equal(await api.answered(api.press('Approve', { from: 9 })), 'This is not yours to answer.')
+  t.equal(await api.answered(api.press('Approve', { from: 8 })), 'Approved.')
+  t.equal((await answer).status, 200)
+  await endedCleanly(t, world)
+})
+
+t.test('what is decided elsewhere is edited, and a late press says who was first', async (t) => {
+  const world = await startWorld(t)
+  const { api, vault } = world
+  const { answer, id } = await world.asked()
+  const [message] = api.messages
+  const approve = message!.buttons[0]!.callback_data
+  const { body: shown } = await vault.asOwner('GET', `/v1/vault/approvals/${id}`)
+  await vault.asOwner('POST', `/v1/vault/approvals/${id}/approve`, { decision_hash: shown.decision_hash })
+  t.equal((await answer).status, 200)
+  await api.until(() => message!.text.includes('Approved and done'))
+  t.strictSame(message!.buttons, [])
+  t.equal(await api.answered(api.press('Approve', { data: approve })), 'Already approved by owner.')
+
+  const second = await world.asked(1)
+  const cancel = api.messages[1]!.buttons[1]!.callback_data
+  await vault.asOwner('POST', `/v1/vault/approvals/${second.id}/cancel`, {})
+  await second.answer
+  await api.until(() => api.messages[1]!.text.includes('Canceled'))
+  t.match(
+    await api.answered(api.press('Deny', { data: cancel, message: api.messages[1]! })),
+    /^Already canceled/,
+  )
+  await endedCleanly(t, world)
+})
+
+t.test('a press is bound to what its own message showed', async (t) => {
+  const world = await startWorld(t)
+  const { api } = world
+  const { answer, id } = await world.asked()
+  const hash = Buffer.alloc(32, 7)
+  for (const verb of ['y', 'n'])
+    t.match(
+      await api.answered(api.press('Approve', { data: `${verb}${id}${hash.toString('base64url')}` })),
+      /Nothing was done/,
+    )
+  for (const data of [
+    '',
+    'y',
+    'approve',
+    `y${'x'.repeat(60)}`,
+    `z${id}${hash.toString('base64url')}`,
+    '{"id":1}',
+  ])
+    t.match(await api.answered(api.press('Approve', { data })), /none of the vault|no such question/, data)
+  t.strictSame(await openIds(world), [id])
+  await api.answered(api.press('Deny'))
+  t.equal((await answer).status, 403)
+  await endedCleanly(t, world)
+})
+
+t.test('what could not be read completely can be denied in the chat, and not approved', async (t) => {
+  const world = await startWorld(t)
+  const { api, vault } = world
+  const { token: bearer } = await vault.agent('bot', ['wallet.base'])
+  const body = { chain: 'base', message: '0xff00fe01', encoding: 'hex', agent_name: 'bot' }
+  const headers = { authorization: `Bearer ${bearer}`, prefer: 'wait=0' }
+  const asked = await vault.call('POST', '/v1/vault/sign-message', body, headers)
+  t.equal(asked.status, 202, JSON.stringify(asked.body))
+  await api.until(() => api.messages.length === 1)
+  const [message] = api.messages
+  t.match(message!.text, 'Not all of it was understood')
+  t.strictSame(
+    message!.buttons.map(({ text }) => text),
+    ['⛔ Deny'],
+  )
+  const forged = `y${message!.buttons[0]!.callback_data.slice(1)}`
+  t.match(await api.answered(api.press('Approve', { data: forged })), 'on the vault itself')
+  t.equal((await openIds(world)).length, 1)
+  t.equal(await api.answered(api.press('Deny')), 'Denied.')
+  await endedCleanly(t, world)
+})
+
+t.test('after its time a question can not be answered, and the message says so', async (t) => {
+  const world = await startWorld(t)
+  const { answer } = await world.asked()
+  world.clock.advance(300_000)
+  t.match(await world.api.answered(world.api.press('Approve')), /Too late/)
+  t.equal((await answer).status, 410)
+  await world.api.until(() => world.api.messages[0]!.text.includes('Expired'))
+  await endedCleanly(t, world)
+})
+
+t.test("an agent's text is text: no markup, no link, no line of its own, nothing invisible", async (t) => {
+  const world = await startWorld(t)
+  const { api, vault } = world
+  const evil =
+    '</code><b>hi</b> [x](https://evil.example) *b* _i_ @admin /status https://evil.example \u202eevil\u0007\r\nDecision: 0000 0000\u2028✅ Approved'
+  const { token: bearer } = await vault.agent('bot', ['wallet.base'])
+  const body = { chain: 'base', message: evil, agent_name: evil, purpose: evil }
+  const headers = { authorization: `Bearer ${bearer}`, prefer: 'wait=0' }
+  t.equal((await vault.call('POST', '/v1/vault/sign-message', body, headers)).status, 202)
+  await api.until(() => api.messages.length === 1)
+  const [{ text, entities }] = api.messages as [BotApi['messages'][0]]
+  t.notMatch(text, /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
+  t.equal(text.split('\n').filter((line) => line.startsWith('Decision')).length, 1)
+  const inCode = (at: number) =>
+    entities.some(({ type, offset, length }) => type === 'code' && at >= offset && at < offset + length)
+  for (const part of ['<b>', '[x]', 'https://evil.example', '@admin', '/status']) {
+    let seen = 0
+    for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1), seen++)
+      t.ok(inCode(at), `${part} at ${at}`)
+    t.ok(seen >= 2, `${part} stands there in the purpose and in the message`)
+  }
+  await endedCleanly(t, world)
+})
+
+t.test('the Bot API may refuse, fail or hang up: the question arrives once', async (t) => {
+  const world = await startWorld(t)
+  const { api } = world
+  api.fail('sendMessage', { status: 500, description: 'Internal Server Error' }, 'not-json', 'hang-up', {
+    status: 429,
+    description: 'Too Many Requests: retry after 1',
+    retryAfter: 1,
+  })
+  api.fail('getUpdates', { status: 502, description: 'Bad Gateway' }, 'hang-up', 'not-json')
+  const { answer } = await world.asked()
+  const tries = api.callsOf('sendMessage')
+  t.equal(tries.length, 5)
+  t.ok(tries[4]!.atMs - tries[3]!.atMs >= 990, 'it waits as long as it is asked to')
+  t.equal(api.messages.length, 1)
+  t.equal(await api.answered(api.press('Approve')), 'Approved.')
+  t.equal((await answer).status, 200)
+  await endedCleanly(t, world)
+})
+
+t.test('what is not answered in time is tried again', async (t) => {
+  const world = await startWorld(t, { timeoutMs: 300, pollSeconds: 1 })
+  const { api } = world
+  api.fail('sendMessage', 'silence', 'silence')
+  api.fail('getUpdates', 'silence')
+  const { answer } = await world.asked()
+  t.equal(await api.answered(api.press('Approve')), 'Approved.')
+  t.equal((await answer).status, 200)
+  await endedCleanly(t, world)
+})
+
+t.test('while Telegram is silent the vault answers, decides and closes as ever', async (t) => {
+  const world = await startWorld(t, { timeoutMs: 60_000, pollSeconds: 50 })
+  const { api, vault } = world
+  api.fail('sendMessage', ...Array.from({ length: 50 }, () => 'silence' as const))
+  t.equal((await world.ask(0, { prefer: 'wait=0' })).status, 202)
+  await api.until(() => api.callsOf('sendMessage').length === 1)
+  const [id] = await openIds(world)
+  const { body: shown } = await vault.asOwner('GET', `/v1/vault/approvals/${id}`)
+  await vault.asOwner('POST', `/v1/vault/approvals/${id}/approve`, { decision_hash: shown.decision_hash })
+  t.equal((await world.ask()).status, 200)
+  await endedCleanly(t, world)
+})
+
+t.test('a token that is wrong, or a place that may not be reached, is said without the token', async (t) => {
+  const api = await startBotApi(t)
+  const wrong = '110201543:BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB'
+  const world = await startWorld(t, { botToken: wrong }, api)
+  await api.until(() => api.callsOf('').length + api.callsOf('getUpdates').length >= 3)
+  t.match(world.logged(), /is its token right/)
+  t.equal(world.logged().match(/is its token right/g)?.length, 1, 'once, not with every try')
+  await endedCleanly(t, world)
+  t.notMatch(world.logged(), wrong.slice(12))
+
+  const said: string[] = []
+  const note = (...line: unknown[]) => void said.push(JSON.stringify(line))
+  const log = { debug: note, info: note, warn: note, error: note } as unknown as Log
+  const egress = createEgress({})
+  t.teardown(() => egress.close())
+  const { approvals, heard } = emptyDesk(log, said)
+  const store = { read: () => undefined, write: async () => {} }
+  const ports = { approvals, egress, store, log, clock: createTestClock() }
+  const plugin = await telegram.setup(optionsFor(api), { ports })
+  plugin.start?.()
+  await heard
+  await plugin.close?.()
+  t.match(said.join('\n'), /not public.*pluginEgress/s)
+  t.notMatch(said.join('\n'), token.slice(12))
+})
+
+/** A desk without questions, and a promise of the first thing that is logged. */
+function emptyDesk(log: Log, said: string[]) {
+  const first = Promise.withResolvers<void>()
+  const { warn } = log
+  ;(log as { warn: unknown }).warn = (...args: Parameters<Log['warn']>) => {
+    warn(...args)
+    if (said.length > 0) first.resolve()
+  }
+  const approvals: VaultPorts['approvals'] = {
+    open: () => [],
+    get: () => undefined,
+    watch: () => () => {},
+    watchLock: () => () => {},
+    isLocked: () => false,
+    approve: async () => {},
+    deny: async () => {},
+  }
+  return { approvals, heard: first.promise }
+}
+
+t.test('a restart asks nothing twice, and the old message still answers', async (t) => {
+  const world = await startWorld(t)
+  const { api } = world
+  /** The channel has heard that so many messages arrived, and keeps it. */
+  const told = async (count: number) => {
+    while ((world.logged().match(/asked in the chat/g) ?? []).length < count) await new Promise(setImmediate)
+  }
+  t.equal((await world.ask(0, { prefer: 'wait=0' })).status, 202)
+  await told(1)
+  await world.restart()
+  const answer = world.ask()
+  t.equal(await api.answered(api.press('Approve')), 'Approved.')
+  t.equal((await answer).status, 200)
+  await api.until(() => api.messages[0]!.text.includes('Approved and done'))
+  t.equal(api.messages.length, 1)
+
+  t.equal((await world.ask(1, { prefer: 'wait=0' })).status, 202)
+  await told(2)
+  await world.restart({ withoutChat: true })
+  const [id] = await openIds(world)
+  await world.vault.asOwner('POST', `/v1/vault/approvals/${id}/deny`, {})
+  t.equal((await world.ask(2, { prefer: 'wait=0' })).status, 202)
+  await world.restart()
+  await api.until(() => api.messages[1]!.text.includes('Denied') && api.messages.length === 3)
+  t.match(api.messages[2]!.text, 'Approval wanted', 'what was asked meanwhile is told now')
+  await endedCleanly(t, world)
+})
+
+t.test('a locked vault says so once, answers nothing, and goes on after it is unlocked', async (t) => {
+  const world = await startWorld(t)
+  const { api, vault } = world
+  t.equal((await world.ask(0, { prefer: 'wait=0' })).status, 202)
+  await api.until(() => api.messages.length === 1)
+  await vault.asOwner('POST', '/v1/vault/lock', {})
+  await api.until(() => api.messages.length === 2)
+  t.match(api.messages[1]!.text, 'The vault is locked')
+  t.match(await api.answered(api.press('Approve')), 'The vault is locked')
+  t.match(await api.answered(api.press('Approve')), 'The vault is locked')
+  api.write('/status')
+  await api.until(() => api.messages.length === 3)
+  t.equal(api.messages[2]!.text, 'The vault is locked.')
+  t.equal((await vault.asOwner('POST', '/v1/vault/unlock', { password })).status, 200)
+  t.equal(await api.answered(api.press('Approve')), 'Approved.')
+  t.equal((await world.ask()).status, 200)
+  await api.until(() => api.messages[0]!.text.includes('Approved and done'))
+  t.equal(api.messages.length, 3, 'one notice, and no question twice')
+  api.write('/start@somebot')
+  await api.until(() => api.messages.length === 4)
+  t.match(api.messages[3]!.text, 'open. Nobody is waiting')
+  await endedCleanly(t, world)
+})
+
+t.test('the token comes from the environment or from a file that nobody else may read', async (t) => {
+  const dir = t.testdir({})
+  const file = join(dir, 'token')
+  const env = { ports: {} } as Parameters<typeof telegram.setup>[1]
+  const { botToken: _, ...without } = optionsFor({ url: 'http://127.0.0.1:9' })
+  const setUp = (change: Partial<Options>) => () => telegram.setup({ ...without, ...change }, env)
+  t.throws(setUp({}), { message: /either botToken or botTokenFile/ })
+  t.throws(setUp({ botToken: token, botTokenFile: file }), { message: /either/ })
+  t.throws(setUp({ botTokenFile: file }), { message: /ENOENT/ })
+  writeFileSync(file, 'my secret, not a token\n')
+  chmodSync(file, 0o644)
+  t.throws(setUp({ botTokenFile: file }), { message: /0600/ })
+  chmodSync(file, 0o600)
+  try {
+    setUp({ botTokenFile: file })()
+    t.fail('was taken')
+  } catch (error) {
+    t.match(String(error), /Expected the token/)
+    t.notMatch(String(error), /secret/)
+  }
+  writeFileSync(file, `${token}\n`)
+  t.doesNotThrow(setUp({ botTokenFile: file }))
+})

@@ -1,0 +1,111 @@
+import { isTollgateError } from '../../core/errors/error.ts'
+import type { AssetTable } from '../effects/assets.ts'
+import { canonicalAddress } from '../effects/canonicalAddress.ts'
+import { chainNamed } from '../effects/chains.ts'
+import type { Policy } from './policy.ts'
+import { feeLimitsOf, limitsOf } from './rules.ts'
+
+const choices: Readonly<Record<string, readonly unknown[]>> = {
+  otherRecipients: ['ask', 'deny', undefined],
+  allowances: ['auto', 'ask', 'deny', undefined],
+  opaque: ['ask', 'deny', undefined],
+  messages: ['auto', 'ask', 'deny', undefined],
+}
+const known = ['assets', 'fees', 'recipients', 'hours', ...Object.keys(choices)]
+
+/**
+ * Reads a policy that an owner wrote, before it is stored: known fields only, pinned assets, addresses in their canonical
+ * spelling, amounts in order, a zone that exists. Afterwards {@link import('./evaluate.ts').evaluate} can not fail on it.
+ *
+ * @returns the policy, or what is wrong with it in words
+ */
+export function checkPolicy(
+  value: unknown,
+  assets: AssetTable,
+): { readonly ok: true; readonly policy: Policy } | { readonly ok: false; readonly message: string } {
+  const message = findProblem(value, assets)
+  return message === undefined ? { ok: true, policy: value as Policy } : { ok: false, message }
+}
+
+function findProblem(value: unknown, assets: AssetTable): string | undefined {
+  if (!isObject(value)) return 'Expected the policy as an object.'
+  const unknown = Object.keys(value).find((key) => !known.includes(key))
+  if (unknown !== undefined)
+    return `Expected ${known.join(', ')}; got ${JSON.stringify(unknown.slice(0, 40))}.`
+  for (const [name, allowed] of Object.entries(choices)) {
+    if (!allowed.includes(value[name]))
+      return `Expected ${name} to be one of ${allowed.filter(Boolean).join(', ')}.`
+  }
+  return checkRecipients(value['recipients']) ?? checkHours(value['hours']) ?? checkAmounts(value, assets)
+}
+
+function checkRecipients(value: unknown): string | undefined {
+  if (value === 'any') return undefined
+  const isGood =
+    Array.isArray(value) &&
+    value.every((entry) => {
+      if (!isObject(entry) || !hasOnly(entry, ['chain', 'address'])) return false
+      const chain = chainNamed(entry['chain'])
+      return chain !== undefined && canonicalAddress(chain.name, entry['address']) === entry['address']
+    })
+  return isGood
+    ? undefined
+    : 'Expected recipients to be "any" or a list of {chain, address}, EVM addresses with their checksum.'
+}
+
+function checkHours(value: unknown): string | undefined {
+  if (value === undefined) return undefined
+  if (!isObject(value) || !hasOnly(value, ['fromMinute', 'toMinute', 'timeZone', 'outside']))
+    return 'Expected hours as {fromMinute, toMinute, timeZone, outside}.'
+  const isMinute = (minute: unknown) =>
+    Number.isInteger(minute) && (minute as number) >= 0 && (minute as number) < 1_440
+  if (!isMinute(value['fromMinute']) || !isMinute(value['toMinute']))
+    return 'Expected the minutes of hours from 0 to 1439.'
+  if (value['outside'] !== 'ask' && value['outside'] !== 'deny')
+    return 'Expected hours.outside to be ask or deny.'
+  try {
+    new Intl.DateTimeFormat('en-GB', { timeZone: value['timeZone'] as string })
+    return typeof value['timeZone'] === 'string' ? undefined : 'Expected hours.timeZone to be an IANA name.'
+  } catch {
+    return 'Expected hours.timeZone to be an IANA name, such as Europe/Vienna.'
+  }
+}
+
+function checkAmounts(value: Record<string, unknown>, assets: AssetTable): string | undefined {
+  const { assets: rules, fees = [] } = value
+  const amounts = ['perTransaction', 'perDay', 'autoApproveUpTo']
+  const hasForm = (rule: unknown, names: string[]): rule is Record<string, string> =>
+    isObject(rule) && hasOnly(rule, names) && Object.values(rule).every((text) => typeof text === 'string')
+  if (!Array.isArray(rules) || !rules.every((rule) => hasForm(rule, ['chain', 'symbol', ...amounts])))
+    return 'Expected assets to be a list of {chain, symbol, perTransaction, perDay, autoApproveUpTo}, all strings.'
+  if (!Array.isArray(fees) || !fees.every((rule) => hasForm(rule, ['chain', ...amounts])))
+    return 'Expected fees to be a list of {chain, perTransaction?, perDay?, autoApproveUpTo?}, all strings.'
+  const policy = value as unknown as Policy
+  const seen = new Set<string>()
+  try {
+    for (const { chain, symbol } of policy.assets) {
+      const asset = chainNamed(chain) === undefined ? undefined : assets.bySymbol(chain, symbol)
+      if (asset === undefined)
+        return `Expected a pinned asset, got ${symbol.slice(0, 20)} on ${String(chain).slice(0, 20)}.`
+      if (seen.has(asset.id)) return `Expected one rule for ${symbol} on ${chain}.`
+      seen.add(asset.id)
+      const limits = limitsOf(policy, asset.id, assets)!
+      if (limits.autoApproveUpTo > limits.perTransaction || limits.perTransaction > limits.perDay)
+        return `Expected autoApproveUpTo ≤ perTransaction ≤ perDay for ${symbol} on ${chain}.`
+    }
+    for (const { chain } of policy.fees ?? []) {
+      if (chainNamed(chain) === undefined || seen.has(chain)) return 'Expected one fee rule for a chain.'
+      seen.add(chain)
+      feeLimitsOf(policy, chain, assets)
+    }
+  } catch (error) {
+    if (isTollgateError(error)) return error.message
+    throw error
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const hasOnly = (object: Record<string, unknown>, names: readonly string[]): boolean =>
+  Object.keys(object).every((key) => names.includes(key))

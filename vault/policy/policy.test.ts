@@ -1,0 +1,273 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { pinnedAssets, unknownAsset } from '../effects/assets.ts'
+import { budgetSpends } from '../effects/budgetSpends.ts'
+import type { Decoded } from '../effects/decoded.ts'
+import type { Effect } from '../effects/effect.ts'
+import { finish } from '../effects/finish.ts'
+import { spendOf } from '../effects/spendOf.ts'
+import { budgetLimits } from './budgetLimits.ts'
+import { checkPolicy } from './checkPolicy.ts'
+import { decisionHash } from './decisionHash.ts'
+import { evaluate } from './evaluate.ts'
+import { isWithinHours } from './isWithinHours.ts'
+import type { Policy } from './policy.ts'
+
+const from = '0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1'
+const payee = '0x5050A4F4b3f9338C3472dcC01A87C76A144b3c9c'
+const usdc = pinnedAssets.bySymbol('base', 'USDC')!
+const eth = pinnedAssets.native('base')
+const unknown = unknownAsset('base', payee)
+const nowMs = Date.UTC(2026, 0, 1, 12)
+
+const policy: Policy = {
+  assets: [{ chain: 'base', symbol: 'USDC', perTransaction: '5', perDay: '20', autoApproveUpTo: '1' }],
+  recipients: 'any',
+}
+
+function decoded(effects: readonly Effect[], feeAmount = 0n): Decoded {
+  return finish({
+    kind: 'transaction',
+    chain: 'base',
+    from,
+    effects,
+    fee: { amount: feeAmount, asset: eth, payer: from },
+    warnings: [],
+    frozenBytes: Uint8Array.of(1),
+    signingBytes: Uint8Array.of(1),
+    signKind: 'evm-transaction',
+    encoding: 'hex',
+  })
+}
+
+const send = (amount: bigint, asset = usdc): Effect => ({
+  kind: 'transfer',
+  asset,
+  amount,
+  from,
+  to: payee,
+  via: 'transfer',
+})
+const allow = (amount: bigint): Effect => ({
+  kind: 'allowance',
+  asset: usdc,
+  amount,
+  isUnlimited: false,
+  owner: from,
+  spender: payee,
+  via: 'approve',
+})
+const judge = (tx: Decoded, change: Partial<Policy> = {}, spent: [string, bigint][] = []) =>
+  evaluate({ decoded: tx, policy: { ...policy, ...change }, nowMs, spentToday: new Map(spent) })
+
+t.test('up to the threshold a rule approves, above it the owner does, above the limit nobody', async (t) => {
+  t.match(judge(decoded([send(1_000_000n)])), { decision: 'auto' })
+  t.match(judge(decoded([send(1_000_001n)])), { decision: 'ask' })
+  t.match(judge(decoded([send(5_000_001n)])), { decision: 'deny', code: 'BUDGET_EXCEEDED_TX' })
+  t.match(judge(decoded([send(500_000n), send(600_000n)])), { decision: 'ask' }, 'the sum counts')
+  t.match(judge(decoded([send(1n)]), {}, [[usdc.id, 20_000_000n]]), {
+    decision: 'deny',
+    code: 'BUDGET_EXCEEDED_DAILY',
+  })
+})
+
+t.test('what is not named is refused', async (t) => {
+  t.match(judge(decoded([send(1n, eth)])), { decision: 'deny', code: 'SCOPE_DENIED' })
+  const listed = { recipients: [{ chain: 'base' as const, address: payee }] }
+  t.match(judge(decoded([send(1n)]), listed), { decision: 'auto' })
+  const others = { recipients: [{ chain: 'ethereum' as const, address: payee }] }
+  t.match(judge(decoded([send(1n)]), others), { decision: 'deny', code: 'SCOPE_DENIED' })
+  t.match(judge(decoded([send(1n)]), { ...others, otherRecipients: 'ask' }), { decision: 'ask' })
+})
+
+t.test('allowances ask unless the owner says otherwise, and count at their whole value', async (t) => {
+  t.match(judge(decoded([allow(1n)])), { decision: 'ask' })
+  t.match(judge(decoded([allow(1n)]), { allowances: 'deny' }), { decision: 'deny' })
+  t.match(judge(decoded([allow(1_000_000n)]), { allowances: 'auto' }), { decision: 'auto' })
+  t.match(judge(decoded([allow(1_000_000n), send(1n)]), { allowances: 'auto' }), { decision: 'ask' })
+  t.match(judge(decoded([allow(2n ** 255n)]), { allowances: 'auto' }), { code: 'BUDGET_EXCEEDED_TX' })
+  t.match(judge(decoded([allow(0n)])), { decision: 'auto' }, 'taking one back')
+})
+
+t.test('fees count by themselves and in the day', async (t) => {
+  const usual = 10n ** 14n
+  t.match(judge(decoded([send(1n)], usual)), { decision: 'auto' })
+  t.match(judge(decoded([send(1n)], usual + 1n)), { decision: 'ask' })
+  t.match(judge(decoded([send(1n)], 20n * usual + 1n)), { decision: 'deny', code: 'FEE_EXCESSIVE' })
+  t.match(judge(decoded([send(1n)], usual), {}, [[eth.id, 200n * usual]]), { code: 'BUDGET_EXCEEDED_DAILY' })
+  const fees = [{ chain: 'base' as const, perTransaction: '0.00001', autoApproveUpTo: '0' }]
+  t.match(judge(decoded([send(1n)], 1n), { fees }), { decision: 'ask' })
+  t.match(judge(decoded([send(1n)], usual), { fees }), { decision: 'deny', code: 'FEE_EXCESSIVE' })
+})
+
+t.test('what is sent of the native asset and its fee come out of one purse', async (t) => {
+  const assets = [
+    {
+      chain: 'base',
+      symbol: 'ETH',
+      perTransaction: '0.01',
+      perDay: '0.01',
+      autoApproveUpTo: '0.01',
+    } as const,
+  ]
+  const hundredth = 10n ** 16n
+  t.match(judge(decoded([send(hundredth - 5n, eth)], 5n), { assets }), { decision: 'auto' })
+  t.match(judge(decoded([send(hundredth - 5n, eth)], 6n), { assets }), { code: 'BUDGET_EXCEEDED_DAILY' })
+})
+
+t.test('opaque requests, texts and foreign money are for the owner', async (t) => {
+  const opaque: Effect = { kind: 'opaque', target: payee, reason: 'calls something' }
+  t.match(judge(decoded([opaque])), { decision: 'ask' })
+  t.match(judge(decoded([opaque]), { opaque: 'deny' }), { decision: 'deny', code: 'TX_OPAQUE' })
+  t.match(judge(decoded([{ kind: 'note', text: 'hi' }])), { decision: 'ask' })
+  t.match(judge(decoded([{ kind: 'note', text: 'hi' }]), { messages: 'auto' }), { decision: 'auto' })
+  t.match(judge(decoded([{ ...send(1n), from: payee } as Effect])), { decision: 'ask' })
+})
+
+t.test('hours are those of the zone, over midnight too', async (t) => {
+  const at = (hour: number, minute = 0) => Date.UTC(2026, 0, 1, hour, minute)
+  const day = { fromMinute: 540, toMinute: 1_020, timeZone: 'Europe/Vienna', outside: 'deny' } as const
+  t.equal(isWithinHours(day, at(8)), true, '9:00 in Vienna')
+  t.equal(isWithinHours(day, at(7, 59)), false)
+  t.equal(isWithinHours(day, at(16, 1)), false, '17:01 in Vienna')
+  const night = { ...day, fromMinute: 1_320, toMinute: 360 }
+  t.equal(isWithinHours(night, at(23)), true)
+  t.equal(isWithinHours(night, at(12)), false)
+  t.match(judge(decoded([send(1n)]), { hours: night }), { decision: 'deny' })
+  t.match(judge(decoded([send(1n)]), { hours: { ...night, outside: 'ask' } }), { decision: 'ask' })
+  t.match(judge(decoded([send(1n)]), { hours: day }), { decision: 'auto' })
+})
+
+const amount = fc.oneof(
+  fc.constantFrom(0n, 1n, 999_999n, 1_000_000n, 1_000_001n),
+  fc.bigInt(0n, 2n ** 256n - 1n),
+)
+const effect: fc.Arbitrary<Effect> = fc.oneof(
+  fc.tuple(amount, fc.constantFrom(usdc, eth), fc.constantFrom(from, payee)).map(
+    ([a, asset, payer]): Effect => ({
+      ...(send(a, asset) as Extract<Effect, { kind: 'transfer' }>),
+      from: payer,
+    }),
+  ),
+  amount.map(allow),
+  amount.map((a): Effect => ({ ...(send(a) as Extract<Effect, { kind: 'transfer' }>), asset: unknown })),
+  fc.constant<Effect>({ kind: 'opaque', target: payee, reason: 'x' }),
+  fc.string().map((text): Effect => ({ kind: 'note', text })),
+)
+
+t.test(
+  'a rule never approves more than its threshold, its day, anything opaque or another asset',
+  async (t) => {
+    let automatic = 0
+    fc.assert(
+      fc.property(
+        fc.array(effect, { minLength: 1, maxLength: 4 }),
+        fc.bigInt(0n, 10n ** 16n),
+        fc.bigInt(0n, 25_000_000n),
+        fc.constantFrom<Policy['allowances']>('auto', 'ask', 'deny'),
+        (effects, fee, spent, allowances) => {
+          const tx = decoded(effects, fee)
+          const verdict = judge(tx, { allowances: allowances ?? 'ask', messages: 'auto' }, [[usdc.id, spent]])
+          if (verdict.decision !== 'auto') return true
+          automatic++
+          // Counted again by hand, from the effects alone.
+          let own = 0n
+          for (const e of effects) {
+            if (e.kind === 'opaque') return false
+            if (e.kind === 'transfer' && (e.from !== from || !e.asset.isPinned)) return false
+            if (e.kind === 'transfer' && e.asset === eth && e.amount > 0n) return false
+            if (e.kind === 'allowance' && e.amount > 0n && allowances !== 'auto') return false
+            if ((e.kind === 'transfer' && e.asset === usdc) || e.kind === 'allowance') own += e.amount
+          }
+          return own <= 1_000_000n && (own === 0n || own + spent <= 20_000_000n) && fee <= 10n ** 14n
+        },
+      ),
+      { numRuns: 5_000, examples: [[[send(1n)], 0n, 0n, 'ask']] },
+    )
+    t.ok(automatic > 0, `${automatic} were approved`)
+  },
+)
+
+t.test('what the budget book is given adds up to what can be lost', async () => {
+  fc.assert(
+    fc.property(fc.array(effect, { maxLength: 5 }), fc.bigInt(0n, 10n ** 16n), (effects, fee) => {
+      const tx = decoded(effects, fee)
+      const sums = new Map<string, bigint>()
+      for (const spend of budgetSpends(tx))
+        sums.set(spend.asset, (sums.get(spend.asset) ?? 0n) + spend.amount)
+      const { total } = spendOf(tx)
+      return [...sums].every(([id, sum]) => (total.get(id) ?? 0n) === sum) && total.size <= sums.size
+    }),
+  )
+})
+
+t.test('a policy is checked when it is stored', async (t) => {
+  t.match(checkPolicy(policy, pinnedAssets), { ok: true })
+  const [rule] = policy.assets
+  for (const [why, change] of [
+    ['an unknown field', { limit: 1 }],
+    ['an asset twice', { assets: [rule, rule] }],
+    ['an unknown asset', { assets: [{ ...rule, symbol: 'DOGE' }] }],
+    ['an inherited chain name', { assets: [{ ...rule, chain: 'constructor' }] }],
+    ['a threshold above the limit', { assets: [{ ...rule, autoApproveUpTo: '6' }] }],
+    ['a limit above the day', { assets: [{ ...rule, perTransaction: '21' }] }],
+    ['too many decimals', { assets: [{ ...rule, perDay: '20.0000001' }] }],
+    ['an exponent', { assets: [{ ...rule, perDay: '1e3' }] }],
+    ['a number', { assets: [{ ...rule, perDay: 20 }] }],
+    ['a false address', { recipients: [{ chain: 'base', address: payee.toLowerCase() }] }],
+    ['a false zone', { hours: { fromMinute: 0, toMinute: 1, timeZone: 'Mars/X', outside: 'ask' } }],
+    ['a false choice', { opaque: 'auto' }],
+    ['no recipients', { recipients: undefined }],
+  ] as const) {
+    t.match(checkPolicy({ ...policy, ...change }, pinnedAssets), { ok: false, message: /Expected/ }, why)
+  }
+  const limits = budgetLimits(policy, 'a', pinnedAssets)
+  t.match(
+    limits.find((limit) => limit.asset === usdc.id),
+    { perTransaction: 5_000_000n, perDay: 20_000_000n },
+  )
+  t.ok(limits.every((limit) => (limit.perDay ?? 0n) > 0n))
+})
+
+t.test('an approval of one request is never one of another', async (t) => {
+  const data = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 3 },
+      fc.string({ unit: 'binary' }),
+      fc.integer(),
+      fc.double(),
+      fc.bigInt(),
+      fc.boolean(),
+      fc.constant(null),
+      fc.uint8Array({ maxLength: 4 }),
+      fc.array(tie('value'), { maxLength: 3 }),
+      fc.dictionary(fc.string({ maxLength: 3 }), tie('value'), { maxKeys: 3, noNullPrototype: true }),
+    ),
+  })).value
+  const auto = { decision: 'auto' } as const
+  fc.assert(
+    fc.property(data, data, (a, b) => {
+      const isSame = fc.stringify(a) === fc.stringify(b)
+      return (
+        (decisionHash({ request: a, verdict: auto }) === decisionHash({ request: b, verdict: auto })) ===
+        isSame
+      )
+    }),
+    { numRuns: 3_000 },
+  )
+  const tx = decoded([send(1n)])
+  const hash = (change: object) =>
+    decisionHash({ request: { agent: 'a' }, decoded: tx, verdict: auto, ...change })
+  const hashes = [
+    hash({}),
+    hash({ request: { agent: 'b' } }),
+    hash({ decoded: decoded([send(2n)]) }),
+    hash({ decoded: { ...tx, signingBytes: Uint8Array.of(2) } }),
+    hash({ decoded: { ...tx, warnings: ['x'] } }),
+    hash({ verdict: { decision: 'ask', reasons: [] } }),
+    hash({ decoded: undefined }),
+  ]
+  t.equal(new Set(hashes).size, hashes.length)
+  t.equal(hash({}), hash({ request: { agent: 'a', note: undefined } }), 'the same request again')
+  t.throws(() => hash({ request: new Map() }), TypeError)
+})

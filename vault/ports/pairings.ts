@@ -1,0 +1,34 @@
+/** A remote agent's pairing as the owner sees it; what is secret about it stays in the connector. */
+export interface PairingSummary {
+  readonly id: string
+  readonly agent_id: string
+  readonly service_id: string
+  readonly state: string
+  readonly created_at: string
+  readonly expires_at: string
+  /** Four words that both sides show, while the owner is asked whether they are the same; null otherwise. */
+  readonly phrase: string | null
+}
+
+/** What the remote machine needs; the token is shown once. */
+export interface PairingOffer {
+  readonly id: string
+  readonly token: string
+  /** The whole command line for the remote machine. */
+  readonly command: string
+  readonly expires_at: string
+}
+
+/** Pairing with remote agents; absent from a vault that speaks to no relay. */
+export interface Pairings {
+  list(): readonly PairingSummary[]
+  create(request: {
+    readonly serviceId: string
+    readonly agentId: string
+    readonly scopes: readonly string[]
+  }): Promise<PairingOffer>
+  /** The owner says that both phrases are the same, or that they are not. @throws `NOT_FOUND` */
+  confirm(id: string, isSame: boolean): Promise<void>
+  /** Ends one. @throws `NOT_FOUND` */
+  revoke(id: string): Promise<void>
+}

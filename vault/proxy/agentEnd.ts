@@ -1,0 +1,204 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../core/ports/clock.ts'
+import { frame, frameTypes } from '../relay/frames.ts'
+import {
+  type AnswerKeys,
+  type ChannelKeys,
+  keyIdOf,
+  openAnswer,
+  readAnswerHeader,
+  sealRequest,
+} from '../remote/channel/envelope.ts'
+import { type AnswerKind, idBytes, type RequestKind } from '../remote/channel/header.ts'
+import type { KeyPair } from '../remote/channel/keyPair.ts'
+import { decodeMessage, type Message } from '../remote/channel/message.ts'
+import type { PreShared } from '../remote/channel/suite.ts'
+import { type LinkConnection, type LinkOptions, startRelayLink } from '../remote/relayLink.ts'
+
+/** The vault answered with a notice instead of an answer. */
+export class Notice extends Error {
+  readonly kind: Exclude<AnswerKind, 'answer'>
+
+  constructor(kind: Exclude<AnswerKind, 'answer'>) {
+    super(`the vault answered: ${kind}`)
+    this.kind = kind
+  }
+}
+
+/** No answer came in time. */
+export class NoAnswer extends Error {
+  /** Whether the request left this machine at least once: then the vault may have it. */
+  readonly wasSent: boolean
+
+  constructor(wasSent: boolean) {
+    super('no answer came in time')
+    this.wasSent = wasSent
+  }
+}
+
+export interface Outgoing {
+  readonly kind: RequestKind
+  readonly content: Buffer
+  /** The vault's key that it is sealed to. */
+  readonly to: Buffer
+  readonly channel: ChannelKeys
+  readonly psk?: PreShared
+  readonly sequence?: number
+  /** How long to wait for the answer, in milliseconds. */
+  readonly waitMs: number
+}
+
+/** Where the way to the vault ends at the moment. */
+export type Reach = 'vault' | 'relay' | 'nowhere'
+
+export interface AgentEnd {
+  readonly reach: Reach
+  /**
+   * Seals a request, sends it, and sends the same bytes again whenever the way to the vault opens anew, until the answer
+   * comes: the vault performs it once.
+   * @throws Notice, NoAnswer
+   */
+  send(request: Outgoing): Promise<Message>
+  /** True as soon as the vault can be reached; false when it can't within `waitMs`. */
+  untilReached(waitMs: number): Promise<boolean>
+  close(): Promise<void>
+}
+
+/** How long the vault may take to begin a request, in milliseconds; it refuses what is older. */
+const expiryMs = 60_000
+/** How long an answer may still come after the vault could not open a request: what it got may be a damaged copy. */
+const doubtMs = 1_000
+
+interface InFlight {
+  readonly sealed: Buffer
+  readonly keys: AnswerKeys
+  readonly channel: ChannelKeys
+  wasSent: boolean
+  settle(outcome: Message | Error): void
+  /** Settles after a while, unless an answer comes before. */
+  doubt(notice: Notice): void
+}
+
+/**
+ * The proxy's end of its channel: one connection to the relay, attached to one routing id.
+ *
+ * @param onPresent called whenever a vault appears behind the routing id: it may be another life of the same vault.
+ */
+export function startAgentEnd(
+  link: LinkOptions,
+  route: Buffer,
+  staticKey: KeyPair,
+  clock: Clock,
+  onPresent: () => void,
+): AgentEnd {
+  const inFlight = new Map<string, InFlight>()
+  const waiting = new Set<() => void>()
+  let connection: LinkConnection | undefined
+  let isPresent = false
+  /** The vault's clock minus ours; learned from everything it says. */
+  let offsetMs = 0
+
+  const relayLink = startRelayLink(link, {
+    onUp(up) {
+      connection = up
+      up.send(frame(frameTypes.attach, route))
+    },
+    onFrame(_, type, rest) {
+      if (type === frameTypes.payload) return receive(rest)
+      if (type === frameTypes.absent) isPresent = false
+      if (type === frameTypes.present) appear()
+    },
+    onDown() {
+      connection = undefined
+      isPresent = false
+    },
+  })
+
+  function appear(): void {
+    isPresent = true
+    onPresent()
+    for (const one of inFlight.values()) transmit(one)
+    for (const wake of waiting) wake()
+  }
+
+  function transmit(one: InFlight): void {
+    if (!isPresent || connection === undefined) return
+    one.wasSent = true
+    connection.send(frame(frameTypes.payload, one.sealed))
+  }
+
+  function receive(sealed: Buffer): void {
+    for (const channel of new Set([...inFlight.values()].map((one) => one.channel))) {
+      const header = readAnswerHeader(sealed, channel)
+      if (header === undefined) continue
+      const one = inFlight.get(header.requestId.toString('hex'))
+      if (one === undefined || one.channel !== channel) return
+      offsetMs = header.vaultTimeMs - clock.now()
+      if (header.kind === 'unopened') return one.doubt(new Notice(header.kind))
+      if (header.kind !== 'answer') return one.settle(new Notice(header.kind))
+      const content = openAnswer(sealed, one.keys)
+      const message = content && decodeMessage(content)
+      // A damaged answer is no answer: the whole one may follow.
+      return message && one.settle(message)
+    }
+  }
+
+  return {
+    get reach() {
+      if (isPresent) return 'vault'
+      return relayLink.isUp ? 'relay' : 'nowhere'
+    },
+
+    async send({ kind, content, to, channel, psk, sequence = 0, waitMs }) {
+      const requestId = randomBytes(idBytes)
+      const header = {
+        kind,
+        keyId: keyIdOf(to),
+        requestId,
+        sequence,
+        expiresAtMs: clock.now() + offsetMs + expiryMs,
+        sender: kind === 'begin' ? staticKey.publicKey : Buffer.alloc(32),
+      }
+      const { sealed, keys } = await sealRequest(content, header, staticKey, to, channel, psk)
+      const name = requestId.toString('hex')
+      return new Promise((resolve, reject) => {
+        const settle = (outcome: Message | Error): void => {
+          clearTimeout(timer)
+          inFlight.delete(name)
+          if (outcome instanceof Error) reject(outcome)
+          else resolve(outcome)
+        }
+        let isDoubted = false
+        const doubt = (notice: Notice): void => {
+          if (isDoubted) return // once: or damaged copies without end would be a wait without end
+          isDoubted = true
+          clearTimeout(timer)
+          timer = setTimeout(settle, doubtMs, notice)
+        }
+        const one: InFlight = { sealed, keys, channel, wasSent: false, settle, doubt }
+        let timer = setTimeout(() => settle(new NoAnswer(one.wasSent)), waitMs)
+        inFlight.set(name, one)
+        transmit(one)
+      })
+    },
+
+    async untilReached(waitMs) {
+      if (isPresent) return true
+      return new Promise((resolve) => {
+        const end = (): void => {
+          clearTimeout(timer)
+          waiting.delete(end)
+          resolve(isPresent)
+        }
+        const timer = setTimeout(end, waitMs)
+        waiting.add(end)
+      })
+    },
+
+    async close() {
+      for (const one of [...inFlight.values()]) one.settle(new NoAnswer(one.wasSent))
+      for (const wake of [...waiting]) wake()
+      await relayLink.close()
+    },
+  }
+}

@@ -1,0 +1,86 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { chmod, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { StoredKeyPair } from '../remote/channel/keyPair.ts'
+
+/** What a proxy knows of its pairing; secret, kept 0600. Byte strings are base64. */
+export interface ProxyState {
+  readonly version: 1
+  readonly vaultId: string
+  readonly serviceId: string
+  readonly route: string
+  /** The vault's static key as it was given, and as it is now that it may have been rotated. */
+  readonly givenKey: string
+  readonly hpkeKey: string
+  /** Number of the newest key that the vault has announced; 0 before the first time. */
+  readonly generation: number
+  /** The proxy's own static key: whoever has it is the agent. */
+  readonly staticKey: StoredKeyPair
+  /** What the proxy committed to when it paired. */
+  readonly nonce: string
+  /** Recognises the token it paired with, should the same command be run again. */
+  readonly tokenHash: string
+  /** What the vault answered to the token. */
+  readonly vault?: { readonly signingKey: string; readonly headerKey: string; readonly vaultNonce: string }
+  readonly isPaired: boolean
+}
+
+export interface ProxyStateFile {
+  /** The pairing in use. @throws Error naming a file that can not be read. */
+  read(): Promise<ProxyState | undefined>
+  /** A pairing that was begun and not finished. */
+  readPending(): Promise<ProxyState | undefined>
+  /** Writes one or the other, by `isPaired`; on disk when fulfilled. A finished pairing replaces the pending one. */
+  write(state: ProxyState): Promise<void>
+  removePending(): Promise<void>
+}
+
+/** The file of one service's pairing with one vault, in a folder of its owner's only. */
+export function openProxyState(home: string, vaultId: string, serviceId: string): ProxyStateFile {
+  const name = createHash('sha256')
+    .update(JSON.stringify([vaultId, serviceId]))
+    .digest('hex')
+    .slice(0, 24)
+  const file = join(home, `proxy-${name}.json`)
+  const pendingFile = join(home, `proxy-${name}.pending.json`)
+  const removePending = () => rm(pendingFile, { force: true })
+  return {
+    read: () => readState(file),
+    readPending: () => readState(pendingFile),
+    async write(state) {
+      await writePrivately(home, state.isPaired ? file : pendingFile, `${JSON.stringify(state, null, 2)}\n`)
+      if (state.isPaired) await removePending()
+    },
+    removePending,
+  }
+}
+
+/** Writes a file that only its owner can read, whole or not at all. The folder becomes 0700, the file 0600. */
+export async function writePrivately(folder: string, file: string, text: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await chmod(folder, 0o700)
+  const draft = `${file}.${randomUUID()}.tmp`
+  const handle = await open(draft, 'wx', 0o600)
+  try {
+    await handle.writeFile(text)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  await rename(draft, file)
+}
+
+async function readState(file: string): Promise<ProxyState | undefined> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  })
+  if (text === undefined) return undefined
+  try {
+    const state = JSON.parse(text) as ProxyState
+    if (state.version === 1 && typeof state.staticKey.privateKey === 'string') return state
+  } catch {
+    // said below, without quoting the file
+  }
+  throw new Error(`${file} is damaged; remove it and pair again with a new token`)
+}

@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Log } from '../../core/ports/log.ts'
+import { isVaultError, VaultError } from '../errors/error.ts'
+import { errorBody } from '../errors/errorBody.ts'
+import { methodsOf } from '../remote/allowedRoutes.ts'
+import {
+  answerHeaders,
+  assertAllowed,
+  maxBodyBytes,
+  pickHeaders,
+  requestHeaders,
+} from '../remote/remoteRequest.ts'
+import { type CallerRules, judgeCaller } from './judgeCaller.ts'
+import { ownCapabilities } from './ownCapabilities.ts'
+import type { VaultClient } from './vaultClient.ts'
+
+/** Calls at once; the vault takes fewer of one agent. */
+const maxAtOnce = 64
+
+/** Answers the agent's HTTP calls with what the vault says. One place for every header that goes out. */
+export function serveAgent(
+  client: VaultClient,
+  rules: CallerRules,
+  localUrl: string,
+  log: Log,
+): RequestListener {
+  let atOnce = 0
+
+  async function forward(request: IncomingMessage, requestId: string): Promise<Reply> {
+    judgeCaller(request, rules)
+    const { method = '', url = '' } = request
+    assertAllowed(method, url)
+    const body = await readBody(request)
+    if (atOnce >= maxAtOnce) throw new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 })
+    atOnce++
+    try {
+      const headers = { ...pickHeaders(request.headers, requestHeaders), 'x-request-id': requestId }
+      const { head, body: answer } = await client.call({
+        method: method as 'GET' | 'POST',
+        path: url,
+        headers,
+        body,
+      })
+      const isCapabilities = url === '/v1/capabilities' && head['status'] === 200
+      const own = isCapabilities ? ownCapabilities(answer, localUrl) : undefined
+      const fields = (head['headers'] ?? {}) as Record<string, unknown>
+      return {
+        status: Number(head['status']),
+        headers: pickHeaders(fields, answerHeaders),
+        body: own === undefined ? answer : Buffer.from(own),
+      }
+    } finally {
+      atOnce--
+    }
+  }
+
+  return (request, response) => {
+    const requestId = requestIdOf(request)
+    forward(request, requestId)
+      .catch((error: unknown) => {
+        if (!isVaultError(error)) log.error({ err: error, requestId }, 'a call failed')
+        return refusal(error, request)
+      })
+      .then((reply) => answer(request, response, requestId, reply))
+  }
+}
+
+interface Reply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+function answer(request: IncomingMessage, response: ServerResponse, requestId: string, reply: Reply): void {
+  // What was not read of a refused request is not worth reading.
+  if (!request.complete) response.setHeader('connection', 'close')
+  response.writeHead(reply.status, {
+    'content-type': 'application/json',
+    ...reply.headers,
+    'x-request-id': requestId,
+    'content-length': reply.body.byteLength,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  })
+  response.end(reply.body)
+}
+
+function refusal(error: unknown, request: IncomingMessage): Reply {
+  const shown = isVaultError(error) ? error : new VaultError('INTERNAL_ERROR')
+  const headers: Record<string, string> = {}
+  if (shown.code === 'METHOD_NOT_ALLOWED') headers['allow'] = methodsOf(request.url ?? '').join(', ')
+  if (shown.retryAfterSeconds !== undefined) headers['retry-after'] = String(shown.retryAfterSeconds)
+  return { status: shown.status, headers, body: Buffer.from(JSON.stringify(errorBody(shown))) }
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const { headers, method } = request
+  const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase()
+  // A page can send a form or plain text anywhere; for JSON its browser must ask first, and is told no.
+  if (method === 'POST' && type !== 'application/json') throw new VaultError('UNSUPPORTED_MEDIA_TYPE')
+  if (Number(headers['content-length'] ?? 0) > maxBodyBytes) throw new VaultError('PAYLOAD_TOO_LARGE')
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.byteLength
+    if (bytes > maxBodyBytes) throw new VaultError('PAYLOAD_TOO_LARGE')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function requestIdOf({ headers }: IncomingMessage): string {
+  const given = headers['x-request-id']
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : randomUUID()
+}

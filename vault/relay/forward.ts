@@ -1,0 +1,107 @@
+import { verify } from 'node:crypto'
+import { publicKeyObject } from '../remote/channel/keyPair.ts'
+import {
+  frame,
+  frameTypes,
+  registrationBytes,
+  routeBytes,
+  routeOf,
+  signatureBytes,
+  uint32,
+} from './frames.ts'
+import type { RelayLimits } from './limits.ts'
+import { closeCodes, type Peer } from './peer.ts'
+import type { Routes } from './routes.ts'
+
+const keyBytes = 32
+
+/** Decides what to do with one frame of one connection. Looks at its type and its address, at nothing else. */
+export function createForwarder(
+  routes: Routes,
+  peers: ReadonlyMap<number, Peer>,
+  challengeOf: (peer: Peer) => Buffer,
+  limits: RelayLimits,
+): (peer: Peer, bytes: Buffer) => void {
+  return (peer, bytes) => {
+    const rest = bytes.subarray(1)
+    switch (bytes[0]) {
+      case frameTypes.payload:
+        return toVault(peer, rest)
+      case frameTypes.toAgent:
+        return toAgent(peer, rest)
+      case frameTypes.register:
+        return register(peer, rest)
+      case frameTypes.unregister:
+        return unregister(peer, rest)
+      case frameTypes.attach:
+        return attach(peer, rest)
+      default:
+        return peer.end(closeCodes.badFrame, 'unknown frame')
+    }
+  }
+
+  function register(vault: Peer, rest: Buffer): void {
+    if (rest.byteLength !== keyBytes + signatureBytes || routes.routeOfAgent(vault) !== undefined)
+      return vault.end(closeCodes.badFrame, 'bad registration')
+    const [key, signature] = [rest.subarray(0, keyBytes), rest.subarray(keyBytes)]
+    const id = routeOf(key)
+    const route = id.toString('hex')
+    const held = routes.routesOfVault(vault)
+    const hasRoom = held.has(route) || held.size < limits.maxRoutesPerVault
+    if (!hasRoom || !isProven(challengeOf(vault), key, signature))
+      return vault.send(frame(frameTypes.refused, id))
+    vault.isIdentified = true
+    routes.register(route, vault)?.send(frame(frameTypes.replaced, id))
+    vault.send(frame(frameTypes.registered, id))
+    for (const agent of routes.agentsOf(route)) agent.send(frame(frameTypes.present))
+  }
+
+  function unregister(vault: Peer, id: Buffer): void {
+    const route = id.toString('hex')
+    if (!routes.unregister(route, vault)) return
+    for (const agent of routes.agentsOf(route)) agent.send(frame(frameTypes.absent))
+  }
+
+  function attach(agent: Peer, id: Buffer): void {
+    if (id.byteLength !== routeBytes || agent.isIdentified)
+      return agent.end(closeCodes.badFrame, 'bad attachment')
+    const route = id.toString('hex')
+    if (routes.agentsOf(route).size >= limits.maxAgentsPerRoute)
+      return agent.end(closeCodes.tooMany, 'too many for one routing id')
+    agent.isIdentified = true
+    routes.attach(route, agent)
+    agent.send(frame(routes.vaultOf(route) ? frameTypes.present : frameTypes.absent))
+  }
+
+  function toVault(agent: Peer, payload: Buffer): void {
+    const route = routes.routeOfAgent(agent)
+    if (route === undefined) return agent.end(closeCodes.badFrame, 'not attached')
+    const vault = routes.vaultOf(route)
+    if (vault === undefined) return agent.send(frame(frameTypes.absent))
+    // The vault stays: it serves others too.
+    if (vault.isOverfull) return agent.end(closeCodes.tooSlow, 'the vault is too slow')
+    vault.send(frame(frameTypes.fromAgent, uint32(agent.id), Buffer.from(route, 'hex'), payload))
+    if (vault.isFull) vault.holdBack(agent)
+  }
+
+  function toAgent(vault: Peer, rest: Buffer): void {
+    if (rest.byteLength < 4 || !vault.isIdentified) return vault.end(closeCodes.badFrame, 'bad answer')
+    const agent = peers.get(rest.readUInt32BE())
+    const route = agent && routes.routeOfAgent(agent)
+    // A vault reaches the agents of its own routing ids only.
+    if (agent === undefined || route === undefined || routes.vaultOf(route) !== vault)
+      return vault.send(frame(frameTypes.gone, rest.subarray(0, 4)))
+    // A slow agent is let go instead of holding back the vault, which serves others too; it comes back and asks again.
+    if (agent.isFull) return agent.end(closeCodes.tooSlow, 'too slow')
+    agent.send(frame(frameTypes.payload, rest.subarray(4)))
+  }
+}
+
+function isProven(challenge: Buffer, publicKey: Buffer, signature: Buffer): boolean {
+  try {
+    const signed = registrationBytes(challenge, publicKey)
+    return verify(null, signed, publicKeyObject('Ed25519', publicKey), signature)
+  } catch {
+    return false // no point of the curve
+  }
+}

@@ -1,0 +1,201 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, isIPv6 } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { type Clock, systemClock } from '../../core/ports/clock.ts'
+import { type Log, silentLog } from '../../core/ports/log.ts'
+import { Buckets } from './buckets.ts'
+import { createForwarder } from './forward.ts'
+import { challengeBytes, frame, frameTypes, maxFrameBytes, relayPath } from './frames.ts'
+import { isLoopback } from './isLoopback.ts'
+import { defaultRelayLimits, type RelayLimits } from './limits.ts'
+import { type Backlog, closeCodes, Peer } from './peer.ts'
+import { Routes } from './routes.ts'
+
+export interface RelayOptions {
+  readonly host: string
+  /** 0 for any free one. */
+  readonly port: number
+  /** PEM texts. Without them the relay speaks plain `ws:` and belongs behind a proxy that ends TLS. */
+  readonly tls?: { readonly cert: string; readonly key: string }
+  readonly limits?: Partial<RelayLimits>
+  /** Take the caller's address from the last entry of `X-Forwarded-For`: behind a proxy that sets it, and only there. */
+  readonly trustProxy?: boolean
+  readonly clock?: Clock
+  readonly log?: Log
+}
+
+export interface RelayStats {
+  readonly connections: number
+  /** Routing ids with a vault behind them. */
+  readonly routes: number
+  /** Connections that are attached to a routing id. */
+  readonly agents: number
+  /** Bytes that wait for receivers. */
+  readonly backlogBytes: number
+  /** How often a sender was made to wait because its address sent too fast. */
+  readonly slowed: number
+}
+
+export interface Relay {
+  /** `wss://host:port`, or `ws://` without certificates. */
+  readonly url: string
+  readonly port: number
+  stats(): RelayStats
+  close(): Promise<void>
+}
+
+/**
+ * Starts a relay: it joins agents to vaults that both come to it from behind a NAT. It forwards ciphertext by routing id,
+ * keeps nothing on disk, and neither reads nor logs what it forwards; whom it can't reach, it says.
+ *
+ * @example
+ * const relay = await startRelay({ host: '0.0.0.0', port: 8430, tls: { cert, key } })
+ */
+export async function startRelay(options: RelayOptions): Promise<Relay> {
+  const { host, port, tls, trustProxy = false, clock = systemClock, log = silentLog } = options
+  const limits: RelayLimits = { ...defaultRelayLimits, ...options.limits }
+  const server = tls ? createTlsServer({ ...tls, minVersion: 'TLSv1.2' }, health) : createServer(health)
+  server.headersTimeout = limits.identifyMs
+  const sockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: maxFrameBytes,
+    perMessageDeflate: false, // sizes after compression would tell of the content
+    clientTracking: false,
+  })
+  const peers = new Map<number, Peer>()
+  const routes = new Routes()
+  const backlog: Backlog = { bytes: 0, maxBytes: limits.maxTotalBufferedBytes }
+  const challenges = new WeakMap<Peer, Buffer>()
+  const forward = createForwarder(routes, peers, (peer) => challenges.get(peer)!, limits)
+  const connects = new Buckets(limits.connectsPerMinutePerIp, limits.connectsPerMinutePerIp / 60)
+  const frames = new Buckets(limits.framesPerSecondPerIp, limits.framesPerSecondPerIp)
+  const perIp = new Map<string, number>()
+  let lastId = 0
+  let slowed = 0
+
+  server.on('upgrade', (request, socket, head) => {
+    socket.on('error', () => {})
+    const ip = addressOf(request, trustProxy)
+    const refusal = refusalOf(request, ip)
+    if (refusal !== undefined) return refuse(socket, refusal)
+    sockets.handleUpgrade(request, socket, head, (connection) => welcome(connection, ip))
+  })
+
+  function refusalOf(request: IncomingMessage, ip: string): string | undefined {
+    if (request.url !== relayPath) return '404 Not Found'
+    // Programs send no Origin; a page in a browser has nothing to do here.
+    if (request.headers.origin !== undefined) return '403 Forbidden'
+    if (peers.size >= limits.maxConnections) return '503 Service Unavailable'
+    if ((perIp.get(ip) ?? 0) >= limits.maxConnectionsPerIp) return '429 Too Many Requests'
+    return connects.take(ip, clock.now()) > 0 ? '429 Too Many Requests' : undefined
+  }
+
+  function welcome(socket: WebSocket, ip: string): void {
+    do lastId = (lastId + 1) >>> 0
+    while (peers.has(lastId))
+    const peer = new Peer(lastId, ip, socket, backlog, limits.maxBufferedBytes)
+    peers.set(peer.id, peer)
+    perIp.set(ip, (perIp.get(ip) ?? 0) + 1)
+    const challenge = randomBytes(challengeBytes)
+    challenges.set(peer, challenge)
+    const identify = setTimeout(() => {
+      if (!peer.isIdentified) peer.end(closeCodes.unidentified, 'said nothing')
+    }, limits.identifyMs).unref()
+    socket.on('error', () => {}) // a bad frame or a lost connection: `close` follows
+    socket.on('pong', () => (peer.isAlive = true))
+    socket.on('message', (data, isBinary) => {
+      if (!isBinary) return peer.end(closeCodes.badFrame, 'text')
+      slowDown(peer)
+      forward(peer, data as Buffer)
+    })
+    socket.on('close', () => {
+      clearTimeout(identify)
+      leave(peer)
+    })
+    peer.send(frame(frameTypes.challenge, challenge))
+  }
+
+  /** Reads on only when the address has frames left. This one is forwarded: it is here already. */
+  function slowDown(peer: Peer): void {
+    const waitMs = frames.take(peer.ip, clock.now())
+    if (waitMs === 0) return
+    slowed++
+    peer.pause()
+    setTimeout(() => peer.resume(), waitMs).unref()
+  }
+
+  function leave(peer: Peer): void {
+    peers.delete(peer.id)
+    const left = perIp.get(peer.ip)! - 1
+    if (left === 0) perIp.delete(peer.ip)
+    else perIp.set(peer.ip, left)
+    const route = routes.routeOfAgent(peer)
+    if (route !== undefined) {
+      const id = Buffer.alloc(4)
+      id.writeUInt32BE(peer.id)
+      routes.vaultOf(route)?.send(frame(frameTypes.gone, id))
+    }
+    for (const lost of routes.remove(peer))
+      for (const agent of routes.agentsOf(lost)) agent.send(frame(frameTypes.absent))
+    peer.release()
+  }
+
+  const beat = setInterval(() => {
+    for (const peer of peers.values()) {
+      if (!peer.isAlive) peer.socket.terminate()
+      peer.isAlive = false
+      peer.socket.ping()
+    }
+    connects.sweep(clock.now())
+    frames.sweep(clock.now())
+  }, limits.pingMs).unref()
+
+  await listen(server, host, port)
+  const bound = (server.address() as AddressInfo).port
+  const url = `${tls ? 'wss' : 'ws'}://${isIPv6(host) ? `[${host}]` : host}:${bound}`
+  if (!tls && !isLoopback(host))
+    log.warn(
+      { url },
+      'the relay speaks plain ws: put it behind a proxy that ends TLS, or give it a certificate',
+    )
+
+  return {
+    url,
+    port: bound,
+    stats: () => ({ connections: peers.size, ...routes.counts, backlogBytes: backlog.bytes, slowed }),
+    async close() {
+      clearInterval(beat)
+      const closed = once(server, 'close')
+      server.close()
+      for (const peer of peers.values()) peer.end(closeCodes.goingAway, 'the relay is stopping')
+      server.closeIdleConnections()
+      await closed
+    },
+  }
+}
+
+function health(request: IncomingMessage, response: ServerResponse): void {
+  request.resume()
+  const isHealth = request.method === 'GET' && request.url === '/healthz'
+  response.writeHead(isHealth ? 200 : 404, { 'content-type': 'text/plain', 'cache-control': 'no-store' })
+  response.end(isHealth ? 'ok\n' : 'not found\n')
+}
+
+function refuse(socket: Duplex, status: string): void {
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+}
+
+function addressOf(request: IncomingMessage, trustProxy: boolean): string {
+  const forwarded = trustProxy ? request.headers['x-forwarded-for'] : undefined
+  const last = forwarded?.toString().split(',').at(-1)?.trim()
+  return last || (request.socket.remoteAddress ?? 'unknown')
+}
+
+async function listen(server: Server, host: string, port: number): Promise<void> {
+  server.listen(port, host)
+  await once(server, 'listening') // rejects with the server's `error`
+}

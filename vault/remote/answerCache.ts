@@ -1,0 +1,70 @@
+import { createHash } from 'node:crypto'
+
+/** How long an answer can be asked for again, in milliseconds: longer than a proxy waits for one. */
+const keepMs = 5 * 60_000
+const maxEntries = 256
+const maxBytes = 8 * 1024 * 1024
+
+/** Sends one sealed answer back the way the question came. */
+export type Reply = (sealed: Buffer) => void
+
+interface Entry {
+  reply: Reply
+  answer: Buffer | undefined
+  atMs: number
+}
+
+/**
+ * The answers of one pairing, by the hash of the whole sealed request. A request that comes again, because a relay was
+ * restarted or someone replays it, gets the same answer once more, or waits for it; nothing runs twice. What was evicted
+ * is refused by the session's replay window.
+ */
+export class AnswerCache {
+  readonly #entries = new Map<string, Entry>()
+  #bytes = 0
+
+  /**
+   * @returns the request's name when it is new. Otherwise undefined: the answer is or will be sent to `reply`, and no
+   *          longer to who asked before.
+   */
+  take(sealed: Buffer, reply: Reply, nowMs: number): string | undefined {
+    const name = createHash('sha256').update(sealed).digest('base64')
+    const found = this.#entries.get(name)
+    if (found !== undefined) {
+      found.reply = reply
+      if (found.answer !== undefined) reply(found.answer)
+      return undefined
+    }
+    this.#entries.set(name, { reply, answer: undefined, atMs: nowMs })
+    return name
+  }
+
+  /** Sends the answer and keeps it. */
+  settle(name: string, answer: Buffer, nowMs: number): void {
+    const entry = this.#entries.get(name)
+    if (entry === undefined) return
+    entry.answer = answer
+    entry.atMs = nowMs
+    this.#bytes += answer.byteLength
+    this.#evict(nowMs)
+    entry.reply(answer)
+  }
+
+  /** Forgets a request that was not performed; `notice` is sent if there is one. */
+  drop(name: string, notice?: Buffer): void {
+    const entry = this.#entries.get(name)
+    if (!this.#entries.delete(name)) return
+    if (notice !== undefined) entry!.reply(notice)
+  }
+
+  /** Oldest first; never one that is under way. */
+  #evict(nowMs: number): void {
+    for (const [name, { answer, atMs }] of this.#entries) {
+      const isOver = this.#entries.size > maxEntries || this.#bytes > maxBytes || atMs + keepMs <= nowMs
+      if (answer === undefined) continue
+      if (!isOver) break
+      this.#entries.delete(name)
+      this.#bytes -= answer.byteLength
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import { sign } from 'node:crypto'
+import { type Clock, systemClock } from '../../core/ports/clock.ts'
+import { type Log, silentLog } from '../../core/ports/log.ts'
+import { frame, frameTypes, registrationBytes, routeBytes } from '../relay/frames.ts'
+import { fromStored, privateKeyObject } from './channel/keyPair.ts'
+import { hpkeKeyOf, type VaultIdentity } from './identity.ts'
+import type { LivePairing } from './livePairing.ts'
+import { pairCommand } from './pairCommand.ts'
+import { type NewPairing, PairingDesk, type PairingQuestion } from './pairingDesk.ts'
+import type { PairingStore, PairingView } from './pairingRecord.ts'
+import { type Backoff, type LinkConnection, startRelayLink } from './relayLink.ts'
+import { relayUrl } from './relayUrl.ts'
+import type { RemoteAnswer, RemoteRequest } from './remoteRequest.ts'
+import { createVaultEnd } from './vaultEnd.ts'
+
+export interface ConnectorOptions {
+  readonly identity: VaultIdentity
+  /** `wss://host[:port]`; `ws://` for a relay on this machine. */
+  readonly relay: string
+  readonly store: PairingStore
+  /**
+   * Performs one call of a paired agent. May take long: the proxy waits for about 90 seconds. What it throws becomes the
+   * error answer. Called once for each call, however often its message arrives.
+   */
+  readonly handle: (request: RemoteRequest) => Promise<RemoteAnswer>
+  /** Asks the owner whether the proxy shows the same four words. */
+  readonly confirm: (question: PairingQuestion) => Promise<boolean>
+  /**
+   * After every change of a pairing's state, once it is stored; here the host writes its log, and makes or ends the agent.
+   * A crash may come between the two, so the host compares {@link Connector.pairings} with its agents at the start.
+   */
+  readonly onChange?: (pairing: PairingView) => void | Promise<void>
+  /** PEM of the relay's certificate authority, where it has one of its own. */
+  readonly ca?: string
+  readonly backoff?: Backoff
+  /** How long one message of a pairing proxy waits for the owner before it is told to ask again; 20 000 ms. */
+  readonly confirmWaitMs?: number
+  readonly clock?: Clock
+  readonly log?: Log
+}
+
+/** What the owner hands to the remote machine. The token is told once and not kept. */
+export interface PairingOffer {
+  readonly pairing: PairingView
+  readonly token: string
+  /** The whole command line: `tollgate proxy --pair … --port 8421`. */
+  readonly command: string
+}
+
+export interface Connector {
+  /** Whether the relay is connected, and how many routing ids it has confirmed. */
+  readonly state: { readonly isConnected: boolean; readonly routes: number }
+  createPairing(input: NewPairing): Promise<PairingOffer>
+  pairings(): readonly PairingView[]
+  /** The agent can do nothing from now on; a call under way ends without an answer. @throws `NOT_FOUND`. */
+  revoke(pairingId: string): Promise<PairingView>
+  /** Takes a rotated identity into use, which the host has stored before. Old keys go on working. */
+  useIdentity(identity: VaultIdentity): void
+  /** Disconnects. Agents hear that the vault is away; every session key is zeroed. */
+  close(): Promise<void>
+}
+
+/**
+ * Connects a vault to its relay and serves the agents that are paired with it. Fulfilled when the pairings are read,
+ * whether or not the relay can be reached yet.
+ *
+ * @throws Error for a relay address that can not be used, or what the store throws.
+ */
+export async function startConnector(options: ConnectorOptions): Promise<Connector> {
+  const {
+    relay,
+    store,
+    handle,
+    confirm,
+    onChange,
+    ca,
+    backoff,
+    confirmWaitMs,
+    clock = systemClock,
+    log = silentLog,
+  } = options
+  const url = relayUrl(relay)
+  let identity = options.identity
+  const current = () => identity
+  const desk = new PairingDesk({ identity: current, store, confirm, onChange, confirmWaitMs, clock, log })
+  await desk.open()
+  const receive = createVaultEnd({ identity: current, desk, handle, clock, log })
+  const registered = new Set<string>()
+  let up: { readonly connection: LinkConnection; readonly challenge: Buffer } | undefined
+
+  const link = startRelayLink(
+    { url, log, ...(ca === undefined ? {} : { ca }), ...(backoff ? { backoff } : {}) },
+    {
+      onUp(connection, challenge) {
+        up = { connection, challenge }
+        for (const live of desk.all()) register(live)
+      },
+      onFrame(connection, type, rest) {
+        const route = rest.subarray(0, routeBytes).toString('hex')
+        if (type === frameTypes.fromAgent) return fromAgent(connection, rest)
+        if (type === frameTypes.registered) registered.add(route)
+        if (type === frameTypes.replaced) registered.delete(route)
+        const warning = warnings[type]
+        if (warning !== undefined) log.warn({ relay: url.host }, warning)
+      },
+      onDown(reason) {
+        if (up !== undefined) log.warn({ relay: url.host, reason }, 'the relay is gone; connecting again')
+        up = undefined
+        registered.clear()
+      },
+    },
+  )
+
+  function register({ record }: LivePairing): void {
+    if (up === undefined) return
+    const keys = fromStored(record.routing)
+    const signed = registrationBytes(up.challenge, keys.publicKey)
+    const proof = sign(null, signed, privateKeyObject('Ed25519', keys))
+    up.connection.send(frame(frameTypes.register, keys.publicKey, proof))
+  }
+
+  function fromAgent(connection: LinkConnection, rest: Buffer): void {
+    if (rest.byteLength < 4 + routeBytes) return
+    const agent = rest.subarray(0, 4)
+    const route = rest.subarray(4, 4 + routeBytes)
+    const reply = (sealed: Buffer) => connection.send(frame(frameTypes.toAgent, agent, sealed))
+    void receive(route, rest.subarray(4 + routeBytes), reply)
+  }
+
+  return {
+    get state() {
+      return { isConnected: link.isUp, routes: registered.size }
+    },
+    async createPairing(input) {
+      const { live, token } = await desk.create(input)
+      register(live)
+      const { vaultId } = identity
+      const values = { token, serviceId: input.serviceId, vaultId, hpkeKey: hpkeKeyOf(identity), relay }
+      return { pairing: desk.view(live), token, command: pairCommand(values) }
+    },
+    pairings: () => desk.all().map(desk.view),
+    revoke: (pairingId) => desk.revoke(pairingId),
+    useIdentity(next) {
+      identity = next
+    },
+    async close() {
+      desk.close()
+      await link.close()
+    },
+  }
+}
+
+const warnings: Readonly<Record<number, string>> = {
+  [frameTypes.refused]: 'the relay refused a pairing; it may hold too many',
+  [frameTypes.replaced]: 'another connection of this vault took a pairing over; is the vault running twice?',
+}

@@ -1,0 +1,199 @@
+import t, { type Test } from 'tap'
+import { until } from '../../test/helpers/rawHttp.ts'
+import type { ProxyTimes } from '../proxy/vaultClient.ts'
+import { type Relay, startRelay } from '../relay/startRelay.ts'
+import { call } from './testing/call.ts'
+import { type Child, startChild } from './testing/startChild.ts'
+import {
+  eager,
+  gate,
+  offerFor,
+  pairedWorld,
+  proxyFor,
+  proxyOptions,
+  relayFor,
+  vaultFor,
+} from './testing/world.ts'
+
+/** Ends a relay and starts another at the same address. */
+async function restartRelay(t: Test, relay: Relay): Promise<Relay> {
+  await relay.close()
+  const next = await startRelay({ host: '127.0.0.1', port: relay.port })
+  t.teardown(() => next.close())
+  return next
+}
+
+const impatient: Partial<ProxyTimes> = { reachMs: 20 }
+
+t.test('a call that is under way when the relay restarts is answered, and was performed once', async (t) => {
+  const approval = gate()
+  const { relay, vault, proxy } = await pairedWorld(t, {
+    async handle({ body }) {
+      await approval.opened
+      return { status: 200, body }
+    },
+  })
+  const calls = [0, 1, 2].map((n) => call(proxy.url, '/v1/vault/sign', { body: { n } }))
+  await until(() => vault.requests.length === 3)
+  const second = await restartRelay(t, relay)
+  await until(() => proxy.reach === 'vault')
+  await restartRelay(t, second)
+  approval.open()
+  t.strictSame(
+    (await Promise.all(calls)).map(({ text }) => text),
+    ['{"n":0}', '{"n":1}', '{"n":2}'],
+  )
+  t.equal(vault.requests.length, 3)
+})
+
+t.test('an answer that was made while the relay was away is not lost', async (t) => {
+  const approval = gate()
+  let answered = 0
+  const { relay, vault, proxy } = await pairedWorld(t, {
+    async handle({ body }) {
+      await approval.opened
+      answered++
+      return { status: 200, body }
+    },
+  })
+  const signing = call(proxy.url, '/v1/vault/sign', { body: { n: 1 } })
+  await until(() => vault.requests.length === 1)
+  await relay.close()
+  approval.open()
+  await until(() => answered === 1)
+  const next = await startRelay({ host: '127.0.0.1', port: relay.port })
+  t.teardown(() => next.close())
+  t.equal((await signing).text, '{"n":1}')
+  t.equal(vault.requests.length, 1)
+})
+
+t.test('where the way ends is said: no relay, no vault', async (t) => {
+  const { relay, vault, proxy } = await pairedWorld(t, {}, { times: impatient })
+  await vault.connector.close()
+  await until(() => proxy.reach === 'relay')
+  const away = await call(proxy.url, '/v1/vault/sign', { body: {} })
+  t.strictSame([away.status, away.headers['retry-after']], [503, '5'])
+  t.match(away.json, {
+    error: { code: 'VAULT_UNREACHABLE', message: String, action: String, retryable: true },
+  })
+  await relay.close()
+  await until(() => proxy.reach === 'nowhere')
+  const lost = await call(proxy.url, '/v1/vault/sign', { body: {} })
+  t.strictSame([lost.status, lost.json.error.code], [502, 'RELAY_UNREACHABLE'])
+  t.equal(vault.requests.length, 0)
+})
+
+t.test('a call that comes while vault or relay are away waits a moment for them', async (t) => {
+  const { relay, vault, proxy } = await pairedWorld(t, {}, { times: { reachMs: 30_000 } })
+  await vault.connector.close()
+  await until(() => proxy.reach === 'relay')
+  const waiting = call(proxy.url, '/v1/vault/sign', { body: {} })
+  await restartRelay(t, relay)
+  await vault.restart()
+  t.equal((await waiting).status, 200)
+})
+
+t.test(
+  'a vault that restarts under a call: what reads is asked again, what acts says that nobody knows',
+  async (t) => {
+    const never = gate()
+    const { vault, proxy } = await pairedWorld(t, {
+      async handle({ method }) {
+        await never.opened
+        return { status: 200, body: JSON.stringify(method) }
+      },
+    })
+    const reading = call(proxy.url, '/v1/vault/activity')
+    const signing = call(proxy.url, '/v1/vault/sign', { body: {} })
+    await until(() => vault.requests.length === 2)
+    await vault.restart({ handle: async () => ({ status: 200, body: '"again"' }) })
+    t.equal((await reading).text, '"again"')
+    const lost = await signing
+    t.strictSame(
+      [lost.status, lost.json.error.code, lost.json.error.retryable],
+      [504, 'OUTCOME_UNKNOWN', false],
+    )
+    t.match(lost.json.error.action, /activity/)
+    t.equal(vault.requests.filter(({ method }) => method === 'POST').length, 1)
+    never.open()
+  },
+)
+
+t.test('a call without an answer ends, and says what that means', async (t) => {
+  const never = gate()
+  const { proxy, vault } = await pairedWorld(
+    t,
+    {
+      async handle() {
+        await never.opened
+        return { status: 200 }
+      },
+    },
+    { times: { callMs: 30 } },
+  )
+  const reading = await call(proxy.url, '/v1/vault/activity')
+  t.strictSame([reading.status, reading.json.error.code], [504, 'VAULT_TIMEOUT'])
+  const signing = await call(proxy.url, '/v1/vault/sign', { body: {} })
+  t.strictSame([signing.status, signing.json.error.code], [504, 'OUTCOME_UNKNOWN'])
+  await until(() => vault.requests.length === 2, 'both being at the vault')
+  never.open()
+  await until(async () => (await call(proxy.url, '/v1/vault/scopes')).status === 200)
+  const methods = vault.requests.filter(({ path }) => path !== '/v1/vault/scopes').map(({ method }) => method)
+  t.strictSame(methods, ['GET', 'POST'], 'neither was repeated by itself')
+})
+
+t.test('sessions end by the vault’s clock, and the proxy has a new one before', async (t) => {
+  let aheadMs = 0
+  const clock = { now: () => Date.now() + aheadMs }
+  const { proxy, vault } = await pairedWorld(t, { clock }, { clock })
+  for (let hour = 0; hour < 3; hour++) {
+    t.equal((await call(proxy.url, '/v1/vault/sign', { body: {} })).status, 200)
+    aheadMs += 3_600_000
+  }
+  t.equal(vault.requests.length, 3)
+})
+
+t.test('a killed relay, proxy or vault comes back as it was', async (t) => {
+  const relay = await startChild(t, 'relay', { port: 0 })
+  const vaultFile = `${t.testdir({})}/vault.json`
+  const vaultOptions = { relay: relay.url, file: vaultFile }
+  const vault = await startChild(t, 'vault', vaultOptions)
+  const { token, vaultId, hpkeKey } = vault.said as Record<string, string>
+  const options = { serviceId: 'bot', vaultId, hpkeKey, relay: relay.url, port: 0, home: `${vaultFile}.home` }
+  const proxy = await startChild(t, 'proxy', { ...options, pair: token })
+  const ask = async (at: Child, n: number) => (await call(at.url, '/v1/vault/preview', { body: { n } })).json
+  t.strictSame(await ask(proxy, 1), { n: 1 })
+
+  await proxy.kill()
+  const proxy2 = await startChild(t, 'proxy', options)
+  t.strictSame(await ask(proxy2, 2), { n: 2 })
+
+  await relay.kill()
+  const relay2 = await startChild(t, 'relay', { port: Number(new URL(relay.url).port) })
+  t.strictSame(await ask(proxy2, 3), { n: 3 })
+
+  await vault.kill()
+  await startChild(t, 'vault', vaultOptions)
+  t.equal((await call(proxy2.url, '/v1/vault/scopes')).status, 200)
+  t.strictSame(await ask(proxy2, 4), { n: 4 })
+  t.equal(relay2.url, relay.url)
+})
+
+t.test(
+  'the machine of the owner moves to another network: the newer connection of a vault counts',
+  async (t) => {
+    const relay = await relayFor(t)
+    const vault = await vaultFor(t, relay)
+    const offer = await offerFor(vault)
+    const proxy = await proxyFor(t, proxyOptions(t, vault, relay, offer))
+    t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+    const old = vault.connector
+    // The old connection is not closed: nobody told the relay that it is dead.
+    const next = await vaultFor(t, relay, { identity: vault.identity })
+    await next.store.put((await vault.store.list())[0]!)
+    await next.restart({ backoff: eager })
+    await until(() => old.state.routes === 0)
+    t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+    t.strictSame([vault.requests.length, next.requests.length], [1, 1])
+  },
+)

@@ -1,0 +1,229 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import fc from 'fast-check'
+import t from 'tap'
+import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { startVault } from '../testing/startVault.ts'
+import { isAllowedCall, readCallUrl } from './callTarget.ts'
+import { createMask } from './maskSecret.ts'
+
+const secret = 'ghp_S3cr3t/with+signs=and"quotes'
+const scope = 'credentials.api.github'
+
+type Handler = (req: IncomingMessage, res: ServerResponse) => void
+
+async function start(t: Parameters<typeof startVault>[0], handler: Handler, settings: object = {}) {
+  const seen: IncomingMessage[] = []
+  const server = createServer((req, res) => {
+    seen.push(req)
+    handler(req, res)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const ways: ReturnType<typeof createEgress>[] = []
+  t.teardown(() => Promise.all(ways.map((way) => way.close())))
+  const vault = await startVault(t, {
+    egress: (ranges) => {
+      const way = createEgress({ allowPrivateCidrs: ranges })
+      ways.push(way)
+      return way
+    },
+  })
+  const agent = await vault.agent('caller', [scope])
+  await vault.asOwner('POST', '/v1/vault/write', {
+    scope,
+    value: secret,
+    settings: {
+      rules: [{ origin, methods: ['GET', 'POST'], paths: ['/v1/items', '/v1/items/*', '/open/**'] }],
+      allow_private: ['127.0.0.1/32'],
+      ...settings,
+    },
+  })
+  const call = (path: string, more: object = {}) =>
+    agent.call('POST', '/v1/vault/call', {
+      scope,
+      method: 'GET',
+      url: `${origin}${path}`,
+      agent_name: 'x',
+      ...more,
+    })
+  return { vault, agent, call, origin, seen }
+}
+
+const echo: Handler = (req, res) => {
+  const token = String(req.headers.authorization).replace('Bearer ', '')
+  const base64 = Buffer.from(token).toString('base64')
+  res.setHeader('x-request-id', token.replaceAll(/[^ -~]/g, ''))
+  res.end(
+    JSON.stringify({
+      token,
+      base64,
+      url: Buffer.from(token).toString('base64url'),
+      inside: Buffer.from(`user:${token}:x`).toString('base64'),
+      escaped: encodeURIComponent(token),
+      hex: Buffer.from(token).toString('hex'),
+    }),
+  )
+}
+
+t.test('the API gets the credential, the agent does not, in no spelling of it', async (t) => {
+  const { call, seen } = await start(t, echo)
+  const { status, body } = await call('/v1/items')
+  t.equal(status, 200)
+  t.equal(seen[0]?.headers.authorization, `Bearer ${secret}`)
+  t.strictSame(Object.keys(body).sort(), ['body', 'body_encoding', 'headers', 'status'])
+  const text = JSON.stringify(body)
+  for (const spelling of [
+    secret,
+    JSON.stringify(secret).slice(1, -1),
+    Buffer.from(secret).toString('base64').slice(0, -4),
+    Buffer.from(secret).toString('base64url').slice(0, -4),
+    encodeURIComponent(secret),
+    Buffer.from(secret).toString('hex'),
+    Buffer.from(secret.slice(2, -2)).toString('base64').slice(0, -4),
+  ])
+    t.notOk(text.includes(spelling), spelling.slice(0, 8))
+  t.match(JSON.parse(body.body), {
+    token: '[secret]',
+    base64: /^\[secret\]/,
+    escaped: '[secret]',
+    hex: '[secret]',
+  })
+})
+
+t.test('only what a rule allows is called, and the credential goes nowhere else', async (t) => {
+  const { call, seen, origin } = await start(t, echo)
+  for (const [path, more] of [
+    ['/v1/items2', {}],
+    ['/v1/items/7/8', {}],
+    ['/v1', {}],
+    ['/', {}],
+    ['/v1/items', { method: 'DELETE' }],
+    ['/open', {}],
+    ['', { url: 'https://evil.example/v1/items' }],
+    ['', { url: `${origin.replace('127.0.0.1', 'localhost')}/v1/items` }],
+    ['', { url: `${origin.replace(/:\d+$/, '')}/v1/items` }],
+  ] as const) {
+    const { status, body } = await call(path, more)
+    t.match([status, body.error.code], [403, 'SCOPE_DENIED'], path)
+  }
+  for (const [path, more] of [
+    ['/v1/items/%2e%2e', {}],
+    ['/v1/items/..%2fadmin', {}],
+    ['/open/../admin', {}],
+    ['/open//admin', {}],
+    ['/v1/items#x', {}],
+    ['', { url: `${origin.replace('//', '//user:pw@')}/v1/items` }],
+    ['', { url: 'file:///etc/passwd' }],
+    ['/v1/items', { headers: { Authorization: 'Bearer mine' } }],
+    ['/v1/items', { headers: { Host: 'evil.example' } }],
+    ['/v1/items', { headers: { 'X-Forwarded-For': '1.1.1.1' } }],
+    ['/v1/items', { headers: { 'x-a': 'a\r\nb: c' } }],
+    ['/v1/items', { headers: { 'x-a': '1', 'X-A': '2' } }],
+  ] as const) {
+    const { status, body } = await call(path, more)
+    t.match([status, body.error.code], [400, 'VALIDATION_ERROR'], path + JSON.stringify(more))
+  }
+  t.equal(seen.length, 0)
+  t.equal((await call('/open/a/b')).status, 200)
+  t.equal((await call('/v1/items/7?q=1')).status, 200)
+  t.equal((await call('/v1/items', { method: 'POST', body: { a: 1 } })).status, 200)
+  t.equal(seen.length, 3)
+})
+
+t.test('private addresses are called by an explicit rule only', async (t) => {
+  const { call, seen } = await start(t, echo, { allow_private: [] })
+  const { status, body } = await call('/v1/items')
+  t.match([status, body.error.code], [403, 'SCOPE_DENIED'])
+  t.equal(seen.length, 0)
+})
+
+t.test('a redirect is told, never followed', async (t) => {
+  const { call, seen } = await start(t, (_req, res) => {
+    res.writeHead(302, { location: 'https://evil.example/' })
+    res.end()
+  })
+  t.match((await call('/v1/items')).body, { status: 302, headers: { location: 'https://evil.example/' } })
+  t.equal(seen.length, 1)
+})
+
+t.test('an answer that could hide the credential is not given out', async (t) => {
+  const { call } = await start(t, (req, res) => {
+    if (req.url === '/open/long') return void res.end(Buffer.alloc(1_048_577))
+    res.writeHead(200, { 'content-encoding': 'gzip' })
+    res.end('x')
+  })
+  for (const path of ['/v1/items', '/open/long'])
+    t.equal((await call(path)).body.error.code, 'UPSTREAM_ERROR')
+})
+
+t.test('using a credential is not reading it', async (t) => {
+  const { agent, vault } = await start(t, echo)
+  const read = await agent.call('POST', '/v1/vault/read', { scope, agent_name: 'x' })
+  t.equal(read.body.error.code, 'SCOPE_DENIED')
+  const reader = await vault.agent('reader', [`read:${scope}`])
+  const asked = await reader.call('POST', '/v1/vault/read', { scope, agent_name: 'x' }, { prefer: 'wait=0' })
+  t.equal(asked.status, 202, 'and reading it is asked for, every time')
+  const auto = await vault.asOwner('POST', '/v1/vault/agents', {
+    name: 'auto',
+    scopes: [`auto:read:${scope}`],
+  })
+  t.equal(auto.body.error.code, 'VALIDATION_ERROR')
+  const other = await vault.agent('other', ['credentials.api.gitlab'])
+  const body = { scope, method: 'GET', url: 'https://api.github.com/', agent_name: 'x' }
+  t.equal((await other.call('POST', '/v1/vault/call', body)).body.error.code, 'SCOPE_DENIED')
+})
+
+t.test('the other ways to put a credential in', async (t) => {
+  const { call, seen } = await start(t, (_req, res) => res.end('{}'), {
+    inject: { kind: 'query', name: 'key' },
+  })
+  t.equal((await call('/v1/items?a=1')).status, 200)
+  t.equal(new URL(seen[0]!.url!, 'http://x').searchParams.get('key'), secret)
+  t.equal((await call('/v1/items?key=mine')).body.error.code, 'VALIDATION_ERROR')
+})
+
+t.test('a mask leaves nothing of a secret, wherever it stands in base64', async () => {
+  fc.assert(
+    fc.property(
+      fc.string({ minLength: 8, maxLength: 40 }),
+      fc.string({ unit: 'binary', maxLength: 12 }),
+      fc.string({ maxLength: 12 }),
+      (text, before, after) => {
+        const bytes = Buffer.concat([Buffer.from(before), Buffer.from(text), Buffer.from(after)])
+        const masked = createMask([text])(bytes.toString('base64'))
+        // At most the two letters at each end, which other bytes share, may be left.
+        return (
+          masked.includes('[secret]') &&
+          !createMask([text])(masked.replaceAll('[secret]', '')).includes('[secret]')
+        )
+      },
+    ),
+  )
+})
+
+t.test('what a rule allows is decided by whole segments', async () => {
+  const segment = fc.stringMatching(/^[a-z0-9._~-]{1,8}$/).filter((text) => text !== '.' && text !== '..')
+  fc.assert(
+    fc.property(
+      fc.array(segment, { minLength: 1, maxLength: 5 }),
+      fc.array(segment, { maxLength: 4 }),
+      (rule, more) => {
+        const path = `/${rule.join('/')}`
+        const url = readCallUrl(`https://api.example.com${path}${more.map((part) => `/${part}`).join('')}`)
+        const of = (pattern: string) =>
+          isAllowedCall(
+            [{ origin: 'https://api.example.com', methods: ['GET'], paths: [pattern] }],
+            'GET',
+            url,
+          )
+        return (
+          of(path) === (more.length === 0) &&
+          of(`${path}/*`) === (more.length === 1) &&
+          of(`${path}/**`) === more.length > 0
+        )
+      },
+    ),
+  )
+})

@@ -1,0 +1,155 @@
+import type { EgressAnswer, EgressRequest } from '../../core/ports/egress.ts'
+import { VaultError } from '../errors/error.ts'
+import type { VaultEgress } from '../ports/egress.ts'
+import { isAllowedCall } from './callTarget.ts'
+import type { Credential, Injection } from './credential.ts'
+import { createMask } from './maskSecret.ts'
+
+/** A call as it was checked and frozen; the secret is not in it. */
+export interface FrozenCall {
+  readonly method: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | null
+}
+
+export interface CallAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  /** `base64` when the body is not UTF-8 text. */
+  readonly body_encoding: 'utf8' | 'base64'
+}
+
+const timeoutMs = 30_000
+const maxAnswerBytes = 1_048_576
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/
+const headerValue = /^[\x20-\x7e]{0,4096}$/
+/** What an agent may not set: credentials of its own, framing, and what servers trust about where a call comes from. */
+const reserved =
+  /^(?:authorization|proxy-.*|cookie|host|content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|accept-encoding|forwarded|via|x-forwarded-.*|x-real-ip|x-http-method.*|x-original-.*|x-rewrite-.*|origin|referer)$/i
+
+/** Headers of an answer that mean something to the agent. `set-cookie` would be a credential of its own. */
+const passedOn =
+  /^(?:content-type|content-language|etag|last-modified|location|link|retry-after|date|x-ratelimit-.*|ratelimit.*|x-request-id|x-github-.*)$/
+
+/** Checks an agent's headers. @throws `VALIDATION_ERROR` */
+export function readCallHeaders(value: unknown): Readonly<Record<string, string>> {
+  if (value === undefined || value === null) return {}
+  if (typeof value !== 'object' || Array.isArray(value) || Object.keys(value).length > 50)
+    throw invalid('headers: expected an object of at most 50 names and texts.')
+  const headers: Record<string, string> = {}
+  for (const [name, text] of Object.entries(value)) {
+    if (!headerName.test(name) || typeof text !== 'string' || !headerValue.test(text))
+      throw invalid('headers: expected ordinary names and printable texts.')
+    const lower = name.toLowerCase()
+    if (reserved.test(lower) || Object.hasOwn(headers, lower))
+      throw invalid(`headers: ${lower} can not be set here, or came twice.`)
+    headers[lower] = text
+  }
+  return headers
+}
+
+/** Whether the credential's owner allows this call. @throws `SCOPE_DENIED` */
+export function assertAllowedCall({ rules }: Credential, call: FrozenCall): void {
+  if (isAllowedCall(rules, call.method, new URL(call.url))) return
+  throw new VaultError(
+    'SCOPE_DENIED',
+    `No rule of this credential allows ${call.method} at ${new URL(call.url).origin} and that path.`,
+  )
+}
+
+/**
+ * Makes the call with the credential in it and takes the credential out of the answer. Redirects are not followed; an
+ * answer that could hide the secret from the mask (compressed, too long) is not given out.
+ *
+ * @throws `SCOPE_DENIED`, `UPSTREAM_ERROR`, `UPSTREAM_TIMEOUT`, `VALIDATION_ERROR`
+ */
+export async function callApi(
+  credential: Credential,
+  call: FrozenCall,
+  egress: VaultEgress,
+): Promise<CallAnswer> {
+  assertAllowedCall(credential, call)
+  const request = inject(credential, call)
+  const answer = await egress(credential.allowPrivate)
+    .request(request)
+    .catch((error: unknown) => {
+      throw upstreamError(error)
+    })
+  const encoding = answer.headers['content-encoding']
+  if (encoding !== undefined && String(encoding).toLowerCase() !== 'identity')
+    throw new VaultError('UPSTREAM_ERROR', 'The API answered compressed although it was asked not to.')
+  return masked(credential, answer)
+}
+
+function inject(credential: Credential, call: FrozenCall): EgressRequest {
+  const url = new URL(call.url)
+  const headers: Record<string, string> = { ...call.headers }
+  const { inject: how, secret } = credential
+  const name = how.kind === 'header' ? how.name.toLowerCase() : 'authorization'
+  if (how.kind === 'query') {
+    if (url.searchParams.has(how.name)) throw invalid(`url: expected no query parameter ${how.name}.`)
+    url.searchParams.append(how.name, secret)
+  } else {
+    if (Object.hasOwn(headers, name)) throw invalid(`headers: ${name} can not be set here.`)
+    headers[name] = headerOf(how, secret)
+  }
+  return {
+    url: url.href,
+    method: call.method,
+    headers,
+    ...(call.body !== null && { body: call.body }),
+    timeoutMs,
+    maxBytes: maxAnswerBytes,
+  }
+}
+
+function headerOf(how: Exclude<Injection, { kind: 'query' }>, secret: string): string {
+  if (!/^[\x20-\x7e]+$/.test(secret))
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      'The stored credential holds characters that no header can carry.',
+    )
+  if (how.kind === 'bearer') return `Bearer ${secret}`
+  if (how.kind === 'basic') return `Basic ${Buffer.from(secret).toString('base64')}`
+  return `${how.prefix}${secret}`
+}
+
+function masked({ secret, inject: how }: Credential, answer: EgressAnswer): CallAnswer {
+  const password = how.kind === 'basic' ? secret.slice(secret.indexOf(':') + 1) : ''
+  const mask = createMask([secret, password])
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(answer.headers)) {
+    if (value !== undefined && passedOn.test(name)) headers[name] = mask(String(value)).slice(0, 4_096)
+  }
+  const bytes = Buffer.from(mask(Buffer.from(answer.body).toString('latin1')), 'latin1')
+  const text = utf8Of(bytes)
+  return text === undefined
+    ? { status: answer.status, headers, body: bytes.toString('base64'), body_encoding: 'base64' }
+    : { status: answer.status, headers, body: text, body_encoding: 'utf8' }
+}
+
+function utf8Of(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** Words of our own: an error's text may quote the address, and with it a secret in its query. */
+function upstreamError(error: unknown): VaultError {
+  const code = String((error as { code?: unknown } | null)?.code)
+  if (code === 'EGRESS_TIMEOUT') return new VaultError('UPSTREAM_TIMEOUT')
+  if (code === 'EGRESS_REFUSED' || code === 'VALIDATION_ERROR')
+    return new VaultError(
+      'SCOPE_DENIED',
+      'The address is not public, and no rule of this credential allows it.',
+    )
+  if (code === 'EGRESS_TOO_LARGE')
+    return new VaultError('UPSTREAM_ERROR', `The answer is larger than ${maxAnswerBytes} bytes.`)
+  return new VaultError('UPSTREAM_ERROR')
+}
+
+const invalid = (message: string): VaultError => new VaultError('VALIDATION_ERROR', message)

@@ -1,0 +1,300 @@
+import { createPublicKey, verify } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { secp256k1 } from '@noble/curves/secp256k1'
+import { keccak_256 } from '@noble/hashes/sha3.js'
+import fc from 'fast-check'
+import t from 'tap'
+import {
+  hashDomain,
+  hashMessage,
+  hashStruct,
+  hashTypedData,
+  keccak256,
+  recoverAddress,
+  serializeTransaction,
+} from 'viem'
+import { readVectors, type Wycheproof } from '../../test/helpers/vectors.ts'
+import { evmAddress } from '../keys/evmAddress.ts'
+import type { SignKind } from '../ports/signer.ts'
+import { createSigner } from './createSigner.ts'
+import { ed25519Key, ed25519PublicKey, ed25519Sign } from './ed25519.ts'
+import { evmDigest } from './preimage.ts'
+import { createFrameReader, signFrame } from './protocol.ts'
+import { loadNative, loadNoble } from './secp256k1.ts'
+
+const seed = Buffer.alloc(64, 11)
+const halfOrder = secp256k1.CURVE.n / 2n
+
+function startSigner(t: { teardown(end: () => Promise<void>): void }, beforeUse = () => {}) {
+  const signer = createSigner(beforeUse)
+  t.teardown(() => signer.stop())
+  signer.start(() => ({
+    seed: Buffer.from(seed),
+    imported: [{ keyId: 'import:hot', family: 'evm', privateKey: Buffer.alloc(32, 7) }],
+  }))
+  let requests = 0
+  const sign = async (
+    kind: SignKind,
+    bytes: Uint8Array,
+    keyId = kind.startsWith('evm') ? 'evm:0' : 'solana:0',
+  ) => (await signer.sign({ requestId: `r${++requests}`, keyId, kind, bytes })).bytes
+  return { signer, sign }
+}
+
+const transaction = serializeTransaction({
+  type: 'eip1559',
+  chainId: 8453,
+  to: `0x${'11'.repeat(20)}`,
+  value: 5n,
+  nonce: 3,
+})
+const legacy = serializeTransaction({
+  type: 'legacy',
+  chainId: 1,
+  to: `0x${'11'.repeat(20)}`,
+  value: 5n,
+  gas: 21_000n,
+})
+const bytesOf = (hex: string) => Buffer.from(hex.slice(2), 'hex')
+
+/** What viem says who signed a digest. */
+function signerOf(digest: `0x${string}`, signature: Buffer): Promise<string> {
+  const hex = signature.subarray(0, 64).toString('hex')
+  return recoverAddress({ hash: digest, signature: `0x${hex}${signature[64] === 0 ? '1b' : '1c'}` })
+}
+
+t.test('each kind of EVM bytes is signed as other libraries hash it, with s in the lower half', async (t) => {
+  const { signer, sign } = startSigner(t)
+  const address = evmAddress(await signer.publicKey('evm:0'))
+  const low = (signature: Buffer) => BigInt(`0x${signature.toString('hex', 32, 64)}`) <= halfOrder
+  for (const tx of [transaction, legacy]) {
+    const signature = await sign('evm-transaction', bytesOf(tx))
+    t.equal(await signerOf(keccak256(tx), signature), address)
+    t.ok(low(signature))
+  }
+  for (const text of ['', 'hello', 'ü'.repeat(300)]) {
+    const signature = await sign('evm-message', Buffer.from(text))
+    t.equal(await signerOf(hashMessage({ raw: Buffer.from(text) }), signature), address)
+    t.ok(low(signature))
+  }
+  const domain = { name: 'Shop', chainId: 8453n } as const
+  const types = {
+    EIP712Domain: [
+      { name: 'name', type: 'string' },
+      { name: 'chainId', type: 'uint256' },
+    ],
+    Order: [{ name: 'id', type: 'uint256' }],
+  } as const
+  const order = { domain, types, primaryType: 'Order', message: { id: 7n } } as const
+  const parts = [
+    hashDomain({ domain, types }),
+    hashStruct({ data: order.message, primaryType: 'Order', types }),
+  ]
+  const preimage = Buffer.concat([Uint8Array.of(0x19, 0x01), ...parts.map(bytesOf)])
+  t.equal(await signerOf(hashTypedData(order), await sign('evm-typed-data', preimage)), address)
+  t.strictSame(await signer.publicKey('import:hot'), loadNoble().publicKey(Buffer.alloc(32, 7)))
+})
+
+t.test('Solana bytes are signed as they are', async (t) => {
+  const { signer, sign } = startSigner(t)
+  const publicKey = await signer.publicKey('solana:0')
+  const key = createPublicKey({
+    key: Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), publicKey]),
+    format: 'der',
+    type: 'spki',
+  })
+  for (const kind of ['solana-transaction', 'solana-message'] as const) {
+    const message = Buffer.from(`some bytes of a ${kind}`)
+    t.ok(verify(null, message, key, await sign(kind, message)))
+  }
+})
+
+t.test('bytes of one kind are not signed as another, nor by a key of the other family', async (t) => {
+  const { sign } = startSigner(t)
+  const typed = Buffer.concat([Uint8Array.of(0x19, 0x01), Buffer.alloc(64, 1)])
+  const setCode = Buffer.concat([Uint8Array.of(4), bytesOf(transaction).subarray(1)])
+  const refused: [SignKind, Uint8Array, string?][] = [
+    ['evm-transaction', Buffer.from('hello')],
+    ['evm-transaction', new Uint8Array(0)],
+    ['evm-transaction', typed],
+    ['evm-transaction', setCode],
+    ['evm-transaction', Buffer.concat([bytesOf(transaction), Uint8Array.of(0)])],
+    ['evm-transaction', bytesOf(transaction).subarray(0, -1)],
+    ['evm-typed-data', typed.subarray(1)],
+    ['evm-typed-data', bytesOf(transaction)],
+    ['evm-typed-data', Buffer.alloc(32)],
+    ['solana-transaction', new Uint8Array(0)],
+    ['solana-transaction', Buffer.from('x'), 'evm:0'],
+    ['evm-message', Buffer.from('x'), 'solana:0'],
+  ]
+  for (const [kind, bytes, keyId] of refused)
+    await t.rejects(sign(kind, bytes, keyId), { code: 'INVALID_TX' })
+  await t.rejects(sign('evm-message', Buffer.from('x'), 'import:none'), { code: 'KEY_UNKNOWN' })
+  await t.rejects(sign('evm-message', Buffer.from('x'), 'evm:x'), { code: 'KEY_UNKNOWN' })
+  await t.rejects(sign('digest' as SignKind, Buffer.alloc(32), 'evm:0'), { code: 'VALIDATION_ERROR' })
+  await t.rejects(sign('evm-message', Buffer.alloc(600_000)), { code: 'INVALID_TX' })
+})
+
+t.test('no preimage of one EVM kind is one of another', async () => {
+  const kinds = ['evm-transaction', 'evm-typed-data'] as const
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
+      const taken = kinds.filter((kind) => evmDigest(kind, bytes) !== undefined)
+      const prefixed = Buffer.from(`\x19Ethereum Signed Message:\n${bytes.length}`, 'latin1')
+      const message = evmDigest('evm-message', bytes)!
+      return (
+        taken.length <= 1 &&
+        Buffer.from(message).equals(keccak_256(Buffer.concat([prefixed, bytes]))) &&
+        kinds.every((kind) => evmDigest(kind, Buffer.concat([prefixed, bytes])) === undefined)
+      )
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+t.test(
+  'the bytes that were given are the bytes that are signed, whatever becomes of the buffer',
+  async (t) => {
+    const { signer, sign } = startSigner(t)
+    const bytes = Buffer.from('frozen')
+    const signing = sign('evm-message', bytes)
+    bytes.write('melted')
+    t.equal(await signerOf(hashMessage('frozen'), await signing), evmAddress(await signer.publicKey('evm:0')))
+  },
+)
+
+t.test('one request id gets one answer, whatever it was', async (t) => {
+  const { signer } = startSigner(t)
+  const request = { requestId: 'once', keyId: 'evm:0', kind: 'evm-message', bytes: Buffer.from('x') } as const
+  const answers = await Promise.allSettled(Array.from({ length: 5 }, () => signer.sign(request)))
+  t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1)
+  await t.rejects(signer.sign(request), { code: 'REQUEST_ID_USED' })
+  await t.rejects(signer.sign({ ...request, bytes: Buffer.from('y') }), { code: 'REQUEST_ID_USED' })
+  await t.rejects(signer.sign({ ...request, requestId: '' }), { code: 'VALIDATION_ERROR' })
+  await signer.stop()
+  signer.start(() => ({ seed: Buffer.from(seed), imported: [] }))
+  await t.rejects(signer.sign(request), { code: 'REQUEST_ID_USED' }, 'locking does not free it')
+})
+
+t.test(
+  'a child that dies with requests fails them cleanly, and the next request finds another',
+  async (t) => {
+    const { signer, sign } = startSigner(t)
+    await signer.publicKey('evm:0')
+    const pid = signer.pid!
+    process.kill(pid, 'SIGSTOP')
+    const ids = ['a', 'b', 'c']
+    const request = (requestId: string) =>
+      ({ requestId, keyId: 'evm:0', kind: 'evm-message', bytes: Buffer.from(requestId) }) as const
+    const answers = ids.map((id) => signer.sign(request(id)))
+    process.kill(pid, 'SIGKILL')
+    for (const answer of answers) await t.rejects(answer, { code: 'SIGNER_LOST' })
+    for (const id of ids)
+      await t.rejects(signer.sign(request(id)), { code: 'REQUEST_ID_USED' }, 'nobody knows how far it got')
+    t.equal((await sign('evm-message', Buffer.from('next'))).length, 65)
+    t.not(signer.pid, pid)
+  },
+)
+
+t.test('stopping ends the process and fails what was under way; nothing is signed afterwards', async (t) => {
+  const { signer, sign } = startSigner(t)
+  await signer.publicKey('evm:0')
+  const pid = signer.pid!
+  process.kill(pid, 'SIGSTOP')
+  const underWay = t.rejects(sign('evm-message', Buffer.from('x')), { code: 'VAULT_LOCKED' })
+  await signer.stop()
+  await underWay
+  t.throws(() => process.kill(pid, 0), { code: 'ESRCH' }, 'also a process that does not listen')
+  await t.rejects(sign('evm-message', Buffer.from('x')), { code: 'VAULT_LOCKED' })
+})
+
+t.test(
+  'keys are in no argument and no environment, and the process dumps no core',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const { signer } = startSigner(t)
+    await signer.publicKey('evm:0')
+    const shown = ['cmdline', 'environ']
+      .map((name) => readFileSync(`/proc/${signer.pid}/${name}`, 'latin1'))
+      .join('')
+    for (const form of [seed.toString('hex'), seed.toString('base64'), seed.toString('latin1')])
+      t.notOk(shown.includes(form))
+    t.match(readFileSync(`/proc/${signer.pid}/limits`, 'utf8'), /core file size +0 +0/)
+  },
+)
+
+t.test('frames arrive whole, however the pipe cuts them', async (t) => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.uint8Array({ maxLength: 20 }), { maxLength: 6 }),
+      fc.integer({ min: 1, max: 9 }),
+      (all, size) => {
+        const stream = Buffer.concat(all.map((bytes, i) => signFrame(i, 'evm-message', 'evm:0', bytes)))
+        const seen: string[] = []
+        const read = createFrameReader((body) => seen.push(body.subarray(12).toString('hex')))
+        for (let at = 0; at < stream.length; at += size) read(Buffer.from(stream.subarray(at, at + size)))
+        return JSON.stringify(seen) === JSON.stringify(all.map((bytes) => Buffer.from(bytes).toString('hex')))
+      },
+    ),
+  )
+  t.throws(
+    () => createFrameReader(() => {})(Buffer.alloc(4, 0xff)),
+    RangeError,
+    'a length that is none of ours',
+  )
+})
+
+interface EddsaGroup {
+  readonly publicKey: { readonly pk: string; readonly sk?: string }
+  readonly tests: readonly {
+    readonly tcId: number
+    readonly msg: string
+    readonly sig: string
+    readonly result: string
+  }[]
+}
+
+t.test('Ed25519 accepts and refuses every Wycheproof signature as it must', async (t) => {
+  const vectors = readVectors<Wycheproof<EddsaGroup>>('wycheproof_ed25519.json.gz')
+  if (vectors === undefined) return t.pass('not tried', { skip: 'the shared vectors are not here' })
+  for (const { publicKey, tests } of vectors.testGroups) {
+    const der = Buffer.from(`302a300506032b6570032100${publicKey.pk}`, 'hex')
+    const key = createPublicKey({ key: der, format: 'der', type: 'spki' })
+    for (const { tcId, msg, sig, result } of tests) {
+      const isGood = verify(null, Buffer.from(msg, 'hex'), key, Buffer.from(sig, 'hex'))
+      t.equal(isGood, result === 'valid', `case ${tcId}`)
+    }
+  }
+})
+
+t.test('both implementations of secp256k1 give the same signature, and it verifies', async () => {
+  const [native, noble] = [loadNative(), loadNoble()]
+  const key = fc.uint8Array({ minLength: 32, maxLength: 32 }).filter((bytes) => noble.isPrivateKey(bytes))
+  fc.assert(
+    fc.property(key, fc.uint8Array({ minLength: 32, maxLength: 32 }), (privateKey, digest) => {
+      const signature = native.sign(digest, privateKey)
+      const publicKey = native.publicKey(privateKey)
+      return (
+        signature.equals(noble.sign(digest, privateKey)) &&
+        publicKey.equals(noble.publicKey(privateKey)) &&
+        secp256k1.verify(signature.subarray(0, 64), digest, publicKey, { lowS: true })
+      )
+    }),
+    { numRuns: 40 },
+  )
+})
+
+t.test('an Ed25519 key signs so that its public half agrees, and twice the same', async () => {
+  const key = fc.uint8Array({ minLength: 32, maxLength: 32 })
+  fc.assert(
+    fc.property(key, fc.uint8Array({ maxLength: 200 }), (privateKey, message) => {
+      const own = ed25519Key(privateKey)
+      const signature = ed25519Sign(own, message)
+      return (
+        ed25519PublicKey(own).length === 32 &&
+        verify(null, message, createPublicKey(own), signature) &&
+        signature.equals(ed25519Sign(own, message))
+      )
+    }),
+  )
+})

@@ -1,0 +1,59 @@
+import { randomBytes } from 'node:crypto'
+import { performance } from 'node:perf_hooks'
+import { hashRaw } from '@node-rs/argon2'
+import { VaultError } from '../errors/error.ts'
+import type { KdfParameters, PasswordHasher } from '../ports/passwordHasher.ts'
+
+/** Below these a stolen file is worth trying; a header that asks for less is refused, whoever wrote it. */
+export const kdfFloor: KdfParameters = { memoryKiB: 64 * 1024, passes: 3, lanes: 1 }
+/** Above these a forged header would take the machine's memory or its day before the password is even looked at. */
+export const kdfCap: KdfParameters = { memoryKiB: 1024 * 1024, passes: 64, lanes: 16 }
+/** How long one try should take here at least. */
+const leastMs = 250
+
+export const saltBytes = 16
+/** `Algorithm.Argon2id`; the package's enum is a const one, which stripped types can not read. */
+const argon2id = 2
+
+/** Argon2id (RFC 9106), off the main thread. */
+export const argon2idHasher: PasswordHasher = {
+  async hash(password, salt, parameters) {
+    assertWithinBounds(parameters)
+    // One form for one password: the same letters can be typed as other code points on another keyboard.
+    const bytes = Buffer.from(password.normalize('NFKC'), 'utf8')
+    try {
+      return await hashRaw(bytes, {
+        algorithm: argon2id,
+        memoryCost: parameters.memoryKiB,
+        timeCost: parameters.passes,
+        parallelism: parameters.lanes,
+        outputLen: 32,
+        salt,
+      })
+    } finally {
+      bytes.fill(0)
+    }
+  },
+}
+
+/** @throws `VALIDATION_ERROR` unless each parameter is an integer between the floor and the cap. */
+export function assertWithinBounds(parameters: KdfParameters): void {
+  for (const name of ['memoryKiB', 'passes', 'lanes'] as const) {
+    const value = parameters[name]
+    if (Number.isInteger(value) && value >= kdfFloor[name] && value <= kdfCap[name]) continue
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      `Expected Argon2id ${name} from ${kdfFloor[name]} to ${kdfCap[name]}, got ${value}.`,
+    )
+  }
+}
+
+/** The floor, with as many passes as one try needs to take 250 ms on this machine. */
+export async function calibrateKdf(hasher: PasswordHasher = argon2idHasher): Promise<KdfParameters> {
+  const startedAt = performance.now()
+  const hash = await hasher.hash('calibration', randomBytes(saltBytes), kdfFloor)
+  const tookMs = Math.max(1, performance.now() - startedAt)
+  hash.fill(0)
+  const passes = Math.ceil((kdfFloor.passes * leastMs) / tookMs)
+  return { ...kdfFloor, passes: Math.min(kdfCap.passes, Math.max(kdfFloor.passes, passes)) }
+}

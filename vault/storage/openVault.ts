@@ -1,0 +1,60 @@
+import { existsSync } from 'node:fs'
+import { VaultError } from '../errors/error.ts'
+import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
+import type { PasswordHasher } from '../ports/passwordHasher.ts'
+import type { Vault } from '../ports/vault.ts'
+import type { AutoLockOptions } from './autoLock.ts'
+import { preparePrivateFolder } from './files.ts'
+import { takeHome } from './homeLock.ts'
+import { argon2idHasher } from './kdf.ts'
+import { LocalVault } from './localVault.ts'
+import { vaultFiles } from './vaultFiles.ts'
+
+export interface OpenVaultOptions {
+  /** The vault's folder; closed to other users. */
+  readonly home: string
+  /** Default: 15 minutes idle, 12 hours in all. */
+  readonly autoLock?: Partial<AutoLockOptions>
+  readonly clock?: VaultClock
+  /** For tests. */
+  readonly hasher?: PasswordHasher
+}
+
+export const defaultAutoLock: AutoLockOptions = { idleMs: 15 * 60_000, maxAgeMs: 12 * 60 * 60_000 }
+
+/**
+ * Opens the vault of a folder, locked, for this process alone.
+ * @throws `VAULT_NOT_FOUND`, `VAULT_IN_USE`, `VAULT_CORRUPT`
+ * @example
+ * const vault = await openVault({ home: `${homedir()}/.tollgate/vault` })
+ * await vault.unlock(password)
+ * const { address } = vault.keys.default('solana')
+ */
+export async function openVault(options: OpenVaultOptions): Promise<Vault> {
+  const files = vaultFiles(options.home)
+  if (!existsSync(files.header)) {
+    throw new VaultError(
+      'VAULT_NOT_FOUND',
+      `Expected a vault in ${options.home}, but there is no vault.json.`,
+    )
+  }
+  preparePrivateFolder(options.home)
+  const lock = takeHome(options.home)
+  try {
+    return openLocalVault(options, lock)
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+/** The vault of a folder that is taken already. */
+export function openLocalVault(options: OpenVaultOptions, lock: { release(): void }): LocalVault {
+  return new LocalVault({
+    files: vaultFiles(options.home),
+    lock,
+    clock: options.clock ?? systemVaultClock,
+    hasher: options.hasher ?? argon2idHasher,
+    autoLock: { ...defaultAutoLock, ...options.autoLock },
+  })
+}
