@@ -1,0 +1,65 @@
+#!/usr/bin/env node
+// Finds a Node that can run Tollgate, and its code: built (dist/) where the package is installed, the sources in a
+// clone. Plain JavaScript, so that an old Node gets as far as an explanation.
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/**
+ * A small young generation: what a call allocates is dead long before it is full, and a large one stands idle. Together
+ * with one pool of malloc for all threads, 60 MB of an idle gateway (bench/start.ts).
+ */
+const flag = '--max-semi-space-size=2'
+
+const source = new URL('./main.ts', import.meta.url)
+const main = existsSync(source) ? source : new URL('../dist/cli/main.js', import.meta.url)
+const isNew = Number(process.versions.node.split('.')[0]) >= 24
+
+if (isNew && process.execArgv.includes(flag)) {
+  await import(main.href)
+} else {
+  runOn(isNew ? process.execPath : bundledNode())
+}
+
+/** Goes on as another Node process: in this one's place where the system can do that, else as its parent. */
+function runOn(node) {
+  if (node === undefined) {
+    console.error(`tollgate needs Node 24.14.1 or newer; this is ${process.version}. See https://nodejs.org/`)
+    process.exit(1)
+  }
+  const env = {
+    ...process.env,
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? compileCache(),
+    MALLOC_ARENA_MAX: process.env.MALLOC_ARENA_MAX ?? '2',
+  }
+  const args = [
+    ...process.execArgv.filter((arg) => arg !== flag),
+    flag,
+    fileURLToPath(import.meta.url),
+    ...process.argv.slice(2),
+  ]
+  if (process.execve !== undefined && process.platform !== 'win32') process.execve(node, [node, ...args], env)
+  const child = spawn(node, args, { stdio: 'inherit', env })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  child.on('exit', (status, signal) => process.exit(signal ? 1 : (status ?? 1)))
+}
+
+/** Where compiled code is kept, for the next start: the user's own folder, because code is run from it. */
+function compileCache() {
+  return join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'tollgate', 'compiled')
+}
+
+/** The Node that npm installed beside the sources, as a development dependency. */
+function bundledNode() {
+  try {
+    const file = createRequire(import.meta.url)
+      .resolve('node/package.json')
+      .replace(/package\.json$/, 'bin/node')
+    return existsSync(file) ? file : undefined
+  } catch {
+    return undefined
+  }
+}

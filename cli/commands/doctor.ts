@@ -1,0 +1,36 @@
+import type { Command } from 'commander'
+import { createOutput } from '../output/createOutput.ts'
+
+export function registerDoctor(program: Command): void {
+  program
+    .command('doctor')
+    .description(
+      'Examine the configuration, the chains, the facilitators and the ledger, and say what is wrong.',
+    )
+    .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
+    .option('--json', 'one JSON object per finding, also on a terminal')
+    .option('--no-chain', 'do not look purchases up on chain')
+    .addHelpText(
+      'after',
+      `
+Reads only. The ledger check: every charged payment has one purchase, the ledger's entries add up to zero, and every
+purchase's transfer and every refund is on its chain. Exit status 0 when nothing is wrong, 1 otherwise.`,
+    )
+    .action(async ({ config, json, chain }: { config: string; json?: true; chain: boolean }) => {
+      const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })
+      try {
+        const { examine } = await import('../runtime/examine.ts')
+        const progress = output.progress('Examining')
+        const findings = await examine(config, process.env, { asksChains: chain })
+        progress.done()
+        output.rows(findings, [
+          { title: '', value: (f) => (f.isWarning ? 'warning' : f.ok ? 'ok' : 'PROBLEM') },
+          { title: 'What', value: (f) => f.subject },
+          { title: 'Finding', value: (f) => f.message },
+        ])
+        if (findings.some((f) => !f.ok)) process.exitCode = 1
+      } catch (error) {
+        process.exitCode = output.fail(error)
+      }
+    })
+}

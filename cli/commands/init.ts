@@ -1,0 +1,96 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import type { Command } from 'commander'
+import { createOutput } from '../output/createOutput.ts'
+import { UsageError } from '../output/exitCodes.ts'
+
+interface InitFlags {
+  readonly config: string
+  readonly preset: string
+  readonly store?: string
+  readonly base?: string
+  readonly solana?: string
+  readonly force?: true
+}
+
+export function registerInit(program: Command): void {
+  program
+    .command('init')
+    .description('Write a commented configuration file, and open a first store in it.')
+    .option('-c, --config <file>', 'file to write', 'tollgate.yaml')
+    .option(
+      '-p, --preset <name>',
+      'default, local, remote-facilitator, base-mainnet, solana-mainnet or fleet',
+      'default',
+    )
+    .option('--store <name>', 'also open a store with this username and print its API key')
+    .option('--base <address>', "the store's wallet on Base: where its sales are paid to")
+    .option('--solana <address>', "the store's wallet on Solana")
+    .option('--force', 'write over a file that is there')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  tollgate init
+  tollgate init --store demo --base 0xYourWallet
+  tollgate init --preset base-mainnet`,
+    )
+    .action(async (flags: InitFlags) => {
+      const output = createOutput(process)
+      try {
+        await writeConfig(flags)
+        output.result({ written: flags.config, preset: flags.preset }, `Wrote ${flags.config}.`)
+        if (flags.store === undefined) return output.say('Next: tollgate start')
+        const { createStore } = await import('../runtime/createStore.ts')
+        const created = await createStore(flags.config, process.env, { ...flags, username: flags.store })
+        output.result(created, storeText(created))
+      } catch (error) {
+        process.exitCode = output.fail(error)
+      }
+    })
+}
+
+/** What a person is told about a new store; the key is shown this once. */
+export function storeText({
+  username,
+  apiKey,
+  storeUrl,
+}: {
+  username: string
+  apiKey: string
+  storeUrl: string
+}): string {
+  return [
+    `Opened the store ${username}: ${storeUrl}`,
+    '',
+    `  export TOLLGATE_API_KEY=${apiKey}`,
+    '',
+    'This key is shown once. Next: tollgate start, then tollgate link add URL --price 0.01',
+  ].join('\n')
+}
+
+async function writeConfig({ config, preset, force }: InitFlags): Promise<void> {
+  const text = readPreset(preset)
+  if (existsSync(config) && !force) {
+    throw new UsageError(
+      `${config} is there already. Choose another name with --config, or write over it with --force.`,
+    )
+  }
+  await writeFile(config, text, { mode: 0o600 })
+}
+
+function readPreset(name: string): string {
+  if (!/^[a-z-]{1,40}$/.test(name)) throw unknownPreset(name)
+  const folder = existsSync(new URL('../../config/default.yaml', import.meta.url))
+    ? '../../config/'
+    : '../../../config/'
+  const file = new URL(`${folder}${name === 'default' ? 'default' : `presets/${name}`}.yaml`, import.meta.url)
+  if (!existsSync(file)) throw unknownPreset(name)
+  const schema = new URL(`${folder}tollgate.schema.json`, import.meta.url)
+  return readFileSync(file, 'utf8').replace(/\$schema=\S+/, `$schema=${schema.href}`)
+}
+
+const unknownPreset = (name: string) =>
+  new UsageError(
+    `Expected a preset (default, local, remote-facilitator, base-mainnet, solana-mainnet, fleet), got ${JSON.stringify(name)}.`,
+  )

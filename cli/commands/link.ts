@@ -1,0 +1,81 @@
+import type { Command } from 'commander'
+import { createOutput } from '../output/createOutput.ts'
+import { UsageError } from '../output/exitCodes.ts'
+import { askGateway } from '../runtime/askGateway.ts'
+
+interface LinkFlags {
+  readonly gateway: string
+  readonly title?: string
+  readonly slug?: string
+  readonly description?: string
+  readonly price: string
+  readonly settle?: string
+  readonly raw?: true
+  readonly public?: true
+  readonly method?: string[]
+}
+
+export function registerLink(program: Command): void {
+  const link = program.command('link').description('Links of a store.')
+  link
+    .command('add')
+    .description('Put an API behind a link.')
+    .argument('<url>', 'address that calls are forwarded to')
+    .option('--price <usdc>', 'price of a call in USDC, such as 0.01; 0 is free', '0')
+    .option('--slug <slug>', 'last part of the address; made from the title when left out')
+    .option('--title <text>', 'what buyers see (default: the host of the address)')
+    .option('--description <text>', 'what buyers see below it')
+    .option('--method <name...>', 'take only these methods (default: all)')
+    .option('--settle <when>', 'charge after the answer, or before: for streams and long answers')
+    .option('--raw', "hand the API's bytes over unwrapped, with the ids in headers")
+    .option('--public', 'list it in the marketplace')
+    .option('--gateway <url>', 'base address of the gateway', 'http://127.0.0.1:8080')
+    .addHelpText(
+      'after',
+      `
+The store's API key is read from TOLLGATE_API_KEY. A paid link is saved only when its API answers.
+
+Example:
+  tollgate link add https://api.example.com/weather --price 0.01 --slug weather`,
+    )
+    .action(async (url: string, flags: LinkFlags) => {
+      const output = createOutput(process)
+      try {
+        const saved = await addLink(url, flags, process.env['TOLLGATE_API_KEY'])
+        const price = saved.price === '0' ? 'free' : `${saved.price} ${saved.currency} a call`
+        output.result(
+          saved,
+          `${saved.privateUrl ?? saved.fullUrl}  (${price})\n\nTry it: curl -i ${saved.privateUrl ?? saved.fullUrl}`,
+        )
+      } catch (error) {
+        process.exitCode = output.fail(error)
+      }
+    })
+}
+
+interface SavedLink {
+  readonly fullUrl: string
+  readonly privateUrl: string | null
+  readonly price: string
+  readonly currency: string
+}
+
+async function addLink(url: string, flags: LinkFlags, apiKey: string | undefined): Promise<SavedLink> {
+  if (!URL.canParse(url))
+    throw new UsageError(
+      `Expected an address such as https://api.example.com/weather, got ${JSON.stringify(url)}.`,
+    )
+  const { gateway, title = new URL(url).host, slug, description, price, settle, raw, method } = flags
+  const body = {
+    url,
+    title,
+    price,
+    isPublic: flags.public === true,
+    ...(slug !== undefined && { slug }),
+    ...(description !== undefined && { description }),
+    ...(settle !== undefined && { settle }),
+    ...(raw && { responseMode: 'raw' }),
+    ...(method !== undefined && { methods: method }),
+  }
+  return askGateway(gateway, '/api/v1/links', body, apiKey)
+}

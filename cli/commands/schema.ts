@@ -1,0 +1,92 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Command } from 'commander'
+import { configJsonSchema, type DescribedPlugin } from '../../core/config/jsonSchema.ts'
+import { readSource } from '../../core/config/source.ts'
+import { createPluginLoader, type LoadablePlugin, type PluginKind } from '../../core/kernel/load.ts'
+import { createOutput, type Output } from '../output/createOutput.ts'
+import { UsageError } from '../output/exitCodes.ts'
+
+export interface SchemaFlags {
+  readonly write?: string
+  readonly config?: string
+  readonly vault?: boolean
+}
+
+/** Adds `tollgate schema`: the JSON Schema of a configuration file, for editors. */
+export function registerSchema(program: Command): void {
+  program
+    .command('schema')
+    .description('Print the JSON Schema of a configuration file, so that an editor completes and checks it.')
+    .option('-w, --write <file>', 'write it to this file instead')
+    .option('-c, --config <file>', 'describe the options of the plugins that this file uses, too')
+    .option('--vault', "of a vault's configuration, vault.yaml")
+    .addHelpText(
+      'after',
+      `
+Editors read it when the configuration begins with this line:
+  # yaml-language-server: $schema=./tollgate.schema.json
+
+Examples:
+  tollgate schema --write tollgate.schema.json
+  tollgate schema --config tollgate.yaml --write tollgate.schema.json
+  tollgate schema --vault --write vault.schema.json`,
+    )
+    .action(async (flags: SchemaFlags) => {
+      const { stdout, stderr, env } = process
+      const output = createOutput({ stdout, stderr, env })
+      try {
+        await runSchema(flags, output, (text) => stdout.write(text))
+      } catch (error) {
+        process.exitCode = output.fail(error)
+      }
+    })
+}
+
+/** Writes the schema to the file that was named, or hands its text to `print`. */
+export async function runSchema(
+  flags: SchemaFlags,
+  output: Output,
+  print: (text: string) => void,
+): Promise<void> {
+  const { builtIn, kind, schema } = flags.vault === true ? await ofVault() : await ofGateway()
+  const own = flags.config === undefined ? [] : await pluginsOf(flags.config, builtIn, kind)
+  const text = `${JSON.stringify(configJsonSchema([...builtIn, ...own], schema), null, 2)}\n`
+  if (flags.write === undefined) {
+    print(text)
+    return
+  }
+  await writeFile(flags.write, text)
+  output.result({ written: flags.write }, `Wrote ${flags.write}.`)
+}
+
+// Plugins are loaded when they are asked for: every command of this program registers this one.
+const ofGateway = async () => {
+  const { builtInPlugins } = await import('../../plugins/builtIn.ts')
+  return { builtIn: builtInPlugins, kind: 'gateway', schema: undefined } as const
+}
+const ofVault = async () => {
+  const { builtInVaultPlugins } = await import('../../vault/plugins/builtIn.ts')
+  const { vaultConfigSchema } = await import('../../vault/config/vaultConfigSchema.ts')
+  return { builtIn: builtInVaultPlugins, kind: 'vault', schema: vaultConfigSchema } as const
+}
+
+/** The plugins that a file uses beside the built-in ones, by what stands behind `use:`. */
+async function pluginsOf(
+  file: string,
+  builtInPlugins: readonly LoadablePlugin[],
+  kind: PluginKind,
+): Promise<DescribedPlugin[]> {
+  const { tree, problems } = readSource(file, await readFile(file, 'utf8'))
+  if (problems.length > 0) throw new UsageError(`${file} can't be read; tollgate check says why.`)
+  const loader = createPluginLoader(builtInPlugins, dirname(resolve(file)), kind)
+  const builtIn = new Set(builtInPlugins.map(({ name }) => name))
+  const named = new Set(usesOf(tree).filter((use) => !builtIn.has(use)))
+  return Promise.all([...named].map(async (use) => ({ ...(await loader.load(use)), name: use })))
+}
+
+function usesOf(tree: unknown): string[] {
+  const { plugins } = tree as { plugins?: unknown }
+  if (!Array.isArray(plugins)) return []
+  return plugins.map((entry: { use?: unknown } | null) => entry?.use).filter((use) => typeof use === 'string')
+}

@@ -1,0 +1,121 @@
+import { formatAmount } from '../../core/domain/money.ts'
+import { factsOf } from '../../core/domain/network.ts'
+import { createOutput, type Output } from '../output/createOutput.ts'
+import { safeLine } from '../output/sanitise.ts'
+import { type DemoPayment, holds, payOnce } from './payOnce.ts'
+import { buyWithApproval, buyWithinRules, playOwner } from './showVault.ts'
+import { type Demo, startDemo } from './startDemo.ts'
+import { type DemoVault, startDemoVault } from './startDemoVault.ts'
+
+export interface DemoFlags {
+  readonly once?: true
+  readonly json?: true
+  readonly port: string
+}
+
+/** Runs the demo. @returns the exit status */
+export async function runDemo(flags: DemoFlags): Promise<number> {
+  const output = createOutput({
+    stdout: process.stdout,
+    stderr: process.stderr,
+    json: flags.json,
+    env: process.env,
+  })
+  const port = flags.once ? 0 : Number(flags.port)
+  let demo: Demo | undefined
+  let vault: DemoVault | undefined
+  try {
+    demo = await startDemo({ port, onStep: (text) => output.say(`• ${text}`) })
+    let allHold = true
+    for (const buyer of demo.buyers) {
+      output.say(
+        `• Calling ${demo.link.url}: 402, price ${demo.link.price} USDC; paying on ${titleOf(buyer.network)}`,
+      )
+      const payment = await payOnce(demo, buyer, 'Lisbon')
+      show(output, payment)
+      allHold &&= holds(payment)
+    }
+    // A program reads the paid calls above, one object a line: what the vault does is told beside them.
+    const tell = (text: string) =>
+      output.isJson ? void process.stderr.write(`${safeLine(text)}\n`) : output.say(text)
+    const stopped = abortedBySignals()
+    tell('• Starting a vault with a wallet of its own, and letting an agent in')
+    vault = await startDemoVault(demo)
+    const act = { demo, vault, signal: stopped.signal, tell }
+    allHold = (await buyWithinRules(act)) && allHold
+    if (flags.once) return (await buyWithApproval(act, playOwner(act))) && allHold ? 0 : 1
+    explain(output, demo)
+    const open = buyWithApproval(act, (id) => invite(vault!, id, tell))
+    open.catch((error) => stopped.signal.aborted || output.warn(String((error as Error).message)))
+    await untilAborted(stopped.signal)
+    await open.catch(() => undefined)
+    return 0
+  } catch (error) {
+    return output.fail(error)
+  } finally {
+    await vault?.close()
+    await demo?.close()
+  }
+}
+
+/** How the person at the terminal answers the vault's question. */
+async function invite({ owner, home }: DemoVault, id: string, tell: (text: string) => void): Promise<void> {
+  const link = await owner.call<{ url: string }>('POST', '/v1/vault/owner/links', {}).catch(() => undefined)
+  tell("  You are the vault's owner. Allow it within five minutes:")
+  tell(`    npx tollgate vault approve ${id} --home ${home}`)
+  if (link !== undefined) tell(`  or in a browser, with a link that works once: ${link.url}`)
+}
+
+function show(output: Output, { answer, ...payment }: DemoPayment): void {
+  const usdc = (atomic: string) => formatAmount(BigInt(atomic), 6, 2)
+  output.result(
+    payment,
+    [
+      `  ${payment.status} ${JSON.stringify(answer)}`,
+      `  purchase     ${payment.purchaseId}`,
+      `  transaction  ${payment.transaction}`,
+      `  seller       ${usdc(payment.sellerBeforeAtomic)} → ${usdc(payment.sellerAfterAtomic)} USDC`,
+      `  same payment for another call: ${payment.replay.status} ${payment.replay.code}`,
+    ].join('\n'),
+  )
+}
+
+function explain(output: Output, demo: Demo): void {
+  const [evmBuyer] = demo.buyers
+  const { gatewayUrl, adminUrl } = demo.tollgate
+  output.say(`
+Everything is running until you press Ctrl-C.
+
+  gateway        ${gatewayUrl}
+  API docs       ${gatewayUrl}/docs
+  store          ${gatewayUrl}/demo
+  paid link      ${demo.link.url}
+  free link      ${demo.freeLink.url}
+  operator       ${adminUrl}/metrics
+  sample API     ${demo.sample.url}
+  EVM node       ${demo.evm.rpcUrl}   (chain ${demo.evm.chainId})
+  Solana node    ${demo.solana.rpcUrl}   (${demo.solana.network})
+  seller's key   ${demo.apiKey}
+
+See the price:
+  curl -i ${demo.link.url}
+
+Pay it with this wallet (it holds test USDC on the local chain only):
+  TOLLGATE_EVM_KEY=${evmBuyer?.privateKey} \\
+    npx tollgate pay ${demo.link.url} --network base-sepolia --rpc ${demo.evm.rpcUrl}
+`)
+}
+
+const titleOf = (network: string) => factsOf(network)?.title ?? network
+
+function abortedBySignals(): AbortController {
+  const controller = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => controller.abort())
+  return controller
+}
+
+const untilAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })

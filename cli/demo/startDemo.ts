@@ -1,0 +1,127 @@
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  createEvmDemoBuyer,
+  createSolanaDemoBuyer,
+  type DemoBuyer,
+} from '../../adapters/chains/local/demoBuyer.ts'
+import { createDemoFacilitator } from '../../adapters/chains/local/demoFacilitator.ts'
+import { createDemoSeller, type DemoSeller } from '../../adapters/chains/local/demoSeller.ts'
+import { type LocalEvm, startLocalEvm } from '../../adapters/chains/local/evm/startLocalEvm.ts'
+import { type LocalSolana, startLocalSolana } from '../../adapters/chains/local/solana/startLocalSolana.ts'
+import { parseConfig } from '../../core/config/load.ts'
+import { createLog } from '../runtime/createLog.ts'
+import { pluginSource } from '../runtime/readConfig.ts'
+import { startTollgate, type Tollgate } from '../runtime/startTollgate.ts'
+import { demoConfig } from './demoConfig.ts'
+import { openStore } from './openStore.ts'
+import { type SampleSeller, startSampleSeller } from './sampleSeller.ts'
+
+/** Everything of the demo, running: two chains, a sample API, the gateway in front of it, and two buyers with money. */
+export interface Demo {
+  readonly evm: LocalEvm
+  readonly solana: LocalSolana
+  readonly sample: SampleSeller
+  readonly seller: DemoSeller
+  readonly tollgate: Tollgate
+  readonly buyers: readonly DemoBuyer[]
+  readonly link: { readonly url: string; readonly price: string }
+  /** The same API at a price above what the demo's vault pays without asking. */
+  readonly dearLink: { readonly url: string; readonly price: string }
+  readonly freeLink: { readonly url: string }
+  readonly apiKey: string
+  /** Everything that the demo writes; gone with it. */
+  readonly dataDir: string
+  /** USDC in the seller's wallet on a network, in atomic units. */
+  sellerBalance(network: string): Promise<bigint>
+  close(): Promise<void>
+}
+
+export interface DemoOptions {
+  /** Port of the gateway; 0 for a free one. */
+  readonly port: number
+  readonly onStep: (text: string) => void
+}
+
+const BUYER_USDC = 5_000_000n
+
+export async function startDemo({ port, onStep }: DemoOptions): Promise<Demo> {
+  const closers: (() => unknown)[] = []
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer()
+  }
+  try {
+    onStep('Starting a local EVM node (as Base Sepolia) and a local Solana runtime (as Devnet)')
+    const [evm, solana] = await Promise.all([startLocalEvm(), startLocalSolana()])
+    closers.push(
+      () => evm.close(),
+      () => solana.close(),
+    )
+
+    onStep('Starting a sample API: the one that will be sold')
+    const sample = await startSampleSeller()
+    closers.push(() => sample.close())
+
+    onStep('Starting the gateway in front of it')
+    const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-demo-'))
+    closers.push(() => rmSync(dataDir, { recursive: true, force: true }))
+    const facilitator = await createDemoFacilitator(evm, solana)
+    const tollgate = await startOn(
+      port,
+      (chosen) => demoConfig({ dataDir, port: chosen, evm, solana }),
+      facilitator,
+    )
+    closers.push(() => tollgate.close())
+
+    onStep('Opening a store by wallet signature, and putting the API behind a paid link')
+    const seller = createDemoSeller(solana)
+    const store = await openStore(tollgate.gatewayUrl, seller, sample)
+
+    onStep('Giving two buyers a wallet with 5 USDC each')
+    const buyers = [
+      await createEvmDemoBuyer(evm, BUYER_USDC),
+      await createSolanaDemoBuyer(solana, BUYER_USDC),
+    ]
+    const sellerBalance = async (network: string) =>
+      network === evm.network
+        ? evm.balanceUsdc(seller.evmAddress as `0x${string}`)
+        : solana.balanceUsdc(seller.solanaAddress)
+    return { evm, solana, sample, seller, tollgate, buyers, ...store, dataDir, sellerBalance, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Starts on the port asked for, or on a free one when somebody else has it. */
+async function startOn(
+  port: number,
+  configOf: (port: number) => object,
+  keys: { evmKey: string; solanaKey: string },
+): Promise<Tollgate> {
+  const env = { TOLLGATE_FACILITATOR_EVM_KEY: keys.evmKey, TOLLGATE_FACILITATOR_SOLANA_KEY: keys.solanaKey }
+  const plugins = pluginSource(process.cwd())
+  const start = async (chosen: number) => {
+    const loaded = await parseConfig(JSON.stringify(configOf(chosen)), { file: 'demo.json', env, plugins })
+    return startTollgate(loaded, { env: {}, log: createLog(loaded.config.log) })
+  }
+  try {
+    return await start(port === 0 ? await freePort() : port)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    return start(await freePort())
+  }
+}
+
+/** A port that nobody has now: the public URL names it, so it has to be known before the gateway listens. */
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return port
+}

@@ -1,0 +1,30 @@
+import { createInterface } from 'node:readline/promises'
+import type { CapQuestion } from './payOptions.ts'
+import { safeLine } from './terminalText.ts'
+
+/**
+ * Asks a person whether to pay a price above the cap. Only `y` or `yes` agrees; anything else, the end of input and an
+ * interrupt do not.
+ */
+export async function askOnTerminal(
+  question: CapQuestion,
+  io: { readonly stdin: NodeJS.ReadableStream; readonly stderr: NodeJS.WritableStream },
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const { usd, capUsd, amount, symbol, network, payTo } = question
+  const lines = readlines(io)
+  const text = `The price is ${usd} USD, above the cap of ${capUsd} USD. Pay ${amount} ${symbol} on ${network} to ${payTo}? [y/N] `
+  try {
+    const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
+    const asked = lines.question(safeLine(text), signal === undefined ? {} : { signal })
+    const answer = await Promise.race([asked, ended])
+    return /^y(es)?$/i.test(answer.trim())
+  } catch {
+    return false
+  } finally {
+    lines.close()
+  }
+}
+
+const readlines = (io: { readonly stdin: NodeJS.ReadableStream; readonly stderr: NodeJS.WritableStream }) =>
+  createInterface({ input: io.stdin, output: io.stderr })

@@ -1,0 +1,126 @@
+import type { ReceiptVerdict, SignedPayment } from '../../adapters/chains/buyer/buyer.ts'
+import { verifyReceipt } from '../../adapters/chains/buyer/verifyReceipt.ts'
+import { exitCodes } from './exitCodes.ts'
+import { type HttpAnswer, valuesOf } from './httpCall.ts'
+import { judge } from './judge.ts'
+import { removePayment } from './paymentFile.ts'
+import type { PaymentSummary, PayOutcome, PayReport } from './payReport.ts'
+import { readReceipt, type SellerReceipt } from './readReceipt.ts'
+import type { Sent } from './sendPayment.ts'
+
+/** How long the chain is asked after a refusal: nothing should land any more, so one look and another will do. */
+const LOOK_AFTER_REFUSAL_MS = 2_000
+
+export interface Conclusion {
+  readonly url: string
+  readonly summary: PaymentSummary
+  readonly payment: SignedPayment
+  readonly sent: Sent
+  readonly stateFile: string
+  readonly rpcUrl: string | undefined
+  readonly signal: AbortSignal
+  readonly onStep: (text: string) => void
+}
+
+/**
+ * Decides what became of a payment that was sent: from the seller's answer, which may lie, and from the chain, which has
+ * the last word. The payment's file is removed only when nothing can be gained from it any more.
+ */
+export async function conclude(conclusion: Conclusion): Promise<PayReport> {
+  const { sent, payment, stateFile } = conclusion
+  if (!sent.mayHaveLeft) {
+    await removePayment(stateFile)
+    return reportOf(
+      conclusion,
+      'failed',
+      `The server could not be reached: ${sent.failure}. The payment was not sent.`,
+      noCharge,
+    )
+  }
+  const receipt: SellerReceipt = sent.answer === null ? { kind: 'none' } : readReceipt(sent.answer, payment)
+  conclusion.onStep('Asking the chain.')
+  const verdict = await askChain(conclusion, receipt)
+  const { outcome, message } = judge(sent, receipt, verdict, payment)
+  const isOver = outcome === 'paid' || verdict.charged === 'no'
+  if (isOver) await removePayment(stateFile)
+  return { ...reportOf(conclusion, outcome, message, verdict), stateFile: isOver ? null : stateFile }
+}
+
+async function askChain(
+  { sent, payment, signal, rpcUrl }: Conclusion,
+  receipt: SellerReceipt,
+): Promise<ReceiptVerdict> {
+  const transaction = receipt.kind === 'settled' ? receipt.transaction : null
+  const status = sent.answer?.status ?? 0
+  const isRefusal = transaction === null && status >= 300 && status < 500
+  const until = isRefusal ? AbortSignal.any([signal, AbortSignal.timeout(LOOK_AFTER_REFUSAL_MS)]) : signal
+  return await verifyReceipt({ payment, transaction, signal: until }, rpcUrl)
+}
+
+const noCharge: ReceiptVerdict = { isVerified: false, charged: 'no', transaction: null, problem: '' }
+
+const exitCodeOf: Readonly<Record<PayOutcome, number>> = {
+  free: exitCodes.ok,
+  paid: exitCodes.ok,
+  refused: exitCodes.refused,
+  above_cap: exitCodes.aboveCap,
+  failed: exitCodes.failed,
+  rejected: exitCodes.rejected,
+  unverified: exitCodes.unverified,
+  unknown: exitCodes.unknown,
+  bad_answer: exitCodes.badAnswer,
+  vault_refused: exitCodes.vaultRefused,
+  over_budget: exitCodes.overBudget,
+  vault_locked: exitCodes.vaultLocked,
+  vault_away: exitCodes.vaultAway,
+  vault_unanswered: exitCodes.vaultUnanswered,
+}
+
+function reportOf(
+  conclusion: Conclusion,
+  outcome: PayOutcome,
+  message: string,
+  verdict: ReceiptVerdict,
+): PayReport {
+  const { sent, url, summary } = conclusion
+  return {
+    ...reportWithoutPayment(outcome, message, url, sent.answer),
+    payment: summary,
+    isVerified: outcome !== 'unverified' && verdict.isVerified,
+    charged: verdict.charged,
+    transaction: verdict.transaction,
+    attempts: sent.attempts,
+  }
+}
+
+/** A report of a run that signed nothing, or the common part of the others. */
+export function reportWithoutPayment(
+  outcome: PayOutcome,
+  message: string,
+  url: string,
+  answer: HttpAnswer | null,
+): PayReport {
+  const encoding = answer === null ? [] : valuesOf(answer.headers, 'content-encoding')
+  const isCompressed = encoding.some((value) => value.toLowerCase() !== 'identity')
+  return {
+    outcome,
+    exitCode: exitCodeOf[outcome],
+    message,
+    url,
+    payment: null,
+    isVerified: false,
+    charged: 'no',
+    transaction: null,
+    answer: answer && {
+      status: answer.status,
+      contentType: valuesOf(answer.headers, 'content-type')[0] ?? '',
+      body: answer.body,
+      isComplete: answer.isWhole && answer.isWithinLimit,
+    },
+    attempts: 0,
+    stateFile: null,
+    warnings: isCompressed
+      ? ['The answer is compressed, though that was not asked for; it is kept as it came.']
+      : [],
+  }
+}

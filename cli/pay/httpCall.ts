@@ -1,0 +1,136 @@
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+
+/** Longest head of an answer: an offer of 16 KiB beside ordinary headers. */
+const MAX_HEAD_BYTES = 48 * 1_024
+
+export interface HttpCall {
+  readonly url: URL
+  readonly method: string
+  /** Flat list of name, value. */
+  readonly headers: readonly string[]
+  readonly body: Uint8Array | undefined
+  readonly maxBodyBytes: number
+  readonly signal: AbortSignal
+}
+
+export interface HttpAnswer {
+  readonly status: number
+  /** Flat list of name, value as received, repetitions included. */
+  readonly headers: readonly string[]
+  readonly body: Buffer
+  /** False when the body was longer than the limit; the rest was not read. */
+  readonly isWithinLimit: boolean
+  /** False when the connection broke before the end of the body. */
+  readonly isWhole: boolean
+}
+
+/** No answer came. `mayHaveLeft` is false when the request can not have reached the server. */
+export class HttpFailure extends Error {
+  override readonly name = 'HttpFailure'
+  readonly mayHaveLeft: boolean
+
+  constructor(message: string, mayHaveLeft: boolean, options?: ErrorOptions) {
+    super(message, options)
+    this.mayHaveLeft = mayHaveLeft
+  }
+}
+
+/**
+ * Makes one HTTP call on a connection of its own: no redirect is followed, no proxy of the environment is used, nothing
+ * is decompressed, certificates are always checked, and no more than `maxBodyBytes` are read.
+ *
+ * @throws {HttpFailure} when there is no answer's head
+ */
+export function callOnce(call: HttpCall): Promise<HttpAnswer> {
+  const { url, signal } = call
+  if (signal.aborted) return Promise.reject(new HttpFailure(reasonOf(signal), false))
+  return new Promise<HttpAnswer>((resolve, reject) => {
+    let isConnected = false
+    let hasHead = false
+    const fail = (why: string, cause?: unknown) =>
+      // Once the head is there, the end of the connection is the body's affair.
+      hasHead || reject(new HttpFailure(signal.aborted ? reasonOf(signal) : why, isConnected, { cause }))
+    const request = open(call)
+    request.on('socket', (socket) => {
+      socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
+        isConnected = true
+      })
+    })
+    request.on('error', (error) => fail(`no answer from ${url.host} (${codeOf(error)})`, error))
+    request.on('upgrade', (_response, socket) => {
+      socket.destroy()
+      fail(`${url.host} changed the protocol`)
+    })
+    request.on('close', () => fail(`${url.host} closed the connection without an answer`))
+    request.on('response', (response) => {
+      hasHead = true
+      readBody(response, call.maxBodyBytes).then(resolve, reject)
+    })
+    request.end(call.body)
+  })
+}
+
+function open({ url, method, headers, body, signal }: HttpCall): ClientRequest {
+  const length = body === undefined ? [] : ['Content-Length', String(body.length)]
+  const all = ['Host', url.host, 'Accept-Encoding', 'identity', 'Connection', 'close', ...length, ...headers]
+  // Agents of our own: the global ones can be told by the environment to use a proxy, or not to check certificates.
+  if (url.protocol === 'http:') {
+    return httpRequest(url, {
+      agent: new HttpAgent({ keepAlive: false }),
+      method,
+      headers: all,
+      signal,
+      maxHeaderSize: MAX_HEAD_BYTES,
+    })
+  }
+  return httpsRequest(url, {
+    agent: new HttpsAgent({ keepAlive: false, rejectUnauthorized: true }),
+    method,
+    headers: all,
+    signal,
+    maxHeaderSize: MAX_HEAD_BYTES,
+    rejectUnauthorized: true,
+  })
+}
+
+async function readBody(response: IncomingMessage, maxBodyBytes: number): Promise<HttpAnswer> {
+  const chunks: Buffer[] = []
+  let room = maxBodyBytes
+  let isWithinLimit = true
+  let isWhole = true
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      chunks.push(chunk.subarray(0, room))
+      room -= chunk.length
+      // Leaving the loop destroys the connection.
+      if (room < 0) {
+        isWithinLimit = false
+        break
+      }
+    }
+  } catch {
+    // The head is worth having even so: it may hold the receipt.
+    isWhole = false
+  }
+  const { statusCode = 0, rawHeaders } = response
+  return { status: statusCode, headers: rawHeaders, body: Buffer.concat(chunks), isWithinLimit, isWhole }
+}
+
+/** Every value of a header, in order. */
+export function valuesOf(headers: readonly string[], name: string): string[] {
+  return headers.filter((_, i) => i % 2 === 1 && headers[i - 1]!.toLowerCase() === name)
+}
+
+const codeOf = (error: Error): string =>
+  String((error as NodeJS.ErrnoException).code ?? error.message).slice(0, 80)
+
+const reasonOf = (signal: AbortSignal): string =>
+  (signal.reason as { name?: unknown } | undefined)?.name === 'TimeoutError'
+    ? 'the time was up'
+    : 'it was interrupted'

@@ -1,0 +1,90 @@
+import { base58 } from '@scure/base'
+import type { Buyer } from '../../adapters/chains/buyer/buyer.ts'
+import { createEvmBuyer } from '../../adapters/chains/buyer/evmBuyer.ts'
+import { createSolanaBuyer } from '../../adapters/chains/buyer/solanaBuyer.ts'
+import type { ChainFamily } from '../../core/domain/network.ts'
+import { isObject, own } from '../../core/x402/own.ts'
+import { parseStrictJson } from '../../core/x402/strictJson.ts'
+import { readPrivateFile } from './readPrivateFile.ts'
+import { UsageError } from './usageError.ts'
+
+const expected =
+  'Expected a 0x EVM key of 32 bytes, a Solana key of 64 bytes (base58 or a JSON array), or JSON {"evm": …, "solana": …}'
+
+export interface WalletSources {
+  readonly keyFile?: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly rpcUrl?: string
+}
+
+/** The wallets of a run, one a chain family. */
+export type Wallets = Partial<Record<ChainFamily, Buyer>>
+
+/**
+ * Makes the wallets from a key file, or else from `TOLLGATE_EVM_KEY` and `TOLLGATE_SOLANA_KEY`. Keys are never taken from
+ * arguments: other users of the machine can read those. The file must be the user's alone (mode 0600).
+ *
+ * @throws {UsageError} which never repeats a key
+ */
+export async function loadWallets({ keyFile, env, rpcUrl }: WalletSources): Promise<Wallets> {
+  const keys = keyFile === undefined ? keysOfEnv(env) : readKeys(await readPrivateFile(keyFile, 'key file'))
+  const rpc = rpcUrl === undefined ? {} : { rpcUrl }
+  const wallets: Wallets = {}
+  if (keys.evm !== undefined) wallets.eip155 = evmWallet(keys.evm, rpc)
+  if (keys.solana !== undefined) wallets.solana = solanaWallet(keys.solana, rpc)
+  return wallets
+}
+
+interface Keys {
+  readonly evm?: string
+  readonly solana?: string | readonly unknown[]
+}
+
+function keysOfEnv(env: WalletSources['env']): Keys {
+  const { TOLLGATE_EVM_KEY: evm = '', TOLLGATE_SOLANA_KEY: solana = '' } = env
+  const array = solana.trim().startsWith('[') ? parseStrictJson(solana) : undefined
+  if (array?.ok === false) throw new UsageError(`TOLLGATE_SOLANA_KEY is not readable. ${expected}.`)
+  const value = array === undefined ? solana.trim() : (array.value as readonly unknown[])
+  return { ...(evm.trim() !== '' && { evm: evm.trim() }), ...(solana.trim() !== '' && { solana: value }) }
+}
+
+function readKeys(text: string): Keys {
+  if (text.startsWith('0x')) return { evm: text }
+  if (!text.startsWith('{') && !text.startsWith('[')) return { solana: text }
+  const parsed = parseStrictJson(text)
+  if (!parsed.ok) throw new UsageError(`The key file is not readable. ${expected}.`)
+  const { value } = parsed
+  if (Array.isArray(value)) return { solana: value }
+  const [evm, solana] = isObject(value) ? [own(value, 'evm'), own(value, 'solana')] : []
+  const isEvm = evm === undefined || typeof evm === 'string'
+  const isSolana = solana === undefined || typeof solana === 'string' || Array.isArray(solana)
+  if (!isEvm || !isSolana) throw new UsageError(`The key file is not readable. ${expected}.`)
+  return { ...(evm !== undefined && { evm }), ...(solana !== undefined && { solana }) }
+}
+
+function evmWallet(key: string, rpc: { rpcUrl?: string }): Buyer {
+  if (!/^0x[0-9a-fA-F]{64}$/.test(key)) throw new UsageError(`The EVM key has another form. ${expected}.`)
+  try {
+    return createEvmBuyer({ privateKey: key as `0x${string}`, ...rpc })
+  } catch {
+    throw new UsageError('The EVM key is not a number that secp256k1 allows.')
+  }
+}
+
+function solanaWallet(key: string | readonly unknown[], rpc: { rpcUrl?: string }): Buyer {
+  try {
+    return createSolanaBuyer({ secret: solanaBytes(key), ...rpc })
+  } catch {
+    throw new UsageError(
+      `The Solana key has another form, or its halves do not belong together. ${expected}.`,
+    )
+  }
+}
+
+function solanaBytes(key: string | readonly unknown[]): Uint8Array {
+  if (typeof key === 'string') return base58.decode(key)
+  if (!key.every((byte) => Number.isInteger(byte) && (byte as number) >= 0 && (byte as number) < 256)) {
+    throw new TypeError('not bytes')
+  }
+  return Uint8Array.from(key as number[])
+}

@@ -1,0 +1,51 @@
+import type { Buyer } from '../../adapters/chains/buyer/buyer.ts'
+import type { ChainFamily, NetworkId } from '../../core/domain/network.ts'
+
+/** A price above the cap, as the user is asked about it. */
+export interface CapQuestion {
+  /** Price and cap in USD, decimal strings. */
+  readonly usd: string
+  readonly capUsd: string
+  readonly amount: string
+  readonly symbol: string
+  readonly network: string
+  readonly payTo: string
+  /** True when the price is at most ten times the cap. */
+  readonly isWithinTenfold: boolean
+}
+
+/** What {@link payForUrl} needs. */
+export interface PayOptions {
+  readonly url: string
+  /** Default GET. */
+  readonly method?: string
+  /** Flat list of name, value; added to both calls. */
+  readonly headers?: readonly string[]
+  readonly body?: Uint8Array
+  /** The wallets that may pay, one a chain family, made for this run. */
+  readonly wallets: Readonly<Partial<Record<ChainFamily, Buyer>>>
+  /** Pay on this network only. Default: the first offer that a wallet can pay. */
+  readonly network?: NetworkId
+  /** Prices above this many USD are asked about. Decimal string; default 1.00. */
+  readonly maxUsd?: string
+  /** Asked when the price is above the cap; without it such a price is refused. */
+  readonly confirm?: (question: CapQuestion, signal: AbortSignal | undefined) => Promise<boolean>
+  /** Node to ask about the receipt. Default: the network's public one. */
+  readonly rpcUrl?: string
+  /** For the whole run, in ms, waiting for `confirm` not counted. Default 90 s. */
+  readonly timeoutMs?: number
+  /** Longest wait for the chain after the answer, in ms. Default: what is left of `timeoutMs`. */
+  readonly chainWaitMs?: number
+  /** Longest answer that is kept, in bytes. Default 1 MB. */
+  readonly maxBodyBytes?: number
+  /** Send a payment over plain HTTP to a host that is not this machine. */
+  readonly allowInsecureHttp?: boolean
+  /** Directory for payments in flight. */
+  readonly stateDir: string
+  /** How long to wait before each repetition of the payment, in ms. Default 1 s, 2 s, 4 s. */
+  readonly retryDelaysMs?: readonly number[]
+  /** Ends the run; a payment that was sent is kept for `--resume`. */
+  readonly signal?: AbortSignal
+  /** Hears of every step, in words; may quote the seller. */
+  readonly onStep?: (text: string) => void
+}

@@ -1,0 +1,210 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { askOnTerminal } from './askOnTerminal.ts'
+import { reportWithoutPayment } from './conclude.ts'
+import { exitCodes } from './exitCodes.ts'
+import { loadVaultWallets, openVaultClient } from './loadVaultWallets.ts'
+import { loadWallets, type Wallets } from './loadWallets.ts'
+import { type OutputFile, openOutput } from './outputFile.ts'
+import { payForUrl } from './payForUrl.ts'
+import type { CapQuestion, PayOptions } from './payOptions.ts'
+import type { PayReport } from './payReport.ts'
+import { bodyAsText, reportAsJson, reportAsText } from './printReport.ts'
+import {
+  guessContentType,
+  readByteLimit,
+  readHeaders,
+  readMethod,
+  readNetwork,
+  readRequestBody,
+  readRpcUrl,
+  readSeconds,
+  readUsd,
+} from './readFlags.ts'
+import { resumePayment } from './resumePayment.ts'
+import { safeJson, safeLine } from './terminalText.ts'
+import { UsageError } from './usageError.ts'
+import { VaultRefusal } from './vaultRefusal.ts'
+
+/** The options of the command line, as commander hands them over. */
+export interface PayFlags {
+  readonly network?: string
+  readonly max?: string
+  readonly yes?: boolean
+  readonly json?: boolean
+  readonly method?: string
+  readonly body?: string
+  readonly header?: readonly string[]
+  readonly keyFile?: string
+  readonly vault?: string
+  readonly vaultTokenFile?: string
+  readonly rpc?: string
+  readonly output?: string
+  readonly timeout?: string
+  readonly maxBody?: string
+  readonly insecureHttp?: boolean
+  readonly resume?: string
+}
+
+/** The process, or what stands for it in a test. */
+export interface PayIo {
+  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean }
+  readonly stdout: NodeJS.WritableStream & { readonly isTTY?: boolean }
+  readonly stderr: NodeJS.WritableStream & { readonly isTTY?: boolean }
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Aborted by Ctrl-C. */
+  readonly signal?: AbortSignal
+}
+
+/** Runs `tollgate pay` and returns the exit code. Prints; throws only what is a fault of this program. */
+export async function runPay(target: string | undefined, flags: PayFlags, io: PayIo): Promise<number> {
+  const isJson = flags.json === true || io.stdout.isTTY !== true
+  let output: OutputFile | undefined
+  try {
+    const start = await prepare(target, flags, io)
+    output = flags.output === undefined ? undefined : await openOutput(flags.output)
+    const kept = await keepBody(await start(), output, flags.output)
+    output = undefined
+    print(kept.report, kept.savedTo, isJson, io)
+    return kept.report.exitCode
+  } catch (error) {
+    await output?.drop()
+    if (!(error instanceof UsageError)) throw error
+    if (isJson)
+      io.stdout.write(
+        `${safeJson({ outcome: 'usage', exitCode: exitCodes.usage, message: error.message })}\n`,
+      )
+    io.stderr.write(`${safeLine(error.message)}\n`)
+    return exitCodes.usage
+  }
+}
+
+/** Reads every option before anything is asked. @throws {UsageError} */
+async function prepare(
+  target: string | undefined,
+  flags: PayFlags,
+  io: PayIo,
+): Promise<() => Promise<PayReport>> {
+  const common = {
+    ...(flags.rpc !== undefined && { rpcUrl: readRpcUrl(flags.rpc) }),
+    ...(flags.timeout !== undefined && { timeoutMs: readSeconds(flags.timeout) }),
+    ...(flags.maxBody !== undefined && { maxBodyBytes: readByteLimit(flags.maxBody) }),
+    ...(io.signal !== undefined && { signal: io.signal }),
+    allowInsecureHttp: flags.insecureHttp === true,
+    onStep: (text: string) => void io.stderr.write(`${safeLine(text)}\n`),
+  }
+  if (flags.resume !== undefined) {
+    if (target !== undefined) throw new UsageError('Expected an address or --resume, got both.')
+    const file = flags.resume
+    return () => resumePayment(file, common)
+  }
+  if (target === undefined) throw new UsageError('Expected an address to pay, or --resume FILE.')
+  const body = flags.body === undefined ? undefined : await readRequestBody(flags.body)
+  const options: Omit<PayOptions, 'wallets'> = {
+    ...common,
+    url: target,
+    method: readMethod(flags.method ?? (body === undefined ? 'GET' : 'POST')),
+    headers: headersOf(flags, body),
+    ...(body !== undefined && { body }),
+    ...(flags.network !== undefined && { network: readNetwork(flags.network) }),
+    ...(flags.max !== undefined && { maxUsd: readUsd(flags.max) }),
+    stateDir: join(io.env['TOLLGATE_HOME'] || join(homedir(), '.tollgate'), 'payments'),
+    confirm: (question, signal) => confirm(question, flags, io, signal),
+  }
+  const load = await walletSource(flags, io, options)
+  return async () => {
+    const wallets = await load()
+    return wallets instanceof VaultRefusal
+      ? reportWithoutPayment(wallets.outcome, wallets.message, target, null)
+      : await payForUrl({ ...options, wallets })
+  }
+}
+
+/** Keys are read now; a vault is asked when the run begins. @throws {UsageError} */
+async function walletSource(
+  flags: PayFlags,
+  io: PayIo,
+  { network, rpcUrl, signal, onStep }: Omit<PayOptions, 'wallets'>,
+): Promise<() => Promise<Wallets | VaultRefusal>> {
+  const { vault, vaultTokenFile: tokenFile, keyFile } = flags
+  const rpc = rpcUrl === undefined ? {} : { rpcUrl }
+  if (vault === undefined) {
+    if (tokenFile !== undefined) throw new UsageError('--vault-token-file is for --vault.')
+    const wallets = await loadWallets({ env: io.env, ...(keyFile !== undefined && { keyFile }), ...rpc })
+    return async () => wallets
+  }
+  if (keyFile !== undefined) throw new UsageError('Expected --vault or --key-file, got both.')
+  const ask = await openVaultClient({ vault, env: io.env, ...(tokenFile !== undefined && { tokenFile }) })
+  return async () => {
+    try {
+      return await loadVaultWallets(ask, {
+        ...rpc,
+        ...(network !== undefined && { network }),
+        signal: signal ?? new AbortController().signal,
+        onStep: onStep!,
+      })
+    } catch (error) {
+      if (error instanceof VaultRefusal) return error
+      throw error
+    }
+  }
+}
+
+function headersOf(flags: PayFlags, body: Uint8Array | undefined): string[] {
+  const headers = readHeaders(flags.header ?? [])
+  const names = headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase())
+  if (!names.includes('accept')) headers.push('Accept', '*/*')
+  if (!names.includes('user-agent')) headers.push('User-Agent', 'tollgate-pay')
+  if (body !== undefined && !names.includes('content-type'))
+    headers.push('Content-Type', guessContentType(body))
+  return headers
+}
+
+/** `--yes` agrees up to ten times the cap and says so; beyond that, and without it, only a person at a terminal can. */
+async function confirm(
+  question: CapQuestion,
+  flags: PayFlags,
+  io: PayIo,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  if (flags.yes === true && question.isWithinTenfold) {
+    const { usd, capUsd } = question
+    io.stderr.write(`The price of ${usd} USD is above the cap of ${capUsd} USD; paying because of --yes.\n`)
+    return true
+  }
+  if (io.stdin.isTTY !== true || io.stderr.isTTY !== true) return false
+  return await askOnTerminal(question, io, signal)
+}
+
+/** Only an answer that was bought, or was free, goes to the file. When that fails, the report still carries it. */
+async function keepBody(
+  report: PayReport,
+  output: OutputFile | undefined,
+  path = '',
+): Promise<{ report: PayReport; savedTo: string | null }> {
+  if (output === undefined) return { report, savedTo: null }
+  const { answer, warnings } = report
+  if (answer === null || answer.status < 200 || answer.status >= 300) {
+    await output.drop()
+    return { report, savedTo: null }
+  }
+  try {
+    await output.keep(answer.body)
+    return { report, savedTo: path }
+  } catch (error) {
+    const warning = `The output file could not be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`
+    const exitCode = report.exitCode || exitCodes.internal
+    return { report: { ...report, exitCode, warnings: [...warnings, warning] }, savedTo: null }
+  }
+}
+
+function print(report: PayReport, savedTo: string | null, isJson: boolean, io: PayIo): void {
+  if (isJson) {
+    io.stdout.write(`${reportAsJson(report, savedTo)}\n`)
+    return
+  }
+  const { answer } = report
+  if (answer !== null && savedTo === null) io.stdout.write(`${bodyAsText(answer.body, answer.contentType)}\n`)
+  io.stderr.write(`${reportAsText(report)}\n`)
+  if (savedTo !== null) io.stderr.write(safeLine(`  saved    ${savedTo}`).concat('\n'))
+}

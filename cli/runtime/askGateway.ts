@@ -1,0 +1,42 @@
+import { UsageError } from '../output/exitCodes.ts'
+
+const timeoutMs = 30_000
+
+/**
+ * Posts to the marketplace API of a gateway with the store's key and reads `data` of the answer.
+ *
+ * @param gateway base address
+ * @throws `UsageError` without a key; an error with the gateway's own words when it refuses
+ */
+export async function askGateway<T>(
+  gateway: string,
+  path: string,
+  body: object,
+  apiKey: string | undefined,
+): Promise<T> {
+  if (!apiKey)
+    throw new UsageError(
+      'Expected the API key of the store in TOLLGATE_API_KEY. `tollgate store create` prints one.',
+    )
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` }
+  const signal = AbortSignal.timeout(timeoutMs)
+  const request = { method: 'POST', headers, body: JSON.stringify(body), signal }
+  const response = await fetch(new URL(path, gateway), request).catch((cause: unknown) => {
+    throw new Error(`The gateway at ${gateway} does not answer. Is it running (tollgate start)?`, { cause })
+  })
+  const answer = (await response.json().catch(() => ({}))) as { data?: T; error?: ApiError }
+  if (answer.data !== undefined) return answer.data
+  throw new Error(wordsOf(answer.error))
+}
+
+interface ApiError {
+  readonly code: string
+  readonly message: string
+  readonly details?: readonly { readonly path: string; readonly message: string }[]
+}
+
+function wordsOf(error: ApiError | undefined): string {
+  if (error === undefined) return 'The gateway gave an answer that is not one of its API. Is --gateway right?'
+  const details = (error.details ?? []).map((d) => `\n  ${d.path}: ${d.message}`)
+  return `${error.code}: ${error.message}${details.join('')}`
+}

@@ -1,0 +1,27 @@
+import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
+import type { SettleOutcome } from '../../../core/ports/settler.ts'
+import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
+
+/** What a worker says to the primary. `call` pairs a question with its answers; it is unique in its worker. */
+export type FromWorker =
+  | { readonly type: 'listening'; readonly gatewayUrl: string }
+  | {
+      readonly type: 'settle'
+      readonly call: number
+      readonly network: string
+      readonly payment: PaymentPayload
+      readonly terms: PaymentRequirements
+      readonly identity: PaymentIdentity
+    }
+  /** Whether the attempt is on disk. Without a true, the primary broadcasts nothing. */
+  | { readonly type: 'stored'; readonly call: number; readonly ok: boolean }
+  | { readonly type: 'metrics'; readonly call: number; readonly text: string }
+
+/** What the primary says to a worker. */
+export type FromPrimary =
+  | { readonly type: 'store'; readonly call: number; readonly attempt: SettlementAttempt }
+  | { readonly type: 'settled'; readonly call: number; readonly outcome: SettleOutcome }
+  | { readonly type: 'broken'; readonly call: number; readonly message: string }
+  | { readonly type: 'read-metrics'; readonly call: number }
+  | { readonly type: 'reload' }
+  | { readonly type: 'stop' }

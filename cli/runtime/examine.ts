@@ -1,0 +1,135 @@
+import type { Config } from '../../core/config/types.ts'
+import { chargedStates, type PaymentRecord } from '../../core/domain/payment.ts'
+import { transferBackOf } from '../../core/payments/transferBackOf.ts'
+import { silentLog } from '../../core/ports/log.ts'
+import type { LedgerFindings } from '../../core/ports/purchases.ts'
+import type { RefundVerdict } from '../../core/ports/refundProofs.ts'
+import { openRefundProofs } from './openRefundProofs.ts'
+import { openStack, type Stack } from './openStack.ts'
+import { readConfig } from './readConfig.ts'
+
+export interface Finding {
+  readonly ok: boolean
+  /** Worth a look, and no reason to fail. */
+  readonly isWarning?: true
+  readonly subject: string
+  readonly message: string
+}
+
+const CHAIN_LOOKUPS = 1_000
+
+/** Examines an installation: configuration, store, networks, ledger. What can't be read is a finding, not an error. */
+export async function examine(
+  file: string,
+  env: Readonly<Record<string, string | undefined>>,
+  { asksChains }: { readonly asksChains: boolean },
+): Promise<readonly Finding[]> {
+  const { config, warnings } = await readConfig(file, env)
+  const stack = await openStack(config, { env, log: silentLog, runsJobs: false })
+  try {
+    return [
+      good('configuration', `${file} holds`),
+      ...warnings.map((w) => warning('configuration', `line ${w.line}: ${w.message}`)),
+      ...report('store', await stack.store.health(), 'answers and takes writes'),
+      ...(await networkFindings(stack)),
+      ...ledgerFindings(await stack.store.purchases.ledgerCheck()),
+      ...(asksChains ? await chainFindings(stack) : []),
+      ...(asksChains ? await refundFindings(config, stack) : []),
+    ]
+  } finally {
+    await stack.close()
+  }
+}
+
+async function networkFindings({ chains }: Stack): Promise<Finding[]> {
+  const missing = chains.missing.map((network) => bad(network, 'its facilitator does not answer'))
+  if (chains.settlers.length + missing.length === 0)
+    return [bad('networks', 'none is configured: paid links can not be paid')]
+  const reports = await Promise.all(
+    chains.settlers.map(async (settler) => {
+      const problems = await settler.diagnose().catch((error: unknown) => [String((error as Error).message)])
+      return report(settler.network, problems, 'answers, and settlements can be paid for')
+    }),
+  )
+  return [...reports.flat(), ...missing]
+}
+
+function ledgerFindings(found: LedgerFindings): Finding[] {
+  const { purchases, chargedPayments, unresolvedPayments, refundDue, broken, unbalanced } = found
+  const summary = `${purchases} purchases, ${chargedPayments} charged payments, ${refundDue} owed back`
+  return [
+    ...report(
+      'ledger',
+      [...broken, ...unbalanced.map((id) => `the entries of ${id} do not add up to zero`)],
+      summary,
+    ),
+    unresolvedPayments === 0
+      ? good('open payments', 'none')
+      : warning('open payments', `${unresolvedPayments} are being settled or recovered`),
+  ]
+}
+
+/** Looks the newest purchases' transfers up on their chains. */
+async function chainFindings({ store, chains }: Stack): Promise<Finding[]> {
+  const charged = await store.payments.list({
+    states: chargedStates,
+    isNewestFirst: true,
+    limit: CHAIN_LOOKUPS,
+  })
+  let seen = 0
+  const problems: string[] = []
+  for (const record of charged) {
+    const found = await lookUp(record, chains)
+    if (found === 'yes') seen++
+    else if (found === 'no')
+      problems.push(`the transfer of purchase ${record.purchaseId} is not on ${record.network}`)
+  }
+  const unknown = charged.length - seen - problems.length
+  const summary = `${seen} transfers are on chain${unknown > 0 ? `, ${unknown} could not be looked up` : ''}`
+  return report('transfers', problems, summary)
+}
+
+/** Looks the newest refunds' transfers up: one that left the chain again leaves the buyer without the money. */
+async function refundFindings(config: Config, { store, ports }: Stack): Promise<Finding[]> {
+  const refunded = await store.payments.list({
+    states: ['refunded'],
+    isNewestFirst: true,
+    limit: CHAIN_LOOKUPS,
+  })
+  if (refunded.length === 0) return []
+  const proofs = openRefundProofs(config, ports)
+  let seen = 0
+  const problems: string[] = []
+  for (const record of refunded) {
+    const [purchase, refund] = await Promise.all([
+      store.purchases.find(record.purchaseId),
+      store.purchases.refundOf(record.purchaseId),
+    ])
+    if (purchase === undefined || refund === undefined) continue
+    const { status } = await proofs.prove(transferBackOf(purchase, record, refund.transaction))
+    if (status === 'proved') seen++
+    else if (gone.has(status))
+      problems.push(`the refund ${refund.transaction} of purchase ${purchase.id} is not on ${record.network}`)
+  }
+  const unknown = refunded.length - seen - problems.length
+  const summary = `${seen} refunds are on chain${unknown > 0 ? `, ${unknown} could not be looked up` : ''}`
+  return report('refunds', problems, summary)
+}
+
+const gone: ReadonlySet<RefundVerdict['status']> = new Set(['not_found', 'reverted', 'mismatch'])
+
+async function lookUp(record: PaymentRecord, chains: Stack['chains']): Promise<'yes' | 'no' | 'unknown'> {
+  const settler = chains.settler(record.network)
+  return settler === undefined ? 'unknown' : settler.stillOnChain(record).catch(() => 'unknown')
+}
+
+const good = (subject: string, message: string): Finding => ({ ok: true, subject, message })
+const warning = (subject: string, message: string): Finding => ({
+  ok: true,
+  isWarning: true,
+  subject,
+  message,
+})
+const bad = (subject: string, message: string): Finding => ({ ok: false, subject, message })
+const report = (subject: string, problems: readonly string[], fine: string): Finding[] =>
+  problems.length === 0 ? [good(subject, fine)] : problems.map((problem) => bad(subject, problem))

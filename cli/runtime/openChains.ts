@@ -1,0 +1,128 @@
+import { resolveAssets } from '../../core/config/assets.ts'
+import { facilitatorChoice } from '../../core/config/facilitator.ts'
+import type { Config, NetworkConfig } from '../../core/config/types.ts'
+import type { Asset } from '../../core/domain/asset.ts'
+import { familyOf, type NetworkId } from '../../core/domain/network.ts'
+import type { Chains } from '../../core/plugin/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Egress } from '../../core/ports/egress.ts'
+import type { Log } from '../../core/ports/log.ts'
+import type { Settler } from '../../core/ports/settler.ts'
+
+/** Every network of the configuration with its settler. */
+export interface OpenChains extends Chains {
+  readonly settlers: readonly Settler[]
+  /** Networks whose facilitator could not say what it takes yet: not offered meanwhile. */
+  readonly missing: readonly NetworkId[]
+  /** Asks the missing ones again. @returns those that can be paid on now; links have to be compiled anew for them */
+  openMissing(): Promise<readonly NetworkId[]>
+  close(): Promise<void>
+}
+
+export interface ChainParts {
+  readonly clock: Clock
+  readonly log: Log
+  readonly egress: Egress
+  readonly wrapSettler?: ((settler: Settler) => Settler) | undefined
+}
+
+/**
+ * Makes the settlers that the configuration names. A remote facilitator is asked what it supports; one that does not
+ * answer must not keep the other networks and the free links from starting.
+ */
+export async function openChains(config: Config, parts: ChainParts): Promise<OpenChains> {
+  const assets = resolveAssets(config)
+  const settlers = new Map<NetworkId, Settler>()
+  const missing = new Set(Object.keys(config.networks) as NetworkId[])
+
+  async function open(network: NetworkId): Promise<boolean> {
+    const own = assets.filter((asset) => asset.network === network)
+    const choice = config.networks[network]!
+    try {
+      const settler = await openSettler(network, choice, own, parts)
+      settlers.set(network, parts.wrapSettler?.(settler) ?? settler)
+      missing.delete(network)
+      return true
+    } catch (err) {
+      if (choice.facilitator.url === undefined) throw err
+      parts.log.error(
+        { network, why: (err as Error).message },
+        'this network can not be paid on yet; trying again',
+      )
+      return false
+    }
+  }
+
+  const openMissing = async () => {
+    const asked = [...missing]
+    const opened = await Promise.all(asked.map(open))
+    return asked.filter((_, i) => opened[i])
+  }
+  await openMissing()
+  return {
+    assets,
+    get settlers() {
+      return [...settlers.values()]
+    },
+    get missing() {
+      return [...missing]
+    },
+    openMissing,
+    settler: (network) => settlers.get(network),
+    async close() {
+      for (const settler of settlers.values()) await settler.close()
+    },
+  }
+}
+
+async function openSettler(
+  network: NetworkId,
+  config: NetworkConfig,
+  assets: readonly Asset[],
+  { clock, log, egress }: ChainParts,
+): Promise<Settler> {
+  const choice = facilitatorChoice(config.facilitator)
+  const common = { network, assets, clock, log, confirmations: config.confirmations }
+  const { settleTimeoutMs: waitMs } = config
+  // Each is loaded when a network needs it: the libraries of one chain are a third of an idle gateway's memory.
+  if (choice.kind === 'remote') {
+    const { createRemoteSettler } = await import('../../adapters/chains/facilitator/createRemoteSettler.ts')
+    return createRemoteSettler({
+      ...common,
+      url: choice.url,
+      headers: choice.headers,
+      rpcUrls: config.rpcUrls,
+      egress,
+      maxComputeUnits: choice.maxComputeUnits,
+      maxMicroLamportsPerUnit: choice.maxMicroLamportsPerUnit,
+      ...(waitMs !== undefined && { settleTimeoutMs: waitMs, proofTimeoutMs: waitMs }),
+    })
+  }
+  if (familyOf(network) === 'solana') {
+    const { createSolanaSettler } = await import('../../adapters/chains/solana/settler.ts')
+    const { privateKey, maxComputeUnits, maxMicroLamportsPerUnit } = choice
+    return createSolanaSettler({
+      ...common,
+      rpcUrls: config.rpcUrls,
+      ...(config.wsUrl !== undefined && { wsUrl: config.wsUrl }),
+      privateKey,
+      maxComputeUnits,
+      maxMicroLamportsPerUnit,
+      ...(waitMs !== undefined && { confirmTimeoutMs: waitMs }),
+    })
+  }
+  const { createEvmSettler } = await import('../../adapters/chains/evm/settler.ts')
+  return createEvmSettler({
+    ...common,
+    rpcUrls: config.rpcUrls,
+    privateKey: choice.privateKey,
+    maxGas: choice.maxGas,
+    maxFeePerGasWei: BigInt(Math.round(choice.maxFeePerGasGwei * 1e9)),
+    factories: choice.factories,
+    // A node on this machine may be a test chain, which is as old as its last transaction.
+    ...(config.rpcUrls.every(isLoopback) && { staleHeadMs: Number.POSITIVE_INFINITY }),
+    ...(waitMs !== undefined && { receiptTimeoutMs: waitMs }),
+  })
+}
+
+const isLoopback = (url: string) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname)

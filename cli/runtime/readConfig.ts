@@ -1,0 +1,20 @@
+import { dirname, resolve } from 'node:path'
+import type { PluginSource } from '../../core/config/checkPlugins.ts'
+import { type LoadedConfig, loadConfig } from '../../core/config/load.ts'
+import { createPluginLoader } from '../../core/kernel/load.ts'
+import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
+import { builtInPlugins } from '../../plugins/builtIn.ts'
+
+/** Reads a configuration file with the built-in plugins at hand, and those that it names itself. */
+export function readConfig(
+  file: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<LoadedConfig<AnyGatewayPlugin>> {
+  return loadConfig(file, { env, plugins: pluginSource(dirname(resolve(file))) })
+}
+
+/** The built-in plugins, which also run where a configuration names none, and what lies beside the configuration. */
+export function pluginSource(baseDir: string): PluginSource<AnyGatewayPlugin> {
+  const names = builtInPlugins.map((p) => p.name)
+  return { ...createPluginLoader(builtInPlugins, baseDir), names, defaults: names }
+}

@@ -1,0 +1,84 @@
+import cluster from 'node:cluster'
+import closeWithGrace from 'close-with-grace'
+import type { LoadedConfig } from '../../core/config/load.ts'
+import type { Config } from '../../core/config/types.ts'
+import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
+import type { Log } from '../../core/ports/log.ts'
+import { startPrimary } from './cluster/primary.ts'
+import { runWorker } from './cluster/worker.ts'
+import { createLog } from './createLog.ts'
+import { readConfig } from './readConfig.ts'
+import { startTollgate } from './startTollgate.ts'
+import { watchConfig } from './watchConfig.ts'
+
+/** Starts everything that a configuration file names, and keeps it running until the process is told to stop. */
+export async function runGateway(file: string): Promise<void> {
+  const loaded = await readConfig(file, process.env)
+  const log = createLog(loaded.config.log)
+  const context = { env: process.env, log }
+  if (cluster.isWorker) return runWorker(loaded, () => readConfig(file, process.env), context)
+  for (const warning of loaded.warnings) log.warn({ line: warning.line }, warning.message)
+  const running =
+    loaded.config.gateway.workers > 1 ? await runFleet(loaded, context) : await runAlone(loaded, context)
+  const { gatewayUrl: url, adminUrl: admin } = running
+  log.info({ url, admin, publicUrl: loaded.config.publicUrl }, 'tollgate is running')
+  const unwatch = watchConfig(file, (why) => void reload(file, running, loaded.config, log, why))
+  const delay = loaded.config.gateway.drainTimeoutMs + 5_000
+  // SIGHUP means "read the configuration again" here, and by default it would stop the process.
+  closeWithGrace({ delay, logger: false, skip: ['SIGHUP'] }, async ({ signal, err }) => {
+    if (err) log.error({ err }, 'stopping after an error')
+    else log.info({ signal }, 'stopping; calls under way may end')
+    unwatch()
+    await running.close()
+  })
+}
+
+interface Running {
+  readonly gatewayUrl: string
+  readonly adminUrl: string
+  reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
+  close(): Promise<void>
+}
+
+const runAlone = startTollgate
+
+async function runFleet(...[loaded, context]: Parameters<typeof startTollgate>): Promise<Running> {
+  const primary = await startPrimary(loaded, context)
+  // The workers read the file themselves: plugins can't be sent.
+  return { ...primary, reload: async () => primary.reload() }
+}
+
+/** What a reload does not change: it was opened once and is shared by all generations. */
+const fixed = [
+  'publicUrl',
+  'gateway',
+  'admin',
+  'storage',
+  'secretFile',
+  'counters',
+  'networks',
+  'assets',
+  'egress',
+] as const satisfies readonly (keyof Config)[]
+
+async function reload(
+  file: string,
+  tollgate: Running,
+  running: Config,
+  log: Log,
+  why: string,
+): Promise<void> {
+  try {
+    const next = await readConfig(file, process.env)
+    await tollgate.reload(next)
+    log.info({ why, plugins: next.plugins.length }, 'configuration read again')
+    const waiting = fixed.filter(
+      (name) => JSON.stringify(next.config[name]) !== JSON.stringify(running[name]),
+    )
+    if (waiting.length > 0)
+      log.warn({ sections: waiting }, 'these sections changed and take effect after a restart')
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    log.error({ why }, `the new configuration was refused, the old one goes on:\n${reason}`)
+  }
+}

@@ -1,0 +1,58 @@
+import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
+import { createAdminApi } from '../../admin-api/server.ts'
+import type { Config } from '../../core/config/types.ts'
+import type { NetworkId } from '../../core/domain/network.ts'
+import type { Metrics } from '../../core/ports/metrics.ts'
+import { openRefundProofs } from './openRefundProofs.ts'
+import type { Stack } from './openStack.ts'
+import { readiness } from './readiness.ts'
+import { startJobs } from './startJobs.ts'
+import { urlOf } from './urlOf.ts'
+
+/** The admin API and the background work: one of each in an installation. */
+export interface ControlPlane {
+  readonly adminUrl: string
+  close(): Promise<void>
+}
+
+/** @param metrics what `/metrics` shows */
+export async function startControlPlane(
+  config: Config,
+  stack: Stack,
+  metrics: Metrics,
+): Promise<ControlPlane> {
+  const { ports, store, chains } = stack
+  const admin = await createAdminApi({
+    ...ports,
+    metrics,
+    stores: store.stores,
+    keys: store.keys,
+    nonces: store.nonces,
+    refundProofs: openRefundProofs(config, ports),
+    walletProofs: createWalletProofs(signInChain(config)),
+    publicUrl: config.publicUrl,
+    serviceName: config.serviceName,
+    assets: chains.assets,
+    ready: () => readiness(store, chains),
+  })
+  const adminUrl = urlOf(await admin.listen(config.admin))
+  const jobs = await startJobs(stack, ports.log)
+  return {
+    adminUrl,
+    async close() {
+      await admin.close()
+      await jobs.stop()
+    },
+  }
+}
+
+/** The EVM chain that wallets sign in on: Base, or the first EVM network of a gateway that is not on Base. */
+function signInChain({ networks }: Config): { evmChainId?: number; evmRpcUrls?: readonly string[] } {
+  const id =
+    'eip155:8453' in networks ? 'eip155:8453' : Object.keys(networks).find((n) => n.startsWith('eip155:'))
+  if (id === undefined) return {}
+  return {
+    evmChainId: Number(id.slice('eip155:'.length)),
+    evmRpcUrls: networks[id as NetworkId]?.rpcUrls ?? [],
+  }
+}

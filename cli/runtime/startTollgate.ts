@@ -1,0 +1,46 @@
+import type { LoadedConfig } from '../../core/config/load.ts'
+import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
+import type { Log } from '../../core/ports/log.ts'
+import { openStack, type Stack } from './openStack.ts'
+import { startControlPlane } from './startControlPlane.ts'
+import { startDataPlane } from './startDataPlane.ts'
+
+/** The whole of Tollgate in one process. */
+export interface Tollgate {
+  /** Where buyers and sellers call, as it listens: `http://127.0.0.1:8080`. */
+  readonly gatewayUrl: string
+  /** The admin API's own listener, for the operator: metrics and readiness are only there. */
+  readonly adminUrl: string
+  readonly stack: Stack
+  /** Runs the plugins of a newly read configuration from the next call on. What fails leaves the old ones running. */
+  reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
+  /** Drains and stops everything. */
+  close(): Promise<void>
+}
+
+export interface StartOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly log: Log
+}
+
+/** Starts the gateway, the admin API and the background work in this process. */
+export async function startTollgate(
+  loaded: LoadedConfig<AnyGatewayPlugin>,
+  { env, log }: StartOptions,
+): Promise<Tollgate> {
+  const stack = await openStack(loaded.config, { env, log, runsJobs: true })
+  const closers = [() => stack.close()]
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer()
+  }
+  try {
+    const control = await startControlPlane(loaded.config, stack, stack.ports.metrics)
+    closers.push(() => control.close())
+    const data = await startDataPlane(loaded, stack, control.adminUrl)
+    closers.push(() => data.close())
+    return { gatewayUrl: data.gatewayUrl, adminUrl: control.adminUrl, stack, reload: data.reload, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}

@@ -1,0 +1,84 @@
+import type { Command } from 'commander'
+import type { AgentView } from '../../vault/agents/agent.ts'
+import { asOwner, type CommonFlags, wholeNumber, withCommonFlags } from './flags.ts'
+
+interface AddFlags extends CommonFlags {
+  readonly scopes: string
+  readonly rate?: string
+}
+
+const list = (text: string): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+
+/** `tollgate vault agents …` */
+export function registerAgents(vault: Command): void {
+  const agents = vault.command('agents').description('Programs that may ask the vault.')
+
+  withCommonFlags(agents.command('add'))
+    .description('Let an agent in and print its token, once.')
+    .argument('<name>', 'what the log and every question call it')
+    .requiredOption('--scopes <list>', 'what it may use, separated by commas')
+    .option('--rate <n>', 'requests a minute')
+    .addHelpText(
+      'after',
+      `
+A scope alone means what is usual for it: values may be read, and written when you agree each time; credentials may be
+used by calls and never read; wallets may sign within your rules, and ask without any. Before it may stand
+ask: or auto:, and read:, write:, call:, sign: or address:.
+
+Examples:
+  tollgate vault agents add shopper --scopes identity.name,wallet.base
+  tollgate vault agents add writer --scopes auto:write:custom.notes.*,credentials.api.github`,
+    )
+    .action((name: string, flags: AddFlags) =>
+      asOwner(flags, async (client, output) => {
+        const added = await client.call<AgentView & { token: string }>('POST', '/v1/vault/agents', {
+          name,
+          scopes: list(flags.scopes),
+          ...(flags.rate !== undefined && { requests_per_minute: wholeNumber('--rate', flags.rate, 1, 1e8) }),
+        })
+        if (added.scopes.some((scope) => scope.includes('read:credentials.')))
+          output.warn('This agent may ask to read credentials themselves. Calls keep them in the vault.')
+        output.result(added, `${added.name}: ${added.token}\nThe token is not shown again.`)
+      }),
+    )
+
+  withCommonFlags(agents.command('list'))
+    .description('Show who may ask.')
+    .action((flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const answer = await client.call<{ agents: AgentView[] }>('GET', '/v1/vault/agents')
+        output.rows(
+          answer.agents,
+          [
+            { title: 'Agent', value: (agent) => agent.name },
+            { title: 'Scopes', value: (agent) => agent.scopes.join(', ') },
+            { title: 'Revoked', value: (agent) => agent.revoked_at ?? '' },
+          ],
+          'No agents yet.',
+        )
+      }),
+    )
+
+  for (const [verb, description] of [
+    ['revoke', 'Shut an agent out; its open questions are canceled.'],
+    ['rotate', 'Give an agent a new token and print it, once; the old one ends.'],
+  ] as const) {
+    withCommonFlags(agents.command(verb))
+      .description(description)
+      .argument('<name>', 'name or id of the agent')
+      .action((name: string, flags: CommonFlags) =>
+        asOwner(flags, async (client, output) => {
+          const path = `/v1/vault/agents/${encodeURIComponent(name)}/${verb}`
+          const agent = await client.call<AgentView & { token?: string }>('POST', path, {})
+          output.result(
+            agent,
+            agent.token === undefined ? `${agent.name} is revoked.` : `${agent.name}: ${agent.token}`,
+          )
+        }),
+      )
+  }
+}

@@ -1,0 +1,89 @@
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import { UsageError } from '../output/exitCodes.ts'
+import { asOwner, type CommonFlags, neededPassword, told, withCommonFlags } from './flags.ts'
+import { vaultHome } from './home.ts'
+import { readSecretFile } from './readSecretFile.ts'
+
+interface PasswordFlags extends CommonFlags {
+  readonly newPasswordFile: string
+}
+
+/** `tollgate vault password`, `backup` and `restore`. */
+export function registerCustody(vault: Command): void {
+  withCommonFlags(vault.command('password'))
+    .description(
+      'Change the password. Only the key that wraps the others is written anew; no record is touched.',
+    )
+    .requiredOption(
+      '--new-password-file <file>',
+      'the new password, 8 to 1024 characters; - for standard input',
+    )
+    .addHelpText(
+      'after',
+      `
+--password-file has the password as it is now; of the two files one may be standard input. Works on a running vault, open
+or locked, and on its folder when none runs. Backups that were made before open with the password they were made with.
+
+Example:
+  tollgate vault password --password-file old --new-password-file new`,
+    )
+    .action((flags: PasswordFlags) =>
+      asOwner(flags, async (client, output) => {
+        assertOneStdin(flags.passwordFile, flags.newPasswordFile)
+        const next = readSecretFile(flags.newPasswordFile, (text) => output.warn(text))
+        const body = { password: await neededPassword(flags, output), new_password: next }
+        const answer = await client.call<object>('POST', '/v1/vault/owner/password', body)
+        output.result(answer, 'The password is changed. Older backups open with the old one.')
+      }),
+    )
+
+  withCommonFlags(vault.command('backup'))
+    .description('Write everything, encrypted, to one new file (mode 0600).')
+    .argument('<file>', 'a file that is not there yet')
+    .addHelpText(
+      'after',
+      `
+Keys, values, rules, budgets and the log are in it. It opens with the password of this moment: keep both. Works on a running
+vault that is open, and on its folder with --password-file when none runs.
+
+Example:
+  tollgate vault backup ~/backups/vault-$(date +%F)`,
+    )
+    .action((file: string, flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const body = { file: resolve(file) }
+        const answer = await client.call<{ file: string }>('POST', '/v1/vault/owner/backup', body)
+        output.result(answer, `The backup is in ${answer.file}. It opens with the password of today.`)
+      }),
+    )
+
+  withCommonFlags(vault.command('restore'))
+    .description('Make a vault in an empty folder out of a backup.')
+    .argument('<file>', 'a backup')
+    .addHelpText(
+      'after',
+      `
+--password-file has the password of the day of the backup. No vault may be in the folder: stop a running one, and name
+another folder with --home or move the old one away. What was spent since the backup is not in it: look at the budgets
+before letting agents go on.
+
+Example:
+  tollgate vault restore ~/backups/vault-2026-11-01 --home ~/restored --password-file pw`,
+    )
+    .action((file: string, flags: CommonFlags) =>
+      told(flags, async (output) => {
+        const { restoreHome } = await import('./restoreHome.ts')
+        const home = vaultHome(flags.home, process.env)
+        const restored = await restoreHome(home, resolve(file), await neededPassword(flags, output))
+        output.warn('What was spent since the backup does not count in the budgets of this vault.')
+        output.result(restored, `The vault ${restored.vault_id} is in ${home}.`)
+      }),
+    )
+}
+
+/** Standard input can be read once. @throws {UsageError} */
+export function assertOneStdin(...files: readonly (string | undefined)[]): void {
+  if (files.filter((file) => file === '-').length > 1)
+    throw new UsageError('Expected at most one of the files to be standard input (-).')
+}

@@ -1,0 +1,97 @@
+import type { Command } from 'commander'
+import { createOutput, type Output } from '../output/createOutput.ts'
+import { UsageError } from '../output/exitCodes.ts'
+import { askSecret } from './askSecret.ts'
+import { ownerSocket, vaultHome } from './home.ts'
+import { type OwnerClient, openOwnerClient } from './ownerClient.ts'
+import { readSecretFile } from './readSecretFile.ts'
+
+/** What every command of the vault takes. */
+export interface CommonFlags {
+  readonly home?: string
+  readonly socket?: string
+  readonly passwordFile?: string
+  readonly json?: boolean
+}
+
+export const withCommonFlags = (command: Command): Command =>
+  command
+    .option('--home <dir>', "the vault's folder (default: $TOLLGATE_VAULT_HOME or ~/.tollgate/vault)")
+    .option('--socket <path>', "the owner's socket (default: owner.sock in that folder)")
+    .option('--password-file <file>', 'the password, when no vault is running; - for standard input')
+    .option('--json', 'print JSON')
+
+/**
+ * Runs a command's work and tells whatever it throws.
+ *
+ * @param stdout where results go; standard error where standard output belongs to somebody else
+ */
+export async function told(
+  flags: CommonFlags,
+  work: (output: Output) => Promise<void>,
+  stdout: NodeJS.WriteStream = process.stdout,
+): Promise<void> {
+  const output = createOutput({
+    stdout,
+    stderr: process.stderr,
+    json: flags.json,
+    env: process.env,
+  })
+  try {
+    await work(output)
+  } catch (error) {
+    process.exitCode = output.fail(error)
+  }
+}
+
+/** Runs a command's work with the owner's client: a running vault, or the folder itself. */
+export const asOwner = (
+  flags: CommonFlags,
+  work: (client: OwnerClient, output: Output) => Promise<void>,
+): Promise<void> =>
+  told(flags, async (output) => {
+    const home = vaultHome(flags.home, process.env)
+    const client = await openOwnerClient({
+      home,
+      socketPath: ownerSocket(home, flags.socket),
+      password: () => passwordOf(flags, output),
+    })
+    try {
+      await work(client, output)
+    } finally {
+      await client.close()
+    }
+  })
+
+export const passwordOf = (flags: CommonFlags, output: Output): string | undefined =>
+  flags.passwordFile === undefined
+    ? undefined
+    : readSecretFile(flags.passwordFile, (text) => output.warn(text))
+
+/**
+ * The password of `--password-file`, or what is typed on the terminal when there is one.
+ *
+ * @param kind a new one is typed twice
+ * @throws {UsageError} when there is none
+ */
+export async function neededPassword(
+  flags: CommonFlags,
+  output: Output,
+  kind: 'known' | 'new' = 'known',
+): Promise<string> {
+  const given = passwordOf(flags, output)
+  if (given !== undefined) return given
+  if (!process.stdin.isTTY || !process.stderr.isTTY)
+    throw new UsageError('Expected --password-file FILE, or - for standard input.')
+  const typed = await askSecret(kind === 'new' ? 'New password: ' : 'Password: ')
+  if (kind === 'new' && (await askSecret('The same again: ')) !== typed)
+    throw new UsageError('The two passwords differ. Nothing was done.')
+  return typed
+}
+
+/** Whole numbers of a flag. @throws {UsageError} */
+export function wholeNumber(name: string, text: string, least: number, most: number): number {
+  const value = Number(text)
+  if (/^\d{1,9}$/.test(text) && value >= least && value <= most) return value
+  throw new UsageError(`Expected ${name} to be a whole number from ${least} to ${most}, got ${text}.`)
+}

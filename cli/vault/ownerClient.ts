@@ -1,0 +1,108 @@
+import { request } from 'node:http'
+import { silentLog } from '../../core/ports/log.ts'
+import { UsageError } from '../output/exitCodes.ts'
+
+/** Speaks for the owner: to a running vault on its socket, or to the vault's folder when none runs. */
+export interface OwnerClient {
+  /** True when a vault is running and was asked. */
+  readonly isRemote: boolean
+  /** @throws an error with the vault's own code and words when it refuses */
+  call<T>(method: string, path: string, body?: object): Promise<T>
+  close(): Promise<void>
+}
+
+export interface OwnerClientOptions {
+  readonly home: string
+  readonly socketPath: string
+  /** Needed when no vault runs. */
+  readonly password: () => string | undefined
+}
+
+/** The vault refused, or failed; its own code and words. */
+export class VaultRefusal extends Error {
+  override readonly name = 'VaultRefusal'
+  readonly code: string
+  readonly status: number
+
+  constructor(status: number, code: string, message: string) {
+    super(message)
+    this.status = status
+    this.code = code
+  }
+}
+
+interface Answer {
+  readonly status: number
+  readonly body: string
+}
+
+/** @throws {UsageError} when no vault runs and there is no password; {VaultError} when the folder can't be opened */
+export async function openOwnerClient(options: OwnerClientOptions): Promise<OwnerClient> {
+  const running = await ask(options.socketPath, 'GET', '/v1/vault/status').catch((error: unknown) => {
+    if (isNobody(error)) return undefined
+    throw error
+  })
+  if (running !== undefined) {
+    return {
+      isRemote: true,
+      call: async (method, path, body) => read(await ask(options.socketPath, method, path, body)),
+      close: async () => {},
+    }
+  }
+  const password = options.password()
+  if (password === undefined)
+    throw new UsageError('No vault is running here. Start it, or give --password-file to open its folder.')
+  // Only here: most commands speak to a vault that runs, and need none of its parts.
+  const { openHost } = await import('./openHost.ts')
+  const { createDispatch } = await import('../../vault/http/dispatch.ts')
+  const host = await openHost({
+    home: options.home,
+    password,
+    localUrl: () => 'http://127.0.0.1:8420',
+    log: silentLog,
+  })
+  const dispatch = createDispatch(host.api, silentLog)
+  return {
+    isRemote: false,
+    call: async (method, path, body) =>
+      read(
+        await dispatch({
+          method,
+          target: path,
+          headers: { 'content-type': 'application/json' },
+          body: body === undefined ? '' : JSON.stringify(body),
+          caller: { kind: 'owner', via: 'socket' },
+          requestId: 'cli',
+        }),
+      ),
+    close: () => host.close(),
+  }
+}
+
+function ask(socketPath: string, method: string, path: string, body?: object): Promise<Answer> {
+  const text = body === undefined ? undefined : JSON.stringify(body)
+  return new Promise((resolve, reject) => {
+    const headers = text === undefined ? {} : { 'content-type': 'application/json' }
+    const req = request({ socketPath, method, path, headers, agent: false }, (res) => {
+      const chunks: Buffer[] = []
+      res.on('data', (chunk: Buffer) => chunks.push(chunk))
+      res.on('error', reject)
+      res.on('end', () =>
+        resolve({ status: res.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }),
+      )
+    })
+    req.on('error', reject)
+    req.end(text)
+  })
+}
+
+function read<T>({ status, body }: Answer): T {
+  const value = JSON.parse(body)
+  if (status < 400) return value
+  const { code = 'FAILED', message = 'The vault refused.', action = '' } = value.error ?? {}
+  throw new VaultRefusal(status, code, action === '' ? message : `${message} ${action}`)
+}
+
+/** No file, or a file that a crash left behind. */
+const isNobody = (error: unknown): boolean =>
+  ['ENOENT', 'ECONNREFUSED'].includes(String((error as NodeJS.ErrnoException).code))

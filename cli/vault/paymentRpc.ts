@@ -1,0 +1,79 @@
+import { createJsonRpc, RpcFailure } from '../../adapters/chains/buyer/jsonRpc.ts'
+import { publicRpcUrl } from '../../adapters/chains/buyer/publicRpc.ts'
+import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
+import { chainFacts, type VaultChain } from '../../vault/effects/chains.ts'
+import type { PaymentRpc, SolanaPaymentRpc } from '../../vault/effects/payment.ts'
+
+type SolanaAccounts = Awaited<ReturnType<SolanaPaymentRpc['accounts']>>
+
+/**
+ * The nodes that payments on Solana are built with.
+ *
+ * @param solanaRpc used for the main cluster, whatever it serves; for Devnet where that is what it serves. Default: the
+ *   public nodes
+ */
+export function createPaymentRpc(solanaRpc: string | undefined): PaymentRpc {
+  const given = solanaRpc === undefined ? undefined : nodeAt(solanaRpc)
+  return (chain: VaultChain) => {
+    const { family, network } = chainFacts[chain]
+    if (family !== 'solana') return undefined
+    if (given !== undefined && chain === 'solana') return given
+    const url = publicRpcUrl(network)
+    const open = url === undefined ? undefined : nodeAt(url)
+    return given === undefined || open === undefined ? open : whereServed(given, network, open)
+  }
+}
+
+/** The given node when it serves this cluster (CAIP-2: the first 32 characters of the genesis hash), else the other. */
+function whereServed(given: SolanaPaymentRpc, network: string, other: SolanaPaymentRpc): SolanaPaymentRpc {
+  const choose = async (signal: AbortSignal): Promise<SolanaPaymentRpc> =>
+    `solana:${(await given.genesisHash(signal)).slice(0, 32)}` === network ? given : other
+  return {
+    genesisHash: async (signal) => (await choose(signal)).genesisHash(signal),
+    latestBlockhash: async (signal) => (await choose(signal)).latestBlockhash(signal),
+    accounts: async (addresses, signal) => (await choose(signal)).accounts(addresses, signal),
+  }
+}
+
+function nodeAt(url: string): SolanaPaymentRpc {
+  const rpc = createJsonRpc(url)
+  const confirmed = { commitment: 'confirmed' }
+  return {
+    async genesisHash(signal) {
+      const hash = await rpc('getGenesisHash', [], signal)
+      if (typeof hash !== 'string') throw unexpected('getGenesisHash')
+      return hash
+    },
+    async latestBlockhash(signal) {
+      const answer = await rpc('getLatestBlockhash', [confirmed], signal)
+      const value = (answer as { value?: { blockhash?: unknown; lastValidBlockHeight?: unknown } } | null)
+        ?.value
+      if (typeof value?.blockhash !== 'string' || !Number.isSafeInteger(value.lastValidBlockHeight))
+        throw unexpected('getLatestBlockhash')
+      return { blockhash: value.blockhash, lastValidBlockHeight: value.lastValidBlockHeight as number }
+    },
+    async accounts(addresses, signal) {
+      const answer = await rpc(
+        'getMultipleAccounts',
+        [addresses, { ...confirmed, encoding: 'base64' }],
+        signal,
+      )
+      const values = (answer as { value?: unknown } | null)?.value
+      if (!Array.isArray(values) || values.length !== addresses.length)
+        throw unexpected('getMultipleAccounts')
+      return values.map(accountOf)
+    },
+  }
+}
+
+function accountOf(value: unknown): SolanaAccounts[number] {
+  if (value === null || typeof value !== 'object') return undefined
+  const { owner, executable, data } = value as { owner?: unknown; executable?: unknown; data?: unknown }
+  const text = Array.isArray(data) ? data[0] : undefined
+  const bytes = typeof text === 'string' ? decodeStrictBase64(text, 1_000_000) : undefined
+  if (typeof owner !== 'string' || bytes === undefined) throw unexpected('getMultipleAccounts')
+  return { owner, isExecutable: executable === true, data: bytes }
+}
+
+const unexpected = (method: string): RpcFailure =>
+  new RpcFailure(`The chain's node answered ${method} with something else.`)

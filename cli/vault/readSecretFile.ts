@@ -1,0 +1,29 @@
+import { readFileSync, statSync } from 'node:fs'
+import { UsageError } from '../output/exitCodes.ts'
+
+const maxBytes = 65_536
+
+/**
+ * The text of a file that holds a secret, or of standard input for `-`; one line end at its end is not part of it.
+ *
+ * @param warn is told when others may read the file
+ * @throws {UsageError} when it can't be read, is empty, or too large
+ */
+export function readSecretFile(file: string, warn: (text: string) => void): string {
+  let text: string
+  try {
+    if (file !== '-') {
+      const { mode, size } = statSync(file)
+      if (size > maxBytes) throw new UsageError(`Expected at most ${maxBytes} bytes in ${file}.`)
+      if ((mode & 0o077) !== 0) warn(`Others may read ${file}; give it mode 0600.`)
+    }
+    text = readFileSync(file === '-' ? 0 : file, 'utf8')
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    throw new UsageError(`Can't read ${file}: ${(error as NodeJS.ErrnoException).code ?? 'unknown reason'}.`)
+  }
+  const value = text.replace(/\r?\n$/, '')
+  if (value === '')
+    throw new UsageError(`Expected a text in ${file === '-' ? 'standard input' : file}, it is empty.`)
+  return value
+}

@@ -1,0 +1,163 @@
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { ConfigError } from '../../core/config/configError.ts'
+import { checkVaultConfig, readVaultConfig } from './readVaultConfig.ts'
+import { serveSettings } from './serveSettings.ts'
+import { createVaultBox } from './testing/vaultProcess.ts'
+
+t.setTimeout(240_000)
+
+const plugin = (name: string, more = '') => `export default {
+  name: '${name}',
+  api: 1,
+  options: {
+    type: 'object',
+    additionalProperties: false,
+    properties: { text: { type: 'string', description: 'A text.', default: 'hi' } },
+  },
+  needs: ['log'],
+  setup: () => ({ route: () => undefined }),
+  ${more}
+}`
+
+/** The home of a vault, as far as its configuration is concerned. */
+const homeWith = (t: Test, files: Record<string, string>) => {
+  const home = t.testdir(files)
+  for (const name of Object.keys(files)) chmodSync(join(home, name), 0o600)
+  return home
+}
+
+async function problemsOf(text: string, env = {}) {
+  try {
+    await checkVaultConfig(text, '/nowhere/vault.yaml', env)
+  } catch (error) {
+    return (error as ConfigError).problems.map(({ line, path, message, hint }) =>
+      [line, path, message, hint].join(' '),
+    )
+  }
+  throw new Error('expected a ConfigError')
+}
+
+t.test('without a file, and with an empty one, everything is a default', async (t) => {
+  const bare = await readVaultConfig(homeWith(t, {}), undefined, {})
+  t.equal(bare.file, undefined)
+  t.match(bare.config, { host: '127.0.0.1', port: 8420, idleMinutes: 15, maxHours: 12, testnets: false })
+  t.strictSame(bare.plugins, [])
+  const empty = await readVaultConfig(homeWith(t, { 'vault.yaml': '' }), undefined, {})
+  t.strictSame(empty.config, bare.config)
+})
+
+t.test('the file of the folder is read, another where it is named, and flags win over both', async (t) => {
+  const home = homeWith(t, {
+    'vault.yaml': `relay: wss://one.example\nidleMinutes: "\${IDLE}"\nsolanaRpc: https://node.example\n`,
+    'other.yaml': 'relay: wss://two.example\nport: 9000\n',
+  })
+  const env = { IDLE: '7' }
+  const own = await serveSettings({}, home, env, t.fail)
+  t.match(own, { relay: 'wss://one.example', idleLockMs: 420_000, maxAgeMs: 43_200_000, port: 8420 })
+  const named = await serveSettings({ config: join(home, 'other.yaml') }, home, env, t.fail)
+  t.match(named, { relay: 'wss://two.example', port: 9000, idleLockMs: 900_000 })
+  const flagged = await serveSettings({ relay: 'wss://three.example', idleMinutes: '3' }, home, env, t.fail)
+  t.match(flagged, { relay: 'wss://three.example', idleLockMs: 180_000, solanaRpc: 'https://node.example' })
+  await t.rejects(serveSettings({ maxHours: '0' }, home, env, t.fail), { message: /--max-hours/ })
+  await t.rejects(serveSettings({ config: join(home, 'none.yaml') }, home, env, t.fail), {
+    code: 'CONFIG_INVALID',
+    message: /none\.yaml[\s\S]*no such file[\s\S]*--config/,
+  })
+})
+
+t.test('what does not fit is said with its line, and with what was probably meant', async (t) => {
+  t.match(await problemsOf('relay: wss://r.example\nidelMinutes: 3\n'), [/2 idelMinutes .*idleMinutes\?/])
+  t.match(await problemsOf('idleMinutes: 0\nmaxHours: "12"\nrelay: https://r.example'), [
+    /1 idleMinutes .*at least 1/,
+    /2 maxHours Expected an integer, got a text/,
+    /3 relay Expected/,
+  ])
+  t.match(await problemsOf(`relay: "\${NOT_SET}"`), [/NOT_SET is not set/])
+  t.match(await problemsOf('plugins: [{ use: ./none.mjs }]'), [/none\.mjs/])
+  t.match(await problemsOf('plugins: [{ with: {} }]'), [/use is missing/])
+  t.match(await problemsOf('host: 0.0.0.0'), [/one of 127\.0\.0\.1/])
+})
+
+t.test('plugins are found beside the file, with their options checked and complete', async (t) => {
+  const home = homeWith(t, {
+    'mine.mjs': plugin('mine'),
+    'broken.mjs': 'export default { name: 1 }',
+    'vault.yaml': 'plugins:\n  - use: ./mine.mjs\n  - use: ./mine.mjs\n    with: { text: you }\n',
+    'bad.yaml': 'plugins:\n  - use: ./mine.mjs\n    with: { txet: you }\n  - use: ./broken.mjs\n',
+  })
+  const { plugins } = await readVaultConfig(home, undefined, {})
+  t.strictSame(
+    plugins.map(({ plugin, options }) => [plugin.name, options]),
+    [
+      ['mine', { text: 'hi' }],
+      ['mine', { text: 'you' }],
+    ],
+  )
+  await t.rejects(readVaultConfig(home, join(home, 'bad.yaml'), {}), {
+    message: /Did you mean text\?[\s\S]*not a vault plugin: its name is missing[\s\S]*vaultPlugin\(/,
+  })
+})
+
+t.test('a file that others may change is warned about: it names code', async (t) => {
+  const home = homeWith(t, { 'vault.yaml': 'testnets: true\n' })
+  t.strictSame((await readVaultConfig(home, undefined, {})).warnings, [])
+  chmodSync(join(home, 'vault.yaml'), 0o620)
+  t.match((await readVaultConfig(home, undefined, {})).warnings, [/0600/])
+})
+
+t.test(
+  'tollgate vault runs the plugins of its configuration, and does not start over a wrong one',
+  async (t) => {
+    const box = createVaultBox(t)
+    await box.json(['init', ...box.withPassword])
+    const at = (name: string) => join(box.home, name)
+    const write = (name: string, text: string) => writeFileSync(at(name), text, { mode: 0o600 })
+    write(
+      'refuses.mjs',
+      plugin(
+        'refuses',
+        `setup({ text }) {
+        return { route: () => ({ authorize: () => ({ status: 403, body: { error: { code: 'NOT_TODAY', message: text } } }) }) }
+      },`,
+      ),
+    )
+    write('vault.yaml', 'idleMinutes: 5\nplugins:\n  - use: ./refuses.mjs\n    with: { text: closed }\n')
+    const { token } = await box.json(['agents', 'add', 'bot', '--scopes', 'wallet.base', ...box.withPassword])
+    const vault = await box.serve()
+    const answer = await fetch(`${vault.url}/address/base`, { headers: { authorization: `Bearer ${token}` } })
+    t.equal(answer.status, 403)
+    t.strictSame(await answer.json(), { error: { code: 'NOT_TODAY', message: 'closed' } })
+    const { stdout } = await box.run(['activity', '--agent', 'bot', '--json'])
+    t.match(stdout, /"ADDRESS".*"DENIED"/, 'what a plugin refuses is written down')
+    t.equal(await vault.stop(), 0)
+
+    for (const [file, text, words] of [
+      [
+        'option.yaml',
+        'plugins:\n  - use: ./refuses.mjs\n    with: { texts: closed }\n',
+        /option\.yaml:3.*[\s\S]*text\?/,
+      ],
+      ['phase.yaml', 'plugins: [{ use: ./phase.mjs }]', /guard.*no phases of the vault/],
+      ['port.yaml', 'plugins: [{ use: ./port.mjs }]', /needs payments/],
+      ['set-up.yaml', 'plugins: [{ use: ./set-up.mjs }]', /set-up refused its set-up: no such thing/],
+    ] as const) {
+      write('phase.mjs', plugin('phase', 'setup: () => ({ route: () => ({ guard() {} }) }),'))
+      write('port.mjs', plugin('port', "needs: ['payments'],"))
+      write('set-up.mjs', plugin('set-up', "setup() { throw new Error('no such thing') },"))
+      write(file, text)
+      const { status, stdout, stderr } = await box.run([
+        ...box.withPassword,
+        '--port',
+        '0',
+        '--config',
+        at(file),
+      ])
+      t.not(status, 0, file)
+      t.match(stdout + stderr, words, file)
+    }
+    const again = await box.serve()
+    t.equal(await again.stop(), 0, 'nothing of it stays behind')
+  },
+)

@@ -1,0 +1,68 @@
+import { existsSync, statSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { type CheckedDocument, checkDocument } from '../../core/config/checkDocument.ts'
+import type { Environment } from '../../core/config/interpolate.ts'
+import { readConfigText } from '../../core/config/readConfigText.ts'
+import { createPluginLoader } from '../../core/kernel/load.ts'
+import type { AnyVaultPlugin } from '../../core/plugin/vault.ts'
+import { type VaultConfig, vaultConfigSchema } from '../../vault/config/vaultConfigSchema.ts'
+import type { VaultPluginEntry } from '../../vault/host/programs.ts'
+import { builtInVaultPlugins } from '../../vault/plugins/builtIn.ts'
+
+/** The file that is read without `--config`, in the vault's folder, where there is one. */
+export const defaultVaultConfig = 'vault.yaml'
+
+export interface ReadVaultConfig {
+  /** The file that was read; undefined when everything is a default. */
+  readonly file: string | undefined
+  readonly config: VaultConfig
+  readonly plugins: readonly VaultPluginEntry[]
+  /** Allowed, and probably not what was meant: to be printed at the start. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Reads the vault's configuration and finds its plugins: the file that was named, or `vault.yaml` in the vault's folder.
+ *
+ * @throws {ConfigError} with every problem of the file and of its plugins' options at once
+ */
+export async function readVaultConfig(
+  home: string,
+  given: string | undefined,
+  env: Environment,
+): Promise<ReadVaultConfig> {
+  const usual = join(home, defaultVaultConfig)
+  const file = given !== undefined ? resolve(given) : existsSync(usual) ? usual : undefined
+  const text =
+    file === undefined ? '' : await readConfigText(file, 'Name another with --config, or leave the flag out.')
+  const { values, plugins, warnings } = await checkVaultConfig(text, file ?? usual, env)
+  return {
+    file,
+    config: values,
+    plugins,
+    warnings: [
+      ...warnings.map(({ line, message }) => `${file}:${line}: ${message}`),
+      ...(file !== undefined && isOpenToOthers(file)
+        ? [`Others may change ${file}, which names code that runs in the vault; give it mode 0600.`]
+        : []),
+    ],
+  }
+}
+
+/** {@link readVaultConfig} for a text that is there already. */
+export const checkVaultConfig = (
+  text: string,
+  file: string,
+  env: Environment,
+): Promise<CheckedDocument<typeof vaultConfigSchema, AnyVaultPlugin>> =>
+  checkDocument(text, {
+    file,
+    env,
+    schema: vaultConfigSchema,
+    plugins: {
+      ...createPluginLoader(builtInVaultPlugins, dirname(resolve(file)), 'vault'),
+      names: builtInVaultPlugins.map(({ name }) => name),
+    },
+  })
+
+const isOpenToOthers = (file: string): boolean => (statSync(file).mode & 0o022) !== 0

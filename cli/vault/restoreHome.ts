@@ -1,0 +1,31 @@
+import { statSync } from 'node:fs'
+import { systemVaultClock } from '../../vault/ports/clock.ts'
+import { restoreVault } from '../../vault/storage/restoreVault.ts'
+import { UsageError } from '../output/exitCodes.ts'
+
+export interface RestoredVault {
+  readonly vault_id: string
+  readonly home: string
+  readonly addresses: { readonly evm: string; readonly solana: string }
+}
+
+/**
+ * Makes a vault out of a backup and closes it again.
+ *
+ * @throws {UsageError} when the backup is no file; {VaultError} `BAD_PASSWORD`, `VAULT_CORRUPT`, `VAULT_EXISTS`, `VAULT_IN_USE`
+ */
+export async function restoreHome(home: string, file: string, password: string): Promise<RestoredVault> {
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
+    throw new UsageError(`Expected a backup at ${file}, there is no such file.`)
+  const vault = await restoreVault({ home, file, password, clock: systemVaultClock })
+  try {
+    const { keys, vaultId } = vault
+    return {
+      vault_id: vaultId,
+      home,
+      addresses: { evm: keys.default('evm').address, solana: keys.default('solana').address },
+    }
+  } finally {
+    await vault.close()
+  }
+}

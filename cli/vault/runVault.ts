@@ -1,0 +1,82 @@
+import closeWithGrace from 'close-with-grace'
+import type { VaultServer } from '../../vault/http/server.ts'
+import { startVaultServer } from '../../vault/http/server.ts'
+import type { McpMount } from '../../vault/mcp/httpMount.ts'
+import { createOwnerPage } from '../../vault/page/ownerPage.ts'
+import type { Output } from '../output/createOutput.ts'
+import { UsageError } from '../output/exitCodes.ts'
+import { createLog } from '../runtime/createLog.ts'
+import { openHost } from './openHost.ts'
+import type { ServeSettings } from './serveSettings.ts'
+import { letTokenlessIn, tokenlessAgent } from './tokenlessAgent.ts'
+
+export interface RunVaultOptions extends ServeSettings {
+  readonly home: string
+  readonly socketPath: string
+  /** `http-mcp` serves `/mcp`, too. */
+  readonly mode: 'http' | 'http-mcp'
+  readonly password: string | undefined
+  readonly tokenless: boolean
+}
+
+/** Runs a vault until the process is told to stop. */
+export async function runVault(options: RunVaultOptions, output: Output): Promise<void> {
+  const { home, password, host, port } = options
+  if (options.tokenless && password === undefined)
+    throw new UsageError(
+      '--insecure-no-token needs --password-file: its agent is made when the vault is open.',
+    )
+  const log = createLog({ level: 'info', format: 'auto' })
+  let server: VaultServer | undefined
+  let mcp: McpMount | undefined
+  const opened = await openHost({
+    home,
+    password,
+    testnets: options.testnets,
+    relay: options.relay,
+    solanaRpc: options.solanaRpc,
+    relayCa: options.relayCa,
+    idleLockMs: options.idleLockMs,
+    maxAgeMs: options.maxAgeMs,
+    plugins: options.plugins,
+    pluginCidrs: options.pluginCidrs,
+    localUrl: () => urlOf(server, host, port),
+    log,
+  })
+  try {
+    if (options.tokenless) await letTokenlessIn(opened.api, output)
+    if (options.mode === 'http-mcp') {
+      // Loaded only where it is used.
+      const { createMcpMount } = await import('../../vault/mcp/httpMount.ts')
+      mcp = createMcpMount(opened.api, log)
+    }
+    server = await startVaultServer(opened.api, log, {
+      host,
+      port,
+      socketPath: options.socketPath,
+      mounts: [createOwnerPage(), ...(mcp === undefined ? [] : [mcp])],
+      ...(options.tokenless && { tokenlessAgent }),
+    })
+  } catch (error) {
+    await mcp?.close()
+    await opened.close()
+    throw error
+  }
+  const url = urlOf(server, host, port)
+  const { locked } = opened.api.state()
+  const { damage } = opened.vault.audit
+  if (damage !== undefined) output.warn(`The log of activity was changed or damaged: ${damage}`)
+  output.result(
+    { mode: options.mode, url, socket: options.socketPath, locked, ...(mcp && { mcp: `${url}${mcp.path}` }) },
+    `The vault serves agents at ${mcp === undefined ? url : `${url} and ${url}${mcp.path}`}; it is ${locked ? 'locked: tollgate vault unlock' : 'open'}. Owner: tollgate vault open, or ${options.socketPath}`,
+  )
+  closeWithGrace({ delay: 10_000, logger: false, skip: ['SIGHUP'] }, async ({ err }) => {
+    if (err) log.error({ err }, 'stopping after an error')
+    await mcp?.close()
+    await server.close()
+    await opened.close()
+  })
+}
+
+const urlOf = (server: VaultServer | undefined, host: string, port: number): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${server?.address.port ?? port}`

@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs'
+import type { Environment } from '../../core/config/interpolate.ts'
+import type { VaultPluginEntry } from '../../vault/host/programs.ts'
+import { wholeNumber } from './flags.ts'
+
+/** The flags of `tollgate vault` that its configuration file may say, too. */
+export interface ServeFlags {
+  readonly config?: string
+  readonly host?: string
+  readonly port?: string
+  readonly testnets?: boolean
+  readonly relay?: string
+  readonly relayCa?: string
+  readonly solanaRpc?: string
+  readonly idleMinutes?: string
+  readonly maxHours?: string
+}
+
+/** How a vault is run: what a flag says, else its configuration file, else the default. */
+export interface ServeSettings {
+  readonly host: string
+  readonly port: number
+  readonly testnets: boolean
+  readonly relay: string | undefined
+  /** PEM text. */
+  readonly relayCa: string | undefined
+  readonly solanaRpc: string | undefined
+  readonly idleLockMs: number
+  readonly maxAgeMs: number
+  readonly plugins: readonly VaultPluginEntry[]
+  /** Ranges that are not public and that plugins may connect to. */
+  readonly pluginCidrs: readonly string[]
+}
+
+/**
+ * Reads the vault's configuration and lays the flags over it.
+ *
+ * @param warn is told what is allowed and probably not meant
+ * @throws {ConfigError} for the file; {UsageError} for a flag
+ */
+export async function serveSettings(
+  flags: ServeFlags,
+  home: string,
+  env: Environment,
+  warn: (text: string) => void,
+): Promise<ServeSettings> {
+  const { readVaultConfig } = await import('./readVaultConfig.ts')
+  const { config, plugins, warnings } = await readVaultConfig(home, flags.config, env)
+  for (const warning of warnings) warn(warning)
+  const number = (name: string, flag: string | undefined, said: number, least: number, most: number) =>
+    flag === undefined ? said : wholeNumber(name, flag, least, most)
+  const caFile = flags.relayCa ?? config.relayCa
+  return {
+    host: flags.host ?? config.host,
+    port: number('--port', flags.port, config.port, 0, 65_535),
+    testnets: flags.testnets ?? config.testnets,
+    relay: flags.relay ?? config.relay,
+    relayCa: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
+    solanaRpc: flags.solanaRpc ?? config.solanaRpc,
+    idleLockMs: number('--idle-minutes', flags.idleMinutes, config.idleMinutes, 1, 10_080) * 60_000,
+    maxAgeMs: number('--max-hours', flags.maxHours, config.maxHours, 1, 168) * 3_600_000,
+    plugins,
+    pluginCidrs: config.pluginEgress.allowPrivateCidrs,
+  }
+}

@@ -1,0 +1,103 @@
+import type { Command } from 'commander'
+import { asOwner, type CommonFlags, neededPassword, withCommonFlags } from './flags.ts'
+
+interface Status {
+  readonly vault_id: string
+  readonly locked: boolean
+  readonly locks_at: string | null
+  readonly idle_locks_at: string | null
+}
+interface Verdict {
+  readonly ok: boolean
+  readonly entries: number
+  readonly firstBad?: number
+  readonly reason?: string
+}
+interface Event {
+  readonly timestamp: string
+  readonly agent: string
+  readonly action: string
+  readonly status: string
+  readonly details: {
+    readonly amount: string | null
+    readonly scope: string | null
+    readonly note: string | null
+  }
+  readonly currency: string
+}
+
+/** `tollgate vault status`, `lock`, `unlock`, `activity`, `verify`. */
+export function registerState(vault: Command): void {
+  withCommonFlags(vault.command('status'))
+    .description('Say whether the vault is open.')
+    .action((flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const status = await client.call<Status>('GET', '/v1/vault/status')
+        const text = status.locked
+          ? 'locked'
+          : `open until ${status.locks_at}, or ${status.idle_locks_at} when idle`
+        output.result({ ...status, running: client.isRemote }, `The vault ${status.vault_id} is ${text}.`)
+      }),
+    )
+
+  withCommonFlags(vault.command('unlock'))
+    .description('Open a running vault with its password.')
+    .action((flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const password = await neededPassword(flags, output)
+        const answer = await client.call<{ expires_at: string }>('POST', '/v1/vault/unlock', { password })
+        output.result(answer, `The vault is open until ${answer.expires_at}.`)
+      }),
+    )
+
+  withCommonFlags(vault.command('lock'))
+    .description('Lock a running vault: every key is gone from memory.')
+    .action((flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        output.result(await client.call<object>('POST', '/v1/vault/lock', {}), 'The vault is locked.')
+      }),
+    )
+
+  withCommonFlags(vault.command('activity'))
+    .description('Show what was asked and what became of it.')
+    .option('--agent <name>')
+    .option('--action <name>')
+    .option('--status <name>')
+    .option('--limit <n>', 'at most 500', '50')
+    .action((flags: CommonFlags & Record<'agent' | 'action' | 'status' | 'limit', string | undefined>) =>
+      asOwner(flags, async (client, output) => {
+        const query = new URLSearchParams()
+        for (const name of ['agent', 'action', 'status', 'limit'] as const)
+          if (flags[name] !== undefined) query.set(name, flags[name])
+        const { events } = await client.call<{ events: Event[] }>('GET', `/v1/vault/activity?${query}`)
+        output.rows(
+          events,
+          [
+            { title: 'Time', value: ({ timestamp }) => timestamp },
+            { title: 'Agent', value: ({ agent }) => agent },
+            { title: 'Action', value: ({ action }) => action },
+            { title: 'Status', value: ({ status }) => status },
+            {
+              title: 'What',
+              value: ({ details, currency }) =>
+                details.amount === null ? (details.scope ?? details.note) : `${details.amount} ${currency}`,
+            },
+          ],
+          'Nothing happened yet.',
+        )
+      }),
+    )
+
+  withCommonFlags(vault.command('verify'))
+    .description('Check the log of activity from its first entry to its last.')
+    .action((flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const verdict = await client.call<Verdict>('GET', '/v1/vault/activity/verify')
+        const text = verdict.ok
+          ? `All ${verdict.entries} entries are as they were written.`
+          : `Entry ${verdict.firstBad} is not as it was written: ${verdict.reason}.`
+        output.result(verdict, text)
+        if (!verdict.ok) process.exitCode = 1
+      }),
+    )
+}

@@ -1,0 +1,113 @@
+import { chmodSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { mnemonic } from '../../vault/testing/startVault.ts'
+import { ask, createVaultBox } from './testing/vaultProcess.ts'
+
+t.setTimeout(240_000)
+
+/** What acts on a terminal instead of being seen. */
+const dangerous = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
+
+t.test('a vault is made, run and used without a person', async (t) => {
+  const box = createVaultBox(t)
+  const wordsFile = join(box.home, '..', 'words')
+  writeFileSync(wordsFile, `${mnemonic}\n`, { mode: 0o600 })
+  const made = await box.json(['init', ...box.withPassword, '--mnemonic-file', wordsFile])
+  t.strictSame(made.addresses, {
+    evm: '0x9858EfFD232B4033E47d90003D41EC34EcaEda94',
+    solana: 'HAgk14JpMQLgt6rVgv7cBQFJWFto5Dqxi472uT3DKpqk',
+  })
+  t.notOk('mnemonic' in made, 'words that were brought are not printed')
+  t.equal(statSync(box.home).mode & 0o777, 0o700)
+  const twice = await box.run(['init', ...box.withPassword])
+  t.match([twice.status, twice.stdout], [1, /VAULT_EXISTS/])
+
+  const added = await box.json([
+    'agents',
+    'add',
+    'bot',
+    '--scopes',
+    'identity.name,wallet.base',
+    ...box.withPassword,
+  ])
+  t.match(added.token, /^vat_/)
+  const vault = await box.serve()
+  t.equal((await ask(vault.url, added.token, '/address/base'))?.body.address, made.addresses.evm)
+  t.equal((await box.json(['status'])).locked, false)
+  t.match(await box.json(['put', 'identity.name'], 'Ada\n'), { scope: 'identity.name', created: true })
+  const read = { scope: 'identity.name', agent_name: 'bot' }
+  t.strictSame((await ask(vault.url, added.token, '/v1/vault/read', read))?.body, { value: 'Ada' })
+  const busy = await box.run(['init', ...box.withPassword])
+  t.equal(busy.status, 1, 'nobody else opens it meanwhile')
+
+  await box.json(['lock'])
+  t.equal((await ask(vault.url, added.token, '/v1/vault/read', read))?.body.error.code, 'VAULT_LOCKED')
+  await box.json(['unlock', ...box.withPassword])
+  t.equal((await ask(vault.url, added.token, '/v1/vault/read', read))?.status, 200)
+  await box.json(['agents', 'revoke', 'bot'])
+  t.equal((await ask(vault.url, added.token, '/v1/vault/read', read))?.status, 401)
+  t.equal((await box.json(['verify'])).ok, true)
+  t.equal(await vault.stop(), 0)
+
+  const offline = await box.run(['status'])
+  t.match(
+    [offline.status, offline.stderr],
+    [2, /password-file/],
+    'without a running vault the password is needed',
+  )
+  t.equal((await box.json(['status', ...box.withPassword])).running, false)
+})
+
+t.test("an agent's text reaches the owner's terminal as text", async (t) => {
+  const box = createVaultBox(t)
+  await box.json(['init', ...box.withPassword])
+  const { token } = await box.json(['agents', 'add', 'bot', '--scopes', 'wallet.base', ...box.withPassword])
+  const vault = await box.serve()
+  const message = 'hi\u001b[2J\u202e\u0007\r\nApproved.\u2028<script>alert(1)</script>'
+  const body = { chain: 'base', message, agent_name: `bot${message}`, purpose: message }
+  const asked = await ask(vault.url, token, '/v1/vault/sign-message', body)
+  t.equal(asked?.status, 202)
+  for (const args of [['approvals'], ['deny', asked?.body.approval_id], ['activity']]) {
+    const { stdout, stderr } = await box.run(args)
+    t.not(stdout, '')
+    t.notMatch(stdout + stderr, dangerous)
+  }
+})
+
+t.test('wrong flags and files are said before anything is done', async (t) => {
+  const box = createVaultBox(t)
+  await box.json(['init', ...box.withPassword])
+  for (const [args, message] of [
+    [['--mode', 'carrier-pigeon', ...box.withPassword], /--mode/],
+    [['--port', '99999', ...box.withPassword], /--port/],
+    [['--insecure-no-token'], /--password-file/],
+    [['init'], /--password-file/],
+    [['status', '--password-file', '/nowhere'], /nowhere/],
+    [['status', '--home', join(box.home, 'x'.repeat(120)), ...box.withPassword], /--socket/],
+  ] as const) {
+    const { status, stderr } = await box.run(args)
+    t.match([status, stderr], [2, message], args.join(' '))
+  }
+  const elsewhere = await box.run(['--host', '0.0.0.0', '--port', '0', ...box.withPassword])
+  t.match([elsewhere.status, elsewhere.stderr], [1, /loopback/])
+  const placed = await box.run(['--home', join(box.home, 'none'), 'status', ...box.withPassword])
+  t.match([placed.status, placed.stdout], [1, /VAULT_NOT_FOUND/], 'a flag before the subcommand counts')
+  const open = join(box.home, '..', 'open')
+  writeFileSync(open, 'correct horse battery staple')
+  chmodSync(open, 0o644)
+  t.match((await box.run(['status', '--password-file', open])).stderr, /0600/)
+})
+
+t.test('--insecure-no-token takes requests as the document shows them, on loopback, loudly', async (t) => {
+  const box = createVaultBox(t)
+  await box.json(['init', ...box.withPassword])
+  const vault = await box.serve(['--insecure-no-token'])
+  t.equal((await fetch(`${vault.url}/v1/capabilities`)).status, 200)
+  const address = await fetch(`${vault.url}/address/solana`)
+  t.strictSame(Object.keys((await address.json()) as object), ['address', 'chain'])
+  const owners = await fetch(`${vault.url}/v1/vault/agents`)
+  t.equal(owners.status, 403)
+  const page = await fetch(`${vault.url}/v1/capabilities`, { headers: { origin: 'https://evil.example' } })
+  t.equal(page.status, 403)
+})
