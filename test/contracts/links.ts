@@ -1,0 +1,203 @@
+import type { Test } from 'tap'
+import type { Links } from '../../core/ports/links.ts'
+import type { Stores } from '../../core/ports/stores.ts'
+import { sampleKey, sampleLink, sampleStore, startMs } from './samples.ts'
+
+const dayMs = 24 * 60 * 60 * 1000
+
+export interface LinksUnderTest {
+  readonly links: Links
+  readonly stores: Stores
+}
+
+/** What every implementation of the port Links keeps. */
+export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest>): void {
+  const twoStores = async (t: Test) => {
+    const under = await make(t)
+    await under.stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
+    await under.stores.create(sampleStore('s2', { username: 'ben' }), null, sampleKey('k2', 's2'))
+    return under
+  }
+
+  t.test('a link comes back as it was created, with version 1', async (t) => {
+    const { links } = await twoStores(t)
+    const created = {
+      ...sampleLink('l1', 's1', { upstreamHeadersSealed: 'v1.x', webhookUrl: 'https://hook.test/' }),
+      ...{ suspension: null, version: 1 },
+    }
+    t.strictSame(await links.create(sampleLink('l1', 's1', created)), created)
+    t.strictSame(await links.find('l1'), created)
+    t.equal(await links.find('l2'), undefined)
+    const bare = await links.create(
+      sampleLink('l3', 's1', { inputSchema: null, outputExample: null, tags: [] }),
+    )
+    t.strictSame(await links.find('l3'), bare)
+    t.match(bare, { inputSchema: null, outputExample: null })
+  })
+
+  t.test('two active links of a store never share a slug, however they come to it', async (t) => {
+    const { links } = await twoStores(t)
+    const taken = { code: 'SLUG_ALREADY_EXISTS' }
+    const results = await Promise.allSettled(
+      ['a', 'b', 'c'].map((id) => links.create(sampleLink(id, 's1', { slug: 'weather' }))),
+    )
+    t.equal(results.filter((r) => r.status === 'fulfilled').length, 1)
+    await links.create(sampleLink('other', 's2', { slug: 'weather' }))
+    await links.create(sampleLink('l2', 's1', { slug: 'news' }))
+    await t.rejects(links.update('l2', { slug: 'weather' }, startMs), taken)
+    t.match(await links.find('l2'), { slug: 'news', version: 1 })
+    await links.deactivate('l2', startMs)
+    await links.create(sampleLink('l3', 's1', { slug: 'news' }))
+    await t.rejects(
+      links.update('l2', { isActive: true }, startMs),
+      taken,
+      'the slug was free, and is taken again',
+    )
+  })
+
+  t.test('an update changes what it names, and raises the version', async (t) => {
+    const { links } = await twoStores(t)
+    const before = await links.create(sampleLink('l1', 's1'))
+    const patch = {
+      price: '0.25',
+      webhookUrl: null,
+      methods: [],
+      inputSchema: null,
+      tags: ['x'],
+      isPublic: false,
+    }
+    const after = await links.update('l1', patch, startMs + 5)
+    t.strictSame(after, { ...before, ...patch, updatedAtMs: startMs + 5, version: 2 })
+    t.strictSame(await links.find('l1'), after)
+    t.equal(await links.update('nobody', patch, startMs), undefined)
+  })
+
+  t.test('a deactivated link is kept, and serves nobody', async (t) => {
+    const { links } = await twoStores(t)
+    await links.create(sampleLink('l1', 's1'))
+    t.equal(await links.deactivate('l1', startMs + 5), true)
+    t.equal(await links.deactivate('l1', startMs + 6), false)
+    t.match(await links.find('l1'), { isActive: false, version: 2, updatedAtMs: startMs + 5 })
+    t.equal(await links.served('ann', 'l1'), undefined)
+    t.strictSame(await links.ofStore('s1'), [])
+    t.strictSame(await links.allServed(), [])
+  })
+
+  t.test('a served link carries the name and the wallets of its store', async (t) => {
+    const { links, stores } = await twoStores(t)
+    const link = await links.create(sampleLink('l1', 's1'))
+    const payout = { base: sampleStore('s1').payout.base, solana: null }
+    t.strictSame(await links.served('ann', 'l1'), { ...link, username: 'ann', payout })
+    t.strictSame(await links.allServed(), [{ ...link, username: 'ann', payout }])
+    t.equal(await links.served('ben', 'l1'), undefined)
+    t.equal(await links.served('ann', 'l2'), undefined)
+    await stores.update('s1', { payout: { base: null, solana: 'So1' } }, startMs)
+    t.match(await links.served('ann', 'l1'), { payout: { base: null, solana: 'So1' } })
+  })
+
+  t.test('a stealth link answers to its private slug only', async (t) => {
+    const { links, stores } = await twoStores(t)
+    await links.create(sampleLink('l1', 's1', { slug: 'weather', isStealth: true, privateSlug: 'x9' }))
+    t.equal(await links.served('ann', 'weather'), undefined)
+    t.match(await links.served('ann', 'x9'), { id: 'l1' })
+    t.equal(await links.served('ben', 'x9'), undefined)
+
+    await links.create(sampleLink('l2', 's1', { slug: 'open' }))
+    await links.update('l2', { slug: 'open2' }, startMs)
+    await links.update('l2', { isStealth: true, privateSlug: 'y9' }, startMs)
+    t.equal(await links.redirectOf('ann', 'open', startMs), undefined, 'its former slug does not betray it')
+    t.equal(await links.redirectOf('ann', 'open2', startMs), undefined)
+    await stores.update('s1', { username: 'anna' }, startMs)
+    t.strictSame(await links.redirectOf('ann', 'x9', startMs), { username: 'anna', slug: 'x9' })
+    t.equal(await links.redirectOf('ann', 'weather', startMs), undefined)
+  })
+
+  t.test('a former slug, a former username and both lead on for 30 days', async (t) => {
+    const { links, stores } = await twoStores(t)
+    await links.create(sampleLink('l1', 's1', { slug: 'a' }))
+    await links.update('l1', { slug: 'b' }, startMs)
+    t.strictSame(await links.redirectOf('ann', 'a', startMs + 30 * dayMs - 1), { username: 'ann', slug: 'b' })
+    t.equal(await links.redirectOf('ann', 'a', startMs + 30 * dayMs), undefined)
+    t.equal(await links.redirectOf('ann', 'b', startMs), undefined, 'the present address needs none')
+    t.equal(await links.redirectOf('ben', 'a', startMs), undefined)
+    await stores.update('s1', { username: 'anna' }, startMs + dayMs)
+    t.strictSame(await links.redirectOf('ann', 'b', startMs + 2 * dayMs), { username: 'anna', slug: 'b' })
+    t.strictSame(await links.redirectOf('ann', 'a', startMs + 2 * dayMs), { username: 'anna', slug: 'b' })
+    t.equal(await links.redirectOf('ann', 'b', startMs + 31 * dayMs), undefined)
+    await links.update('l1', { slug: 'c' }, startMs + 2 * dayMs)
+    t.strictSame(await links.redirectOf('anna', 'a', startMs + 2 * dayMs), { username: 'anna', slug: 'c' })
+    await links.update('l1', { slug: 'a' }, startMs + 3 * dayMs)
+    t.equal(await links.redirectOf('anna', 'a', startMs + 3 * dayMs), undefined)
+    t.strictSame(await links.redirectOf('anna', 'c', startMs + 3 * dayMs), { username: 'anna', slug: 'a' })
+    await links.deactivate('l1', startMs + 4 * dayMs)
+    t.equal(await links.redirectOf('anna', 'c', startMs + 4 * dayMs), undefined, 'nothing to lead to')
+  })
+
+  t.test('a new link with a former slug takes the address over', async (t) => {
+    const { links } = await twoStores(t)
+    await links.create(sampleLink('l1', 's1', { slug: 'a' }))
+    await links.update('l1', { slug: 'b' }, startMs)
+    await links.create(sampleLink('l2', 's1', { slug: 'a' }))
+    t.match(await links.served('ann', 'a'), { id: 'l2' })
+    t.equal(await links.redirectOf('ann', 'a', startMs), undefined)
+    await links.update('l2', { slug: 'c' }, startMs)
+    t.strictSame(await links.redirectOf('ann', 'a', startMs), { username: 'ann', slug: 'c' })
+  })
+
+  t.test("a store's links come newest first", async (t) => {
+    const { links } = await twoStores(t)
+    for (const [i, id] of ['l1', 'l2', 'l3'].entries()) {
+      await links.create(sampleLink(id, 's1', { createdAtMs: startMs + i }))
+    }
+    await links.create(sampleLink('l4', 's2'))
+    t.strictSame(
+      (await links.ofStore('s1')).map((l) => l.id),
+      ['l3', 'l2', 'l1'],
+    )
+  })
+
+  t.test('suspensions are counted when they begin, and raise the version', async (t) => {
+    const { links } = await twoStores(t)
+    await links.create(sampleLink('l1', 's1'))
+    const suspension = {
+      sinceMs: startMs,
+      reason: '5 failures',
+      cooldownUntilMs: startMs + 900_000,
+      permanent: false,
+    }
+    await links.setSuspension('l1', suspension, startMs)
+    t.match(await links.served('ann', 'l1'), { suspension, version: 2 })
+    await links.setSuspension('l1', { ...suspension, permanent: true }, startMs + 10)
+    t.equal(await links.suspensionCount('l1', 0), 1, 'still the same one')
+    await links.setSuspension('l1', null, startMs + 20)
+    t.match(await links.find('l1'), { suspension: null, version: 4, updatedAtMs: startMs + 20 })
+    await links.setSuspension('l1', suspension, startMs + 30)
+    t.equal(await links.suspensionCount('l1', 0), 2)
+    t.equal(await links.suspensionCount('l1', startMs + 1), 1)
+    t.equal(await links.suspensionCount('l2', 0), 0)
+    await links.setSuspension('nobody', suspension, startMs)
+  })
+
+  t.test('the health timeline comes newest first, and forgets after 30 days', async (t) => {
+    const { links } = await twoStores(t)
+    await links.create(sampleLink('l1', 's1'))
+    await links.create(sampleLink('l2', 's1'))
+    const at = (atMs: number, more = {}) => ({
+      ...{ linkId: 'l1', atMs, kind: 'probe' as const, ok: true, status: 200, latencyMs: 12, detail: 'ok' },
+      ...more,
+    })
+    const silent = at(startMs + 1, { ok: false, status: null, latencyMs: null, detail: 'nobody answered' })
+    for (const event of [at(startMs), silent, at(startMs + 2), at(startMs + 2, { kind: 'suspended' })]) {
+      await links.addHealthEvent(event)
+    }
+    await links.addHealthEvent(at(startMs, { linkId: 'l2' }))
+    t.strictSame(await links.healthEvents('l1', 3), [
+      at(startMs + 2, { kind: 'suspended' }),
+      at(startMs + 2),
+      silent,
+    ])
+    await links.addHealthEvent(at(startMs + 40 * dayMs))
+    t.strictSame(await links.healthEvents('l1', 10), [at(startMs + 40 * dayMs)])
+    t.equal((await links.healthEvents('l2', 10)).length, 1)
+  })
+}

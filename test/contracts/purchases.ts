@@ -1,0 +1,157 @@
+import fc from 'fast-check'
+import type { Test } from 'tap'
+import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
+import type { Purchase } from '../../core/domain/purchase.ts'
+import type { Links } from '../../core/ports/links.ts'
+import type { Stores } from '../../core/ports/stores.ts'
+import type { PaymentsUnderTest } from './payments.ts'
+import { sampleClaim, sampleKey, sampleLink, samplePurchase, sampleStore, startMs } from './samples.ts'
+
+const dayMs = 24 * 60 * 60 * 1000
+
+/** What every implementation of the port Purchases keeps. */
+export function purchasesContract(
+  t: Test,
+  make: (t: Test) => Promise<PaymentsUnderTest & { links: Links; stores: Stores }>,
+): void {
+  t.test('pages together give every purchase once, newest first, while new ones come in', async (t) => {
+    const under = await make(t)
+    // Three share a moment: the order among them must hold across pages too.
+    const moments = [0, 1, 1, 1, 2, 3, 4]
+    for (const [i, at] of moments.entries()) await buy(under, `k${i}`, { createdAtMs: startMs + at })
+    await buy(under, 'other', { storeId: 'store-2' })
+    const all = (await under.purchases.page('store-1', { limit: 100 })).purchases
+    t.equal(all.length, moments.length)
+    t.strictSame(
+      all.map((p) => p.createdAtMs - startMs),
+      [...moments].reverse(),
+    )
+
+    const seen: Purchase[] = []
+    let cursor: string | null | undefined
+    for (let i = 0; cursor !== null; i++) {
+      const page = await under.purchases.page('store-1', { limit: 2, ...(cursor && { cursor }) })
+      t.ok(page.purchases.length > 0 && page.purchases.length <= 2)
+      seen.push(...page.purchases)
+      cursor = page.nextCursor
+      await buy(under, `new${i}`, { createdAtMs: startMs + 100 + i })
+    }
+    t.strictSame(seen, all)
+  })
+
+  t.test('a page can be of one link; a cursor that was made up is refused', async (t) => {
+    const under = await make(t)
+    await buy(under, 'k1', { linkId: 'link-1' })
+    await buy(under, 'k2', { linkId: 'link-2' })
+    const { purchases, nextCursor } = await under.purchases.page('store-1', { limit: 5, linkId: 'link-2' })
+    t.strictSame(
+      purchases.map((p) => p.linkId),
+      ['link-2'],
+    )
+    t.equal(nextCursor, null)
+    for (const cursor of ['', 'x', '!!!', Buffer.from('1e9:x').toString('base64url')]) {
+      await t.rejects(under.purchases.page('store-1', { limit: 5, cursor }), { code: 'VALIDATION_ERROR' })
+    }
+  })
+
+  t.test('revenue adds up exactly, of purchases that stand', async (t) => {
+    const under = await make(t)
+    await buy(under, 'k1', { priceUsd: '0.1' })
+    await buy(under, 'k2', { priceUsd: '0.2', buyerWallet: '0xb' })
+    await buy(under, 'k3', { priceUsd: '0.000000000000000001', buyerWallet: '0xb' })
+    await buy(under, 'k4', { priceUsd: '5', createdAtMs: startMs - 1 })
+    await buy(under, 'k5', { priceUsd: '7', linkId: 'link-2', buyerWallet: '0xc' })
+    const refunded = await buy(under, 'k6', { priceUsd: '9', buyerWallet: '0xd' })
+    await under.payments.moveCharged('k6', 'settled', 'refund_due', entriesOfRefund(refunded))
+    const stats = (more = {}) => under.purchases.stats('store-1', { sinceMs: startMs, ...more })
+    t.strictSame(await stats(), { views: 0, buyers: 3, revenueE18: 7_300_000_000_000_000_001n })
+    t.strictSame(await stats({ linkId: 'link-2' }), { views: 0, buyers: 1, revenueE18: 7n * 10n ** 18n })
+    t.strictSame(await stats({ sinceMs: 0 }), {
+      views: 0,
+      buyers: 3,
+      revenueE18: 12_300_000_000_000_000_001n,
+    })
+    t.strictSame(await under.purchases.stats('store-9', { sinceMs: 0 }), {
+      views: 0,
+      buyers: 0,
+      revenueE18: 0n,
+    })
+  })
+
+  t.test('views add up per link and day', async (t) => {
+    const under = await make(t)
+    await under.stores.create(sampleStore('store-1'), null, sampleKey('k', 'store-1'))
+    for (const id of ['link-1', 'link-2']) await under.links.create(sampleLink(id, 'store-1'))
+    await under.purchases.addViews([])
+    await under.purchases.addViews([
+      { linkId: 'link-1', day: '2026-06-02', count: 3 },
+      { linkId: 'link-2', day: '2026-06-02', count: 5 },
+      { linkId: 'link-1', day: '2026-06-01', count: 7 },
+    ])
+    await under.purchases.addViews([{ linkId: 'link-1', day: '2026-06-02', count: 4 }])
+    const views = async (more: { sinceMs: number; linkId?: string }) =>
+      (await under.purchases.stats('store-1', more)).views
+    t.equal(await views({ sinceMs: 0 }), 19)
+    t.equal(await views({ sinceMs: startMs }), 12)
+    t.equal(await views({ sinceMs: startMs, linkId: 'link-1' }), 7)
+    t.equal(await views({ sinceMs: startMs + dayMs }), 0)
+  })
+
+  t.test('the ledger check counts what is there, whatever was sold and taken back', async (t) => {
+    const ends = ['settled', 'delivered', 'refund_due', 'refunded', 'reorged'] as const
+    const amount = fc.bigInt({ min: 1n, max: 2n ** 200n })
+    const sales = fc.array(fc.record({ end: fc.constantFrom(...ends), amount, fee: amount }), {
+      maxLength: 12,
+    })
+    await fc.assert(
+      fc.asyncProperty(sales, async (sales) => {
+        const under = await make(t)
+        for (const [i, sale] of sales.entries()) {
+          const key = `k${i}`
+          const purchase = await buy(under, key, { amountAtomic: sale.amount, feeAtomic: sale.fee })
+          const refund = entriesOfRefund(purchase)
+          if (sale.end === 'refunded') {
+            await under.payments.recordRefund(key, { transaction: `0xb${i}`, paymentKeys: [] }, refund)
+          } else if (sale.end === 'delivered') {
+            await under.payments.moveCharged(key, 'settled', sale.end, [])
+          } else if (sale.end !== 'settled') {
+            await under.payments.moveCharged(key, 'settled', sale.end, refund)
+          }
+        }
+        const onChain = sales.filter((s) => s.end !== 'reorged').length
+        const { transactions, ...counts } = await under.purchases.ledgerCheck()
+        const expected = {
+          ...{
+            purchases: onChain,
+            chargedPayments: onChain,
+            unresolvedPayments: 0,
+            broken: [],
+            unbalanced: [],
+          },
+          refundDue: sales.filter((s) => s.end === 'refund_due').length,
+        }
+        return (
+          t.strictSame(counts, expected) &&
+          t.equal(new Set(transactions.map((x) => x.transaction)).size, onChain)
+        )
+      }),
+      { numRuns: 8 },
+    )
+  })
+}
+
+/** Takes a payment all the way to its purchase. */
+async function buy(
+  { payments }: PaymentsUnderTest,
+  key: string,
+  more: Partial<Purchase> = {},
+): Promise<Purchase> {
+  const claim = sampleClaim(key)
+  const purchase = samplePurchase(claim, `0x${Buffer.from(key).toString('hex')}`, more)
+  await payments.claim(claim)
+  await payments.advance(key, claim.owner, 'claimed', 'verified')
+  const attempt = { settler: 'evm', bytes: '0x1', transaction: purchase.txHash, sequence: null }
+  await payments.beginSettlement(key, claim.owner, attempt, null)
+  await payments.settle(key, claim.owner, purchase.txHash, purchase, entriesOfSale(purchase))
+  return purchase
+}

@@ -1,0 +1,178 @@
+import type { Test } from 'tap'
+import type { ApiKeys, SignInNonces, Stores } from '../../core/ports/stores.ts'
+import { sampleKey, sampleStore, startMs, type TestClock } from './samples.ts'
+
+const dayMs = 24 * 60 * 60 * 1000
+
+export interface StoresUnderTest {
+  readonly stores: Stores
+  readonly keys: ApiKeys
+}
+
+/** What every implementation of the port Stores keeps. */
+export function storesContract(t: Test, make: (t: Test) => Promise<StoresUnderTest>): void {
+  t.test('a store comes with its wallet and its first key, all or nothing', async (t) => {
+    const { stores, keys } = await make(t)
+    const store = sampleStore('s1')
+    const key = sampleKey('k1', 's1')
+    const wallet = { storeId: 's1', chain: 'base', address: '0xabc' } as const
+    await stores.create(store, wallet, key)
+    t.strictSame(await stores.find('s1'), store)
+    t.strictSame(await stores.byUsername('s1'), store)
+    t.strictSame(await stores.byWallet('base', '0xabc'), store)
+    t.equal(await stores.byWallet('solana', '0xabc'), undefined)
+    t.strictSame(await keys.ofStore('s1'), [key])
+
+    const second = sampleStore('s2')
+    await t.rejects(stores.create(second, { ...wallet, storeId: 's2' }, sampleKey('k2', 's2')), {
+      code: 'CONFLICT',
+    })
+    t.equal(await stores.find('s2'), undefined)
+    t.strictSame(await keys.ofStore('s2'), [])
+    const taken = stores.create(sampleStore('s3', { username: 's1' }), null, sampleKey('k3', 's3'))
+    await t.rejects(taken, { code: 'USERNAME_TAKEN' })
+    t.equal(await stores.find('s3'), undefined)
+  })
+
+  t.test('of many sign-ups with one wallet one gets the store', async (t) => {
+    const { stores } = await make(t)
+    const wallet = { chain: 'solana', address: 'So1' } as const
+    const results = await Promise.allSettled(
+      ['a', 'b', 'c', 'd'].map((id) =>
+        stores.create(sampleStore(`s-${id}`), { ...wallet, storeId: `s-${id}` }, sampleKey(id, `s-${id}`)),
+      ),
+    )
+    t.equal(results.filter((r) => r.status === 'fulfilled').length, 1)
+    t.ok(await stores.byWallet('solana', 'So1'))
+  })
+
+  t.test('an update changes what it names', async (t) => {
+    const { stores } = await make(t)
+    await stores.create(sampleStore('s1'), null, sampleKey('k1', 's1'))
+    const patch = { bio: '', developerModeEnabled: true, payout: { base: null, solana: 'So1' } }
+    const after = { ...sampleStore('s1'), ...patch, updatedAtMs: startMs + 5 }
+    t.strictSame(await stores.update('s1', patch, startMs + 5), after)
+    t.strictSame(await stores.find('s1'), after)
+    t.equal(await stores.update('nobody', { username: 'x' }, startMs), undefined)
+    t.equal(await stores.byUsername('x'), undefined)
+  })
+
+  t.test('a former username leads to its store for 30 days, and nobody else may take it', async (t) => {
+    const { stores } = await make(t)
+    await stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
+    await stores.create(sampleStore('s2', { username: 'ben' }), null, sampleKey('k2', 's2'))
+    await t.rejects(stores.update('s1', { username: 'ben' }, startMs), { code: 'USERNAME_TAKEN' })
+    t.equal(await stores.redirectOf('ann', startMs), undefined, 'a refused change leaves nothing behind')
+
+    t.match(await stores.update('s1', { username: 'anna' }, startMs), { username: 'anna' })
+    t.equal(await stores.byUsername('ann'), undefined)
+    t.equal(await stores.redirectOf('ann', startMs + 30 * dayMs - 1), 'anna')
+    t.equal(await stores.redirectOf('ann', startMs + 30 * dayMs), undefined)
+    await t.rejects(stores.update('s2', { username: 'ann' }, startMs + dayMs), { code: 'USERNAME_TAKEN' })
+    const newcomer = sampleStore('s3', { username: 'ann', updatedAtMs: startMs + dayMs })
+    await t.rejects(stores.create(newcomer, null, sampleKey('k3', 's3')), { code: 'USERNAME_TAKEN' })
+
+    t.match(
+      await stores.update('s1', { username: 'ann' }, startMs + 2 * dayMs),
+      { username: 'ann' },
+      'its own',
+    )
+    t.equal(await stores.redirectOf('ann', startMs + 2 * dayMs), undefined)
+    t.equal(await stores.redirectOf('anna', startMs + 2 * dayMs), 'ann')
+    t.match(await stores.update('s2', { username: 'anna' }, startMs + 32 * dayMs), { username: 'anna' })
+    t.equal(await stores.redirectOf('anna', startMs + 32 * dayMs), undefined)
+  })
+}
+
+/** What every implementation of the port ApiKeys keeps. */
+export function apiKeysContract(t: Test, make: (t: Test) => Promise<StoresUnderTest>): void {
+  const oneStore = async (t: Test) => {
+    const under = await make(t)
+    await under.stores.create(sampleStore('s1'), null, sampleKey('k1', 's1'))
+    return under
+  }
+
+  t.test('a store never has more active keys than it may, however many come at once', async (t) => {
+    const { keys } = await oneStore(t)
+    const results = await Promise.allSettled(
+      Array.from({ length: 10 }, (_, i) => keys.add(sampleKey(`n${i}`, 's1'), 5)),
+    )
+    t.equal(results.filter((r) => r.status === 'fulfilled').length, 4)
+    t.ok(results.every((r) => r.status === 'fulfilled' || r.reason.code === 'LIMIT_REACHED'))
+    t.equal((await keys.ofStore('s1')).filter((k) => k.isActive).length, 5)
+    await keys.revoke('s1', 'k1', startMs)
+    await keys.add(sampleKey('again', 's1'), 5)
+    await t.rejects(keys.add(sampleKey('sixth', 's1'), 5), { code: 'LIMIT_REACHED' })
+  })
+
+  t.test('a key is found by its hash, revoked ones too, with the first time they were revoked', async (t) => {
+    const { keys } = await oneStore(t)
+    const key = sampleKey('k1', 's1')
+    t.strictSame(await keys.byHash(key.keyHash), key)
+    t.equal(await keys.byHash('unknown'), undefined)
+    const revoked = { ...key, isActive: false, revokedAtMs: startMs + 1 }
+    t.strictSame(await keys.revoke('s1', 'k1', startMs + 1), revoked)
+    t.strictSame(await keys.revoke('s1', 'k1', startMs + 9), revoked)
+    t.strictSame(await keys.byHash(key.keyHash), revoked)
+    t.equal(await keys.revoke('s2', 'k1', startMs), undefined, "another store's")
+    t.equal(await keys.revoke('s1', 'nobody', startMs), undefined)
+  })
+
+  t.test('the time of use is kept to the minute', async (t) => {
+    const { keys } = await oneStore(t)
+    const lastUsed = async () => (await keys.ofStore('s1'))[0]!.lastUsedAtMs
+    await keys.touch('k1', startMs)
+    t.equal(await lastUsed(), startMs)
+    await keys.touch('k1', startMs + 59_999)
+    t.equal(await lastUsed(), startMs)
+    await keys.touch('k1', startMs + 60_000)
+    t.equal(await lastUsed(), startMs + 60_000)
+  })
+}
+
+/** What every implementation of the port SignInNonces keeps. */
+export function signInNoncesContract(
+  t: Test,
+  make: (t: Test) => Promise<StoresUnderTest & { nonces: SignInNonces; clock: TestClock }>,
+): void {
+  const nonce = {
+    ...{ nonce: 'n1', chain: 'base' as const, address: '0xabc', message: 'Sign in\nNonce: n1' },
+    expiresAtMs: startMs + 300_000,
+  }
+
+  t.test('a nonce is used once, however many ask at once', async (t) => {
+    const { nonces } = await make(t)
+    await nonces.add(nonce)
+    const taken = await Promise.all(Array.from({ length: 10 }, () => nonces.take('n1')))
+    t.strictSame(
+      taken.filter((n) => n !== undefined),
+      [nonce],
+    )
+    t.equal(await nonces.take('n1'), undefined)
+  })
+
+  t.test('expired nonces go when the next one comes', async (t) => {
+    const { nonces, clock } = await make(t)
+    await nonces.add(nonce)
+    clock.nowMs += 300_001
+    await nonces.add({ ...nonce, nonce: 'n2', expiresAtMs: clock.nowMs + 300_000 })
+    t.equal(await nonces.take('n1'), undefined)
+    t.match(await nonces.take('n2'), { nonce: 'n2' })
+  })
+
+  t.test(
+    'a finished sign-up is remembered as long as its nonce would have lived; the first one stands',
+    async (t) => {
+      const { nonces, stores, clock } = await make(t)
+      for (const id of ['s1', 's2']) await stores.create(sampleStore(id), null, sampleKey(id, id))
+      await nonces.rememberSignup('hash', 's1', startMs + 300_000)
+      await nonces.rememberSignup('hash', 's2', startMs + 300_000)
+      t.equal(await nonces.signupOf('hash', startMs + 299_999), 's1')
+      t.equal(await nonces.signupOf('hash', startMs + 300_000), undefined)
+      t.equal(await nonces.signupOf('other', startMs), undefined)
+      clock.nowMs += 300_001
+      await nonces.rememberSignup('hash', 's2', clock.nowMs + 300_000)
+      t.equal(await nonces.signupOf('hash', clock.nowMs), 's2')
+    },
+  )
+}

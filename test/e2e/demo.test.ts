@@ -1,0 +1,57 @@
+import t from 'tap'
+import { runTollgate } from './helpers/child.ts'
+import { eventually } from './helpers/eventually.ts'
+
+t.setTimeout(240_000)
+
+t.test(
+  'the demo pays a link once on each chain, says so in one JSON object a line, and ends well',
+  async (t) => {
+    const { code, stdout, stderr } = await runTollgate(t, ['demo', '--once']).exited
+    t.equal(code, 0, stderr)
+    t.match(stderr, /the vault asks its owner: .*Send 0\.25 USDC/)
+    t.match(stderr, 'the demo plays the owner')
+    t.equal(stderr.match(/Paid; the chain confirms it\./g)?.length, 2, 'the vault paid twice')
+    const lines = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    t.strictSame(
+      lines.map(({ network }) => network),
+      ['eip155:84532', 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'],
+    )
+    for (const line of lines) {
+      t.strictSame(Object.keys(line).sort(), [
+        'amountAtomic',
+        'network',
+        'purchaseId',
+        'replay',
+        'sellerAfterAtomic',
+        'sellerBeforeAtomic',
+        'status',
+        'transaction',
+      ])
+      t.match(line, { status: 200, purchaseId: /^[0-9a-f-]{36}$/, amountAtomic: '10000' })
+      t.match(
+        line.transaction,
+        line.network.startsWith('eip155') ? /^0x[0-9a-f]{64}$/ : /^[1-9A-HJ-NP-Za-km-z]{80,90}$/,
+      )
+      t.equal(BigInt(line.sellerAfterAtomic) - BigInt(line.sellerBeforeAtomic), BigInt(line.amountAtomic))
+      t.strictSame(line.replay, { status: 409, code: 'payment_already_used' })
+    }
+  },
+)
+
+t.test('without --once the demo waits for a person to answer its vault', async (t) => {
+  const demo = runTollgate(t, ['demo', '--port', '0'])
+  await demo.said('tollgate vault approve apr_')
+  await demo.said('or in a browser')
+  const [, id, home] = /vault approve (apr_\S+) --home (\S+)/.exec(demo.stderr())!
+  const approved = await runTollgate(t, ['vault', 'approve', id!, '--home', home!]).exited
+  t.equal(approved.code, 0, approved.stderr)
+  await eventually(
+    async () => demo.stderr().match(/Paid; the chain confirms it\./g)?.length === 2 || undefined,
+  )
+  demo.signal('SIGTERM')
+  t.equal((await demo.exited).code, 0)
+})

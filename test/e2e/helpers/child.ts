@@ -1,0 +1,74 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import type { ConfigFile } from './config.ts'
+
+const bin = fileURLToPath(new URL('../../../cli/bin.js', import.meta.url))
+
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** `tollgate` as a process of its own. */
+export interface Child {
+  readonly pid: number
+  signal(name: NodeJS.Signals): void
+  readonly exited: Promise<Exit>
+  /** What it wrote so far. */
+  stdout(): string
+  stderr(): string
+  /** Resolves when a line of its output holds the text; rejects when it ends before. */
+  said(text: string): Promise<void>
+}
+
+/** Runs `tollgate` with these arguments and nothing in its environment but what is given. */
+export function runTollgate(
+  t: Pick<Test, 'teardown'>,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Child {
+  const child = spawn(process.execPath, [bin, ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let [stdout, stderr] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  const exited = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }) as Exit)
+  t.teardown(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
+  return {
+    pid: child.pid!,
+    signal: (name) => void child.kill(name),
+    exited,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    async said(text) {
+      let isOver = false
+      void exited.then(() => {
+        isOver = true
+      })
+      while (!stdout.includes(text) && !stderr.includes(text)) {
+        if (isOver) throw new Error(`tollgate ended before it said "${text}":\n${stdout}${stderr}`)
+        await Promise.race([once(child.stdout, 'data'), once(child.stderr, 'data'), exited])
+      }
+    },
+  }
+}
+
+/** `tollgate start` with a configuration; resolves when it listens. The configuration's log level has to be info. */
+export async function startGateway(
+  t: Pick<Test, 'teardown'>,
+  config: Pick<ConfigFile, 'file'>,
+  env: Readonly<Record<string, string>>,
+): Promise<Child> {
+  const child = runTollgate(t, ['start', '--config', config.file], env)
+  await child.said('tollgate is running')
+  return child
+}

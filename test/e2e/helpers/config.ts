@@ -1,0 +1,91 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { stringify } from 'yaml'
+import type { Chains } from './chains.ts'
+
+/** A configuration file of a test, in a folder of its own. */
+export interface ConfigFile {
+  readonly dir: string
+  readonly file: string
+  readonly url: string
+  /** Writes the file again: sections that replace those of the same name, plugins beside the built-in ones. */
+  rewrite(sections: object, pluginsBefore?: ConfigParts['pluginsBefore']): void
+}
+
+export interface ConfigParts {
+  /** Merged over the settings of each network, by the chain's name. */
+  readonly evm?: object
+  readonly solana?: object
+  /** Plugins beside the built-in ones, by the built-in one that they stand in front of. */
+  readonly pluginsBefore?: Readonly<Record<string, object>>
+  /** Sections that replace the test's own. */
+  readonly sections?: object
+}
+
+const builtIn: readonly { readonly use: string; readonly with?: object }[] = [
+  { use: 'rate-limit', with: { points: 1_000_000, paymentPoints: 1_000_000 } },
+  { use: 'health', with: { probe: false } },
+  { use: 'x402' },
+  { use: 'replay-guard' },
+  { use: 'upstream', with: { headersTimeoutMs: 1_500 } },
+  { use: 'purchase-record' },
+  { use: 'metrics' },
+]
+
+/** Writes the YAML that an operator would write for the local chains, with limits that a test does not reach. */
+export async function writeConfig(
+  t: Pick<Test, 'teardown'>,
+  chains: Chains,
+  parts: ConfigParts = {},
+): Promise<ConfigFile> {
+  const dir = mkdtempSync(join(tmpdir(), 'tollgate-e2e-'))
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }))
+  const [evm, solana] = chains.both
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  const own = {
+    publicUrl: url,
+    gateway: { port, drainTimeoutMs: 3_000 },
+    admin: { port: 0 },
+    storage: { path: './data/tollgate.db' },
+    secretFile: './data/secret',
+    networks: {
+      [evm.network]: {
+        rpcUrls: [evm.rpc.url],
+        settleTimeoutMs: 4_000,
+        facilitator: { privateKey: '${TOLLGATE_FACILITATOR_EVM_KEY}' },
+        ...parts.evm,
+      },
+      [solana.network]: {
+        rpcUrls: [solana.rpc.url],
+        settleTimeoutMs: 4_000,
+        facilitator: { privateKey: '${TOLLGATE_FACILITATOR_SOLANA_KEY}' },
+        ...parts.solana,
+      },
+    },
+    egress: { allowPrivateCidrs: ['127.0.0.0/8'] },
+    log: { level: 'error', format: 'json' },
+    ...parts.sections,
+  }
+  const file = join(dir, 'tollgate.yaml')
+  const write = (sections: object, pluginsBefore?: ConfigParts['pluginsBefore']) =>
+    writeFileSync(file, stringify({ ...own, plugins: pluginList(pluginsBefore), ...sections }))
+  write({}, parts.pluginsBefore)
+  return { dir, file, url, rewrite: write }
+}
+
+const pluginList = (before: ConfigParts['pluginsBefore']) =>
+  builtIn.flatMap((one) => (before?.[one.use] === undefined ? [one] : [before[one.use], one]))
+
+/** The configuration says the port that buyers see, so it has to be known before the gateway listens. */
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}

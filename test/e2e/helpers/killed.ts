@@ -1,0 +1,172 @@
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+import { examine } from '../../../cli/runtime/examine.ts'
+import { openStore as openDatabase } from '../../../cli/runtime/openStore.ts'
+import type { LedgerFindings } from '../../../core/ports/purchases.ts'
+import { startApi } from './api.ts'
+import { type Bought, newBuyer, present } from './buyers.ts'
+import { newSellerWallets, startChains } from './chains.ts'
+import { type Child, startGateway } from './child.ts'
+import { type ConfigParts, writeConfig } from './config.ts'
+import { eventually } from './eventually.ts'
+import { openStore } from './store.ts'
+
+/** Where a gateway process is killed: between each two steps of a paid call. */
+export const killPoints = [
+  'claimed',
+  'verified',
+  'upstream called',
+  'upstream answered',
+  'stored',
+  'broadcast',
+  'mined',
+  'recorded',
+  'answered',
+] as const
+export type KillPoint = (typeof killPoints)[number]
+export type SettleMode = 'after' | 'before'
+
+/** Points at which nothing had left for the chain: the payment is free again. */
+const uncharged: Readonly<Record<SettleMode, readonly KillPoint[]>> = {
+  after: ['claimed', 'verified', 'upstream called', 'upstream answered'],
+  before: ['claimed', 'verified'],
+}
+
+const killPlugin = fileURLToPath(new URL('./killPlugin.ts', import.meta.url))
+const recoveryMs = 30_000
+
+/** The plugin that kills in the gap, for the gaps that only the gateway itself can see. */
+function pluginFor(point: KillPoint, settle: SettleMode): ConfigParts['pluginsBefore'] {
+  const kill = (phase: string) => ({ use: killPlugin, with: { phase } })
+  if (point === 'claimed') return { upstream: kill('claim') }
+  if (point === 'verified')
+    return settle === 'after' ? { upstream: kill('forward') } : { x402: kill('settle') }
+  if (point === 'upstream answered') return { x402: kill('settle') }
+  if (point === 'recorded') return { upstream: kill(settle === 'after' ? 'respond' : 'forward') }
+  return undefined
+}
+
+/** Which points there are: a link that settles first has stored its attempt before the seller is asked. */
+export const pointsOf = (settle: SettleMode): readonly KillPoint[] =>
+  killPoints.filter((point) => settle === 'after' || point !== 'upstream answered')
+
+/**
+ * Kills a gateway (SIGKILL) at one point of one paid call, starts another on the same data, and holds the books against
+ * the chain: as many transfers as purchases, none lost, none double; then the buyer comes back with the same payment.
+ */
+export async function killAndRecover(
+  t: Test,
+  chainName: 'evm' | 'solana',
+  settle: SettleMode,
+  point: KillPoint,
+): Promise<void> {
+  // Slots as long as the real chain's: a block hash has to outlive the recovery.
+  const chains = await startChains(t, { solana: { slotMs: 400 } })
+  const chain = chains.both[chainName === 'evm' ? 0 : 1]
+  const { rpc, methods } = chain
+  const log = { level: 'info', format: 'json' }
+  const config = await writeConfig(t, chains, { sections: { log } })
+  const wallets = newSellerWallets(chains)
+  const payTo = chainName === 'evm' ? wallets.base : wallets.solana
+  const api = await startApi(t)
+  const store = await openStore(config, chains.env, wallets)
+
+  const plugin = pluginFor(point, settle)
+  if (plugin !== undefined) config.rewrite({}, plugin)
+  const first = await startGateway(t, config, chains.env)
+  const url = await store.addLink({ url: api.url, slug: 'killed', price: '0.01', settle })
+  const buyer = await newBuyer(chains, chain)
+  const target = `${url}?n=1`
+  const payment = await buyer.sign(target)
+  const had = await chain.balance(buyer.address)
+
+  const lost = present(target, payment).catch((): undefined => undefined)
+  const answered = await killAt(first, lost)
+  t.equal((await first.exited).signal, 'SIGKILL')
+  t.equal(answered !== undefined, point === 'answered', 'the buyer has an answer only when there was one')
+  const calledBefore = api.calls.length
+
+  rpc.clear()
+  config.rewrite({})
+  await startGateway(t, config, chains.env)
+  if (point === 'broadcast') await chain.release()
+  const books = await openDatabase(config.file, chains.env)
+  t.teardown(() => books.close())
+  const ledger = await eventually(async () => {
+    const now = await books.purchases.ledgerCheck()
+    const early = await books.payments.list({ states: ['claimed', 'verified'], limit: 10 })
+    const owing = await books.payments.list({ states: ['settled'], isUnanswered: true, limit: 10 })
+    return now.unresolvedPayments + early.length + owing.length === 0 ? now : undefined
+  }, recoveryMs)
+  await holdTogether(ledger, uncharged[settle].includes(point) ? 0 : 1)
+  const findings = await examine(config.file, chains.env, { asksChains: true })
+  t.strictSame(
+    findings.filter(({ ok }) => !ok),
+    [],
+    'doctor finds nothing wrong',
+  )
+
+  const again = await present(target, payment)
+  checkReturn(again, answered)
+  await holdTogether(await books.purchases.ledgerCheck(), 1)
+  t.equal(had - (await chain.balance(buyer.address)), 10_000n, 'the buyer was charged once')
+
+  /** Provokes the point, and kills there. @returns what the buyer got. */
+  async function killAt(child: Child, answer: Promise<Bought | undefined>): Promise<Bought | undefined> {
+    const kill = () => child.signal('SIGKILL')
+    switch (point) {
+      case 'upstream called':
+        api.onCall(kill)
+        break
+      case 'stored':
+        rpc.add(methods.broadcast, { kind: 'refuse' })
+        await rpc.whenCalled(methods.broadcast)
+        kill()
+        break
+      case 'broadcast':
+        await chain.hold()
+        rpc.add(methods.broadcast, { kind: 'drop-answer' })
+        await eventually(async () => (rpc.forwarded(methods.broadcast) > 0 ? true : undefined))
+        kill()
+        break
+      case 'mined':
+        rpc.add(methods.status, { kind: 'refuse' })
+        await rpc.whenCalled(methods.status)
+        kill()
+        break
+      case 'answered': {
+        const bought = await answer
+        kill()
+        return bought
+      }
+    }
+    return answer
+  }
+
+  async function holdTogether(ledger: LedgerFindings, count: number): Promise<void> {
+    t.match(ledger, { unresolvedPayments: 0, broken: [], unbalanced: [] })
+    t.strictSame(
+      (await chain.transfersTo(payTo)).sort(),
+      ledger.transactions.map(({ transaction }) => transaction).sort(),
+      'the transfers on chain are those in the books',
+    )
+    t.equal(ledger.transactions.length, count, `${count} of them`)
+  }
+
+  function checkReturn(answer: Bought, before: Bought | undefined): void {
+    if (uncharged[settle].includes(point)) {
+      t.equal(answer.status, 200, `nothing was charged, and the payment is good: ${answer.text}`)
+      t.equal(api.calls.length, calledBefore + 1)
+      return
+    }
+    t.equal(api.calls.length, calledBefore, 'the seller does not work again')
+    if (settle === 'before' && (point !== 'answered' || answer.status !== 200)) {
+      // Charged and not answered, or nobody knows: owed back.
+      t.match(answer, { status: 409, body: { error: { code: 'payment_already_used' } } })
+      return
+    }
+    t.equal(answer.status, 200, answer.text)
+    t.match(answer.body, { data: { target: '/?n=1' }, _svc: { purchaseId: String } })
+    if (before !== undefined) t.equal(answer.text, before.text)
+  }
+}

@@ -1,0 +1,219 @@
+import t from 'tap'
+import { answerStatus, answerWell } from './helpers/api.ts'
+import { newBuyer, present } from './helpers/buyers.ts'
+import { type Chain, startChains } from './helpers/chains.ts'
+import { runTollgate } from './helpers/child.ts'
+import { eventually } from './helpers/eventually.ts'
+import { startReferenceFacilitator } from './helpers/facilitator.ts'
+import { type Product, startProduct } from './helpers/product.ts'
+import { sendBack } from './helpers/sendBack.ts'
+
+const price = 10_000n
+const chains = await startChains(t)
+const product = await startProduct(t, {}, chains)
+const { api, payTo, wallets, tollgate } = product
+const { purchases } = tollgate.stack.store
+// A seller has other money as well; nothing here fails for want of it.
+await chains.evm.mintUsdc(wallets.base as `0x${string}`, 1_000_000n)
+chains.solana.mintUsdc(wallets.solana, 1_000_000n)
+const after = await product.addLink('after')
+const before = await product.addLink('before', '0.01', { settle: 'before' })
+
+interface Answer {
+  readonly status: number
+  readonly body: {
+    readonly data?: { readonly status: string; readonly txHash: string }
+    readonly error?: { readonly code: string; readonly message: string; readonly retryable: boolean }
+  }
+}
+
+async function refund({ url, store }: Product, purchaseId: string, txHash: string): Promise<Answer> {
+  const response = await fetch(`${url}/api/v1/purchases/${purchaseId}/refunds`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${store.apiKey}` },
+    body: JSON.stringify({ txHash }),
+  })
+  return { status: response.status, body: (await response.json()) as Answer['body'] }
+}
+
+/** Asks until the chain has confirmed the transfer, as the answer tells a seller to. */
+const refundWhenFinal = (purchaseId: string, txHash: string) =>
+  eventually(async () => {
+    const answer = await refund(product, purchaseId, txHash)
+    return answer.body.error?.code === 'TRANSACTION_NOT_FINAL' ? undefined : answer
+  })
+
+const reaches = (purchaseId: string, status: string) =>
+  eventually(async () => ((await purchases.find(purchaseId))?.status === status ? true : undefined))
+
+let calls = 0
+/** A purchase of a new buyer, with the payment that made it. */
+async function buy(chain: Chain) {
+  const buyer = await newBuyer(chains, chain)
+  const had = await chain.balance(buyer.address)
+  const target = `${after}?n=${++calls}`
+  const payment = await buyer.sign(target)
+  const bought = await present(target, payment)
+  if (bought.status !== 200) throw new Error(bought.text)
+  const { purchaseId } = bought.body._svc!
+  await reaches(purchaseId, 'delivered')
+  return { buyer, had, target, payment, purchaseId, sale: bought.receipt!.transaction }
+}
+
+for (const chain of chains.both) {
+  const give = (to: string, amountAtomic = price) => sendBack(chains, chain, wallets, to, amountAtomic)
+
+  t.test(`what a seller gives back on ${chain.name} is verified there and booked`, async (t) => {
+    const { buyer, had, target, payment, purchaseId } = await buy(chain)
+    const back = await give(buyer.address)
+    const answer = await refundWhenFinal(purchaseId, back)
+    t.match(answer, { status: 200, body: { data: { status: 'refunded' } } })
+    t.equal(await chain.balance(buyer.address), had, 'the buyer has the money again')
+    const sum = new Map<string, bigint>()
+    for (const { account, amountAtomic } of await purchases.ledger(purchaseId)) {
+      sum.set(account, (sum.get(account) ?? 0n) + amountAtomic)
+    }
+    t.ok(sum.size >= 4 && [...sum.values()].every((total) => total === 0n), 'nobody owes anybody anything')
+    t.strictSame(await refund(product, purchaseId, back), answer, 'asked again, the answer is the same')
+    const worked = api.calls.length
+    t.match(await present(target, payment), {
+      status: 409,
+      body: { error: { code: 'payment_already_used' } },
+    })
+    t.equal(api.calls.length, worked, 'the payment buys nothing any more')
+  })
+
+  t.test(`what a seller owes on ${chain.name} is paid back the same way`, async (t) => {
+    const buyer = await newBuyer(chains, chain)
+    const target = `${before}?n=${++calls}`
+    api.answerWith(answerStatus(500))
+    const failed = await present(target, await buyer.sign(target))
+    api.answerWith(answerWell)
+    t.ok(failed.status >= 500, failed.text)
+    const purchaseId = failed.headers.get('x-purchase-id') ?? failed.body.purchaseId!
+    await reaches(purchaseId, 'refund_due')
+    t.match(await purchases.ledgerCheck(), { refundDue: 1 })
+    t.equal((await refundWhenFinal(purchaseId, await give(buyer.address))).status, 200)
+    t.match(await purchases.ledgerCheck(), { refundDue: 0, broken: [], unbalanced: [] })
+  })
+
+  t.test(`what is no refund on ${chain.name} is refused, and the purchase stands`, async (t) => {
+    const one = await buy(chain)
+    const two = await buy(chain)
+    const refused = async (transaction: string, message: RegExp) => {
+      const answer = await refundWhenFinal(one.purchaseId, transaction)
+      t.match(answer, { status: 422, body: { error: { code: 'TRANSACTION_MISMATCH', message } } })
+      t.equal((await purchases.find(one.purchaseId))?.status, 'delivered')
+    }
+    await refused(one.sale, /moves none of it to that wallet/)
+    await refused(two.sale, /moves none of it to that wallet/)
+    await refused(await give(one.buyer.address, price - 1n), /moves less/)
+    await refused(await give(two.buyer.address), /moves none of it to that wallet/)
+    await refused(await give(one.buyer.address, 1_000_000_000n), /failed on chain/)
+    const lift = chain.rpc.add('*', { kind: 'refuse' })
+    const away = await refund(product, one.purchaseId, await give(one.buyer.address))
+    t.match(away, { status: 503, body: { error: { code: 'CHAIN_UNAVAILABLE', retryable: true } } })
+    lift()
+    const elsewhere = chains.both.find((other) => other !== chain)!
+    const foreign = await sendBack(chains, elsewhere, wallets, payTo(elsewhere), 0n)
+    t.match(await refund(product, one.purchaseId, foreign), {
+      ...{ status: 400, body: { error: { code: 'VALIDATION_ERROR' } } },
+    })
+  })
+
+  t.test(`one transfer on ${chain.name} refunds one purchase, however many ask at once`, async (t) => {
+    const buyer = await newBuyer(chains, chain)
+    const bought: string[] = []
+    for (let i = 0; i < 3; i++) {
+      const target = `${after}?n=${++calls}`
+      const { body } = await present(target, await buyer.sign(target))
+      bought.push(body._svc!.purchaseId)
+      await reaches(bought.at(-1)!, 'delivered')
+    }
+    const back = await give(buyer.address)
+    const asked = Array.from({ length: 4 }, () => bought).flat()
+    const answers = await Promise.all(asked.map((id) => refundWhenFinal(id, back)))
+    const refunded = new Set(asked.filter((_, i) => answers[i]!.status === 200))
+    t.equal(refunded.size, 1, 'all that were answered well are of one purchase')
+    for (const [i, answer] of answers.entries()) {
+      if (refunded.has(asked[i]!)) t.equal(answer.status, 200)
+      else t.match(answer, { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } })
+    }
+    // Two more transfers, for one of the others: one of them pays it back.
+    const rest = bought.find((id) => !refunded.has(id))!
+    const more = [await give(buyer.address), await give(buyer.address, price + 1n)]
+    const rivals = await Promise.all(more.map((transaction) => refundWhenFinal(rest, transaction)))
+    t.strictSame(rivals.map(({ status }) => status).toSorted(), [200, 409])
+    t.equal(rivals.find(({ status }) => status === 409)?.body.error?.code, 'CONFLICT')
+  })
+}
+
+t.test('tollgate refund tells the gateway, and says what it answered', async (t) => {
+  const [evm] = chains.both
+  const { buyer, purchaseId } = await buy(evm)
+  const run = async (transaction: string, env: Record<string, string>) => {
+    const args = ['refund', purchaseId, transaction, '--gateway', product.url]
+    return runTollgate(t, args, env).exited
+  }
+  const key = { TOLLGATE_API_KEY: product.store.apiKey }
+  const unknown = `0x${'ab'.repeat(32)}`
+  t.match(await run(unknown, {}), { code: 2, stderr: /TOLLGATE_API_KEY/ })
+  t.match(await run(unknown, key), { code: 1, stderr: /TRANSACTION_NOT_FINAL/ })
+  const done = await run(await sendBack(chains, evm, wallets, buyer.address, price), key)
+  t.equal(done.code, 0, done.stderr)
+  t.match(JSON.parse(done.stdout), { id: purchaseId, status: 'refunded', amount: '0.01' })
+})
+
+t.test('after all that the books agree with the chains', async (t) => {
+  t.match(await purchases.ledgerCheck(), { unresolvedPayments: 0, refundDue: 0, broken: [], unbalanced: [] })
+  const findings = await product.doctor()
+  t.strictSame(
+    findings.filter((finding) => !finding.ok),
+    [],
+  )
+  t.match(
+    findings.find(({ subject }) => subject === 'refunds'),
+    { message: '9 refunds are on chain' },
+  )
+})
+
+t.test('doctor sees a refund that a reorganisation took away', async (t) => {
+  const [evm] = chains.both
+  const { buyer, purchaseId } = await buy(evm)
+  const back = await sendBack(chains, evm, wallets, buyer.address, price)
+  t.equal((await refundWhenFinal(purchaseId, back)).status, 200)
+  await chains.evm.reorg(1)
+  t.match(
+    (await product.doctor()).filter(({ ok }) => !ok),
+    [
+      {
+        subject: 'refunds',
+        message: `the refund ${back} of purchase ${purchaseId} is not on ${evm.network}`,
+      },
+    ],
+  )
+})
+
+// Last: the facilitator settles with the key whose transactions the product above counts.
+t.test('with a rented facilitator a refund needs a node, and says so', async (t) => {
+  const facilitator = await startReferenceFacilitator(t, chains)
+  const remote = { facilitator: { url: facilitator.url } }
+  const rented = await startProduct(t, { evm: { ...remote, rpcUrls: [] }, solana: remote }, chains)
+  const url = await rented.addLink('rented')
+  for (const chain of chains.both) {
+    const buyer = await newBuyer(chains, chain)
+    const bought = await present(`${url}?n=${chain.name}`, await buyer.sign(`${url}?n=${chain.name}`))
+    t.equal(bought.status, 200, bought.text)
+    const { purchaseId } = bought.body._svc!
+    const back = await sendBack(chains, chain, rented.wallets, buyer.address, price)
+    const answer = await eventually(async () => {
+      const now = await refund(rented, purchaseId, back)
+      return now.body.error?.code === 'TRANSACTION_NOT_FINAL' ? undefined : now
+    })
+    if (chain.name === 'solana') t.match(answer, { status: 200, body: { data: { status: 'refunded' } } })
+    else {
+      const message = new RegExp(`networks\\.${chain.network}\\.rpcUrls`)
+      t.match(answer, { status: 503, body: { error: { code: 'CHAIN_NOT_CONFIGURED', message } } })
+    }
+  }
+})

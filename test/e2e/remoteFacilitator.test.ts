@@ -1,0 +1,84 @@
+import t from 'tap'
+import { newBuyer, present, read } from './helpers/buyers.ts'
+import { startChains } from './helpers/chains.ts'
+import { eventually } from './helpers/eventually.ts'
+import { startReferenceFacilitator } from './helpers/facilitator.ts'
+import { startProduct } from './helpers/product.ts'
+
+const chains = await startChains(t)
+const facilitator = await startReferenceFacilitator(t, chains)
+const remote = { facilitator: { url: facilitator.url }, settleTimeoutMs: 2_500 }
+const product = await startProduct(t, { evm: remote, solana: remote }, chains)
+const { api, payTo, tollgate } = product
+const { purchases } = tollgate.stack.store
+
+for (const chain of chains.both) {
+  const url = await product.addLink(`remote-${chain.name}`)
+  const callsOf = (target: string) => api.calls.filter((call) => target.endsWith(call)).length
+
+  t.test(`a payment is settled by the reference facilitator on ${chain.name}`, async (t) => {
+    const buyer = await newBuyer(chains, chain)
+    const [verified, settled] = [facilitator.asked('verify'), facilitator.asked('settle')]
+    const bought = await read(await buyer.fetchV2(`${url}?n=well`))
+    t.equal(bought.status, 200, bought.text)
+    t.equal(await chain.balance(payTo(chain)), 10_000n)
+    t.strictSame(await chain.transfersTo(payTo(chain)), [bought.receipt?.transaction])
+    t.equal(facilitator.asked('verify') - verified, 1)
+    t.equal(facilitator.asked('settle') - settled, 1)
+    t.equal(chain.rpc.calls(chain.methods.broadcast), 0, 'the gateway itself sends nothing to the chain')
+  })
+
+  t.test(
+    `a facilitator that settles on ${chain.name} and says nothing is not asked to pay again`,
+    async (t) => {
+      const buyer = await newBuyer(chains, chain)
+      const target = `${url}?n=silent`
+      const payment = await buyer.sign(target)
+      const before = (await chain.transfersTo(payTo(chain))).length
+      const settled = facilitator.asked('settle')
+      facilitator.be('silent')
+      const first = await present(target, payment)
+      t.match(first, { status: 503, body: { error: { code: 'settlement_pending' }, purchaseId: String } })
+      facilitator.be('well')
+      const last = await eventually(async () => {
+        const answer = await present(target, payment)
+        return answer.status === 503 ? undefined : answer
+      })
+      t.equal(last.status, 200, last.text)
+      t.equal(last.body._svc?.purchaseId, first.body.purchaseId)
+      const transfers = await chain.transfersTo(payTo(chain))
+      t.equal(transfers.length - before, 1)
+      t.equal(last.receipt?.transaction, transfers.at(-1), 'found by reading the chain')
+      t.equal(facilitator.asked('settle') - settled, 1)
+      t.equal(callsOf(target), 1, 'the seller worked once')
+    },
+  )
+
+  t.test(`what the facilitator refuses on ${chain.name} is refused with its reason`, async (t) => {
+    const poor = await newBuyer(chains, chain, 9_999n)
+    const target = `${url}?n=poor`
+    const refused = await present(target, await poor.sign(target))
+    t.match(refused, { status: 400, body: { error: { code: 'invalid_payment', reason: /^[a-z0-9_]+$/ } } })
+    t.equal(callsOf(target), 0)
+  })
+
+  t.test(`while the facilitator is away nothing is charged on ${chain.name}`, async (t) => {
+    const buyer = await newBuyer(chains, chain)
+    const target = `${url}?n=away`
+    const payment = await buyer.sign(target)
+    facilitator.be('away')
+    const refused = await present(target, payment)
+    t.match(refused, { status: 503, body: { error: { code: 'settlement_unavailable' } } })
+    facilitator.be('well')
+    t.equal(callsOf(target), 0)
+    t.equal((await present(target, payment)).status, 200, 'the same payment is good afterwards')
+  })
+}
+
+t.test('the books agree with the chains', async (t) => {
+  t.match(await purchases.ledgerCheck(), { purchases: 6, unresolvedPayments: 0, refundDue: 0 })
+  t.strictSame(
+    (await product.doctor()).filter((finding) => !finding.ok),
+    [],
+  )
+})

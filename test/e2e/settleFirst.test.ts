@@ -1,0 +1,112 @@
+import t from 'tap'
+import { type Answer, answerStatus, answerWell } from './helpers/api.ts'
+import { newBuyer, present } from './helpers/buyers.ts'
+import { eventually } from './helpers/eventually.ts'
+import { startProduct } from './helpers/product.ts'
+
+const product = await startProduct(t)
+const { chains, api, payTo, tollgate } = product
+const { purchases } = tollgate.stack.store
+
+for (const chain of chains.both) {
+  const url = await product.addLink(`first-${chain.name}`, '0.01', { settle: 'before' })
+  const buyer = await newBuyer(chains, chain)
+
+  t.test(
+    `a streamed answer begins on ${chain.name} when the buyer has paid and before the seller is done`,
+    async (t) => {
+      const started = Promise.withResolvers<Parameters<Answer>[1]>()
+      api.answerWith((_request, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write('data: 1\n\n')
+        started.resolve(response)
+      })
+      const before = await chain.balance(payTo(chain))
+      const response = await buyer.fetchV2(`${url}?n=stream`)
+      t.equal(response.status, 200)
+      t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'charged before the stream')
+      const reader = response.body!.getReader()
+      const first = await reader.read()
+      t.equal(Buffer.from(first.value!).toString(), 'data: 1\n\n', 'the seller still has its answer open')
+      const seller = await started.promise
+      seller.end('data: 2\n\n')
+      let rest = ''
+      for (let part = await reader.read(); !part.done; part = await reader.read())
+        rest += Buffer.from(part.value).toString()
+      t.equal(rest, 'data: 2\n\n')
+      const purchaseId = response.headers.get('x-purchase-id')!
+      await eventually(async () =>
+        (await purchases.find(purchaseId))?.status === 'delivered' ? true : undefined,
+      )
+      api.answerWith(answerWell)
+    },
+  )
+
+  t.test(`a JSON answer is wrapped on the way on ${chain.name}, and stays for a repeated call`, async (t) => {
+    const payment = await buyer.sign(`${url}?n=json`)
+    const called = api.calls.length
+    const first = await present(`${url}?n=json`, payment)
+    t.match(first, { status: 200, body: { data: { target: String }, _svc: { purchaseId: String } } })
+    const again = await eventually(async () => {
+      const answer = await present(`${url}?n=json`, payment)
+      return answer.status === 200 ? answer : undefined
+    })
+    t.equal(again.text, first.text)
+    t.equal(api.calls.length - called, 1)
+  })
+
+  t.test(
+    `a seller that fails after the charge owes the buyer, and doctor says so (${chain.name})`,
+    async (t) => {
+      const owed = (await purchases.ledgerCheck()).refundDue
+      const payment = await buyer.sign(`${url}?n=fails`)
+      const before = await chain.balance(payTo(chain))
+      api.answerWith(answerStatus(500))
+      const failed = await present(`${url}?n=fails`, payment)
+      api.answerWith(answerWell)
+      t.match(failed, { status: 502, body: { error: { code: 'upstream_error' } } })
+      t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'the money is with the seller')
+      const ledger = await eventually(async () => {
+        const now = await purchases.ledgerCheck()
+        return now.refundDue > owed ? now : undefined
+      })
+      t.equal(ledger.refundDue, owed + 1)
+      t.ok((await product.doctor()).some(({ message }) => message.includes(`${owed + 1} owed back`)))
+      const again = await present(`${url}?n=fails`, payment)
+      t.match(
+        again,
+        { status: 409, body: { error: { code: 'payment_already_used' } } },
+        'it is not charged twice',
+      )
+      t.equal((await chain.balance(payTo(chain))) - before, 10_000n)
+    },
+  )
+
+  t.test(`a seller that breaks off inside the answer owes the buyer too (${chain.name})`, async (t) => {
+    const owed = (await purchases.ledgerCheck()).refundDue
+    api.answerWith((_request, response) => {
+      response.writeHead(200, { 'content-length': '1000' }).write('half of', () => response.destroy())
+    })
+    const payment = await buyer.sign(`${url}?n=breaks`)
+    await t.rejects(present(`${url}?n=breaks`, payment), 'a cut answer does not look like a whole one')
+    api.answerWith(answerWell)
+    await eventually(async () => ((await purchases.ledgerCheck()).refundDue > owed ? true : undefined))
+  })
+
+  t.test(`a payment that can not be settled never reaches the seller on ${chain.name}`, async (t) => {
+    const poor = await newBuyer(chains, chain, 10_000n)
+    const [all, more] = await Promise.all([poor.sign(`${url}?n=all`), poor.sign(`${url}?n=more`)])
+    t.equal((await present(`${url}?n=all`, all)).status, 200)
+    const called = api.calls.length
+    const refused = await present(`${url}?n=more`, more)
+    t.match(refused, { status: 400, body: { error: { code: 'invalid_payment', reason: /insufficient/ } } })
+    t.equal(api.calls.length, called)
+  })
+}
+
+t.test('the books agree with the chains', async (t) => {
+  t.strictSame(
+    (await product.doctor()).filter((finding) => !finding.ok),
+    [],
+  )
+})

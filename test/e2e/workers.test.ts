@@ -1,0 +1,66 @@
+import t from 'tap'
+import { startApi } from './helpers/api.ts'
+import { newBuyer, present, read } from './helpers/buyers.ts'
+import { newSellerWallets, startChains } from './helpers/chains.ts'
+import { runTollgate, startGateway } from './helpers/child.ts'
+import { writeConfig } from './helpers/config.ts'
+
+const chains = await startChains(t)
+const api = await startApi(t)
+const log = { level: 'info', format: 'json' }
+const config = await writeConfig(t, chains, { sections: { log } })
+config.rewrite({ gateway: { port: Number(new URL(config.url).port), workers: 2 } })
+
+async function tollgate(args: readonly string[], env: Record<string, string> = {}) {
+  const { code, stdout, stderr } = await runTollgate(t, args, { ...chains.env, ...env }).exited
+  t.equal(code, 0, stderr)
+  return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]))
+}
+
+t.test('two gateway processes sell for one store with one settling key per chain', async (t) => {
+  const { base, solana } = newSellerWallets(chains)
+  const owner = ['--base', base, '--solana', solana, '--config', config.file]
+  const [{ apiKey }] = await tollgate(['store', 'create', 'fleet', ...owner])
+  const gateway = await startGateway(t, config, chains.env)
+  const [{ fullUrl: url }] = await tollgate(
+    ['link', 'add', api.url, '--price', '0.01', '--gateway', config.url],
+    { TOLLGATE_API_KEY: apiKey },
+  )
+  const buyers = await Promise.all([...chains.both, ...chains.both].map((chain) => newBuyer(chains, chain)))
+
+  await t.test('different payments at once are all served and all paid', async (t) => {
+    const calls = buyers.flatMap((buyer) =>
+      [0, 1, 2, 3, 4].map((n) => buyer.fetchV2(`${url}?n=${n}`).then(read)),
+    )
+    const bought = await Promise.all(calls)
+    t.strictSame(
+      bought.map((b) => b.status),
+      calls.map(() => 200),
+    )
+    t.equal(new Set(bought.map((b) => b.receipt?.transaction)).size, calls.length, 'each by its own transfer')
+    for (const chain of chains.both) {
+      t.equal(await chain.balance(chain.name === 'evm' ? base : solana), 100_000n, `${chain.name}: ten sales`)
+    }
+  })
+
+  await t.test('one payment at both processes at once buys one call', async (t) => {
+    const target = `${url}?n=same`
+    const payment = await buyers[0]!.sign(target)
+    const before = api.calls.length
+    const answers = await Promise.all(Array.from({ length: 16 }, () => present(target, payment)))
+    t.equal(api.calls.length - before, 1, 'the seller worked once')
+    t.ok(
+      answers.every((a) => a.status === 200 && a.text === answers[0]!.text),
+      'everybody gets that answer',
+    )
+    t.equal(await chains.both[0].balance(base), 110_000n, 'one transfer')
+  })
+
+  gateway.signal('SIGTERM')
+  t.equal((await gateway.exited).code, 0, 'all processes end in order')
+  const findings = await tollgate(['doctor', '--config', config.file])
+  t.ok(
+    findings.every((f) => f.ok),
+    JSON.stringify(findings),
+  )
+})

@@ -1,0 +1,311 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { startGateway } from './helpers/gateway.ts'
+import { hasWholeAnswer, talk } from './helpers/rawHttp.ts'
+import { rawSeller } from './helpers/sellerOf.ts'
+import { startSeller } from './helpers/sellers.ts'
+import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
+
+const seller = await startSeller(t, 'hello')
+const gateway = await startGateway(t, { settlers: [createScriptedSettler()] })
+const free = await gateway.addLink({ slug: 'free', url: seller.url })
+const paid = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+
+/** The names and values that the seller gets of a request with these header lines. */
+async function forwarded(path: string, lines: readonly string[]): Promise<[name: string, value: string][]> {
+  const before = seller.requests.length
+  const head = [`GET ${path} HTTP/1.1`, 'Host: gateway.example', ...lines].join('\r\n')
+  await talk(gateway.port, `${head}\r\n\r\n`, hasWholeAnswer)
+  const { rawHeaders } = seller.requests[before]!
+  const pairs: [string, string][] = []
+  for (let i = 0; i < rawHeaders.length; i += 2)
+    pairs.push([rawHeaders[i]!.toLowerCase(), rawHeaders[i + 1]!])
+  return pairs
+}
+
+t.test('what must not cross to the seller stays behind, in any case of letters', async (t) => {
+  const hidden = [
+    ...[
+      'Keep-Alive: timeout=5',
+      'TE: trailers',
+      'Trailer: X-T',
+      'Proxy-Authorization: Basic eA==',
+      'Proxy-Connection: keep-alive',
+    ],
+    ...['Proxy-Authenticate: Basic', 'Upgrade: h2c', 'HTTP2-Settings: AAM'],
+    ...[
+      'Cookie: session=1',
+      'Forwarded: for=1.2.3.4',
+      'X-Forwarded-For: 1.2.3.4',
+      'X-Forwarded-Host: evil',
+      'X-Forwarded-Proto: https',
+    ],
+    ...[
+      'X-Forwarded-Anything: x',
+      'X-Real-IP: 1.2.3.4',
+      'PAYMENT-SIGNATURE: e30=',
+      'X-PAYMENT: e30=',
+      'X-Payment-Response: e30=',
+    ],
+    ...['Payment-Required: e30=', 'Payment-Whatever: x', 'Settlement-Overrides: {}', 'X402-Version: 1'],
+  ]
+  const variants = (line: string) => [line, line.toUpperCase().replace(/:.*/, ': x'), line.toLowerCase()]
+  for (const line of hidden.flatMap(variants)) {
+    if (/^upgrade/i.test(line)) continue
+    const name = line.split(':', 1)[0]!.toLowerCase()
+    const got = (await forwarded(free.path, [line, 'X-Kept: yes'])).filter(([n]) => n === name)
+    // The gateway's own word about the caller takes the place of the caller's.
+    const expected = name === 'x-forwarded-for' ? [['x-forwarded-for', '127.0.0.1']] : []
+    t.strictSame(got, expected, line)
+  }
+})
+
+t.test('headers that Connection nominates are dropped, whatever they are', async (t) => {
+  const got = await forwarded(free.path, [
+    'Connection: close, X-Mine ,x-other',
+    'X-Mine: 1',
+    'X-OTHER: 2',
+    'X-Kept: 3',
+  ])
+  const names = got.map(([name]) => name)
+  t.notOk(names.includes('x-mine') || names.includes('x-other'))
+  t.ok(names.includes('x-kept'))
+})
+
+t.test('everything else reaches the seller as it came, repeated names included', async (t) => {
+  const lines = [
+    'Accept: */*',
+    'X-Twice: 1',
+    'X-Twice: 2',
+    'Authorization: Bearer x',
+    'User-Agent: agent',
+    'X-Empty:',
+    'X-Latin: \xe9',
+    'Accept-Encoding: gzip',
+  ]
+  const got = await forwarded(free.path, lines)
+  for (const line of lines) {
+    const [name, value] = [
+      line.slice(0, line.indexOf(':')).toLowerCase(),
+      line.slice(line.indexOf(':') + 1).trim(),
+    ]
+    t.ok(
+      got.some(([n, v]) => n === name && v === value),
+      line,
+    )
+  }
+  t.equal(got.filter(([name]) => name === 'host').length, 1)
+  t.ok(
+    got.some(([name, value]) => name === 'host' && value === new URL(seller.url).host),
+    "the seller's own host",
+  )
+})
+
+t.test('names and values of any kind arrive unchanged or the call is refused', async () => {
+  const name = fc
+    .string({ unit: fc.constantFrom(..."abcXYZ019-_!#$%&'*+.^`|~"), minLength: 1, maxLength: 12 })
+    .map((s) => `x-t${s}`)
+  const value = fc.string({
+    unit: fc
+      .integer({ min: 0x20, max: 0xff })
+      .filter((c) => c !== 0x7f)
+      .map((c) => String.fromCharCode(c)),
+    maxLength: 30,
+  })
+  await fc.assert(
+    fc.asyncProperty(name, value, async (n, v) => {
+      const got = await forwarded(free.path, [`${n}: ${v}`])
+      const trimmed = v.replace(/^[ \t]+|[ \t]+$/g, '')
+      return got.some(([name, value]) => name === n.toLowerCase() && value === trimmed)
+    }),
+    { numRuns: 200 },
+  )
+})
+
+t.test("the seller's own headers replace the caller's and are sealed at rest", async (t) => {
+  const { sealer } = gateway.ports
+  const id = await gateway.addLink({ slug: 'sealed', url: seller.url })
+  const sealed = sealer.seal(JSON.stringify({ Authorization: 'Bearer seller', 'X-Key': 'k' }), id.id)
+  await gateway.store.links.update(id.id, { upstreamHeadersSealed: sealed }, Date.now())
+  gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: 'sealed' })
+  const got = await forwarded(id.path, [
+    'authorization: Bearer caller',
+    'AUTHORIZATION: again',
+    'x-key: mine',
+  ])
+  const values = (name: string) => got.filter(([n]) => n === name).map(([, v]) => v)
+  t.strictSame(values('authorization'), ['Bearer seller'])
+  t.strictSame(values('x-key'), ['k'])
+})
+
+t.test('a link whose sealed headers can not be opened answers a clear 502, and others go on', async (t) => {
+  const broken = await gateway.addLink({
+    slug: 'unsealed',
+    url: seller.url,
+    upstreamHeadersSealed: 'not sealed by us',
+  })
+  const response = await fetch(broken.url)
+  t.equal(response.status, 502)
+  t.match(await response.json(), { error: { code: 'upstream_error', message: /address that the link has/ } })
+  t.equal((await fetch(free.url)).status, 200)
+})
+
+const forbidden = [
+  ...[
+    'Set-Cookie: a=1',
+    'Set-Cookie: b=2',
+    'Set-Cookie2: c=3',
+    'Strict-Transport-Security: max-age=1',
+    'Service-Worker-Allowed: /',
+  ],
+  ...[
+    'Access-Control-Allow-Origin: https://evil',
+    'Access-Control-Expose-Headers: *',
+    'Access-Control-Allow-Credentials: true',
+  ],
+  ...[
+    'Content-Security-Policy-Report-Only: x',
+    'Settlement-Overrides: {"amount":"0"}',
+    'Clear-Site-Data: "*"',
+    'Alt-Svc: h3=":443"',
+  ],
+  ...[
+    'PAYMENT-REQUIRED: forged',
+    'PAYMENT-RESPONSE: forged',
+    'payment-signature: forged',
+    'X-PAYMENT-RESPONSE: forged',
+    'X-PAYMENT: forged',
+  ],
+  ...[
+    'X-Purchase-Id: forged',
+    'X-Review-Token: forged',
+    'Report-To: {}',
+    'Reporting-Endpoints: x="y"',
+    'NEL: {}',
+    'Refresh: 0',
+    'Origin-Agent-Cluster: ?1',
+  ],
+  ...['Keep-Alive: timeout=500', 'Proxy-Authenticate: Basic', 'Trailer: X-T', 'X-Nominated: x'],
+]
+
+for (const slug of ['free', 'paid', 'first'] as const) {
+  t.test(`what a seller may not say for the gateway's origin stays behind (${slug})`, async (t) => {
+    const head = [
+      'HTTP/1.1 200 OK',
+      'Content-Type: application/json',
+      'Content-Length: 2',
+      'Connection: keep-alive, X-Nominated',
+      'X-Kept: yes',
+    ]
+    const liar = await rawSeller(t, `${[...head, ...forbidden].join('\r\n')}\r\n\r\n{}`)
+    const price = slug === 'free' ? '0' : '0.10'
+    const link = await gateway.addLink({
+      slug: `liar-${slug}`,
+      url: liar.url,
+      price,
+      settle: slug === 'first' ? 'before' : 'after',
+    })
+    const response = await fetch(link.url, {
+      headers: { 'payment-signature': scriptedPayment(`h-${slug}`, '100000') },
+    })
+    t.equal(response.status, 200)
+    t.equal(response.headers.get('x-kept'), 'yes')
+    for (const line of forbidden) {
+      const name = line.split(':', 1)[0]!.toLowerCase()
+      if (name === 'keep-alive') continue
+      const value = response.headers.get(name)
+      const isOurs = slug !== 'free' && /^(payment-response|x-purchase-id|x-review-token)$/.test(name)
+      if (isOurs) t.ok(value && !value.includes('forged'), `${name} is ours`)
+      else t.equal(value, null, name)
+    }
+    t.equal(response.headers.get('cache-control'), slug === 'free' ? null : 'private, no-store')
+  })
+}
+
+t.test('a page of a seller gets an origin of its own, JSON needs none', async (t) => {
+  for (const [type, isConfined] of [
+    ['text/html', true],
+    ['image/svg+xml', true],
+    ['', true],
+    ['application/json; charset=utf-8', false],
+  ] as const) {
+    const line = type === '' ? '' : `Content-Type: ${type}\r\n`
+    const page = await rawSeller(
+      t,
+      `HTTP/1.1 200 OK\r\n${line}Content-Security-Policy: default-src *\r\nX-Content-Type-Options: x\r\nContent-Length: 2\r\n\r\n{}`,
+    )
+    const link = await gateway.addLink({ slug: `page-${type.replace(/\W/g, '')}`, url: page.url })
+    const { headers } = await fetch(link.url)
+    t.equal(
+      headers.get('content-security-policy'),
+      isConfined ? 'sandbox allow-scripts allow-forms allow-downloads' : null,
+    )
+    t.equal(headers.get('x-content-type-options'), isConfined ? 'nosniff' : null)
+  }
+})
+
+t.test('a payment on a free link is ignored and not handed on', async (t) => {
+  const got = await forwarded(free.path, [
+    `Payment-Signature: ${scriptedPayment('free', '100000')}`,
+    'X-PAYMENT: junk',
+  ])
+  t.notOk(got.some(([name]) => name.includes('payment')))
+})
+
+t.test('an answer head with line breaks or NUL is a 502 and nothing of it arrives', async (t) => {
+  for (const kind of ['header-cr', 'header-lf', 'header-nul', 'header-space'] as const) {
+    const bad = await startSeller(t, kind)
+    const link = await gateway.addLink({ slug: kind, url: bad.url })
+    const { text } = await talk(gateway.port, `GET ${link.path} HTTP/1.1\r\nHost: g\r\n\r\n`, hasWholeAnswer)
+    t.match(text, /^HTTP\/1\.1 502 /, kind)
+    t.notMatch(text, /stolen|set-cookie/i, kind)
+  }
+})
+
+t.test('browsers may call from every page and read the offer and the receipt', async (t) => {
+  const headers = { origin: 'https://page.example' }
+  const preflight = await fetch(paid.url, {
+    method: 'OPTIONS',
+    headers: {
+      ...headers,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'payment-signature, x-own',
+    },
+  })
+  t.equal(preflight.status, 204)
+  t.equal(preflight.headers.get('access-control-allow-origin'), '*')
+  const allowed = preflight.headers.get('access-control-allow-headers')!.toLowerCase()
+  for (const name of ['payment-signature', 'x-payment', 'access-control-expose-headers', 'x-own']) {
+    t.ok(allowed.includes(name), name)
+  }
+  const exposed = (response: Response) =>
+    response.headers.get('access-control-expose-headers')?.toLowerCase() ?? ''
+  for (const [name, response] of [
+    ['402', await fetch(paid.url, { headers })],
+    [
+      '200',
+      await fetch(paid.url, {
+        headers: { ...headers, 'payment-signature': scriptedPayment('cors', '100000') },
+      }),
+    ],
+    ['400', await fetch(paid.url, { headers: { ...headers, 'payment-signature': 'junk' } })],
+    ['404', await fetch(`${gateway.url}/api/link/demo/none`, { headers })],
+    ['free', await fetch(free.url, { headers })],
+  ] as const) {
+    t.equal(response.headers.get('access-control-allow-origin'), '*', name)
+    for (const header of ['payment-required', 'payment-response', 'x-payment-response']) {
+      t.ok(exposed(response).includes(header), `${name} exposes ${header}`)
+    }
+    await response.arrayBuffer()
+  }
+})
+
+t.test('a hostile list of requested headers is not echoed', async (t) => {
+  const lines =
+    'Origin: x\r\nAccess-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: a\xff<b>;"\r\n'
+  const { text } = await talk(gateway.port, `OPTIONS ${paid.path} HTTP/1.1\r\nHost: g\r\n${lines}\r\n`, (s) =>
+    s.includes('\r\n\r\n'),
+  )
+  t.match(text, /^HTTP\/1\.1 204 /)
+  t.notMatch(text, /<b>/)
+})

@@ -1,0 +1,208 @@
+import { randomUUID } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import type { Test } from 'tap'
+import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { createChanges } from '../../adapters/memory/changes.ts'
+import { createMemoryCounters } from '../../adapters/memory/counters.ts'
+import { createSealer } from '../../adapters/secrets/createSealer.ts'
+import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
+import { parseConfig } from '../../core/config/load.ts'
+import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
+import type { Link, Payout } from '../../core/domain/link.ts'
+import { linkDefaults } from '../../core/domain/linkDefaults.ts'
+import { buildGeneration, type PluginEntry } from '../../core/kernel/generation.ts'
+import { createPluginLoader } from '../../core/kernel/load.ts'
+import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
+import type { GatewayPorts } from '../../core/plugin/ports.ts'
+import { systemClock } from '../../core/ports/clock.ts'
+import { type Log, silentLog } from '../../core/ports/log.ts'
+import type { Settler } from '../../core/ports/settler.ts'
+import type { HandOver } from '../../gateway/handOver.ts'
+import { createGateway, type Gateway, type GatewayOptions } from '../../gateway/server.ts'
+import { builtInPlugins } from '../../plugins/builtIn.ts'
+import { testPayTo } from './settler.ts'
+
+/** A gateway of a test: real sockets, a real store in a temporary file, the plugins of a real configuration. */
+export interface TestGateway {
+  readonly url: string
+  readonly port: number
+  readonly gateway: Gateway
+  readonly ports: GatewayPorts
+  readonly store: SqliteStore
+  readonly storeId: string
+  /** Puts a link of the seller `demo` in the store and returns its address. */
+  addLink(
+    link: Partial<Link> & Pick<Link, 'url' | 'slug'>,
+  ): Promise<{ id: string; path: string; url: string }>
+  /** Plugins as `use:`/`with:` entries, built for this gateway's ports. */
+  build(plugins: readonly PluginUse[]): ReturnType<typeof buildGeneration>
+}
+
+export interface PluginUse {
+  readonly use: string
+  readonly with?: object
+  readonly when?: object
+}
+
+export interface TestGatewayOptions {
+  readonly settlers?: readonly Settler[]
+  readonly assets?: readonly Asset[]
+  readonly payout?: Partial<Payout>
+  readonly plugins?: readonly PluginUse[]
+  /** Plugin definitions beside the built-in ones. */
+  readonly extraPlugins?: readonly AnyGatewayPlugin[]
+  readonly options?: Partial<GatewayOptions>
+  readonly log?: Log
+  readonly dbPath?: string
+  /** Where requests go that are no calls of a link; by default they are 404. */
+  readonly handOver?: HandOver
+  /** Puts something between the plugins and a port: failures, counters, another clock. */
+  readonly adapt?: (ports: GatewayPorts) => GatewayPorts
+}
+
+/** The built-in plugins with limits that a test does not reach. */
+export const defaultPlugins: readonly PluginUse[] = [
+  { use: 'rate-limit', with: { points: 1_000_000, paymentPoints: 1_000_000 } },
+  { use: 'health', with: { probe: false } },
+  { use: 'x402' },
+  { use: 'replay-guard' },
+  { use: 'upstream' },
+  { use: 'purchase-record' },
+  { use: 'metrics' },
+]
+
+export async function startGateway(t: Test, options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const { settlers = [], log = silentLog } = options
+  const clock = systemClock
+  const store = await openSqlite({ path: options.dbPath ?? ':memory:', clock, log })
+  const changes = createChanges()
+  const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8', '::1/128'], log })
+  const networks = new Set(settlers.map((s) => s.network))
+  const ownPorts: GatewayPorts = {
+    clock,
+    log,
+    counters: createMemoryCounters(),
+    links: store.links,
+    payments: store.payments,
+    purchases: store.purchases,
+    changes,
+    egress,
+    sealer: createSealer(Buffer.alloc(32, 7)),
+    metrics: { register() {}, source: undefined },
+    chains: {
+      assets: options.assets ?? builtInAssets.filter((a) => networks.has(a.network)),
+      settler: (network) => settlers.find((s) => s.network === network),
+    },
+    service: {
+      publicUrl: 'http://gateway.test',
+      name: 'Tollgate',
+      metadataField: '_svc',
+      instanceId: randomUUID(),
+      runsJobs: true,
+    },
+  }
+  const ports = options.adapt?.(ownPorts) ?? ownPorts
+  await store.payments.heartbeat(ports.service.instanceId)
+  const build = async (uses: readonly PluginUse[]) =>
+    buildGeneration(await entriesOf(uses, options.extraPlugins ?? []), ports)
+  const generation = await build(options.plugins ?? defaultPlugins)
+  const notHere = (res: { writeHead(status: number): { end(): void } }) => res.writeHead(404).end()
+  const gateway = createGateway(
+    generation,
+    {
+      ...ports,
+      handOver: options.handOver ?? {
+        web: (_req, res) => notHere(res),
+        upgrade: (_req, socket) => void socket.destroy(),
+        close() {},
+      },
+    },
+    {
+      headersTimeoutMs: 10_000,
+      requestTimeoutMs: 30_000,
+      keepAliveTimeoutMs: 5_000,
+      drainTimeoutMs: 2_000,
+      maxHeaderBytes: 32_768,
+      trustedProxyCidrs: [],
+      ...options.options,
+    },
+  )
+  const { port }: AddressInfo = await gateway.listen(0, '127.0.0.1')
+  const storeId = randomUUID()
+  await addStore(store, storeId, options.payout)
+  t.teardown(async () => {
+    await gateway.close()
+    await egress.close()
+    await changes.close()
+    await store.close()
+  })
+  const url = `http://127.0.0.1:${port}`
+  return {
+    url,
+    port,
+    gateway,
+    ports,
+    store,
+    storeId,
+    build,
+    async addLink(given) {
+      const id = randomUUID()
+      await store.links.create({ ...ownDefaults, id, storeId, ...given })
+      changes.publish({ kind: 'link', username: 'demo', slug: given.slug })
+      const path = `/api/link/demo/${given.privateSlug ?? given.slug}`
+      return { id, path, url: url + path }
+    },
+  }
+}
+
+const ownDefaults = {
+  ...linkDefaults,
+  title: 'A test link',
+  isPublic: true,
+  isActive: true,
+  linkType: 'api',
+  createdAtMs: 0,
+  updatedAtMs: 0,
+} as const
+
+async function addStore(store: SqliteStore, id: string, payout: Partial<Payout> = {}): Promise<void> {
+  const common = {
+    displayName: 'Demo',
+    bio: '',
+    avatarUrl: '',
+    developerModeEnabled: true,
+    createdAtMs: 0,
+    updatedAtMs: 0,
+  }
+  const key = {
+    id: randomUUID(),
+    storeId: id,
+    name: 'k',
+    keyPrefix: 'tg_live_',
+    keyHash: randomUUID(),
+    isActive: true,
+  }
+  await store.stores.create(
+    {
+      ...common,
+      id,
+      username: 'demo',
+      createdBy: 'operator',
+      payout: { base: testPayTo, solana: null, ...payout },
+    },
+    null,
+    { ...key, lastUsedAtMs: null, revokedAtMs: null, createdAtMs: 0 },
+  )
+}
+
+/** Reads the entries as a configuration file would be read, defaults and checks included. */
+async function entriesOf(
+  uses: readonly PluginUse[],
+  extra: readonly AnyGatewayPlugin[],
+): Promise<readonly PluginEntry[]> {
+  const all = [...extra, ...builtInPlugins]
+  const text = JSON.stringify({ publicUrl: 'http://gateway.test', plugins: uses })
+  const source = { ...createPluginLoader(all, process.cwd()), names: all.map((p) => p.name) }
+  const { plugins } = await parseConfig(text, { file: 'test.json', env: {}, plugins: source })
+  return plugins as readonly PluginEntry[]
+}

@@ -1,0 +1,85 @@
+import type { Test } from 'tap'
+import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
+import { createReconciler, type ReconcilerOptions } from '../../core/payments/reconciler.ts'
+import { startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts'
+import { until } from './rawHttp.ts'
+import { createScriptedSettler, scriptedPayment } from './settler.ts'
+
+export const shortPlugins = [
+  { use: 'x402' },
+  { use: 'replay-guard', with: { joinTimeoutMs: 300 } },
+  {
+    use: 'upstream',
+    with: { headersTimeoutMs: 300, bodyTimeoutMs: 300, answerTimeoutMs: 600, maxAnswerBytes: 4096 },
+  },
+  { use: 'purchase-record' },
+]
+
+export async function startPaid(t: Test, options: TestGatewayOptions = {}) {
+  const settler = createScriptedSettler()
+  const gateway = await startGateway(t, { settlers: [settler], plugins: shortPlugins, ...options })
+  const headers = { 'payment-signature': scriptedPayment('n', '100000') }
+  return {
+    settler,
+    gateway,
+    headers,
+    call: (url: string, init: RequestInit = {}) =>
+      ask(url, { ...init, headers: { ...headers, ...init.headers } }),
+  }
+}
+
+interface Asked {
+  status: number
+  body: { error?: { code: string; message: string; reason?: string } | string; purchaseId?: string } & Record<
+    string,
+    unknown
+  >
+  headers: Headers
+  text: string
+}
+
+async function ask(url: string, init: RequestInit): Promise<Asked> {
+  const response = await fetch(url, init)
+  const text = await response.text()
+  return { status: response.status, body: parse(text), headers: response.headers, text }
+}
+
+function parse(text: string) {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return {}
+  }
+}
+
+export const receiptOf = (headers: Headers) =>
+  JSON.parse(Buffer.from(headers.get('payment-response') ?? 'bnVsbA==', 'base64').toString())
+
+/** A reconciler for which whatever is open is stuck already. */
+export function reconcilerOf({ ports }: TestGateway, options: Partial<ReconcilerOptions> = {}) {
+  const { payments, purchases, chains, clock, log, sealer, service } = ports
+  const notes = createPurchaseNotes(sealer, service.metadataField)
+  const parts = { payments, purchases, chains, notes, clock, log, instanceId: service.instanceId }
+  return createReconciler(parts, { stuckAfterMs: -1, ...options })
+}
+
+const rowsOf = ({ store }: TestGateway) =>
+  store.payments.list({
+    states: [
+      'claimed',
+      'verified',
+      'rejected',
+      'settling',
+      'pending',
+      'failed_final',
+      'settled',
+      'delivered',
+      'refund_due',
+      'refunded',
+      'reorged',
+    ],
+    limit: 100,
+  })
+export const stateOf = async (gateway: TestGateway) => (await rowsOf(gateway))[0]?.state
+export const reaches = (gateway: TestGateway, state: string) =>
+  until(async () => (await stateOf(gateway)) === state, `the state ${state}`)

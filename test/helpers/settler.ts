@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto'
+import type { NetworkId } from '../../core/domain/network.ts'
+import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../core/domain/payment.ts'
+import type { Checked, Refusal, SettleOutcome, Settler, Verified } from '../../core/ports/settler.ts'
+import { encodeHeader } from '../../core/x402/header.ts'
+import type { PaymentPayload, PaymentRequirements } from '../../core/x402/types.ts'
+
+/** The network, asset and wallet of tests that need no chain. */
+export const testNetwork: NetworkId = 'eip155:84532'
+export const testAsset = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
+export const testPayTo = '0x1111111111111111111111111111111111111111'
+
+/** A settler whose chain is a map in memory: payments are `{payer, nonce, value}`, and every step can be made to fail. */
+export interface ScriptedSettler extends Settler {
+  /** Nonces that were transferred, in order: the chain. */
+  readonly transfers: string[]
+  /** How many times each step ran. */
+  readonly calls: Record<'check' | 'verify' | 'settle' | 'recover', number>
+  /** Whether `recover` broadcasts stored bytes that are not on chain, as the real ones do while they could land. */
+  sendsAgain: boolean
+  verifyWith: () => Promise<Verified>
+  /** Runs between the durable store and the transfer; its outcome, if any, replaces the ordinary one. */
+  settleWith: (transfer: () => string, identity: PaymentIdentity) => Promise<SettleOutcome | undefined>
+}
+
+export function createScriptedSettler(network: NetworkId = testNetwork): ScriptedSettler {
+  const transfers: string[] = []
+  const calls = { check: 0, verify: 0, settle: 0, recover: 0 }
+  const settler: ScriptedSettler = {
+    network,
+    scheme: 'exact',
+    offerExtra: {},
+    transfers,
+    calls,
+    sendsAgain: false,
+    verifyWith: async () => ({ ok: true }),
+    settleWith: async () => undefined,
+    check(payment, terms): Checked {
+      calls.check++
+      return identify(payment, terms)
+    },
+    async verify() {
+      calls.verify++
+      return settler.verifyWith()
+    },
+    async settle(_payment, _terms, identity, store): Promise<SettleOutcome> {
+      calls.settle++
+      const transaction = `0x${identity.key}`
+      const attempt: SettlementAttempt = { settler: 'scripted', bytes: '0x00', transaction, sequence: '0' }
+      if (!(await store(attempt))) return { status: 'rejected', reason: 'not_stored', message: 'not stored' }
+      const transfer = () => {
+        transfers.push(identity.nonce)
+        return transaction
+      }
+      return (await settler.settleWith(transfer, identity)) ?? { status: 'settled', transaction: transfer() }
+    },
+    async recover(record: PaymentRecord): Promise<SettleOutcome> {
+      calls.recover++
+      const transaction = record.attempt!.transaction
+      if (settler.sendsAgain && !transfers.includes(record.nonce)) transfers.push(record.nonce)
+      if (transfers.includes(record.nonce)) return { status: 'settled', transaction }
+      return { status: 'pending', transaction, reason: 'not_seen' }
+    },
+    async stillOnChain(record) {
+      return transfers.includes(record.nonce) ? 'yes' : 'no'
+    },
+    async start() {},
+    async diagnose() {
+      return []
+    },
+    async close() {},
+  }
+  return settler
+}
+
+function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked {
+  const { payer, nonce, value, isLate } = payment.payload as Record<string, unknown>
+  if (typeof payer !== 'string' || typeof nonce !== 'string') return bad('invalid_payload')
+  if (value !== terms.amount) return bad('invalid_exact_evm_payload_authorization_value')
+  const key = createHash('sha256').update(`${terms.network}|${terms.asset}|${payer}|${nonce}`).digest('hex')
+  const identity: PaymentIdentity = {
+    key,
+    network: terms.network,
+    asset: terms.asset,
+    payer,
+    nonce,
+    payTo: terms.payTo,
+    amountAtomic: BigInt(terms.amount),
+    validBeforeMs: Date.now() + 300_000,
+  }
+  if (isLate === true)
+    return { ...bad('invalid_exact_evm_payload_authorization_valid_before'), expired: identity }
+  return { ok: true, identity }
+}
+
+const bad = (reason: string): Refusal => ({ ok: false, reason, message: 'not a payment of this test' })
+
+/** A payment header that the scripted settler accepts. @param more such as `isLate`: its time is over */
+export function scriptedPayment(
+  nonce: string,
+  value: string,
+  payer = '0x2222222222222222222222222222222222222222',
+  more: object = {},
+): string {
+  return encodeHeader({
+    x402Version: 2,
+    accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
+    payload: { payer, nonce, value, ...more },
+  })
+}
+
+/** The same payment as a client of x402 version 1 sends it, in `X-PAYMENT`. */
+export function scriptedPaymentV1(nonce: string, value: string): string {
+  return encodeHeader({
+    x402Version: 1,
+    scheme: 'exact',
+    network: 'base-sepolia',
+    payload: { payer: '0x2222222222222222222222222222222222222222', nonce, value },
+  })
+}

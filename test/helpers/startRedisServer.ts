@@ -1,0 +1,75 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { createInterface } from 'node:readline'
+import type { Test } from 'tap'
+import { skipOrFail } from './redis.ts'
+
+export interface RedisServer {
+  readonly url: string
+  /** Ends it; the port stays its own. */
+  stop(): Promise<void>
+  /** Starts it again on the same port, empty. */
+  start(): Promise<void>
+  /** Freezes it: connections stay open and nothing is answered. */
+  freeze(): void
+  thaw(): void
+}
+
+/** Starts a `redis-server` of the test's own on a free port, kept in memory; skips visibly without the program. */
+export async function startRedisServer(t: Test): Promise<RedisServer | undefined> {
+  if (spawnSync('redis-server', ['--version']).status !== 0) {
+    skipOrFail(t, 'redis-server is not installed')
+    return undefined
+  }
+  const port = await freePort()
+  let child: ChildProcess | undefined
+
+  async function start(): Promise<void> {
+    const options = [
+      '--port',
+      `${port}`,
+      '--bind',
+      '127.0.0.1',
+      '--save',
+      '',
+      '--appendonly',
+      'no',
+      '--dir',
+      t.testdir(),
+    ]
+    child = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] })
+    const lines = createInterface({ input: child.stdout! })
+    await new Promise<void>((resolve, reject) => {
+      lines.on('line', (line) => line.includes('Ready to accept connections') && resolve())
+      lines.on('close', () => reject(new Error('redis-server ended before it was ready')))
+    })
+  }
+
+  async function stop(): Promise<void> {
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'exit')
+    child.kill('SIGKILL')
+    await ended
+  }
+
+  t.teardown(stop)
+  await start()
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    start,
+    stop,
+    freeze: () => void child?.kill('SIGSTOP'),
+    thaw: () => void child?.kill('SIGCONT'),
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}

@@ -1,0 +1,108 @@
+import t, { type Test } from 'tap'
+import { TollgateError } from '../core/errors/error.ts'
+import type { Hook, RouteHooks } from '../core/plugin/gateway.ts'
+import { startGateway } from './helpers/gateway.ts'
+import { pluginOf, withUpstream } from './helpers/plugins.ts'
+import { startSeller } from './helpers/sellers.ts'
+
+async function answerOf(t: Test, hook: Hook | undefined, more: RouteHooks = {}) {
+  const seller = await startSeller(t, 'hello')
+  const plugin = pluginOf('odd', { ...(hook && { guard: hook }), ...more })
+  const gateway = await startGateway(t, { extraPlugins: [plugin], plugins: withUpstream('odd') })
+  const link = await gateway.addLink({ slug: 'free', url: seller.url })
+  const response = await fetch(link.url)
+  const body = (await response.json()) as { error?: { code: string; message: string; requestId: string } }
+  return { status: response.status, body, seller, gateway, link, headers: response.headers }
+}
+
+t.test('whatever a plugin does, the caller gets an answer and the gateway lives', async (t) => {
+  const plain = {
+    status: 500,
+    body: { success: false, error: { code: 'internal_error', requestId: /^[0-9a-f-]{36}$/ } },
+  }
+  const odd: [string, Hook, object][] = [
+    [
+      'throws',
+      () => {
+        throw new Error('secret inside')
+      },
+      plain,
+    ],
+    [
+      'throws nothing',
+      () => {
+        throw undefined
+      },
+      plain,
+    ],
+    [
+      'throws text',
+      () => {
+        throw 'text'
+      },
+      plain,
+    ],
+    ['rejects', () => Promise.reject(new Error('secret inside')), plain],
+    [
+      'throws on purpose',
+      () => {
+        throw new TollgateError('rate_limited', 'Slow.')
+      },
+      { status: 429, body: { error: { code: 'rate_limited', message: 'Slow.' } } },
+    ],
+    ['rejects on purpose', () => Promise.reject(new TollgateError('rate_limited', 'Slow.')), { status: 429 }],
+    ['passes by null', () => null as never, { status: 200 }],
+    ['passes by a promise of null', () => Promise.resolve(null) as never, { status: 200 }],
+    [
+      'answers late',
+      async () => {
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      },
+      { status: 200 },
+    ],
+    ['gives no reply', () => ({}) as never, plain],
+    [
+      'gives a reply that can not be written',
+      () => ({ status: 200, headers: ['x', 'a\r\nb'], body: null }),
+      plain,
+    ],
+    ['gives a status that is none', () => ({ status: 42, headers: [], body: null }), plain],
+  ]
+  for (const [name, hook, expected] of odd) {
+    const { status, body, gateway, link } = await answerOf(t, hook)
+    t.match({ status, body }, expected, name)
+    t.notMatch(JSON.stringify(body), /secret/, name)
+    t.ok((await fetch(link.url)).status > 0, `${name}: the gateway answers`)
+    await gateway.gateway.close()
+    t.pass(`${name}: and closes, so no call is left open`)
+  }
+})
+
+t.test('a log hook that throws or rejects harms nobody', async (t) => {
+  for (const log of [
+    () => {
+      throw new Error('log')
+    },
+    async () => Promise.reject(new Error('log')),
+  ]) {
+    const { status, gateway } = await answerOf(t, undefined, { log })
+    t.equal(status, 200)
+    await gateway.gateway.close()
+  }
+})
+
+t.test('a plugin may answer, add headers and see how it ended', async (t) => {
+  const ends: [number, string | null][] = []
+  const hooks: RouteHooks = {
+    guard: (x) => x.addHeader('X-Hello', 'world'),
+    log: (x) => void ends.push([x.status, x.errorCode]),
+  }
+  const { status, headers, link } = await answerOf(t, undefined, hooks)
+  t.equal(status, 200)
+  t.equal(headers.get('x-hello'), 'world')
+  await fetch(link.url, { method: 'POST' })
+  t.strictSame(ends, [
+    [200, null],
+    [200, null],
+  ])
+})

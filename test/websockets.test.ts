@@ -1,0 +1,251 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { WebSocket } from 'ws'
+import { silentLog } from '../core/ports/log.ts'
+import { createHandOver } from '../gateway/handOver.ts'
+import { startGateway } from './helpers/gateway.ts'
+import { openSocket, talk, until } from './helpers/rawHttp.ts'
+import { rawSeller, sellerOf } from './helpers/sellerOf.ts'
+import { startSeller } from './helpers/sellers.ts'
+import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
+
+const settler = createScriptedSettler()
+const plugins = [
+  { use: 'x402' },
+  { use: 'replay-guard', with: { joinTimeoutMs: 300 } },
+  { use: 'upstream', with: { headersTimeoutMs: 400 } },
+  { use: 'purchase-record' },
+]
+const gateway = await startGateway(t, { settlers: [settler], plugins })
+const echo = await startSeller(t, 'websocket-echo')
+const free = await gateway.addLink({ slug: 'free', url: echo.url })
+const paid = await gateway.addLink({ slug: 'paid', url: echo.url, price: '0.10' })
+const first = await gateway.addLink({ slug: 'first', url: echo.url, price: '0.10', settle: 'before' })
+const handshake = (path: string, more = '') =>
+  `GET ${path} HTTP/1.1\r\nHost: g\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n${more}\r\n`
+const payment = (nonce: string) => `Payment-Signature: ${scriptedPayment(nonce, '100000')}\r\n`
+const open = (url: string, headers: Record<string, string> = {}) =>
+  new WebSocket(url.replace('http', 'ws'), { headers })
+const stateOf = async (nonce: string) => {
+  const states = [
+    'claimed',
+    'verified',
+    'rejected',
+    'settling',
+    'settled',
+    'delivered',
+    'refund_due',
+  ] as const
+  return (await gateway.store.payments.list({ states, limit: 100 })).find((row) => row.nonce === nonce)?.state
+}
+
+async function echoes(socket: WebSocket, message: string): Promise<string> {
+  const answer = once(socket, 'message')
+  socket.send(message)
+  return String((await answer)[0])
+}
+
+t.test('a free link carries a WebSocket both ways, large messages included', async (t) => {
+  const socket = open(`${free.url}/room?x=1`)
+  await once(socket, 'open')
+  t.equal(await echoes(socket, 'hello'), 'hello')
+  const large = 'x'.repeat(5_000_000)
+  t.equal(await echoes(socket, large), large)
+  t.match(echo.requests.at(-1), { target: '/room?x=1' })
+  socket.close(1000)
+  await once(socket, 'close')
+  await until(() => echo.connections.size === 0, 'the seller to be let go')
+})
+
+t.test('frames that come with the handshake reach the seller', async (t) => {
+  const masked = Buffer.from([0x81, 0x82, 1, 2, 3, 4, 0x68 ^ 1, 0x69 ^ 2])
+  const { text } = await talk(
+    gateway.port,
+    Buffer.concat([Buffer.from(handshake(free.path)), masked]),
+    (all) => all.endsWith('hi'),
+  )
+  t.match(text, /^HTTP\/1\.1 101 /)
+  t.ok(text.endsWith('\x81\x02hi'))
+})
+
+for (const [link, when] of [
+  [paid, 'after'],
+  [first, 'before'],
+] as const) {
+  t.test(`a paid link is opened by paying the handshake (settle ${when})`, async (t) => {
+    const unpaid = await talk(gateway.port, handshake(link.path))
+    t.strictSame(unpaid.statuses, [402])
+    t.match(unpaid.text, /payment-required: /i)
+    t.equal(JSON.parse(unpaid.text.split('\r\n\r\n')[1]!).x402Version, 2)
+
+    const socket = open(link.url, { 'payment-signature': scriptedPayment(`open-${when}`, '100000') })
+    const [response] = (await once(socket, 'upgrade')) as [{ headers: Record<string, string> }]
+    t.match(response.headers['x-purchase-id'], /^[0-9a-f-]{36}$/)
+    t.ok(response.headers['x-review-token'])
+    t.match(JSON.parse(Buffer.from(response.headers['payment-response']!, 'base64').toString()), {
+      success: true,
+    })
+    if (socket.readyState !== WebSocket.OPEN) await once(socket, 'open')
+    t.equal(await echoes(socket, 'paid'), 'paid')
+    t.ok(settler.transfers.includes(`open-${when}`))
+    socket.close()
+    await once(socket, 'close')
+    await until(async () => (await stateOf(`open-${when}`)) === 'delivered')
+    const again = await talk(gateway.port, handshake(link.path, payment(`open-${when}`)))
+    t.strictSame(again.statuses, [409], 'the payment opened one')
+  })
+}
+
+t.test('a seller who refuses the handshake is not paid', async (t) => {
+  const sellers = {
+    plain: await startSeller(t, 'hello'),
+    404: await startSeller(t, 'status-404'),
+    500: await startSeller(t, 'status-500'),
+    silent: await startSeller(t, 'silent'),
+    interim: await startSeller(t, 'interim-flood'),
+    reset: await startSeller(t, 'reset'),
+  }
+  const before = settler.transfers.length
+  for (const [name, seller] of Object.entries(sellers)) {
+    const link = await gateway.addLink({ slug: `refuses-${name}`, url: seller.url, price: '0.10' })
+    const { statuses, closed, text } = await talk(
+      gateway.port,
+      handshake(link.path, payment(`refuses-${name}`)),
+    )
+    t.strictSame(
+      { statuses, closed },
+      { statuses: [name === 'silent' || name === 'interim' ? 504 : 502], closed: true },
+      name,
+    )
+    t.match(text, /You were not charged/)
+    await until(async () => (await stateOf(`refuses-${name}`)) === 'rejected', 'the payment to be free')
+    await until(() => seller.connections.size === 0, `${name} to be let go`)
+  }
+  t.equal(settler.transfers.length, before)
+})
+
+t.test('a tunnel that is not paid for after all is closed', async (t) => {
+  for (const [reason, status] of [
+    ['simulation_failed', 402],
+    ['pending', 503],
+  ] as const) {
+    settler.settleWith = async () =>
+      status === 402
+        ? { status: 'rejected', reason, message: 'no' }
+        : { status: 'pending', transaction: '0x', reason }
+    const { statuses, closed } = await talk(gateway.port, handshake(paid.path, payment(`unpaid-${reason}`)))
+    t.strictSame({ statuses, closed }, { statuses: [status], closed: true })
+    await until(() => echo.connections.size === 0, 'the seller to be let go')
+  }
+  settler.settleWith = async () => undefined
+})
+
+t.test('a buyer who leaves during the handshake leaves nothing behind', async (t) => {
+  const silent = await startSeller(t, 'silent')
+  const link = await gateway.addLink({ slug: 'slow', url: silent.url, price: '0.10' })
+  const socket = await openSocket(t, gateway.port)
+  socket.write(handshake(link.path, payment('leaves')))
+  await until(() => silent.requests.length === 1)
+  socket.destroy()
+  await until(() => silent.connections.size === 0)
+  await until(async () => (await stateOf('leaves')) === 'rejected')
+  t.notOk(settler.transfers.includes('leaves'))
+})
+
+t.test('when one side breaks off, the other is closed as well', async (t) => {
+  const socket = open(free.url)
+  await once(socket, 'open')
+  for (const connection of echo.connections) connection.destroy()
+  await once(socket, 'close')
+  const other = open(free.url)
+  await once(other, 'open')
+  other.terminate()
+  await until(() => echo.connections.size === 0)
+  t.pass('both ways')
+})
+
+t.test('what a seller says in its handshake is filtered like any answer', async (t) => {
+  const liar = await rawSeller(
+    t,
+    'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSet-Cookie: a=b\r\nPayment-Response: forged\r\nX-Purchase-Id: forged\r\nX-Kept: yes\r\n\r\n',
+  )
+  const link = await gateway.addLink({ slug: 'liar', url: liar.url, price: '0.10' })
+  const { text } = await talk(gateway.port, handshake(link.path, payment('liar')), (all) =>
+    all.includes('\r\n\r\n'),
+  )
+  t.match(text, /^HTTP\/1\.1 101 .*x-kept: yes/is)
+  t.notMatch(text, /set-cookie|forged/i)
+})
+
+t.test('no link there is a 404, and a suspended one a 503, on the socket', async (t) => {
+  const { statuses, closed } = await talk(gateway.port, handshake('/api/link/demo/none'))
+  t.strictSame({ statuses, closed }, { statuses: [404], closed: true })
+})
+
+t.test('closing the gateway ends its tunnels within the drain time', async (t) => {
+  const other = await startGateway(t, { options: { drainTimeoutMs: 300 } })
+  const link = await other.addLink({ slug: 'free', url: echo.url })
+  const socket = open(link.url)
+  await once(socket, 'open')
+  const closed = once(socket, 'close')
+  await other.gateway.close()
+  await closed
+  t.pass('closed')
+})
+
+t.test(
+  'what is no call of a link is handed over, upgrades too, with the true address of the caller',
+  async (t) => {
+    const seen: { url: string; headers: Record<string, unknown> }[] = []
+    const admin = createServer((req, res) => {
+      seen.push({ url: req.url!, headers: req.headers })
+      req.resume().on('end', () => res.end('admin'))
+    })
+    admin.on('upgrade', (req, socket) => {
+      seen.push({ url: req.url!, headers: req.headers })
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nadmin')
+    })
+    admin.listen(0, '127.0.0.1')
+    await once(admin, 'listening')
+    const address = `http://127.0.0.1:${(admin.address() as AddressInfo).port}`
+    const handOver = createHandOver(() => address, 1_000, silentLog)
+    const own = await startGateway(t, { handOver })
+    const lies =
+      'X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: https\r\nForwarded: for=9.9.9.9\r\nX-Real-IP: 9.9.9.9\r\n'
+    const plain = await talk(own.port, `GET /api/v1/links?a=1 HTTP/1.1\r\nHost: g\r\n${lies}\r\n`, (all) =>
+      all.includes('admin'),
+    )
+    t.match(plain.text, /^HTTP\/1\.1 200 /)
+    const upgraded = await talk(own.port, handshake('/live', lies), (all) => all.endsWith('admin'))
+    t.match(upgraded.text, /^HTTP\/1\.1 101 /)
+    t.strictSame(
+      seen.map(({ url }) => url),
+      ['/api/v1/links?a=1', '/live'],
+    )
+    for (const { headers } of seen) {
+      t.equal(headers['x-forwarded-for'], '127.0.0.1')
+      t.notMatch(JSON.stringify(headers), /9\.9\.9\.9|evil/)
+    }
+    const body = 'x'.repeat(300_000)
+    const posted = await fetch(`${own.url}/api/v1/links`, { method: 'POST', body })
+    t.equal(await posted.text(), 'admin')
+    admin.closeAllConnections()
+    admin.close()
+    const away = await fetch(`${own.url}/api/v1/links`)
+    t.equal(away.status, 502)
+    t.match(await away.json(), { success: false, error: { code: 'INTERNAL_ERROR' } })
+    const gone = await talk(own.port, handshake('/live'))
+    t.ok(gone.closed)
+  },
+)
+
+t.test('half an answer of the admin API is cut, not ended', async (t) => {
+  const half = await sellerOf(t, (_req, res) => {
+    res.writeHead(200, { 'content-length': 100 })
+    res.write('half', () => res.destroy())
+  })
+  const own = await startGateway(t, { handOver: createHandOver(() => half.url, 1_000, silentLog) })
+  await t.rejects(fetch(`${own.url}/x`).then((r) => r.text()))
+})
