@@ -1,0 +1,28 @@
+import type { FigureKey, Measured } from './figures.ts'
+import type { RoundOptions } from './harness/rounds.ts'
+import { Servers } from './harness/servers.ts'
+
+/** What a bench is given. */
+export interface BenchContext extends RoundOptions {
+  /** Stopped when the bench is over, whatever became of it. */
+  readonly servers: Servers
+  readonly isQuick: boolean
+  /** Whether the run was asked for this figure; a bench leaves out the peers of the others. */
+  wants(key: FigureKey): boolean
+}
+
+/** A file of this folder that measures some of the figures. */
+export interface Bench {
+  readonly keys: readonly FigureKey[]
+  run(context: BenchContext): Promise<Measured>
+}
+
+/** Runs a bench and stops its servers. */
+export async function runBench(bench: Bench, context: Omit<BenchContext, 'servers'>): Promise<Measured> {
+  const servers = new Servers(context.machine)
+  try {
+    return await bench.run({ ...context, servers })
+  } finally {
+    await servers.stop()
+  }
+}

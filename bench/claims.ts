@@ -1,0 +1,36 @@
+import type { Bench } from './bench.ts'
+import type { Measured } from './figures.ts'
+import { median } from './harness/median.ts'
+
+interface Sample {
+  readonly perSecond: number
+  readonly cpuUs: number
+}
+
+/**
+ * Claims on disk (SQLite, WAL, synchronous=FULL), 64 at once, in groups and one commit each. On the wall clock, because
+ * it is the disk that is waited for; both CPUs are theirs, as in life.
+ */
+export const claims: Bench = {
+  keys: ['claims_per_s', 'claims_group_vs_single'],
+  async run({ servers, isQuick, rounds, wants, progress }) {
+    const seconds = isQuick ? 0.5 : 3
+    const take = (maxRows: number) =>
+      servers.job<Sample>('claimRate.ts', { seconds, maxRows, folder: servers.folder() }, 'unpinned')
+    const group: Sample[] = []
+    const single: Sample[] = []
+    for (let round = 0; round < rounds; round++) {
+      group.push(await take(32))
+      if (wants('claims_group_vs_single')) single.push(await take(1))
+    }
+    const rate = (samples: readonly Sample[]) => median(samples.map((sample) => sample.perSecond))
+    const measured: Measured = { claims_per_s: rate(group) }
+    const cpu = median(group.map((sample) => sample.cpuUs))
+    progress(`claims: ${rate(group).toFixed(0)}/s in groups, ${cpu.toFixed(0)} µs of CPU each`)
+    if (single.length > 0) {
+      progress(`claims: ${rate(single).toFixed(0)}/s with a commit each`)
+      measured.claims_group_vs_single = median(group.map((g, i) => g.perSecond / single[i]!.perSecond))
+    }
+    return measured
+  },
+}

@@ -1,0 +1,76 @@
+/** One number that `npm run bench` measures, with the value it must reach and the one it should. */
+export interface Figure {
+  readonly what: string
+  readonly unit: '×' | 'µs' | 'ns' | 'MB' | 'ms' | '/s'
+  readonly better: 'more' | 'less'
+  readonly must: number
+  readonly aim: number
+}
+
+const times = (what: string, must: number, aim: number): Figure => ({
+  what,
+  unit: '×',
+  better: 'more',
+  must,
+  aim,
+})
+const least = (what: string, unit: Figure['unit'], must: number, aim: number): Figure => ({
+  what,
+  unit,
+  better: 'less',
+  must,
+  aim,
+})
+
+const perCpuSecond = (what: string, must: number, aim: number): Figure => ({
+  what: `${what}, a CPU-second`,
+  unit: '/s',
+  better: 'more',
+  must,
+  aim,
+})
+
+/** Every figure by its key in the JSON output. `×` figures are ratios of requests per CPU-second in one run. */
+export const figures = {
+  free1k_vs_http_proxy_3: times('free call, 1 KB, against http-proxy-3 with an agent', 2.6, 3.4),
+  free1k_vs_fastify_http_proxy: times('free call, 1 KB, against @fastify/http-proxy', 1.8, 2.3),
+  free1k_vs_nginx: times('free call, 1 KB, against nginx with one process', 0.4, 0.55),
+  free1k_vs_bare_dispatch: times('free call, 1 KB, against a bare undici relay', 0.93, 0.97),
+  free100k_vs_http_proxy_3: times('free call, 100 KB, against http-proxy-3 with an agent', 1.8, 2.3),
+  free100k_vs_nginx: times('free call, 100 KB, against nginx with one process', 0.3, 0.42),
+  post10k_vs_http_proxy_3: times('POST of 10 KB, against http-proxy-3 with an agent', 2.1, 2.5),
+  post10k_vs_nginx: times('POST of 10 KB, against nginx with one process', 0.4, 0.48),
+  challenge_vs_bare_node_http: times('402, against node:http answering the same bytes', 0.9, 0.97),
+  challenge_vs_x402_express: times('402, against @x402/express', 5, 5.8),
+  paid_vs_x402_express_viem: times('paid call, against @x402/express with viem', 12, 18),
+  paid_over_free_us: least('paid call over a free one, without cryptography and commit', 'µs', 25, 15),
+  wrap1k_vs_none: times('wrapped answer, 1 KB, against a raw one', 0.97, 0.99),
+  wrap100k_vs_none: times('wrapped answer, 100 KB, against a raw one', 0.88, 0.95),
+  plugin_sync_ns: least('one more synchronous plugin', 'ns', 15, 8),
+  plugin_async_ns: least('one more asynchronous plugin', 'ns', 120, 90),
+  claims_per_s: {
+    what: 'durable claims in SQLite, 64 at once',
+    unit: '/s',
+    better: 'more',
+    must: 5_000,
+    aim: 10_000,
+  },
+  claims_group_vs_single: times('durable claims in groups, against one commit each', 4, 5.5),
+  vault_address_1: perCpuSecond('vault: an address, one request at a time', 7_500, 12_000),
+  vault_address_16: perCpuSecond('vault: an address, 16 at once', 7_500, 12_000),
+  vault_read_1: perCpuSecond('vault: a value, one request at a time', 3_000, 6_000),
+  vault_read_16: perCpuSecond('vault: a value, 16 at once', 3_000, 6_000),
+  vault_sign_1: perCpuSecond('vault: a transaction by a rule, on disk, one at a time', 700, 1_500),
+  vault_sign_16: perCpuSecond('vault: a transaction by a rule, on disk, 16 at once', 700, 1_500),
+  vault_relay_1: perCpuSecond('vault: an address through relay and proxy, one at a time', 300, 600),
+  workers2_vs_1: times('two workers, against one', 0.95, 1),
+  idle_memory_mb: least('idle memory of `tollgate start`', 'MB', 150, 100),
+  start_ms: least('from start to listening', 'ms', 1_500, 700),
+} as const satisfies Readonly<Record<string, Figure>>
+
+export type FigureKey = keyof typeof figures
+
+export const figureKeys = Object.keys(figures) as readonly FigureKey[]
+
+/** What was measured; null where a peer is not there. */
+export type Measured = Partial<Record<FigureKey, number | null>>

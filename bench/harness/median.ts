@@ -1,0 +1,7 @@
+/** The middle of the values; of an even number, the mean of the two in the middle. @throws when there are none. */
+export function median(values: readonly number[]): number {
+  if (values.length === 0) throw new Error('Expected values to take the median of, got none.')
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}

@@ -1,0 +1,61 @@
+// `npm run bench`: measures everything that README.md in this folder names. --json, --quick, --only key,key
+import { parseArgs } from 'node:util'
+import { type Bench, runBench } from './bench.ts'
+import { challenge } from './challenge.ts'
+import { claims } from './claims.ts'
+import { type FigureKey, figureKeys, type Measured } from './figures.ts'
+import { free } from './free.ts'
+import { installPeers } from './harness/installPeers.ts'
+import { lookAround } from './harness/machine.ts'
+import { toTable } from './harness/table.ts'
+import { paid } from './paid.ts'
+import { plugins } from './plugins.ts'
+import { start } from './start.ts'
+import { vault } from './vault.ts'
+import { workers } from './workers.ts'
+import { wrap } from './wrap.ts'
+
+const benches: readonly Bench[] = [free, challenge, paid, wrap, plugins, claims, vault, workers, start]
+
+const { values } = parseArgs({
+  options: {
+    json: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+  },
+})
+const only = keysOf(values.only)
+const progress = (line: string) => console.error(line)
+
+installPeers(progress)
+const machine = lookAround()
+const size = values.quick ? { rounds: 3, seconds: 1 } : { rounds: 5, seconds: 3 }
+progress(
+  `${machine.hasWrk ? 'wrk' : 'wrk is not installed: load/generate.ts'} makes the load; ` +
+    `${machine.nginx ? 'nginx is measured too' : 'nginx is not installed: its figures are null'}; ` +
+    `${machine.canPin ? 'server and load each have a CPU' : 'nothing is pinned to a CPU: expect noise'}; ` +
+    `medians of ${size.rounds} rounds of ${size.seconds} s`,
+)
+const wants = (key: FigureKey) => only.includes(key)
+const measured: Measured = {}
+for (const bench of benches) {
+  if (!bench.keys.some(wants)) continue
+  Object.assign(measured, await runBench(bench, { machine, ...size, isQuick: values.quick, wants, progress }))
+}
+
+const inOrder = Object.fromEntries(only.map((key) => [key, rounded(measured[key] ?? null)])) as Measured
+console.log(values.json ? JSON.stringify(inOrder) : toTable(inOrder))
+
+function keysOf(list: string | undefined): readonly FigureKey[] {
+  if (list === undefined) return figureKeys
+  const asked = list.split(',').map((key) => key.trim())
+  const unknown = asked.filter((key) => !figureKeys.includes(key as FigureKey))
+  if (unknown.length === 0) return figureKeys.filter((key) => asked.includes(key))
+  console.error(`Expected --only with keys of ${figureKeys.join(', ')}; got ${unknown.join(', ')}.`)
+  process.exit(2)
+}
+
+/** Three significant digits: more would be noise. */
+function rounded(value: number | null): number | null {
+  return value === null ? null : Number(value.toPrecision(3))
+}

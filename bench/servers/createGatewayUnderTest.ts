@@ -1,0 +1,158 @@
+import { randomUUID } from 'node:crypto'
+import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { createChanges } from '../../adapters/memory/changes.ts'
+import { createMemoryCounters } from '../../adapters/memory/counters.ts'
+import { createSealer } from '../../adapters/secrets/createSealer.ts'
+import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
+import { parseConfig } from '../../core/config/load.ts'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import type { Link } from '../../core/domain/link.ts'
+import { linkDefaults } from '../../core/domain/linkDefaults.ts'
+import { buildGeneration, type PluginEntry } from '../../core/kernel/generation.ts'
+import { createPluginLoader } from '../../core/kernel/load.ts'
+import type { GatewayPorts } from '../../core/plugin/ports.ts'
+import { systemClock } from '../../core/ports/clock.ts'
+import { silentLog } from '../../core/ports/log.ts'
+import { createGateway } from '../../gateway/server.ts'
+import { builtInPlugins } from '../../plugins/builtIn.ts'
+import bought from './boughtPlugin.ts'
+import { createForgetfulPayments } from './forgetfulPayments.ts'
+import { payTo } from './offer.ts'
+import { createStubbedSettler } from './stubbedSettler.ts'
+
+export interface GatewayServerOptions {
+  readonly upstreamPort: number
+  /** Where the database file is made. */
+  readonly folder: string
+  readonly links: readonly LinkSpec[]
+  /** Names in the place of the usual plugin list. */
+  readonly plugins?: readonly string[]
+  /** A second process on a database that is there already: makes no store and no links. */
+  readonly joins?: boolean
+  /** Whether EIP-3009 signatures are checked; without, every payment passes. Default true. */
+  readonly checksSignatures?: boolean
+  /** Whether payments are written to disk; without, they are kept in a Map. Default true. */
+  readonly storesPayments?: boolean
+}
+
+export interface LinkSpec {
+  readonly slug: string
+  /** Path at the canned seller. */
+  readonly path: string
+  readonly price?: string
+  readonly responseMode?: Link['responseMode']
+  readonly settle?: Link['settle']
+}
+
+export const usualPlugins = [
+  'rate-limit',
+  'health',
+  'x402',
+  'replay-guard',
+  'upstream',
+  'purchase-record',
+  'metrics',
+]
+
+/** Builds the whole gateway on a store in `dbPath`, with limits that a bench does not reach. */
+export async function createGatewayUnderTest(
+  options: GatewayServerOptions & { readonly dbPath: string },
+): Promise<{ listen(): Promise<number>; readonly store: SqliteStore }> {
+  const clock = systemClock
+  const log = silentLog
+  const store = await openSqlite({ path: options.dbPath, clock, log })
+  if (options.joins !== true) await fill(store, options)
+  const settler = createStubbedSettler(options.checksSignatures ?? true)
+  const ports: GatewayPorts = {
+    clock,
+    log,
+    counters: createMemoryCounters(),
+    links: store.links,
+    payments: options.storesPayments === false ? createForgetfulPayments() : store.payments,
+    purchases: store.purchases,
+    changes: createChanges(),
+    egress: createEgress({ allowPrivateCidrs: ['127.0.0.0/8'], log }),
+    sealer: createSealer(Buffer.alloc(32, 7)),
+    metrics: { register() {}, source: undefined },
+    chains: {
+      assets: builtInAssets.filter((asset) => asset.network === settler.network),
+      settler: (network) => (network === settler.network ? settler : undefined),
+    },
+    service: {
+      publicUrl: 'http://gateway.test',
+      name: 'Tollgate',
+      metadataField: '_svc',
+      instanceId: randomUUID(),
+      runsJobs: false,
+    },
+  }
+  await store.payments.heartbeat(ports.service.instanceId)
+  const generation = await buildGeneration(await entriesOf(options.plugins ?? usualPlugins), ports)
+  const handOver = { web() {}, upgrade() {}, close() {} }
+  const gateway = createGateway(
+    generation,
+    { ...ports, handOver },
+    {
+      headersTimeoutMs: 10_000,
+      requestTimeoutMs: 60_000,
+      keepAliveTimeoutMs: 65_000,
+      drainTimeoutMs: 1_000,
+      maxHeaderBytes: 32_768,
+      trustedProxyCidrs: [],
+    },
+  )
+  return { store, listen: async () => (await gateway.listen(0, '127.0.0.1')).port }
+}
+
+async function entriesOf(names: readonly string[]): Promise<readonly PluginEntry[]> {
+  const limits = { points: 1_000_000_000, paymentPoints: 1_000_000_000 }
+  const uses = names.map((use) => ({ use, ...(use === 'rate-limit' && { with: limits }) }))
+  const all = [...builtInPlugins, bought]
+  const source = { ...createPluginLoader(all, process.cwd()), names: all.map((plugin) => plugin.name) }
+  const text = JSON.stringify({ publicUrl: 'http://gateway.test', plugins: uses })
+  const { plugins } = await parseConfig(text, { file: 'bench.json', env: {}, plugins: source })
+  return plugins as readonly PluginEntry[]
+}
+
+async function fill(store: SqliteStore, { links, upstreamPort }: GatewayServerOptions): Promise<void> {
+  const storeId = randomUUID()
+  const seller = {
+    id: storeId,
+    username: 'demo',
+    displayName: 'Demo',
+    bio: '',
+    avatarUrl: '',
+    developerModeEnabled: true,
+    createdBy: 'operator',
+    createdAtMs: 0,
+    updatedAtMs: 0,
+    payout: { base: payTo, solana: null },
+  } as const
+  const key = {
+    id: randomUUID(),
+    storeId,
+    name: 'bench',
+    keyPrefix: 'tg_live_',
+    keyHash: randomUUID(),
+    isActive: true,
+    lastUsedAtMs: null,
+    revokedAtMs: null,
+    createdAtMs: 0,
+  }
+  await store.stores.create(seller, null, key)
+  for (const { path, ...link } of links) {
+    const url = `http://127.0.0.1:${upstreamPort}${path}`
+    await store.links.create({ ...ownDefaults, id: randomUUID(), storeId, url, ...link })
+  }
+}
+
+const ownDefaults = {
+  ...linkDefaults,
+  title: 'A link of the bench',
+  description: 'Answers with fixed bytes.',
+  isPublic: true,
+  isActive: true,
+  linkType: 'api',
+  createdAtMs: 0,
+  updatedAtMs: 0,
+} as const

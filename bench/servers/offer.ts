@@ -1,0 +1,7 @@
+/** What the paid links of the benches cost and where the money goes: the same for Tollgate and for the peer. */
+export const network = 'eip155:84532'
+export const asset = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
+export const payTo = '0x1111111111111111111111111111111111111111'
+export const price = '0.10'
+export const amountAtomic = '100000'
+export const domain = { name: 'USDC', version: '2', chainId: 84532 } as const
