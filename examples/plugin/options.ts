@@ -1,0 +1,16 @@
+import type { OptionsSchema } from 'tollgate/plugin'
+
+/** The type, the check, the defaults and the editor's help in one. */
+export const options = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['wallets'],
+  properties: {
+    wallets: {
+      type: 'array',
+      items: { type: 'string', minLength: 1, description: 'A 0x or a Solana address.' },
+      maxItems: 10_000,
+      description: 'Wallets whose payments are refused; case does not count.',
+    },
+  },
+} as const satisfies OptionsSchema

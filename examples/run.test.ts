@@ -1,0 +1,208 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { createDemoFacilitator } from '../adapters/chains/local/demoFacilitator.ts'
+import { createEgress } from '../adapters/egress/createEgress.ts'
+import { approveAsOwner } from '../cli/demo/buyByVault.ts'
+import { type Demo, startDemo } from '../cli/demo/startDemo.ts'
+import { type DemoVault, startDemoVault } from '../cli/demo/startDemoVault.ts'
+import { checkConfig } from '../cli/runtime/checkConfig.ts'
+import { readConfig } from '../cli/runtime/readConfig.ts'
+import { startTollgate } from '../cli/runtime/startTollgate.ts'
+import { readVaultConfig } from '../cli/vault/readVaultConfig.ts'
+import { silentLog } from '../core/ports/log.ts'
+import { eventually } from '../test/e2e/helpers/eventually.ts'
+import { startVault } from '../vault/testing/startVault.ts'
+
+const folder = import.meta.dirname
+const usdc = 1_000_000n
+
+/** What configurations of this folder take from the environment; no key of it holds anything. */
+const sampleEnv = {
+  TOLLGATE_BASE_RPC_URL: 'http://127.0.0.1:9',
+  TOLLGATE_SOLANA_RPC_URL: 'http://127.0.0.1:9',
+  TOLLGATE_SOLANA_WS_URL: 'ws://127.0.0.1:9',
+  TOLLGATE_FACILITATOR_URL: 'http://127.0.0.1:9',
+  TOLLGATE_FACILITATOR_TOKEN: 'token',
+  TOLLGATE_FACILITATOR_EVM_KEY: `0x${'11'.repeat(32)}`,
+  TOLLGATE_FACILITATOR_SOLANA_KEY: '',
+  DENIED_WALLET: '0x1111111111111111111111111111111111111111',
+}
+
+/** Another local chain, gateway and seller for all examples, which run as programs of their own. */
+async function demoFor(t: Test): Promise<Demo> {
+  const demo = await startDemo({ port: await freePort(), onStep: () => {} })
+  t.teardown(() => demo.close())
+  return demo
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+async function run(example: string, env: Record<string, string>) {
+  const child = spawn(process.execPath, [join(folder, example, 'index.ts')], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const exited = once(child, 'exit')
+  const [stdout, stderr, [status]] = await Promise.all([text(child.stdout), text(child.stderr), exited])
+  return { status: status as number, stdout, stderr }
+}
+
+async function fundedBuyer({ evm }: Demo) {
+  const key = generatePrivateKey()
+  const { address } = privateKeyToAccount(key)
+  await evm.mintUsdc(address, usdc)
+  return { key, address }
+}
+
+/** The id of what the owner is asked first, as soon as that is. */
+const firstQuestion = ({ owner }: DemoVault): Promise<string> =>
+  eventually(async () => {
+    const path = '/v1/vault/approvals?status=pending'
+    return (await owner.call<{ approvals: { id: string }[] }>('GET', path)).approvals[0]?.id
+  })
+
+t.test('the examples do what they say, against a gateway and a chain of this machine', async (t) => {
+  const demo = await demoFor(t)
+  const GATEWAY_URL = demo.tollgate.gatewayUrl
+  const buyer = await fundedBuyer(demo)
+
+  await t.test('buyer-fetch pays a link that seller-signup made, to the wallet that signed', async (t) => {
+    const SELLER_KEY = generatePrivateKey()
+    const made = await run('seller-signup', { GATEWAY_URL, SELLER_KEY, API_URL: demo.sample.url })
+    t.equal(made.status, 0, made.stderr)
+    const { link, price, apiKey } = JSON.parse(made.stdout)
+    t.equal(price, '0.01')
+    t.match(apiKey, /^tg_live_/)
+
+    const bought = await run('buyer-fetch', { LINK_URL: link, BUYER_KEY: buyer.key })
+    t.equal(bought.status, 0, bought.stdout + bought.stderr)
+    t.match(JSON.parse(bought.stdout), { status: 200, data: { city: 'Lisbon' }, transaction: /^0x/ })
+    const { address } = privateKeyToAccount(SELLER_KEY)
+    t.equal(await demo.evm.balanceUsdc(address), 10_000n, 'the seller has its 0.01 USDC')
+  })
+
+  await t.test(
+    'buyer-vault has no key: its vault pays, above the limit when the owner allows it',
+    async (t) => {
+      const vault = await startDemoVault(demo)
+      t.teardown(() => vault.close())
+      const env = { VAULT_URL: vault.url, VAULT_TOKEN: vault.token }
+      const cheap = await run('buyer-vault', { ...env, LINK_URL: demo.link.url })
+      t.equal(cheap.status, 0, cheap.stderr)
+      t.match(JSON.parse(cheap.stdout), { status: 200, data: { city: 'Lisbon' }, transaction: /^0x/ })
+
+      const buying = run('buyer-vault', { ...env, LINK_URL: demo.dearLink.url })
+      await approveAsOwner(vault, await firstQuestion(vault))
+      const dear = await buying
+      t.equal(dear.status, 0, dear.stderr)
+      t.match(JSON.parse(dear.stdout), { status: 200, transaction: /^0x/ })
+
+      const refused = await run('buyer-vault', { ...env, LINK_URL: demo.dearLink.url, MAX_USDC: '0.10' })
+      t.match([refused.status, refused.stderr], [1, /BUDGET_EXCEEDED_TX/])
+    },
+  )
+
+  await t.test('stream charges first and hands every event on before the next one is made', async (t) => {
+    const { status, stdout, stderr } = await run('stream', {
+      GATEWAY_URL,
+      API_KEY: demo.apiKey,
+      BUYER_KEY: buyer.key,
+    })
+    t.equal(status, 0, stderr)
+    t.match(stdout, /^200, purchase [0-9a-f-]{36}\none\ntwo\n$/)
+  })
+
+  await t.test('plugin refuses the wallet that its configuration names, and sells to others', async (t) => {
+    const denied = await fundedBuyer(demo)
+    const { evmKey } = await createDemoFacilitator(demo.evm, demo.solana)
+    const env = {
+      TOLLGATE_PORT: '0',
+      TOLLGATE_ADMIN_PORT: '0',
+      TOLLGATE_DATA: t.testdir({}),
+      TOLLGATE_EVM_RPC_URL: demo.evm.rpcUrl,
+      TOLLGATE_FACILITATOR_EVM_KEY: evmKey,
+      DENIED_WALLET: denied.address,
+    }
+    const loaded = await readConfig(join(folder, 'plugin/tollgate.yaml'), env)
+    const tollgate = await startTollgate(loaded, { env: {}, log: silentLog })
+    t.teardown(() => tollgate.close())
+    const made = await run('seller-signup', {
+      GATEWAY_URL: tollgate.gatewayUrl,
+      SELLER_KEY: generatePrivateKey(),
+      API_URL: demo.sample.url,
+    })
+    const LINK_URL = tollgate.gatewayUrl + new URL(JSON.parse(made.stdout).link).pathname
+    const refused = await run('buyer-fetch', { LINK_URL, BUYER_KEY: denied.key })
+    t.match(JSON.parse(refused.stdout), { status: 403, error: { code: 'buyer_refused' } })
+    t.equal(await demo.evm.balanceUsdc(denied.address), usdc, 'nothing was charged')
+    const bought = await run('buyer-fetch', { LINK_URL, BUYER_KEY: buyer.key })
+    t.equal(JSON.parse(bought.stdout).status, 200)
+  })
+})
+
+t.test('vault-plugin asks the owner for a host that its configuration does not name', async (t) => {
+  const api = createHttpServer((_req, res) => res.end('{}')).listen(0, '127.0.0.1')
+  await once(api, 'listening')
+  t.teardown(() => api.close())
+  const { port } = api.address() as { port: number }
+  const [known, unknown] = [`127.0.0.1:${port}`, `localhost:${port}`]
+  const { plugins } = await readVaultConfig(join(folder, 'vault-plugin'), undefined, { API_HOST: known })
+  const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8'] })
+  const vault = await startVault(t, { plugins, egress: () => egress })
+  t.teardown(() => egress.close())
+  const scope = 'credentials.api.demo'
+  const rules = [known, unknown].map((host) => ({
+    origin: `http://${host}`,
+    methods: ['GET'],
+    paths: ['/**'],
+  }))
+  const settings = { rules, allow_private: ['127.0.0.0/8'] }
+  t.equal((await vault.asOwner('POST', '/v1/vault/write', { scope, value: 'key', settings })).status, 200)
+  const agent = await vault.agent('bot', [scope])
+  const call = (host: string) =>
+    agent.call(
+      'POST',
+      '/v1/vault/call',
+      { scope, method: 'GET', url: `http://${host}/v1`, agent_name: 'bot' },
+      { prefer: 'wait=0' },
+    )
+  t.equal((await call(known)).status, 200)
+  t.equal((await call(unknown)).status, 202)
+  const [question] = vault.api.desk.open()
+  t.match(question?.reasons.join(), `${unknown} is not on the list of hosts.`)
+})
+
+t.test('every configuration of the examples holds, and says what a paid call runs through', async (t) => {
+  const { secretKey } = await solanaKey()
+  const env = { ...sampleEnv, TOLLGATE_FACILITATOR_SOLANA_KEY: secretKey, TOLLGATE_DATA: t.testdir({}) }
+  const files = readdirSync(join(folder, 'config')).filter((name) => name.endsWith('.yaml'))
+  t.ok(files.length >= 3)
+  for (const file of [...files.map((name) => join('config', name)), 'plugin/tollgate.yaml']) {
+    const { links, warnings } = await checkConfig(join(folder, file), env)
+    const program = links.find(({ link }) => link === 'a paid link')?.program ?? []
+    t.ok(
+      program.some(({ phase, plugin }) => phase === 'settle' && plugin === 'x402'),
+      file,
+    )
+    t.strictSame(warnings, [], file)
+  }
+})
+
+async function solanaKey(): Promise<{ secretKey: string }> {
+  const { Keypair } = await import('@solana/web3.js')
+  return { secretKey: JSON.stringify([...Keypair.generate().secretKey]) }
+}
