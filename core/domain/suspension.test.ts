@@ -22,6 +22,9 @@ interface Step {
   readonly what: HealthObservation
 }
 
+/** What is observed at a time, or the observations of a call that began and ended then. */
+type Happening = HealthObservation | ((atMs: number) => readonly HealthObservation[])
+
 /** Runs the steps and says at which times a suspension was called for. */
 function run(steps: readonly Step[], from: HealthState = freshHealth): { state: HealthState; at: number[] } {
   const at: number[] = []
@@ -35,27 +38,53 @@ function run(steps: readonly Step[], from: HealthState = freshHealth): { state: 
 }
 
 const probe = (failed: boolean): HealthObservation => ({ kind: 'probe', failed })
-const call = (failed: boolean): HealthObservation => ({ kind: 'call', failed })
-const steps = (count: number, everyMs: number, what: HealthObservation, from = start): Step[] =>
-  Array.from({ length: count }, (_, i) => ({ atMs: from + i * everyMs, what }))
+/** A call that ends in the moment in which it began. */
+const call =
+  (failed: boolean) =>
+  (startedAtMs: number): readonly HealthObservation[] => [
+    { kind: 'calls', count: 1, startedAtMs },
+    failed ? { kind: 'call-failed', startedAtMs } : { kind: 'call-answered' },
+  ]
+const stepsAt = (atMs: number, what: Happening): Step[] =>
+  [typeof what === 'function' ? what(atMs) : what].flat().map((one) => ({ atMs, what: one }))
+const steps = (count: number, everyMs: number, what: Happening, from = start): Step[] =>
+  Array.from({ length: count }, (_, i) => stepsAt(from + i * everyMs, what)).flat()
 
 const mostlyFailed = fc.oneof({ weight: 9, arbitrary: fc.constant(true) }, fc.constant(false))
-const observations: fc.Arbitrary<HealthObservation> = fc.oneof(
+/** A call that takes its time to end, or something that is observed at once. */
+type Event = { readonly kind: 'call'; readonly failed: boolean; readonly lastsMs: number } | HealthObservation
+const events: fc.Arbitrary<Event> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('probe' as const), failed: mostlyFailed }) },
-  { weight: 12, arbitrary: fc.record({ kind: fc.constant('call' as const), failed: mostlyFailed }) },
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      kind: fc.constant('call' as const),
+      failed: mostlyFailed,
+      lastsMs: fc.nat(3 * minuteMs),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('egress' as const), up: fc.boolean() }) },
   { weight: 1, arbitrary: fc.constant({ kind: 're-enabled' as const }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'suspended' as const }) },
 )
 const histories = fc
-  .array(fc.tuple(fc.integer({ min: 0, max: 3 * minuteMs }), observations), {
+  .array(fc.tuple(fc.integer({ min: 0, max: 3 * minuteMs }), events), {
     minLength: 40,
     maxLength: 200,
     size: 'max',
   })
   .map((pairs) => {
     let atMs = start
-    return pairs.map(([waitMs, what]): Step => ({ atMs: (atMs += waitMs), what }))
+    const history = pairs.flatMap(([waitMs, event]): Step[] => {
+      atMs += waitMs
+      if (event.kind !== 'call') return [{ atMs, what: event }]
+      const [begins, ends] = call(event.failed)(atMs)
+      return [
+        { atMs, what: begins! },
+        { atMs: atMs + event.lastsMs, what: ends! },
+      ]
+    })
+    return history.sort((a, b) => a.atMs - b.atMs)
   })
 
 t.test('five failed probes suspend, but not before five minutes have passed', async (t) => {
@@ -70,10 +99,10 @@ t.test('one healthy probe or one successful call starts the row of failures anew
   for (const good of [probe(false), call(false)]) {
     const history = [
       ...steps(4, 70_000, probe(true)),
-      { atMs: start + 280_000, what: good },
+      ...stepsAt(start + 280_000, good),
       ...steps(4, 70_000, probe(true), start + 290_000),
     ]
-    t.same(run(history).at, [], `after a good ${good.kind}`)
+    t.same(run(history).at, [])
   }
 })
 
@@ -116,27 +145,33 @@ t.test('every suspension has its cause in the observations before it', async (t)
       let isSuspended = false
       let isUp = true
       let row: number[] = []
-      let calls: { atMs: number; failed: boolean }[] = []
+      let begun: number[] = []
+      const failed: number[] = []
       for (const { atMs, what } of history) {
         const verdict = observe(state, what, atMs)
         state = verdict.state
+        if (what.kind === 'calls') begun.push(what.startedAtMs)
+        if (what.kind === 'call-failed') failed.push(what.startedAtMs)
         if (what.kind === 'egress') isUp = what.up
         if (what.kind === 're-enabled') isSuspended = false
         if (what.kind === 'suspended') isSuspended = true
-        if (what.kind !== 'probe' && what.kind !== 'call') continue
-        if (!what.failed) row = []
-        else if (what.kind === 'probe') row.push(atMs)
-        if (what.kind === 'call') calls.push({ atMs, failed: what.failed })
+        if (what.kind === 're-enabled' || what.kind === 'suspended' || (what.kind === 'egress' && isUp)) {
+          begun = []
+          row = []
+        }
+        if (what.kind === 'call-answered' || (what.kind === 'probe' && !what.failed)) row = []
+        if (what.kind === 'probe' && what.failed) row.push(atMs)
         if (verdict.suspend === null) continue
-        const recent = calls.filter((c) => c.atMs > atMs - callWindowMs)
-        const failed = recent.filter((c) => c.failed).length
+        const first = Math.floor(atMs / minuteMs) * minuteMs - callWindowMs + minuteMs
+        const calls = begun.filter((startedAtMs) => startedAtMs >= first).length
+        const failures = failed.filter((startedAtMs) => startedAtMs >= first).length
         const byProbes = row.length >= probeFailuresToSuspend && atMs - row[0]! >= probeFailureSpanMs
-        const byCalls = recent.length >= callsToJudge && failed * 2 >= callsToJudge
+        const byCalls = calls >= callsToJudge && failures * 2 >= calls
         if (isSuspended || !isUp || !(byProbes || byCalls)) return false
         suspensions++
         isSuspended = true
         row = []
-        calls = []
+        begun = []
       }
       return true
     }),
@@ -145,10 +180,54 @@ t.test('every suspension has its cause in the observations before it', async (t)
   t.ok(suspensions > 100, 'the histories are bad enough to prove something')
 })
 
+t.test('calls that fail fast are not held against those that are still under way', async (t) => {
+  const burst = steps(140, 10, (startedAtMs) => [{ kind: 'calls', count: 1, startedAtMs }])
+  const fails = (count: number) =>
+    burst
+      .slice(0, count)
+      .map(({ atMs }): Step => ({ atMs: start + 2_000, what: { kind: 'call-failed', startedAtMs: atMs } }))
+  t.same(run([...burst, ...fails(69)]).at, [], 'less than half of those that began')
+  t.same(run([...burst, ...fails(70)]).at, [start + 2_000], 'half')
+})
+
+t.test('a call counts in the minute in which it began, also when it ends in a later one', async (t) => {
+  const slow = steps(20, 1_000, (startedAtMs) => [{ kind: 'calls', count: 1, startedAtMs }], start)
+  const next = steps(20, 1_000, (startedAtMs) => [{ kind: 'calls', count: 1, startedAtMs }], start + minuteMs)
+  const late = Array.from(
+    { length: 20 },
+    (_, i): Step => ({
+      atMs: start + 90_000 + i,
+      what: { kind: 'call-failed', startedAtMs: start + i * 1_000 },
+    }),
+  )
+  t.same(run([...slow, ...next, ...late]).at, [start + 90_019], 'twenty of forty')
+  const tooLate = late.map(({ atMs, what }): Step => ({ atMs: atMs + callWindowMs, what }))
+  t.same(run([...slow, ...next, ...tooLate]).at, [], 'calls of a time that is no longer looked at')
+})
+
+t.test('a call that is taken back was none', async (t) => {
+  const failing = steps(10, 1_000, call(true))
+  const others = steps(10, 1_000, (startedAtMs) => [{ kind: 'calls', count: 1, startedAtMs }])
+  const takenBack = steps(1, 1_000, (startedAtMs) => [{ kind: 'calls', count: -1, startedAtMs }])
+  t.same(run([...others, ...failing]).at, [start + 9_000])
+  t.same(run([...others, ...takenBack, ...failing]).at, [], 'nineteen calls')
+})
+
+const anyMs = fc.integer({ min: 0, max: 2 ** 42 })
+const anyObservation: fc.Arbitrary<HealthObservation> = fc.oneof(
+  events.filter((event) => event.kind !== 'call'),
+  fc.record({
+    kind: fc.constant('calls' as const),
+    count: fc.integer({ min: -5, max: 5 }),
+    startedAtMs: anyMs,
+  }),
+  fc.record({ kind: fc.constant('call-failed' as const), startedAtMs: anyMs }),
+)
+
 t.test('the state stays small and the argument is left alone, whatever the clock does', async () => {
   fc.assert(
     fc.property(
-      fc.array(fc.tuple(fc.integer({ min: 0, max: 2 ** 42 }), observations), { maxLength: 300 }),
+      fc.array(fc.tuple(fc.integer({ min: 0, max: 2 ** 42 }), anyObservation), { maxLength: 300 }),
       (history) => {
         let state = freshHealth
         for (const [atMs, what] of history) {
@@ -159,6 +238,7 @@ t.test('the state stays small and the argument is left alone, whatever the clock
         }
         return (
           state.callMinutes.length <= 10 &&
+          state.callMinutes.every((m) => m.failed >= 0 && m.failed <= m.calls) &&
           new Set(state.callMinutes.map((m) => m.minute)).size === state.callMinutes.length &&
           state.failedProbesInARow <= probeFailuresToSuspend
         )
@@ -169,7 +249,7 @@ t.test('the state stays small and the argument is left alone, whatever the clock
 
 t.test('a clock that is put back does not keep old calls for good', async (t) => {
   const ahead = run(steps(19, 1_000, call(true), start + 1_000 * minuteMs)).state
-  t.same(run([{ atMs: start, what: call(true) }], ahead).at, [])
+  t.same(run([...stepsAt(start, call(true))], ahead).at, [])
   const after = run(steps(20, 1_000, call(true)), ahead)
   t.same(after.at, [start + 19_000])
 })

@@ -16,10 +16,11 @@ export const suspensionMemoryMs = 30 * 24 * hourMs
 /** Cooldown of the first, second, third and fourth suspension within that time; the fifth is permanent. */
 export const cooldownsMs: readonly number[] = [15 * minuteMs, hourMs, 6 * hourMs, 24 * hourMs]
 
-/** Calls of one minute. */
+/** Calls that began in one minute. */
 export interface CallMinute {
   /** Minutes since 1970. */
   readonly minute: number
+  /** Calls that the seller's API was asked, those that are still under way among them. */
   readonly calls: number
   readonly failed: number
 }
@@ -28,7 +29,7 @@ export interface CallMinute {
 export interface HealthState {
   readonly failedProbesInARow: number
   readonly firstFailedProbeMs: number
-  /** Oldest first, no two of the same minute, at most ten. */
+  /** No two of the same minute, at most ten. */
   readonly callMinutes: readonly CallMinute[]
   /** Nothing is suspended twice. */
   readonly isSuspended: boolean
@@ -42,8 +43,14 @@ export interface HealthState {
  */
 export type HealthObservation =
   | { readonly kind: 'probe'; readonly failed: boolean }
-  /** `count` calls that went the same way, within the minute of `nowMs`; 1 when absent. */
-  | { readonly kind: 'call'; readonly failed: boolean; readonly count?: number }
+  /**
+   * `count` calls began at that time, ms since 1970; negative for calls that are taken back, because their callers broke
+   * them off. A call counts from its beginning: failing is fast and a good answer may take long, so that a judgement of
+   * what has ended finds too many failures in every burst.
+   */
+  | { readonly kind: 'calls'; readonly count: number; readonly startedAtMs: number }
+  | { readonly kind: 'call-answered' }
+  | { readonly kind: 'call-failed'; readonly startedAtMs: number }
   | { readonly kind: 'egress'; readonly up: boolean }
   /** The link was suspended, by this process or by a neighbour. */
   | { readonly kind: 'suspended' }
@@ -82,8 +89,13 @@ export function observe(state: HealthState, observation: HealthObservation, nowM
       return quiet({ ...afresh(state), isSuspended: false })
     case 'probe':
       return observeProbe(state, observation.failed, nowMs)
-    case 'call':
-      return observeCall(state, observation.failed, observation.count ?? 1, nowMs)
+    case 'calls':
+      if (state.isSuspended) return quiet(state)
+      return quiet({ ...state, callMinutes: countCalls(state.callMinutes, observation, nowMs) })
+    case 'call-answered':
+      return quiet(withoutProbeFailures(state))
+    case 'call-failed':
+      return observeFailedCall(state, observation.startedAtMs, nowMs)
   }
 }
 
@@ -119,11 +131,15 @@ function observeProbe(state: HealthState, failed: boolean, nowMs: number): Healt
   return loud(next, `The last ${row} or more health checks failed, over at least 5 minutes.`)
 }
 
-function observeCall(state: HealthState, failed: boolean, count: number, nowMs: number): HealthVerdict {
-  if (state.isSuspended || (failed && !state.isEgressUp)) return quiet(state)
-  const callMinutes = countCalls(state.callMinutes, failed, count, Math.floor(nowMs / minuteMs))
-  const next = { ...(failed ? state : withoutProbeFailures(state)), callMinutes }
-  if (!failed) return quiet(next)
+function observeFailedCall(state: HealthState, startedAtMs: number, nowMs: number): HealthVerdict {
+  if (state.isSuspended || !state.isEgressUp) return quiet(state)
+  const minute = minuteOf(startedAtMs)
+  // A call that began before all was forgotten, or before the window, says nothing about the calls that are counted.
+  const isCounted = (m: CallMinute) => m.minute === minute && m.failed < m.calls
+  const callMinutes = withinWindow(state.callMinutes, nowMs).map((m) =>
+    isCounted(m) ? { ...m, failed: m.failed + 1 } : m,
+  )
+  const next = { ...state, callMinutes }
   let calls = 0
   let failures = 0
   for (const m of callMinutes) {
@@ -134,23 +150,30 @@ function observeCall(state: HealthState, failed: boolean, count: number, nowMs: 
   return loud(next, `${failures} of ${calls} calls within 10 minutes failed or timed out.`)
 }
 
-/** Adds calls to their minute and drops what left the window or, after the clock was put back, lies ahead. */
+/** Adds calls to the minute in which they began, or takes them from it. */
 function countCalls(
   minutes: readonly CallMinute[],
-  failed: boolean,
-  count: number,
-  minute: number,
-): CallMinute[] {
-  const first = minute - callWindowMs / minuteMs + 1
-  const kept = minutes.filter((m) => m.minute >= first && m.minute < minute)
-  const current = minutes.find((m) => m.minute === minute)
-  kept.push({
-    minute,
-    calls: (current?.calls ?? 0) + count,
-    failed: (current?.failed ?? 0) + (failed ? count : 0),
-  })
-  return kept
+  { count, startedAtMs }: { readonly count: number; readonly startedAtMs: number },
+  nowMs: number,
+): readonly CallMinute[] {
+  const minute = minuteOf(startedAtMs)
+  const kept = withinWindow(minutes, nowMs)
+  if (kept.some((m) => m.minute === minute)) {
+    return kept.map((m) =>
+      m.minute === minute ? { ...m, calls: Math.max(m.calls + count, m.failed, 0) } : m,
+    )
+  }
+  return count < 0 ? kept : withinWindow([...kept, { minute, calls: count, failed: 0 }], nowMs)
 }
+
+/** Drops what left the window or, after the clock was put back, lies ahead. */
+function withinWindow(minutes: readonly CallMinute[], nowMs: number): readonly CallMinute[] {
+  const last = minuteOf(nowMs)
+  const first = last - callWindowMs / minuteMs + 1
+  return minutes.filter((m) => m.minute >= first && m.minute <= last)
+}
+
+const minuteOf = (ms: number) => Math.floor(ms / minuteMs)
 
 const quiet = (state: HealthState): HealthVerdict => ({ state, suspend: null })
 const loud = (state: HealthState, suspend: string): HealthVerdict => ({

@@ -93,6 +93,8 @@ export class Exchange {
   purchase: PurchaseNote | null = null
   upstreamStatus = 0
   upstreamOutcome: UpstreamOutcome | null = null
+  /** Set when the health plugin has counted the call as one that the seller's API is asked. */
+  isCountedByHealth = false
   /** Flat headers that plugins add to whatever is answered; null while nobody did. */
   extraHeaders: string[] | null = null
   /** What was answered in the end; set before the log hooks run. */

@@ -59,6 +59,39 @@ t.test('a link whose calls fail is paused: 503, nothing charged, the seller left
   await until(async () => (await suspensionOf(gateway, link.id)) !== null, 'the second suspension')
 })
 
+t.test('failing at once is not held against a seller whose good answers take their time', async (t) => {
+  const mayAnswer = Promise.withResolvers<void>()
+  const seller = await sellerOf(t, async (req, res) => {
+    const fails = req.url!.includes('fail')
+    if (!fails) await mayAnswer.promise
+    res.writeHead(fails ? 500 : 200).end()
+  })
+  const gateway = await startGateway(t, {
+    plugins: [
+      { use: 'health', with: { probe: false } },
+      { use: 'upstream', with: { headersTimeoutMs: 20_000 } },
+    ],
+  })
+  const link = await gateway.addLink({ slug: 'free', url: seller.url })
+  const slow = Array.from({ length: 21 }, (_, i) => fetch(`${link.url}?slow=${i}`))
+  await until(() => seller.calls === 21, 'the slow calls to be under way')
+  for (let i = 0; i < 20; i++) t.equal((await fetch(`${link.url}?fail=${i}`)).status, 500)
+  t.equal(await suspensionOf(gateway, link.id), null, '20 of 41')
+  await fetch(`${link.url}?fail=20`)
+  await until(async () => (await suspensionOf(gateway, link.id)) !== null, 'half of what was begun')
+  mayAnswer.resolve()
+  for (const { status } of await Promise.all(slow)) t.equal(status, 200)
+})
+
+t.test('behind upstream, it judges the calls that have ended', async (t) => {
+  const { mood, url } = await moodySeller(t)
+  mood.status = 500
+  const gateway = await startGateway(t, { plugins: [...plugins().slice(1), plugins()[0]!] })
+  const link = await gateway.addLink({ slug: 'free', url })
+  for (let i = 0; i < 20; i++) t.equal((await fetch(link.url)).status, 500)
+  await until(async () => (await suspensionOf(gateway, link.id)) !== null)
+})
+
 t.test('refusals of the seller and mistakes of callers suspend nothing', async (t) => {
   const { mood, url } = await moodySeller(t)
   mood.status = 404

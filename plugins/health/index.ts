@@ -23,7 +23,7 @@ export default gatewayPlugin({
 
     function healthOf(linkId: string): LinkHealth {
       let health = healths.get(linkId)
-      if (health === undefined) healths.set(linkId, (health = new LinkHealth()))
+      if (health === undefined) healths.set(linkId, (health = new LinkHealth(clock)))
       return health
     }
 
@@ -55,20 +55,31 @@ export default gatewayPlugin({
       )
     }
 
-    function observeCall(x: Exchange, health: LinkHealth): void {
-      if (x.upstreamOutcome === null || x.upstreamOutcome === 'buyer-left') return
-      if (x.upstreamOutcome === 'answered' && x.upstreamStatus < 500) return health.good(x.startedAtMs)
-      const nowMs = clock.now()
-      health.wayOut(egress.wayOut() !== 'down', nowMs)
-      judge(x.link, health.observe({ kind: 'call', failed: true }, nowMs))
+    /** The call counts from here, while nobody knows yet how it ends: see `calls` in core/domain/suspension.ts. */
+    function beginCall(x: Exchange, health: LinkHealth): void {
+      x.isCountedByHealth = true
+      health.begins(x.startedAtMs)
+    }
+
+    function endCall(x: Exchange, health: LinkHealth): void {
+      const { upstreamOutcome: outcome, startedAtMs } = x
+      if (outcome === null || outcome === 'buyer-left') {
+        if (x.isCountedByHealth) health.takenBack(startedAtMs)
+        return
+      }
+      // Where the operator lets health stand behind upstream.
+      if (!x.isCountedByHealth) health.begins(startedAtMs)
+      if (outcome === 'answered' && x.upstreamStatus < 500) return health.answered()
+      health.wayOut(egress.wayOut() !== 'down')
+      judge(x.link, health.observe({ kind: 'call-failed', startedAtMs }))
     }
 
     return {
       route({ link }) {
         if (link.suspension !== null) return { guard: refuse }
         const health = healthOf(link.id)
-        health.reEnabled(clock.now())
-        return { log: (x) => observeCall(x, health) }
+        health.reEnabled()
+        return { forward: (x) => beginCall(x, health), log: (x) => endCall(x, health) }
       },
       start() {
         if (!probes || !service.runsJobs) return
@@ -95,8 +106,8 @@ export default gatewayPlugin({
               detail,
             })
             const health = healthOf(link.id)
-            health.wayOut(egress.wayOut() !== 'down', nowMs)
-            judge(link, health.observe({ kind: 'probe', failed: !ok }, nowMs))
+            health.wayOut(egress.wayOut() !== 'down')
+            judge(link, health.observe({ kind: 'probe', failed: !ok }))
           },
         }
         void runProber(parts, stop.signal)
