@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
-import { chargedStates, type PaymentState } from '../../core/domain/payment.ts'
+import { chargedStates, landedLate as lateReason, type PaymentState } from '../../core/domain/payment.ts'
 import { ConstraintError } from './failure.ts'
 import { selectPayment } from './paymentRows.ts'
 import { refundOperation } from './refundOperation.ts'
@@ -117,6 +117,10 @@ export function paymentOperations(database: DatabaseSync) {
   const movePurchase = database.prepare(`UPDATE purchases SET status = ? WHERE payment_id = ${idOfKey}`)
   const landedLate = database.prepare('UPDATE payments SET landed_late = 1 WHERE key = ?')
   const isLandedLate = database.prepare('SELECT 1 FROM payments WHERE key = ? AND landed_late = 1')
+  // Only what has a purchase: whatever was given up before it landed bought nothing that could be served.
+  const resume = database.prepare(`
+    UPDATE payments SET state = 'settled', owner = ?, error_reason = NULL, updated_at_ms = ?
+    WHERE key = ? AND state = 'refund_due' AND error_reason = '${lateReason}' AND landed_late = 0`)
   const takeOver = database.prepare(
     'UPDATE payments SET owner = ?, updated_at_ms = ? WHERE key = ? AND owner = ?',
   )
@@ -195,6 +199,13 @@ export function paymentOperations(database: DatabaseSync) {
           throw new ConstraintError(`Payment ${key} has no purchase`)
       }
       if (entries.length > 0) book(String(entries[0]![0]), entries)
+      return true
+    },
+
+    /** values: owner, atMs, key */
+    resume({ key, values }: { key: string; values: Values }): boolean {
+      if (!changed(resume, values)) return false
+      movePurchase.run('settled', key)
       return true
     },
 

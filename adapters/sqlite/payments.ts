@@ -109,6 +109,10 @@ export function createPayments({ reader, writer, clock }: Database): Payments {
       })
     },
 
+    async resume(key, owner) {
+      return writer.write('resume', { key, values: [owner, clock.now(), key] })
+    },
+
     async find(key) {
       const row = reading(() => findRow.get(key))
       return row && toPaymentRecord(row)

@@ -19,6 +19,7 @@ export function createForgetfulPayments(): Payments {
     find: async () => undefined,
     list: async () => [],
     takeOver: () => done,
+    resume: async () => false,
     async heartbeat() {},
     forgetAnswers: async () => 0,
   }

@@ -16,6 +16,7 @@ export type PaymentKey = string
  * settling, pending → failed_final  can never land: expired, and the nonce unused on chain
  * settling, pending → settled     found on chain
  * settled, delivered → refund_due → refunded  a seller's refund takes both arrows in one commit
+ * refund_due → settled            it landed when nobody waited any more, and now its buyer is back to be served
  * settled, delivered → reorged    the transfer left the chain again
  */
 export type PaymentState =
@@ -40,13 +41,16 @@ const arrows: Readonly<Record<PaymentState, readonly PaymentState[]>> = {
   failed_final: ['refund_due'],
   settled: ['delivered', 'refund_due', 'reorged'],
   delivered: ['refund_due', 'reorged'],
-  refund_due: ['refunded', 'reorged'],
+  refund_due: ['refunded', 'reorged', 'settled'],
   refunded: [],
   reorged: ['settled', 'refund_due', 'failed_final'],
 }
 
 /** Whether the state machine has this arrow. Adapters refuse a transition for which it says no. */
 export const mayMove = (from: PaymentState, to: PaymentState): boolean => arrows[from].includes(to)
+
+/** Why a payment is owed back that was charged before the seller was asked, and landed when nobody waited any more. */
+export const landedLate = 'landed_late'
 
 /** States in which money may be on its way and nobody knows the outcome: the reconciler's work. */
 export const unresolvedStates = ['settling', 'pending'] as const satisfies readonly PaymentState[]

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { entriesOfRefund } from '../domain/ledger.ts'
-import { type PaymentRecord, unresolvedStates } from '../domain/payment.ts'
+import { landedLate, type PaymentRecord, unresolvedStates } from '../domain/payment.ts'
 import type { Chains } from '../plugin/ports.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Log } from '../ports/log.ts'
@@ -213,9 +213,12 @@ export function createReconciler(
     // It left the chain and is there again; the buyer has had the answer all along.
     if (done && record.errorReason === reorgedAfterDelivery)
       await payments.moveCharged(record.key, 'settled', 'delivered', [])
-    // Paid, and the seller was never asked: there is nothing to hand out when the buyer comes back.
-    else if (done && record.answer === null)
-      await payments.moveCharged(record.key, 'settled', 'refund_due', [], 'landed_late')
+    // Nothing to hand out when the buyer comes back. Where the seller was never asked it can be asked then; after a
+    // reorganisation nobody knows.
+    else if (done && record.answer === null) {
+      const reason = record.state === 'reorged' ? 'never_delivered' : landedLate
+      await payments.moveCharged(record.key, 'settled', 'refund_due', [], reason)
+    }
     return done
   }
 

@@ -1,5 +1,6 @@
 import type { LedgerEntry } from '../domain/ledger.ts'
 import type {
+  landedLate,
   PaymentIdentity,
   PaymentKey,
   PaymentRecord,
@@ -109,6 +110,12 @@ export interface Payments {
    * insert against unique keys. Reporting the same refund again answers `refunded` and changes nothing.
    */
   recordRefund(key: PaymentKey, refund: RefundRequest, entries: readonly LedgerEntry[]): Promise<RefundResult>
+  /**
+   * `refund_due` → `settled`, of a payment that is owed back because it {@link landedLate}: its buyer is back, and `owner`
+   * is going to ask the seller after all.
+   * @returns false when it is owed for another reason, bought nothing, is refunded, or somebody else was faster.
+   */
+  resume(key: PaymentKey, owner: string): Promise<boolean>
   find(key: PaymentKey): Promise<PaymentRecord | undefined>
   /** Rows in these states, those first that moved longest ago; with `silentOwnersBeforeMs` only of owners silent since. */
   list(filter: PaymentFilter): Promise<PaymentRecord[]>

@@ -26,6 +26,8 @@ export default gatewayPlugin({
     let timer: NodeJS.Timeout | undefined
 
     async function record(x: Exchange): Promise<undefined> {
+      // Served late: the purchase was written when the payment landed.
+      if (x.purchase !== null) return
       const { identity, terms } = x.payment!
       const claim = x.claim!
       const asset = chains.assets.find((a) => a.network === terms.network && a.address === terms.asset)!

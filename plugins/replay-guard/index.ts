@@ -8,6 +8,7 @@ import { requestHash } from '../../core/payments/requestHash.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
 import { alreadyUsed, answerRepeat, type RepeatRules, stillPending } from './repeat.ts'
+import { mayResume, resumeCall } from './resume.ts'
 import { createRunning, join, type Running, sharedReply } from './running.ts'
 
 const POLL_MS = 100
@@ -49,10 +50,18 @@ export default gatewayPlugin({
         }
         const lost = tooLate === null ? await tryClaim(x, hash) : await findBought(x)
         if (lost === undefined) return
-        const reply = answerRepeat(x, lost, hash, rules)
-        if (reply !== undefined) {
-          if (lost.state === 'settled') noteDelivered(lost)
-          return reply
+        if (mayResume(x, lost, hash, rules)) {
+          if (await payments.resume(lost.key, owner)) {
+            running.set(lost.key, createRunning(x.link.id, hash))
+            resumeCall(x, lost, owner, rules.notes)
+            return
+          }
+        } else {
+          const reply = answerRepeat(x, lost, hash, rules)
+          if (reply !== undefined) {
+            if (lost.state === 'settled') noteDelivered(lost)
+            return reply
+          }
         }
         if (clock.now() >= deadlineMs) throw notInTime(lost)
         // Another process works on it: its outcome shows in the store.

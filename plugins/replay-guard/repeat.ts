@@ -55,15 +55,20 @@ function storedReply(x: Exchange, record: PaymentRecord, { notes, replayWindowMs
   // What the buyer paid for and never got stays there for as long as it is kept; a second helping is for retries only.
   const isLate = record.state === 'delivered' && now() - record.claimedAtMs > replayWindowMs
   if (answer === null || isLate) throw alreadyUsed()
-  const receipt = receiptHeaders(x.payment!.payload.x402Version, {
+  const receipt = storedReceipt(x, record)
+  const note = notes.of(record.purchaseId, x.link.responseMode === 'wrap')
+  return paidReply(answer, mediaTypeOf(answer.headers), note, receipt, x.link.settle === 'before')
+}
+
+/** The receipt of a payment that is settled. */
+export function storedReceipt(x: Exchange, record: PaymentRecord): readonly string[] {
+  return receiptHeaders(x.payment!.payload.x402Version, {
     success: true,
     transaction: record.transaction ?? '',
     network: record.network,
     payer: record.payer,
     amount: record.amountAtomic.toString(),
   })
-  const note = notes.of(record.purchaseId, x.link.responseMode === 'wrap')
-  return paidReply(answer, mediaTypeOf(answer.headers), note, receipt, x.link.settle === 'before')
 }
 
 export function alreadyUsed(): TollgateError {

@@ -11,10 +11,11 @@ import { refusal } from './pay.ts'
 
 /**
  * The verify phase: asks the chain before the seller works. Nothing is written: whoever finds the claim after a crash
- * frees it, whether the chain had been asked or not.
+ * frees it, whether the chain had been asked or not. A payment that has settled already is being served late.
  */
 export function verifyHook(): Hook {
   return async (x) => {
+    if (x.settlement !== null) return
     const { payload, terms, identity, settler } = x.payment!
     const verified = await settler.verify(payload, terms, identity)
     if (!verified.ok) throw refusal(verified)
@@ -27,6 +28,7 @@ export function verifyHook(): Hook {
  */
 export function settleHook(payments: Payments, log: Log, challenges: Challenges): Hook {
   return async (x) => {
+    if (x.settlement !== null) return
     const payment = x.payment!
     const claim = x.claim!
     let notStored: unknown

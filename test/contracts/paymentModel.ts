@@ -1,4 +1,10 @@
-import { chargedStates, mayMove, type PaymentState, refundableStates } from '../../core/domain/payment.ts'
+import {
+  chargedStates,
+  landedLate,
+  mayMove,
+  type PaymentState,
+  refundableStates,
+} from '../../core/domain/payment.ts'
 import type { PurchaseStatus } from '../../core/domain/purchase.ts'
 import type { RefundResult } from '../../core/ports/payments.ts'
 
@@ -19,6 +25,9 @@ export type Outcome = boolean | 'throws' | 'conflict'
 export class PaymentModel {
   readonly rows = new Map<string, ModelRow>()
   readonly purchases = new Map<string, { id: string; status: PurchaseStatus; transaction: string }>()
+
+  /** Given up before they landed. */
+  readonly #soldNothing = new Set<string>()
 
   /** Transfers back by the payment's key. */
   readonly refunds = new Map<string, string>()
@@ -81,13 +90,29 @@ export class PaymentModel {
     if (row !== undefined && !['claimed', 'verified', 'rejected'].includes(row.state)) row.answer = answer
   }
 
-  moveCharged(key: string, from: PaymentState, to: PurchaseStatus & PaymentState, nowMs: number): Outcome {
+  moveCharged(
+    key: string,
+    from: PaymentState,
+    to: PurchaseStatus & PaymentState,
+    reason: string | undefined,
+    nowMs: number,
+  ): Outcome {
     if (!mayMove(from, to)) return 'throws'
     const row = this.rows.get(key)
     if (row?.state !== from) return false
-    Object.assign(row, { state: to, updatedAtMs: nowMs })
+    Object.assign(row, { state: to, errorReason: reason ?? row.errorReason, updatedAtMs: nowMs })
     const purchase = this.purchases.get(key)
     if (purchase !== undefined) purchase.status = to
+    else if (from === 'failed_final') this.#soldNothing.add(key)
+    return true
+  }
+
+  resume(key: string, owner: string, nowMs: number): boolean {
+    const row = this.rows.get(key)
+    if (row?.state !== 'refund_due' || row.errorReason !== landedLate || this.#soldNothing.has(key))
+      return false
+    Object.assign(row, { state: 'settled', owner, errorReason: null, updatedAtMs: nowMs })
+    this.purchases.get(key)!.status = 'settled'
     return true
   }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
-import { mayMove, type PaymentState } from '../../core/domain/payment.ts'
+import { landedLate, mayMove, type PaymentState } from '../../core/domain/payment.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { Payments } from '../../core/ports/payments.ts'
 import type { Purchases } from '../../core/ports/purchases.ts'
@@ -185,6 +185,7 @@ export function paymentsContract(t: Test, make: (t: Test) => Promise<PaymentsUnd
     await under.payments.advance('k1', 'gateway-1', 'settling', 'failed_final', 'expired')
     t.ok(await under.payments.moveCharged('k1', 'failed_final', 'refund_due', entries, 'landed_late'))
     t.match(await under.payments.find('k1'), { state: 'refund_due', errorReason: 'landed_late' })
+    t.notOk(await under.payments.resume('k1', 'gateway-1'), 'it bought nothing that could be served')
     t.equal(
       await under.payments.settle('k1', 'gateway-1', '0xaa', samplePurchase(claim, '0xaa'), entries),
       false,
@@ -193,6 +194,35 @@ export function paymentsContract(t: Test, make: (t: Test) => Promise<PaymentsUnd
       ...{ purchases: 0, chargedPayments: 1, refundDue: 1, broken: [], unbalanced: [] },
       transactions: [{ transaction: attempt.transaction, purchaseId: claim.purchaseId }],
     })
+  })
+
+  t.test('what landed late is resumed once, by one, and only while it is owed for that', async (t) => {
+    const under = await make(t)
+    const { claim, purchase } = await settling(under, 'k1')
+    await under.payments.settle('k1', 'gateway-1', '0xaa', purchase, entriesOfSale(purchase))
+    t.notOk(await under.payments.resume('k1', 'gateway-2'), 'it is not owed')
+    await under.payments.moveCharged('k1', 'settled', 'refund_due', [], landedLate)
+    const tries = await Promise.all(
+      ['a', 'b', 'c', 'd'].map((owner) => under.payments.resume('k1', owner).then((won) => ({ owner, won }))),
+    )
+    const winners = tries.filter(({ won }) => won)
+    t.equal(winners.length, 1)
+    t.match(await under.payments.find('k1'), {
+      ...{ state: 'settled', owner: winners[0]!.owner, errorReason: null, transaction: '0xaa' },
+    })
+    t.match(await under.purchases.find(claim.purchaseId), { status: 'settled' })
+    t.match(await under.purchases.ledgerCheck(), { purchases: 1, refundDue: 0, broken: [], unbalanced: [] })
+    await under.payments.moveCharged('k1', 'settled', 'refund_due', [], 'upstream_error')
+    t.notOk(await under.payments.resume('k1', 'gateway-2'), 'owed because the seller failed')
+
+    const paidBack = await settling(under, 'k2', '0xbb')
+    await under.payments.settle('k2', 'gateway-1', '0xbb', paidBack.purchase, paidBack.entries)
+    await under.payments.moveCharged('k2', 'settled', 'refund_due', [], landedLate)
+    const refund = entriesOfRefund(paidBack.purchase)
+    await under.payments.recordRefund('k2', { transaction: '0xcc', paymentKeys: [] }, refund)
+    t.notOk(await under.payments.resume('k2', 'gateway-2'), 'the money went back')
+    t.match(await under.purchases.find(paidBack.purchase.id), { status: 'refunded' })
+    t.notOk(await under.payments.resume('k9', 'gateway-2'), 'there is no such payment')
   })
 
   t.test('a transfer that leaves the chain and comes back is still one purchase', async (t) => {
@@ -356,7 +386,11 @@ const action = fc.oneof(
   },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('settle' as const), key, owner, tx }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('answer' as const), key, status: fc.nat(599) }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('move' as const), key, from, to: chargedTo }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant('move' as const), key, from, to: chargedTo, late: fc.boolean() }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('resume' as const), key, owner }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('refund' as const), key, tx: back }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('takeOver' as const), key, owner, to: owner }) },
   {
@@ -463,12 +497,15 @@ async function act(stage: Stage, action: Action): Promise<[unknown, unknown]> {
       model.keepAnswer(key, action.status)
       return [null, null]
     case 'move': {
+      const reason = action.to === 'refund_due' && action.late ? landedLate : undefined
       const from = action.from === 'present' ? present : action.from
       return [
-        await outcome(payments.moveCharged(key, from, action.to, sampleEntries(claim))),
-        model.moveCharged(key, from, action.to, clock.nowMs),
+        await outcome(payments.moveCharged(key, from, action.to, sampleEntries(claim), reason)),
+        model.moveCharged(key, from, action.to, reason, clock.nowMs),
       ]
     }
+    case 'resume':
+      return [await payments.resume(key, action.owner), model.resume(key, action.owner, clock.nowMs)]
     case 'refund': {
       const transaction = prefix + action.tx
       const entries = entriesOfRefund(samplePurchase(claim, transaction))
@@ -494,10 +531,11 @@ function alongAnArrow(
   const to = next[pick % next.length] ?? 'claimed'
   if (to === 'claimed') return { do: 'claim', key, owner }
   if (to === 'settling') return { do: 'begin', key, owner, answer: pick }
+  if (from === 'refund_due' && to === 'settled') return { do: 'resume', key, owner }
   if (to === 'settled') return { do: 'settle', key, owner, tx }
   if (to === 'refunded') return { do: 'refund', key, tx: tx === '0xa1' ? '0xb1' : '0xb2' }
   if (to === 'delivered' || to === 'refund_due' || to === 'reorged') {
-    return { do: 'move', key, from: 'present', to }
+    return { do: 'move', key, from: 'present', to, late: pick % 2 === 0 }
   }
   return { do: 'advance', key, owner, from: 'present', to }
 }

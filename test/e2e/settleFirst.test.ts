@@ -4,7 +4,8 @@ import { newBuyer, present } from './helpers/buyers.ts'
 import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
 
-const product = await startProduct(t)
+const short = { settleTimeoutMs: 1_500 }
+const product = await startProduct(t, { evm: short, solana: short })
 const { chains, api, payTo, tollgate } = product
 const { purchases } = tollgate.stack.store
 
@@ -91,6 +92,61 @@ for (const chain of chains.both) {
     await t.rejects(present(`${url}?n=breaks`, payment), 'a cut answer does not look like a whole one')
     api.answerWith(answerWell)
     await eventually(async () => ((await purchases.ledgerCheck()).refundDue > owed ? true : undefined))
+  })
+
+  t.test(
+    `a payment that lands when nobody waits any more is served when the buyer is back (${chain.name})`,
+    async (t) => {
+      const owed = (await purchases.ledgerCheck()).refundDue
+      const target = `${url}?n=late-${chain.name}`
+      const payment = await buyer.sign(target)
+      const before = await chain.balance(payTo(chain))
+      await chain.hold()
+      t.match(await present(target, payment), {
+        status: 503,
+        body: { error: { code: 'settlement_pending' } },
+      })
+      await chain.release()
+      await eventually(async () => ((await purchases.ledgerCheck()).refundDue > owed ? true : undefined))
+      t.equal(
+        api.calls.filter((call) => call.endsWith(`n=late-${chain.name}`)).length,
+        0,
+        'the seller was not asked yet',
+      )
+      t.match(await present(`${url}?n=other`, payment), {
+        ...{ status: 409, body: { error: { code: 'payment_already_used' } } },
+      })
+
+      const answers = await Promise.all(Array.from({ length: 8 }, () => present(target, payment)))
+      for (const answer of answers) t.match(answer, { status: 200, body: { _svc: { purchaseId: String } } })
+      t.equal(new Set(answers.map(({ text }) => text)).size, 1, 'all of them the same answer')
+      t.equal(
+        api.calls.filter((call) => call.endsWith(`n=late-${chain.name}`)).length,
+        1,
+        'the seller worked once',
+      )
+      t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'charged once')
+      t.equal(answers[0]!.receipt?.transaction, (await chain.transfersTo(payTo(chain))).at(-1))
+      await eventually(async () =>
+        (await purchases.find(answers[0]!.body._svc!.purchaseId))?.status === 'delivered' ? true : undefined,
+      )
+      t.equal((await purchases.ledgerCheck()).refundDue, owed, 'and nothing is owed')
+    },
+  )
+
+  t.test(`a seller that fails the buyer who came back owes the money (${chain.name})`, async (t) => {
+    const owed = (await purchases.ledgerCheck()).refundDue
+    const target = `${url}?n=fails-late`
+    const payment = await buyer.sign(target)
+    await chain.hold()
+    t.equal((await present(target, payment)).status, 503)
+    await chain.release()
+    await eventually(async () => ((await purchases.ledgerCheck()).refundDue > owed ? true : undefined))
+    api.answerWith(answerStatus(500))
+    t.match(await present(target, payment), { status: 502, body: { error: { code: 'upstream_error' } } })
+    api.answerWith(answerWell)
+    await eventually(async () => ((await purchases.ledgerCheck()).refundDue > owed ? true : undefined))
+    t.equal((await present(target, payment)).status, 409, 'once')
   })
 
   t.test(`a payment that can not be settled never reaches the seller on ${chain.name}`, async (t) => {
