@@ -41,8 +41,14 @@ t.test('check shows the program of each kind of link, and leaves nothing behind'
   const { code, lines, stderr } = await tollgate('check', '--config', config)
   t.equal(code, 0, stderr)
   const programs = lines.map((l) => l.program.map((s: { plugin: string }) => s.plugin))
-  t.strictSame(programs[0], ['rate-limit', 'upstream', 'upstream'], 'a free link pays for nothing else')
-  t.strictSame(programs[1].slice(0, 5), ['rate-limit', 'x402', 'replay-guard', 'x402', 'upstream'])
+  t.strictSame(
+    programs[0],
+    ['rate-limit', 'health', 'upstream', 'upstream'],
+    'a free link pays for nothing else',
+  )
+  t.strictSame(programs[1].slice(0, 6), [
+    ...['rate-limit', 'x402', 'replay-guard', 'x402', 'health', 'upstream'],
+  ])
   t.notOk(existsSync(join(dir, 'data')), 'no database, no secret')
 })
 

@@ -315,9 +315,9 @@ async function casesOf(chain: Chain, buyer: Buyer): Promise<Case[]> {
   ]
 }
 
-/** A payment that waited until its block hash was out of use. */
+/** A payment that waited until its block hash was out of use: a minute of slots. */
 async function expired(buyer: Buyer): Promise<string> {
   const payment = await buyer.sign(url)
-  chains.solana.advanceSlots(200)
+  chains.solana.advanceSlots(2_500)
   return payment
 }

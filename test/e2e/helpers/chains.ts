@@ -52,9 +52,12 @@ export async function startChains(
   t: Pick<Test, 'teardown'>,
   options: { readonly evm?: LocalEvmOptions; readonly solana?: LocalSolanaOptions } = {},
 ): Promise<Chains> {
+  // Slots are short, so that tests are; a block hash is good for a minute all the same, as on the real chain.
+  const { slotMs = 25 } = options.solana ?? {}
+  const blockhashLifetimeSlots = Math.ceil(60_000 / slotMs)
   const [evm, solana] = await Promise.all([
     startLocalEvm(options.evm),
-    startLocalSolana({ slotMs: 25, ...options.solana }),
+    startLocalSolana({ blockhashLifetimeSlots, ...options.solana, slotMs }),
   ])
   const [evmRpc, solanaRpc] = await Promise.all([startFaultyRpc(evm.rpcUrl), startFaultyRpc(solana.rpcUrl)])
   t.teardown(async () => {

@@ -10,7 +10,7 @@ import { type TransactionError, toTransactionError } from './transactionError.ts
 import { isFullySigned, type WireTransaction } from './wireTransaction.ts'
 
 /** A transaction may land while its block hash is among the last 150 (Agave's MAX_PROCESSING_AGE). */
-export const BLOCKHASH_LIFETIME = 150
+export const REAL_BLOCKHASH_LIFETIME = 150
 /** Slots for which a node answers a status without searching its history. */
 const STATUS_CACHE_SLOTS = 300
 /** Transactions kept for queries; the oldest goes first, so that a long demo does not grow without end. */
@@ -93,6 +93,8 @@ export type LedgerOptions = {
   firstSlot: number
   confirmedAfterSlots: number
   finalizedAfterSlots: number
+  /** Slots for which a block hash lets a transaction in. */
+  blockhashLifetimeSlots: number
 }
 
 /**
@@ -100,9 +102,9 @@ export type LedgerOptions = {
  * block hash at a time, and a real chain accepts the last 150, so these three checks are made here.
  */
 export function createLedger(options: LedgerOptions): Ledger {
-  const { svm, confirmedAfterSlots, finalizedAfterSlots } = options
-  const heightOffset = options.firstSlot - BLOCKHASH_LIFETIME - 1_000
-  let slot = options.firstSlot - BLOCKHASH_LIFETIME - 1
+  const { svm, confirmedAfterSlots, finalizedAfterSlots, blockhashLifetimeSlots } = options
+  const heightOffset = options.firstSlot - blockhashLifetimeSlots - 1_000
+  let slot = options.firstSlot - blockhashLifetimeSlots - 1
   let transactionCount = 0
   const blocks = new Map<number, { blockhash: string; time: number }>()
   const slotOfBlockhash = new Map<string, number>()
@@ -117,7 +119,7 @@ export function createLedger(options: LedgerOptions): Ledger {
     const blockhash = base58.encode(randomBytes(32))
     blocks.set(slot, { blockhash, time })
     slotOfBlockhash.set(blockhash, slot)
-    const expired = blocks.get(slot - BLOCKHASH_LIFETIME - 1)
+    const expired = blocks.get(slot - blockhashLifetimeSlots - 1)
     if (expired !== undefined) slotOfBlockhash.delete(expired.blockhash)
     blocks.delete(slot - HISTORY_LIMIT)
     options.setClock(slot, time)
@@ -126,12 +128,12 @@ export function createLedger(options: LedgerOptions): Ledger {
     for (let i = 0; i < slots; i++) advance()
     // A message can be forgotten only when its block hash can no longer let it in.
     for (const [hash, at] of slotOfMessage) {
-      if (at + 2 * BLOCKHASH_LIFETIME >= slot) break
+      if (at + 2 * blockhashLifetimeSlots >= slot) break
       slotOfMessage.delete(hash)
     }
   }
   // A chain that is old enough for `finalized` to have a block hash from the first request on.
-  advanceSlots(BLOCKHASH_LIFETIME + 1)
+  advanceSlots(blockhashLifetimeSlots + 1)
 
   const slotAt = (commitment: Commitment) => {
     if (commitment === 'processed') return slot
@@ -162,7 +164,10 @@ export function createLedger(options: LedgerOptions): Ledger {
     blockTime: (ofSlot) => blocks.get(ofSlot)?.time,
     latestBlockhash(commitment) {
       const at = slotAt(commitment)
-      return { blockhash: blocks.get(at)!.blockhash, lastValidBlockHeight: height(at) + BLOCKHASH_LIFETIME }
+      return {
+        blockhash: blocks.get(at)!.blockhash,
+        lastValidBlockHeight: height(at) + blockhashLifetimeSlots,
+      }
     },
     isBlockhashValid: (blockhash) => slotOfBlockhash.has(blockhash),
     precheck,

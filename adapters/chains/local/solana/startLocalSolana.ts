@@ -9,7 +9,7 @@ import {
 } from './addresses.ts'
 import { createFaucet } from './faucet.ts'
 import { createGate } from './gate.ts'
-import { createLedger } from './ledger.ts'
+import { createLedger, REAL_BLOCKHASH_LIFETIME } from './ledger.ts'
 import { createLocalTokens } from './localTokens.ts'
 import { createRpcMethods } from './rpcMethods.ts'
 import { startRpcServer } from './rpcServer.ts'
@@ -26,6 +26,8 @@ export type LocalSolanaOptions = {
   confirmedAfterSlots?: number
   /** Slots until a transaction is finalized. Default 32, as on the real chain. */
   finalizedAfterSlots?: number
+  /** Slots for which a block hash is good. Default 150, as on the real chain, which takes 60 seconds for them. */
+  blockhashLifetimeSlots?: number
 }
 
 /** A running chain. Amounts of tokens are in their smallest unit (6 decimals), amounts of SOL in lamports. */
@@ -87,6 +89,7 @@ export type LocalSolana = {
  */
 export async function startLocalSolana(options: LocalSolanaOptions = {}): Promise<LocalSolana> {
   const { port = 0, slotMs = 100, confirmedAfterSlots = 1, finalizedAfterSlots = 32 } = options
+  const { blockhashLifetimeSlots = REAL_BLOCKHASH_LIFETIME } = options
   const { LiteSVM, Clock } = await loadLiteSvm()
   const svm = new LiteSVM().withSigverify(false).withBlockhashCheck(false).withTransactionHistory(0n)
   const ledger = createLedger({
@@ -94,6 +97,7 @@ export async function startLocalSolana(options: LocalSolanaOptions = {}): Promis
     firstSlot: Number(svm.getClock().slot),
     confirmedAfterSlots,
     finalizedAfterSlots,
+    blockhashLifetimeSlots,
     setClock(slot, unixSeconds) {
       svm.setClock(new Clock(BigInt(slot), 0n, 0n, 0n, BigInt(unixSeconds)))
     },
