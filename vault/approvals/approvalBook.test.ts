@@ -1,6 +1,11 @@
 import t from 'tap'
 import { createTestClock, startVault } from '../testing/startVault.ts'
-import { type ApprovalBookParts, createApprovalBook, type NewApproval } from './approvalBook.ts'
+import {
+  type ApprovalBookParts,
+  approvalTtlMs,
+  createApprovalBook,
+  type NewApproval,
+} from './approvalBook.ts'
 
 const question: NewApproval = {
   key: 'one request',
@@ -27,9 +32,13 @@ const question: NewApproval = {
 
 type Test = Parameters<typeof startVault>[0]
 
-async function bookWith(t: Test, changed: ApprovalBookParts['events']['changed'] = async () => {}) {
+async function bookWith(
+  t: Test,
+  changed: ApprovalBookParts['events']['changed'] = async () => {},
+  clock = createTestClock(),
+) {
   const { records } = (await startVault(t)).vault
-  return createApprovalBook({ records, clock: createTestClock(), events: { changed } })
+  return createApprovalBook({ records, clock, events: { changed } })
 }
 
 t.test('who joins a question while it is being written down waits for its answer', async (t) => {
@@ -42,7 +51,7 @@ t.test('who joins a question while it is being written down waits for its answer
   })
   const asked = book.ask(question)
   await written.promise
-  const joined = book.byKey(question.key)!
+  const joined = book.byKey(question.key, false)!
   const waiting = book.settled(joined.id, 60_000)
   logged.resolve()
   await asked
@@ -63,4 +72,34 @@ t.test('nobody waits any longer than the book is open', async (t) => {
   const waiting = book.settled(id, 60_000)
   book.unload()
   await t.rejects(waiting, { code: 'VAULT_LOCKED' })
+})
+
+t.test('whoever comes back for an answer finds the denial, not another question', async (t) => {
+  const clock = createTestClock()
+  const book = await bookWith(t, async () => {}, clock)
+  const { id } = await book.ask(question)
+  await book.deny(id, 'owner')
+  t.match(book.byKey(question.key, false), { id, state: 'denied' })
+  t.match(book.byKey(question.key, true), { id, state: 'denied' })
+  clock.advance(approvalTtlMs)
+  t.equal(book.byKey(question.key, false), undefined, 'later, the owner may be asked once more')
+  t.match(book.byKey(question.key, true), { id, state: 'denied' }, 'but not under the same Idempotency-Key')
+})
+
+t.test('under an Idempotency-Key a question that is over stays over', async (t) => {
+  const clock = createTestClock()
+  const book = await bookWith(t, async () => {}, clock)
+  const canceled = await book.ask(question)
+  await book.cancel(canceled.id, 'agent')
+  t.equal(book.byKey(question.key, false), undefined, 'whoever took it back may ask again')
+  t.match(book.byKey(question.key, true), { state: 'canceled' })
+  for (const answer of ['none', 'approved'] as const) {
+    const { id, decisionHash } = await book.ask(question)
+    if (answer === 'approved') await book.approve(id, decisionHash, 'owner')
+    clock.advance(approvalTtlMs)
+    t.equal(book.byKey(question.key, false), undefined)
+    t.match(book.byKey(question.key, true), { id, state: 'expired' }, 'before it is swept')
+    await book.settled(id, 0)
+    t.match(book.byKey(question.key, true), { id, state: 'expired' }, 'and after')
+  }
 })

@@ -38,8 +38,12 @@ export interface ApprovalBook {
   get(id: string): ApprovalRecord | undefined
   /** Newest first. */
   list(): readonly ApprovalRecord[]
-  /** The approval that the same request again joins: open, approved, or consumed and still to be answered again. */
-  byKey(key: string): ApprovalRecord | undefined
+  /**
+   * The approval that the same request again joins. While the owner had time for it: open, approved, denied, or consumed
+   * and still to be answered again, so that whoever comes back for an answer gets that and not another question. Under an
+   * Idempotency-Key (`isKeyed`) a denied, expired or canceled one is final.
+   */
+  byKey(key: string, isKeyed: boolean): ApprovalRecord | undefined
   /**
    * Asks, or joins the question that is open for this key.
    * @throws `RATE_LIMIT_EXCEEDED` when the agent has too many open
@@ -225,12 +229,25 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     },
     get: (id) => byId.get(id),
     list: () => [...byId.values()].reverse(),
-    byKey(key) {
+    byKey(key, isKeyed) {
       const record = byId.get(byKey.get(key) ?? '')
       if (record === undefined) return undefined
       const isOver = clock.now() >= record.expiresAtMs
-      if (isLive(record)) return isOver ? undefined : record
-      return record.state === 'consumed' && record.answer !== null && !isOver ? record : undefined
+      switch (record.state) {
+        case 'pending':
+        case 'approved':
+          if (!isOver) return record
+          return isKeyed ? { ...record, state: 'expired' } : undefined
+        case 'consumed':
+          return record.answer !== null && !isOver ? record : undefined
+        case 'denied':
+          return isKeyed || !isOver ? record : undefined
+        case 'expired':
+        case 'canceled':
+          return isKeyed ? record : undefined
+        case 'failed':
+          return undefined
+      }
     },
     ask(init) {
       const before = asking.get(init.key)

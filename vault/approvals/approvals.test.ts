@@ -112,17 +112,26 @@ t.test('a decision names what was shown, or it is none', async (t) => {
   t.equal(shown(vault, one).status, 'pending')
 })
 
-t.test('a refusal is one for whoever waits and whoever asks again is asked anew', async (t) => {
-  const { vault, agent } = await startWithAgent(t)
-  const { approval_id: id } = (await ask(agent)).body
-  const waiting = ask(agent, 0, {})
-  await vault.asOwner('POST', `/v1/vault/approvals/${id}/deny`, {})
-  const { status, body } = await waiting
-  // It arrived before or after the refusal: then it is that, or a new question.
-  t.ok((status === 403 && body.error.code === 'APPROVAL_DENIED') || status === 202 || status === 200)
-  const again = await ask(agent)
-  t.equal(again.status, 202)
-  t.not(again.body.approval_id, id)
+t.test('a refusal is one for whoever waits and for whoever comes back for the answer', async (t) => {
+  const clock = createTestClock()
+  const { vault, agent } = await startWithAgent(t, { clock })
+  const keyed = { ...noWait, 'idempotency-key': 'one-purchase' }
+  for (const headers of [noWait, keyed]) {
+    const { approval_id: id } = (await ask(agent, 0, headers)).body
+    const waiting = ask(agent, 0, { ...headers, prefer: 'wait=25' })
+    await vault.asOwner('POST', `/v1/vault/approvals/${id}/deny`, {})
+    const refused = {
+      status: 403,
+      body: { error: { code: 'APPROVAL_DENIED', details: { approval_id: id } } },
+    }
+    t.match(await waiting, refused)
+    t.match(await ask(agent, 0, headers), refused, 'the owner is not asked once more')
+  }
+  t.equal(vault.api.approvals.list(vault.owner).approvals.length, 2)
+  t.equal(reserved(vault), 0)
+  clock.advance(300_000)
+  t.equal((await ask(agent)).status, 202, 'after five minutes the owner may be asked again')
+  t.equal((await ask(agent, 0, keyed)).status, 403, 'but not under the same key')
 })
 
 t.test('nobody but the owner decides, and an agent sees its own questions only', async (t) => {

@@ -32,7 +32,7 @@ export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
 
   async function ask(x: VaultCall): Promise<VaultAnswer | undefined> {
     const key = keyOf(x)
-    const asked = book.byKey(key) ?? (await book.ask({ key, ...newQuestion(x) }))
+    const asked = book.byKey(key, x.idempotencyKey !== null) ?? (await book.ask({ key, ...newQuestion(x) }))
     // From here on the approval's own entries in the log tell what became of it.
     x.isLogged = true
     if (asked.state === 'pending') x.onAsked?.({ approvalId: asked.id, expiresAtMs: asked.expiresAtMs })
