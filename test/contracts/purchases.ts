@@ -4,8 +4,15 @@ import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { Links } from '../../core/ports/links.ts'
 import type { Stores } from '../../core/ports/stores.ts'
-import type { PaymentsUnderTest } from './payments.ts'
-import { sampleClaim, sampleKey, sampleLink, samplePurchase, sampleStore, startMs } from './samples.ts'
+import {
+  type PaymentsUnderTest,
+  sampleClaim,
+  sampleKey,
+  sampleLink,
+  samplePurchase,
+  sampleStore,
+  startMs,
+} from './samples.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 

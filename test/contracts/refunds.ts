@@ -1,7 +1,6 @@
 import type { Test } from 'tap'
 import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
-import type { PaymentsUnderTest } from './payments.ts'
-import { sampleClaim, samplePurchase } from './samples.ts'
+import { type PaymentsUnderTest, sampleClaim, samplePurchase } from './samples.ts'
 
 /** What every implementation of the ports Payments and Purchases keeps of refunds. */
 export function refundsContract(t: Test, make: (t: Test) => Promise<PaymentsUnderTest>): void {

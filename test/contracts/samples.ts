@@ -2,7 +2,8 @@ import type { LedgerEntry } from '../../core/domain/ledger.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { ApiKey, Store } from '../../core/domain/store.ts'
 import type { NewLink } from '../../core/ports/links.ts'
-import type { ClaimRequest } from '../../core/ports/payments.ts'
+import type { ClaimRequest, Payments } from '../../core/ports/payments.ts'
+import type { Purchases } from '../../core/ports/purchases.ts'
 
 /** The first moment of every sample: a Tuesday in 2026. */
 export const startMs = Date.UTC(2026, 5, 2, 12)
@@ -19,6 +20,26 @@ export const testClock = (): TestClock => ({
     return this.nowMs
   },
 })
+
+/** A store of its own, empty. */
+export interface PaymentsUnderTest {
+  readonly payments: Payments
+  readonly purchases: Purchases
+  readonly clock: TestClock
+}
+
+export const sampleAttempt = {
+  settler: 'evm:eip155:84532:0xabc',
+  bytes: '0x02f8',
+  transaction: '0xfeed',
+  sequence: '7',
+}
+
+export const sampleAnswer = {
+  status: 200,
+  headers: ['content-type', 'application/json'],
+  body: Buffer.from('{"data":1}'),
+}
 
 export const sampleClaim = (key: string, more: Partial<ClaimRequest> = {}): ClaimRequest => ({
   key,

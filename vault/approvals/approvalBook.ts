@@ -4,6 +4,8 @@ import type { Clock } from '../../core/ports/clock.ts'
 import { VaultError } from '../errors/error.ts'
 import type { Records } from '../ports/records.ts'
 import type { ApprovalRecord, ApprovalState, Question } from './approval.ts'
+import { joined } from './joined.ts'
+import { createWaiting } from './waiting.ts'
 
 /** How long the owner has for an answer, and the agent then for coming back for it. */
 export const approvalTtlMs = 300_000
@@ -38,11 +40,7 @@ export interface ApprovalBook {
   get(id: string): ApprovalRecord | undefined
   /** Newest first. */
   list(): readonly ApprovalRecord[]
-  /**
-   * The approval that the same request again joins. While the owner had time for it: open, approved, denied, or consumed
-   * and still to be answered again, so that whoever comes back for an answer gets that and not another question. Under an
-   * Idempotency-Key (`isKeyed`) a denied, expired or canceled one is final.
-   */
+  /** The approval that the same request again finds, by the rules of {@link joined}. */
   byKey(key: string, isKeyed: boolean): ApprovalRecord | undefined
   /**
    * Asks, or joins the question that is open for this key.
@@ -76,15 +74,12 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
   const asking = new Map<string, Promise<ApprovalRecord>>()
   /** Those whose change is on its way to disk: decided, but nobody may act on it yet. */
   const changing = new Set<string>()
-  const waiting = new Map<string, Set<() => void>>()
+  const waiting = createWaiting()
   const watchers = new Set<(record: ApprovalRecord) => void>()
   let sweep: NodeJS.Timeout | undefined
 
   const isLive = ({ state }: ApprovalRecord): boolean => state === 'pending' || state === 'approved'
 
-  const wake = (id: string): void => {
-    for (const go of waiting.get(id) ?? []) go()
-  }
   const publish = (record: ApprovalRecord): void => {
     for (const listener of watchers) listener(record)
   }
@@ -108,7 +103,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       await records.putJson('approval', id, next)
       byId.set(id, next)
       await events.changed(next)
-      wake(id)
+      waiting.wake(id)
       publish(next)
       return next
     } finally {
@@ -231,23 +226,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     list: () => [...byId.values()].reverse(),
     byKey(key, isKeyed) {
       const record = byId.get(byKey.get(key) ?? '')
-      if (record === undefined) return undefined
-      const isOver = clock.now() >= record.expiresAtMs
-      switch (record.state) {
-        case 'pending':
-        case 'approved':
-          if (!isOver) return record
-          return isKeyed ? { ...record, state: 'expired' } : undefined
-        case 'consumed':
-          return record.answer !== null && !isOver ? record : undefined
-        case 'denied':
-          return isKeyed || !isOver ? record : undefined
-        case 'expired':
-        case 'canceled':
-          return isKeyed ? record : undefined
-        case 'failed':
-          return undefined
-      }
+      return record && joined(record, clock.now(), isKeyed)
     },
     ask(init) {
       const before = asking.get(init.key)
@@ -257,18 +236,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       return asked
     },
     async settled(id, waitMs, signal) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      const timer = setTimeout(resolve, waitMs)
-      const own = waiting.get(id) ?? new Set()
-      waiting.set(id, own.add(resolve))
-      signal?.addEventListener('abort', () => resolve(), { once: true })
-      try {
-        if (waitMs > 0 && byId.get(id)?.state === 'pending' && signal?.aborted !== true) await promise
-      } finally {
-        clearTimeout(timer)
-        own.delete(resolve)
-        if (own.size === 0) waiting.delete(id)
-      }
+      if (waitMs > 0 && byId.get(id)?.state === 'pending') await waiting.until(id, waitMs, signal)
       await expireIfOver(id)
       const record = byId.get(id)
       if (record === undefined) throw new VaultError('VAULT_LOCKED')
@@ -303,7 +271,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       clearTimeout(sweep)
       byId.clear()
       byKey.clear()
-      for (const id of waiting.keys()) wake(id)
+      waiting.wakeAll()
     },
   }
 }
