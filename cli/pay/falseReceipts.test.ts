@@ -51,10 +51,10 @@ t.test('a reverted transaction is not taken for a settlement', async (t) => {
   const run = await world.pay(
     then(async (request, response) => {
       await world.chain.setUsdcPaused(true)
-      const [from] = await world.chain.rpc<string[]>('eth_accounts')
+      const [from] = await world.chain.rpc<[string]>('eth_accounts')
       const to = world.chain.usdcAddress
       // A call that reverts, mined all the same because its gas is given.
-      const hash = await world.chain.rpc<string>('eth_sendTransaction', {
+      const hash = await world.chain.send({
         from,
         to,
         data: `0xa9059cbb${request.payment ? '0'.repeat(128) : ''}`,
@@ -74,7 +74,7 @@ t.test('a plain transfer of ours to the seller is not taken for this payment', a
       await world.chain.fundEth(world.buyer, 10n ** 18n)
       const word = (hex: string) => hex.padStart(64, '0')
       const data = `0xa9059cbb${word(world.payTo.slice(2))}${word(BigInt(PRICE).toString(16))}`
-      const hash = await world.chain.rpc<string>('eth_sendTransaction', {
+      const hash = await world.chain.send({
         from: world.buyer,
         to: world.chain.usdcAddress,
         data,

@@ -66,10 +66,10 @@ t.test('a transaction that the pool lost is sent again as it was', async (t) => 
 t.test('an observer who broadcasts the authorisation first changes nothing', async (t) => {
   const { chain, settler, pay, terms } = await startSettler(t)
   const { payment, identity } = await pay()
-  const [observer] = await chain.rpc<Hex[]>('eth_accounts')
+  const [observer] = await chain.rpc<[Hex]>('eth_accounts')
   let foreign: Hex | undefined
   const outcome = await settler.settle(payment, terms, identity, async () => {
-    foreign = await chain.rpc<Hex>('eth_sendTransaction', {
+    foreign = await chain.send({
       from: observer,
       to: usdc.address,
       data: transferTo(payment.payload),
@@ -86,9 +86,9 @@ t.test('an observer is recognised after a crash as well, when our bytes never le
   rpc.add('eth_sendRawTransaction', { kind: 'refuse' })
   const attempts: SettlementAttempt[] = []
   t.match(await settler.settle(payment, terms, identity, remember(attempts)), { status: 'pending' })
-  const [observer] = await chain.rpc<Hex[]>('eth_accounts')
+  const [observer] = await chain.rpc<[Hex]>('eth_accounts')
   const data = transferTo(payment.payload)
-  const foreign = await chain.rpc<Hex>('eth_sendTransaction', { from: observer, to: usdc.address, data })
+  const foreign = await chain.send({ from: observer, to: usdc.address, data })
   rpc.clear()
   t.match(await settler.recover(recordOf(identity, attempts[0]!)), {
     status: 'settled',
@@ -104,8 +104,8 @@ t.test('a token that does not revert on a used nonce is not believed', async (t)
   // The buyer has used the same nonce to pay somebody else.
   const other = { ...terms, payTo: '0x00000000000000000000000000000000000000aa' }
   const elsewhere = await signPayment(buyer, other, { nonce: identity.nonce })
-  const [observer] = await chain.rpc<Hex[]>('eth_accounts')
-  await chain.rpc('eth_sendTransaction', {
+  const [observer] = await chain.rpc<[Hex]>('eth_accounts')
+  await chain.send({
     from: observer,
     to: usdc.address,
     data: transferTo(elsewhere.payload),
@@ -243,8 +243,8 @@ t.test('an account nonce that somebody else used does not make a second transfer
   t.match(await settler.settle(first.payment, terms, first.identity, remember(attempts)), {
     status: 'settled',
   })
-  const address = attempts[0]!.settler.split(':').at(-1)
-  await chain.rpc('eth_sendTransaction', { from: address, to: address })
+  const address = attempts[0]!.settler.split(':').at(-1)!
+  await chain.send({ from: address, to: address })
 
   const second = await pay()
   t.match(await settler.settle(second.payment, terms, second.identity, remember(attempts)), {

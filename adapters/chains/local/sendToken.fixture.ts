@@ -18,7 +18,7 @@ const plentyWei = 10n ** 18n
 export async function sendFrom(chain: LocalEvm, from: Address, to: Address, data: Hex): Promise<Hex> {
   await chain.fundEth(from, plentyWei)
   await chain.rpc('anvil_impersonateAccount', from)
-  return chain.rpc<Hex>('eth_sendTransaction', { from, to, data, gas: '0x493e0' })
+  return chain.send({ from, to, data, gas: '0x493e0' })
 }
 
 /** A plain ERC-20 transfer from any address. @returns its hash */

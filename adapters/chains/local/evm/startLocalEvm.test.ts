@@ -125,7 +125,7 @@ function fromWire({ authorization }: WirePayment): Authorization {
 /** Sends a call from anvil's first account, whose key the node has, with gas given so that a revert is mined too. */
 async function send(chain: LocalEvm, data: Hex): Promise<Hex> {
   const from = mnemonicToAccount(chain.mnemonic).address
-  return chain.rpc<Hex>('eth_sendTransaction', { from, to: chain.usdcAddress, data, gas: '0x7a120' })
+  return chain.send({ from, to: chain.usdcAddress, data, gas: '0x7a120' })
 }
 
 t.test('the chain looks like Base Sepolia to a client', async (t) => {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type Address,
   encodeAbiParameters,
@@ -51,6 +52,11 @@ export type LocalEvm = {
   mnemonic: string
   /** Any JSON-RPC call, `anvil_…` and `evm_…` included. */
   rpc: JsonRpcClient
+  /**
+   * Sends a transaction from one of anvil's accounts or an impersonated one: the node needs no key. The node answers
+   * before the transaction is in a block; this waits for that, unless automine is off. @returns its hash
+   */
+  send(transaction: { from: string; to: string; data?: string; gas?: Hex }): Promise<Hex>
   /** Adds ether to a balance. */
   fundEth(address: Address, wei: bigint): Promise<void>
   balanceEth(address: Address): Promise<bigint>
@@ -123,6 +129,12 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
     lastAddition = turn.catch(() => undefined)
     return turn
   }
+  let isAutomining = true
+  const send = async (transaction: object): Promise<Hex> => {
+    const hash = await rpc<Hex>('eth_sendTransaction', transaction)
+    while (isAutomining && (await rpc('eth_getTransactionReceipt', hash)) === null) await sleep(5)
+    return hash
+  }
   const callFactory = (data: Hex) =>
     rpc<Hex>('eth_call', { to: SMART_WALLET_FACTORY_ADDRESS, data }, 'latest')
   const smartWalletCalldata = (owner: Address, salt = 0n) =>
@@ -150,6 +162,7 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
     smartWalletFactory: SMART_WALLET_FACTORY_ADDRESS,
     mnemonic: LOCAL_EVM_MNEMONIC,
     rpc,
+    send,
     fundEth: (address, wei) =>
       inTurn(async () => {
         await rpc('anvil_setBalance', address, numberToHex((await balanceEth(address)) + wei))
@@ -181,18 +194,15 @@ export async function startLocalEvm(options: LocalEvmOptions = {}): Promise<Loca
     smartWalletAddress,
     smartWalletCalldata,
     async deploySmartWallet(owner, salt = 0n) {
-      const [from] = await rpc<Address[]>('eth_accounts')
-      await rpc('eth_sendTransaction', {
-        from,
-        to: SMART_WALLET_FACTORY_ADDRESS,
-        data: smartWalletCalldata(owner, salt),
-      })
+      const [from] = await rpc<[Address]>('eth_accounts')
+      await send({ from, to: SMART_WALLET_FACTORY_ADDRESS, data: smartWalletCalldata(owner, salt) })
       return smartWalletAddress(owner, salt)
     },
     async mine(blocks = 1) {
       await rpc('anvil_mine', numberToHex(blocks))
     },
     async setAutomine(isOn) {
+      isAutomining = isOn
       await rpc('evm_setAutomine', isOn)
     },
     async reorg(depth) {
