@@ -65,16 +65,16 @@ async function startNode(t: Test, rpcUrl: string, lie: Lie): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/secret-access-key`
 }
 
-const only =
+const lieOn =
   (method: string, value: unknown): Lie =>
   (called, honest) =>
     called === method ? value : honest
 
 const evmLies: Record<string, [lie: Lie, message: RegExp]> = {
-  'serves another chain': [only('eth_chainId', '0x1'), /serves chain 1/],
-  'has another token at the address': [only('eth_call', `0x${'11'.repeat(32)}`), /another EIP-712 domain/],
-  'has no token at the address': [only('eth_call', '0x'), /not hex/],
-  'answers with nothing': [only('eth_blockNumber', null), /not hex/],
+  'serves another chain': [lieOn('eth_chainId', '0x1'), /serves chain 1/],
+  'has another token at the address': [lieOn('eth_call', `0x${'11'.repeat(32)}`), /another EIP-712 domain/],
+  'has no token at the address': [lieOn('eth_call', '0x'), /not hex/],
+  'answers with nothing': [lieOn('eth_blockNumber', null), /not hex/],
   'is broken': [() => new Error('<html>'), /not JSON-RPC/],
 }
 
@@ -88,13 +88,13 @@ for (const [name, [lie, message]] of Object.entries(evmLies)) {
 }
 
 const solanaLies: Record<string, [lie: Lie, message: RegExp]> = {
-  'serves another chain': [only('getGenesisHash', '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp'), /another chain/],
+  'serves another chain': [lieOn('getGenesisHash', '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp'), /another chain/],
   'knows no accounts': [
-    only('getMultipleAccounts', { value: [null, null, null, null] }),
+    lieOn('getMultipleAccounts', { value: [null, null, null, null] }),
     /mint .* is not the USDC/,
   ],
-  'answers with fewer accounts': [only('getMultipleAccounts', { value: [] }), /something else/],
-  'knows no block hash': [only('getLatestBlockhash', { value: {} }), /something else/],
+  'answers with fewer accounts': [lieOn('getMultipleAccounts', { value: [] }), /something else/],
+  'knows no block hash': [lieOn('getLatestBlockhash', { value: {} }), /something else/],
   'is broken': [() => new Error('<html>'), /not JSON-RPC/],
 }
 
@@ -150,7 +150,7 @@ t.test('a node that is sent elsewhere is not followed', async (t) => {
 t.test('a node of another chain verifies nothing', async (t) => {
   const buyer = createEvmBuyer({ privateKey, rpcUrl: evm.rpcUrl })
   const payment = await buyer.sign(evmTerms, AbortSignal.timeout(5_000))
-  const rpcUrl = await startNode(t, evm.rpcUrl, only('eth_chainId', '0x1'))
+  const rpcUrl = await startNode(t, evm.rpcUrl, lieOn('eth_chainId', '0x1'))
   for (const transaction of [null, `0x${'ab'.repeat(32)}`]) {
     const verdict = await verifyReceipt({ payment, transaction, signal: AbortSignal.timeout(1_000) }, rpcUrl)
     t.match(verdict, { isVerified: false, problem: /serves chain 1/ })
