@@ -28,12 +28,11 @@ export const reasons = {
   amountMismatch: 'invalid_exact_svm_payload_amount_mismatch',
   memoCount: 'invalid_exact_svm_payload_memo_count',
   memoMismatch: 'invalid_exact_svm_payload_memo_mismatch',
-  /** By place, from the fourth instruction to the seventh. */
+  /** By place, from the fourth instruction to the sixth. */
   unknownInstruction: [
     'invalid_exact_svm_payload_unknown_fourth_instruction',
     'invalid_exact_svm_payload_unknown_fifth_instruction',
     'invalid_exact_svm_payload_unknown_sixth_instruction',
-    'invalid_exact_svm_payload_unknown_seventh_instruction',
   ],
   simulationFailed: 'invalid_exact_svm_transaction_simulation_failed',
   transactionFailed: 'invalid_exact_svm_transaction_failed',

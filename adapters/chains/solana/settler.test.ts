@@ -65,6 +65,28 @@ t.test('the most that a payment can cost the fee payer is what the caps say', as
   t.match((await withFee(20_000, 5_000_000n)).checked, { ok: false, reason: reasons.computePriceTooHigh })
 })
 
+t.test('payments of 3 to 6 instructions settle on chain; with fewer or more nothing is taken', async (t) => {
+  const stage = await staged(t)
+  for (let count = 2; count <= 8; count++) {
+    const { payment, terms } = await stage.pay()
+    const changed = edit(payment, stage.cast.payer, (draft) => {
+      const memo = draft.instructions[3]!
+      if (count > 2) draft.instructions.splice(3, 1, ...Array(count - 3).fill(memo))
+      else draft.instructions.splice(0, 2)
+    })
+    const checked = await stage.settler.check(changed, terms)
+    if (count < 3 || count > 6) {
+      t.match(checked, { ok: false, reason: reasons.instructionsLength }, `${count} instructions`)
+      continue
+    }
+    if (!checked.ok) return t.fail(checked.message)
+    const { identity } = checked
+    t.same(await stage.settler.verify(changed, terms, identity), { ok: true }, `${count} instructions`)
+    t.match((await stage.settle({ payment: changed, terms, identity })).outcome, { status: 'settled' })
+  }
+  t.equal(sold(stage), 4n * price)
+})
+
 t.test('with commitment finalized a payment settles once its block is final', async (t) => {
   const stage = await staged(t, { commitment: 'finalized', confirmTimeoutMs: 30_000 })
   const paid = await stage.pay()

@@ -6,6 +6,9 @@ import { reasons } from './reasons.ts'
 const setComputeUnitLimit = 2
 const setComputeUnitPrice = 3
 const transferChecked = 12
+/** The three that every payment has, and up to three optional ones (x402, scheme exact on SVM). */
+const minInstructions = 3
+const maxInstructions = 6
 /** Lighthouse's MemoryWrite and MemoryClose make and end accounts; every number above is an assertion. */
 const firstLighthouseAssertion = 2
 
@@ -34,7 +37,7 @@ export interface Fault {
 
 /**
  * Reads a message of exactly the shape that scheme `exact` has on Solana: SetComputeUnitLimit, SetComputeUnitPrice,
- * TransferChecked, then up to four Lighthouse assertions or memos, and nothing else. Every instruction has exactly the
+ * TransferChecked, then up to three Lighthouse assertions or memos, and nothing else. Every instruction has exactly the
  * bytes and accounts of its form, so nothing can be hidden behind them: a transfer with more accounts would be one by
  * several signers, or one that calls a hook.
  *
@@ -44,8 +47,9 @@ export interface Fault {
  */
 export function readTransfer(message: Message, caps: FeeCaps): Transfer | Fault {
   const { instructions, keys } = message
-  if (instructions.length < 3 || instructions.length > 7) {
-    return fault(reasons.instructionsLength, `3 to 7 instructions are expected, ${instructions.length} came`)
+  if (instructions.length < minInstructions || instructions.length > maxInstructions) {
+    const expected = `${minInstructions} to ${maxInstructions} instructions are expected`
+    return fault(reasons.instructionsLength, `${expected}, ${instructions.length} came`)
   }
   const feeFault = checkFee(instructions[0]!, instructions[1]!, keys, caps)
   if (feeFault !== undefined) return feeFault
