@@ -5,10 +5,7 @@ import type { PaymentRequired } from '@x402/core/types'
 import { ExactEvmScheme } from '@x402/evm'
 import { wrapFetchWithPayment as wrapV2 } from '@x402/fetch'
 import { ExactSvmScheme } from '@x402/svm/exact/client'
-import { createWalletClient, http, publicActions } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { baseSepolia } from 'viem/chains'
-import { wrapFetchWithPayment as wrapV1 } from 'x402-fetch'
 import { newSolanaSecret } from '../../../adapters/chains/local/demoBuyer.ts'
 import type { Chain, Chains } from './chains.ts'
 
@@ -20,8 +17,6 @@ export interface Buyer {
   readonly privateKey: string
   /** `@x402/fetch`: asks, signs, pays. */
   readonly fetchV2: typeof fetch
-  /** `x402-fetch` of version 1. */
-  readonly fetchV1: typeof fetch
   /**
    * Asks for the offer and signs it with the client's own code, and sends nothing: `PAYMENT-SIGNATURE`'s value.
    * With `change`, the client is given other terms than those of the offer: what a cheat would sign.
@@ -41,22 +36,15 @@ async function newEvmBuyer({ evm }: Chains, chain: Chain, amountAtomic: bigint):
   const privateKey = generatePrivateKey()
   const account = privateKeyToAccount(privateKey)
   await evm.mintUsdc(account.address, amountAtomic)
-  const wallet = createWalletClient({ account, chain: baseSepolia, transport: http(evm.rpcUrl) })
-  const signer = wallet.extend(publicActions)
-  const fetchV1 = wrapV1(fetch, signer as never) as typeof fetch
-  return { ...payingWith(chain, new ExactEvmScheme(account)), address: account.address, privateKey, fetchV1 }
+  return { ...payingWith(chain, new ExactEvmScheme(account)), address: account.address, privateKey }
 }
 
 async function newSolanaBuyer({ solana }: Chains, chain: Chain, amountAtomic: bigint): Promise<Buyer> {
   const secret = newSolanaSecret()
   const signer = await createKeyPairSignerFromBytes(secret)
   solana.mintUsdc(signer.address, amountAtomic)
-  const { rpcUrl } = solana
-  const svmConfig = { svmConfig: { rpcUrl } }
-  const fetchV1 = wrapV1(fetch, signer as never, undefined, undefined, svmConfig) as typeof fetch
-  const scheme = new ExactSvmScheme(signer, { rpcUrl })
-  const privateKey = base58.encode(secret)
-  return { ...payingWith(chain, scheme), address: signer.address, privateKey, fetchV1 }
+  const scheme = new ExactSvmScheme(signer, { rpcUrl: solana.rpcUrl })
+  return { ...payingWith(chain, scheme), address: signer.address, privateKey: base58.encode(secret) }
 }
 
 function payingWith(chain: Chain, scheme: ExactEvmScheme | ExactSvmScheme) {

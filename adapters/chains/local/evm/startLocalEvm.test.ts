@@ -11,12 +11,10 @@ import {
   keccak256,
   parseAbi,
   parseEventLogs,
-  parseSignature,
   serializeErc6492Signature,
 } from 'viem'
 import { generatePrivateKey, mnemonicToAccount, privateKeyToAccount } from 'viem/accounts'
 import { baseSepolia } from 'viem/chains'
-import { wrapFetchWithPayment } from 'x402-fetch'
 import { type LocalEvm, startLocalEvm } from './startLocalEvm.ts'
 
 const PRICE = 10_000n
@@ -169,34 +167,6 @@ t.test('a v2 client pays, the payment settles once, and a second use reverts as 
   await t.rejects(client.call({ account: settler, to: chain.usdcAddress, data }), {
     message: /FiatTokenV2: authorization is used or canceled/,
   })
-})
-
-t.test('a v1 client (x402-fetch) pays, and its payment settles in the v, r, s form', async (t) => {
-  const { chain, client, buyer, seller } = await start(t)
-  let header: string | null = null
-  const fakeSeller: typeof fetch = async (_input, init) => {
-    header = new Headers(init?.headers).get('x-payment')
-    if (header !== null) return new Response('paid')
-    const { amount, ...entry } = offer(chain, seller)
-    const v1 = { network: 'base-sepolia', maxAmountRequired: amount, description: '', mimeType: 'text/plain' }
-    const accepts = [{ ...entry, ...v1, resource: 'https://seller.example/paid' }]
-    return Response.json({ x402Version: 1, accepts }, { status: 402 })
-  }
-  const signer = buyer as unknown as Parameters<typeof wrapFetchWithPayment>[1]
-  await wrapFetchWithPayment(fakeSeller, signer)('https://seller.example/paid')
-
-  t.ok(header, 'the client sent X-PAYMENT')
-  const payment = JSON.parse(Buffer.from(header!, 'base64').toString()).payload as WirePayment
-  const { from, to, value, validAfter, validBefore, nonce } = fromWire(payment)
-  const { r, s, v } = parseSignature(payment.signature)
-  const data = encodeFunctionData({
-    abi: usdcAbi,
-    functionName: 'transferWithAuthorization',
-    args: [from, to, value, validAfter, validBefore, nonce, Number(v), r, s],
-  })
-  const receipt = await client.waitForTransactionReceipt({ hash: await send(chain, data) })
-  t.equal(receipt.status, 'success')
-  t.equal(await chain.balanceUsdc(seller), PRICE)
 })
 
 t.test('the token refuses in the words of USDC', async (t) => {

@@ -14,7 +14,6 @@ import {
 } from '@solana/web3.js'
 import { ExactSvmScheme } from '@x402/svm/exact/client'
 import t, { type Test } from 'tap'
-import { createSigner, wrapFetchWithPayment } from 'x402-fetch'
 import { DEVNET_GENESIS_HASH, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from './addresses.ts'
 import { type LocalSolana, type LocalSolanaOptions, startLocalSolana } from './startLocalSolana.ts'
 
@@ -131,37 +130,6 @@ t.test('a v2 client pays; simulation, settlement, status and history agree', asy
   chain.advanceSlots(300)
   t.equal(await statusOf(started, signature), null, 'an old one is found only')
   t.equal(await statusOf(started, signature, true), 'finalized', 'when the history is searched')
-})
-
-t.test('a v1 client (x402-fetch) pays from its own RPC address', async (t) => {
-  const { chain, connection, buyer, feePayer, payTo } = await start(t)
-  let header: string | null = null
-  const fakeSeller: typeof fetch = async (_input, init) => {
-    header = new Headers(init?.headers).get('x-payment')
-    if (header !== null) return new Response('paid')
-    const entry = {
-      scheme: 'exact',
-      network: 'solana-devnet',
-      maxAmountRequired: String(PRICE),
-      resource: 'https://seller.example/paid',
-      description: '',
-      mimeType: 'text/plain',
-      payTo,
-      maxTimeoutSeconds: 60,
-      asset: chain.usdcMint,
-      extra: { feePayer: feePayer.publicKey.toBase58() },
-    }
-    return Response.json({ x402Version: 1, accepts: [entry] }, { status: 402 })
-  }
-  const signer = await createSigner('solana-devnet', base58.encode(buyer.secretKey))
-  const config = { svmConfig: { rpcUrl: chain.rpcUrl } }
-  await wrapFetchWithPayment(fakeSeller, signer, undefined, undefined, config)('https://seller.example/paid')
-
-  t.ok(header, 'the client sent X-PAYMENT')
-  const transaction = decode(JSON.parse(Buffer.from(header!, 'base64').toString()).payload.transaction)
-  transaction.sign([feePayer])
-  await connection.sendTransaction(transaction)
-  t.equal(chain.balanceUsdc(payTo), PRICE)
 })
 
 t.test('a v2 client pays with a Token-2022 token', async (t) => {
