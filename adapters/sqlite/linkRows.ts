@@ -1,5 +1,12 @@
 import type { Selectable } from 'kysely'
-import type { Link, LinkSuspension, ResponseMode, ServedLink, SettleMode } from '../../core/domain/link.ts'
+import type {
+  Link,
+  LinkSuspension,
+  LinkType,
+  ResponseMode,
+  ServedLink,
+  SettleMode,
+} from '../../core/domain/link.ts'
 import type { HealthEvent, LinkPatch } from '../../core/ports/links.ts'
 import type { HealthEventTable, LinkTable } from './schema.ts'
 
@@ -41,7 +48,7 @@ export function toLink(found: object): Link {
     price: row.price,
     isPublic: row.is_public === 1,
     isActive: row.is_active === 1,
-    linkType: row.link_type as Link['linkType'],
+    linkType: row.link_type as LinkType,
     isStealth: row.is_stealth === 1,
     privateSlug: row.private_slug,
     webhookUrl: row.webhook_url,

@@ -2,6 +2,15 @@ import { usernamePattern } from '../auth/username.ts'
 
 /** Fields that more than one body has. Sizes: marketplace interface, sections 2 and 8. */
 
+/**
+ * Fields of an answer that clients send back with what they change: of no use in a request, and no reason to refuse one.
+ * OpenAPI, Schema Object: "MAY be sent as part of a response but SHOULD NOT be sent as part of the request".
+ */
+export const fromAnswers = <const Name extends string>(...names: readonly Name[]) =>
+  Object.fromEntries(
+    names.map((name) => [name, { readOnly: true, description: 'Of answers; ignored here.' }]),
+  ) as { readonly [K in Name]: { readonly readOnly: true; readonly description: string } }
+
 /** Visible text on one line: no control characters, at least one character that is not a space. */
 const oneLine = {
   type: 'string',
@@ -33,11 +42,11 @@ const manyLines = {
 export const bioField = { type: ['string', 'null'], ...manyLines, maxLength: 160 } as const
 export const descriptionField = { type: ['string', 'null'], ...manyLines, maxLength: 500 } as const
 
-/** An address of something that browsers show; never fetched from here. */
+/** An address of something that browsers show; never fetched from here. Empty, as answers show it, is none. */
 export const httpUrlField = {
   type: ['string', 'null'],
   maxLength: 2048,
-  pattern: '^https?://[^\\s<>"\'\\\\]+$',
+  pattern: '^(?:https?://[^\\s<>"\'\\\\]+)?$',
   'x-hint': 'a URL that begins with https:// or http://',
 } as const
 

@@ -24,7 +24,7 @@ function toDetail(error: ErrorObject, root: unknown): ErrorDetail {
   switch (error.keyword) {
     case 'additionalProperties': {
       const key = String(params['additionalProperty'])
-      return at('unknown_field', unknownField(key, Object.keys(schema.properties ?? {})), inside(key))
+      return at('unknown_field', unknownField(key, writableFields(schema)), inside(key))
     }
     case 'required':
       return at('required', 'This field is required.', inside(String(params['missingProperty'])))
@@ -35,6 +35,7 @@ function toDetail(error: ErrorObject, root: unknown): ErrorDetail {
       }
       return at('type', `Expected ${nameOf(schema)}, got ${kindOf(data)}.`)
     case 'enum':
+      if (schema['x-hint'] !== undefined) return at('not_allowed', `Expected ${schema['x-hint']}.`)
       return at('not_allowed', notAllowed(data, schema.enum ?? []))
     case 'minLength':
     case 'maxLength':
@@ -59,9 +60,15 @@ function toDetail(error: ErrorObject, root: unknown): ErrorDetail {
 interface Schema {
   readonly type?: string | readonly string[]
   readonly enum?: readonly unknown[]
-  readonly properties?: object
+  readonly properties?: Readonly<Record<string, { readonly readOnly?: boolean }>>
   readonly 'x-hint'?: string
 }
+
+/** Nobody is led to a field that is only let pass. */
+const writableFields = (schema: Schema): string[] =>
+  Object.entries(schema.properties ?? {})
+    .filter(([, property]) => property.readOnly !== true)
+    .map(([name]) => name)
 
 function unknownField(key: string, known: readonly string[]): string {
   const meant = nearMiss(key, known)

@@ -8,6 +8,12 @@ export type ResponseMode = 'wrap' | 'raw'
 /** When the buyer is charged: `after` the seller answered (default), or `before` (streams, unbuffered answers). */
 export type SettleMode = 'after' | 'before'
 
+/**
+ * `api`: calls are proxied to the link's url. `standard`: there is no API behind it; whoever has paid is led to the url
+ * (marketplace interface, section 2).
+ */
+export type LinkType = 'api' | 'standard'
+
 /** A seller's API link: what is proxied, at what price, and who is paid. Immutable; a change makes a new version. */
 export interface Link {
   readonly id: LinkId
@@ -20,7 +26,7 @@ export interface Link {
   readonly price: string
   readonly isPublic: boolean
   readonly isActive: boolean
-  readonly linkType: 'api' | 'standard'
+  readonly linkType: LinkType
   readonly isStealth: boolean
   /** 128 random bits, the only address of a stealth link; null otherwise. */
   readonly privateSlug: string | null

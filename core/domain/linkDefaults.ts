@@ -4,6 +4,7 @@ import type { Link } from './link.ts'
 export const linkDefaults = {
   description: '',
   price: '0',
+  linkType: 'api',
   isPublic: false,
   isStealth: false,
   privateSlug: null,

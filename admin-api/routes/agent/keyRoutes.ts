@@ -19,7 +19,7 @@ import {
   timeOrNull,
   uuid,
 } from '../../schema/answers.ts'
-import { keyNameField } from '../../schema/fields.ts'
+import { fromAnswers, keyNameField } from '../../schema/fields.ts'
 import type { Infer } from '../../schema/infer.ts'
 
 /** Revoked keys are listed too, the latest first, up to this many. */
@@ -28,7 +28,10 @@ const listedRevokedKeys = 20
 const createBody = {
   type: ['object', 'null'],
   additionalProperties: false,
-  properties: { name: { ...keyNameField, type: ['string', 'null'] } },
+  properties: {
+    name: { ...keyNameField, type: ['string', 'null'] },
+    ...fromAnswers('id', 'keyPrefix', 'isActive', 'lastUsedAt', 'createdAt'),
+  },
 } as const
 
 const record = exactly({

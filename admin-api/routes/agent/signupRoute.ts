@@ -11,6 +11,7 @@ import { answers, exactly, flag, success, text } from '../../schema/answers.ts'
 import {
   chainField,
   displayNameField,
+  fromAnswers,
   httpUrlField,
   usernameField,
   walletField,
@@ -45,6 +46,7 @@ const body = {
       description:
         'When the store has all the active keys it may have: revoke the one that was used longest ago.',
     },
+    ...fromAnswers('nonce', 'expiresAt'),
   },
 } as const
 

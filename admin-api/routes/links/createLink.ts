@@ -7,7 +7,7 @@ import type { NewLink } from '../../../core/ports/links.ts'
 import type { Api } from '../../deps.ts'
 import type { CreateLinkBody } from './linkBodies.ts'
 import { readLinkFields } from './readLinkFields.ts'
-import { announceLink, refuseContradictions, refuseUnreachable } from './saveLink.ts'
+import { announceLink, refuseUnpayable, refuseUnreachable, stealthWins } from './saveLink.ts'
 import { createPrivateSlug, slugOf, withSuffix } from './slugs.ts'
 
 const slugTries = 5
@@ -16,7 +16,7 @@ const slugTries = 5
 export async function createLink(api: Api, store: Store, body: CreateLinkBody): Promise<Link> {
   const id = randomUUID()
   const nowMs = api.clock.now()
-  const link: NewLink = {
+  const link: NewLink = stealthWins({
     ...linkDefaults,
     slug: slugOf(body.title),
     url: body.url,
@@ -25,14 +25,13 @@ export async function createLink(api: Api, store: Store, body: CreateLinkBody): 
     id,
     storeId: store.id,
     isActive: true,
-    linkType: 'api',
     privateSlug: body.isStealth === true ? createPrivateSlug() : null,
     createdAtMs: nowMs,
     updatedAtMs: nowMs,
-  }
-  refuseContradictions(api, store.payout, link)
+  })
+  refuseUnpayable(api, store.payout, link)
   const probed = await refuseUnreachable(api, link)
-  const created = await insert(api, link, body.slug === undefined)
+  const created = await insert(api, link, body.slug == null)
   await probed.saved()
   announceLink(api, store.username, created)
   return created

@@ -1,7 +1,10 @@
-import { descriptionField, httpUrlField, titleField } from '../../schema/fields.ts'
+import { descriptionField, fromAnswers, httpUrlField, titleField } from '../../schema/fields.ts'
 import type { Infer } from '../../schema/infer.ts'
 
 export const linkMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+
+/** What prices are written in, and nothing else. */
+export const currency = 'USDC'
 
 const backendUrl = { type: 'string', minLength: 1, maxLength: 2048 } as const
 
@@ -23,8 +26,22 @@ const properties = {
     'x-hint': 'a decimal string such as "0.10"',
     description: 'USDC for one call; "0", the default, is free.',
   },
-  isPublic: { type: ['boolean', 'null'], description: 'Listed in the marketplace. Default: false.' },
+  currency: { enum: [currency, null], description: 'What the price is in.' },
+  linkType: {
+    enum: ['api', 'standard', null],
+    description:
+      'api, the default: calls go to the url. standard: there is no API; the buyer is led to the url after paying.',
+  },
+  isPublic: {
+    type: ['boolean', 'null'],
+    description: 'Listed in the marketplace, unless the link is stealth. Default: false.',
+  },
   isStealth: { type: ['boolean', 'null'], description: 'Answers at a secret address only. Default: false.' },
+  isActive: {
+    enum: [true, null],
+    'x-hint': 'true; DELETE /api/v1/links/:id takes a link away',
+    description: 'Of answers; a link is taken away with DELETE.',
+  },
   webhookUrl: {
     type: ['string', 'null'],
     minLength: 1,
@@ -72,13 +89,15 @@ const properties = {
     description:
       "Sent with every call to the seller's API, such as its own key; kept encrypted, never shown.",
   },
+  ...fromAnswers('id', 'fullUrl', 'privateSlug', 'privateUrl', 'isPaid'),
+  ...fromAnswers('suspension', 'health', 'createdAt', 'updatedAt'),
 } as const
 
 export const createLinkBody = {
   type: 'object',
   additionalProperties: false,
   required: ['url', 'title'],
-  properties,
+  properties: { ...properties, slug: { ...properties.slug, type: ['string', 'null'] } },
 } as const
 
 export const updateLinkBody = { type: 'object', additionalProperties: false, properties } as const

@@ -1,6 +1,7 @@
 import { isPaid, type Link, type LinkSuspension } from '../../../core/domain/link.ts'
 import { isoTime } from '../../http/envelope.ts'
 import { exactly, flag, listOf, text, textOrNull, time, uuid } from '../../schema/answers.ts'
+import { currency } from './linkBodies.ts'
 
 const suspensionSchema = {
   ...exactly({ since: time, reason: text(), cooldownUntil: time, permanent: flag }),
@@ -16,7 +17,7 @@ export const linkFields = {
   description: text(),
   slug: text(),
   price: text('USDC.'),
-  currency: { const: 'USDC' },
+  currency: { const: currency },
   isPaid: flag,
   isPublic: flag,
   isActive: flag,
@@ -43,7 +44,7 @@ export const toLinkView = (link: Link) => ({
   description: link.description,
   slug: link.slug,
   price: link.price,
-  currency: 'USDC',
+  currency,
   isPaid: isPaid(link),
   isPublic: link.isPublic,
   isActive: link.isActive,
@@ -79,8 +80,8 @@ export const createdLinkSchema = exactly({
   privateSlug: textOrNull('Of stealth links.'),
   privateUrl: textOrNull('Of stealth links: the only address that answers.'),
   price: text(),
-  currency: { const: 'USDC' },
-  linkType: { const: 'api' },
+  currency: { const: currency },
+  linkType: { enum: ['api', 'standard'] },
   createdAt: time,
 })
 
@@ -93,7 +94,7 @@ export function toCreatedLink(link: Link, publicUrl: string, username: string) {
     privateSlug: link.privateSlug,
     privateUrl: link.privateSlug === null ? null : at(link.privateSlug),
     price: link.price,
-    currency: 'USDC',
+    currency,
     linkType: link.linkType,
     createdAt: isoTime(link.createdAtMs),
   }

@@ -3,7 +3,7 @@ import { linkDefaults } from '../../../core/domain/linkDefaults.ts'
 import { type ErrorDetail, isTollgateError } from '../../../core/errors/error.ts'
 import type { Api } from '../../deps.ts'
 import { validationError } from '../../schema/validationError.ts'
-import type { UpdateLinkBody } from './linkBodies.ts'
+import type { CreateLinkBody, UpdateLinkBody } from './linkBodies.ts'
 import { readPrice } from './readPrice.ts'
 import { readUpstreamHeaders, sealUpstreamHeaders } from './upstreamHeaders.ts'
 
@@ -17,6 +17,7 @@ type LinkFields = Pick<
   | 'description'
   | 'slug'
   | 'price'
+  | 'linkType'
   | 'isPublic'
   | 'isStealth'
   | 'webhookUrl'
@@ -39,7 +40,7 @@ type LinkFields = Pick<
 export function readLinkFields(
   api: Pick<Api, 'egress' | 'sealer'>,
   linkId: string,
-  body: UpdateLinkBody,
+  body: UpdateLinkBody | CreateLinkBody,
 ): Partial<LinkFields> {
   const problems: ErrorDetail[] = []
   const fields: { -readonly [K in keyof LinkFields]?: LinkFields[K] } = {}
@@ -47,12 +48,13 @@ export function readLinkFields(
   if (body.url !== undefined) fields.url = checkedUrl(api, 'url', body.url, problems)
   if (body.title !== undefined) fields.title = body.title
   if (body.description !== undefined) fields.description = body.description ?? linkDefaults.description
-  if (body.slug !== undefined) fields.slug = body.slug
+  if (body.slug != null) fields.slug = body.slug
   if (body.price !== undefined) {
     const read = readPrice(body.price)
     if ('price' in read) fields.price = read.price
     else problems.push(read.problem)
   }
+  if (body.linkType !== undefined) fields.linkType = body.linkType ?? linkDefaults.linkType
   if (body.isPublic !== undefined) fields.isPublic = body.isPublic ?? linkDefaults.isPublic
   if (body.isStealth !== undefined) fields.isStealth = body.isStealth ?? linkDefaults.isStealth
   if (body.webhookUrl !== undefined) {
@@ -66,7 +68,7 @@ export function readLinkFields(
     fields.outputExample = sized('outputExample', body.outputExample, problems)
   }
   if (body.tags !== undefined) fields.tags = body.tags ?? linkDefaults.tags
-  if (body.iconUrl !== undefined) fields.iconUrl = body.iconUrl
+  if (body.iconUrl !== undefined) fields.iconUrl = body.iconUrl || null
   if (body.responseMode !== undefined) fields.responseMode = body.responseMode ?? linkDefaults.responseMode
   if (body.settle !== undefined) fields.settle = body.settle ?? linkDefaults.settle
   if (body.upstreamHeaders !== undefined) {
@@ -90,7 +92,10 @@ function checkedUrl(api: Pick<Api, 'egress'>, path: string, url: string, problem
   return url
 }
 
-function readMethods(body: UpdateLinkBody, problems: ErrorDetail[]): readonly string[] | undefined {
+function readMethods(
+  body: Pick<UpdateLinkBody, 'method' | 'methods'>,
+  problems: ErrorDetail[],
+): readonly string[] | undefined {
   const { method, methods } = body
   if (method !== undefined && methods !== undefined) {
     problems.push({ path: 'method', code: 'conflict', message: 'Send either method or methods, not both.' })

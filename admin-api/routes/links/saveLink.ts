@@ -5,14 +5,14 @@ import { validationError } from '../../schema/validationError.ts'
 import { canBePaid } from '../profile/canBePaid.ts'
 import { probeEvent, probeLink } from './linkHealth.ts'
 
-type Candidate = Pick<Link, 'id' | 'url' | 'price' | 'isPublic' | 'isStealth' | 'upstreamHeadersSealed'>
+type Candidate = Pick<Link, 'id' | 'url' | 'price' | 'linkType' | 'upstreamHeadersSealed'>
 
-/** Refuses a link whose fields contradict each other, or that nobody could be paid for. @throws `VALIDATION_ERROR` */
-export function refuseContradictions(api: Api, payout: Payout, link: Candidate): void {
-  if (link.isPublic && link.isStealth) {
-    const message = 'A stealth link can not be public: its address is a secret. Send one of the two as false.'
-    throw validationError([{ path: 'isStealth', code: 'conflict', message }])
-  }
+/** A stealth link is never listed, for its address is a secret: clients that say both mean stealth. */
+export const stealthWins = <L extends Pick<Link, 'isPublic' | 'isStealth'>>(link: L): L =>
+  link.isPublic && link.isStealth ? { ...link, isPublic: false } : link
+
+/** Refuses a paid link that nobody could be paid for. @throws `VALIDATION_ERROR` */
+export function refuseUnpayable(api: Api, payout: Payout, link: Pick<Link, 'price'>): void {
   if (!isPaid(link) || canBePaid(api, payout)) return
   const networks = [...new Set(api.assets.map((asset) => asset.network))].join(', ')
   const message = `A paid link needs a wallet to be paid to, on one of ${networks || 'the networks (none is configured)'}. Name it with PATCH /api/v1/profile {"payout":{"base":"0x…"}} or {"payout":{"solana":"…"}}.`
@@ -21,12 +21,12 @@ export function refuseContradictions(api: Api, payout: Payout, link: Candidate):
 
 /**
  * Checks the health of a paid link's API before the link is saved (marketplace interface, section 4), and puts what it
- * saw on the link's timeline once {@link saved} says that there is a link.
+ * saw on the link's timeline once {@link saved} says that there is a link. A `standard` link has no API to check.
  *
  * @throws `API_NOT_RESPONDING` that says what happened
  */
 export async function refuseUnreachable(api: Api, link: Candidate): Promise<{ saved(): Promise<void> }> {
-  if (!isPaid(link)) return { saved: async () => {} }
+  if (!isPaid(link) || link.linkType === 'standard') return { saved: async () => {} }
   const report = await probeLink(api, link)
   if (!report.ok) {
     throw new TollgateError(

@@ -5,18 +5,19 @@ import type { LinkPatch } from '../../../core/ports/links.ts'
 import type { Api } from '../../deps.ts'
 import type { UpdateLinkBody } from './linkBodies.ts'
 import { readLinkFields } from './readLinkFields.ts'
-import { announceLink, refuseContradictions, refuseUnreachable } from './saveLink.ts'
+import { announceLink, refuseUnpayable, refuseUnreachable, stealthWins } from './saveLink.ts'
 import { createPrivateSlug } from './slugs.ts'
 
-/** Changes a link. A paid one is checked again only when its url or its price changes. */
+/** Changes a link. A paid one is checked again only when its url, its price or its type changes. */
 export async function updateLink(api: Api, store: Store, link: Link, body: UpdateLinkBody): Promise<Link> {
   const fields = readLinkFields(api, link.id, body)
-  const patch: LinkPatch = { ...fields, ...privateSlugOf(link, fields.isStealth) }
-  if (Object.keys(patch).length === 0) return link
+  if (Object.keys(fields).length === 0) return link
 
-  const next = { ...link, ...patch }
-  refuseContradictions(api, store.payout, next)
-  const isProbed = next.url !== link.url || next.price !== link.price
+  const next = stealthWins({ ...link, ...fields, ...privateSlugOf(link, fields.isStealth) })
+  const { isPublic, privateSlug } = next
+  const patch: LinkPatch = { ...fields, isPublic, privateSlug }
+  refuseUnpayable(api, store.payout, next)
+  const isProbed = next.url !== link.url || next.price !== link.price || next.linkType !== link.linkType
   const probed = isProbed ? await refuseUnreachable(api, next) : undefined
   const updated = await api.links.update(link.id, patch, api.clock.now())
   if (updated === undefined) throw new TollgateError('LINK_NOT_FOUND')

@@ -5,7 +5,7 @@ import type { StorePatch } from '../../../core/ports/stores.ts'
 import { canonicalAddress } from '../../auth/canonicalAddress.ts'
 import { isReservedUsername, reservedUsername } from '../../auth/username.ts'
 import type { Api } from '../../deps.ts'
-import { bioField, displayNameField, httpUrlField, usernameField } from '../../schema/fields.ts'
+import { bioField, displayNameField, fromAnswers, httpUrlField, usernameField } from '../../schema/fields.ts'
 import type { Infer } from '../../schema/infer.ts'
 import { canBePaid } from './canBePaid.ts'
 
@@ -27,6 +27,7 @@ export const profileBody = {
       description: 'The wallets that buyers pay; a chain that is left out stays as it is.',
       properties: { base: payoutWallet, solana: payoutWallet },
     },
+    ...fromAnswers('userId', 'createdBy', 'createdAt', 'updatedAt'),
   },
 } as const
 
