@@ -3,8 +3,8 @@ import { RpcRefused } from './rpcError.ts'
 
 /** How a node took a signed transaction. */
 export type BroadcastResult =
-  /** The node has it, now or since earlier. */
-  | { readonly taken: 'yes' }
+  /** The node has it; `isKnown` when it had it before. */
+  | { readonly taken: 'yes'; readonly isKnown: boolean }
   /** The account's nonce is used: this transaction is mined, or another one is in its place for good. */
   | { readonly taken: 'nonce_used'; readonly message: string }
   /** Another transaction of this nonce waits in the pool and pays as much. */
@@ -21,12 +21,12 @@ export type BroadcastResult =
 export async function broadcast(rpc: Rpc, bytes: string): Promise<BroadcastResult> {
   try {
     await rpc.call('eth_sendRawTransaction', bytes)
-    return { taken: 'yes' }
+    return { taken: 'yes', isKnown: false }
   } catch (error) {
     const message = error instanceof Error ? error.message : 'failed'
     if (!(error instanceof RpcRefused)) return { taken: 'unknown', message }
     if (/already known|already imported|known transaction|alreadyknown|already exists/i.test(message)) {
-      return { taken: 'yes' }
+      return { taken: 'yes', isKnown: true }
     }
     if (/nonce too low|oldnonce|nonce is too low|nonce has already been used/i.test(message)) {
       return { taken: 'nonce_used', message }

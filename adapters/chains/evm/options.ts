@@ -25,10 +25,18 @@ export interface EvmSettlerOptions {
   readonly rpcTimeoutMs?: number
   /** How long a call waits for its receipt before it is answered `settlement_pending`, in ms. Default 20,000. */
   readonly receiptTimeoutMs?: number
-  /** First look for a receipt, in ms after the broadcast. Default 150. */
+  /**
+   * Shortest time before the first look for a receipt and between two looks, in ms. Default 20. On a chain that takes
+   * longer the looks follow what it took lately.
+   */
   readonly firstPollMs?: number
-  /** Later looks, in ms. Default 1,000. */
+  /** Longest time between two looks, in ms. Default 1,000. */
   readonly pollMs?: number
+  /**
+   * How often the whole of an open payment is looked up (receipt, events, expiry, and its bytes sent again), in ms.
+   * Default 15,000. Asked about more often, only its nonce is read: one call.
+   */
+  readonly lookAgainMs?: number
   /** How old the known base fee may be, in ms. Default 10,000, during which it can at most double on Base. */
   readonly headMaxAgeMs?: number
   /** A newest block older than this is reported by `diagnose`, in ms. Default 120,000; `Infinity` for a local chain. */
@@ -68,8 +76,9 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     confirmations: 1,
     rpcTimeoutMs: 10_000,
     receiptTimeoutMs: 20_000,
-    firstPollMs: 150,
+    firstPollMs: 20,
     pollMs: 1_000,
+    lookAgainMs: 15_000,
     headMaxAgeMs: 10_000,
     staleHeadMs: 120_000,
     expiryMarginSeconds: 30,

@@ -1,19 +1,33 @@
 import type { Rpc } from './rpc.ts'
 import { type Receipt, readReceipt } from './transferProof.ts'
 
+/** Looks on their way at once; whoever becomes due meanwhile waits for one of them to end. */
+const maxRounds = 2
+/** How much one transaction's time counts in what is usual. */
+const usualWeight = 0.25
+
 export interface ReceiptWatchOptions {
   readonly rpc: Rpc
-  /** First look after this; chains with quick blocks have the answer by then. */
+  /** Shortest time between two looks, and before the first, in ms. */
   readonly firstPollMs: number
+  /** Longest time between two looks, in ms. */
   readonly pollMs: number
   /** Blocks, the receipt's own included, before it counts. */
   readonly confirmations: number
 }
 
-/** Waits for receipts; everybody who waits shares one request a round. */
+/**
+ * Waits for receipts; everybody who waits shares one request a round. It looks when, by what this chain took lately, a
+ * receipt can be there: after half of the usual time, then after each quarter, and past twice the usual time at
+ * intervals that double. While nobody waits nothing is asked.
+ */
 export interface ReceiptWatch {
-  /** The receipt once it is deep enough, or undefined after `timeoutMs` or {@link ReceiptWatch.close}. */
-  wait(hash: string, timeoutMs: number): Promise<Receipt | undefined>
+  /**
+   * The receipt once it is deep enough, or undefined after `timeoutMs` or {@link ReceiptWatch.close}.
+   *
+   * @param firstLookMs when to look first, in ms from now, where more is known of it than what is usual
+   */
+  wait(hash: string, timeoutMs: number, firstLookMs?: number): Promise<Receipt | undefined>
   close(): void
 }
 
@@ -21,7 +35,22 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
   const { rpc, firstPollMs, pollMs, confirmations } = options
   const waiting = new Set<Waiter>()
   let timer: NodeJS.Timeout | undefined
+  let rounds = 0
   let isClosed = false
+  /** From the beginning of a wait to its receipt, smoothed, in ms. */
+  let usualMs: number | undefined
+
+  const nextPause = ({ sinceMs, pauseMs }: Waiter): number => {
+    let nextMs = 2 * pauseMs
+    if (usualMs !== undefined && performance.now() - sinceMs < 2 * usualMs) {
+      nextMs = usualMs / (pauseMs === 0 ? 2 : 4)
+    }
+    return Math.min(Math.max(nextMs, firstPollMs), pollMs)
+  }
+  const plan = (waiter: Waiter, pauseMs: number): void => {
+    waiter.pauseMs = pauseMs
+    waiter.dueAt = performance.now() + pauseMs
+  }
 
   /** Asks for these hashes in one batch. A fault of the node ends the round, not the wait. */
   const look = async (due: readonly Waiter[]): Promise<void> => {
@@ -41,13 +70,15 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
   const round = (): void => {
     const now = performance.now()
     // Whoever is due soon comes along: one request is cheaper than two.
-    const due = [...waiting].filter((waiter) => waiter.dueAt <= now + pollMs / 4)
+    const due = [...waiting].filter((waiter) => waiter.dueAt <= now + waiter.pauseMs / 4)
+    if (due.length === 0) return
     for (const waiter of due) waiter.dueAt = Number.POSITIVE_INFINITY
+    rounds++
     void look(due)
       .catch(() => {})
       .finally(() => {
-        const next = performance.now() + pollMs
-        for (const waiter of due) waiter.dueAt = next
+        rounds--
+        for (const waiter of due) plan(waiter, nextPause(waiter))
         arm()
       })
   }
@@ -55,40 +86,47 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
   /** Sets the one timer for whoever is due first. Waiters that are being asked about are never due. */
   const arm = (): void => {
     clearTimeout(timer)
+    if (rounds >= maxRounds) return
     let first = Number.POSITIVE_INFINITY
     for (const waiter of waiting) first = Math.min(first, waiter.dueAt)
-    if (Number.isFinite(first)) {
-      timer = setTimeout(
-        () => {
-          round()
-          arm()
-        },
-        Math.max(0, first - performance.now()),
-      )
-    }
+    if (!Number.isFinite(first)) return
+    timer = setTimeout(
+      () => {
+        round()
+        arm()
+      },
+      Math.max(0, first - performance.now()),
+    )
   }
 
   return {
-    wait(hash, timeoutMs) {
+    wait(hash, timeoutMs, firstLookMs) {
       if (isClosed) return Promise.resolve(undefined)
       return new Promise((resolve) => {
         const waiter: Waiter = {
           hash,
-          dueAt: performance.now() + firstPollMs,
+          sinceMs: performance.now(),
+          pauseMs: 0,
+          dueAt: 0,
           end(receipt) {
+            if (!waiting.delete(waiter)) return
             clearTimeout(limit)
-            waiting.delete(waiter)
+            if (waiting.size === 0) clearTimeout(timer)
+            const tookMs = performance.now() - waiter.sinceMs
+            if (receipt !== undefined) {
+              usualMs = usualMs === undefined ? tookMs : usualMs + usualWeight * (tookMs - usualMs)
+            }
             resolve(receipt)
           },
         }
         const limit = setTimeout(() => waiter.end(undefined), timeoutMs)
+        plan(waiter, firstLookMs ?? nextPause(waiter))
         waiting.add(waiter)
         arm()
       })
     },
     close() {
       isClosed = true
-      clearTimeout(timer)
       for (const waiter of [...waiting]) waiter.end(undefined)
     },
   }
@@ -96,7 +134,10 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
 
 interface Waiter {
   readonly hash: string
-  /** On the monotonic clock, in milliseconds. */
+  /** On the monotonic clock, in milliseconds, as is `dueAt`. */
+  readonly sinceMs: number
+  /** Before the look that is planned, in milliseconds; 0 before the first. */
+  pauseMs: number
   dueAt: number
   end(receipt: Receipt | undefined): void
 }

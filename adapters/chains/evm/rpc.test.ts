@@ -113,3 +113,67 @@ t.test('a node without batches is asked call by call', async (t) => {
   await rpc.batch(calls)
   t.equal(node.seen.length, before + 2, 'the batch is not tried again')
 })
+
+t.test(
+  'nothing is sent for no calls, and what a node answers to one call is never asked in parts',
+  async (t) => {
+    const odd = { jsonrpc: '2.0', id: null, error: { code: -32600, message: 'Invalid request' } }
+    const node = await startNode(t, honest, (_, response) => Boolean(response.end(JSON.stringify(odd))))
+    const rpc = client(node.url)
+    t.same(await rpc.batch([]), [])
+    t.equal(node.seen.length, 0)
+    await rpc.batch([{ method: 'a', params: [] }]).catch(() => undefined)
+    const bound = node.seen.length
+    t.ok(bound <= 4, `${bound} calls for one`)
+    await rpc.batch([]).catch(() => undefined)
+    t.equal(node.seen.length, bound)
+  },
+)
+
+t.test('a node that is too busy for a batch is not asked call by call', async (t) => {
+  const busy = { jsonrpc: '2.0', id: null, error: { code: -32005, message: 'limit exceeded' } }
+  let isBusy = true
+  const node = await startNode(
+    t,
+    honest,
+    (_, response) => isBusy && Boolean(response.end(JSON.stringify(busy))),
+  )
+  const rpc = client(node.url)
+  const calls = ['a', 'b', 'c'].map((method) => ({ method, params: [] }))
+  t.ok((await rpc.batch(calls).catch((error: unknown) => error)) instanceof RpcUnreachable)
+  t.equal(node.seen.length, 4, 'the one batch')
+  isBusy = false
+  t.match(await rpc.batch(calls), [{ ok: true }, { ok: true }, { ok: true }])
+})
+
+t.test('a node without batches is asked a few calls at a time', async (t) => {
+  let open = 0
+  let most = 0
+  const server = createServer(async (request, response) => {
+    let text = ''
+    for await (const chunk of request) text += chunk
+    const body = JSON.parse(text) as Call | Call[]
+    if (Array.isArray(body)) return response.end('{"error":{"code":-32600,"message":"no batches"}}')
+    most = Math.max(most, ++open)
+    await new Promise((resolve) => setImmediate(resolve))
+    open--
+    return response.end(
+      JSON.stringify({
+        jsonrpc: '2.0',
+        id: body.id,
+        result: body.method === 'eth_chainId' ? '0x1' : body.method,
+      }),
+    )
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => void server.close().closeAllConnections())
+  const rpc = client(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const methods = Array.from({ length: 120 }, (_, n) => `m${n}`)
+  const answers = await rpc.batch(methods.map((method) => ({ method, params: [] })))
+  t.same(
+    answers.map((answer) => answer.ok && answer.result),
+    methods,
+    'in order',
+  )
+  t.ok(most <= 8, `${most} at once`)
+})

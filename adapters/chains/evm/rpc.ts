@@ -7,6 +7,8 @@ const chainRecheckMs = 60_000
 const never = Number.NEGATIVE_INFINITY
 /** Items in one HTTP request; providers cap batches, most of them at 100. */
 const maxBatchItems = 50
+/** Requests at once to a node that takes no batches. */
+const maxSingleRequests = 8
 
 export interface RpcOptions {
   /** Asked in this order; the next one only when one does not answer properly. */
@@ -33,7 +35,10 @@ export type RpcAnswer =
 export interface Rpc {
   /** @throws {RpcRefused} the node's JSON-RPC error. @throws {RpcUnreachable} when no node answers. */
   call(method: string, ...params: unknown[]): Promise<unknown>
-  /** All calls to one node in one request, answers in order. @throws {RpcUnreachable} when no node answers. */
+  /**
+   * All calls to one node in one request, answers in order; nothing is sent for none.
+   * @throws {RpcUnreachable} when no node answers.
+   */
   batch(calls: readonly RpcCall[]): Promise<RpcAnswer[]>
 }
 
@@ -47,20 +52,30 @@ export function createRpc(options: RpcOptions): Rpc {
   let lastId = 0
 
   const send = async (node: Node, calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
-    if (calls.length > 1 && !node.takesBatches) {
-      return (await Promise.all(calls.map((call) => send(node, [call])))).flat()
-    }
+    if (calls.length === 0) return []
+    if (calls.length > 1 && !node.takesBatches) return sendSingly(node, calls)
     const requests = calls.map((call) => ({ jsonrpc: '2.0', id: ++lastId, ...call }))
     const body = await post(node.url, requests.length === 1 ? requests[0] : requests, timeoutMs)
     if (requests.length === 1) return [readAnswer(Array.isArray(body) ? body[0] : body)]
     if (!Array.isArray(body)) {
+      // A node that is busy says so in the same form; more requests would not help it.
+      assertNotBusy(errorOf(body).code)
       node.takesBatches = false
       log.info({ node: node.host }, 'the node does not take JSON-RPC batches; calls go one by one')
-      return send(node, calls)
+      return sendSingly(node, calls)
     }
     // Batches may be answered in any order (JSON-RPC 2.0, section 6).
     const byId = new Map(body.map((item) => [(item as { id?: unknown } | null)?.id, item]))
     return requests.map((request) => readAnswer(byId.get(request.id)))
+  }
+
+  const sendSingly = async (node: Node, calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+    const answers: RpcAnswer[] = []
+    for (let i = 0; i < calls.length; i += maxSingleRequests) {
+      const few = calls.slice(i, i + maxSingleRequests)
+      answers.push(...(await Promise.all(few.map((call) => send(node, [call])))).flat())
+    }
+    return answers
   }
 
   const ask = async (node: Node, calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
@@ -94,6 +109,7 @@ export function createRpc(options: RpcOptions): Rpc {
   }
 
   const batch = async (calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+    if (calls.length === 0) return []
     if (calls.length <= maxBatchItems) return batchOnce(calls)
     const answers: RpcAnswer[] = []
     for (let i = 0; i < calls.length; i += maxBatchItems) {
@@ -156,13 +172,21 @@ const busyCodes = new Set([-32005, -32016, 429])
 function readAnswer(item: unknown): RpcAnswer {
   if (typeof item !== 'object' || item === null) throw new RpcUnreachable('a malformed JSON-RPC answer')
   if (Object.hasOwn(item, 'result')) return { ok: true, result: (item as { result: unknown }).result }
-  const { code, message, data } = ((item as { error?: unknown }).error ?? {}) as Record<string, unknown>
+  const { code, message, data } = errorOf(item)
   if (typeof code !== 'number') throw new RpcUnreachable('a malformed JSON-RPC answer')
-  if (busyCodes.has(code)) throw new RpcUnreachable(`the node is busy (code ${code})`)
+  assertNotBusy(code)
   return {
     ok: false,
     error: new RpcRefused(code, String(message), typeof data === 'string' ? data : undefined),
   }
+}
+
+function errorOf(item: unknown): Record<string, unknown> {
+  return ((item as { error?: unknown } | null)?.error ?? {}) as Record<string, unknown>
+}
+
+function assertNotBusy(code: unknown): void {
+  if (busyCodes.has(code as number)) throw new RpcUnreachable(`the node is busy (code ${code})`)
 }
 
 function hostOf(url: string): string {

@@ -146,6 +146,8 @@ export async function startSettler(
       firstPollMs: 5,
       pollMs: 40,
       receiptTimeoutMs: 5_000,
+      // Tests do not wait between two look-ups.
+      lookAgainMs: 0,
       staleHeadMs: Number.POSITIVE_INFINITY,
       ...changes,
       ...more,

@@ -43,6 +43,8 @@ export interface RemoteSettlerOptions {
   /** How long the chain may take to show what the facilitator says is settled, in ms. Default 20,000. */
   readonly proofTimeoutMs?: number
   readonly pollMs?: number
+  /** How often the whole of an open payment is looked up on an EVM chain, in ms. Default 15,000. */
+  readonly lookAgainMs?: number
   readonly clock?: Clock
   readonly log?: Log
 }
@@ -204,7 +206,15 @@ function solanaCheck(options: RemoteSettlerOptions, feePayer: string | undefined
 }
 
 function readerFor(options: RemoteSettlerOptions, isEvm: boolean): ChainReader | undefined {
-  const { rpcUrls = [], network, confirmations = 1, pollMs = 1_000, clock, log } = options
+  const {
+    rpcUrls = [],
+    network,
+    confirmations = 1,
+    pollMs = 1_000,
+    lookAgainMs = 15_000,
+    clock,
+    log,
+  } = options
   if (rpcUrls.length === 0) return undefined
   const common = {
     network,
@@ -214,5 +224,5 @@ function readerFor(options: RemoteSettlerOptions, isEvm: boolean): ChainReader |
     ...(log !== undefined && { log }),
   }
   if (!isEvm) return createSolanaChainReader(common)
-  return createEvmChainReader({ ...common, confirmations, firstPollMs: Math.min(150, pollMs) })
+  return createEvmChainReader({ ...common, confirmations, lookAgainMs })
 }
