@@ -11,11 +11,12 @@ export const fromAnswers = <const Name extends string>(...names: readonly Name[]
     names.map((name) => [name, { readOnly: true, description: 'Of answers; ignored here.' }]),
   ) as { readonly [K in Name]: { readonly readOnly: true; readonly description: string } }
 
-/** Visible text on one line: no control characters, at least one character that is not a space. */
+/** Visible text on one line, with at least one character that is not a space. */
 const oneLine = {
   type: 'string',
-  pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$',
-  'x-hint': 'text on one line, without control characters',
+  pattern: '\\S',
+  'x-hint': 'text on one line',
+  'x-lines': 'one',
 } as const
 
 export const usernameField = {
@@ -34,10 +35,7 @@ export const titleField = {
 export const keyNameField = { ...oneLine, maxLength: 64, description: 'To tell keys apart.' } as const
 
 /** Several lines: tab and line ends are the only control characters. */
-const manyLines = {
-  pattern: '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$',
-  'x-hint': 'text without control characters other than tab and line ends',
-} as const
+const manyLines = { 'x-lines': 'many' } as const
 
 export const bioField = { type: ['string', 'null'], ...manyLines, maxLength: 160 } as const
 export const descriptionField = { type: ['string', 'null'], ...manyLines, maxLength: 500 } as const
@@ -48,6 +46,7 @@ export const httpUrlField = {
   maxLength: 2048,
   pattern: '^(?:https?://[^\\s<>"\'\\\\]+)?$',
   'x-hint': 'a URL that begins with https:// or http://',
+  'x-lines': 'one',
 } as const
 
 export const chainField = { type: 'string', enum: ['base', 'solana'] } as const

@@ -2,6 +2,7 @@ import type { ErrorObject } from 'ajv'
 import { nearMiss } from '../../core/config/nearMiss.ts'
 import { childPointer, displayPath } from '../../core/config/pointer.ts'
 import type { ErrorDetail } from '../../core/errors/error.ts'
+import { type HiddenCharacter, refusalOf } from './hiddenCharacter.ts'
 
 /** More would not help anybody, and a body of a thousand wrong fields would answer with a megabyte. */
 const maxDetails = 20
@@ -42,6 +43,8 @@ function toDetail(error: ErrorObject, root: unknown): ErrorDetail {
       return at(...lengthWords(error.keyword, Number(params['limit']), [...String(data)].length))
     case 'pattern':
       return at('format', `Expected ${schema['x-hint'] ?? `text that matches ${params['pattern']}`}.`)
+    case 'x-lines':
+      return at('hidden_character', refusalOf(params as HiddenCharacter))
     case 'minimum':
     case 'maximum':
       return at('range', `Expected a number ${params['comparison']} ${params['limit']}.`)

@@ -1,5 +1,6 @@
-import { Ajv, type ValidateFunction } from 'ajv'
+import { Ajv, type SchemaValidateFunction, type ValidateFunction } from 'ajv'
 import type { FastifySchemaCompiler } from 'fastify'
+import { hiddenCharacterIn } from './hiddenCharacter.ts'
 import { toDetails } from './toDetails.ts'
 import { validationError } from './validationError.ts'
 
@@ -39,7 +40,22 @@ function verdict(check: ValidateFunction, value: unknown): { value: unknown } | 
 }
 
 /** `x-hint` says in words what a pattern wants: "a decimal string such as 0.10". It is also shown in the OpenAPI document. */
-const withHints = (ajv: Ajv): Ajv => ajv.addKeyword({ keyword: 'x-hint', schemaType: 'string' })
+const withHints = (ajv: Ajv): Ajv =>
+  ajv.addKeyword({ keyword: 'x-hint', schemaType: 'string' }).addKeyword({
+    keyword: 'x-lines',
+    type: 'string',
+    schemaType: 'string',
+    errors: true,
+    validate: visible,
+  })
+
+/** `x-lines`: text that others read, on `one` line or on `many`, is refused with any character that hides or deceives. */
+const visible: SchemaValidateFunction = (lines: 'one' | 'many', text: string): boolean => {
+  const found = hiddenCharacterIn(text, lines)
+  if (found === undefined) return true
+  visible.errors = [{ keyword: 'x-lines', params: found }]
+  return false
+}
 
 const integerFields = (schema: { properties?: Record<string, { type?: unknown }> }): string[] =>
   Object.entries(schema.properties ?? {})

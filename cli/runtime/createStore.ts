@@ -5,6 +5,7 @@ import { loadSecret } from '../../adapters/secrets/loadSecret.ts'
 import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
 import { createApiKey, prefixOf } from '../../admin-api/auth/apiKey.ts'
 import { isReservedUsername, usernameForm } from '../../admin-api/auth/username.ts'
+import { hiddenCharacterIn, refusalOf } from '../../admin-api/schema/hiddenCharacter.ts'
 import type { ChainName } from '../../core/domain/network.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
@@ -43,6 +44,8 @@ export async function createStore(
   }
   if (isReservedUsername(username))
     throw new UsageError(`The username ${username} is reserved for the gateway's own addresses.`)
+  const hidden = hiddenCharacterIn(displayName, 'one')
+  if (hidden !== undefined) throw new UsageError(refusalOf(hidden))
   const payout = { base: walletOf('base', base), solana: walletOf('solana', solana) }
   const { config } = await readConfig(configFile, env)
   const sealer = createSealer(loadSecret({ file: config.secretFile, env }))

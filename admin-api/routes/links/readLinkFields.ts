@@ -1,7 +1,9 @@
+import { childPointer, displayPath } from '../../../core/config/pointer.ts'
 import type { Link } from '../../../core/domain/link.ts'
 import { linkDefaults } from '../../../core/domain/linkDefaults.ts'
 import { type ErrorDetail, isTollgateError } from '../../../core/errors/error.ts'
 import type { Api } from '../../deps.ts'
+import { hiddenCharacterIn, refusalOf } from '../../schema/hiddenCharacter.ts'
 import { validationError } from '../../schema/validationError.ts'
 import type { CreateLinkBody, UpdateLinkBody } from './linkBodies.ts'
 import { readPrice } from './readPrice.ts'
@@ -109,6 +111,22 @@ function sized(path: string, value: unknown, problems: ErrorDetail[]): unknown {
   if (bytes > maxDocumentBytes) {
     const message = `At most ${maxDocumentBytes} bytes of JSON are allowed, got ${bytes}.`
     problems.push({ path, code: 'too_long', message })
+    return value
   }
+  const hidden = hiddenIn(value, childPointer('', path))
+  if (hidden !== undefined) problems.push(hidden)
   return value
+}
+
+/** Agents read schemas and examples as they read titles. No deeper than bodies may be, so recursion is safe. */
+function hiddenIn(value: unknown, pointer: string): ErrorDetail | undefined {
+  if (typeof value === 'string') {
+    const found = hiddenCharacterIn(value, 'many')
+    return found && { path: displayPath(pointer), code: 'hidden_character', message: refusalOf(found) }
+  }
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, child] of Object.entries(value)) {
+    const found = hiddenIn(key, pointer) ?? hiddenIn(child, childPointer(pointer, key))
+    if (found !== undefined) return found
+  }
 }
