@@ -82,8 +82,8 @@ async function openSettler(
   { clock, log, egress }: ChainParts,
 ): Promise<Settler> {
   const choice = facilitatorChoice(config.facilitator)
-  const common = { network, assets, clock, log, confirmations: config.confirmations }
-  const { settleTimeoutMs: waitMs } = config
+  const { settleTimeoutMs: waitMs, firstPollMs, pollMs, confirmations } = config
+  const common = { network, assets, clock, log, confirmations }
   // Each is loaded when a network needs it: the libraries of one chain are a third of an idle gateway's memory.
   if (choice.kind === 'remote') {
     const { createRemoteSettler } = await import('../../adapters/chains/facilitator/createRemoteSettler.ts')
@@ -103,6 +103,8 @@ async function openSettler(
     const { privateKey, maxComputeUnits, maxMicroLamportsPerUnit } = choice
     return createSolanaSettler({
       ...common,
+      firstPollMs,
+      pollMs,
       rpcUrls: config.rpcUrls,
       ...(config.wsUrl !== undefined && { wsUrl: config.wsUrl }),
       privateKey,
@@ -114,6 +116,8 @@ async function openSettler(
   const { createEvmSettler } = await import('../../adapters/chains/evm/settler.ts')
   return createEvmSettler({
     ...common,
+    firstPollMs,
+    pollMs,
     rpcUrls: config.rpcUrls,
     privateKey: choice.privateKey,
     maxGas: choice.maxGas,

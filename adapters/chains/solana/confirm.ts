@@ -1,4 +1,5 @@
 import type { Log } from '../../../core/ports/log.ts'
+import { createLookPace } from './lookPace.ts'
 import type { Rpc, WithContext } from './rpc.ts'
 import { createSignatureSocket } from './signatureSocket.ts'
 import type { Commitment, TransactionError } from './simulate.ts'
@@ -16,11 +17,11 @@ export interface SignatureStatus {
 export interface ConfirmerOptions {
   readonly rpc: Rpc
   readonly commitment: Commitment
-  /** First question after a transaction was sent, in ms. */
+  /** Least time between questions, and before the first one, in ms. */
   readonly firstPollMs: number
-  /** Between questions, in ms. */
+  /** Most time between questions while somebody waits, in ms. */
   readonly pollMs: number
-  /** Both, while a WebSocket is open and will most likely be faster, in ms. */
+  /** Before the first question while a WebSocket is open and will most likely be faster, in ms. */
   readonly pollMsWithSocket: number
   readonly wsUrl?: string | undefined
   readonly log: Log
@@ -33,6 +34,13 @@ export interface Confirmation {
 
 interface Waiter {
   readonly promise: Promise<Confirmation | undefined>
+  /** Whether the WebSocket should tell of it. */
+  readonly isSubscribed: boolean
+  /** When the wait began, and the next question about it, on the monotonic clock. */
+  readonly sinceMs: number
+  dueMs: number
+  /** Its age when it was last asked for and was not there, in ms. */
+  absentMs: number
   finish(confirmation: Confirmation | undefined): void
 }
 
@@ -67,47 +75,66 @@ export function askStatuses(rpc: Rpc, signatures: readonly string[], searchTrans
 
 export function createConfirmer(options: ConfirmerOptions): Confirmer {
   const { rpc, commitment, firstPollMs, pollMs, pollMsWithSocket, wsUrl, log } = options
+  const pace = createLookPace({ firstMs: firstPollMs, maxMs: pollMs })
   const waiting = new Map<string, Waiter>()
   let isClosed = false
-  let isPolling = false
-  let hasNewcomer = false
   let timer: NodeJS.Timeout | undefined
-  let dueMs = Number.POSITIVE_INFINITY
+  let roundAtMs = Number.NEGATIVE_INFINITY
+  let roundsUnderWay = 0
 
-  const settle = (signature: string, err: TransactionError) => waiting.get(signature)?.finish({ err })
+  const hear = (signature: string, err: TransactionError) => {
+    const waiter = waiting.get(signature)
+    if (waiter === undefined) return
+    pace.note(performance.now() - waiter.sinceMs)
+    waiter.finish({ err })
+  }
   const socket =
-    wsUrl === undefined ? undefined : createSignatureSocket({ url: wsUrl, commitment, log, onResult: settle })
+    wsUrl === undefined ? undefined : createSignatureSocket({ url: wsUrl, commitment, log, onResult: hear })
 
-  const schedule = (delayMs: number) => {
-    const atMs = performance.now() + delayMs
-    if (isPolling) hasNewcomer = true
-    // A poll that is under way plans the next one itself.
-    if (isPolling || atMs >= dueMs) return
+  /** Sets the one timer for whoever is due first; without anybody who waits there is none. */
+  const arm = () => {
     clearTimeout(timer)
-    dueMs = atMs
-    timer = setTimeout(poll, delayMs)
+    if (waiting.size === 0) return
+    let dueMs = Number.POSITIVE_INFINITY
+    for (const waiter of waiting.values()) dueMs = Math.min(dueMs, waiter.dueMs)
+    // A node that keeps one question waiting gets the next one all the same, but not at once.
+    const leastMs = roundsUnderWay === 0 ? pace.leastMs : pollMs
+    timer = setTimeout(round, Math.max(dueMs, roundAtMs + leastMs) - performance.now())
   }
-  const poll = async () => {
-    dueMs = Number.POSITIVE_INFINITY
-    isPolling = true
+  /** One question for everybody who waits. */
+  const round = async () => {
+    roundAtMs = performance.now()
     const signatures = [...waiting.keys()]
+    for (const waiter of waiting.values()) waiter.dueMs = roundAtMs + pace.gapMs(roundAtMs - waiter.sinceMs)
+    roundsUnderWay++
+    arm()
+    const pages: Promise<void>[] = []
     for (let i = 0; i < signatures.length; i += maxSignatures)
-      await ask(signatures.slice(i, i + maxSignatures))
-    isPolling = false
-    const nextMs = hasNewcomer ? firstPollMs : pollMs
-    hasNewcomer = false
-    if (waiting.size > 0) schedule(socket?.isOpen ? pollMsWithSocket : nextMs)
+      pages.push(ask(signatures.slice(i, i + maxSignatures), roundAtMs))
+    await Promise.all(pages)
+    roundsUnderWay--
+    arm()
   }
-  const ask = async (signatures: readonly string[]) => {
+  const ask = async (signatures: readonly string[], askedAtMs: number) => {
     try {
       const { value } = await askStatuses(rpc, signatures, false)
-      for (const [i, signature] of signatures.entries()) {
-        const status = value[i]
-        if (status != null && hasReached(status, commitment)) settle(signature, status.err)
-      }
+      for (const [i, signature] of signatures.entries()) tell(signature, value[i], askedAtMs)
     } catch (error) {
       log.debug({ error, waiting: signatures.length }, 'the status of Solana payments could not be asked for')
     }
+  }
+  const tell = (signature: string, status: SignatureStatus | null | undefined, askedAtMs: number) => {
+    const waiter = waiting.get(signature)
+    if (waiter === undefined) return
+    const ageMs = Math.max(0, askedAtMs - waiter.sinceMs)
+    if (status == null || !hasReached(status, commitment)) {
+      waiter.absentMs = ageMs
+      return
+    }
+    // It landed somewhere between the two looks.
+    pace.note((waiter.absentMs + ageMs) / 2)
+    if (waiter.isSubscribed) socket?.doubt()
+    waiter.finish({ err: status.err })
   }
 
   return {
@@ -116,20 +143,27 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
       const other = waiting.get(signature)
       if (other !== undefined) return other.promise
       const { promise, resolve } = Promise.withResolvers<Confirmation | undefined>()
+      const isSubscribed = socket?.isOpen === true
       const finish = (confirmation: Confirmation | undefined) => {
         clearTimeout(timeout)
         waiting.delete(signature)
         socket?.unwatch(signature)
-        if (waiting.size === 0) {
-          clearTimeout(timer)
-          dueMs = Number.POSITIVE_INFINITY
-        }
+        if (waiting.size === 0) clearTimeout(timer)
         resolve(confirmation)
       }
-      const timeout = setTimeout(finish, timeoutMs, undefined)
-      waiting.set(signature, { promise, finish })
+      const timeout = setTimeout(() => {
+        pace.note(timeoutMs)
+        finish(undefined)
+      }, timeoutMs)
+      const sinceMs = performance.now()
+      const { typicalMs } = pace
+      // The WebSocket had its time when four times the usual has passed.
+      const silentMs =
+        typicalMs === undefined ? pollMsWithSocket : Math.min(pollMsWithSocket, 4 * typicalMs + 200)
+      const dueMs = sinceMs + (isSubscribed ? silentMs : pace.gapMs(0))
+      waiting.set(signature, { promise, isSubscribed, sinceMs, dueMs, absentMs: 0, finish })
       socket?.watch(signature)
-      schedule(socket?.isOpen ? pollMsWithSocket : firstPollMs)
+      arm()
       return promise
     },
     giveUp(signature) {

@@ -27,11 +27,11 @@ export interface SolanaSettlerOptions {
   readonly rpcTimeoutMs?: number
   /** How long a call waits for its transfer before it is answered `settlement_pending`, in ms. Default 30,000. */
   readonly confirmTimeoutMs?: number
-  /** First question after a transaction was sent, in ms. Default 250. */
+  /** Least time between questions whether transactions have landed, and before the first one, in ms. Default 10. */
   readonly firstPollMs?: number
-  /** Later questions, in ms. Default 500. */
+  /** Most time between these questions; they thin out to it, in ms. Default 1,000. */
   readonly pollMs?: number
-  /** Questions while the WebSocket is open, in ms. Default 2,000. */
+  /** Before the first question while the WebSocket is open, in ms. Default 2,000. */
   readonly pollMsWithSocket?: number
   /** How often the same bytes are sent again while their outcome is awaited, in ms. Default 4,000. */
   readonly rebroadcastMs?: number
@@ -71,8 +71,8 @@ export function readOptions(options: SolanaSettlerOptions): ReadOptions {
     commitment: 'confirmed',
     rpcTimeoutMs: 10_000,
     confirmTimeoutMs: 30_000,
-    firstPollMs: 250,
-    pollMs: 500,
+    firstPollMs: 10,
+    pollMs: 1_000,
     pollMsWithSocket: 2_000,
     rebroadcastMs: 4_000,
     preflightAfterMs: 5_000,

@@ -126,6 +126,32 @@ t.test('twenty payments at once all settle, and share their questions for status
   t.ok(stage.rpc.calls('getSignatureStatuses') < 20, `${stage.rpc.calls('getSignatureStatuses')} questions`)
 })
 
+t.test(
+  'a payment slower than anybody waits costs a bounded number of calls, and leaves no timer',
+  async (t) => {
+    const stage = await staged(t, {
+      firstPollMs: 10,
+      pollMs: 1_000,
+      confirmTimeoutMs: 1_500,
+      rebroadcastMs: 60_000,
+    })
+    const paid = await stage.pay()
+    stage.chain.hold()
+    stage.rpc.resetCounters()
+    t.match((await stage.settle(paid)).outcome, { status: 'pending' })
+    t.equal(stage.rpc.calls('sendTransaction'), 1)
+    const looks = stage.rpc.calls('getSignatureStatuses')
+    t.ok(looks <= 9, `${looks} looks: 10, 20, 40 and so on to 1,280 ms, then one a second`)
+    const left = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+    await stage.settler.close()
+    t.equal(
+      left,
+      process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length,
+      'no timer is left',
+    )
+  },
+)
+
 t.test('with a WebSocket the transfer is heard of without asking', async (t) => {
   const stage = await staged(t, { firstPollMs: 60_000, confirmTimeoutMs: 30_000 })
   const settler = stage.another({ wsUrl: stage.chain.wsUrl })

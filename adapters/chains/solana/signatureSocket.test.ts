@@ -108,3 +108,27 @@ t.test('after a lost connection it opens again and asks for whoever still waits'
   await heard
   t.equal(results.get('one'), null)
 })
+
+t.test(
+  'a doubted connection is given up, and none is relied on until one has told of something',
+  async (t) => {
+    const { node, socket, results, whenHeard, notify } = await open(t)
+    socket.watch('one')
+    await node.whenAsked(1)
+    t.equal(socket.isOpen, true)
+    const gone = once(node.requests[0]!.peer, 'close')
+    socket.doubt()
+    t.equal(socket.isOpen, false)
+    await gone
+    await node.whenAsked(2)
+    t.equal(node.requests[1]!.params[0], 'one', 'whoever waits is asked for again')
+    t.equal(socket.isOpen, false)
+    const { peer, id } = node.requests[1]!
+    const heard = whenHeard()
+    peer.send(JSON.stringify({ id, result: 5 }))
+    notify(peer, 5, { err: null })
+    await heard
+    t.equal(results.get('one'), null)
+    t.equal(socket.isOpen, true)
+  },
+)

@@ -20,6 +20,11 @@ export interface SignatureSocket {
   /** True while answers can be expected from it. */
   readonly isOpen: boolean
   watch(signature: string): void
+  /**
+   * A signature was found by asking that this should have told of long before: the connection is given up, and until a new
+   * one has told of something, {@link isOpen} is false. Connections die without a word behind proxies and NAT.
+   */
+  doubt(): void
   unwatch(signature: string): void
   close(): void
 }
@@ -32,6 +37,7 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
   const subscribed = new Map<number, string>()
   let socket: WebSocket | undefined
   let isOpen = false
+  let isTrusted = true
   let isClosed = false
   let lastId = 0
   let reopenMs = reopenFirstMs
@@ -64,6 +70,7 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
     // With `receivedNotification` the value is a string; it is not asked for.
     if (told === undefined || typeof value !== 'object' || value === null || !('err' in value)) return
     subscribed.delete(subscription as number)
+    isTrusted = true
     if (watched.delete(told)) onResult(told, value.err)
   }
   const lose = (lost: WebSocket) => {
@@ -94,12 +101,19 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
 
   return {
     get isOpen() {
-      return isOpen
+      return isOpen && isTrusted
     },
     watch(signature) {
       watched.add(signature)
       if (isOpen) subscribe(signature)
       else if (reopenTimer === undefined) open()
+    },
+    doubt() {
+      const doubted = socket
+      if (doubted === undefined || !isTrusted) return
+      isTrusted = false
+      lose(doubted)
+      doubted.close()
     },
     unwatch(signature) {
       if (!watched.delete(signature)) return

@@ -116,6 +116,22 @@ export const networksSection = {
         description:
           'How long a call waits for its settlement, in milliseconds, before it is answered `settlement_pending`; the payment goes on by itself. Common clients give up after 15 seconds.',
       },
+      firstPollMs: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 60_000,
+        default: 10,
+        description:
+          'Least time between two looks whether a settlement has landed, and before the first one, in milliseconds. On a chain that takes longer the looks follow what it took lately: a few for each payment, shared by all that wait.',
+      },
+      pollMs: {
+        type: 'integer',
+        minimum: 10,
+        maximum: 60_000,
+        default: 1_000,
+        description:
+          'Most time between two such looks, in milliseconds: how often a settlement is looked for that does not land.',
+      },
       facilitator,
     },
   },

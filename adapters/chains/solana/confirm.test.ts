@@ -1,0 +1,123 @@
+import t from 'tap'
+import { silentLog } from '../../../core/ports/log.ts'
+import { type ConfirmerOptions, createConfirmer, type SignatureStatus } from './confirm.ts'
+import { RpcUnreachable } from './rpcError.ts'
+
+const done: SignatureStatus = { slot: 1, err: null, confirmationStatus: 'confirmed' }
+const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+
+/** A node that keeps every question until it is answered, or answers by `answer`. */
+function setUp(options: Partial<ConfirmerOptions> = {}) {
+  const asked: (readonly string[])[] = []
+  const landed = new Set<string>()
+  let answer = async (signatures: readonly string[]) =>
+    signatures.map((signature) => (landed.has(signature) ? done : null))
+  const confirmer = createConfirmer({
+    rpc: {
+      call: async <T>(method: string, ...params: unknown[]) => {
+        if (method !== 'getSignatureStatuses') throw new Error(`unexpected ${method}`)
+        const signatures = params[0] as string[]
+        asked.push(signatures)
+        return { context: { slot: 1 }, value: await answer(signatures) } as T
+      },
+    },
+    commitment: 'confirmed',
+    firstPollMs: 1,
+    pollMs: 20,
+    pollMsWithSocket: 20,
+    log: silentLog,
+    ...options,
+  })
+  t.teardown(() => confirmer.close())
+  return {
+    confirmer,
+    asked,
+    landed,
+    answerBy(next: typeof answer) {
+      answer = next
+    },
+  }
+}
+
+/** Most rounds in this time: the early ones, which double from 1 ms, and then one every 20 ms. */
+const mostRounds = (elapsedMs: number) => 6 + elapsedMs / 20
+
+t.test('while nothing lands rounds thin out to pollMs, and with the last waiter they end', async (t) => {
+  const { confirmer, asked } = setUp()
+  const timersBefore = timers()
+  const sinceMs = performance.now()
+  t.equal(await confirmer.wait('lost', 300), undefined)
+  const elapsedMs = performance.now() - sinceMs
+  t.ok(asked.length >= 1 && asked.length <= mostRounds(elapsedMs), `${asked.length} in ${elapsedMs} ms`)
+  t.ok(asked.every((signatures) => signatures.length === 1))
+  t.equal(timers(), timersBefore, 'no timer is left')
+})
+
+t.test('a wait that ends while a question is under way leaves no timer and asks for nobody', async (t) => {
+  const { confirmer, asked, answerBy } = setUp()
+  const timersBefore = timers()
+  const answers = Promise.withResolvers<null[]>()
+  const isAsked = Promise.withResolvers<void>()
+  answerBy(() => {
+    isAsked.resolve()
+    return answers.promise
+  })
+  const waiting = confirmer.wait('given up', 60_000)
+  await isAsked.promise
+  confirmer.giveUp('given up')
+  t.equal(await waiting, undefined)
+  answers.resolve([null])
+  await new Promise(setImmediate)
+  t.equal(timers(), timersBefore)
+  t.ok(asked.every((signatures) => signatures.length > 0))
+})
+
+t.test('however many wait, a round is one question per 256 of them', async (t) => {
+  const { confirmer, asked, landed } = setUp({ firstPollMs: 10 })
+  const all = Array.from({ length: 600 }, (_, i) => `signature ${i}`)
+  for (const signature of all) landed.add(signature)
+  const sinceMs = performance.now()
+  const found = await Promise.all(all.map((signature) => confirmer.wait(signature, 60_000)))
+  const rounds = 1 + (performance.now() - sinceMs) / 10
+  t.ok(found.every((confirmation) => confirmation?.err === null))
+  t.ok(asked.length <= 3 * rounds, `${asked.length} questions`)
+  t.ok(asked.every(({ length }) => length > 0 && length <= 256))
+})
+
+t.test('a node that keeps a question waiting holds up nobody who comes later', async (t) => {
+  const { confirmer, asked, landed, answerBy } = setUp()
+  const isAsked = Promise.withResolvers<void>()
+  answerBy(async (signatures) => {
+    isAsked.resolve()
+    if (asked.length === 1) await new Promise(() => {})
+    return signatures.map((signature) => (landed.has(signature) ? done : null))
+  })
+  const first = confirmer.wait('first', 60_000)
+  await isAsked.promise
+  landed.add('first').add('second')
+  t.match(await confirmer.wait('second', 60_000), { err: null })
+  t.match(await first, { err: null })
+  t.equal(asked.length, 2)
+})
+
+t.test('a node that fails is asked no more often than one that answers', async (t) => {
+  const { confirmer, asked, answerBy } = setUp()
+  answerBy(() => Promise.reject(new RpcUnreachable('gone')))
+  const sinceMs = performance.now()
+  t.equal(await confirmer.wait('lost', 200), undefined)
+  t.ok(asked.length <= mostRounds(performance.now() - sinceMs), `${asked.length} questions`)
+})
+
+t.test(
+  'two who wait for one signature hear the same, and a closed confirmer waits for nothing',
+  async (t) => {
+    const { confirmer, landed } = setUp()
+    const both = [confirmer.wait('one', 60_000), confirmer.wait('one', 60_000)]
+    landed.add('one')
+    t.match(await Promise.all(both), [{ err: null }, { err: null }])
+    const open = confirmer.wait('two', 60_000)
+    confirmer.close()
+    t.equal(await open, undefined)
+    t.equal(await confirmer.wait('three', 60_000), undefined)
+  },
+)
