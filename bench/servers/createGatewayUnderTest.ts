@@ -85,6 +85,7 @@ export async function createGatewayUnderTest(
       instanceId: randomUUID(),
       runsJobs: false,
     },
+    jobLine: { post() {}, hear: () => () => undefined },
   }
   await store.payments.heartbeat(ports.service.instanceId)
   const generation = await buildGeneration(await entriesOf(options.plugins ?? usualPlugins), ports)

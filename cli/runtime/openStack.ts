@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createEgress } from '../../adapters/egress/createEgress.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
+import { createJobLine } from '../../adapters/memory/jobLine.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { loadSecret } from '../../adapters/secrets/loadSecret.ts'
 import { createSqliteChanges } from '../../adapters/sqlite/changes.ts'
@@ -9,6 +10,7 @@ import type { Config } from '../../core/config/types.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import type { Counters } from '../../core/ports/counters.ts'
+import type { JobLine } from '../../core/ports/jobLine.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
 import type { Settler } from '../../core/ports/settler.ts'
@@ -29,12 +31,14 @@ export interface StackOptions {
   readonly runsJobs: boolean
   /** Puts another settler in a network's place; a worker process lets the primary settle. */
   readonly wrapSettler?: (settler: Settler) => Settler
+  /** The line to the process that runs the jobs; this process itself when absent. */
+  readonly jobLine?: JobLine
 }
 
 /** Opens what a configuration names, in the order of need; what was opened is closed again when a later part fails. */
 export async function openStack(
   config: Config,
-  { env, log, runsJobs, wrapSettler }: StackOptions,
+  { env, log, runsJobs, wrapSettler, jobLine = createJobLine(log) }: StackOptions,
 ): Promise<Stack> {
   const closers: (() => Promise<void>)[] = []
   const opened = <T extends { close(): Promise<void> }>(part: T): T => {
@@ -70,6 +74,7 @@ export async function openStack(
         instanceId: randomUUID(),
         runsJobs,
       },
+      jobLine,
     }
     return { ports, store, chains, close }
   } catch (error) {

@@ -19,7 +19,9 @@ export async function runGateway(file: string): Promise<void> {
   if (cluster.isWorker) return runWorker(loaded, () => readConfig(file, process.env), context)
   for (const warning of loaded.warnings) log.warn({ line: warning.line }, warning.message)
   const running =
-    loaded.config.gateway.workers > 1 ? await runFleet(loaded, context) : await runAlone(loaded, context)
+    loaded.config.gateway.workers > 1
+      ? await startPrimary(loaded, context)
+      : await startTollgate(loaded, context)
   const { gatewayUrl: url, adminUrl: admin } = running
   log.info({ url, admin, publicUrl: loaded.config.publicUrl }, 'tollgate is running')
   const unwatch = watchConfig(file, (why) => void reload(file, running, loaded.config, log, why))
@@ -38,14 +40,6 @@ interface Running {
   readonly adminUrl: string
   reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
   close(): Promise<void>
-}
-
-const runAlone = startTollgate
-
-async function runFleet(...[loaded, context]: Parameters<typeof startTollgate>): Promise<Running> {
-  const primary = await startPrimary(loaded, context)
-  // The workers read the file themselves: plugins can't be sent.
-  return { ...primary, reload: async () => primary.reload() }
 }
 
 /** What a reload does not change: it was opened once and is shared by all generations. */

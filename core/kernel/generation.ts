@@ -65,10 +65,19 @@ export class Generation {
     return this.#calls
   }
 
-  /** Waits for the calls under way, then closes every plugin. */
+  /** Stops the background work of every plugin at once, waits for the calls under way, then closes every plugin. */
   async retire(): Promise<void> {
+    let failure: { readonly error: unknown } | undefined
+    for (const { instance } of this.plugins) {
+      try {
+        instance.stop?.()
+      } catch (error) {
+        failure ??= { error }
+      }
+    }
     if (this.#calls > 0) await new Promise<void>((resolve) => (this.#retired = resolve))
     await this.closePlugins()
+    if (failure !== undefined) throw failure.error
   }
 
   /** Closes every plugin, whatever the others do. @throws the first failure, after the last one was closed. */

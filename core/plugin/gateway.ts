@@ -58,6 +58,11 @@ export interface PluginInstance {
   route(info: RouteInfo): RouteHooks | undefined
   /** Called when the generation goes live: timers, background work. */
   start?(): void
+  /**
+   * Called when another generation has gone live in this one's place, or the gateway stops: background work ends here.
+   * Calls under way go on, for hours maybe; {@link close} follows the last of them.
+   */
+  stop?(): void
   /** Called when the generation's last call is done; works even after a failed start. */
   close?(): void | Promise<void>
 }

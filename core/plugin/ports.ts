@@ -4,6 +4,7 @@ import type { Changes } from '../ports/changes.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Counters } from '../ports/counters.ts'
 import type { Egress } from '../ports/egress.ts'
+import type { JobLine } from '../ports/jobLine.ts'
 import type { Links } from '../ports/links.ts'
 import type { Log } from '../ports/log.ts'
 import type { Metrics } from '../ports/metrics.ts'
@@ -27,6 +28,8 @@ export interface GatewayPorts {
   /** The networks that can be paid on, and the assets taken there, in the order in which they are offered. */
   chains: Chains
   service: ServiceFacts
+  /** To the process that does the background work. */
+  jobLine: JobLine
 }
 
 export interface Chains {

@@ -156,3 +156,49 @@ t.test('a seller that is busy with calls is still found healthy', async (t) => {
   mayGoOn.resolve()
   await Promise.all([...calls, swapped])
 })
+
+t.test(
+  'after a reload only the new prober asks, also while a call of the old configuration lasts',
+  async (t) => {
+    const mayEnd = Promise.withResolvers<void>()
+    const seller = await sellerOf(t, async (req, res) => {
+      if (req.headers['user-agent'] !== 'tollgate-health-check') await mayEnd.promise
+      res.end('ok')
+    })
+    const timeouts: (number | undefined)[] = []
+    const gateway = await startGateway(t, {
+      plugins: plugins({ probe: true, probeIntervalMs: 1_000, probeTimeoutMs: 901 }).map((one) =>
+        one.use === 'upstream' ? { use: 'upstream', with: { headersTimeoutMs: 60_000 } } : one,
+      ),
+      settlers: [createScriptedSettler()],
+      adapt: (ports) => {
+        const pool: typeof ports.egress.pool = (origin, use) => {
+          const own = ports.egress.pool(origin, use)
+          if (use !== 'checks') return own
+          return {
+            release: () => own.release(),
+            dispatch(options, handler) {
+              timeouts.push(options.headersTimeout)
+              return own.dispatch(options, handler)
+            },
+          }
+        }
+        return { ...ports, egress: Object.create(ports.egress, { pool: { value: pool } }) }
+      },
+    })
+    const link = await gateway.addLink({ slug: 'free', url: seller.url })
+    await until(() => timeouts.includes(901), 'a probe of the first configuration')
+    const before = seller.calls
+    const call = fetch(link.url)
+    await until(() => seller.calls > before, 'the call')
+    const retired = gateway.gateway.swap(
+      await gateway.build(plugins({ probe: true, probeIntervalMs: 1_000, probeTimeoutMs: 902 })),
+    )
+    timeouts.length = 0
+    await until(() => timeouts.length >= 3, 'probes of the second configuration')
+    t.strictSame(new Set(timeouts), new Set([902]))
+    mayEnd.resolve()
+    t.equal((await call).status, 200)
+    await retired
+  },
+)

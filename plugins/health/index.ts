@@ -1,9 +1,9 @@
 import type { ServedLink } from '../../core/domain/link.ts'
-import { suspensionAfter, suspensionMemoryMs } from '../../core/domain/suspension.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { ProbeReport } from '../../core/health/probe.ts'
 import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
-import { LinkHealth } from './linkHealth.ts'
+import { CallNotes, type LinkCalls } from './callNotes.ts'
+import { Judge } from './judge.ts'
 import { options } from './options.ts'
 import { runProber } from './prober.ts'
 
@@ -15,105 +15,68 @@ export default gatewayPlugin({
   name: 'health',
   api: 1,
   options,
-  needs: ['links', 'changes', 'egress', 'sealer', 'service', 'clock', 'log'],
+  needs: ['links', 'changes', 'egress', 'sealer', 'service', 'clock', 'log', 'jobLine'],
   setup({ probeIntervalMs, probeTimeoutMs, probe: probes }, { ports }) {
-    const { links, changes, egress, sealer, service, clock, log } = ports
-    const healths = new Map<string, LinkHealth>()
-    const stop = new AbortController()
-
-    function healthOf(linkId: string): LinkHealth {
-      let health = healths.get(linkId)
-      if (health === undefined) healths.set(linkId, (health = new LinkHealth(clock)))
-      return health
-    }
-
-    async function suspend(link: ServedLink, reason: string): Promise<void> {
-      const nowMs = clock.now()
-      const earlier = await links.suspensionCount(link.id, nowMs - suspensionMemoryMs)
-      await links.setSuspension(link.id, suspensionAfter(earlier, reason, nowMs), nowMs)
-      const event = {
-        linkId: link.id,
-        atMs: nowMs,
-        kind: 'suspended',
-        ok: false,
-        status: null,
-        latencyMs: null,
-      } as const
-      await links.addHealthEvent({ ...event, detail: reason })
-      log.warn({ linkId: link.id, reason }, 'link suspended')
-      changes.publish({
-        kind: 'link',
-        username: link.username,
-        slug: link.isStealth ? link.privateSlug! : link.slug,
-      })
-    }
-
-    const judge = (link: ServedLink, reason: string | null) => {
-      if (reason === null) return
-      suspend(link, reason).catch((err: unknown) =>
-        log.error({ err, linkId: link.id }, 'could not suspend a link'),
-      )
-    }
+    const { links, egress, sealer, service, clock, log, jobLine } = ports
+    const notes = new CallNotes(jobLine)
+    const stopping = new AbortController()
+    let judge: Judge | undefined
 
     /** The call counts from here, while nobody knows yet how it ends: see `calls` in core/domain/suspension.ts. */
-    function beginCall(x: Exchange, health: LinkHealth): void {
+    function beginCall(x: Exchange, calls: LinkCalls): void {
       x.isCountedByHealth = true
-      health.begins(x.startedAtMs)
+      calls.begins(x.startedAtMs)
     }
 
-    function endCall(x: Exchange, health: LinkHealth): void {
+    function endCall(x: Exchange, calls: LinkCalls): void {
       const { upstreamOutcome: outcome, startedAtMs } = x
       if (outcome === null || outcome === 'buyer-left') {
-        if (x.isCountedByHealth) health.takenBack(startedAtMs)
+        if (x.isCountedByHealth) calls.takenBack(startedAtMs)
         return
       }
       // Where the operator lets health stand behind upstream.
-      if (!x.isCountedByHealth) health.begins(startedAtMs)
-      if (outcome === 'answered' && x.upstreamStatus < 500) return health.answered()
-      health.wayOut(egress.wayOut() !== 'down')
-      judge(x.link, health.observe({ kind: 'call-failed', startedAtMs }))
+      if (!x.isCountedByHealth) calls.begins(startedAtMs)
+      if (outcome === 'answered' && x.upstreamStatus < 500) return calls.answered(startedAtMs)
+      calls.failed(startedAtMs, egress.wayOut() === 'down')
+    }
+
+    function startProber(judge: Judge): void {
+      const headersOf = ({ id, upstreamHeadersSealed: sealed }: ServedLink) =>
+        sealed === null ? {} : JSON.parse(sealer.open(sealed, id))
+      async function report(link: ServedLink, { ok, status, latencyMs, detail }: ProbeReport) {
+        const { id: linkId, username } = link
+        await links.addHealthEvent({
+          ...{ linkId, atMs: clock.now(), kind: 'probe' },
+          ...{ ok, status, latencyMs, detail },
+        })
+        if (stopping.signal.aborted) return
+        const slug = link.isStealth ? link.privateSlug! : link.slug
+        judge.probed({ linkId, username, slug }, !ok, egress.wayOut() === 'down')
+      }
+      const times = { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs }
+      void runProber({ links, egress, log, ...times, headersOf, report }, stopping.signal)
+    }
+
+    function stop(): void {
+      stopping.abort()
+      judge?.stop()
     }
 
     return {
       route({ link }) {
         if (link.suspension !== null) return { guard: refuse }
-        const health = healthOf(link.id)
-        health.reEnabled()
-        return { forward: (x) => beginCall(x, health), log: (x) => endCall(x, health) }
+        const calls = notes.callsOf(link)
+        return { forward: (x) => beginCall(x, calls), log: (x) => endCall(x, calls) }
       },
       start() {
-        if (!probes || !service.runsJobs) return
-        const parts = {
-          links,
-          egress,
-          log,
-          intervalMs: probeIntervalMs,
-          timeoutMs: probeTimeoutMs,
-          headersOf: (link: ServedLink) =>
-            link.upstreamHeadersSealed === null
-              ? {}
-              : JSON.parse(sealer.open(link.upstreamHeadersSealed, link.id)),
-          async report(link: ServedLink, report: ProbeReport) {
-            const { ok, status, latencyMs, detail } = report
-            const nowMs = clock.now()
-            await links.addHealthEvent({
-              linkId: link.id,
-              atMs: nowMs,
-              kind: 'probe',
-              ok,
-              status,
-              latencyMs,
-              detail,
-            })
-            const health = healthOf(link.id)
-            health.wayOut(egress.wayOut() !== 'down')
-            judge(link, health.observe({ kind: 'probe', failed: !ok }))
-          },
-        }
-        void runProber(parts, stop.signal)
+        if (!service.runsJobs) return
+        judge = new Judge(ports)
+        if (probes) startProber(judge)
       },
+      stop,
       close() {
-        stop.abort()
+        stop()
+        notes.flush()
       },
     }
   },

@@ -4,6 +4,7 @@ import type { Test } from 'tap'
 import { createEgress } from '../../adapters/egress/createEgress.ts'
 import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
+import { createJobLine } from '../../adapters/memory/jobLine.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
 import { parseConfig } from '../../core/config/load.ts'
@@ -100,6 +101,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
       instanceId: randomUUID(),
       runsJobs: true,
     },
+    jobLine: createJobLine(log),
   }
   const ports = options.adapt?.(ownPorts) ?? ownPorts
   await store.payments.heartbeat(ports.service.instanceId)

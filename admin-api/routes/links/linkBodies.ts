@@ -46,7 +46,7 @@ const properties = {
     type: ['string', 'null'],
     minLength: 1,
     maxLength: 2048,
-    description: 'Hears of each purchase.',
+    description: 'Kept and shown; nothing is sent to it yet: this version does not call webhooks.',
   },
   method: { enum: [...linkMethods, null], description: 'Short for a list of one method.' },
   methods: {

@@ -15,6 +15,8 @@ export type FromWorker =
     }
   /** Whether the attempt is on disk. Without a true, the primary broadcasts nothing. */
   | { readonly type: 'stored'; readonly call: number; readonly ok: boolean }
+  /** For a job of the primary: see `JobLine`. */
+  | { readonly type: 'note'; readonly topic: string; readonly note: unknown }
   | { readonly type: 'metrics'; readonly call: number; readonly text: string }
 
 /** What the primary says to a worker. */

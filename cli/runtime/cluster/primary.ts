@@ -1,8 +1,10 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { LoadedConfig } from '../../../core/config/load.ts'
+import { buildGeneration } from '../../../core/kernel/generation.ts'
 import type { AnyGatewayPlugin } from '../../../core/plugin/gateway.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import type { Metrics } from '../../../core/ports/metrics.ts'
+import { Generations } from '../../../gateway/generations.ts'
 import { openStack } from '../openStack.ts'
 import { startControlPlane } from '../startControlPlane.ts'
 import { mergeMetrics } from './mergeMetrics.ts'
@@ -17,7 +19,11 @@ export interface Primary {
   readonly adminUrl: string
   /** Where the workers listen; known once one of them does. */
   readonly gatewayUrl: string
-  reload(): void
+  /**
+   * Does the background work of a newly read configuration, then has the workers read it.
+   * @throws what does not hold; then nothing has changed
+   */
+  reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
   close(): Promise<void>
 }
 
@@ -25,50 +31,56 @@ export interface Primary {
 export const adminUrlVariable = 'TOLLGATE_CLUSTER_ADMIN_URL'
 
 export async function startPrimary(
-  { config }: LoadedConfig<AnyGatewayPlugin>,
+  { config, plugins }: LoadedConfig<AnyGatewayPlugin>,
   { env, log }: { readonly env: Readonly<Record<string, string | undefined>>; readonly log: Log },
 ): Promise<Primary> {
   cluster.setupPrimary({ serialization: 'advanced' })
   const stack = await openStack(config, { env, log, runsJobs: true })
-  const control = await startControlPlane(config, stack, fleetMetrics(stack.ports.metrics))
+  const { links, changes, jobLine } = stack.ports
+  const closers = [() => stack.close()]
+  const close = async (workersTimeoutMs: number) => {
+    isStopping = true
+    await stopWorkers(workersTimeoutMs)
+    for (const closer of closers.splice(0).reverse()) await closer()
+  }
   const first = Promise.withResolvers<string>()
   let isStopping = false
 
-  function fork(): void {
-    const worker = cluster.fork({ [adminUrlVariable]: control.adminUrl })
+  function fork(adminUrl: string): void {
+    const worker = cluster.fork({ [adminUrlVariable]: adminUrl })
     const settling = createWorkerSettling(stack.chains, (message) => send(worker, message))
     worker.on('message', (message: FromWorker) => {
       if (settling.receive(message)) return
       if (message.type === 'listening') first.resolve(message.gatewayUrl)
+      if (message.type === 'note') jobLine.post(message.topic, message.note)
     })
     worker.once('exit', (code, signal) => {
       settling.lost()
       if (isStopping) return
       log.error({ code, signal }, 'a gateway process ended; starting another')
       first.reject(new Error('A gateway process ended before it listened; its message is above.'))
-      setTimeout(() => !isStopping && fork(), RESTART_MS).unref()
+      setTimeout(() => !isStopping && fork(adminUrl), RESTART_MS).unref()
     })
   }
 
   try {
-    for (let i = 0; i < config.gateway.workers; i++) fork()
-    const gatewayUrl = await first.promise
+    const control = await startControlPlane(config, stack, fleetMetrics(stack.ports.metrics))
+    closers.push(() => control.close())
+    // No call ever enters these: their plugins do the background work, which belongs to one process.
+    const generations = new Generations(await buildGeneration(plugins, stack.ports), links, changes)
+    closers.push(() => generations.close())
+    for (let i = 0; i < config.gateway.workers; i++) fork(control.adminUrl)
     return {
       adminUrl: control.adminUrl,
-      gatewayUrl,
-      reload: () => everyWorker({ type: 'reload' }),
-      async close() {
-        isStopping = true
-        await stopWorkers(config.gateway.drainTimeoutMs + 5_000)
-        await control.close()
-        await stack.close()
+      gatewayUrl: await first.promise,
+      async reload(next) {
+        await generations.swap(await buildGeneration(next.plugins, stack.ports))
+        everyWorker({ type: 'reload' })
       },
+      close: () => close(config.gateway.drainTimeoutMs + 5_000),
     }
   } catch (error) {
-    isStopping = true
-    await stopWorkers(1_000)
-    await control.close()
-    await stack.close()
+    await close(1_000)
     throw error
   }
 }

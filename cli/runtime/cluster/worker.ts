@@ -1,5 +1,6 @@
 import type { LoadedConfig } from '../../../core/config/load.ts'
 import type { AnyGatewayPlugin } from '../../../core/plugin/gateway.ts'
+import type { JobLine } from '../../../core/ports/jobLine.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import { openStack } from '../openStack.ts'
 import { startDataPlane } from '../startDataPlane.ts'
@@ -20,7 +21,12 @@ export async function runWorker(
 ): Promise<void> {
   const send = (message: FromWorker) => void process.send?.(message)
   const settling = createPrimarySettling(send)
-  const stack = await openStack(loaded.config, { env, log, runsJobs: false, wrapSettler: settling.wrap })
+  const jobLine: JobLine = {
+    post: (topic, note) => send({ type: 'note', topic, note }),
+    hear: () => () => undefined,
+  }
+  const { wrap: wrapSettler } = settling
+  const stack = await openStack(loaded.config, { env, log, runsJobs: false, wrapSettler, jobLine })
   const heartbeat = await startHeartbeat(stack, log)
   const data = await startDataPlane(loaded, stack, env[adminUrlVariable]!)
 

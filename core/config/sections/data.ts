@@ -41,7 +41,7 @@ export const egressSection = {
   type: 'object',
   additionalProperties: false,
   default: {},
-  description: "Connections to sellers' APIs and webhooks.",
+  description: "Connections to sellers' APIs, facilitators and other addresses outside.",
   properties: {
     allowPrivateCidrs: {
       type: 'array',

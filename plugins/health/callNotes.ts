@@ -1,0 +1,122 @@
+import type { ServedLink } from '../../core/domain/link.ts'
+import type { JobLine } from '../../core/ports/jobLine.ts'
+
+const MINUTE_MS = 60_000
+const TOPIC = 'health.calls'
+/** How long a process gathers what its calls did before it says so, so that a busy one says it ten times a second. */
+export const gatherCallsMs = 100
+
+/** Calls that began in one minute, as far as one note tells of them. */
+export interface NotedMinute {
+  /** Minutes since 1970. */
+  readonly minute: number
+  /** Calls that began, less those that were taken back: below zero when more were. */
+  readonly begun: number
+  readonly failed: number
+}
+
+/** What one process saw of a link's calls since its last note. */
+export interface CallNote {
+  readonly linkId: string
+  /** The address that callers use. */
+  readonly username: string
+  readonly slug: string
+  readonly minutes: readonly NotedMinute[]
+  /** One of the calls was answered well. */
+  readonly hasAnswered: boolean
+  /** One of the calls failed while the process did not get out itself: the failures are not the seller's. */
+  readonly isWayOutDown: boolean
+}
+
+/** What a process's calls do, link by link, posted in small batches to the process that judges them. */
+export class CallNotes {
+  #changed: LinkCalls[] = []
+  #timer: NodeJS.Timeout | undefined
+  readonly #line: JobLine
+
+  constructor(line: JobLine) {
+    this.#line = line
+  }
+
+  /** Hears the batches of all processes. @returns a function that ends it */
+  static hear(line: JobLine, listener: (batch: readonly CallNote[]) => void): () => void {
+    return line.hear(TOPIC, (batch) => listener(batch as readonly CallNote[]))
+  }
+
+  callsOf(link: ServedLink): LinkCalls {
+    return new LinkCalls(link, (calls) => {
+      this.#changed.push(calls)
+      this.#timer ??= setTimeout(() => this.flush(), gatherCallsMs).unref()
+    })
+  }
+
+  flush(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const batch = this.#changed.map((calls) => calls.take())
+    this.#changed = []
+    if (batch.length > 0) this.#line.post(TOPIC, batch)
+  }
+}
+
+/** The calls of one link since the last note: a successful one costs an addition. */
+export class LinkCalls {
+  #minutes: { minute: number; begun: number; failed: number }[] = []
+  #hasAnswered = false
+  #isWayOutDown = false
+  readonly #link: ServedLink
+  readonly #changed: (calls: LinkCalls) => void
+
+  /** @param changed told once per note, when there is something to say */
+  constructor(link: ServedLink, changed: (calls: LinkCalls) => void) {
+    this.#link = link
+    this.#changed = changed
+  }
+
+  /** The seller's API is about to be asked. */
+  begins(startedAtMs: number): void {
+    this.#at(startedAtMs).begun++
+  }
+
+  /** It was not asked after all, or its caller broke the call off: as if the call had not been. */
+  takenBack(startedAtMs: number): void {
+    this.#at(startedAtMs).begun--
+  }
+
+  answered(startedAtMs: number): void {
+    if (this.#hasAnswered) return
+    this.#at(startedAtMs)
+    this.#hasAnswered = true
+  }
+
+  failed(startedAtMs: number, isWayOutDown: boolean): void {
+    this.#at(startedAtMs).failed++
+    if (isWayOutDown) this.#isWayOutDown = true
+  }
+
+  /** What there is to say, and begins anew. */
+  take(): CallNote {
+    const { id: linkId, username, slug, isStealth, privateSlug } = this.#link
+    const note = {
+      ...{ linkId, username, slug: isStealth ? privateSlug! : slug },
+      minutes: this.#minutes,
+      hasAnswered: this.#hasAnswered,
+      isWayOutDown: this.#isWayOutDown,
+    }
+    this.#minutes = []
+    this.#hasAnswered = this.#isWayOutDown = false
+    return note
+  }
+
+  #at(startedAtMs: number) {
+    const minute = Math.floor(startedAtMs / MINUTE_MS)
+    const all = this.#minutes
+    if (all.length > 0 && all[0]!.minute === minute) return all[0]!
+    let found = all.find((one) => one.minute === minute)
+    if (found === undefined) {
+      if (all.length === 0) this.#changed(this)
+      all.push((found = { minute, begun: 0, failed: 0 }))
+    }
+    return found
+  }
+}

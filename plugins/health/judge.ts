@@ -1,0 +1,160 @@
+import {
+  freshHealth,
+  type HealthObservation,
+  type HealthState,
+  observe,
+  suspensionAfter,
+  suspensionMemoryMs,
+} from '../../core/domain/suspension.ts'
+import type { Change, Changes } from '../../core/ports/changes.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { JobLine } from '../../core/ports/jobLine.ts'
+import type { Links } from '../../core/ports/links.ts'
+import type { Log } from '../../core/ports/log.ts'
+import { type CallNote, CallNotes, gatherCallsMs } from './callNotes.ts'
+
+const MINUTE_MS = 60_000
+/** A batch waits for those that other processes gather meanwhile: what began there counts before what failed here. */
+const settleMs = 2 * gatherCallsMs
+
+export interface JudgeParts {
+  readonly links: Pick<Links, 'find' | 'setSuspension' | 'suspensionCount' | 'addHealthEvent'>
+  readonly changes: Changes
+  readonly jobLine: JobLine
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** A link as it is announced to caches: by the address that callers use. */
+export interface JudgedLink {
+  readonly linkId: string
+  readonly username: string
+  readonly slug: string
+}
+
+interface Judged {
+  link: JudgedLink
+  state: HealthState
+}
+
+/** Decides for the whole installation which links are suspended, on the calls of all its processes and on the probes. */
+export class Judge {
+  readonly #parts: JudgeParts
+  readonly #judged = new Map<string, Judged>()
+  readonly #ends: (() => void)[]
+  #waiting: CallNote[] = []
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(parts: JudgeParts) {
+    this.#parts = parts
+    this.#ends = [
+      CallNotes.hear(parts.jobLine, (batch) => this.#gather(batch)),
+      parts.changes.subscribe((change) => this.#lookAgain(change)),
+    ]
+  }
+
+  /** @param isWayOutDown whether the gateway itself did not get out: a failure is not the seller's then */
+  probed(link: JudgedLink, failed: boolean, isWayOutDown: boolean): void {
+    const judged = this.#of(link)
+    this.#wayOut(judged, !isWayOutDown)
+    this.#take(judged, { kind: 'probe', failed })
+  }
+
+  stop(): void {
+    for (const end of this.#ends) end()
+    clearTimeout(this.#timer)
+    this.#waiting = []
+  }
+
+  #gather(batch: readonly CallNote[]): void {
+    this.#waiting.push(...batch)
+    this.#timer ??= setTimeout(() => this.#decide(), settleMs).unref()
+  }
+
+  /** All that began counts before anything that failed: see `calls` in core/domain/suspension.ts. */
+  #decide(): void {
+    const notes = this.#waiting
+    this.#waiting = []
+    this.#timer = undefined
+    for (const note of notes) {
+      const judged = this.#of(note)
+      for (const { minute, begun: count } of note.minutes) {
+        if (count !== 0) this.#take(judged, { kind: 'calls', count, startedAtMs: minute * MINUTE_MS })
+      }
+      if (note.hasAnswered && judged.state.failedProbesInARow > 0)
+        this.#take(judged, { kind: 'call-answered' })
+    }
+    for (const note of notes) {
+      const judged = this.#of(note)
+      for (const { minute, failed } of note.minutes) {
+        if (failed > 0) this.#wayOut(judged, !note.isWayOutDown)
+        for (let i = 0; i < failed; i++) {
+          this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS })
+        }
+      }
+    }
+  }
+
+  /** Only a change is told: failures are forgotten when the way out comes back. */
+  #wayOut(judged: Judged, up: boolean): void {
+    if (judged.state.isEgressUp !== up) this.#take(judged, { kind: 'egress', up })
+  }
+
+  #take(judged: Judged, observation: HealthObservation): void {
+    const { state, suspend } = observe(judged.state, observation, this.#parts.clock.now())
+    judged.state = state
+    if (suspend === null) return
+    this.#suspend(judged.link, suspend).catch((err: unknown) => {
+      this.#parts.log.error({ err, linkId: judged.link.linkId }, 'could not suspend a link')
+      // Judged anew, so that the next failures try again.
+      this.#take(judged, { kind: 're-enabled' })
+    })
+  }
+
+  async #suspend({ linkId, username, slug }: JudgedLink, reason: string): Promise<void> {
+    const { links, changes, clock, log } = this.#parts
+    const link = await links.find(linkId)
+    // Calls that were under way when it was suspended do not make its cooldown longer.
+    if (link === undefined || !link.isActive || link.suspension !== null) return
+    const nowMs = clock.now()
+    const earlier = await links.suspensionCount(linkId, nowMs - suspensionMemoryMs)
+    await links.setSuspension(linkId, suspensionAfter(earlier, reason, nowMs), nowMs)
+    const event = {
+      linkId,
+      atMs: nowMs,
+      kind: 'suspended',
+      ok: false,
+      status: null,
+      latencyMs: null,
+    } as const
+    await links.addHealthEvent({ ...event, detail: reason })
+    log.warn({ linkId, reason }, 'link suspended')
+    changes.publish({ kind: 'link', username, slug })
+  }
+
+  /** A link that is served again is judged from the start, and one that is gone is forgotten. */
+  #lookAgain(change: Change): void {
+    for (const judged of this.#judged.values()) {
+      const { linkId, username, slug } = judged.link
+      if (username !== change.username || (change.kind === 'link' && slug !== change.slug)) continue
+      this.#parts.links.find(linkId).then(
+        (link) => {
+          if (link === undefined || !link.isActive) this.#judged.delete(linkId)
+          else if (link.suspension === null && judged.state.isSuspended)
+            this.#take(judged, { kind: 're-enabled' })
+        },
+        (err: unknown) => this.#parts.log.warn({ err, linkId }, 'could not look at a link that changed'),
+      )
+    }
+  }
+
+  #of({ linkId, username, slug }: JudgedLink): Judged {
+    let judged = this.#judged.get(linkId)
+    if (judged === undefined) {
+      this.#judged.set(linkId, (judged = { link: { linkId, username, slug }, state: freshHealth }))
+    } else if (judged.link.slug !== slug || judged.link.username !== username) {
+      judged.link = { linkId, username, slug }
+    }
+    return judged
+  }
+}
