@@ -2,6 +2,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import cors from '@fastify/cors'
 import helmet from '@fastify/helmet'
 import fastify, { type FastifyInstance } from 'fastify'
+import { closeInStages, lingerOnClose } from '../core/http/lingeringClose.ts'
 import { authenticate } from './auth/authenticate.ts'
 import { createKeyRing, type KeyRing } from './auth/keyRing.ts'
 import { type AdminApiDeps, type Api, settleOptions } from './deps.ts'
@@ -62,6 +63,7 @@ export async function createAdminApi(deps: AdminApiDeps): Promise<AdminApi> {
     frameworkErrors: (error, request, reply) => void sendError(error, request, reply, api.log),
     clientErrorHandler: answerBrokenRequest,
   })
+  lingerOnClose(app.server)
   app.setValidatorCompiler(createValidators())
   app.setSerializerCompiler(() => JSON.stringify)
   answerErrors(app, api.log)
@@ -161,7 +163,8 @@ function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void
     success: false,
     error: { code: 'VALIDATION_ERROR', message, requestId, retryable: false },
   })
-  socket.end(
+  socket.write(
     `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\nx-request-id: ${requestId}\r\nconnection: close\r\n\r\n${body}`,
   )
+  closeInStages(socket)
 }

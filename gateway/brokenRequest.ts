@@ -1,5 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { closeInStages } from '../core/http/lingeringClose.ts'
 
 /**
  * Answers what node's parser could not read, or what came too slowly, and closes. Written by hand, because there is no
@@ -18,12 +21,14 @@ export function refuseBrokenRequest(error: Error & { code?: string }, socket: Du
 /** Writes one error answer on a connection that speaks HTTP no more, and closes it. */
 export function refuseSocket(socket: Duplex, status: string, code: string, message: string): void {
   const retryable = status.startsWith('408')
-  const body = JSON.stringify({ success: false, error: { code, message, retryable } })
-  socket.end(
-    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+  const requestId = randomUUID()
+  const body = JSON.stringify({ success: false, error: { code, message, requestId, retryable } })
+  socket.write(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nCache-Control: no-store\r\nX-Request-Id: ${requestId}\r\nConnection: close\r\n\r\n${body}`,
     'latin1',
-    () => socket.destroy(),
   )
+  // A TCP connection; node's types allow for streams of a caller's own.
+  closeInStages(socket as Socket)
 }
 
 function meaningOf(code: string | undefined): [status: string, code: string, message: string] {

@@ -25,16 +25,32 @@ export function createHandOver(target: () => string, timeoutMs: number, log: Log
     const error = new TollgateError('INTERNAL_ERROR', 'The admin API is not answering.')
     send(res, { ...errorReply(error, log).reply, status: 502 }, null)
   }
+  /** Whose answer has begun: what fails afterwards is the sending of the rest of the request, which nobody needs. */
+  const answered = new WeakSet<object>()
   proxy.on('error', (err, _req, res) => {
+    if (res !== undefined && answered.has(res)) return
     log.warn({ err }, 'the admin API did not answer')
     if (res === undefined) return
     if ('writeHead' in res) away(res as ServerResponse)
     else res.destroy()
   })
-  // The library pipes, and a pipe leaves its end open when the source breaks off.
-  proxy.on('proxyRes', (proxyRes, _req, res) => {
+  proxy.on('proxyRes', (proxyRes, req, res) => {
+    answered.add(res)
+    // An answer ahead of the body, such as 401 or 413, is the answer. Nobody reads the rest of the body, however long it is.
+    const isEarly = !req.complete
+    if (isEarly) {
+      res.shouldKeepAlive = false
+      req.unpipe()
+      req.resume()
+    }
+    // Each connection's end is the matter of its two sides (RFC 9110, section 7.6.1).
+    delete proxyRes.headers['keep-alive']
+    proxyRes.headers['connection'] = res.shouldKeepAlive ? 'keep-alive' : 'close'
     proxyRes.once('close', () => {
+      // The library pipes, and a pipe leaves its end open when the source breaks off.
       if (!proxyRes.complete) res.destroy()
+      // Node's client would keep it for a request that is never sent to its end.
+      if (isEarly) proxyRes.socket.destroy()
     })
   })
   // The caller's own word about where it comes from is replaced, never extended.

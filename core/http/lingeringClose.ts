@@ -1,0 +1,51 @@
+import type { IncomingMessage, Server } from 'node:http'
+import type { Socket } from 'node:net'
+
+/** A client that sends nothing for this long has stopped, or waits for us. */
+const silenceMs = 5_000
+/** Longest that a closed connection is read from, however busy. */
+const longestMs = 30_000
+/** Most that is read and thrown away on one connection. */
+const maxBytes = 64 * 1_048_576
+
+/** What of node's connection is used here beyond its types: the request whose body has not come to its end. */
+interface Connection extends Socket {
+  parser?: { incoming?: IncomingMessage | null } | null
+}
+
+/**
+ * Makes a server close connections in stages when it answers before a request's body is there: it ends its own side and
+ * reads on for a while. Closed at once, with bytes unread, the system sends a reset, and the answer is lost on its way to
+ * whoever is still sending (RFC 9112, section 9.6).
+ */
+export function lingerOnClose(server: Server): void {
+  server.on('connection', (socket: Socket) => {
+    // What node calls after the last answer of a connection.
+    socket.destroySoon = destroyInStages
+  })
+}
+
+function destroyInStages(this: Connection): void {
+  const unread = this.parser?.incoming
+  if (unread === undefined || unread === null || unread.complete) {
+    delete (this as Partial<Connection>).destroySoon
+    this.destroySoon()
+  } else closeInStages(this)
+}
+
+/** Ends our side of a connection, and the rest when the other side has ended too or a limit is reached; what comes is thrown away. */
+export function closeInStages(socket: Socket): void {
+  const cut = () => void socket.destroy()
+  const longest = setTimeout(cut, longestMs).unref()
+  socket.once('close', () => clearTimeout(longest))
+  socket.setTimeout(silenceMs, cut)
+  // Not through node's parser any more: what follows would be taken for a request.
+  socket.removeAllListeners('data')
+  let bytes = 0
+  socket.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > maxBytes) cut()
+  })
+  socket.resume()
+  socket.end()
+}
