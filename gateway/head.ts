@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { isHost } from './host.ts'
 import { hasWideRequestLine } from './requestLine.ts'
 
 /** What one pass over a request's head finds. */
@@ -35,6 +36,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
   }
   const raw = req.rawHeaders
   let hosts = 0
+  let hasBadHost = false
   // `METHOD target HTTP/1.1`, CRLF, and the CRLF of the empty line.
   let headBytes = req.method!.length + req.url!.length + 14
   for (let i = 0; i < raw.length; i += 2) {
@@ -42,7 +44,9 @@ export function readHead(req: IncomingMessage): HeadFacts {
     // Most names are settled by their length alone (bench/free.ts).
     switch (raw[i]!.length) {
       case 4:
-        if (raw[i]!.toLowerCase() === 'host') hosts++
+        if (raw[i]!.toLowerCase() !== 'host') break
+        hosts++
+        if (!isHost(raw[i + 1]!)) hasBadHost = true
         break
       case 6:
         readShort(facts, raw[i]!.toLowerCase())
@@ -66,6 +70,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
   }
   if (raw.length > 2 * MAX_HEADERS) facts.problem = `Expected at most ${MAX_HEADERS} headers.`
   if (hosts > 1) facts.problem = 'Expected one Host header, got several.'
+  else if (hasBadHost) facts.problem = 'Expected Host to be one host name or address, with or without a port.'
   else if (hosts === 0 && req.httpVersionMinor > 0) facts.problem = 'Expected a Host header, got none.'
   if (req.httpVersionMajor !== 1 || req.httpVersionMinor > 1) facts.problem = 'Expected HTTP/1.1.'
   if (req.method === 'TRACE' || req.method === 'CONNECT')

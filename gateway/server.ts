@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
+import { lingerOnClose } from '../core/http/lingeringClose.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
@@ -69,11 +70,14 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       requestTimeout: options.requestTimeoutMs,
       keepAliveTimeout: options.keepAliveTimeoutMs,
       connectionsCheckingInterval: CHECK_MS,
+      // `readHead` refuses a request without one, with an answer that says so.
+      requireHostHeader: false,
       // Only WebSockets are upgraded; `Upgrade: h2c` and others are ordinary requests.
       shouldUpgradeCallback: (req) => req.headers.upgrade?.toLowerCase() === 'websocket',
     },
     onRequest,
   )
+  lingerOnClose(server)
   server.on('checkContinue', onRequest)
   server.on('upgrade', onUpgrade)
   server.on('connect', (_req, socket) => {

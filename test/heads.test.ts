@@ -13,7 +13,7 @@ const next = `GET ${path}/smuggled HTTP/1.1\r\nHost: g\r\n\r\n`
 const get = (target: string, more = '') => `GET ${target} HTTP/1.1\r\nHost: g\r\n${more}\r\n`
 const post = (more: string, body: string) => `POST ${path} HTTP/1.1\r\nHost: g\r\n${more}\r\n${body}`
 
-const refused: Readonly<Record<string, string>> = {
+const refused: Record<string, string> = {
   'two Hosts': get(path, 'Host: h\r\n'),
   'two equal Hosts': get(path, 'Host: g\r\n'),
   'no Host': `GET ${path} HTTP/1.1\r\n\r\n`,
@@ -95,10 +95,58 @@ const refused: Readonly<Record<string, string>> = {
   noise: '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
 }
 
+const badHosts = [
+  '',
+  ' ',
+  'user@g',
+  'user:pass@g',
+  '@g',
+  'g, h',
+  'g,h',
+  'g h',
+  'g:80 h',
+  '[::1',
+  '::1',
+  '[::1]x',
+  '[]',
+  '[::1%eth0]',
+  '[v1.a]',
+  '<script>',
+  'g/',
+  'g/path',
+  'g?q',
+  'g#f',
+  'http://g',
+  'g:port',
+  'g:-1',
+  'g:65536',
+  'g:80:80',
+  ':80',
+  'g%',
+  'g%4',
+  'g%zz',
+  'g\\h',
+  'g"',
+  'g\x80',
+  'g\xe9',
+  `${'a'.repeat(300)}`,
+]
+for (const host of badHosts) {
+  refused[`Host: ${JSON.stringify(host).slice(0, 20)}`] = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`
+}
+refused['a bad Host before one that is none of the gateway’s links'] =
+  'GET /healthz HTTP/1.1\r\nHost: a@b\r\n\r\n'
+refused['a bad Host in HTTP/1.0'] = `GET ${path} HTTP/1.0\r\nHost: a@b\r\n\r\n`
+refused['a bad Host of an upgrade'] = get(path, 'Connection: Upgrade\r\nUpgrade: websocket\r\n').replace(
+  'Host: g',
+  'Host: [::1',
+)
+
 t.test('a head that can be read in two ways is answered 400, and nothing is forwarded', async (t) => {
   for (const [name, bytes] of Object.entries(refused)) {
-    const { statuses, closed } = await talk(gateway.port, bytes + next)
+    const { text, statuses, closed } = await talk(gateway.port, bytes + next)
     t.equal(statuses.at(-1), 400, `${name}: refused`)
+    t.match(text, /X-Request-Id: ([\w-]{36})\r\n[\s\S]*"requestId":"\1"/, `${name}: its id`)
     t.ok(statuses.length === (name.includes('second of two') ? 2 : 1), `${name}: the last answer`)
     t.ok(closed, `${name}: closed`)
   }
@@ -199,4 +247,28 @@ t.test('Upgrade to anything but a WebSocket is an ordinary request', async (t) =
   t.match(text, /^HTTP\/1\.1 200 /)
   const sent = seller.requests.at(-1)!.rawHeaders.map((name) => name.toLowerCase())
   t.notOk(sent.includes('upgrade') || sent.includes('http2-settings'))
+})
+
+t.test('a well-formed Host is taken, whatever it names', async (t) => {
+  const before = seller.requests.length
+  for (const host of [
+    'g',
+    'G.Example.',
+    '127.0.0.1',
+    '127.0.0.1:80',
+    '[::1]',
+    '[2001:db8::1]:8080',
+    'a_b',
+    'g:',
+    'xn--nxasmq6b',
+    'a%20b',
+  ]) {
+    const { statuses } = await talk(
+      gateway.port,
+      `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`,
+      hasWholeAnswer,
+    )
+    t.strictSame(statuses, [200], host)
+  }
+  t.equal(seller.requests.length - before, 10)
 })
