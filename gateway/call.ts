@@ -8,6 +8,7 @@ import { handled, type Reply } from '../core/plugin/reply.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
 import { corsHeaders } from './cors.ts'
+import { failureReceipt } from './failureReceipt.ts'
 import type { HeadFacts } from './head.ts'
 import type { Route } from './routeTable.ts'
 import { send, sendOnSocket } from './send.ts'
@@ -83,7 +84,10 @@ function logFailed(x: Exchange, log: Log, err: unknown): void {
 function fail(x: Exchange, route: Route, generation: Generation, log: Log, error: unknown): void {
   const { reply, code } = errorReply(error, log)
   x.errorCode ??= code
-  finish(x, route, generation, log, reply)
+  const receipt = route.isPaid && x.paymentHeader !== null ? failureReceipt(x, error, reply.status) : []
+  // In the reply itself: whoever waits for this call with the same payment gets it too.
+  const headers = receipt.length === 0 ? reply.headers : [...reply.headers, ...receipt]
+  finish(x, route, generation, log, { ...reply, headers })
 }
 
 function answer(x: Exchange, reply: Reply, log: Log): void {

@@ -7,6 +7,7 @@ import type { Links } from '../core/ports/links.ts'
 import type { Log } from '../core/ports/log.ts'
 import { type Call, runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
+import { failureReceipt } from './failureReceipt.ts'
 import type { Generations } from './generations.ts'
 import type { Route } from './routeTable.ts'
 import { send, sendOnSocket } from './send.ts'
@@ -38,7 +39,7 @@ export function createRouter({ generations, links, clock, log }: RouterParts): R
         if (at === generations.live) arrive(call, late, at.generation)
         else route(call)
       })
-      .catch((error: unknown) => answerError(call, error))
+      .catch((error: unknown) => answerBroken(call, error))
   }
 
   function arrive(call: Call, found: Route | undefined, generation: Generation): void {
@@ -72,7 +73,7 @@ export function createRouter({ generations, links, clock, log }: RouterParts): R
         // 308 keeps method and body (RFC 9110, section 15.4.9).
         answer(call, { status: 308, headers: ['Location', location, 'Content-Length', '0'], body: null })
       })
-      .catch((error: unknown) => answerError(call, error))
+      .catch((error: unknown) => answerBroken(call, error))
   }
 
   function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
@@ -83,6 +84,14 @@ export function createRouter({ generations, links, clock, log }: RouterParts): R
 
   const answerError = (call: Answerable, error: unknown, extra: readonly string[] = []) =>
     answer(call, errorReply(error, log).reply, extra)
+
+  /** The store could not say what is at the address: whoever came with a payment keeps it, and hears so. */
+  function answerBroken(call: Call, error: unknown): void {
+    const { reply } = errorReply(error, log)
+    const { x402Version, paymentHeader } = call.head
+    const presented = { x402Version, payment: null, settlement: null, purchase: null }
+    answer(call, reply, paymentHeader === null ? [] : failureReceipt(presented, error, reply.status))
+  }
 
   const notFound = (call: Answerable) =>
     answerError(

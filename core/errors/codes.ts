@@ -158,8 +158,8 @@ export const codes = {
   payment_already_used: entry(
     409,
     false,
-    'This payment has bought another call.',
-    'Sign a new payment; one payment buys one call.',
+    'This payment is used up: it buys another call, has bought this one, or was charged and is owed or paid back.',
+    'Do what the message says. Only another call needs another payment; never pay twice for the same one.',
   ),
   payload_too_large: entry(413, false, 'The request body is larger than the gateway forwards.', 'Send less.'),
   rate_limited: entry(429, true, 'Too many requests.', 'Wait for Retry-After seconds.'),
@@ -185,7 +185,7 @@ export const codes = {
   settlement_pending: entry(
     503,
     true,
-    'The payment was sent and its outcome is not known yet.',
+    'The call with this payment is at work, or the payment was sent and its outcome is not known yet.',
     'Repeat the same call with the same payment; do not pay again.',
   ),
   settlement_unavailable: entry(

@@ -1,3 +1,4 @@
+import type { SettleResponse } from '../x402/types.ts'
 import { codes, type ErrorCode } from './codes.ts'
 
 const brand: unique symbol = Symbol.for('tollgate.error') as never
@@ -17,6 +18,8 @@ export interface TollgateErrorOptions extends ErrorOptions {
   readonly extra?: Readonly<Record<string, unknown>>
   /** x402 `errorReason`, such as `invalid_exact_evm_payload_signature`. */
   readonly reason?: string
+  /** What is known of a refused payment that is not on the exchange; goes into its `PAYMENT-RESPONSE`. */
+  readonly receipt?: Partial<Pick<SettleResponse, 'network' | 'payer' | 'transaction'>>
 }
 
 /**
@@ -32,6 +35,7 @@ export class TollgateError extends Error {
   readonly retryAfterSeconds: number | undefined
   readonly extra: Readonly<Record<string, unknown>> | undefined
   readonly reason: string | undefined
+  readonly receipt: TollgateErrorOptions['receipt']
   readonly [brand] = true
 
   constructor(code: ErrorCode, message: string = codes[code].meaning, options: TollgateErrorOptions = {}) {
@@ -43,6 +47,7 @@ export class TollgateError extends Error {
     this.retryAfterSeconds = options.retryAfterSeconds
     this.extra = options.extra
     this.reason = options.reason
+    this.receipt = options.receipt
   }
 
   get retryable(): boolean {

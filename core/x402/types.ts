@@ -43,9 +43,11 @@ export interface PaymentPayload {
 /** The receipt in `PAYMENT-RESPONSE` (base64 JSON). */
 export interface SettleResponse {
   readonly success: boolean
+  /** Empty where nothing is known to be sent. */
   readonly transaction: string
+  /** Empty where a refused payment could not be read. */
   readonly network: string
-  readonly payer: string
+  readonly payer?: string
   readonly amount?: string
   readonly errorReason?: string
 }

@@ -1,8 +1,8 @@
-import { TollgateError } from '../../core/errors/error.ts'
 import { insist } from '../../core/payments/insist.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
 import { purchaseOf } from '../../core/payments/purchaseOf.ts'
+import { settlementPending } from '../../core/payments/settlementPending.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
 import { createViews } from './views.ts'
@@ -53,7 +53,7 @@ export default gatewayPlugin({
           )
           return false
         })
-      if (!recorded) throw notRecorded(claim.purchaseId)
+      if (!recorded) throw settlementPending(throughAndOpen, claim.purchaseId, x.settlement!.transaction, 2)
       claim.state = 'settled'
       x.purchase = note
     }
@@ -118,10 +118,4 @@ const hasFailed = ({ upstreamOutcome, upstreamStatus, errorCode }: Exchange) =>
   (upstreamOutcome !== 'answered' || upstreamStatus >= 400 || errorCode !== null)
 
 /** The chain has the money and the store does not say so yet: the buyer asks again and gets the stored answer. */
-function notRecorded(purchaseId: string): TollgateError {
-  return new TollgateError(
-    'settlement_pending',
-    'The payment is through and is being recorded. Repeat the same call with the same payment; do not pay again.',
-    { retryAfterSeconds: 2, extra: { purchaseId } },
-  )
-}
+const throughAndOpen = 'The payment is through and is being recorded.'

@@ -7,7 +7,7 @@ import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
 import { requestHash } from '../../core/payments/requestHash.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import { alreadyUsed, answerRepeat, type RepeatRules, stillPending } from './repeat.ts'
+import { answerRepeat, notInTime, type RepeatRules } from './repeat.ts'
 import { mayResume, resumeCall } from './resume.ts'
 import { createRunning, join, type Running, sharedReply } from './running.ts'
 
@@ -52,7 +52,7 @@ export default gatewayPlugin({
         if (lost === undefined) return
         if (mayResume(x, lost, hash, rules)) {
           if (await payments.resume(lost.key, owner)) {
-            running.set(lost.key, createRunning(x.link.id, hash))
+            running.set(lost.key, createRunning(lost.purchaseId, x.link.id, hash))
             resumeCall(x, lost, owner, rules.notes)
             return
           }
@@ -63,15 +63,11 @@ export default gatewayPlugin({
             return reply
           }
         }
-        if (clock.now() >= deadlineMs) throw notInTime(lost)
+        if (clock.now() >= deadlineMs) throw notInTime(lost, running.has(lost.key))
         // Another process works on it: its outcome shows in the store.
         await new Promise((resolve) => setTimeout(resolve, POLL_MS))
       }
     }
-
-    /** An answer that is streamed and not kept can't be handed out again, however long one waits. */
-    const notInTime = ({ key, state, purchaseId }: PaymentRecord) =>
-      state === 'settled' && !running.has(key) ? alreadyUsed() : stillPending(purchaseId)
 
     function noteDelivered({ key, purchaseId }: PaymentRecord): void {
       insist(
@@ -97,7 +93,7 @@ export default gatewayPlugin({
         })
         if (!result.won) return result.record
         x.claim = { key, owner, purchaseId: result.purchaseId, state: 'claimed' }
-        running.set(key, createRunning(x.link.id, hash))
+        running.set(key, createRunning(result.purchaseId, x.link.id, hash))
       } catch (error) {
         // The store could not say; should the claim be there after all, nobody works on it.
         free(key, false, 'store_unavailable')

@@ -1,7 +1,7 @@
 import { landedLate, type PaymentRecord } from '../../core/domain/payment.ts'
 import type { PurchaseNotes } from '../../core/payments/purchaseNote.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
-import { type RepeatRules, storedReceipt } from './repeat.ts'
+import { isRecent, type RepeatRules, storedReceipt } from './repeat.ts'
 
 /**
  * Whether this call is the one that a payment was charged for before the seller was asked, and that nobody waited for
@@ -11,7 +11,7 @@ export function mayResume(
   x: Exchange,
   record: PaymentRecord,
   hash: string | null,
-  { replayWindowMs, now }: RepeatRules,
+  rules: RepeatRules,
 ): boolean {
   return (
     record.state === 'refund_due' &&
@@ -19,7 +19,7 @@ export function mayResume(
     x.link.settle === 'before' &&
     record.linkId === x.link.id &&
     record.requestHash === hash &&
-    now() - record.claimedAtMs <= replayWindowMs
+    isRecent(record, rules)
   )
 }
 

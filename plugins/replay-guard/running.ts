@@ -1,19 +1,20 @@
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
-import { alreadyUsed } from './repeat.ts'
+import { inUse } from './repeat.ts'
 
 /** A call under way that others with the same payment wait for. */
 export interface Running {
+  readonly purchaseId: string
   readonly linkId: string
   readonly hash: string | null
   readonly reply: Promise<Reply | null>
   finish(reply: Reply | null): void
 }
 
-export function createRunning(linkId: string, hash: string | null): Running {
+export function createRunning(purchaseId: string, linkId: string, hash: string | null): Running {
   const { promise, resolve } = Promise.withResolvers<Reply | null>()
-  return { linkId, hash, reply: promise, finish: resolve }
+  return { purchaseId, linkId, hash, reply: promise, finish: resolve }
 }
 
 /**
@@ -26,7 +27,7 @@ export async function join(
   hash: string | null,
   waitMs: number,
 ): Promise<Reply | undefined> {
-  if (hash === null || first.hash !== hash || first.linkId !== x.link.id) throw alreadyUsed()
+  if (hash === null || first.hash !== hash || first.linkId !== x.link.id) throw inUse(first)
   const late = Promise.withResolvers<null>()
   const timer = setTimeout(late.resolve, Math.max(waitMs, 0), null)
   const reply = await Promise.race([first.reply, late.promise])

@@ -95,7 +95,6 @@ export function createCalls(limits: Limits, egress: Egress): Calls {
           const failed = failure(x, error)
           if (answer.headSent) x.errorCode = failed.code
           if (answer.headSent || x.res.destroyed) return resolve(handled)
-          addReceipt(x)
           reject(failed)
         })
         dispatch(x, way, answer, keepBytes > 0)
@@ -128,12 +127,6 @@ export function createCalls(limits: Limits, egress: Egress): Calls {
       })
     },
   }
-}
-
-/** Whoever was charged has a receipt, also of a call that failed. */
-function addReceipt(x: Exchange): void {
-  const headers = [...(x.purchase?.headers ?? []), ...(x.settlement?.headers ?? [])]
-  for (let i = 0; i < headers.length; i += 2) x.addHeader(headers[i]!, headers[i + 1]!)
 }
 
 /** What the seller refused (4xx) reaches the buyer as it is, and costs nothing. */

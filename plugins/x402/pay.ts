@@ -1,8 +1,9 @@
 import { networkOfV1Name } from '../../core/domain/network.ts'
-import { TollgateError } from '../../core/errors/error.ts'
+import { TollgateError, type TollgateErrorOptions } from '../../core/errors/error.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Hook } from '../../core/plugin/gateway.ts'
 import type { Checked, Refusal } from '../../core/ports/settler.ts'
+import { isObject, own } from '../../core/x402/own.ts'
 import { readPayment } from '../../core/x402/readPayment.ts'
 import type { PaymentPayload } from '../../core/x402/types.ts'
 import type { Challenges } from './challenge.ts'
@@ -37,7 +38,7 @@ function accept(x: Exchange, payload: PaymentPayload, offer: Offer, checked: Che
     x.payment = { payload, terms, settler, identity: checked.identity, tooLate: null }
     return
   }
-  if (checked.expired === undefined) throw refusal(checked)
+  if (checked.expired === undefined) throw refusal(checked, { network: terms.network, ...payerOf(payload) })
   x.payment = { payload, terms, settler, identity: checked.expired, tooLate: refusal(checked) }
 }
 
@@ -60,9 +61,24 @@ function select(offers: readonly Offer[], payment: PaymentPayload): Offer {
 
 const refuse = (reason: string, message: string) => new TollgateError('invalid_payment', message, { reason })
 
-/** A refusal as an error: our own or the chain's trouble is 503, the payment's is 400. */
-export function refusal({ reason, message, transient }: Refusal): TollgateError {
+/**
+ * A refusal as an error: our own or the chain's trouble is 503, the payment's is 400.
+ *
+ * @param receipt what is known of a payment that is not on the exchange
+ */
+export function refusal(
+  { reason, message, transient }: Refusal,
+  receipt?: TollgateErrorOptions['receipt'],
+): TollgateError {
+  const options = { reason, ...(receipt !== undefined && { receipt }) }
   return transient
-    ? new TollgateError('settlement_unavailable', message, { reason, retryAfterSeconds: 5 })
-    : new TollgateError('invalid_payment', message, { reason })
+    ? new TollgateError('settlement_unavailable', message, { ...options, retryAfterSeconds: 5 })
+    : new TollgateError('invalid_payment', message, options)
+}
+
+/** Who an EVM payment says it is from, although its signature was not found to hold: as the public facilitators do. */
+function payerOf({ payload }: PaymentPayload): { payer?: string } {
+  const signed = payload['authorization'] ?? payload['permit2Authorization']
+  const from = isObject(signed) ? own(signed, 'from') : undefined
+  return typeof from === 'string' && /^0x[0-9a-fA-F]{40}$/.test(from) ? { payer: from } : {}
 }

@@ -1,5 +1,6 @@
 import type { SettlementAttempt, StoredAnswer } from '../../core/domain/payment.ts'
 import { TollgateError } from '../../core/errors/error.ts'
+import { settlementPending } from '../../core/payments/settlementPending.ts'
 import type { Claim, Exchange, PresentedPayment } from '../../core/plugin/exchange.ts'
 import type { Hook, Reply } from '../../core/plugin/gateway.ts'
 import type { Log } from '../../core/ports/log.ts'
@@ -32,11 +33,15 @@ export function settleHook(payments: Payments, log: Log, challenges: Challenges)
     const payment = x.payment!
     const claim = x.claim!
     let notStored: unknown
+    /** What the settler said it would send: known even where it breaks afterwards. */
+    let sent = ''
     const store = async (attempt: SettlementAttempt) => {
       try {
         const begun = await payments.beginSettlement(claim.key, claim.owner, attempt, answerToKeep(x))
-        if (begun) claim.state = 'settling'
-        else notStored = notOurs()
+        if (begun) {
+          claim.state = 'settling'
+          sent = attempt.transaction
+        } else notStored = notOurs()
         return begun
       } catch (error) {
         notStored = error
@@ -50,11 +55,11 @@ export function settleHook(payments: Payments, log: Log, challenges: Challenges)
         if (claim.state !== 'settling') throw notStored ?? err
         // Signed bytes may be on their way: whatever broke here, the reconciler finds out what became of them.
         log.error({ err, purchaseId: claim.purchaseId }, 'the settler broke after the payment was stored')
-        return { status: 'pending', transaction: '', reason: 'settlement_pending' }
+        return { status: 'pending', transaction: sent, reason: 'settlement_pending' }
       })
     // Why nothing was sent is known better here than in the settler: this payment is as good as before.
     if (outcome.status === 'rejected' && notStored !== undefined) throw notStored
-    return conclude(x, payment, claim, outcome, { payments, log, challenges })
+    return conclude(x, payment, claim, outcome, { payments, log, challenges, sent })
   }
 }
 
@@ -70,6 +75,8 @@ interface Parts {
   readonly payments: Payments
   readonly log: Log
   readonly challenges: Challenges
+  /** The transaction that was stored; empty where none was, or a remote facilitator has not named it. */
+  readonly sent: string
 }
 
 async function conclude(
@@ -77,7 +84,7 @@ async function conclude(
   payment: PresentedPayment,
   claim: Claim,
   outcome: SettleOutcome,
-  { payments, log, challenges }: Parts,
+  { payments, log, challenges, sent }: Parts,
 ): Promise<Reply | undefined> {
   const version = payment.payload.x402Version
   const { network, payer, amountAtomic } = payment.identity
@@ -109,7 +116,7 @@ async function conclude(
       )
       await note('pending', outcome.reason)
       claim.state = 'pending'
-      throw pending(claim.purchaseId)
+      throw settlementPending(sentAndOpen, claim.purchaseId, outcome.transaction || sent)
     case 'failed_final':
       await note('failed_final', outcome.reason)
       claim.state = 'failed_final'
@@ -119,7 +126,9 @@ async function conclude(
       if (claim.state === 'settling') {
         // Nothing was sent although it was stored: the payment is as good as before, and the answer is not kept. Unless
         // the reconciler took it up meanwhile: then it may be on its way all the same.
-        if (!(await note('rejected', outcome.reason))) throw pending(claim.purchaseId)
+        if (!(await note('rejected', outcome.reason))) {
+          throw settlementPending(sentAndOpen, claim.purchaseId, sent)
+        }
         claim.state = 'rejected'
       }
       if (outcome.transient) throw refusal({ ok: false, ...outcome })
@@ -128,14 +137,7 @@ async function conclude(
   }
 }
 
-/** 503, never 402: a client that is told to pay again would pay twice. */
-function pending(purchaseId: string): TollgateError {
-  return new TollgateError(
-    'settlement_pending',
-    'The payment was sent and its outcome is not known yet. Repeat the same call with the same payment; do not pay again.',
-    { retryAfterSeconds: 5, extra: { purchaseId } },
-  )
-}
+const sentAndOpen = 'The payment was sent and its outcome is not known yet.'
 
 function answerToKeep({ answer }: Exchange): StoredAnswer | null {
   if (answer === null || answer.tunnel !== null) return null

@@ -11,6 +11,7 @@ const { purchases } = tollgate.stack.store
 
 for (const chain of chains.both) {
   const url = await product.addLink(`first-${chain.name}`, '0.01', { settle: 'before' })
+  const elsewhere = await product.addLink(`elsewhere-${chain.name}`)
   const buyer = await newBuyer(chains, chain)
 
   t.test(
@@ -67,19 +68,27 @@ for (const chain of chains.both) {
       api.answerWith(answerWell)
       t.match(failed, { status: 502, body: { error: { code: 'upstream_error' } } })
       t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'the money is with the seller')
+      t.match(failed.receipt, { success: true, transaction: (await chain.transfersTo(payTo(chain))).at(-1)! })
+      const purchaseId = failed.headers.get('x-purchase-id')!
+      // At once, before anybody had to note that the seller owes it; as that call, as another one, and elsewhere.
+      const { transaction } = failed.receipt!
+      for (const target of [`${url}?n=fails`, `${url}?n=else`, `${elsewhere}?n=fails`]) {
+        t.match(await present(target, payment), {
+          status: 409,
+          body: {
+            error: { reason: 'charged_refund_owed', message: /owes you a refund/, retryable: false },
+            ...{ purchaseId, transaction },
+          },
+          receipt: { success: false, errorReason: 'charged_refund_owed', transaction, payer: buyer.address },
+        })
+      }
       const ledger = await eventually(async () => {
         const now = await purchases.ledgerCheck()
         return now.refundDue > owed ? now : undefined
       })
       t.equal(ledger.refundDue, owed + 1)
       t.ok((await product.doctor()).some(({ message }) => message.includes(`${owed + 1} owed back`)))
-      const again = await present(`${url}?n=fails`, payment)
-      t.match(
-        again,
-        { status: 409, body: { error: { code: 'payment_already_used' } } },
-        'it is not charged twice',
-      )
-      t.equal((await chain.balance(payTo(chain))) - before, 10_000n)
+      t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'it is not charged twice')
     },
   )
 

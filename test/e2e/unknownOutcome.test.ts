@@ -30,6 +30,10 @@ async function holdsForOnePayment(
   const second = await present(url, payment)
   t.equal(second.body.error?.code, 'settlement_pending', 'asked again meanwhile, it is still pending')
   t.equal(second.body.purchaseId, first.body.purchaseId)
+  // What is known of the transfer is said, in the body and to whoever reads headers only.
+  const { transaction } = first.body
+  t.match(first.receipt, { success: false, errorReason: 'settlement_pending', transaction: transaction! })
+  t.equal(second.receipt?.transaction, transaction)
   await mend()
 
   const last = await eventually(async () => {
@@ -41,6 +45,7 @@ async function holdsForOnePayment(
   const transfers = await chain.transfersTo(payTo(chain))
   t.equal(transfers.length - before, 1, 'one transfer')
   t.equal(last.receipt?.transaction, transfers.at(-1))
+  t.equal(transaction, transfers.at(-1), 'which was named while nobody knew how it went')
   t.equal(had - (await chain.balance(buyer.address)), 10_000n, 'charged once')
   t.equal(callsOf(url), 1, 'the seller worked once')
   t.equal((await present(url, payment)).text, last.text, 'and the answer stays')

@@ -94,8 +94,9 @@ export interface Bought {
     data?: unknown
     _svc?: { purchaseId: string; reviewToken: string }
     error?: BuyerError
-    /** Of a purchase whose settlement is pending. */
+    /** Of a purchase whose settlement is pending, or that is owed back. */
     purchaseId?: string
+    transaction?: string
   }
   /** Decoded `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`; undefined without one. */
   readonly receipt: Receipt | undefined
@@ -104,6 +105,8 @@ export interface Bought {
 export interface BuyerError {
   readonly code: string
   readonly reason?: string
+  readonly message?: string
+  readonly retryable?: boolean
 }
 
 export interface Receipt {
@@ -112,6 +115,7 @@ export interface Receipt {
   readonly network: string
   readonly payer?: string
   readonly amount?: string
+  readonly errorReason?: string
 }
 
 export async function read(response: Response): Promise<Bought> {

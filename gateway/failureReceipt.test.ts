@@ -1,0 +1,239 @@
+import { decodePaymentResponseHeader } from '@x402/core/http'
+import t from 'tap'
+import { decodeXPaymentResponse } from 'x402-fetch'
+import { TollgateError } from '../core/errors/error.ts'
+import { encodeHeader } from '../core/x402/header.ts'
+import { startGateway, type TestGatewayOptions } from '../test/helpers/gateway.ts'
+import { shortPlugins } from '../test/helpers/paid.ts'
+import { until } from '../test/helpers/rawHttp.ts'
+import { startSeller } from '../test/helpers/sellers.ts'
+import {
+  createScriptedSettler,
+  type ScriptedSettler,
+  scriptedPayment,
+  scriptedPaymentV1,
+  testNetwork,
+} from '../test/helpers/settler.ts'
+
+const payer = '0x2222222222222222222222222222222222222222'
+const seller = await startSeller(t, 'hello')
+const good = scriptedPayment('n', '100000')
+const transaction = /^0x[0-9a-f]{64}$/
+
+interface Case {
+  readonly payment?: string
+  readonly settler?: (settler: ScriptedSettler) => void
+  readonly options?: TestGatewayOptions
+  readonly suspended?: true
+  /** Calls before the one that is looked at. */
+  readonly before?: readonly string[]
+  readonly status: number
+  readonly receipt: object
+}
+
+const known = { network: testNetwork, payer, amount: '100000' }
+const storeFails = (name: 'claim' | 'settle' | 'beginSettlement'): TestGatewayOptions => ({
+  adapt: (ports) => ({
+    ...ports,
+    payments: {
+      ...ports.payments,
+      [name]: () => Promise.reject(new TollgateError('store_unavailable')),
+    },
+  }),
+})
+
+const cases: Record<string, Case> = {
+  'what can not be decoded': {
+    payment: 'junk',
+    status: 400,
+    receipt: { errorReason: 'invalid_payload', transaction: '', network: '' },
+  },
+  'another network': {
+    payment: encodeHeader({
+      x402Version: 2,
+      accepted: { scheme: 'exact', network: 'eip155:1' },
+      payload: {},
+    }),
+    status: 400,
+    receipt: { errorReason: 'invalid_network', transaction: '', network: '' },
+  },
+  'a payment that does not hold': {
+    payment: scriptedPayment('n', '1', payer, { authorization: { from: payer } }),
+    status: 400,
+    receipt: {
+      errorReason: 'invalid_exact_evm_payload_authorization_value',
+      network: testNetwork,
+      payer,
+      transaction: '',
+    },
+  },
+  'a payer that is none': {
+    payment: scriptedPayment('n', '1', payer, { authorization: { from: '<script>' } }),
+    status: 400,
+    receipt: { network: testNetwork, payer: undefined },
+  },
+  'what the chain refuses at verify': {
+    settler: (s) => {
+      s.verifyWith = async () => ({ ok: false, reason: 'insufficient_funds', message: 'poor' })
+    },
+    status: 400,
+    receipt: { ...known, errorReason: 'insufficient_funds', transaction: '' },
+  },
+  'a chain that is away': {
+    settler: (s) => {
+      s.verifyWith = async () => ({ ok: false, reason: 'rpc_unavailable', message: 'away', transient: true })
+    },
+    status: 503,
+    receipt: { ...known, errorReason: 'rpc_unavailable', transaction: '' },
+  },
+  'a settlement that was not sent': {
+    settler: (s) => {
+      s.settleWith = async () => ({ status: 'rejected', reason: 'simulation_failed', message: 'no' })
+    },
+    status: 402,
+    receipt: { ...known, errorReason: 'simulation_failed', transaction: '' },
+  },
+  'a settlement that failed for good': {
+    settler: (s) => {
+      const failed = { reason: 'transaction_failed', message: 'reverted', transaction: '0xdead' }
+      s.settleWith = async () => ({ status: 'failed_final', ...failed })
+    },
+    status: 402,
+    receipt: { ...known, errorReason: 'transaction_failed', transaction: '0xdead' },
+  },
+  'a settlement that is pending': {
+    settler: (s) => {
+      s.settleWith = async () => ({ status: 'pending', reason: 'settlement_pending', transaction: '0xfeed' })
+    },
+    status: 503,
+    receipt: { ...known, errorReason: 'settlement_pending', transaction: '0xfeed' },
+  },
+  'a settler that breaks after the broadcast': {
+    settler: (s) => {
+      s.settleWith = () => Promise.reject(new Error('broken'))
+    },
+    status: 503,
+    receipt: { ...known, errorReason: 'settlement_pending', transaction },
+  },
+  'a charge that could not be recorded': {
+    options: storeFails('settle'),
+    status: 503,
+    receipt: { ...known, errorReason: 'settlement_pending', transaction },
+  },
+  'a claim that could not be written': {
+    options: storeFails('claim'),
+    status: 503,
+    receipt: { ...known, errorReason: 'store_unavailable', transaction: '' },
+  },
+  'a settlement that could not begin': {
+    options: storeFails('beginSettlement'),
+    status: 503,
+    receipt: { ...known, errorReason: 'store_unavailable', transaction: '' },
+  },
+  'a look-up that failed': {
+    options: {
+      adapt: (ports) => ({
+        ...ports,
+        links: {
+          ...ports.links,
+          served: () => Promise.reject(new TollgateError('store_unavailable')),
+        },
+      }),
+    },
+    status: 503,
+    receipt: { errorReason: 'store_unavailable', transaction: '', network: '' },
+  },
+  'too many failed payments': {
+    options: { plugins: [{ use: 'rate-limit', with: { paymentPoints: 1 } }, ...shortPlugins] },
+    before: ['junk'],
+    status: 429,
+    receipt: { errorReason: 'rate_limited', transaction: '', network: '' },
+  },
+  'a suspended link': {
+    options: { plugins: [{ use: 'health', with: { probe: false } }, ...shortPlugins] },
+    suspended: true,
+    status: 503,
+    receipt: { errorReason: 'api_suspended', transaction: '', network: '' },
+  },
+}
+
+const suspension = { sinceMs: 1, reason: 'down', cooldownUntilMs: 2, permanent: false }
+
+for (const [name, { payment = good, status, receipt, ...given }] of Object.entries(cases)) {
+  t.test(`who reads headers only hears why a payment is refused: ${name}`, async (t) => {
+    const settler = createScriptedSettler()
+    given.settler?.(settler)
+    const gateway = await startGateway(t, { settlers: [settler], plugins: shortPlugins, ...given.options })
+    const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+    if (given.suspended) await gateway.store.links.setSuspension(link.id, suspension, 1)
+    const call = (header: string) =>
+      fetch(link.url, { headers: { 'payment-signature': header, origin: 'https://shop.test' } })
+    for (const header of given.before ?? []) await (await call(header)).text()
+    const response = await call(payment)
+    const text = await response.text()
+    t.equal(response.status, status, text)
+    const decoded = decodePaymentResponseHeader(response.headers.get('payment-response')!)
+    t.match(decoded, { success: false, ...receipt })
+    t.match(response.headers.get('access-control-expose-headers'), /PAYMENT-RESPONSE, X-PAYMENT-RESPONSE/)
+    const body = JSON.parse(text)
+    if (typeof body.error === 'object') {
+      t.equal(body.error.reason ?? body.error.code, decoded.errorReason, 'the body says the same')
+      t.equal(body.transaction ?? '', decoded.transaction)
+    }
+  })
+}
+
+t.test('version 1 has its own header, and its network by name', async (t) => {
+  const settler = createScriptedSettler()
+  settler.verifyWith = async () => ({ ok: false, reason: 'insufficient_funds', message: 'poor' })
+  const gateway = await startGateway(t, { settlers: [settler], plugins: shortPlugins })
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  const refused = async (header: string) => {
+    const { headers } = await fetch(link.url, { headers: { 'x-payment': header } })
+    t.equal(headers.get('payment-response'), null)
+    return decodeXPaymentResponse(headers.get('x-payment-response')!)
+  }
+  t.match(await refused(scriptedPaymentV1('n', '100000')), {
+    ...{ success: false, errorReason: 'insufficient_funds', network: 'base-sepolia', payer, transaction: '' },
+  })
+  t.match(await refused('junk'), { success: false, errorReason: 'invalid_payload', network: '' })
+})
+
+t.test('nobody who brought no payment, and nobody at a free link, gets a receipt', async (t) => {
+  const plugins = [{ use: 'rate-limit', with: { points: 1 } }, ...shortPlugins]
+  const gateway = await startGateway(t, { settlers: [createScriptedSettler()], plugins })
+  const free = await gateway.addLink({ slug: 'free', url: seller.url, price: '0' })
+  const paid = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  await fetch(paid.url)
+  for (const response of [
+    await fetch(paid.url),
+    await fetch(free.url, { headers: { 'x-payment': 'junk' } }),
+  ]) {
+    t.equal(response.status, 429)
+    t.equal(response.headers.get('x-payment-response') ?? response.headers.get('payment-response'), null)
+  }
+})
+
+t.test('whoever waits for a call with the same payment gets its receipt too', async (t) => {
+  const settler = createScriptedSettler()
+  const begun = Promise.withResolvers<void>()
+  const mayEnd = Promise.withResolvers<void>()
+  settler.settleWith = async () => {
+    begun.resolve()
+    await mayEnd.promise
+    return { status: 'pending', reason: 'settlement_pending', transaction: '0xfeed' }
+  }
+  const plugins = [{ use: 'x402' }, { use: 'replay-guard' }, { use: 'upstream' }, { use: 'purchase-record' }]
+  const gateway = await startGateway(t, { settlers: [settler], plugins })
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  const call = () => fetch(link.url, { headers: { 'payment-signature': good } })
+  const first = call()
+  await begun.promise
+  const second = call()
+  await until(() => settler.calls.check === 2)
+  mayEnd.resolve()
+  for (const response of await Promise.all([first, second])) {
+    t.equal(response.status, 503)
+    t.match(decodePaymentResponseHeader(response.headers.get('payment-response')!), { transaction: '0xfeed' })
+  }
+})

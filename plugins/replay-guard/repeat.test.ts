@@ -1,0 +1,252 @@
+import { createHash, randomUUID } from 'node:crypto'
+import t from 'tap'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import { entriesOfRefund } from '../../core/domain/ledger.ts'
+import { landedLate, type PaymentState } from '../../core/domain/payment.ts'
+import { purchaseOf } from '../../core/payments/purchaseOf.ts'
+import { requestHash } from '../../core/payments/requestHash.ts'
+import { startGateway } from '../../test/helpers/gateway.ts'
+import { startSeller } from '../../test/helpers/sellers.ts'
+import {
+  createScriptedSettler,
+  scriptedPayment,
+  testAsset,
+  testNetwork,
+  testPayTo,
+} from '../../test/helpers/settler.ts'
+
+const payer = '0x2222222222222222222222222222222222222222'
+const transactionOf = (nonce: string) => `0x${createHash('sha256').update(nonce).digest('hex')}`
+const kept = { status: 200, headers: ['Content-Type', 'application/json'], body: Buffer.from('{"a":1}') }
+
+const seller = await startSeller(t, 'hello')
+const settler = createScriptedSettler()
+const gateway = await startGateway(t, {
+  settlers: [settler],
+  plugins: [
+    { use: 'x402' },
+    { use: 'replay-guard', with: { joinTimeoutMs: 50, replayWindowMs: 60_000 } },
+    { use: 'upstream' },
+    { use: 'purchase-record' },
+  ],
+  adapt: (ports) => ({ ...ports, clock: { now: () => Date.now() + ahead } }),
+})
+let ahead = 0
+const { payments } = gateway.store
+const addLink = (slug: string, settle: 'after' | 'before') =>
+  gateway.addLink({ slug, url: seller.url, price: '0.10', settle })
+const links = { after: await addLink('after', 'after'), before: await addLink('before', 'before') }
+const another = await addLink('another', 'before')
+
+interface Situation {
+  readonly state: PaymentState
+  /** What is known of it; `answer` is kept where it is charged. */
+  readonly settle?: 'after' | 'before'
+  readonly answer?: typeof kept | null
+  readonly reason?: string
+  readonly isLate?: true
+  /** What the same call gets, and what any other call with the payment gets. */
+  readonly same: Expected
+  readonly other: Expected
+}
+
+interface Expected {
+  readonly status: number
+  readonly code?: string
+  readonly reason?: string
+  /** Words that have to be there. */
+  readonly says?: RegExp
+  /** Whether the transaction is known, and named. */
+  readonly names?: boolean
+  /** The message may tell the buyer to sign another payment: nothing was or will be charged, or this call is not paid for. */
+  readonly mayPay?: true
+}
+
+const pending = { status: 503, code: 'settlement_pending', says: /do not pay again/i }
+const used = { status: 409, code: 'payment_already_used' }
+const inUse: Expected = { ...used, says: /in use for another call.*repeat that call/s, mayPay: true }
+const bought: Expected = {
+  ...used,
+  says: /has bought another call.*repeat that call/s,
+  names: true,
+  mayPay: true,
+}
+const owed: Expected = {
+  ...used,
+  reason: 'charged_refund_owed',
+  says: /charged.*owes you a refund.*do not pay again/is,
+  names: true,
+}
+const over: Expected = { ...used, says: /delivered.*ask the seller/is, names: true }
+const free: Expected = { status: 200 }
+const served: Expected = { status: 200 }
+
+const situations: Record<string, Situation> = {
+  'claimed, and its call is at work': {
+    state: 'claimed',
+    same: { ...pending, says: /still at work.*do not pay again/is },
+    other: inUse,
+  },
+  'verified, and its call is at work': { state: 'verified', same: pending, other: inUse },
+  'rejected: nothing was sent': { state: 'rejected', same: free, other: free },
+  settling: { state: 'settling', same: { ...pending, names: true }, other: { ...inUse, names: true } },
+  pending: { state: 'pending', same: { ...pending, names: true }, other: { ...inUse, names: true } },
+  'failed for good': {
+    state: 'failed_final',
+    reason: 'transaction_failed',
+    same: { status: 400, code: 'invalid_payment', reason: 'transaction_failed', mayPay: true },
+    other: { status: 400, code: 'invalid_payment', says: /nothing was charged/i, mayPay: true },
+  },
+  'settled, its answer kept and never handed out': { state: 'settled', same: served, other: bought },
+  'settled first, and its answer still to come or lost': {
+    state: 'settled',
+    settle: 'before',
+    answer: null,
+    same: { ...used, says: /was charged.*do not pay again.*refund/is, names: true },
+    other: { ...used, says: /was charged.*do not pay again.*refund/is, names: true },
+  },
+  'delivered, the answer kept': { state: 'delivered', same: served, other: bought },
+  'delivered, the answer not kept': { state: 'delivered', answer: null, same: over, other: bought },
+  'delivered, too long ago': { state: 'delivered', isLate: true, same: over, other: bought },
+  'charged first, and the seller failed': {
+    state: 'refund_due',
+    settle: 'before',
+    answer: null,
+    reason: 'upstream_error',
+    same: owed,
+    other: owed,
+  },
+  'landed when nobody waited': {
+    state: 'refund_due',
+    settle: 'before',
+    answer: null,
+    reason: landedLate,
+    same: served,
+    other: { ...owed, says: /charged.*repeat the call.*owes you a refund/is },
+  },
+  'landed when nobody waited, too long ago': {
+    state: 'refund_due',
+    settle: 'before',
+    answer: null,
+    reason: landedLate,
+    isLate: true,
+    same: owed,
+    other: owed,
+  },
+  'charged after the answer, and never delivered': {
+    state: 'refund_due',
+    reason: 'never_delivered',
+    same: owed,
+    other: owed,
+  },
+  refunded: {
+    state: 'refunded',
+    same: { ...used, reason: 'refunded', says: /has paid it back/, names: true, mayPay: true },
+    other: { ...used, reason: 'refunded', says: /has paid it back/, names: true, mayPay: true },
+  },
+  reorged: {
+    state: 'reorged',
+    same: { ...pending, says: /left the chain.*do not pay again/is, names: true },
+    other: { ...inUse, names: true },
+  },
+}
+
+/** Brings a payment for `GET <link>` where the situation has it, by the same steps as a real one. */
+async function bring(nonce: string, situation: Situation): Promise<string> {
+  const { state, settle = 'after', answer = kept, reason } = situation
+  const link = links[settle]
+  const key = createHash('sha256').update(`${testNetwork}|${testAsset}|${payer}|${nonce}`).digest('hex')
+  const owner = gateway.ports.service.instanceId
+  const transaction = transactionOf(nonce)
+  const purchaseId = randomUUID()
+  const facts = { key, network: testNetwork, asset: testAsset, payer, amountAtomic: 100_000n }
+  const ids = { linkId: link.id, storeId: gateway.storeId, purchaseId }
+  const claim = {
+    ...{ ...facts, ...ids, owner, nonce, payTo: testPayTo, validBeforeMs: Date.now() + 300_000 },
+    ...{ requestHash: requestHash('GET', '', null), payload: '{}' },
+  }
+  await payments.claim(claim)
+  const move = (from: PaymentState, to: PaymentState) => payments.advance(key, owner, from, to, reason)
+  if (state === 'claimed') return purchaseId
+  if (state === 'verified' || state === 'rejected') {
+    await move('claimed', state)
+    return purchaseId
+  }
+  const attempt = { settler: 'scripted', bytes: '0x00', transaction, sequence: '0' }
+  await payments.beginSettlement(key, owner, attempt, settle === 'after' ? answer : null)
+  if (state === 'settling') return purchaseId
+  if (state === 'pending' || state === 'failed_final') {
+    await move('settling', state)
+    return purchaseId
+  }
+  const sale = { ...facts, ...ids, transaction, reviewTokenHash: 'h', atMs: Date.now() }
+  const asset = builtInAssets.find((one) => one.network === testNetwork && one.address === testAsset)!
+  const { purchase, entries } = purchaseOf(sale, asset)
+  await payments.settle(key, owner, transaction, purchase, entries)
+  if (state === 'settled') return purchaseId
+  if (state === 'refunded') {
+    await payments.recordRefund(
+      key,
+      { transaction: `0xback${nonce}`, paymentKeys: [] },
+      entriesOfRefund(purchase),
+    )
+    return purchaseId
+  }
+  await payments.moveCharged(key, 'settled', state as 'delivered', [], reason)
+  return purchaseId
+}
+
+let count = 0
+for (const [name, situation] of Object.entries(situations)) {
+  for (const which of ['same', 'other link', 'other body'] as const) {
+    t.test(`a payment that is ${name}, presented again for the ${which}`, async (t) => {
+      const nonce = `n${count++}`
+      const purchaseId = await bring(nonce, situation)
+      const own = links[situation.settle ?? 'after'].url
+      const expected = which === 'same' ? situation.same : situation.other
+      const worked = settler.transfers.length
+      ahead = situation.isLate ? 70_000 : 0
+      const response = await fetch(which === 'other link' ? another.url : own, {
+        headers: { 'payment-signature': scriptedPayment(nonce, '100000') },
+        ...(which === 'other body' && { method: 'POST', body: 'another' }),
+      })
+      ahead = 0
+      const text = await response.text()
+      t.equal(response.status, expected.status, text)
+      const receipt = JSON.parse(
+        Buffer.from(response.headers.get('payment-response') ?? '', 'base64').toString(),
+      )
+      if (expected.status === 200) {
+        t.equal(receipt.success, true)
+        t.equal(settler.transfers.length - worked, situation.state === 'rejected' ? 1 : 0)
+        return
+      }
+      t.equal(settler.transfers.length, worked, 'nothing is charged')
+      const body = JSON.parse(text)
+      const transaction = transactionOf(nonce)
+      const { message, reason, retryable } = body.error
+      t.match(body.error, {
+        code: expected.code,
+        reason: expected.reason ?? String,
+        message: expected.says ?? /\S/,
+      })
+      t.equal(retryable, expected.status === 503)
+      if (expected.mayPay === undefined) t.notMatch(message, /sign a new|needs a payment|further payment/i)
+      if (expected.code !== 'invalid_payment') t.equal(body.purchaseId, purchaseId)
+      t.equal(body.transaction, expected.names ? transaction : undefined)
+      t.strictSame(receipt, {
+        ...{ success: false, errorReason: reason, transaction: expected.names ? transaction : '' },
+        ...{ network: testNetwork, payer, amount: '100000' },
+      })
+    })
+  }
+}
+
+t.test('the table has every state', async (t) => {
+  const all: Record<PaymentState, true> = {
+    ...{ claimed: true, verified: true, rejected: true, settling: true, pending: true, failed_final: true },
+    ...{ settled: true, delivered: true, refund_due: true, refunded: true, reorged: true },
+  }
+  const seen = new Set(Object.values(situations).map(({ state }) => state))
+  t.strictSame(Object.keys(all).toSorted(), [...seen].toSorted())
+})
