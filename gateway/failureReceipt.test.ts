@@ -1,6 +1,5 @@
 import { decodePaymentResponseHeader } from '@x402/core/http'
 import t from 'tap'
-import { decodeXPaymentResponse } from 'x402-fetch'
 import { TollgateError } from '../core/errors/error.ts'
 import { encodeHeader } from '../core/x402/header.ts'
 import { startGateway, type TestGatewayOptions } from '../test/helpers/gateway.ts'
@@ -191,7 +190,7 @@ t.test('version 1 has its own header, and its network by name', async (t) => {
   const refused = async (header: string) => {
     const { headers } = await fetch(link.url, { headers: { 'x-payment': header } })
     t.equal(headers.get('payment-response'), null)
-    return decodeXPaymentResponse(headers.get('x-payment-response')!)
+    return decodePaymentResponseHeader(headers.get('x-payment-response')!)
   }
   t.match(await refused(scriptedPaymentV1('n', '100000')), {
     ...{ success: false, errorReason: 'insufficient_funds', network: 'base-sepolia', payer, transaction: '' },
