@@ -1,5 +1,6 @@
 import t from 'tap'
 import { publicUrl, startAdmin } from './testing/startAdmin.ts'
+import { evmWallet } from './testing/wallets.ts'
 
 /**
  * What the clients of such services do today, read from public ones, line by line: unmodified, they work here. The lines
@@ -160,3 +161,47 @@ t.test(
     ])
   },
 )
+
+t.test('withdrawals answer a plain 409 to the key of a store, and 401 to nobody', async (t) => {
+  const { f, key } = await client(t)
+  const wish = { amount: '1', walletAddress: evmWallet().address, chain: 'base' }
+  const options = [{}, { body: wish }, { body: {} }, { headers: { 'content-type': 'application/json' } }]
+  for (const method of ['GET', 'POST']) {
+    for (const option of options) {
+      const { status, body } = await f.call(method, '/api/v1/withdrawals', { key, ...option })
+      t.equal(status, 409)
+      t.match(body, {
+        success: false,
+        error: { code: 'WITHDRAWALS_NOT_AVAILABLE', message: /directly.*payout/, retryable: false },
+      })
+    }
+    t.equal((await f.call(method, '/api/v1/withdrawals')).status, 401)
+  }
+})
+
+t.test('what belongs to another store is 404, and Developer Mode breaks no key that works', async (t) => {
+  const { f, key, create } = await client(t)
+  const { id: linkId } = (await create({})).body.data
+  const { id: keyId } = (await f.call('GET', '/api/agent/keys', { key })).body.data.keys[0]
+  const other = await f.store()
+  for (const [method, path, code] of [
+    ['GET', `/api/v1/links/${linkId}`, 'LINK_NOT_FOUND'],
+    ['PATCH', `/api/v1/links/${linkId}`, 'LINK_NOT_FOUND'],
+    ['DELETE', `/api/v1/links/${linkId}`, 'LINK_NOT_FOUND'],
+    ['GET', `/api/v1/stats?linkId=${linkId}`, 'LINK_NOT_FOUND'],
+    ['GET', `/api/v1/purchases?linkId=${linkId}`, 'LINK_NOT_FOUND'],
+    ['DELETE', `/api/agent/keys/${keyId}`, 'NOT_FOUND'],
+  ] as const) {
+    const answer = await f.call(method, path, { key: other.key, ...(method === 'PATCH' && { body: {} }) })
+    t.match(answer, { status: 404, body: { error: { code } } }, `${method} ${path}`)
+  }
+
+  for (const developerModeEnabled of [true, false]) {
+    const saved = await f.call('PATCH', '/api/v1/profile', { key, body: { developerModeEnabled } })
+    t.equal(saved.body.data.developerModeEnabled, developerModeEnabled)
+    t.equal((await f.call('GET', '/api/v1/profile', { key })).body.developerModeEnabled, developerModeEnabled)
+    const made = await f.call('POST', '/api/agent/keys', { key, body: { name: 'Next' } })
+    t.equal(made.status, 201, 'a key can be replaced')
+    t.equal((await f.call('GET', '/api/v1/links', { key: made.body.data.apiKey })).status, 200)
+  }
+})

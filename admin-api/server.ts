@@ -24,6 +24,7 @@ import { purchaseRoutes } from './routes/purchases/purchaseRoutes.ts'
 import { refundRoute } from './routes/purchases/refundRoute.ts'
 import { statsRoute } from './routes/stats/statsRoute.ts'
 import { storeRoute } from './routes/store/storeRoute.ts'
+import { withdrawalRoutes } from './routes/withdrawals/withdrawalRoutes.ts'
 import { createValidators } from './schema/validators.ts'
 
 const maxBodyBytes = 1_048_576
@@ -106,6 +107,7 @@ async function addRoutes(app: FastifyInstance, api: Api, keyRing: KeyRing): Prom
     purchaseRoutes(own, api)
     refundRoute(own, api)
     statsRoute(own, api)
+    withdrawalRoutes(own)
   })
 }
 

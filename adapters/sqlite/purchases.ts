@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { LedgerEntry } from '../../core/domain/ledger.ts'
 import { parseAmount } from '../../core/domain/money.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
@@ -50,6 +51,9 @@ export function createPurchases(database: Database, path: string): Purchases {
         .innerJoin('links as l', 'l.id', 'v.link_id')
         .where('l.store_id', '=', storeId)
         .where('v.day', '>=', new Date(sinceMs).toISOString().slice(0, 10))
+      // Whoever buys from himself has sold nothing; there are few own wallets.
+      const own = await ownWallets(query, storeId)
+      if (own.length > 0) sold = sold.where(canonicalBuyer, 'not in', own)
       if (linkId !== undefined) {
         sold = sold.where('link_id', '=', linkId)
         seen = seen.where('v.link_id', '=', linkId)
@@ -124,6 +128,19 @@ export function createPurchases(database: Database, path: string): Purchases {
 
     ledgerCheck: () => checkLedger(path),
   }
+}
+
+/** An EVM address is the same in either case; a Solana address is base58, where case counts. */
+const canonicalBuyer = sql<string>`CASE WHEN network LIKE 'eip155:%' THEN lower(buyer_wallet) ELSE buyer_wallet END`
+
+/** The wallets that sign in to a store, and those it is paid to, in the form of {@link canonicalBuyer}. */
+async function ownWallets(query: Database['query'], storeId: string): Promise<string[]> {
+  const [signedIn, store] = await Promise.all([
+    query.selectFrom('store_wallets').select('address').where('store_id', '=', storeId).execute(),
+    query.selectFrom('stores').select(['payout_base', 'payout_solana']).where('id', '=', storeId).execute(),
+  ])
+  const paidTo = store.flatMap((row) => [row.payout_base?.toLowerCase(), row.payout_solana])
+  return [...signedIn.map((row) => row.address), ...paidTo].filter((address) => address != null)
 }
 
 const toPurchase = (row: PurchaseTable): Purchase => ({

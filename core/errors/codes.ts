@@ -55,8 +55,8 @@ export const codes = {
   FORBIDDEN: entry(
     403,
     false,
-    'The caller may not do this.',
-    'Use a key of the store that owns the resource.',
+    'The resource is your own, and this key may not do this with it.',
+    'Turn on what it needs, such as Developer Mode. What belongs to others is answered with 404.',
   ),
   NOT_FOUND: entry(404, false, 'There is nothing at this address.', 'Check the path and the id.'),
   LINK_NOT_FOUND: entry(404, false, 'No link has this address.', 'Check the seller and the slug.'),
@@ -78,6 +78,12 @@ export const codes = {
     false,
     'The resource is in a state that does not allow this.',
     'Read it again and decide anew.',
+  ),
+  WITHDRAWALS_NOT_AVAILABLE: entry(
+    409,
+    false,
+    'The gateway holds no money of the store: buyers pay its wallets directly.',
+    'Look in the wallets that GET /api/v1/profile shows in payout.',
   ),
   LIMIT_REACHED: entry(409, false, 'The store has as many of these as it may have.', 'Remove one first.'),
   TRANSACTION_NOT_FINAL: entry(

@@ -10,8 +10,9 @@ export interface PurchasePage {
 
 export interface LinkStats {
   readonly views: number
+  /** Different wallets that bought, without the store's own: those that sign in to it and those it is paid to. */
   readonly buyers: number
-  /** Sum of priceUsd of purchases that stand (settled, delivered), in units of 10^-18 USD. */
+  /** Sum of priceUsd of those buyers' purchases that stand (settled, delivered), in units of 10^-18 USD. */
   readonly revenueE18: bigint
 }
 

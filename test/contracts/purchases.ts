@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
+import type { NetworkId } from '../../core/domain/network.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { Links } from '../../core/ports/links.ts'
 import type { Stores } from '../../core/ports/stores.ts'
@@ -83,6 +84,42 @@ export function purchasesContract(
       buyers: 0,
       revenueE18: 0n,
     })
+  })
+
+  t.test("buyers and revenue leave out the store's own wallets, and nobody else's", async (t) => {
+    const under = await make(t)
+    const [signedIn, paidTo, solana] = [
+      `0x${'aB'.repeat(20)}`,
+      `0x${'Cd'.repeat(20)}`,
+      'So1anaWa11et',
+    ] as const
+    const wallet = { storeId: 'store-1', chain: 'base', address: signedIn.toLowerCase() } as const
+    const store = sampleStore('store-1', { payout: { base: paidTo, solana } })
+    await under.stores.create(store, wallet, sampleKey('k', 'store-1'))
+    const others = sampleStore('store-2', { payout: { base: '0xe', solana: null } })
+    await under.stores.create(others, null, sampleKey('k2', 'store-2'))
+    const solanaNetwork = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'
+    const evm: [string, NetworkId][] = [signedIn, paidTo, `0x${'CD'.repeat(20)}`, '0xe'].map((buyer) => [
+      buyer,
+      'eip155:84532',
+    ])
+    const sales = [...evm, [solana, solanaNetwork], [solana.toLowerCase(), solanaNetwork]] as const
+    for (const [i, [buyerWallet, network]] of sales.entries()) {
+      await buy(under, `own${i}`, { priceUsd: '1', buyerWallet, network })
+    }
+    const stats = await under.purchases.stats('store-1', { sinceMs: 0 })
+    t.strictSame(stats, { views: 0, buyers: 2, revenueE18: 2n * 10n ** 18n })
+    await under.stores.update('store-1', { payout: { base: null, solana: null } }, startMs)
+    t.equal(
+      (await under.purchases.stats('store-1', { sinceMs: 0 })).buyers,
+      5,
+      'its sign-in wallet stays its own',
+    )
+    t.equal(
+      (await under.purchases.page('store-1', { limit: 10 })).purchases.length,
+      6,
+      'they are sales all the same',
+    )
   })
 
   t.test('views add up per link and day', async (t) => {

@@ -71,7 +71,7 @@ export function keyRoutes(app: FastifyInstance, api: Api, keyRing: KeyRing): voi
       schema: {
         tags,
         summary: 'Create an API key',
-        description: `A store has at most ${api.maxActiveKeys} active keys.`,
+        description: `A store has at most ${api.maxActiveKeys} active keys. Developer Mode is not asked: whoever has a key may replace it.`,
         body: createBody,
         response: answers({ 201: success(created) }, 400, 401, 409, 429),
       },

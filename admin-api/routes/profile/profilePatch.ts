@@ -20,7 +20,11 @@ export const profileBody = {
     displayName: { ...displayNameField, type: ['string', 'null'] },
     bio: bioField,
     avatarUrl: httpUrlField,
-    developerModeEnabled: { type: 'boolean' },
+    developerModeEnabled: {
+      type: 'boolean',
+      description:
+        'Of the dashboard: off hides keys and webhooks there. Keys go on working, and this API is not touched.',
+    },
     payout: {
       type: 'object',
       additionalProperties: false,

@@ -34,7 +34,7 @@ export function statsRoute(app: FastifyInstance, api: Api): void {
         tags: ['Stats'],
         summary: 'Read the figures',
         description:
-          'Revenue is the sum of what stands, in USDC; refunded and reorganised purchases are not in it.',
+          "Revenue is the sum of what stands, in USDC; refunded and reorganised purchases are not in it. Views are free calls and 402 answers, each caller once an hour. Buyers and revenue leave out the store's own wallets.",
         querystring: query,
         response: answers(
           {
