@@ -8,6 +8,7 @@ import { free } from './free.ts'
 import { installPeers } from './harness/installPeers.ts'
 import { lookAround } from './harness/machine.ts'
 import { toTable } from './harness/table.ts'
+import { latency } from './latency.ts'
 import { paid } from './paid.ts'
 import { plugins } from './plugins.ts'
 import { start } from './start.ts'
@@ -15,7 +16,18 @@ import { vault } from './vault.ts'
 import { workers } from './workers.ts'
 import { wrap } from './wrap.ts'
 
-const benches: readonly Bench[] = [free, challenge, paid, wrap, plugins, claims, vault, workers, start]
+const benches: readonly Bench[] = [
+  free,
+  challenge,
+  paid,
+  latency,
+  wrap,
+  plugins,
+  claims,
+  vault,
+  workers,
+  start,
+]
 
 const { values } = parseArgs({
   options: {
