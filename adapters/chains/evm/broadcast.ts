@@ -23,15 +23,19 @@ export async function broadcast(rpc: Rpc, bytes: string): Promise<BroadcastResul
     await rpc.call('eth_sendRawTransaction', bytes)
     return { taken: 'yes', isKnown: false }
   } catch (error) {
-    const message = error instanceof Error ? error.message : 'failed'
-    if (!(error instanceof RpcRefused)) return { taken: 'unknown', message }
-    if (/already known|already imported|known transaction|alreadyknown|already exists/i.test(message)) {
-      return { taken: 'yes', isKnown: true }
-    }
-    if (/nonce too low|oldnonce|nonce is too low|nonce has already been used/i.test(message)) {
-      return { taken: 'nonce_used', message }
-    }
-    if (/replacement|underpriced/i.test(message)) return { taken: 'nonce_contested', message }
-    return { taken: 'refused', message }
+    if (error instanceof RpcRefused) return readRefusal(error)
+    return { taken: 'unknown', message: error instanceof Error ? error.message : 'failed' }
   }
+}
+
+/** What a node's refusal of a signed transaction means for it. */
+export function readRefusal({ message }: RpcRefused): BroadcastResult {
+  if (/already known|already imported|known transaction|alreadyknown|already exists/i.test(message)) {
+    return { taken: 'yes', isKnown: true }
+  }
+  if (/nonce too low|oldnonce|nonce is too low|nonce has already been used/i.test(message)) {
+    return { taken: 'nonce_used', message }
+  }
+  if (/replacement|underpriced/i.test(message)) return { taken: 'nonce_contested', message }
+  return { taken: 'refused', message }
 }

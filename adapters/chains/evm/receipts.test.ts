@@ -20,6 +20,7 @@ function countingNode() {
       const [only] = await rpc.batch([{ method, params }])
       return only!.ok ? only!.result : undefined
     },
+    callWithin: (_limitMs, method, ...params) => rpc.call(method, ...params),
     async batch(calls) {
       requests.push(calls.map(({ method }) => method))
       return calls.map((call) => ({ ok: true, result: answer(call) }))

@@ -28,6 +28,10 @@ export interface ReceiptWatch {
    * @param firstLookMs when to look first, in ms from now, where more is known of it than what is usual
    */
   wait(hash: string, timeoutMs: number, firstLookMs?: number): Promise<Receipt | undefined>
+  /** What transactions took lately until they counted, in ms; undefined before the first. */
+  readonly usualMs: number | undefined
+  /** A transaction took so long, as somebody else was told. */
+  note(tookMs: number): void
   close(): void
 }
 
@@ -46,6 +50,9 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
       nextMs = usualMs / (pauseMs === 0 ? 2 : 4)
     }
     return Math.min(Math.max(nextMs, firstPollMs), pollMs)
+  }
+  const note = (tookMs: number): void => {
+    usualMs = usualMs === undefined ? tookMs : usualMs + usualWeight * (tookMs - usualMs)
   }
   const plan = (waiter: Waiter, pauseMs: number): void => {
     waiter.pauseMs = pauseMs
@@ -100,6 +107,10 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
   }
 
   return {
+    get usualMs() {
+      return usualMs
+    },
+    note,
     wait(hash, timeoutMs, firstLookMs) {
       if (isClosed) return Promise.resolve(undefined)
       return new Promise((resolve) => {
@@ -112,10 +123,7 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
             if (!waiting.delete(waiter)) return
             clearTimeout(limit)
             if (waiting.size === 0) clearTimeout(timer)
-            const tookMs = performance.now() - waiter.sinceMs
-            if (receipt !== undefined) {
-              usualMs = usualMs === undefined ? tookMs : usualMs + usualWeight * (tookMs - usualMs)
-            }
+            if (receipt !== undefined) note(performance.now() - waiter.sinceMs)
             resolve(receipt)
           },
         }

@@ -36,6 +36,12 @@ export interface Rpc {
   /** @throws {RpcRefused} the node's JSON-RPC error. @throws {RpcUnreachable} when no node answers. */
   call(method: string, ...params: unknown[]): Promise<unknown>
   /**
+   * A call whose answer the node may keep back for as long. After that it is given up, and no other node is asked: the
+   * node is well, and its answer is not needed any more.
+   * @throws as {@link Rpc.call}
+   */
+  callWithin(limitMs: number, method: string, ...params: unknown[]): Promise<unknown>
+  /**
    * All calls to one node in one request, answers in order; nothing is sent for none.
    * @throws {RpcUnreachable} when no node answers.
    */
@@ -51,37 +57,42 @@ export function createRpc(options: RpcOptions): Rpc {
   let preferred = 0
   let lastId = 0
 
-  const send = async (node: Node, calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+  const send = async (node: Node, calls: readonly RpcCall[], limit?: AbortSignal): Promise<RpcAnswer[]> => {
     if (calls.length === 0) return []
-    if (calls.length > 1 && !node.takesBatches) return sendSingly(node, calls)
+    if (calls.length > 1 && !node.takesBatches) return sendSingly(node, calls, limit)
     const requests = calls.map((call) => ({ jsonrpc: '2.0', id: ++lastId, ...call }))
-    const body = await post(node.url, requests.length === 1 ? requests[0] : requests, timeoutMs)
+    const signal = limit ?? AbortSignal.timeout(timeoutMs)
+    const body = await post(node.url, requests.length === 1 ? requests[0] : requests, signal)
     if (requests.length === 1) return [readAnswer(Array.isArray(body) ? body[0] : body)]
     if (!Array.isArray(body)) {
       // A node that is busy says so in the same form; more requests would not help it.
       assertNotBusy(errorOf(body).code)
       node.takesBatches = false
       log.info({ node: node.host }, 'the node does not take JSON-RPC batches; calls go one by one')
-      return sendSingly(node, calls)
+      return sendSingly(node, calls, limit)
     }
     // Batches may be answered in any order (JSON-RPC 2.0, section 6).
     const byId = new Map(body.map((item) => [(item as { id?: unknown } | null)?.id, item]))
     return requests.map((request) => readAnswer(byId.get(request.id)))
   }
 
-  const sendSingly = async (node: Node, calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+  const sendSingly = async (
+    node: Node,
+    calls: readonly RpcCall[],
+    limit?: AbortSignal,
+  ): Promise<RpcAnswer[]> => {
     const answers: RpcAnswer[] = []
     for (let i = 0; i < calls.length; i += maxSingleRequests) {
       const few = calls.slice(i, i + maxSingleRequests)
-      answers.push(...(await Promise.all(few.map((call) => send(node, [call])))).flat())
+      answers.push(...(await Promise.all(few.map((call) => send(node, [call], limit)))).flat())
     }
     return answers
   }
 
-  const ask = async (node: Node, calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
-    if (Math.abs(clock.now() - node.checkedAtMs) < chainRecheckMs) return send(node, calls)
+  const ask = async (node: Node, calls: readonly RpcCall[], limit?: AbortSignal): Promise<RpcAnswer[]> => {
+    if (Math.abs(clock.now() - node.checkedAtMs) < chainRecheckMs) return send(node, calls, limit)
     // Asked along with the calls, so that knowing the chain costs no round trip of its own.
-    const [chain, ...answers] = await send(node, [{ method: 'eth_chainId', params: [] }, ...calls])
+    const [chain, ...answers] = await send(node, [{ method: 'eth_chainId', params: [] }, ...calls], limit)
     const served = chain?.ok ? Number(chain.result) : Number.NaN
     if (served !== options.chainId) {
       throw new RpcUnreachable(`${node.host} serves chain ${served}, expected ${options.chainId}`)
@@ -90,16 +101,17 @@ export function createRpc(options: RpcOptions): Rpc {
     return answers
   }
 
-  const batchOnce = async (calls: readonly RpcCall[]): Promise<RpcAnswer[]> => {
+  const batchOnce = async (calls: readonly RpcCall[], limit?: AbortSignal): Promise<RpcAnswer[]> => {
     const faults: string[] = []
     for (let i = 0; i < nodes.length; i++) {
       const index = (preferred + i) % nodes.length
       const node = nodes[index]!
       try {
-        const answers = await ask(node, calls)
+        const answers = await ask(node, calls, limit)
         preferred = index
         return answers
       } catch (error) {
+        if (limit?.aborted) throw new RpcUnreachable(`${node.host} kept its answer back for too long`)
         // A node that failed must name its chain again before it is believed.
         node.checkedAtMs = never
         faults.push(error instanceof RpcUnreachable ? error.message : `${node.host}: ${String(error)}`)
@@ -118,13 +130,17 @@ export function createRpc(options: RpcOptions): Rpc {
     return answers
   }
 
+  const callWithin = async (limit: AbortSignal | undefined, call: RpcCall): Promise<unknown> => {
+    const [answer] = await batchOnce([call], limit)
+    if (!answer!.ok) throw answer!.error
+    return answer!.result
+  }
+
   return {
     batch,
-    async call(method, ...params) {
-      const [answer] = await batch([{ method, params }])
-      if (!answer!.ok) throw answer!.error
-      return answer!.result
-    },
+    call: (method, ...params) => callWithin(undefined, { method, params }),
+    callWithin: (limitMs, method, ...params) =>
+      callWithin(AbortSignal.timeout(Math.min(limitMs, timeoutMs)), { method, params }),
   }
 }
 
@@ -136,7 +152,7 @@ interface Node {
   takesBatches: boolean
 }
 
-async function post(url: string, body: unknown, timeoutMs: number, isSecondTry = false): Promise<unknown> {
+async function post(url: string, body: unknown, signal: AbortSignal, isSecondTry = false): Promise<unknown> {
   const host = hostOf(url)
   try {
     const response = await fetch(url, {
@@ -144,7 +160,7 @@ async function post(url: string, body: unknown, timeoutMs: number, isSecondTry =
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
       redirect: 'error',
-      signal: AbortSignal.timeout(timeoutMs),
+      signal,
     })
     if (response.status === 429 || response.status >= 500) {
       await response.body?.cancel()
@@ -159,7 +175,7 @@ async function post(url: string, body: unknown, timeoutMs: number, isSecondTry =
     }
     // A keep-alive connection that the node had closed already. Whatever is sent here may be sent twice: reads change
     // nothing, and the same signed bytes are the same transaction.
-    if (!isSecondTry && brokenConnection.has(cause.code ?? '')) return post(url, body, timeoutMs, true)
+    if (!isSecondTry && brokenConnection.has(cause.code ?? '')) return post(url, body, signal, true)
     throw new RpcUnreachable(`${host}: ${cause.message ?? 'failed'}`)
   }
 }

@@ -1,7 +1,7 @@
 import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { SettleOutcome, Settler } from '../../../core/ports/settler.ts'
 import type { FailureBudget } from '../failureBudget.ts'
-import { broadcast } from './broadcast.ts'
+import { type BroadcastResult, broadcast } from './broadcast.ts'
 import { type Fees, feesFor } from './fees.ts'
 import type { HeadCache } from './head.ts'
 import { judgeReceipt } from './judgeReceipt.ts'
@@ -11,10 +11,14 @@ import { reasons } from './reasons.ts'
 import type { ReceiptWatch } from './receipts.ts'
 import type { Rpc } from './rpc.ts'
 import type { SettlingAccount } from './settlingAccount.ts'
+import type { SyncSend } from './syncSend.ts'
 import type { Receipt } from './transferProof.ts'
 
 /** A transfer that is broadcast later than this before its end would be mined too late. */
 const minLeadMs = 2_000
+/** A node may keep back the receipt of a transaction for so long, or for as often the usual time if that is longer. */
+const minSyncMs = 2_000
+const syncUsualTimes = 4
 
 export interface SettlementParts {
   readonly options: Required<EvmSettlerOptions>
@@ -22,6 +26,7 @@ export interface SettlementParts {
   readonly account: SettlingAccount
   readonly heads: HeadCache
   readonly receipts: ReceiptWatch
+  readonly syncSend: SyncSend
   readonly budget: FailureBudget
   readonly calls: PaymentCalls
 }
@@ -31,7 +36,7 @@ export interface SettlementParts {
  * that goes wrong is `rejected`; from then on nothing is, because they can land.
  */
 export function createSettlement(parts: SettlementParts): Settler['settle'] {
-  const { options, rpc, account, heads, receipts, budget, calls } = parts
+  const { options, rpc, account, heads, receipts, syncSend, budget, calls } = parts
   const { network, clock, log, maxGas } = options
 
   /** What this settlement may pay for gas, or why it can't be paid now. */
@@ -57,15 +62,29 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     return outcome
   }
 
+  /** The first broadcast; with the receipt where the node gave it at once and it counts. */
+  const send = async ({ bytes, transaction }: SettlementAttempt) => {
+    const startedMs = performance.now()
+    const waitMs = Math.max(minSyncMs, syncUsualTimes * (receipts.usualMs ?? 0))
+    const answer = await (syncSend.send(bytes, transaction, Math.min(waitMs, options.receiptTimeoutMs)) ??
+      broadcast(rpc, bytes))
+    const tookMs = performance.now() - startedMs
+    if (!('receipt' in answer)) return { sent: answer, tookMs }
+    const sent: BroadcastResult = { taken: 'yes', isKnown: false }
+    // It is in one block. Whether that is deep enough is for the watch to see.
+    if (options.confirmations > 1) return { sent, tookMs }
+    receipts.note(tookMs)
+    return { sent, tookMs, receipt: answer.receipt }
+  }
+
   const land = async (attempt: SettlementAttempt, identity: PaymentIdentity): Promise<SettleOutcome> => {
     const { transaction } = attempt
     const pending = { status: 'pending', transaction, reason: reasons.pending } as const
     try {
-      let sent = await broadcast(rpc, attempt.bytes)
-      let receipt = await receipts.wait(
-        transaction,
-        sent.taken === 'yes' ? options.receiptTimeoutMs : options.pollMs,
-      )
+      const first = await send(attempt)
+      let { sent, receipt } = first
+      const leftMs = Math.max(options.firstPollMs, options.receiptTimeoutMs - first.tookMs)
+      receipt ??= await receipts.wait(transaction, sent.taken === 'yes' ? leftMs : options.pollMs)
       if (receipt === undefined && sent.taken !== 'yes') {
         if (sent.taken !== 'unknown') {
           log.error(
@@ -76,7 +95,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
         // The same bytes once more; a new transaction would be a second one.
         sent = await broadcast(rpc, attempt.bytes)
         const isSent = sent.taken === 'yes' || sent.taken === 'unknown'
-        receipt = await receipts.wait(transaction, isSent ? options.receiptTimeoutMs : options.pollMs)
+        receipt = await receipts.wait(transaction, isSent ? leftMs : options.pollMs)
       }
       if (receipt !== undefined) return await prove(attempt, receipt, identity)
       if (sent.taken === 'nonce_used' || sent.taken === 'nonce_contested') account.recheck()

@@ -16,6 +16,7 @@ import { refuse } from './refuse.ts'
 import { createRpc } from './rpc.ts'
 import { createSettlement } from './settlement.ts'
 import { createSettlingAccount } from './settlingAccount.ts'
+import { createSyncSend } from './syncSend.ts'
 import { createVerifyPayment } from './verifyPayment.ts'
 
 /**
@@ -47,7 +48,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   const code = createAccountCode(rpc)
   const calls = createPaymentCalls({ code, factories: options.factories })
   const verifyPayment = createVerifyPayment({ rpc, from: account.address, maxGas })
-  const settle = createSettlement({ options, rpc, account, heads, receipts, budget, calls })
+  const syncSend = createSyncSend({ rpc, clock, log })
+  const settle = createSettlement({ options, rpc, account, heads, receipts, syncSend, budget, calls })
   const { recover, stillOnChain } = createRecovery({ options, rpc, account, heads, receipts })
   const check = createEvmCheck({
     network,
@@ -84,7 +86,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     stillOnChain,
     async start(unresolved) {
       const attempts = unresolved.flatMap(({ attempt }) => (attempt?.settler === account.id ? [attempt] : []))
-      await account.adopt(attempts)
+      await Promise.all([account.adopt(attempts), syncSend.probe()])
     },
     diagnose: () => diagnoseEvm({ options, rpc, heads }),
     async close() {

@@ -31,7 +31,8 @@ export type FaultyRpc = {
   /** Point the client here instead of at the node. */
   url: string
   /**
-   * Adds a rule for a method (`*` for every one); the newest that matches applies.
+   * Adds a rule for a method (`*` for every one); the newest that matches applies. `eth_sendRawTransaction` means
+   * `eth_sendRawTransactionSync` as well, here and in the counters.
    *
    * @param times how many calls it spoils before it is used up; default without end.
    * @returns lifts the rule.
@@ -82,14 +83,14 @@ export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
     rule.lifted.resolve()
   }
   const take = (method: string): Rule | undefined => {
-    const rule = rules.findLast((one) => one.left > 0 && (one.method === method || one.method === '*'))
+    const rule = rules.findLast((one) => one.left > 0 && (one.method === '*' || isCalled(one.method, method)))
     if (rule !== undefined) rule.left -= 1
     return rule
   }
   const countIn = (method: string) => {
     received.set(method, (received.get(method) ?? 0) + 1)
     for (const one of waiting) {
-      if ((received.get(one.method) ?? 0) < one.times) continue
+      if (count(received, one.method) < one.times) continue
       waiting.delete(one)
       one.resolve()
     }
@@ -203,6 +204,12 @@ function envelope(id: unknown, content: { result: unknown } | { error: unknown }
 }
 
 function count(counts: Map<string, number>, method: string | undefined): number {
-  if (method !== undefined) return counts.get(method) ?? 0
-  return [...counts.values()].reduce((sum, one) => sum + one, 0)
+  let sum = 0
+  for (const [one, times] of counts) if (method === undefined || isCalled(method, one)) sum += times
+  return sum
+}
+
+/** Whether a method is meant by a name: a broadcast that waits for the receipt (EIP-7966) is a broadcast too. */
+function isCalled(name: string, method: string): boolean {
+  return method === name || (name === 'eth_sendRawTransaction' && method === 'eth_sendRawTransactionSync')
 }
