@@ -60,6 +60,76 @@ t.test('what must not cross to the seller stays behind, in any case of letters',
   }
 })
 
+t.test(
+  'no word of a proxy that is not there reaches the seller, nor a careless spelling of one',
+  async (t) => {
+    const names = [
+      ...[
+        'X-Forwarded',
+        'X-Forwarded-For',
+        'X-Original-Forwarded-For',
+        'Forwarded',
+        'Forwarded-For',
+        'X-Real-IP',
+      ],
+      ...[
+        'True-Client-IP',
+        'CF-Connecting-IP',
+        'CF-Connecting-IPv6',
+        'X-Client-IP',
+        'Client-IP',
+        'X-Cluster-Client-IP',
+      ],
+      ...['Fastly-Client-IP', 'X-Originating-IP', 'X-Remote-IP', 'X-Remote-Addr', 'X-Envoy-External-Address'],
+      ...[
+        'X-Original-URL',
+        'X-Rewrite-URL',
+        'X-Original-URI',
+        'X-Host',
+        'X-Original-Host',
+        'X-Forwarded-Host',
+      ],
+      ...[
+        'X-HTTP-Method-Override',
+        'X-HTTP-Method',
+        'X-Method-Override',
+        'Client-Cert',
+        'X-SSL-Client-Verify',
+        'Proxy',
+      ],
+      ...['Cookie', 'Payment-Signature', 'X-Payment', 'HTTP2-Settings', 'Proxy-Authorization'],
+    ]
+    const spellings = (name: string) => [
+      name,
+      name.toUpperCase().replaceAll('-', '_'),
+      name.replace('-', '_'),
+      name.replaceAll('-', '.'),
+      name.replaceAll('-', '!'),
+    ]
+    const lines = names.flatMap(spellings).map((name) => `${name}: 9.9.9.9`)
+    const kept = [
+      'Content_Type: text/plain',
+      'X-Forward-Me: yes',
+      'api_key: k',
+      'X-Clients: 2',
+      'X_Own.Name: 1',
+    ]
+    const got = await forwarded(free.path, [
+      ...lines,
+      'Content_Length: 5',
+      'Transfer_Encoding: chunked',
+      ...kept,
+    ])
+    t.strictSame(
+      got.filter(([name]) => name !== 'host' && name !== 'connection'),
+      [
+        ...kept.map((line) => [line.split(': ')[0]!.toLowerCase(), line.split(': ')[1]!]),
+        ['x-forwarded-for', '127.0.0.1'],
+      ],
+    )
+  },
+)
+
 t.test('headers that Connection nominates are dropped, whatever they are', async (t) => {
   const got = await forwarded(free.path, [
     'Connection: close, X-Mine ,x-other',
@@ -132,10 +202,12 @@ t.test("the seller's own headers replace the caller's and are sealed at rest", a
     'authorization: Bearer caller',
     'AUTHORIZATION: again',
     'x-key: mine',
+    'X_Key: mine',
   ])
   const values = (name: string) => got.filter(([n]) => n === name).map(([, v]) => v)
   t.strictSame(values('authorization'), ['Bearer seller'])
   t.strictSame(values('x-key'), ['k'])
+  t.strictSame(values('x_key'), [], 'nor under a name that is the same to some servers')
 })
 
 t.test('a link whose sealed headers can not be opened answers a clear 502, and others go on', async (t) => {
@@ -240,7 +312,36 @@ t.test('a page of a seller gets an origin of its own, JSON needs none', async (t
       headers.get('content-security-policy'),
       isConfined ? 'sandbox allow-scripts allow-forms allow-downloads' : null,
     )
-    t.equal(headers.get('x-content-type-options'), isConfined ? 'nosniff' : null)
+    t.equal(headers.get('x-content-type-options'), 'nosniff')
+  }
+})
+
+t.test('every answer of a seller, whoever hands it on, is not to be sniffed', async (t) => {
+  const kinds = { hello: 200, 'status-404': 404, 'status-500': 502 } as const
+  for (const [kind, status] of Object.entries(kinds)) {
+    const { url } = await startSeller(t, kind as keyof typeof kinds)
+    for (const [way, fields] of Object.entries({
+      free: {},
+      wrapped: { price: '0.10' },
+      raw: { price: '0.10', responseMode: 'raw' },
+      streamed: { price: '0.10', settle: 'before' },
+    } as const)) {
+      const link = await gateway.addLink({ slug: `sniff-${kind}-${way}`, url, ...fields })
+      const headers = { 'payment-signature': scriptedPayment(`sniff-${kind}-${way}`, '100000') }
+      // The second one is answered from the store.
+      for (const again of way === 'free' || status !== 200 ? [''] : ['', ', again']) {
+        const response = await fetch(link.url, { headers })
+        await response.arrayBuffer()
+        t.equal(
+          response.status,
+          way === 'free' && kind === 'status-500' ? 500 : status,
+          `${kind} ${way}${again}`,
+        )
+        if (response.status === 502) continue
+        t.equal(response.headers.get('x-content-type-options'), 'nosniff', `${kind} ${way}${again}`)
+        t.equal(response.headers.get('content-security-policy'), null, 'JSON needs no sandbox')
+      }
+    }
   }
 })
 

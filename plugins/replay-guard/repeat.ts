@@ -5,6 +5,7 @@ import {
   type StoredAnswer,
 } from '../../core/domain/payment.ts'
 import { TollgateError } from '../../core/errors/error.ts'
+import { contentTypeOf } from '../../core/http/contentType.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PurchaseNotes } from '../../core/payments/purchaseNote.ts'
 import { settlementPending } from '../../core/payments/settlementPending.ts'
@@ -170,7 +171,7 @@ function pendingWords(state: PaymentState): string {
 function mediaTypeOf(headers: readonly string[]): string {
   for (let i = 0; i < headers.length; i += 2) {
     if (headers[i]!.length === 12 && headers[i]!.toLowerCase() === 'content-type') {
-      return headers[i + 1]!.split(';')[0]!.trim().toLowerCase()
+      return contentTypeOf(headers[i + 1]!).mediaType
     }
   }
   return ''

@@ -1,3 +1,4 @@
+import { contentTypeOf, noContentType } from '../../core/http/contentType.ts'
 import { isDroppedFromAnswer } from './dropped.ts'
 import { nominatedBy } from './requestHead.ts'
 
@@ -7,22 +8,18 @@ export interface AnswerHead {
   readonly headers: string[]
   /** Stated length of the body in bytes; -1 when not stated. */
   readonly contentLength: number
-  /** Lower case, without parameters; empty when not stated. */
+  /** Lower case, without parameters; empty when not stated, or not one type. */
   readonly mediaType: string
   /** Whether the seller dated the answer; otherwise the gateway does. */
   readonly hasDate: boolean
 }
 
 /**
- * What keeps a page of a seller's from acting for the gateway's origin, where the checkout and the other sellers live:
- * an origin of its own (HTML, "sandboxing"), and no guessing that something is a page. JSON is never shown as one.
+ * What keeps a page of a seller's from acting for the gateway's origin, where the checkout and the other sellers live: no
+ * answer is guessed to be a page, and whatever could be one gets an origin of its own (HTML, "sandboxing").
  */
-const confinement = [
-  'X-Content-Type-Options',
-  'nosniff',
-  'Content-Security-Policy',
-  'sandbox allow-scripts allow-forms allow-downloads',
-]
+const unguessed = ['X-Content-Type-Options', 'nosniff'] as const
+const confined = ['Content-Security-Policy', 'sandbox allow-scripts allow-forms allow-downloads'] as const
 
 /**
  * Rebuilds the seller's head for the buyer. All sellers share one origin, so what would speak for that origin (cookies,
@@ -39,27 +36,31 @@ export function answerHead(raw: readonly (Buffer | string)[]): AnswerHead {
   const nominated = nominatedBy(flat)
   const headers: string[] = []
   let contentLength = -1
-  let mediaType = ''
+  let type: string | null = null
   let hasDate = false
   for (let i = 0; i < flat.length; i += 2) {
     const name = flat[i]!
-    const lower = name.toLowerCase()
+    if (isDroppedFromAnswer(name) || nominated?.has(name.toLowerCase())) continue
     const value = flat[i + 1]!
-    if (lower === 'content-length') {
-      contentLength = Number(value)
-      continue
+    switch (name.length) {
+      case 4:
+        if (name.toLowerCase() === 'date') hasDate = true
+        break
+      case 12:
+        if (name.toLowerCase() !== 'content-type') break
+        // Two of them are one with a comma to whoever reads them (RFC 9110, section 5.3).
+        type = type === null || type === value ? value : `${type}, ${value}`
+        continue
+      case 14:
+        if (name.toLowerCase() !== 'content-length') break
+        contentLength = Number(value)
+        continue
     }
-    if (isDroppedFromAnswer(lower)) continue
-    if (nominated?.has(lower)) continue
-    if (lower === 'content-type') mediaType = mediaTypeOf(value)
-    else if (lower === 'date') hasDate = true
     headers.push(name, value)
   }
-  if (mediaType !== 'application/json') headers.push(...confinement)
+  const { mediaType, isInert } = type === null ? noContentType : contentTypeOf(type)
+  if (type !== null) headers.push('Content-Type', type)
+  headers.push(unguessed[0], unguessed[1])
+  if (!isInert) headers.push(confined[0], confined[1])
   return { headers, contentLength, mediaType, hasDate }
-}
-
-function mediaTypeOf(value: string): string {
-  const end = value.indexOf(';')
-  return (end === -1 ? value : value.slice(0, end)).trim().toLowerCase()
 }

@@ -1,11 +1,11 @@
 import type { Exchange } from '../../core/plugin/exchange.ts'
-import { isDroppedFromRequest } from './dropped.ts'
+import { alike, isDroppedFromRequest } from './dropped.ts'
 
 /** What is added to every request of a link: the seller's own credential, opened once per link version. */
 export interface AddedHeaders {
   /** Flat. */
   readonly list: readonly string[]
-  /** Lower-case names, which then replace the caller's. */
+  /** As a careless reader takes them (`alike` in dropped.ts); they replace the caller's. */
   readonly names: ReadonlySet<string>
 }
 
@@ -13,7 +13,7 @@ export const noHeaders: AddedHeaders = { list: [], names: new Set() }
 
 export function addedHeaders(headers: Readonly<Record<string, string>>): AddedHeaders {
   const entries = Object.entries(headers)
-  return { list: entries.flat(), names: new Set(entries.map(([name]) => name.toLowerCase())) }
+  return { list: entries.flat(), names: new Set(entries.map(([name]) => alike(name))) }
 }
 
 /**
@@ -29,12 +29,14 @@ export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolea
   const head: string[] = []
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!
-    const lower = name.toLowerCase()
-    if (isDroppedFromRequest(lower)) continue
-    if (lower === 'content-length' && !x.hasBody) continue
-    if (isBuffered && lower === 'accept-encoding') continue
-    if (nominated?.has(lower)) continue
-    if (added.names.size !== 0 && added.names.has(lower)) continue
+    if (isDroppedFromRequest(name)) continue
+    if (name.length === 14 && alike(name) === 'content-length') {
+      // Under an odd name it would be a second length, to careless readers only.
+      if (!x.hasBody || name.toLowerCase() !== 'content-length') continue
+    }
+    if (isBuffered && name.length === 15 && alike(name) === 'accept-encoding') continue
+    if (nominated?.has(name.toLowerCase())) continue
+    if (added.names.size !== 0 && added.names.has(alike(name))) continue
     head.push(name, raw[i + 1]!)
   }
   head.push('X-Forwarded-For', x.clientIp)
