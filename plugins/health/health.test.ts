@@ -202,3 +202,19 @@ t.test(
     await retired
   },
 )
+
+t.test('a link without an API behind it is never probed', async (t) => {
+  const asked: string[] = []
+  const seller = await sellerOf(t, (req, res) => {
+    asked.push(req.url!)
+    res.writeHead(200).end()
+  })
+  const gateway = await startGateway(t, {
+    plugins: [{ use: 'health', with: { probeIntervalMs: 1000 } }, { use: 'upstream' }],
+  })
+  await gateway.addLink({ slug: 'product', url: `${seller.url}/product`, price: '0', linkType: 'standard' })
+  await gateway.addLink({ slug: 'api', url: `${seller.url}/api`, price: '0' })
+  // A whole round: the other one is probed twice.
+  await until(() => asked.length >= 2)
+  t.notOk(asked.includes('/product'))
+})

@@ -65,6 +65,8 @@ export default gatewayPlugin({
     return {
       route({ link }) {
         if (link.suspension !== null) return { guard: refuse }
+        // There is no API behind it.
+        if (link.linkType === 'standard') return
         const calls = notes.callsOf(link)
         return { forward: (x) => beginCall(x, calls), log: (x) => endCall(x, calls) }
       },

@@ -27,7 +27,7 @@ export async function runProber(parts: ProberParts, signal: AbortSignal): Promis
       await pause(stepMs * (0.5 + Math.random()), signal)
       if (signal.aborted) return
       // Not awaited: one slow API must not hold up the others' turn.
-      if (link.suspension === null) void probeOne(parts, link)
+      if (link.suspension === null && link.linkType === 'api') void probeOne(parts, link)
     }
     if (served.length === 0) await pause(intervalMs, signal)
   }

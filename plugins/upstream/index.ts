@@ -4,13 +4,14 @@ import { gatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createCalls, type Way } from './call.ts'
 import { options } from './options.ts'
 import { Origins } from './origins.ts'
+import { redirectHooks } from './redirect.ts'
 import { addedHeaders, noHeaders } from './requestHead.ts'
 import { targetOf } from './target.ts'
 import { splice } from './tunnel.ts'
 
 /**
  * Calls the seller's API. Free calls and calls that were charged first are streamed; a call that is charged afterwards
- * is held until it is.
+ * is held until it is. A `standard` link has no API: whoever may pass is led to its `url`.
  */
 export default gatewayPlugin({
   name: 'upstream',
@@ -33,6 +34,7 @@ export default gatewayPlugin({
       route({ link, isPaid, settle }) {
         let way: Way
         try {
+          if (link.linkType === 'standard') return redirectHooks(link, isPaid)
           way = wayOf(link)
         } catch (error) {
           // Such as an address that was allowed when the link was made. One link's trouble, not the gateway's.
