@@ -35,7 +35,10 @@ function folderOf(name: string): string | undefined {
 function testsOf(part: string): string[] {
   const all = globSync('**/*.test.ts', {
     cwd: root,
-    exclude: ['node_modules', 'dist', '.tap', 'bench', 'test/slow', 'test/architecture/fixture'],
+    exclude: [
+      ...['node_modules', 'dist', '.tap', 'bench', 'test/slow', 'test/legacy', 'test/architecture/fixture'],
+      '**/*.slow.test.ts',
+    ],
   })
   return all.filter((test) => isIn(part, test) || importsFrom(part, test))
 }

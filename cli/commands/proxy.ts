@@ -97,13 +97,14 @@ async function runProxy(flags: ProxyFlags, output: Output): Promise<void> {
     ...(flags.home === undefined ? {} : { home: flags.home }),
     ...(ca === undefined ? {} : { ca }),
   })
+  // Before it says that it is up: whoever reads that may send a signal at once.
+  closeWithGrace({ delay: 5_000, logger: false }, () => proxy.close())
   const { url, newToken } = proxy
   const told = newToken === undefined ? '' : `\nIts callers need this token, which is shown once: ${newToken}`
   output.result(
     { url, ...(newToken === undefined ? {} : { token: newToken }) },
     `The vault is at ${url} for agents on this machine.${told}`,
   )
-  closeWithGrace({ delay: 5_000, logger: false }, () => proxy.close())
 }
 
 async function tokenOf({ pair, pairFile }: ProxyFlags): Promise<string | undefined> {

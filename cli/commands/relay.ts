@@ -57,8 +57,9 @@ async function runRelay({ host, port, tlsCert, tlsKey, trustProxy, logLevel }: R
       ? { cert: await readFile(tlsCert, 'utf8'), key: await readFile(tlsKey, 'utf8') }
       : undefined
   const relay = await startRelay({ ...options, log, ...(tls ? { tls } : {}) })
-  log.info({ url: relay.url }, 'the relay is running')
+  // Before it says that it is up: whoever reads that may send a signal at once.
   closeWithGrace({ delay: 5_000, logger: false }, () => relay.close())
+  log.info({ url: relay.url }, 'the relay is running')
 }
 
 /** @throws UsageError for what is no port. */

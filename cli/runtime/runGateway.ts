@@ -23,7 +23,6 @@ export async function runGateway(file: string): Promise<void> {
       ? await startPrimary(loaded, context)
       : await startTollgate(loaded, context)
   const { gatewayUrl: url, adminUrl: admin } = running
-  log.info({ url, admin, publicUrl: loaded.config.publicUrl }, 'tollgate is running')
   const unwatch = watchConfig(file, (why) => void reload(file, running, loaded.config, log, why))
   const delay = loaded.config.gateway.drainTimeoutMs + 5_000
   // SIGHUP means "read the configuration again" here, and by default it would stop the process.
@@ -33,6 +32,8 @@ export async function runGateway(file: string): Promise<void> {
     unwatch()
     await running.close()
   })
+  // Last: whoever reads this may send a signal at once.
+  log.info({ url, admin, publicUrl: loaded.config.publicUrl }, 'tollgate is running')
 }
 
 interface Running {

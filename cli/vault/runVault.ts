@@ -62,6 +62,14 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     await opened.close()
     throw error
   }
+  const listening = server
+  // Before the line that says it is up: whoever reads that line may send a signal at once.
+  closeWithGrace({ delay: 10_000, logger: false, skip: ['SIGHUP'] }, async ({ err }) => {
+    if (err) log.error({ err }, 'stopping after an error')
+    await mcp?.close()
+    await listening.close()
+    await opened.close()
+  })
   const url = urlOf(server, host, port)
   const { locked } = opened.api.state()
   const { damage } = opened.vault.audit
@@ -70,12 +78,6 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     { mode: options.mode, url, socket: options.socketPath, locked, ...(mcp && { mcp: `${url}${mcp.path}` }) },
     `The vault serves agents at ${mcp === undefined ? url : `${url} and ${url}${mcp.path}`}; it is ${locked ? 'locked: tollgate vault unlock' : 'open'}. Owner: tollgate vault open, or ${options.socketPath}`,
   )
-  closeWithGrace({ delay: 10_000, logger: false, skip: ['SIGHUP'] }, async ({ err }) => {
-    if (err) log.error({ err }, 'stopping after an error')
-    await mcp?.close()
-    await server.close()
-    await opened.close()
-  })
 }
 
 const urlOf = (server: VaultServer | undefined, host: string, port: number): string =>

@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
-import { answerWell } from './helpers/api.ts'
-import type { Chain } from './helpers/chains.ts'
-import { reportOf, startPayingVault } from './helpers/payingVault.ts'
-import { startProduct } from './helpers/product.ts'
-import { type Restartable, startProxyProcess, startRelayProcess } from './helpers/remoteAgent.ts'
-import { startVaultTap } from './helpers/vaultTap.ts'
+import { answerWell } from '../e2e/helpers/api.ts'
+import type { Chain } from '../e2e/helpers/chains.ts'
+import { reportOf, startPayingVault } from '../e2e/helpers/payingVault.ts'
+import { startProduct } from '../e2e/helpers/product.ts'
+import { type Restartable, startProxyProcess, startRelayProcess } from '../e2e/helpers/remoteAgent.ts'
+import { startVaultTap } from '../e2e/helpers/vaultTap.ts'
 
 t.setTimeout(300_000)
 
