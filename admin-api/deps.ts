@@ -12,6 +12,7 @@ import type { RefundProofs } from '../core/ports/refundProofs.ts'
 import type { Sealer } from '../core/ports/sealer.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../core/ports/stores.ts'
 import type { WalletProofs } from '../core/ports/wallets.ts'
+import { createNameCheck } from './auth/username.ts'
 
 /** Everything the admin API stands on. It reads no file, no environment and no clock of its own. */
 export interface AdminApiDeps {
@@ -52,6 +53,10 @@ export interface AdminApiOptions {
   readonly probeTimeoutMs?: number
   /** Active keys of one store. Default: 5 (marketplace interface, section 8). */
   readonly maxActiveKeys?: number
+  /** Words and brands that no seller may take for a username, beside the service's own addresses. Default: none. */
+  readonly reservedUsernames?: readonly string[]
+  /** Renames of one store within 24 hours. Default: 2. */
+  readonly maxRenamesPerDay?: number
   /**
    * Who may read `/metrics` and the reasons in `/readyz`: `direct` means requests that came without `X-Forwarded-For`,
    * that is not through the gateway. Default: `direct`.
@@ -86,6 +91,8 @@ export interface Api extends Omit<AdminApiDeps, 'options' | 'changes'> {
   readonly limits: AdminLimits
   readonly probeTimeoutMs: number
   readonly maxActiveKeys: number
+  isReservedUsername(username: string): boolean
+  readonly maxRenamesPerDay: number
   readonly operatorAccess: 'direct' | 'anyone'
 }
 
@@ -104,6 +111,8 @@ export function settleOptions(deps: AdminApiDeps): Api {
     limits: { ...defaultLimits, ...options.limits },
     probeTimeoutMs: options.probeTimeoutMs ?? 5_000,
     maxActiveKeys: options.maxActiveKeys ?? 5,
+    isReservedUsername: createNameCheck(options.reservedUsernames ?? [], deps.serviceName),
+    maxRenamesPerDay: options.maxRenamesPerDay ?? 2,
     operatorAccess: options.operatorAccess ?? 'direct',
   }
 }

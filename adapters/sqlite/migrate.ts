@@ -6,12 +6,14 @@ import { busyTimeoutMs } from './connect.ts'
 import { isBusy } from './failure.ts'
 import { start } from './migrations/0001-start.ts'
 import { refunds } from './migrations/0002-refunds.ts'
+import { renames } from './migrations/0003-renames.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 
 /** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
 const migrations: Readonly<Record<string, Migration>> = {
   '0001-start': start,
   '0002-refunds': refunds,
+  '0003-renames': renames,
 }
 
 /**

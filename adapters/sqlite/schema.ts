@@ -17,6 +17,7 @@ export interface Schema {
   stores: StoreTable
   store_wallets: { chain: string; address: string; store_id: string }
   username_redirects: { username: string; store_id: string; expires_at_ms: number }
+  renames: { store_id: string; at_ms: number; max_a_day: number }
   links: LinkTable
   slug_redirects: { store_id: string; slug: string; link_id: string; expires_at_ms: number }
   link_suspensions: { link_id: string; at_ms: number }

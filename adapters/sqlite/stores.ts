@@ -8,6 +8,8 @@ import { ConstraintError } from './failure.ts'
 import { redirectMs } from './links.ts'
 import type { StoreTable } from './schema.ts'
 
+const dayMs = 24 * 60 * 60 * 1000
+
 /** Stores in SQLite. A former username belongs to its store as long as it redirects: nobody else may take it. */
 export function createStores({ query, writer }: Database): Stores {
   return {
@@ -29,21 +31,42 @@ export function createStores({ query, writer }: Database): Stores {
       await writer.write('runAll', steps).catch(taken(store.username))
     },
 
-    async update(id, patch, updatedAtMs) {
+    async update(id, patch, updatedAtMs, maxRenamesADay = Number.MAX_SAFE_INTEGER) {
+      const renamed = (username: string) =>
+        query.selectFrom('stores').where('id', '=', id).where('username', '<>', username)
       const rename = (username: string) => [
+        query
+          .insertInto('renames')
+          .columns(['store_id', 'at_ms', 'max_a_day'])
+          .expression(
+            renamed(username).select((c) => [
+              'id',
+              c.val(updatedAtMs).as('at_ms'),
+              c.val(maxRenamesADay).as('max_a_day'),
+            ]),
+          ),
+        query
+          .deleteFrom('renames')
+          .where('store_id', '=', id)
+          .where('at_ms', '<=', updatedAtMs - dayMs),
+        // Of sixty names in a month, fifty-nine are not kept from everybody else.
+        query
+          .deleteFrom('username_redirects')
+          .where('store_id', '=', id)
+          .where((e) => e.exists(renamed(username).select('id'))),
         query
           .deleteFrom('username_redirects')
           .where('username', '=', username)
-          .where((e) => e.or([e('store_id', '=', id), e('expires_at_ms', '<=', updatedAtMs)])),
+          .where('expires_at_ms', '<=', updatedAtMs),
         query
           .insertInto('username_redirects')
           .columns(['username', 'store_id', 'expires_at_ms'])
-          .expression((e) =>
-            e
-              .selectFrom('stores')
-              .select((c) => ['username', 'id', c.val(updatedAtMs + redirectMs).as('expires_at_ms')])
-              .where('id', '=', id)
-              .where('username', '<>', username),
+          .expression(
+            renamed(username).select((c) => [
+              'username',
+              'id',
+              c.val(updatedAtMs + redirectMs).as('expires_at_ms'),
+            ]),
           )
           .onConflict((c) =>
             c.column('username').doUpdateSet((e) => ({
@@ -58,7 +81,12 @@ export function createStores({ query, writer }: Database): Stores {
         .where('id', '=', id)
         .returningAll()
       const steps = [...(patch.username === undefined ? [] : rename(patch.username)), change].map(compiled)
-      const results = await writer.write('runAll', steps).catch(taken(patch.username))
+      const results = await writer.write('runAll', steps).catch(async (error) => {
+        if (error instanceof ConstraintError && error.message.includes('too many renames')) {
+          throw await tooManyRenames(query, id, maxRenamesADay, updatedAtMs)
+        }
+        return taken(patch.username)(error)
+      })
       const row = results.at(-1)!.rows[0]
       return row && toStore(row as unknown as StoreTable)
     },
@@ -127,6 +155,29 @@ const toStore = (row: StoreTable): Store => ({
   createdAtMs: row.created_at_ms,
   updatedAtMs: row.updated_at_ms,
 })
+
+/** Another rename is due a day after the oldest of those that count. */
+async function tooManyRenames(
+  query: Database['query'],
+  storeId: string,
+  maxADay: number,
+  nowMs: number,
+): Promise<TollgateError> {
+  const oldest = await query
+    .selectFrom('renames')
+    .select('at_ms')
+    .where('store_id', '=', storeId)
+    .orderBy('at_ms', 'desc')
+    .limit(1)
+    .offset(maxADay - 1)
+    .executeTakeFirst()
+  const dueAtMs = (oldest?.at_ms ?? nowMs) + dayMs
+  return new TollgateError(
+    'RATE_LIMIT_EXCEEDED',
+    `A store is renamed at most ${maxADay} times in 24 hours. The next rename is possible at ${new Date(dueAtMs).toISOString()}.`,
+    { retryAfterSeconds: Math.max(1, Math.ceil((dueAtMs - nowMs) / 1000)) },
+  )
+}
 
 const taken = (username: string | undefined) => (error: unknown) => {
   if (error instanceof ConstraintError && error.message.includes('stores.username')) {

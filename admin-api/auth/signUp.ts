@@ -5,7 +5,7 @@ import { apiKeyFrom } from './apiKey.ts'
 import { canonicalAddress, storedAddress } from './canonicalAddress.ts'
 import { openStore, type Proven, type SignedUp, type SignUpPorts, type SignUpRequest } from './openStore.ts'
 import { messageHashOf, nonceIn } from './signInText.ts'
-import { isReservedUsername, reservedUsername } from './username.ts'
+import { reservedUsername } from './username.ts'
 
 /**
  * Opens a store for a wallet that signed the text of the nonce step, or adds a key to the store it has.
@@ -112,7 +112,7 @@ async function prove(ports: SignUpPorts, request: SignUpRequest, canonical: stri
 async function refuseUsername(ports: SignUpPorts, request: SignUpRequest, wallet: string): Promise<void> {
   const { username, chain } = request
   if (username == null) return
-  if (isReservedUsername(username)) throw reservedUsername()
+  if (ports.isReservedUsername(username)) throw reservedUsername()
   const holder = await ports.stores.byUsername(username)
   if (holder === undefined) return
   // A wallet that has a store already signs in to it, whatever name it asks for.

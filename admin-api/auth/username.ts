@@ -26,7 +26,18 @@ const reserved = new Set(
     .filter(Boolean),
 )
 
+/** Whether a name is or may become an address of the service's own. */
 export const isReservedUsername = (username: string): boolean => reserved.has(username)
+
+/**
+ * Makes the check of names that sellers choose: no address of the service's own, not its name, and none of the words and
+ * brands by which a store could pass for somebody else, with underscores or without.
+ */
+export function createNameCheck(words: readonly string[], serviceName: string): (name: string) => boolean {
+  const bare = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, '')
+  const claimed = new Set([...words, serviceName].map(bare).filter(Boolean))
+  return (name) => isReservedUsername(name) || claimed.has(bare(name))
+}
 
 /** The refusal of such a name. */
 export const reservedUsername = (): TollgateError =>

@@ -34,6 +34,10 @@ export async function startControlPlane(
     serviceName: config.serviceName,
     assets: chains.assets,
     ready: () => readiness(store, chains),
+    options: {
+      reservedUsernames: config.admin.reservedUsernames,
+      maxRenamesPerDay: config.admin.maxRenamesPerDay,
+    },
   })
   const adminUrl = urlOf(await admin.listen(config.admin))
   const jobs = await startJobs(stack, ports.log)

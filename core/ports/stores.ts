@@ -8,8 +8,17 @@ export interface Stores {
    * @throws `USERNAME_TAKEN`; `CONFLICT` when the wallet has a store already.
    */
   create(store: Store, wallet: StoreWallet | null, key: ApiKey): Promise<void>
-  /** @throws `USERNAME_TAKEN`. The old name redirects for 30 days. */
-  update(id: string, patch: StorePatch, updatedAtMs: number): Promise<Store | undefined>
+  /**
+   * The old name redirects for 30 days; a store has one old name, an older one is free again.
+   * @param maxRenamesADay renames within 24 hours, counted in the same commit; none named means no limit
+   * @throws `USERNAME_TAKEN`; `RATE_LIMIT_EXCEEDED` that says when, for a rename too many
+   */
+  update(
+    id: string,
+    patch: StorePatch,
+    updatedAtMs: number,
+    maxRenamesADay?: number,
+  ): Promise<Store | undefined>
   find(id: string): Promise<Store | undefined>
   byUsername(username: string): Promise<Store | undefined>
   byWallet(chain: 'base' | 'solana', address: string): Promise<Store | undefined>

@@ -84,6 +84,51 @@ export function storesContract(t: Test, make: (t: Test) => Promise<StoresUnderTe
   })
 }
 
+/** What every implementation of the port Stores keeps of renames. */
+export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderTest>): void {
+  t.test('a store keeps one former name from everybody else; older ones are free', async (t) => {
+    const { stores } = await make(t)
+    await stores.create(sampleStore('s1', { username: 'name_0' }), null, sampleKey('k1', 's1'))
+    await stores.create(sampleStore('s2', { username: 'other' }), null, sampleKey('k2', 's2'))
+    for (let i = 1; i <= 60; i++) await stores.update('s1', { username: `name_${i}` }, startMs + i)
+    const now = startMs + 100
+    const led = await Promise.all(Array.from({ length: 61 }, (_, i) => stores.redirectOf(`name_${i}`, now)))
+    t.strictSame(led, [...Array(59).fill(undefined), 'name_60', undefined])
+    t.match(await stores.update('s2', { username: 'name_58' }, now), { username: 'name_58' })
+    await t.rejects(stores.update('s2', { username: 'name_59' }, now), { code: 'USERNAME_TAKEN' })
+    t.equal(await stores.redirectOf('other', now), 'name_58', 'a refused change leaves the former name')
+
+    await stores.update('s1', { username: 'name_60', bio: 'same name' }, now)
+    t.equal(await stores.redirectOf('name_59', now), 'name_60', 'the same name again is no rename')
+  })
+
+  t.test('renames of 24 hours are counted with the rename itself, however many come at once', async (t) => {
+    const { stores } = await make(t)
+    await stores.create(sampleStore('s1', { username: 'first' }), null, sampleKey('k1', 's1'))
+    await stores.create(sampleStore('s2', { username: 'taken' }), null, sampleKey('k2', 's2'))
+    const rename = (username: string, afterMs: number) =>
+      stores.update('s1', { username }, startMs + afterMs, 2)
+    await t.rejects(rename('taken', 0), { code: 'USERNAME_TAKEN' })
+    t.match(await rename('first', 0), { username: 'first' }, 'neither a refused nor the same name counts')
+    const results = await Promise.allSettled(
+      ['one', 'two', 'three', 'four'].map((name) => rename(name, 1_000)),
+    )
+    t.equal(results.filter((r) => r.status === 'fulfilled').length, 2)
+    await t.rejects(rename('five', 2_000), {
+      code: 'RATE_LIMIT_EXCEEDED',
+      retryAfterSeconds: 24 * 60 * 60 - 1,
+      message: new RegExp(new Date(startMs + 1_000 + dayMs).toISOString()),
+    })
+    t.match(await stores.update('s1', { bio: 'x' }, startMs + 2_000, 2), { bio: 'x', username: 'two' })
+    t.match(await rename('five', 1_000 + dayMs), { username: 'five' })
+    t.match(
+      await stores.update('s2', { username: 'six' }, startMs + 2_000, 2),
+      { username: 'six' },
+      'each store its own',
+    )
+  })
+}
+
 /** What every implementation of the port ApiKeys keeps. */
 export function apiKeysContract(t: Test, make: (t: Test) => Promise<StoresUnderTest>): void {
   const oneStore = async (t: Test) => {

@@ -85,6 +85,52 @@ t.test('the old name redirects for 30 days, and nobody else may take it meanwhil
   t.equal((await f.call('GET', '/api/store/old_name')).status, 404)
 })
 
+t.test('a store is renamed twice in 24 hours, then told when again, and keeps one former name', async (t) => {
+  const f = await startAdmin(t)
+  const { body } = await f.signUp(evmWallet(), { username: 'name_0' })
+  const key = body.data.apiKey
+  const rename = (username: string) => f.call('PATCH', '/api/v1/profile', { key, body: { username } })
+  const firstAtMs = f.clock.nowMs
+  t.equal((await rename('name_1')).status, 200)
+  f.clock.nowMs += 3_600_000
+  t.equal((await rename('name_2')).status, 200)
+  const refused = await rename('name_3')
+  t.equal(refused.status, 429)
+  t.equal(refused.headers['retry-after'], String(23 * 3_600))
+  t.match(refused.body.error, {
+    code: 'RATE_LIMIT_EXCEEDED',
+    message: new RegExp(new Date(firstAtMs + dayMs).toISOString()),
+  })
+  t.equal(
+    (await f.call('PATCH', '/api/v1/profile', { key, body: { username: 'name_2', bio: 'x' } })).status,
+    200,
+  )
+
+  t.equal((await f.call('GET', '/api/store/name_1')).status, 307)
+  t.equal((await f.call('GET', '/api/store/name_0')).status, 404)
+  t.equal((await f.signUp(evmWallet(), { username: 'name_1' })).status, 409)
+  t.equal((await f.signUp(evmWallet(), { username: 'name_0' })).status, 201, 'free again')
+  f.clock.nowMs = firstAtMs + dayMs
+  t.equal((await rename('name_3')).status, 200)
+})
+
+t.test("no seller takes one of the operator's words and brands, spelt with underscores or not", async (t) => {
+  const options = { reservedUsernames: ['coinbase', 'well_known_bank'] }
+  const f = await startAdmin(t, { options, serviceName: 'Pay Example' })
+  const { key } = await f.store()
+  for (const username of ['coinbase', 'coin_base', '_coinbase_', 'wellknownbank', 'pay_example', 'healthz']) {
+    const renamed = await f.call('PATCH', '/api/v1/profile', { key, body: { username } })
+    const opened = await f.signUp(evmWallet(), { username })
+    for (const { status, body } of [renamed, opened]) {
+      t.equal(status, 400, username)
+      t.match(body.error, { code: 'VALIDATION_ERROR', details: [{ path: 'username', code: 'reserved' }] })
+    }
+  }
+  for (const username of ['coinbase_fan', 'my_bank']) {
+    t.equal((await f.signUp(evmWallet(), { username })).status, 201)
+  }
+})
+
 t.test('sizes are counted in characters and every wrong field is named', async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()

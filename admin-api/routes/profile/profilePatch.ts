@@ -3,7 +3,7 @@ import type { Store } from '../../../core/domain/store.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
 import type { StorePatch } from '../../../core/ports/stores.ts'
 import { canonicalAddress } from '../../auth/canonicalAddress.ts'
-import { isReservedUsername, reservedUsername } from '../../auth/username.ts'
+import { reservedUsername } from '../../auth/username.ts'
 import type { Api } from '../../deps.ts'
 import { bioField, displayNameField, fromAnswers, httpUrlField, usernameField } from '../../schema/fields.ts'
 import type { Infer } from '../../schema/infer.ts'
@@ -16,7 +16,11 @@ export const profileBody = {
   type: 'object',
   additionalProperties: false,
   properties: {
-    username: { ...usernameField, description: 'The old name redirects for 30 days.' },
+    username: {
+      ...usernameField,
+      description:
+        'The last old name redirects for 30 days. A store is renamed so many times in 24 hours (two, unless the operator says otherwise).',
+    },
     displayName: { ...displayNameField, type: ['string', 'null'] },
     bio: bioField,
     avatarUrl: httpUrlField,
@@ -40,7 +44,7 @@ export type ProfileBody = Infer<typeof profileBody>
 /** Reads a profile body into what changes. @throws `VALIDATION_ERROR`, `INVALID_ADDRESS`, `CONFLICT` */
 export async function readProfilePatch(api: Api, store: Store, body: ProfileBody): Promise<StorePatch> {
   const { username, displayName, bio, avatarUrl, developerModeEnabled } = body
-  if (username !== undefined && username !== store.username && isReservedUsername(username)) {
+  if (username !== undefined && username !== store.username && api.isReservedUsername(username)) {
     throw reservedUsername()
   }
   const payout = body.payout === undefined ? undefined : readPayout(api, store.payout, body.payout)

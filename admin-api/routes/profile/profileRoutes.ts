@@ -31,7 +31,7 @@ export function profileRoutes(app: FastifyInstance, api: Api): void {
       const { store } = callerOf(request)
       const patch = await readProfilePatch(api, store, request.body)
       if (Object.keys(patch).length === 0) return ok(toProfile(store))
-      const updated = await api.stores.update(store.id, patch, api.clock.now())
+      const updated = await api.stores.update(store.id, patch, api.clock.now(), api.maxRenamesPerDay)
       if (updated === undefined) throw new TollgateError('UNAUTHORIZED', 'The store of this API key is gone.')
       for (const username of new Set([store.username, updated.username])) {
         api.announce({ kind: 'store', username })

@@ -89,6 +89,54 @@ export const adminSection = {
       default: 8081,
       description: 'TCP port to listen on; 0 takes any free one.',
     },
+    reservedUsernames: {
+      type: 'array',
+      uniqueItems: true,
+      default: [
+        ...[
+          'admin',
+          'administrator',
+          'api',
+          'docs',
+          'help',
+          'helpdesk',
+          'mail',
+          'mcp',
+          'moderator',
+          'noreply',
+        ],
+        ...[
+          'official',
+          'pay',
+          'postmaster',
+          'root',
+          'security',
+          'staff',
+          'support',
+          'system',
+          'team',
+          'verified',
+        ],
+        ...['webmaster', 'widget', 'www'],
+        ...['base', 'binance', 'bitcoin', 'circle', 'coinbase', 'ethereum', 'metamask', 'paypal', 'phantom'],
+        ...['solana', 'stripe', 'tether', 'tollgate', 'usdc', 'usdt', 'visa', 'mastercard', 'x402'],
+      ],
+      items: {
+        type: 'string',
+        pattern: '^[a-z0-9_]{1,32}$',
+        description: 'A word or brand, in lower case.',
+      },
+      description:
+        "Words and brands that no seller may take for a username, with underscores or without. The service's own addresses and its name are reserved anyway; the operator's `tollgate store create` may use any of these.",
+    },
+    maxRenamesPerDay: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000,
+      default: 2,
+      description:
+        'How often a store may change its username within 24 hours. Its last former name redirects for 30 days; older ones are free for others.',
+    },
   },
 } as const satisfies ObjectOption
 

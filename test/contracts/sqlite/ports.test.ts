@@ -9,7 +9,7 @@ import { paymentsContract } from '../payments.ts'
 import { purchasesContract } from '../purchases.ts'
 import { refundsContract } from '../refunds.ts'
 import { testClock } from '../samples.ts'
-import { apiKeysContract, signInNoncesContract, storesContract } from '../stores.ts'
+import { apiKeysContract, renamesContract, signInNoncesContract, storesContract } from '../stores.ts'
 
 /** A store of its own for one test, with the test's clock. */
 async function make(t: Test) {
@@ -30,6 +30,7 @@ t.test('purchases in SQLite', async (t) => purchasesContract(t, make))
 t.test('refunds in SQLite', async (t) => refundsContract(t, make))
 t.test('links in SQLite', async (t) => linksContract(t, make))
 t.test('stores in SQLite', async (t) => storesContract(t, make))
+t.test('renames in SQLite', async (t) => renamesContract(t, make))
 t.test('API keys in SQLite', async (t) => apiKeysContract(t, make))
 t.test('sign-in nonces in SQLite', async (t) => signInNoncesContract(t, make))
 t.test('changes in SQLite', async (t) => changesContract(t, makeChanges))
