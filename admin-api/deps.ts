@@ -1,4 +1,5 @@
 import type { Asset } from '../core/domain/asset.ts'
+import type { Payout } from '../core/domain/link.ts'
 import type { Change, Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Counters } from '../core/ports/counters.ts'
@@ -37,6 +38,8 @@ export interface AdminApiDeps {
   readonly serviceName: string
   /** What links can be paid in; their networks decide which payout wallets a paid link needs. */
   readonly assets: readonly Asset[]
+  /** What keeps wallets from being paid, in words for their seller: a Solana wallet without an account of the token. */
+  payoutFaults(payout: Payout): Promise<string[]>
   /** What keeps the service from working, in words for the operator; empty when all is well. */
   ready(): Promise<string[]>
   readonly options?: AdminApiOptions

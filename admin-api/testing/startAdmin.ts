@@ -99,6 +99,7 @@ export async function startAdmin(
     publicUrl,
     serviceName: 'Tollgate',
     assets: builtInAssets.filter((a) => a.network === 'eip155:84532'),
+    payoutFaults: async () => [],
     ready: async () => [],
     ...deps,
     options: { probeTimeoutMs: 2_000, ...deps.options, limits: { ...wide, ...limits } },

@@ -1,5 +1,7 @@
 import type { Config } from '../../core/config/types.ts'
+import { isPaid, type Payout } from '../../core/domain/link.ts'
 import { chargedStates, type PaymentRecord } from '../../core/domain/payment.ts'
+import { payoutFaults } from '../../core/payments/payoutFaults.ts'
 import { transferBackOf } from '../../core/payments/transferBackOf.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import type { LedgerFindings } from '../../core/ports/purchases.ts'
@@ -17,6 +19,8 @@ export interface Finding {
 }
 
 const CHAIN_LOOKUPS = 1_000
+/** Stores whose payout wallets are looked at in one call to a node. */
+const STORES_AT_ONCE = 50
 
 /** Examines an installation: configuration, store, networks, ledger. What can't be read is a finding, not an error. */
 export async function examine(
@@ -32,6 +36,7 @@ export async function examine(
       ...warnings.map((w) => warning('configuration', `line ${w.line}: ${w.message}`)),
       ...report('store', await stack.store.health(), 'answers and takes writes'),
       ...(await networkFindings(stack)),
+      ...(asksChains ? await payoutFindings(stack) : []),
       ...ledgerFindings(await stack.store.purchases.ledgerCheck()),
       ...(asksChains ? await chainFindings(stack) : []),
       ...(asksChains ? await refundFindings(config, stack) : []),
@@ -52,6 +57,21 @@ async function networkFindings({ chains }: Stack): Promise<Finding[]> {
     }),
   )
   return [...reports.flat(), ...missing]
+}
+
+/** Sellers whose wallets can't be paid: their offers are left out of the 402. */
+async function payoutFindings({ store, chains }: Stack): Promise<Finding[]> {
+  const payouts = new Map<string, Payout>()
+  for (const link of await store.links.allServed()) if (isPaid(link)) payouts.set(link.username, link.payout)
+  const stores = [...payouts].slice(0, CHAIN_LOOKUPS)
+  const found: Finding[] = []
+  for (let i = 0; i < stores.length; i += STORES_AT_ONCE) {
+    const faults = stores.slice(i, i + STORES_AT_ONCE).map(async ([username, payout]) => {
+      for (const fault of await payoutFaults(chains, payout)) found.push(warning(`store ${username}`, fault))
+    })
+    await Promise.all(faults)
+  }
+  return found
 }
 
 function ledgerFindings(found: LedgerFindings): Finding[] {

@@ -40,6 +40,16 @@ export type SettleOutcome =
       readonly transaction: string
     }
 
+/** Whether one wallet can be paid in one asset, as far as the settler knows now; it keeps it current by itself. */
+export interface Payee {
+  /** Why it can't be paid, in words for its seller; undefined while it can be, and while nobody knows. */
+  readonly fault: string | undefined
+  /** The first look at the chain, at most half a second; undefined once it is over. Never rejects. */
+  readonly looking: Promise<unknown> | undefined
+  /** Looks again now, at most half a second. Never rejects; false when the chain did not answer. */
+  look(): Promise<boolean>
+}
+
 /**
  * Pays out one kind of payment on one network: a scheme's checks, and the way to the chain. The embedded one has its own
  * key and RPC; the remote one speaks to an x402 facilitator by URL. The gateway does not know which it has.
@@ -75,6 +85,8 @@ export interface Settler {
   stillOnChain(record: PaymentRecord): Promise<'yes' | 'no' | 'unknown'>
   /** Takes up attempts that a former process left, before the first new settlement (account nonces in use). */
   start(unresolved: readonly PaymentRecord[]): Promise<void>
+  /** Where payees can be unable to receive an asset (Solana: without an account of the token). The same object each time. */
+  payee?(asset: string, payTo: string): Payee
   /** For `tollgate doctor` and readiness: what is wrong, in words; empty when all is well. */
   diagnose(): Promise<string[]>
   close(): Promise<void>

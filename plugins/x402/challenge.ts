@@ -12,6 +12,8 @@ export interface Challenges {
   readonly v1: Reply
   /** The 402 after a payment that did not go through, with its x402 reason. */
   because(version: 1 | 2, reason: string, receipt: readonly string[]): Reply
+  /** While it is found out what can be paid: the answers are worth waiting for. */
+  readonly looking?: Promise<unknown> | undefined
 }
 
 /** Makes a link's 402 answers: serialised once per link version, sent as they are. */

@@ -3,6 +3,7 @@ import { createChallenges } from './challenge.ts'
 import { offersOf } from './offers.ts'
 import { options } from './options.ts'
 import { payHook } from './pay.ts'
+import { payableChallenges } from './payable.ts'
 import { resourceOf } from './resource.ts'
 import { settleHook, verifyHook } from './settle.ts'
 
@@ -25,7 +26,10 @@ export default gatewayPlugin({
       route({ link, isPaid }) {
         if (!isPaid) return
         const offers = offersOf(link, chains, maxTimeoutSeconds)
-        const challenges = createChallenges(link, offers, resourceOf(link, service, offers), legacyBody)
+        const resource = resourceOf(link, service, offers)
+        const challenges = payableChallenges(offers, (payable) =>
+          createChallenges(link, payable, resource, legacyBody),
+        )
         return {
           pay: payHook(offers, challenges, acceptV1),
           verify: verifyHook(),

@@ -2,7 +2,7 @@ import type { Asset } from '../../core/domain/asset.ts'
 import { payoutFor, type ServedLink } from '../../core/domain/link.ts'
 import { convertPrice, parseAmount } from '../../core/domain/money.ts'
 import type { Chains } from '../../core/plugin/ports.ts'
-import type { Settler } from '../../core/ports/settler.ts'
+import type { Payee, Settler } from '../../core/ports/settler.ts'
 import type { PaymentRequirements } from '../../core/x402/types.ts'
 
 /** One way to pay for a link: what stands in the 402, and who settles it. */
@@ -10,6 +10,8 @@ export interface Offer {
   readonly terms: PaymentRequirements
   readonly asset: Asset
   readonly settler: Settler
+  /** Whether the seller can receive the asset, where that can fail; undefined where it can't. */
+  readonly payee: Payee | undefined
 }
 
 /**
@@ -36,7 +38,7 @@ export function offersOf(link: ServedLink, chains: Chains, maxTimeoutSeconds: nu
           ...settler.offerExtra,
         },
       }
-      return [{ terms, asset, settler }]
+      return [{ terms, asset, settler, payee: settler.payee?.(asset.address, payTo) }]
     })
     .sort((a, b) => Number(b.asset.symbol === 'USDC') - Number(a.asset.symbol === 'USDC'))
 }

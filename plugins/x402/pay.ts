@@ -14,10 +14,13 @@ import type { Offer } from './offers.ts'
  * holds goes on to the claim, so that junk can't occupy somebody's nonce.
  */
 export function payHook(offers: readonly Offer[], challenges: Challenges, acceptV1: boolean): Hook {
+  const unpaid = (x: Exchange) => (x.x402Version === 1 && acceptV1 ? challenges.v1 : challenges.v2)
   return (x) => {
     // HEAD is never a way past the price: it gets the 402, and node leaves the body out.
     if (x.paymentHeader === null || x.req.method === 'HEAD') {
-      return x.x402Version === 1 && acceptV1 ? challenges.v1 : challenges.v2
+      const { looking } = challenges
+      if (looking !== undefined) return looking.then(() => unpaid(x))
+      return unpaid(x)
     }
     const read = readPayment(x.paymentHeader)
     if (!read.ok) throw refuse('invalid_payload', read.message)

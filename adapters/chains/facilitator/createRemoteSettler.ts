@@ -10,6 +10,8 @@ import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/typ
 import { createEvmChainReader } from '../evm/chainReader.ts'
 import { createEvmCheck } from '../evm/check.ts'
 import { checkSolanaPayment } from '../solana/checkSolanaPayment.ts'
+import { createPayees, type Payees } from '../solana/payees.ts'
+import { createRpc } from '../solana/rpc.ts'
 import { solanaRules } from '../solana/solanaRules.ts'
 import type { ChainReader } from './chainReader.ts'
 import { createFacilitatorClient } from './facilitatorClient.ts'
@@ -85,6 +87,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
 
   const offerExtra = supported.ok ? offerable(supported.extra) : {}
   const check = options.check ?? (isEvm ? evmCheck() : solanaCheck(options, offerExtra['feePayer']))
+  const payees = isEvm ? undefined : solanaPayees(options)
   const reader = options.chain ?? readerFor(options, isEvm)
 
   function evmCheck(): Settler['check'] {
@@ -154,6 +157,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       }
       return reader.recover(record)
     },
+    ...(payees !== undefined && { payee: payees.payee }),
     stillOnChain: async (record) => reader?.stillOnChain(record) ?? 'unknown',
     async start() {},
     async diagnose() {
@@ -168,6 +172,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     },
     async close() {
       reader?.close()
+      payees?.close()
     },
   }
 }
@@ -203,6 +208,21 @@ function solanaCheck(options: RemoteSettlerOptions, feePayer: string | undefined
     const checked = checkSolanaPayment(payment, terms, rules)
     return checked.ok ? { ok: true, identity: checked.identity } : checked
   }
+}
+
+/** Who of the sellers can be paid is read from the chain, where there are nodes to read it from. */
+function solanaPayees(options: RemoteSettlerOptions): Payees | undefined {
+  const { network, rpcUrls = [], clock, log = silentLog } = options
+  if (rpcUrls.length === 0) return undefined
+  const genesis = network.slice('solana:'.length)
+  const rpc = createRpc({
+    urls: rpcUrls,
+    genesis,
+    timeoutMs: 10_000,
+    ...(clock !== undefined && { clock }),
+    log,
+  })
+  return createPayees({ rpc, rules: solanaRules({ ...options, feePayers: [] }), log })
 }
 
 function readerFor(options: RemoteSettlerOptions, isEvm: boolean): ChainReader | undefined {

@@ -37,6 +37,8 @@ export interface SolanaSettlerOptions {
   readonly rebroadcastMs?: number
   /** After this time since `verify`, the node simulates once more before it takes the transaction, in ms. Default 5,000. */
   readonly preflightAfterMs?: number
+  /** How often sellers without an account of the token are looked at again, in ms. Default 20,000. */
+  readonly payeeAgainMs?: number
   /** Failures on chain that one payer may cause in a window. Default 5 in 600,000 ms. */
   readonly failureBudget?: { readonly failures: number; readonly windowMs: number }
   readonly clock?: Clock
@@ -76,6 +78,7 @@ export function readOptions(options: SolanaSettlerOptions): ReadOptions {
     pollMsWithSocket: 2_000,
     rebroadcastMs: 4_000,
     preflightAfterMs: 5_000,
+    payeeAgainMs: 20_000,
     failureBudget: { failures: 5, windowMs: 600_000 },
     clock: systemClock,
     log: silentLog,

@@ -34,6 +34,8 @@ export const reasons = {
     'invalid_exact_svm_payload_unknown_fifth_instruction',
     'invalid_exact_svm_payload_unknown_sixth_instruction',
   ],
+  senderAccount: 'invalid_exact_svm_payload_transaction_sender_ata_not_found',
+  receiverAccount: 'invalid_exact_svm_payload_transaction_receiver_ata_not_found',
   simulationFailed: 'invalid_exact_svm_transaction_simulation_failed',
   transactionFailed: 'invalid_exact_svm_transaction_failed',
   blockhashExpired: 'settle_exact_svm_block_height_exceeded',

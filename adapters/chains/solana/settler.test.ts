@@ -373,9 +373,24 @@ t.test('what the chain would refuse is refused before anything is sent, with a r
   const poor = Keypair.generate()
   stage.chain.mintUsdc(addressOf(poor), price - 1n)
   t.match(await verify(await pay({ ...stage.cast, payer: poor })), { reason: reasons.insufficientFunds })
-  const noAccount = { reason: reasons.simulationFailed, message: /does not exist/ }
-  t.match(await verify(await pay({ ...stage.cast, payer: Keypair.generate() })), noAccount)
-  t.match(await verify(await pay({ ...stage.cast, seller: Keypair.generate() })), noAccount)
+  const [payer, seller] = [Keypair.generate(), Keypair.generate()]
+  const unpaying = await pay({ ...stage.cast, payer })
+  const buyers = {
+    reason: reasons.senderAccount,
+    message: new RegExp(`buyer.*${addressOf(payer)}.*Send USDC`),
+  }
+  t.match(await verify(unpaying), buyers)
+  const unpayable = await pay({ ...stage.cast, seller })
+  const sellers = {
+    reason: reasons.receiverAccount,
+    message: new RegExp(`seller.*${addressOf(seller)}.*Make its`),
+  }
+  t.match(await verify(unpayable), sellers)
+  stage.rpc.add('getMultipleAccounts', { kind: 'refuse' })
+  t.match(await verify(unpayable), { reason: reasons.simulationFailed, message: /payer or of payTo/ })
+  stage.rpc.clear()
+  stage.chain.createAta(addressOf(seller))
+  t.same(await verify(unpayable), { ok: true })
 
   const old = await stage.pay()
   stage.chain.advanceSlots(200)

@@ -10,11 +10,12 @@ import { diagnoseSolana } from './diagnose.ts'
 import { createMintFacts } from './mintFacts.ts'
 import { readOptions, type SolanaSettlerOptions } from './options.ts'
 import { parseFeePayerKey } from './parseFeePayerKey.ts'
+import { createPayees } from './payees.ts'
 import { reasons } from './reasons.ts'
 import { createRecovery } from './recovery.ts'
 import { createRpc } from './rpc.ts'
 import { createSettle } from './settlement.ts'
-import { simulatePayment } from './simulate.ts'
+import { type SimulationRefusal, simulatePayment } from './simulate.ts'
 import { solanaRules } from './solanaRules.ts'
 
 /** What is known of a payment between its check and its settlement. */
@@ -41,6 +42,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   const genesis = network.slice('solana:'.length)
   const rpc = createRpc({ urls: options.rpcUrls, genesis, timeoutMs: options.rpcTimeoutMs, clock, log })
   const mintFacts = createMintFacts(rpc, assets, clock)
+  const payees = createPayees({ rpc, rules, log, againMs: options.payeeAgainMs })
   const budget = createFailureBudget({ ...options.failureBudget, clock })
   const confirmer = createConfirmer({ ...options, rpc })
   const settlerId = `svm:${network}:${key.address}`
@@ -71,6 +73,23 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     return made
   }
 
+  /** Whose account is missing, and what to do. */
+  const blame = async (
+    refused: SimulationRefusal,
+    { asset, payTo, payer }: PaymentIdentity,
+  ): Promise<Refusal> => {
+    const payee = payees.payee(asset, payTo)
+    // Without an answer nobody is blamed.
+    if (!(await payee.look())) return refused
+    if (payee.fault !== undefined) {
+      const message = `The seller can not be paid in this token yet; pay another entry of the 402. ${payee.fault}`
+      return { ok: false, reason: reasons.receiverAccount, message }
+    }
+    const { symbol } = rules.assets.get(asset)!.asset
+    const message = `The buyer's wallet ${payer} has no account of ${symbol} to pay from. Send ${symbol} to it first; that makes the account.`
+    return { ok: false, reason: reasons.senderAccount, message }
+  }
+
   return {
     network,
     scheme: 'exact',
@@ -97,7 +116,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         }
         const verified = await simulatePayment(rpc, found.transaction.bytes)
         if (verified.ok) found.verifiedAtMs = clock.now()
-        return verified
+        return 'isAccountMissing' in verified ? await blame(verified, identity) : verified
       } catch (error) {
         log.warn({ error, network }, 'a Solana payment could not be verified')
         const message = 'No Solana node answers now. The payment was not used; try it again.'
@@ -116,6 +135,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     },
     recover,
     stillOnChain,
+    payee: payees.payee,
     async start() {
       // Transactions of one fee payer do not depend on each other, so there is nothing to take up. Reading the mints now
       // saves the first payment a call; it is not waited for, because the gateway starts without its nodes as well.
@@ -129,6 +149,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     async close() {
       isClosed = true
       confirmer.close()
+      payees.close()
     },
   }
 }

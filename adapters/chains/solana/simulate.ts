@@ -1,4 +1,4 @@
-import type { Verified } from '../../../core/ports/settler.ts'
+import type { Refusal } from '../../../core/ports/settler.ts'
 import { reasons } from './reasons.ts'
 import type { Rpc, WithContext } from './rpc.ts'
 import { RpcRefused, rpcCodes } from './rpcError.ts'
@@ -34,7 +34,10 @@ const tokenErrors: ReadonlyMap<number, string> = new Map([
  *
  * @throws {RpcUnreachable} when no node answers
  */
-export async function simulatePayment(rpc: Rpc, bytes: Uint8Array): Promise<Verified> {
+export async function simulatePayment(
+  rpc: Rpc,
+  bytes: Uint8Array,
+): Promise<{ ok: true } | SimulationRefusal> {
   try {
     const { value } = await rpc.call<WithContext<{ err: TransactionError }>>(
       'simulateTransaction',
@@ -51,8 +54,13 @@ export async function simulatePayment(rpc: Rpc, bytes: Uint8Array): Promise<Veri
   }
 }
 
+export interface SimulationRefusal extends Refusal {
+  /** Whether a token account is missing; whose, the error does not say. */
+  readonly isAccountMissing?: true
+}
+
 /** What a transaction error means for the payment. */
-export function refusalOf(err: TransactionError): Exclude<Verified, { ok: true }> {
+export function refusalOf(err: TransactionError): SimulationRefusal {
   const { kind, instruction, cause } = partsOf(err)
   switch (kind) {
     case 'BlockhashNotFound':
@@ -79,10 +87,9 @@ export function refusalOf(err: TransactionError): Exclude<Verified, { ok: true }
       cause === 'UninitializedAccount' ||
       cause === 'InvalidAccountOwner'
     ) {
-      return refuse(
-        reasons.simulationFailed,
-        'The token account of the payer or of payTo does not exist. It has to be made before the payment.',
-      )
+      const message =
+        'The token account of the payer or of payTo does not exist. It has to be made before the payment.'
+      return { ...refuse(reasons.simulationFailed, message), isAccountMissing: true }
     }
     const words = typeof custom === 'number' ? tokenErrors.get(custom) : undefined
     if (words !== undefined) return refuse(reasons.simulationFailed, `The transfer would fail: ${words}.`)

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import type { Link } from '../../../core/domain/link.ts'
+import { isPaid, type Link } from '../../../core/domain/link.ts'
 import { callerOf } from '../../auth/authenticate.ts'
 import type { Api } from '../../deps.ts'
 import { ok } from '../../http/envelope.ts'
@@ -52,7 +52,8 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
     async (request, reply) => {
       const { store } = callerOf(request)
       const link = await createLink(api, store, request.body)
-      return reply.code(201).send(ok(toCreatedLink(link, api.publicUrl, store.username)))
+      const warnings = isPaid(link) ? await api.payoutFaults(store.payout) : []
+      return reply.code(201).send(ok(toCreatedLink(link, api.publicUrl, store.username, warnings)))
     },
   )
 

@@ -72,8 +72,7 @@ const toSuspensionView = (suspension: LinkSuspension | null) =>
     permanent: suspension.permanent,
   }
 
-/** What creating a link answers (marketplace interface, section 2). */
-export const createdLinkSchema = exactly({
+const created = exactly({
   id: uuid,
   slug: text(),
   fullUrl: text('The address that callers use.'),
@@ -85,7 +84,18 @@ export const createdLinkSchema = exactly({
   createdAt: time,
 })
 
-export function toCreatedLink(link: Link, publicUrl: string, username: string) {
+/** What creating a link answers (marketplace interface, section 2). */
+export const createdLinkSchema = {
+  ...created,
+  properties: {
+    ...created.properties,
+    warnings: listOf(
+      text('Why some buyers can not pay yet, and what to do. Left out when there is nothing to say.'),
+    ),
+  },
+}
+
+export function toCreatedLink(link: Link, publicUrl: string, username: string, warnings: readonly string[]) {
   const at = (slug: string) => `${publicUrl}/api/link/${username}/${slug}`
   return {
     id: link.id,
@@ -97,5 +107,6 @@ export function toCreatedLink(link: Link, publicUrl: string, username: string) {
     currency,
     linkType: link.linkType,
     createdAt: isoTime(link.createdAtMs),
+    ...(warnings.length > 0 && { warnings }),
   }
 }

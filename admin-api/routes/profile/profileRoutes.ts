@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import type { Store } from '../../../core/domain/store.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
 import { callerOf } from '../../auth/authenticate.ts'
 import type { Api } from '../../deps.ts'
@@ -10,11 +11,12 @@ import { profileSchema, toProfile } from './profileView.ts'
 /** `/api/v1/profile`: the caller's own store. Reading it has no envelope (marketplace interface, section 2). */
 export function profileRoutes(app: FastifyInstance, api: Api): void {
   const tags = ['Profile']
+  const view = async (store: Store) => toProfile(store, await api.payoutFaults(store.payout))
 
   app.get(
     '/api/v1/profile',
     { schema: { tags, summary: 'Read the profile', response: answers({ 200: profileSchema }, 401, 429) } },
-    async (request) => toProfile(callerOf(request).store),
+    async (request) => view(callerOf(request).store),
   )
 
   app.patch<{ Body: ProfileBody }>(
@@ -30,13 +32,13 @@ export function profileRoutes(app: FastifyInstance, api: Api): void {
     async (request) => {
       const { store } = callerOf(request)
       const patch = await readProfilePatch(api, store, request.body)
-      if (Object.keys(patch).length === 0) return ok(toProfile(store))
+      if (Object.keys(patch).length === 0) return ok(await view(store))
       const updated = await api.stores.update(store.id, patch, api.clock.now(), api.maxRenamesPerDay)
       if (updated === undefined) throw new TollgateError('UNAUTHORIZED', 'The store of this API key is gone.')
       for (const username of new Set([store.username, updated.username])) {
         api.announce({ kind: 'store', username })
       }
-      return ok(toProfile(updated))
+      return ok(await view(updated))
     },
   )
 }

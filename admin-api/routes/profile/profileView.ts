@@ -1,6 +1,6 @@
 import type { Store } from '../../../core/domain/store.ts'
 import { isoTime } from '../../http/envelope.ts'
-import { exactly, flag, text, textOrNull, time, uuid } from '../../schema/answers.ts'
+import { exactly, flag, listOf, text, textOrNull, time, uuid } from '../../schema/answers.ts'
 
 /** A store as its owner sees it: the fields of the marketplace interface, and `payout`. */
 export const profileSchema = exactly({
@@ -13,10 +13,19 @@ export const profileSchema = exactly({
   createdBy: text(),
   createdAt: time,
   updatedAt: time,
-  payout: exactly({ base: textOrNull(), solana: textOrNull() }, 'The wallets that buyers pay.'),
+  payout: {
+    ...exactly({ base: textOrNull(), solana: textOrNull() }, 'The wallets that buyers pay.'),
+    properties: {
+      base: textOrNull(),
+      solana: textOrNull(),
+      warnings: listOf(
+        text('Why a wallet can not be paid, and what to do. Left out when there is nothing to say.'),
+      ),
+    },
+  },
 })
 
-export const toProfile = (store: Store) => ({
+export const toProfile = (store: Store, warnings: readonly string[]) => ({
   userId: store.id,
   username: store.username,
   displayName: store.displayName,
@@ -26,5 +35,9 @@ export const toProfile = (store: Store) => ({
   createdBy: store.createdBy,
   createdAt: isoTime(store.createdAtMs),
   updatedAt: isoTime(store.updatedAtMs),
-  payout: { base: store.payout.base, solana: store.payout.solana },
+  payout: {
+    base: store.payout.base,
+    solana: store.payout.solana,
+    ...(warnings.length > 0 && { warnings }),
+  },
 })
