@@ -1,7 +1,7 @@
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Changes } from '../core/ports/changes.ts'
-import type { Links } from '../core/ports/links.ts'
-import { RouteTable } from './routeTable.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import { type Addresses, RouteTable } from './routeTable.ts'
 
 /** A generation and its compiled routes: swapped as one. */
 export interface Live {
@@ -13,12 +13,14 @@ export interface Live {
 export class Generations {
   #live: Live
   readonly #retiring = new Set<Promise<void>>()
-  readonly #links: Pick<Links, 'served'>
+  readonly #links: Addresses
   readonly #changes: Changes
+  readonly #clock: Clock
 
-  constructor(first: Generation, links: Pick<Links, 'served'>, changes: Changes) {
+  constructor(first: Generation, links: Addresses, changes: Changes, clock: Clock) {
     this.#links = links
     this.#changes = changes
+    this.#clock = clock
     first.start()
     this.#live = this.#liveOf(first)
   }
@@ -51,7 +53,7 @@ export class Generations {
   }
 
   #liveOf(generation: Generation): Live {
-    return { generation, table: new RouteTable(generation, this.#links, this.#changes) }
+    return { generation, table: new RouteTable(generation, this.#links, this.#changes, this.#clock) }
   }
 
   #retire({ generation, table }: Live): Promise<void> {

@@ -3,6 +3,7 @@ import { isPaid, type ServedLink } from '../core/domain/link.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Program } from '../core/kernel/program.ts'
 import type { Changes } from '../core/ports/changes.ts'
+import type { Clock } from '../core/ports/clock.ts'
 import type { Links } from '../core/ports/links.ts'
 
 /** One link version, ready to be called. */
@@ -14,29 +15,41 @@ export interface Route {
   readonly methods: ReadonlySet<string> | null
 }
 
-/** How long an address without a link is remembered as such, so that guessing does not reach the database each time. */
-const MISSING_MS = 1_000
+/** An address that no link has. */
+export interface NoRoute {
+  readonly link: null
+  /** Where the link went that was called here until lately. */
+  readonly movedTo: { readonly username: string; readonly slug: string } | undefined
+}
+
+/** What the table reads of the store. */
+export type Addresses = Pick<Links, 'served' | 'redirectOf'>
+
+/** How long an address without a link is remembered as such; what changes the answer is heard of before. */
+const MISSING_MS = 10_000
 const MAX_MISSING = 10_000
 
 /**
  * The routes of one generation, compiled when a link is first called and dropped when it changes. A lookup of a known
- * link is immediate: one look into a map.
+ * address is immediate: one look into a map. Addresses without a link are known as well, with where they lead.
  */
 export class RouteTable {
   readonly #routes: LRUCache<string, Route>
-  readonly #missing = new LRUCache<string, true>({ max: MAX_MISSING, ttl: MISSING_MS })
-  readonly #loading = new Map<string, Promise<Route | undefined>>()
+  readonly #missing = new LRUCache<string, NoRoute>({ max: MAX_MISSING, ttl: MISSING_MS })
+  readonly #loading = new Map<string, Promise<Route | NoRoute>>()
   readonly #unsubscribe: () => void
-  readonly #links: Pick<Links, 'served'>
+  readonly #links: Addresses
+  readonly #clock: Clock
   readonly #generation: Generation
   /** Grows with every change: what was read before a change is not kept after it. */
   #epoch = 0
 
   #isClosed = false
 
-  constructor(generation: Generation, links: Pick<Links, 'served'>, changes: Changes, maxRoutes = 50_000) {
+  constructor(generation: Generation, links: Addresses, changes: Changes, clock: Clock, maxRoutes = 50_000) {
     this.#generation = generation
     this.#links = links
+    this.#clock = clock
     // Calls of a dropped version may still run; a plugin's dispose allows for them.
     this.#routes = new LRUCache({ max: maxRoutes, dispose: (route) => route.program.dispose() })
     this.#unsubscribe = changes.subscribe((change) => {
@@ -49,11 +62,21 @@ export class RouteTable {
     })
   }
 
-  /** @param key `<seller>/<slug>` as it stands in the address. */
-  lookup(key: string): Route | undefined | Promise<Route | undefined> {
-    const route = this.#routes.get(key)
-    if (route !== undefined) return route
-    if (this.#missing.has(key)) return undefined
+  /**
+   * What is known of an address; undefined when the store has to be asked.
+   * @param key `<seller>/<slug>` as it stands in the address
+   */
+  lookup(key: string): Route | NoRoute | undefined {
+    return this.#routes.get(key) ?? this.#missing.get(key)
+  }
+
+  /** Whether the store is being asked for an address: joining costs nothing. */
+  isAsking(key: string): boolean {
+    return this.#loading.has(key)
+  }
+
+  /** Asks the store for an address. Who asks for it meanwhile joins. */
+  ask(key: string): Promise<Route | NoRoute> {
     const underWay = this.#loading.get(key)
     if (underWay !== undefined) return underWay
     const loading = this.#load(key).finally(() => {
@@ -70,16 +93,19 @@ export class RouteTable {
     this.#routes.clear()
   }
 
-  async #load(key: string): Promise<Route | undefined> {
+  async #load(key: string): Promise<Route | NoRoute> {
     const epoch = this.#epoch
     const slash = key.indexOf('/')
-    const link = await this.#links.served(key.slice(0, slash), key.slice(slash + 1))
-    // The plugins of a closed table may be closed as well: nothing is compiled from them.
-    if (this.#isClosed) return undefined
+    const [username, slug] = [key.slice(0, slash), key.slice(slash + 1)]
+    const link = await this.#links.served(username, slug)
     if (link === undefined) {
-      if (epoch === this.#epoch) this.#missing.set(key, true)
-      return undefined
+      const movedTo = await this.#links.redirectOf(username, slug, this.#clock.now())
+      const missing: NoRoute = { link: null, movedTo }
+      if (epoch === this.#epoch) this.#missing.set(key, missing)
+      return missing
     }
+    // The plugins of a closed table may be closed as well: nothing is compiled from them.
+    if (this.#isClosed) return { link: null, movedTo: undefined }
     const route: Route = {
       link,
       program: this.#generation.compile(link),

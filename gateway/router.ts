@@ -3,14 +3,14 @@ import { errorReply } from '../core/http/errorReply.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Reply } from '../core/plugin/reply.ts'
 import type { Clock } from '../core/ports/clock.ts'
-import type { Links } from '../core/ports/links.ts'
 import type { Log } from '../core/ports/log.ts'
 import { type Call, runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
 import { failureReceipt } from './failureReceipt.ts'
 import type { Generations } from './generations.ts'
-import type { Route } from './routeTable.ts'
+import type { NoRoute, Route } from './routeTable.ts'
 import { send, sendOnSocket } from './send.ts'
+import { Strangers } from './strangers.ts'
 import { linkPrefix } from './target.ts'
 
 export type Answerable = Pick<Call, 'res' | 'head' | 'upgrade'>
@@ -23,27 +23,40 @@ export interface Router {
 
 export interface RouterParts {
   readonly generations: Generations
-  readonly links: Pick<Links, 'redirectOf'>
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createRouter({ generations, links, clock, log }: RouterParts): Router {
+export function createRouter({ generations, clock, log }: RouterParts): Router {
+  const strangers = new Strangers(clock)
+
   function route(call: Call): void {
+    const { generation, table } = generations.live
+    const found = table.lookup(call.target.key)
+    if (found === undefined) ask(call)
+    else arrive(call, found, generation)
+  }
+
+  /** An address that this process does not know: the store does, but it is not asked for whatever anybody makes up. */
+  function ask(call: Call): void {
+    const { clientIp, target } = call
+    if (!isPossible(target.key)) return notFound(call)
     const at = generations.live
-    const found = at.table.lookup(call.target.key)
-    if (!(found instanceof Promise)) return arrive(call, found, at.generation)
-    found
-      .then((late) => {
+    const isFirst = !at.table.isAsking(target.key)
+    if (isFirst && !strangers.take(clientIp)) return answerBroken(call, tooManyUnknown())
+    at.table
+      .ask(target.key)
+      .then((found) => {
+        if (isFirst && found.link !== null) strangers.giveBack(clientIp)
         // A reload in between has closed this table, and its generation may be gone.
-        if (at === generations.live) arrive(call, late, at.generation)
+        if (at === generations.live) arrive(call, found, at.generation)
         else route(call)
       })
       .catch((error: unknown) => answerBroken(call, error))
   }
 
-  function arrive(call: Call, found: Route | undefined, generation: Generation): void {
-    if (found === undefined) return missing(call)
+  function arrive(call: Call, found: Route | NoRoute, generation: Generation): void {
+    if (found.link === null) return missing(call, found)
     const { req, res, head } = call
     if (req.method === 'OPTIONS' && isOursToAnswer(call, found)) {
       return answer(call, preflightReply(req, found.methods))
@@ -59,21 +72,14 @@ export function createRouter({ generations, links, clock, log }: RouterParts): R
   }
 
   /** No link there: perhaps it had this address until lately. */
-  function missing(call: Call): void {
-    const { key, subPath } = call.target
-    const slash = key.indexOf('/')
-    links
-      .redirectOf(key.slice(0, slash), key.slice(slash + 1), clock.now())
-      .then((to) => {
-        if (to === undefined) return notFound(call)
-        // The query as it came: what is the gateway's own in it is asked for again at the new address.
-        const mark = call.req.url!.indexOf('?')
-        const query = mark === -1 ? '' : call.req.url!.slice(mark)
-        const location = `${linkPrefix}${to.username}/${to.slug}${subPath}${query}`
-        // 308 keeps method and body (RFC 9110, section 15.4.9).
-        answer(call, { status: 308, headers: ['Location', location, 'Content-Length', '0'], body: null })
-      })
-      .catch((error: unknown) => answerBroken(call, error))
+  function missing(call: Call, { movedTo }: NoRoute): void {
+    if (movedTo === undefined) return notFound(call)
+    // The query as it came: what is the gateway's own in it is asked for again at the new address.
+    const mark = call.req.url!.indexOf('?')
+    const query = mark === -1 ? '' : call.req.url!.slice(mark)
+    const location = `${linkPrefix}${movedTo.username}/${movedTo.slug}${call.target.subPath}${query}`
+    // 308 keeps method and body (RFC 9110, section 15.4.9).
+    answer(call, { status: 308, headers: ['Location', location, 'Content-Length', '0'], body: null })
   }
 
   function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
@@ -101,6 +107,19 @@ export function createRouter({ generations, links, clock, log }: RouterParts): R
 
   return { route, notFound }
 }
+
+/** Letters, digits, _ and - of a username and a slug: anything else is no link's, whatever the store holds. */
+const possible = /^[\w-]{1,64}\/[\w-]{1,64}$/
+const isPossible = (key: string) => possible.test(key)
+
+const tooManyUnknown = () =>
+  new TollgateError(
+    'rate_limited',
+    'Too many calls of addresses that no link has. Check the seller and the slug.',
+    {
+      retryAfterSeconds: 1,
+    },
+  )
 
 /** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */
 const isOursToAnswer = ({ req }: Call, { isPaid, methods }: Route): boolean =>

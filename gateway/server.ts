@@ -8,7 +8,6 @@ import { lingerOnClose } from '../core/http/lingeringClose.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
-import type { Links } from '../core/ports/links.ts'
 import type { Log } from '../core/ports/log.ts'
 import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { createClientIp } from './clientIp.ts'
@@ -16,6 +15,7 @@ import { Generations } from './generations.ts'
 import type { HandOver } from './handOver.ts'
 import { readHead } from './head.ts'
 import { createRouter } from './router.ts'
+import type { Addresses } from './routeTable.ts'
 import { send, sendOnSocket } from './send.ts'
 import { linkPrefix, parseTarget, pathProblem } from './target.ts'
 
@@ -29,7 +29,7 @@ export interface GatewayOptions {
 }
 
 export interface GatewayParts {
-  readonly links: Pick<Links, 'served' | 'redirectOf'>
+  readonly links: Addresses
   readonly changes: Changes
   readonly clock: Clock
   readonly log: Log
@@ -55,8 +55,8 @@ const CHECK_MS = 1_000
 export function createGateway(first: Generation, parts: GatewayParts, options: GatewayOptions): Gateway {
   const { links, changes, clock, log, handOver } = parts
   const clientIpOf = createClientIp(options.trustedProxyCidrs)
-  const generations = new Generations(first, links, changes)
-  const router = createRouter({ generations, links, clock, log })
+  const generations = new Generations(first, links, changes, clock)
+  const router = createRouter({ generations, clock, log })
   /** Sockets that left HTTP: the server no longer closes them itself. */
   const upgraded = new Set<Duplex>()
   /** Connections whose last answer is on its way: what came behind a refused request is not looked at. */

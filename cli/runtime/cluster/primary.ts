@@ -67,7 +67,12 @@ export async function startPrimary(
     const control = await startControlPlane(config, stack, fleetMetrics(stack.ports.metrics))
     closers.push(() => control.close())
     // No call ever enters these: their plugins do the background work, which belongs to one process.
-    const generations = new Generations(await buildGeneration(plugins, stack.ports), links, changes)
+    const generations = new Generations(
+      await buildGeneration(plugins, stack.ports),
+      links,
+      changes,
+      stack.ports.clock,
+    )
     closers.push(() => generations.close())
     for (let i = 0; i < config.gateway.workers; i++) fork(control.adminUrl)
     return {
