@@ -15,8 +15,9 @@ A price up to --max is paid without a question. Above it, a person at the termin
 --yes stands for that person, for prices up to ten times --max, and says on stderr that it did; it never agrees to more.
 
 Before a payment is sent, it is kept in a file under $TOLLGATE_HOME/payments (default ~/.tollgate/payments), readable by
-you only. When the outcome stays open, the same payment is sent again a few times, and --resume FILE goes on later; a
-second payment is never signed. A receipt counts as verified only when the chain confirms it.
+you only. When the outcome stays open, the same payment is sent again a few times. The same command (method, address and
+body), or --resume FILE, goes on with it later; a second payment is signed only with --again, or when the first can not land
+any more. Of two runs of a command at the same time, one pays and the other ends with 15. A receipt counts as verified only when the chain confirms it.
 
 On a terminal the answer is printed without characters that could control it; --output FILE keeps its bytes. To a pipe,
 or with --json, stdout gets one JSON object; progress goes to stderr.
@@ -48,10 +49,14 @@ export function registerPay(program: Command): void {
     .option('--vault-token-file <file>', "file with the agent's token for the vault (mode 0600)")
     .option('--rpc <url>', "node of the payment's chain (default: a public one)")
     .option('-o, --output <file>', "write the answer's bytes to this file")
-    .option('--timeout <seconds>', 'time for the whole run, waiting for your answer not counted (default 90)')
+    .option(
+      '--timeout <seconds>',
+      "time for the whole run; waiting for your answer, or for the vault's owner, not counted (default 30)",
+    )
     .option('--max-body <bytes>', 'longest answer that is kept (default 1000000)')
     .option('--insecure-http', 'send a payment over plain HTTP to another machine')
     .option('--resume <file>', 'go on with a payment that was sent and left open')
+    .option('--again', 'pay anew, though a payment of the same command is open or under way')
     .addHelpText('after', help)
     // Commander's own code for a wrong option would be 1.
     .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : exitCodes.usage))

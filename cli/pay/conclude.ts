@@ -43,8 +43,11 @@ export async function conclude(conclusion: Conclusion): Promise<PayReport> {
   const { outcome, message } = judge(sent, receipt, verdict, payment)
   const isOver = outcome === 'paid' || verdict.charged === 'no'
   if (isOver) await removePayment(stateFile)
-  return { ...reportOf(conclusion, outcome, message, verdict), stateFile: isOver ? null : stateFile }
+  if (isOver) return reportOf(conclusion, outcome, message, verdict)
+  return { ...reportOf(conclusion, outcome, `${message} ${next}`, verdict), stateFile }
 }
+
+const next = 'The same command goes on with this payment; --again pays anew.'
 
 async function askChain(
   { sent, payment, signal, rpcUrl }: Conclusion,
@@ -69,6 +72,7 @@ const exitCodeOf: Readonly<Record<PayOutcome, number>> = {
   unverified: exitCodes.unverified,
   unknown: exitCodes.unknown,
   bad_answer: exitCodes.badAnswer,
+  under_way: exitCodes.underWay,
   vault_refused: exitCodes.vaultRefused,
   over_budget: exitCodes.overBudget,
   vault_locked: exitCodes.vaultLocked,

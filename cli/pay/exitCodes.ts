@@ -30,6 +30,8 @@ export const exitCodes = {
   vaultAway: 13,
   /** The vault's owner did not answer in time; nothing was paid. */
   vaultUnanswered: 14,
+  /** Another run of the same command is under way; this one signed nothing. */
+  underWay: 15,
 } as const
 
 /** The table for `--help`. */
@@ -42,8 +44,9 @@ export const exitCodeHelp = `Exit codes:
   5  the server failed or could not be reached; no payment left this machine
   6  the seller refused the payment, and the chain does not have it
   7  paid but not verified: the seller answered as if paid, and the chain does not confirm it
-  8  the payment was sent and its outcome is not known; go on with --resume
+  8  the payment was sent and its outcome is not known; the same command goes on with it
   9  paid and confirmed, but the answer is an error or incomplete
+  15  another run of the same command is under way; this one signed nothing
 With --vault, and nothing paid:
   10  the vault's owner or a rule refused it
   11  its budget has no room for it

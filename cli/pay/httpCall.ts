@@ -127,6 +127,9 @@ export function valuesOf(headers: readonly string[], name: string): string[] {
   return headers.filter((_, i) => i % 2 === 1 && headers[i - 1]!.toLowerCase() === name)
 }
 
+/** Without repetitions: a proxy may add a header that is there already, and says nothing else by it. */
+export const distinct = (values: readonly string[]): string[] => [...new Set(values)]
+
 const codeOf = (error: Error): string =>
   String((error as NodeJS.ErrnoException).code ?? error.message).slice(0, 80)
 

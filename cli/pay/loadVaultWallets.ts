@@ -1,11 +1,12 @@
+import type { Buyer } from '../../adapters/chains/buyer/buyer.ts'
 import { createOrderedBuyer } from '../../adapters/chains/buyer/orderedBuyer.ts'
 import { type ChainFamily, familyOf, type NetworkId, networkOfV1Name } from '../../core/domain/network.ts'
 import { addressForm, checksumAddress } from '../../core/evm/address.ts'
 import { readAddress } from '../../core/solana/readAddress.ts'
 import { own } from '../../core/x402/own.ts'
 import { HttpFailure } from './httpCall.ts'
-import type { Wallets } from './loadWallets.ts'
 import { type OrderOptions, orderFromVault } from './orderFromVault.ts'
+import type { Wallets } from './payOptions.ts'
 import { readPrivateFile } from './readPrivateFile.ts'
 import { readTarget } from './targetUrl.ts'
 import { UsageError } from './usageError.ts'
@@ -68,7 +69,7 @@ export async function loadVaultWallets(ask: AskVault, options: VaultWalletOption
       address: await addressOn(ask, chain, network!, signal),
     })),
   )
-  const wallets: Wallets = {}
+  const wallets: Partial<Record<ChainFamily, Buyer>> = {}
   for (const family of ['eip155', 'solana'] as const satisfies readonly ChainFamily[]) {
     const ours = found.filter(({ network, address }) => address !== undefined && familyOf(network) === family)
     const address = ours[0]?.address

@@ -5,6 +5,7 @@ import { createSolanaBuyer } from '../../adapters/chains/buyer/solanaBuyer.ts'
 import type { ChainFamily } from '../../core/domain/network.ts'
 import { isObject, own } from '../../core/x402/own.ts'
 import { parseStrictJson } from '../../core/x402/strictJson.ts'
+import type { Wallets } from './payOptions.ts'
 import { readPrivateFile } from './readPrivateFile.ts'
 import { UsageError } from './usageError.ts'
 
@@ -17,9 +18,6 @@ export interface WalletSources {
   readonly rpcUrl?: string
 }
 
-/** The wallets of a run, one a chain family. */
-export type Wallets = Partial<Record<ChainFamily, Buyer>>
-
 /**
  * Makes the wallets from a key file, or else from `TOLLGATE_EVM_KEY` and `TOLLGATE_SOLANA_KEY`. Keys are never taken from
  * arguments: other users of the machine can read those. The file must be the user's alone (mode 0600).
@@ -29,7 +27,7 @@ export type Wallets = Partial<Record<ChainFamily, Buyer>>
 export async function loadWallets({ keyFile, env, rpcUrl }: WalletSources): Promise<Wallets> {
   const keys = keyFile === undefined ? keysOfEnv(env) : readKeys(await readPrivateFile(keyFile, 'key file'))
   const rpc = rpcUrl === undefined ? {} : { rpcUrl }
-  const wallets: Wallets = {}
+  const wallets: Partial<Record<ChainFamily, Buyer>> = {}
   if (keys.evm !== undefined) wallets.eip155 = evmWallet(keys.evm, rpc)
   if (keys.solana !== undefined) wallets.solana = solanaWallet(keys.solana, rpc)
   return wallets

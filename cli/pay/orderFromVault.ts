@@ -68,7 +68,7 @@ export async function orderFromVault(
       url: order.url.href,
       agent_name: 'tollgate pay',
     },
-    idempotencyKey: `pay_${randomBytes(16).toString('base64url')}`,
+    idempotencyKey: order.idempotencyKey ?? `pay_${randomBytes(16).toString('base64url')}`,
     signal,
   } as const
   let question: Question | undefined

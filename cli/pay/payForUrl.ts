@@ -3,28 +3,43 @@ import {
   BuyerRefusal,
   type Order,
   type SignedPayment,
+  UnpayableTerms,
 } from '../../adapters/chains/buyer/buyer.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { type ChosenEntry, chooseEntry } from '../../core/x402/chooseEntry.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
 import type { Offer } from '../../core/x402/readEnvelope.ts'
+import { askUnpaid } from './askUnpaid.ts'
 import { conclude, reportWithoutPayment } from './conclude.ts'
 import { type Deadline, startDeadline, within } from './deadline.ts'
-import { callOnce, type HttpAnswer, type HttpCall, HttpFailure } from './httpCall.ts'
-import { type PaymentFile, savePayment } from './paymentFile.ts'
-import type { CapQuestion, PayOptions } from './payOptions.ts'
+import { type HttpAnswer, type HttpCall, HttpFailure } from './httpCall.ts'
+import {
+  dropOrderKey,
+  findPayments,
+  idOfCommand,
+  keepOrderKey,
+  type PaymentFile,
+  savePayment,
+} from './paymentFile.ts'
+import {
+  type CapQuestion,
+  DEFAULT_MAX_BODY_BYTES,
+  DEFAULT_MAX_USD,
+  DEFAULT_RETRY_DELAYS_MS,
+  DEFAULT_TIMEOUT_MS,
+  type PayOptions,
+  type Wallets,
+} from './payOptions.ts'
 import type { PaymentSummary, PayOutcome, PayReport } from './payReport.ts'
 import { type Price, priceInUsd } from './priceInUsd.ts'
 import { readOffer } from './readOffer.ts'
+import { resumeCommand } from './resumePayment.ts'
+import { lockCommand, type RunLock } from './runLock.ts'
 import { sendPayment } from './sendPayment.ts'
 import { readTarget } from './targetUrl.ts'
 import { VaultRefusal } from './vaultRefusal.ts'
 import { withoutOffer } from './withoutOffer.ts'
 
-const DEFAULT_MAX_USD = '1.00'
-export const DEFAULT_TIMEOUT_MS = 90_000
-export const DEFAULT_MAX_BODY_BYTES = 1_000_000
-export const DEFAULT_RETRY_DELAYS_MS: readonly number[] = [1_000, 2_000, 4_000]
 /** Longest payment header: servers refuse a head above 16 KiB. */
 const MAX_PAYMENT_HEADER_CHARS = 15_000
 /** What a payload adds to it, at most: a Solana packet of 1,232 bytes in base64 twice over. */
@@ -33,7 +48,8 @@ const PAYLOAD_CHARS = 2_400
 /**
  * Calls an address and, when it costs money, pays for it once: reads the 402, refuses what it does not understand exactly,
  * signs at most one payment, keeps it on disk before sending it, repeats that same payment while the outcome is open, and
- * believes a receipt only when the chain confirms it.
+ * believes a receipt only when the chain confirms it. When a former run of the same method, address and body has left a
+ * payment open, that one is sent again and none is signed; of two runs at the same time, one signs.
  *
  * @example
  * const wallets = { eip155: createEvmBuyer({ privateKey }) }
@@ -41,74 +57,180 @@ const PAYLOAD_CHARS = 2_400
  * if (report.outcome === 'paid') use(report.answer!.body)
  *
  * @returns a report in every case that the world can bring about; exit codes in exitCodes.ts
- * @throws {UsageError} the options are wrong; nothing was asked
+ * @throws {UsageError} the options are wrong, or a kept payment can not be read; nothing was asked
  */
 export async function payForUrl(options: PayOptions): Promise<PayReport> {
   const url = readTarget(options.url, options.allowInsecureHttp ?? false)
-  const onStep = options.onStep ?? (() => {})
-  let deadline = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
-  const call = callOf(options, url, deadline)
-  const end = (outcome: PayOutcome, message: string, answer: HttpAnswer | null = null) =>
-    reportWithoutPayment(outcome, message, url.href, answer)
-
-  const first = await ask(call)
-  if (first instanceof HttpFailure) return end('failed', `The server could not be asked: ${first.message}.`)
-  const early = withoutOffer(first)
-  if (early !== undefined) return end(early.outcome, early.message, first)
-  const read = readOffer(first, url)
-  if (!read.ok) return end('refused', `The offer was refused: ${read.message}. Nothing was signed.`)
-  const choice = chooseEntry(read.offer.accepts, options.wallets, options.network)
-  if (!choice.ok) return end('refused', `The offer was refused: ${choice.message}. Nothing was signed.`)
-
-  const { chosen } = choice
-  const price = priceInUsd(chosen.terms, options.maxUsd ?? DEFAULT_MAX_USD)
-  const summary = summaryOf(chosen, price, read.offer)
-  onStep(`Price: ${summary.amount} ${summary.symbol} on ${summary.network} to ${summary.payTo}.`)
-  if (price.isAboveCap) {
-    const isAgreed = await agree(options, summary, price)
-    if (!isAgreed) return { ...end('above_cap', aboveCapMessage(summary, options)), payment: summary }
-    // The user may have thought for a while; what follows has its own time.
-    deadline = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
+  const commandId = idOfCommand({ url, method: options.method ?? 'GET', body: options.body })
+  const run: Run = { options, url, commandId, onStep: options.onStep ?? (() => {}) }
+  if (options.again === true) return await payAnew(run, async (pay) => await pay())
+  const open = await findPayments(options.stateDir, commandId)
+  if (open.length > 0) {
+    // The lock is let go in between: between the two, whoever comes first signs, and the other finds it busy or signed.
+    const former = await alone(run, null, () => resumeCommand(open, options))
+    if (former !== undefined) return former
   }
-
-  if (headerOf(chosen, read.offer, {}).length + PAYLOAD_CHARS > MAX_PAYMENT_HEADER_CHARS) {
-    const message = 'The offer is so long that its payment could not be sent; nothing was signed.'
-    return { ...end('refused', message), payment: summary }
-  }
-  const asksAPerson = chosen.buyer.asksAPerson === true
-  const until = asksAPerson ? (options.signal ?? new AbortController().signal) : deadline.calls
-  const signed = await sign(chosen, { url, resource: read.offer.resource, entry: chosen.entry }, until)
-  if (signed instanceof BuyerRefusal) {
-    const outcome = signed instanceof VaultRefusal ? signed.outcome : 'refused'
-    return { ...end(outcome, signed.message), payment: summary }
-  }
-  if (asksAPerson) deadline = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
-  const paymentHeader = headerOf(chosen, read.offer, signed.payload)
-  const stateFile = await keep(options.stateDir, fileOf(call, paymentHeader, signed, summary))
-  if (stateFile instanceof Error) {
-    const message = `The payment could not be kept on disk (${stateFile.message}), so it was not sent.`
-    return { ...end('refused', message), payment: summary }
-  }
-  onStep(`Signed. Kept in ${stateFile}; sending.`)
-
-  const sent = await sendPayment(
-    { ...call, signal: deadline.calls },
-    paymentHeader,
-    signed,
-    options.retryDelaysMs ?? DEFAULT_RETRY_DELAYS_MS,
-    onStep,
+  return await payAnew(run, (pay, answer) =>
+    alone(run, answer, async () => {
+      const meanwhile = await findPayments(options.stateDir, commandId)
+      return (await resumeCommand(meanwhile, options)) ?? (await pay())
+    }),
   )
-  const { rpcUrl } = options
-  return await conclude({
-    url: url.href,
-    summary,
-    payment: signed,
-    sent,
-    stateFile,
-    rpcUrl,
-    signal: within(deadline.all, options.chainWaitMs),
-    onStep,
+}
+
+/** What is fixed for one run. */
+interface Run {
+  readonly options: PayOptions
+  /** The address as it was asked for. */
+  readonly url: URL
+  readonly commandId: string
+  readonly onStep: (text: string) => void
+}
+
+/** Does something while no other run of the command does. */
+async function alone<T>(
+  { options, commandId, url }: Run,
+  answer: HttpAnswer | null,
+  work: () => Promise<T>,
+): Promise<T | PayReport> {
+  let lock: RunLock | undefined
+  try {
+    lock = await lockCommand(options.stateDir, commandId)
+  } catch (error) {
+    const message = `A payment could not be kept on disk (${codeOf(error)}), so none was signed.`
+    return reportWithoutPayment('refused', message, url.href, answer)
+  }
+  if (lock === undefined) return reportWithoutPayment('under_way', underWay, url.href, answer)
+  try {
+    return await work()
+  } finally {
+    lock.release()
+  }
+}
+
+const underWay =
+  'Another run of this command is under way; this one signed nothing. Run it again when that one has ended, or pay anew with --again.'
+
+/**
+ * Asks for the price and pays it.
+ *
+ * @param guard decides, once a price is known that can be paid, whether `pay` runs
+ */
+async function payAnew(
+  run: Run,
+  guard: (pay: () => Promise<PayReport>, answer: HttpAnswer) => Promise<PayReport>,
+): Promise<PayReport> {
+  const { options, url, onStep } = run
+  const end = (outcome: PayOutcome, message: string, answer: HttpAnswer | null = null, at = url) =>
+    reportWithoutPayment(outcome, message, at.href, answer)
+
+  const wallets = await walletsOf(options)
+  if (wallets instanceof BuyerRefusal) return end(outcomeOf(wallets), wallets.message)
+  const deadline = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
+  const unpaid = await askUnpaid(callOf(options, url, deadline), onStep)
+  if (unpaid instanceof HttpFailure) return end('failed', `The server could not be asked: ${unpaid.message}.`)
+  const { call, answer } = unpaid
+  const early = withoutOffer(unpaid)
+  if (early !== undefined) return end(early.outcome, early.message, answer, call.url)
+  const read = readOffer(answer, call.url)
+  const refuse = (message: string) =>
+    end('refused', `The offer was refused: ${message}. Nothing was signed.`, null, call.url)
+  if (!read.ok) return refuse(read.message)
+  const capUsd = options.maxUsd ?? DEFAULT_MAX_USD
+  const choice = chooseEntry(read.offer.accepts, wallets, {
+    only: options.network,
+    fits: (terms) => !priceInUsd(terms, capUsd).isAboveCap,
   })
+  if (!choice.ok) return refuse(choice.message)
+  return await guard(
+    () => payOffer(run, call, read.offer, [choice.chosen, ...choice.others], deadline),
+    answer,
+  )
+}
+
+/** Signs one of the entries, keeps the payment and sends it. */
+async function payOffer(
+  run: Run,
+  call: HttpCall,
+  offer: Offer,
+  entries: readonly ChosenEntry<Buyer>[],
+  deadline: Deadline,
+): Promise<PayReport> {
+  const { options, commandId, onStep } = run
+  const { stateDir } = options
+  let time = deadline
+  let first: PayReport | undefined
+  for (const chosen of entries) {
+    const price = priceInUsd(chosen.terms, options.maxUsd ?? DEFAULT_MAX_USD)
+    const summary = summaryOf(chosen, price, offer)
+    const end = (outcome: PayOutcome, message: string): PayReport => ({
+      ...reportWithoutPayment(outcome, message, call.url.href, null),
+      payment: summary,
+    })
+    onStep(`Price: ${summary.amount} ${summary.symbol} on ${summary.network} to ${summary.payTo}.`)
+    if (price.isAboveCap) {
+      const isAgreed = await agree(options, summary, price)
+      if (!isAgreed) return end('above_cap', aboveCapMessage(summary, options))
+      // The user may have thought for a while; what follows has its own time.
+      time = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
+    }
+    if (headerOf(chosen, offer, {}).length + PAYLOAD_CHARS > MAX_PAYMENT_HEADER_CHARS)
+      return end('refused', 'The offer is so long that its payment could not be sent; nothing was signed.')
+
+    const signed = await sign(
+      run,
+      chosen,
+      { url: call.url, resource: offer.resource, entry: chosen.entry },
+      time,
+    )
+    if (signed instanceof UnpayableTerms) {
+      first ??= end('refused', signed.message)
+      onStep(`This offer can not be paid: ${signed.message}`)
+      continue
+    }
+    if (signed instanceof BuyerRefusal) return end(outcomeOf(signed), signed.message)
+    if (signed instanceof Error) return end('refused', unkept(signed))
+    if (chosen.buyer.asksAPerson === true)
+      time = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
+    const paymentHeader = headerOf(chosen, offer, signed.payload)
+    const stateFile = await kept(() =>
+      savePayment(stateDir, commandId, fileOf(call, paymentHeader, signed, summary)),
+    )
+    if (stateFile instanceof Error) return end('refused', unkept(stateFile))
+    await dropOrderKey(stateDir, commandId)
+    onStep(`Signed. Kept in ${stateFile}; sending.`)
+
+    const sent = await sendPayment(
+      { ...call, signal: time.calls },
+      paymentHeader,
+      signed,
+      options.retryDelaysMs ?? DEFAULT_RETRY_DELAYS_MS,
+      onStep,
+    )
+    return await conclude({
+      url: call.url.href,
+      summary,
+      payment: signed,
+      sent,
+      stateFile,
+      rpcUrl: options.rpcUrl,
+      signal: within(time.all, options.chainWaitMs),
+      onStep,
+    })
+  }
+  return first!
+}
+
+async function walletsOf({ wallets }: PayOptions): Promise<Wallets | BuyerRefusal> {
+  return typeof wallets === 'function' ? await wallets().catch(refusalOf) : wallets
+}
+
+const outcomeOf = (refusal: BuyerRefusal): PayOutcome =>
+  refusal instanceof VaultRefusal ? refusal.outcome : 'refused'
+
+function refusalOf(error: unknown): BuyerRefusal {
+  if (error instanceof BuyerRefusal) return error
+  throw error
 }
 
 function callOf(options: PayOptions, url: URL, deadline: Deadline): HttpCall {
@@ -119,15 +241,6 @@ function callOf(options: PayOptions, url: URL, deadline: Deadline): HttpCall {
     body: options.body,
     maxBodyBytes: options.maxBodyBytes ?? DEFAULT_MAX_BODY_BYTES,
     signal: deadline.calls,
-  }
-}
-
-async function ask(call: HttpCall): Promise<HttpAnswer | HttpFailure> {
-  try {
-    return await callOnce(call)
-  } catch (error) {
-    if (error instanceof HttpFailure) return error
-    throw error
   }
 }
 
@@ -163,27 +276,40 @@ async function agree(options: PayOptions, summary: PaymentSummary, price: Price)
 const aboveCapMessage = ({ usd }: PaymentSummary, { maxUsd }: PayOptions): string =>
   `The price of ${usd} USD is above the cap of ${maxUsd ?? DEFAULT_MAX_USD} USD; nothing was signed. --max raises the cap.`
 
+/** Where somebody else signs, the order is kept first: a run that is killed meanwhile goes on with the same one. */
 async function sign(
+  { options, commandId }: Run,
   { terms, buyer }: ChosenEntry<Buyer>,
   order: Order,
-  signal: AbortSignal,
-): Promise<SignedPayment | BuyerRefusal> {
-  try {
-    return await buyer.sign(terms, signal, order)
-  } catch (error) {
-    if (error instanceof BuyerRefusal) return error
-    throw error
-  }
+  time: Deadline,
+): Promise<SignedPayment | BuyerRefusal | Error> {
+  if (buyer.asksAPerson !== true) return await buyer.sign(terms, time.calls, order).catch(refusalOf)
+  const { stateDir, signal = new AbortController().signal } = options
+  const isKept = options.again !== true
+  const idempotencyKey = isKept ? await kept(() => keepOrderKey(stateDir, commandId, order)) : undefined
+  if (idempotencyKey instanceof Error) return idempotencyKey
+  const signed = await buyer
+    .sign(terms, signal, idempotencyKey === undefined ? order : { ...order, idempotencyKey })
+    .catch(refusalOf)
+  // A vault that went away may have signed: the next run asks it for the same.
+  if (isKept && signed instanceof BuyerRefusal && outcomeOf(signed) !== 'vault_away')
+    await dropOrderKey(stateDir, commandId)
+  return signed
 }
 
 /** Nothing is sent that could not be sent again after a crash. */
-async function keep(dir: string, file: PaymentFile): Promise<string | Error> {
+async function kept(write: () => Promise<string>): Promise<string | Error> {
   try {
-    return await savePayment(dir, file)
+    return await write()
   } catch (error) {
-    return new Error((error as NodeJS.ErrnoException).code ?? 'unknown')
+    return new Error(codeOf(error))
   }
 }
+
+const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? 'unknown'
+
+const unkept = ({ message }: Error): string =>
+  `The payment could not be kept on disk (${message}), so it was not sent.`
 
 const headerOf = ({ entry }: ChosenEntry<Buyer>, { resource }: Offer, payload: object): string =>
   encodeHeader({ x402Version: 2, payload, resource, accepted: entry })

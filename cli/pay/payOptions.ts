@@ -1,6 +1,14 @@
 import type { Buyer } from '../../adapters/chains/buyer/buyer.ts'
 import type { ChainFamily, NetworkId } from '../../core/domain/network.ts'
 
+export const DEFAULT_MAX_USD = '1.00'
+export const DEFAULT_TIMEOUT_MS = 30_000
+export const DEFAULT_MAX_BODY_BYTES = 1_000_000
+export const DEFAULT_RETRY_DELAYS_MS: readonly number[] = [1_000, 2_000, 4_000]
+
+/** The wallets of a run, one a chain family. */
+export type Wallets = Readonly<Partial<Record<ChainFamily, Buyer>>>
+
 /** A price above the cap, as the user is asked about it. */
 export interface CapQuestion {
   /** Price and cap in USD, decimal strings. */
@@ -22,8 +30,11 @@ export interface PayOptions {
   /** Flat list of name, value; added to both calls. */
   readonly headers?: readonly string[]
   readonly body?: Uint8Array
-  /** The wallets that may pay, one a chain family, made for this run. */
-  readonly wallets: Readonly<Partial<Record<ChainFamily, Buyer>>>
+  /**
+   * The wallets that may pay, one a chain family, made for this run; or how to get them, asked only when no payment of a
+   * former run is open. May throw a {@link import('../../adapters/chains/buyer/buyer.ts').BuyerRefusal}.
+   */
+  readonly wallets: Wallets | (() => Promise<Wallets>)
   /** Pay on this network only. Default: the first offer that a wallet can pay. */
   readonly network?: NetworkId
   /** Prices above this many USD are asked about. Decimal string; default 1.00. */
@@ -32,7 +43,7 @@ export interface PayOptions {
   readonly confirm?: (question: CapQuestion, signal: AbortSignal | undefined) => Promise<boolean>
   /** Node to ask about the receipt. Default: the network's public one. */
   readonly rpcUrl?: string
-  /** For the whole run, in ms, waiting for `confirm` not counted. Default 90 s. */
+  /** For the whole run, in ms; waiting for `confirm`, or for a vault's owner, not counted. Default 30 s. */
   readonly timeoutMs?: number
   /** Longest wait for the chain after the answer, in ms. Default: what is left of `timeoutMs`. */
   readonly chainWaitMs?: number
@@ -42,6 +53,8 @@ export interface PayOptions {
   readonly allowInsecureHttp?: boolean
   /** Directory for payments in flight. */
   readonly stateDir: string
+  /** Pay anew, though a payment of the same method, address and body is open or another run is making one. */
+  readonly again?: boolean
   /** How long to wait before each repetition of the payment, in ms. Default 1 s, 2 s, 4 s. */
   readonly retryDelaysMs?: readonly number[]
   /** Ends the run; a payment that was sent is kept for `--resume`. */

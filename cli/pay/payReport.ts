@@ -10,6 +10,7 @@ export type PayOutcome =
   | 'unverified'
   | 'unknown'
   | 'bad_answer'
+  | 'under_way'
   | 'vault_refused'
   | 'over_budget'
   | 'vault_locked'

@@ -1,8 +1,7 @@
 import { formatAmount, parseAmount } from '../../core/domain/money.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
+import { USD_DECIMALS, worthInUsd } from '../../core/x402/worthInUsd.ts'
 
-/** USD are counted in 10^-18 here, so that no rate of an asset is rounded away. */
-const USD_DECIMALS = 18
 const TENFOLD = 10n
 
 export interface Price {
@@ -13,13 +12,12 @@ export interface Price {
 }
 
 /**
- * What an offer costs in USD at the asset's fixed rate, compared with the cap; whole numbers all the way.
+ * What an offer costs in USD, compared with the cap.
  *
  * @param capUsd decimal string   @throws {TollgateError} `VALIDATION_ERROR` when the cap is not a decimal number
  */
-export function priceInUsd({ asset, amountAtomic }: OfferTerms, capUsd: string): Price {
-  const unit = 10n ** BigInt(asset.decimals)
-  const worth = (amountAtomic * parseAmount(asset.usdPerUnit, USD_DECIMALS) + unit - 1n) / unit
+export function priceInUsd(terms: OfferTerms, capUsd: string): Price {
+  const worth = worthInUsd(terms)
   const cap = parseAmount(capUsd, USD_DECIMALS)
   return {
     usd: formatAmount(worth, USD_DECIMALS, 2),

@@ -1,8 +1,8 @@
 import type { SignedPayment } from '../../adapters/chains/buyer/buyer.ts'
 import { familyOf } from '../../core/domain/network.ts'
-import { decodeHeader } from '../../core/x402/header.ts'
+import { decodeSellerHeader } from '../../core/x402/header.ts'
 import { own } from '../../core/x402/own.ts'
-import { type HttpAnswer, valuesOf } from './httpCall.ts'
+import { distinct, type HttpAnswer, valuesOf } from './httpCall.ts'
 
 export type SellerReceipt =
   /** No PAYMENT-RESPONSE header came. */
@@ -16,10 +16,10 @@ export type SellerReceipt =
 
 /** Reads the `PAYMENT-RESPONSE` of an answer (x402 v2, HTTP transport) and compares it with what was signed. */
 export function readReceipt(answer: HttpAnswer, payment: SignedPayment): SellerReceipt {
-  const headers = valuesOf(answer.headers, 'payment-response')
+  const headers = distinct(valuesOf(answer.headers, 'payment-response'))
   if (headers.length === 0) return { kind: 'none' }
   if (headers.length > 1) return wrong('came twice')
-  const decoded = decodeHeader(headers[0]!)
+  const decoded = decodeSellerHeader(headers[0]!)
   if (!decoded.ok) return wrong(`is not readable. ${decoded.message}`)
   const receipt = decoded.value
   const success = own(receipt, 'success')

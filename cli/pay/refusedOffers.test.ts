@@ -65,6 +65,10 @@ const entries: Record<string, [entry: object, message: RegExp]> = {
     { extra: { name: 'USDC', version: '2', assetTransferMethod: 'permit2' } },
     /needs an allowance/,
   ],
+  'wants its money through an escrow': [
+    { extra: { name: 'USDC', version: '2', paymentFlow: 'escrow' } },
+    /payment flow that is not known/,
+  ],
   'wants a spender approved': [{ extra: { name: 'USDC', version: '2', spender: world.payTo } }, /allowance/],
   'wants a permit': [{ extra: { name: 'USDC', version: '2', permit: true } }, /allowance/],
   'wants a year-long authorisation': [{ maxTimeoutSeconds: 31_536_000 }, /maxTimeoutSeconds/],
@@ -189,16 +193,33 @@ const heads: Record<string, [ask: Answer, message: RegExp]> = {
       offer(response, world.offerFor(url, { payTo: world.buyer }), world.offerFor(url)),
     /different things/,
   ],
-  'has something else in the body': [
-    (_, response, { url }) => offer(response, world.offerFor(url), { error: 'payment_required' }),
+  'says one resource in the head and another in the body': [
+    (_, response, { url, origin }) =>
+      offer(response, world.offerFor(url), world.offerFor(url, {}, { resource: { url: `${origin}/other` } })),
     /different things/,
   ],
-  'has a body that is not JSON': [
+  'has one entry more in the body': [
+    (_, response, { url }) => {
+      const [honest] = world.offerFor(url)['accepts'] as object[]
+      offer(response, world.offerFor(url), world.offerFor(url, {}, { accepts: [honest, honest] }))
+    },
+    /different things/,
+  ],
+  'says another payee in the body, beside fields of version 1': [
+    (_, response, { url }) => {
+      const v1 = { maxAmountRequired: '10000', resource: url, mimeType: '' }
+      offer(response, world.offerFor(url), world.offerFor(url, { ...v1, payTo: world.buyer }))
+    },
+    /different things/,
+  ],
+  'says another payee in a body without a version': [
     (_, response, { url }) =>
-      response
-        .writeHead(402, { 'payment-required': encodeHeader(world.offerFor(url)) })
-        .end('<html>Pay here</html>'),
-    /body is not readable/,
+      offer(
+        response,
+        world.offerFor(url),
+        world.offerFor(url, { payTo: world.buyer }, { x402Version: undefined }),
+      ),
+    /different things/,
   ],
   'has a body with a duplicate key': [
     (_, response, { url }) =>
@@ -324,12 +345,73 @@ t.test('an offer in a head that is too long is never read', async (t) => {
 })
 
 for (const status of [301, 302, 303, 307, 308]) {
-  t.test(`a ${status} on the first call is not followed`, async (t) => {
+  t.test(`a ${status} to another origin is not followed`, async (t) => {
     const other = await startSeller(world.honest)
     t.teardown(() => other.close())
-    const run = await world.pay((_, response) => response.writeHead(status, { location: other.url }).end())
-    t.match(run.report, { outcome: 'refused', exitCode: 3, message: /redirects to/ })
-    t.equal(other.received.length, 0)
+    const { port } = new URL(other.url)
+    for (const location of [
+      other.url,
+      `//127.0.0.1:${port}/api`,
+      `\\\\127.0.0.1:${port}/api`,
+      other.url.replace('http:', 'https:'),
+      other.url.replace('127.0.0.1', 'localhost'),
+    ]) {
+      const run = await world.pay((_, response) => response.writeHead(status, { location }).end())
+      t.match(run.report, { outcome: 'refused', exitCode: 3, message: /redirects to .*inside one origin/ })
+      t.equal(other.received.length, 0)
+      t.equal(run.signatures, 0)
+    }
+  })
+}
+
+/** Redirects inside the origin that are not followed all the same. */
+const redirects: Record<string, [answer: Answer, options: object, calls: number, message: RegExp]> = {
+  'that goes round in a circle': [
+    ({ path }, response) => response.writeHead(302, { location: path === '/a' ? '/b' : '/a' }).end(),
+    {},
+    6,
+    /more than 5 redirects/,
+  ],
+  'of a POST that would become a GET': [
+    (_, response) => response.writeHead(302, { location: '/a' }).end(),
+    { method: 'POST', body: Buffer.from('{}') },
+    1,
+    /a POST does not follow a 302/,
+  ],
+  'that says 303 to a POST': [
+    (_, response) => response.writeHead(303, { location: '/a' }).end(),
+    { method: 'POST', body: Buffer.from('{}') },
+    1,
+    /a POST does not follow a 303/,
+  ],
+  'with credentials in it': [
+    (_, response, { origin }) =>
+      response.writeHead(308, { location: origin.replace('//', '//user:secret@') }).end(),
+    {},
+    1,
+    /credentials/,
+  ],
+  'to two places': [
+    (_, response) => response.writeHead(308, ['Location', '/a', 'Location', '/b']).end(),
+    {},
+    1,
+    /no one address/,
+  ],
+  'to nowhere': [(_, response) => response.writeHead(308).end(), {}, 1, /no one address/],
+  'that is none': [
+    (_, response) => response.writeHead(300, { location: '/a' }).end(),
+    {},
+    1,
+    /does not follow a 300/,
+  ],
+}
+
+for (const [name, [answer, options, calls, message]] of Object.entries(redirects)) {
+  t.test(`a redirect ${name} is not followed`, async (t) => {
+    const run = await world.pay(answer, options)
+    t.match(run.report, { outcome: 'refused', exitCode: 3, charged: 'no' })
+    t.match(run.report.message, message)
+    t.equal(run.seller.received.length, calls)
     t.equal(run.signatures, 0)
   })
 }

@@ -1,15 +1,22 @@
+import { verifyReceipt } from '../../adapters/chains/buyer/verifyReceipt.ts'
 import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
 import { conclude } from './conclude.ts'
 import { startDeadline, within } from './deadline.ts'
-import { DEFAULT_MAX_BODY_BYTES, DEFAULT_RETRY_DELAYS_MS, DEFAULT_TIMEOUT_MS } from './payForUrl.ts'
-import { loadPayment } from './paymentFile.ts'
-import type { PayOptions } from './payOptions.ts'
+import { loadPayment, type PaymentFile, removePayment } from './paymentFile.ts'
+import {
+  DEFAULT_MAX_BODY_BYTES,
+  DEFAULT_RETRY_DELAYS_MS,
+  DEFAULT_TIMEOUT_MS,
+  type PayOptions,
+} from './payOptions.ts'
 import type { PayReport } from './payReport.ts'
 import { sendPayment } from './sendPayment.ts'
 import { readTarget } from './targetUrl.ts'
 import { UsageError } from './usageError.ts'
 
 const MAX_STORED_BODY_BYTES = 12_000_000
+/** How long the chain is asked about a payment whose time is over, in ms; its clock may be behind ours. */
+const LOOK_MS = 2_000
 
 export type ResumeOptions = Pick<
   PayOptions,
@@ -30,7 +37,44 @@ export type ResumeOptions = Pick<
  * @throws {UsageError} when the file is not one of ours or open to others
  */
 export async function resumePayment(stateFile: string, options: ResumeOptions): Promise<PayReport> {
-  const file = await loadPayment(stateFile)
+  return await resume(stateFile, await loadPayment(stateFile), options)
+}
+
+/**
+ * Goes on with the payments that former runs of a command left open, instead of signing another. One that can not land any
+ * more, by the word of the chain, is removed and frees the way.
+ *
+ * @returns undefined when there is none (any more), and a new payment may be signed
+ * @throws {UsageError} when a file of the command can not be read: what it holds may have been paid
+ */
+export async function resumeCommand(
+  stateFiles: readonly string[],
+  options: ResumeOptions,
+): Promise<PayReport | undefined> {
+  for (const stateFile of stateFiles) {
+    const file = await loadPayment(stateFile).catch((error: Error) => {
+      const way =
+        'A former run of this command kept it. Move it away when you know what became of it, or pay anew with --again.'
+      throw error instanceof UsageError ? new UsageError(`${error.message} ${way}`) : error
+    })
+    if (await isVoid(file, options)) {
+      await removePayment(stateFile)
+      continue
+    }
+    const report = await resume(stateFile, file, options)
+    if (report.outcome !== 'rejected' || report.charged !== 'no') return report
+  }
+  return undefined
+}
+
+/** Whether the time of a payment is over, and the chain says that it was not used. */
+async function isVoid({ payment }: PaymentFile, { rpcUrl, signal }: ResumeOptions): Promise<boolean> {
+  if (payment.validBeforeMs > Date.now()) return false
+  const look = within(signal ?? new AbortController().signal, LOOK_MS)
+  return (await verifyReceipt({ payment, transaction: null, signal: look }, rpcUrl)).charged === 'no'
+}
+
+async function resume(stateFile: string, file: PaymentFile, options: ResumeOptions): Promise<PayReport> {
   const url = readTarget(file.url, options.allowInsecureHttp ?? false)
   const body = file.body === null ? undefined : decodeStrictBase64(file.body, MAX_STORED_BODY_BYTES)
   if (file.body !== null && body === undefined)

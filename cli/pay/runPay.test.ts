@@ -7,6 +7,7 @@ import { Command } from 'commander'
 import t, { type Test } from 'tap'
 import { registerPay } from './command.ts'
 import { exitCodes } from './exitCodes.ts'
+import { DEFAULT_TIMEOUT_MS } from './payOptions.ts'
 import { type PayFlags, runPay } from './runPay.ts'
 import { startEvmWorld } from './testing/evmWorld.ts'
 import { type Answer, deliver, offer, startSeller } from './testing/seller.ts'
@@ -204,6 +205,7 @@ t.test('wrong options are refused before anything is asked', async (t) => {
     { body: '@/does/not/exist' },
     { keyFile: '/does/not/exist' },
     { resume: '/does/not/exist' },
+    { resume: '/does/not/exist', again: true },
   ] satisfies PayFlags[]) {
     const seller = await startSeller(world.honest)
     const target = 'resume' in flags ? undefined : seller.url
@@ -303,10 +305,13 @@ t.test('the command documents its options and every exit code', async (t) => {
     '--key-file',
     '--rpc',
     '--resume',
+    '--again',
     '--output',
   ]) {
     t.ok(help.includes(option), option)
   }
   for (const code of Object.values(exitCodes)) t.match(help, new RegExp(`^  ${code}  `, 'm'))
+  t.match(help, /\(default 30\)/, 'what an agent waits for, in seconds')
+  t.equal(DEFAULT_TIMEOUT_MS, 30_000)
   t.notMatch(help, /--key\b(?!-file)|--private-key/, 'a key is never an argument')
 })

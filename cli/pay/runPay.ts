@@ -1,10 +1,9 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { askOnTerminal } from './askOnTerminal.ts'
-import { reportWithoutPayment } from './conclude.ts'
 import { exitCodes } from './exitCodes.ts'
 import { loadVaultWallets, openVaultClient } from './loadVaultWallets.ts'
-import { loadWallets, type Wallets } from './loadWallets.ts'
+import { loadWallets } from './loadWallets.ts'
 import { type OutputFile, openOutput } from './outputFile.ts'
 import { payForUrl } from './payForUrl.ts'
 import type { CapQuestion, PayOptions } from './payOptions.ts'
@@ -24,7 +23,6 @@ import {
 import { resumePayment } from './resumePayment.ts'
 import { safeJson, safeLine } from './terminalText.ts'
 import { UsageError } from './usageError.ts'
-import { VaultRefusal } from './vaultRefusal.ts'
 
 /** The options of the command line, as commander hands them over. */
 export interface PayFlags {
@@ -44,6 +42,7 @@ export interface PayFlags {
   readonly maxBody?: string
   readonly insecureHttp?: boolean
   readonly resume?: string
+  readonly again?: boolean
 }
 
 /** The process, or what stands for it in a test. */
@@ -95,6 +94,7 @@ async function prepare(
   }
   if (flags.resume !== undefined) {
     if (target !== undefined) throw new UsageError('Expected an address or --resume, got both.')
+    if (flags.again === true) throw new UsageError('Expected --again or --resume, got both.')
     const file = flags.resume
     return () => resumePayment(file, common)
   }
@@ -106,18 +106,14 @@ async function prepare(
     method: readMethod(flags.method ?? (body === undefined ? 'GET' : 'POST')),
     headers: headersOf(flags, body),
     ...(body !== undefined && { body }),
+    again: flags.again === true,
     ...(flags.network !== undefined && { network: readNetwork(flags.network) }),
     ...(flags.max !== undefined && { maxUsd: readUsd(flags.max) }),
     stateDir: join(io.env['TOLLGATE_HOME'] || join(homedir(), '.tollgate'), 'payments'),
     confirm: (question, signal) => confirm(question, flags, io, signal),
   }
-  const load = await walletSource(flags, io, options)
-  return async () => {
-    const wallets = await load()
-    return wallets instanceof VaultRefusal
-      ? reportWithoutPayment(wallets.outcome, wallets.message, target, null)
-      : await payForUrl({ ...options, wallets })
-  }
+  const wallets = await walletSource(flags, io, options)
+  return () => payForUrl({ ...options, wallets })
 }
 
 /** Keys are read now; a vault is asked when the run begins. @throws {UsageError} */
@@ -125,29 +121,22 @@ async function walletSource(
   flags: PayFlags,
   io: PayIo,
   { network, rpcUrl, signal, onStep }: Omit<PayOptions, 'wallets'>,
-): Promise<() => Promise<Wallets | VaultRefusal>> {
+): Promise<PayOptions['wallets']> {
   const { vault, vaultTokenFile: tokenFile, keyFile } = flags
   const rpc = rpcUrl === undefined ? {} : { rpcUrl }
   if (vault === undefined) {
     if (tokenFile !== undefined) throw new UsageError('--vault-token-file is for --vault.')
-    const wallets = await loadWallets({ env: io.env, ...(keyFile !== undefined && { keyFile }), ...rpc })
-    return async () => wallets
+    return await loadWallets({ env: io.env, ...(keyFile !== undefined && { keyFile }), ...rpc })
   }
   if (keyFile !== undefined) throw new UsageError('Expected --vault or --key-file, got both.')
   const ask = await openVaultClient({ vault, env: io.env, ...(tokenFile !== undefined && { tokenFile }) })
-  return async () => {
-    try {
-      return await loadVaultWallets(ask, {
-        ...rpc,
-        ...(network !== undefined && { network }),
-        signal: signal ?? new AbortController().signal,
-        onStep: onStep!,
-      })
-    } catch (error) {
-      if (error instanceof VaultRefusal) return error
-      throw error
-    }
-  }
+  return () =>
+    loadVaultWallets(ask, {
+      ...rpc,
+      ...(network !== undefined && { network }),
+      signal: signal ?? new AbortController().signal,
+      onStep: onStep!,
+    })
 }
 
 function headersOf(flags: PayFlags, body: Uint8Array | undefined): string[] {

@@ -2,10 +2,21 @@ import { type Asset, builtInAssets } from '../domain/asset.ts'
 import { type ChainFamily, factsOf, familyOf, type NetworkId } from '../domain/network.ts'
 import type { OfferTerms } from './offerTerms.ts'
 import { isObject, own } from './own.ts'
+import { worthInUsd } from './worthInUsd.ts'
 
 /** Shortest and longest time to settle that a seller may name, in seconds; what is signed is at most an hour. */
 const MIN_TIMEOUT_SECONDS = 10
 const MAX_TIMEOUT_SECONDS = 86_400
+
+/**
+ * How a payment by scheme `exact` may move, in `extra`: what is signed is the same in both flows, and settled after the
+ * seller's work or before it. Everything else there (an escrow, Permit2) moves money in another way.
+ */
+const knownFlows = new Set<unknown>([undefined, null, 'authorization', 'upfront'])
+const knownMethods: Readonly<Record<ChainFamily, ReadonlySet<unknown>>> = {
+  eip155: new Set<unknown>([undefined, null, 'eip3009']),
+  solana: new Set<unknown>([undefined, null, 'default']),
+}
 
 /** Whoever would sign: a wallet of the command line, or the vault's account on a chain. */
 export interface Payer {
@@ -23,20 +34,37 @@ export interface ChosenEntry<P extends Payer> {
 }
 
 export type Choice<P extends Payer> =
-  | { readonly ok: true; readonly chosen: ChosenEntry<P> }
+  | {
+      readonly ok: true
+      readonly chosen: ChosenEntry<P>
+      /** Further entries that fit, in the seller's order: for when it turns out that the chosen one can't be paid. */
+      readonly others: readonly ChosenEntry<P>[]
+    }
   | { readonly ok: false; readonly message: string }
 
+export interface EntryWishes {
+  /** Only this network. */
+  readonly only?: NetworkId | undefined
+  /** Whether a price is within what may be paid without asking. Default: every price is. */
+  readonly fits?: (terms: OfferTerms) => boolean
+}
+
 /**
- * Takes the first entry that is for us: scheme `exact`, a network that we know and have a wallet for, a token that we
- * know, paid by a transfer. Entries for others are passed over; but when the first one for us is wrong in any term, the
- * whole offer is refused: a seller that writes one false term is not asked for a better one.
+ * Takes the first entry that is for us and fits: scheme `exact`, a network that we know and have a wallet for, a token
+ * that we know, paid by a transfer, at a price within the limit. Entries for others, and dearer ones, are passed over;
+ * when all that are for us are too dear, the cheapest is taken, and it is for the caller to ask or to refuse.
+ *
+ * When an entry for us is wrong in any term before one was found, the whole offer is refused: a seller that writes one
+ * false term is not asked for a better one.
  */
 export function chooseEntry<P extends Payer>(
   accepts: readonly Readonly<Record<string, unknown>>[],
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
-  only: NetworkId | undefined,
+  { only, fits = () => true }: EntryWishes = {},
 ): Choice<P> {
   const passedOver: string[] = []
+  const fitting: ChosenEntry<P>[] = []
+  let cheapest: ChosenEntry<P> | undefined
   for (const [i, entry] of accepts.entries()) {
     const candidate = candidateOf(entry, wallets, only)
     if (typeof candidate === 'string') {
@@ -46,10 +74,16 @@ export function chooseEntry<P extends Payer>(
     const { asset, buyer } = candidate
     const terms = readTerms(entry, asset)
     const problem = typeof terms === 'string' ? terms : buyer.objectTo(terms)
-    if (problem !== undefined || typeof terms === 'string')
+    if (problem !== undefined || typeof terms === 'string') {
+      if (fitting.length > 0) break
       return refuse(`entry ${i + 1} is not acceptable: ${problem}`)
-    return { ok: true, chosen: { entry, terms, buyer } }
+    }
+    const found = { entry, terms, buyer }
+    if (fits(terms)) fitting.push(found)
+    else if (cheapest === undefined || worthInUsd(terms) < worthInUsd(cheapest.terms)) cheapest = found
   }
+  const [chosen = cheapest, ...others] = fitting
+  if (chosen !== undefined) return { ok: true, chosen, others }
   return refuse(`no entry can be paid (${passedOver.slice(0, 6).join('; ')})`)
 }
 
@@ -73,8 +107,11 @@ function candidateOf<P extends Payer>(
   const asset = ofNetwork.find((a) => isSameAsset(family, a.address, own(entry, 'asset')))
   if (asset === undefined) return 'a token that is not known'
   const extra = own(entry, 'extra')
-  const method = isObject(extra) ? own(extra, 'assetTransferMethod') : undefined
-  if (method !== undefined && method !== 'eip3009') return 'a transfer that needs an allowance'
+  if (isObject(extra)) {
+    if (!knownMethods[family].has(own(extra, 'assetTransferMethod')))
+      return 'a transfer that needs an allowance'
+    if (!knownFlows.has(own(extra, 'paymentFlow'))) return 'a payment flow that is not known'
+  }
   return { asset, buyer }
 }
 

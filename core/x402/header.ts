@@ -46,4 +46,14 @@ export function decodeHeader(text: string, maxChars: number = DEFAULT_MAX_CHARS)
   return { ok: true, value: value as Record<string, unknown> }
 }
 
+/**
+ * Reads a header that a seller wrote, `PAYMENT-REQUIRED` or `PAYMENT-RESPONSE`: as {@link decodeHeader}, and without its
+ * padding too, which some languages' encoders leave out and the reference client does not ask for. There is still one
+ * reading of the text, and whoever signs, signs what was read.
+ */
+export function decodeSellerHeader(text: string): DecodedHeader {
+  const lacks = (4 - (text.length % 4)) % 4
+  return decodeHeader(lacks < 3 && !text.endsWith('=') ? text + '='.repeat(lacks) : text)
+}
+
 const refuse = (message: string): DecodedHeader => ({ ok: false, message })

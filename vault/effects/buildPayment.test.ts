@@ -228,3 +228,25 @@ t.test('no offer at all makes more than one transfer up to the cap', async (t) =
   )
   t.ok(paid > 0, `${paid} were paid`)
 })
+
+t.test(
+  'an entry above max_amount, of an unknown flow or on a silent chain is passed over for one that can be paid',
+  async (t) => {
+    const dear = { ...onBase, amount: '250001' }
+    const escrowed = { ...onBase, extra: { ...onBase.extra, paymentFlow: 'escrow' } }
+    for (const accepts of [
+      [dear, onBase],
+      [escrowed, onBase],
+    ]) {
+      const built = await build(offerOf(...accepts))
+      t.match(built, { ok: true, payment: { amountAtomic: 250_000n, network: 'eip155:8453' } })
+    }
+    const silent = { rpc: node({ genesisHash: () => Promise.reject(new Error('away')) }) }
+    t.match(await build(offerOf(onSolana, onBase), silent), { ok: true, payment: { network: 'eip155:8453' } })
+
+    t.match(await build(offerOf(dear)), { ok: false, code: 'BUDGET_EXCEEDED_TX' })
+    t.match(await build(offerOf(escrowed)), { ok: false, code: 'VALIDATION_ERROR', message: /payment flow/ })
+    t.match(await build(offerOf(onSolana), silent), { ok: false, code: 'CHAIN_UNAVAILABLE' })
+    t.match(await build(offerOf(onBase), { maxAmount: '0.00000001' }), { code: 'VALIDATION_ERROR' })
+  },
+)

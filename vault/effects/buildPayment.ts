@@ -1,10 +1,10 @@
 import { formatAmount } from '../../core/domain/money.ts'
 import type { ChainFamily, NetworkId } from '../../core/domain/network.ts'
-import { chooseEntry } from '../../core/x402/chooseEntry.ts'
-import { decodeHeader, encodeHeader } from '../../core/x402/header.ts'
+import { type ChosenEntry, chooseEntry, type EntryWishes } from '../../core/x402/chooseEntry.ts'
+import { decodeSellerHeader, encodeHeader } from '../../core/x402/header.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { isObject } from '../../core/x402/own.ts'
-import { readEnvelope } from '../../core/x402/readEnvelope.ts'
+import { type Offer, readEnvelope } from '../../core/x402/readEnvelope.ts'
 import { type AssetTable, pinnedAssets } from './assets.ts'
 import type { ChainPlugin } from './chainPlugin.ts'
 import { chainOfNetwork } from './chains.ts'
@@ -24,8 +24,10 @@ export interface BuildPaymentRequest {
   readonly paymentRequired: unknown
   /** The most that may be paid, in whole units of the token: a number or a string of decimal digits. */
   readonly maxAmount: unknown
-  /** Only this CAIP-2 network; else the first entry that can be paid. */
+  /** Only this CAIP-2 network; else the first entry that can be paid within `maxAmount`. */
   readonly network?: NetworkId
+  /** The networks that the agent may pay on: an entry on another is passed over for one on these. */
+  readonly networks?: ReadonlySet<string>
   /** The address that the agent asked, when it says so: the offer must be for its origin. */
   readonly url?: URL
   /** Our address by family; a family without one is passed over. */
@@ -77,12 +79,12 @@ interface Wallet {
  * no say in any byte of it.
  */
 export async function buildPayment(request: BuildPaymentRequest): Promise<BuildPayment> {
-  const { assets = pinnedAssets, plugins, accounts } = request
+  const { plugins, accounts } = request
   const offer = offerOf(request.paymentRequired)
   if (typeof offer === 'string') return no('VALIDATION_ERROR', offer)
   const envelope = readEnvelope(offer, request.url)
   if (!envelope.ok) return no('VALIDATION_ERROR', `The offer was refused: ${envelope.message}.`)
-  const { resource, accepts } = envelope.offer
+  const { accepts } = envelope.offer
   const wallets: Partial<Record<ChainFamily, Wallet>> = {}
   for (const family of ['eip155', 'solana'] as const) {
     const account = accounts[family]
@@ -90,10 +92,40 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
     if (account === undefined || plugin === undefined) continue
     wallets[family] = { account, plugin, objectTo: (terms) => plugin.objectToTerms(terms, account) }
   }
-  const choice = chooseEntry(accepts, wallets, request.network)
+  const wishes: EntryWishes = {
+    only: request.network,
+    fits: ({ asset, amountAtomic }) => {
+      const most = claimedAmount(request.maxAmount, asset.decimals)
+      return most.ok && amountAtomic <= most.atomic
+    },
+  }
+  const granted = chooseEntry(accepts, limitedTo(wallets, request.networks), wishes)
+  // When there is nothing for the agent's own networks, it is told which one it lacks.
+  const choice = granted.ok ? granted : chooseEntry(accepts, wallets, wishes)
   if (!choice.ok) return no('VALIDATION_ERROR', `The offer was refused: ${choice.message}.`)
+  const first = await buildEntry(request, envelope.offer, choice.chosen)
+  if (first.ok || first.code === 'BUDGET_EXCEEDED_TX') return first
+  for (const other of choice.others) {
+    const built = await buildEntry(request, envelope.offer, other)
+    if (built.ok) return built
+  }
+  return first
+}
 
-  const { terms, buyer, entry } = choice.chosen
+type Wallets = Readonly<Partial<Record<ChainFamily, Wallet>>>
+
+const limitedTo = (wallets: Wallets, networks: ReadonlySet<string> | undefined): Wallets =>
+  networks === undefined
+    ? wallets
+    : Object.fromEntries(Object.entries(wallets).map(([family, wallet]) => [family, { ...wallet, networks }]))
+
+/** Builds the payment of one entry; nothing is signed, so another may be tried when this one can not be built. */
+async function buildEntry(
+  request: BuildPaymentRequest,
+  { resource, description }: Offer,
+  { terms, buyer, entry }: ChosenEntry<Wallet>,
+): Promise<BuildPayment> {
+  const { assets = pinnedAssets } = request
   const chain = chainOfNetwork(terms.asset.network)
   if (chain === undefined || !buyer.plugin.chains.includes(chain.name))
     return no('VALIDATION_ERROR', `The vault does not sign on ${terms.asset.network}.`)
@@ -128,11 +160,7 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
     const url = resource['url'] as string
     const payment: BuiltPayment = {
       decoded,
-      describe: [
-        `Pay for ${showText(url, 300)}.`,
-        ...describing(envelope.offer.description),
-        ...decoded.plainWords,
-      ],
+      describe: [`Pay for ${showText(url, 300)}.`, ...describing(description), ...decoded.plainWords],
       resourceUrl: url,
       network: terms.asset.network,
       payTo: terms.payTo,
@@ -152,7 +180,7 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
 
 function offerOf(value: unknown): Readonly<Record<string, unknown>> | string {
   if (typeof value === 'string') {
-    const decoded = decodeHeader(value)
+    const decoded = decodeSellerHeader(value)
     return decoded.ok ? decoded.value : `payment_required is not readable. ${decoded.message}`
   }
   return isObject(value) ? value : 'Expected payment_required as the JSON of a 402 or its header.'

@@ -1,7 +1,7 @@
 import { type Address, domainSeparator, encodeFunctionData, getAddress, type Hex } from 'viem'
 import { formatAmount } from '../../../core/domain/money.ts'
 import type { OfferTerms } from '../../../core/x402/offerTerms.ts'
-import { BuyerRefusal } from './buyer.ts'
+import { UnpayableTerms } from './buyer.ts'
 import { asHex, assertChainId, callToken, tokenAbi } from './evmToken.ts'
 import { createJsonRpc, RpcFailure } from './jsonRpc.ts'
 import { publicRpcUrl } from './publicRpc.ts'
@@ -19,7 +19,7 @@ export const domainOf = ({ asset }: OfferTerms) => ({
  *
  * @param rpcUrl default: the network's public node
  * @returns the latest block's number: the payment can not be on chain before it
- * @throws {BuyerRefusal} in words for the user
+ * @throws {UnpayableTerms} in words for the user
  */
 export async function askEvmChain(
   terms: OfferTerms,
@@ -30,7 +30,8 @@ export async function askEvmChain(
   const { asset, amountAtomic } = terms
   const domain = domainOf(terms)
   const url = rpcUrl ?? publicRpcUrl(asset.network)
-  if (url === undefined) throw new BuyerRefusal(`Name a node of ${asset.network} with --rpc; none is known.`)
+  if (url === undefined)
+    throw new UnpayableTerms(`Name a node of ${asset.network} with --rpc; none is known.`)
   const rpc = createJsonRpc(url)
   const token = domain.verifyingContract
   try {
@@ -42,21 +43,21 @@ export async function askEvmChain(
       rpc('eth_blockNumber', [], signal),
     ])
     if (separator !== domainSeparator({ domain })) {
-      throw new BuyerRefusal(
+      throw new UnpayableTerms(
         `The token at ${token} has another EIP-712 domain than ${asset.symbol}; nothing was signed.`,
       )
     }
     if (BigInt(balance) < amountAtomic) {
       const has = formatAmount(BigInt(balance), asset.decimals, 2)
       const needs = formatAmount(amountAtomic, asset.decimals, 2)
-      throw new BuyerRefusal(
+      throw new UnpayableTerms(
         `${payer} has ${has} ${asset.symbol}, the price is ${needs}; nothing was signed.`,
       )
     }
     return Number(BigInt(asHex(block, 'eth_blockNumber')))
   } catch (error) {
     if (error instanceof RpcFailure)
-      throw new BuyerRefusal(`${error.message} Nothing was signed.`, { cause: error })
+      throw new UnpayableTerms(`${error.message} Nothing was signed.`, { cause: error })
     throw error
   }
 }

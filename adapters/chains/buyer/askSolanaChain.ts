@@ -1,6 +1,6 @@
 import { PublicKey } from '@solana/web3.js'
 import type { OfferTerms } from '../../../core/x402/offerTerms.ts'
-import { BuyerRefusal } from './buyer.ts'
+import { BuyerRefusal, UnpayableTerms } from './buyer.ts'
 import { createJsonRpc, type JsonRpc, RpcFailure } from './jsonRpc.ts'
 import { publicRpcUrl } from './publicRpc.ts'
 import { checkSolanaAccounts } from './solanaAccounts.ts'
@@ -20,7 +20,7 @@ export interface LatestBlock {
  * account for it.
  *
  * @param rpcUrl default: the network's public node
- * @throws {BuyerRefusal} in words for the user
+ * @throws {UnpayableTerms} in words for the user
  */
 export async function askSolanaChain(
   terms: OfferTerms,
@@ -34,7 +34,9 @@ export async function askSolanaChain(
     await checkSolanaAccounts(rpc, terms, new PublicKey(payer), signal)
     return await latestBlock(rpc, signal)
   } catch (error) {
-    throw refusal(error, 'Nothing was signed.')
+    throw error instanceof RpcFailure
+      ? new UnpayableTerms(`${error.message} Nothing was signed.`, { cause: error })
+      : error
   }
 }
 
@@ -47,18 +49,18 @@ export async function askLatestBlock(
   try {
     return await latestBlock(nodeOf(terms, rpcUrl), signal)
   } catch (error) {
-    throw refusal(error, 'The payment was not sent.')
+    throw error instanceof RpcFailure
+      ? new BuyerRefusal(`${error.message} The payment was not sent.`, { cause: error })
+      : error
   }
 }
 
 function nodeOf({ asset }: OfferTerms, rpcUrl: string | undefined): JsonRpc {
   const url = rpcUrl ?? publicRpcUrl(asset.network)
-  if (url === undefined) throw new BuyerRefusal(`Name a node of ${asset.network} with --rpc; none is known.`)
+  if (url === undefined)
+    throw new UnpayableTerms(`Name a node of ${asset.network} with --rpc; none is known.`)
   return createJsonRpc(url)
 }
-
-const refusal = (error: unknown, consequence: string): unknown =>
-  error instanceof RpcFailure ? new BuyerRefusal(`${error.message} ${consequence}`, { cause: error }) : error
 
 async function latestBlock(rpc: JsonRpc, signal: AbortSignal): Promise<LatestBlock> {
   const answer = (await rpc('getLatestBlockhash', [{ commitment: 'confirmed' }], signal)) as {

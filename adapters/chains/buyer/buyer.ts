@@ -49,6 +49,8 @@ export interface Order {
   readonly resource: Readonly<Record<string, unknown>>
   /** The chosen entry of `accepts`, as received. */
   readonly entry: Readonly<Record<string, unknown>>
+  /** Under which somebody else is asked to sign: the same order under the same key is one payment. */
+  readonly idempotencyKey?: string
 }
 
 /** A wallet that pays one offer: made for one run, because a run signs at most once. */
@@ -63,8 +65,9 @@ export interface Buyer {
   objectTo(terms: OfferTerms): string | undefined
   /**
    * Asks the chain whether the payment can succeed (right chain, the token's own EIP-712 domain, balance, accounts), then
-   * signs it. The second call throws, whatever became of the first.
+   * signs it. Once it has gone beyond asking the chain, every further call throws, whatever became of the first.
    *
+   * @throws {UnpayableTerms} the chain says no, and another offer may be signed
    * @throws {BuyerRefusal} nothing was signed; the message says why.
    */
   sign(terms: OfferTerms, signal: AbortSignal, order: Order): Promise<SignedPayment>
@@ -79,3 +82,6 @@ export interface KeyBuyer extends Buyer {
 export class BuyerRefusal extends Error {
   override readonly name = 'BuyerRefusal'
 }
+
+/** The chain does not let this payment succeed, or could not be asked. The wallet may sign another offer instead. */
+export class UnpayableTerms extends BuyerRefusal {}

@@ -43,6 +43,11 @@ export function createEvmBuyer(options: EvmBuyerOptions): KeyBuyer {
   const account = privateKeyToAccount(options.privateKey)
   const now = options.now ?? Date.now
   let hasSigned = false
+  /** What the chain refuses was not signed, and another offer may be. */
+  const again = (error: unknown): never => {
+    hasSigned = false
+    throw error
+  }
 
   return {
     address: account.address,
@@ -53,7 +58,7 @@ export function createEvmBuyer(options: EvmBuyerOptions): KeyBuyer {
       const problem = objectToEvmTerms(terms, account.address)
       if (problem !== undefined) throw new BuyerRefusal(`The offer was not signed: ${problem}.`)
       const domain = domainOf(terms)
-      const blockBound = await askEvmChain(terms, account.address, options.rpcUrl, signal)
+      const blockBound = await askEvmChain(terms, account.address, options.rpcUrl, signal).catch(again)
 
       const nowSeconds = Math.floor(now() / 1_000)
       const validBefore = nowSeconds + Math.min(terms.maxTimeoutSeconds, MAX_VALIDITY_SECONDS)

@@ -39,6 +39,11 @@ export interface OrderedBuyerOptions {
 export function createOrderedBuyer(options: OrderedBuyerOptions): Buyer {
   const { address, networks, rpcUrl } = options
   let hasSigned = false
+  /** What the chain refuses was not signed, and another offer may be. */
+  const again = (error: unknown): never => {
+    hasSigned = false
+    throw error
+  }
 
   const objectTo = (terms: OfferTerms): string | undefined =>
     isSolana(terms) ? objectToSolanaTerms(terms, address) : objectToEvmTerms(terms, address)
@@ -53,7 +58,7 @@ export function createOrderedBuyer(options: OrderedBuyerOptions): Buyer {
       hasSigned = true
       const problem = objectTo(terms)
       if (problem !== undefined) throw new BuyerRefusal(`The offer was not signed: ${problem}.`)
-      const early = await boundBefore(terms, address, rpcUrl, inTime(signal))
+      const early = await boundBefore(terms, address, rpcUrl, inTime(signal)).catch(again)
       const payload = await options.order(terms, order, signal)
       const checked = await check(terms, payload)
       if (!checked.ok) throw new BuyerRefusal(`${notAsOrdered} ${checked.message} It was not sent.`)

@@ -6,7 +6,7 @@ import {
 } from '../../../core/x402/objectToSolanaAccounts.ts'
 import type { OfferTerms } from '../../../core/x402/offerTerms.ts'
 import { decodeStrictBase64 } from '../../../core/x402/strictBase64.ts'
-import { BuyerRefusal } from './buyer.ts'
+import { UnpayableTerms } from './buyer.ts'
 import { type JsonRpc, RpcFailure } from './jsonRpc.ts'
 
 /**
@@ -14,7 +14,7 @@ import { type JsonRpc, RpcFailure } from './jsonRpc.ts'
  * enough, the payee is a wallet that has an account for this token. We never create the payee's account: its rent would
  * be somebody's to take.
  *
- * @throws {BuyerRefusal} in words for the user   @throws {RpcFailure} when the node does not say
+ * @throws {UnpayableTerms} in words for the user   @throws {RpcFailure} when the node does not say
  */
 export async function checkSolanaAccounts(
   rpc: JsonRpc,
@@ -28,7 +28,7 @@ export async function checkSolanaAccounts(
     signal,
   )
   const problem = objectToSolanaAccounts({ mint, source, destination, wallet }, terms, payer.toBase58())
-  if (problem !== undefined) throw new BuyerRefusal(`${problem}; nothing was signed.`)
+  if (problem !== undefined) throw new UnpayableTerms(`${problem}; nothing was signed.`)
 }
 
 async function readAccounts(

@@ -21,6 +21,11 @@ export function createSolanaBuyer(options: SolanaBuyerOptions): KeyBuyer {
   const keypair = toKeypair(options.secret)
   const address = keypair.publicKey.toBase58()
   let hasSigned = false
+  /** What the chain refuses was not signed, and another offer may be. */
+  const again = (error: unknown): never => {
+    hasSigned = false
+    throw error
+  }
 
   return {
     address,
@@ -30,7 +35,7 @@ export function createSolanaBuyer(options: SolanaBuyerOptions): KeyBuyer {
       hasSigned = true
       const problem = objectToSolanaTerms(terms, address)
       if (problem !== undefined) throw new BuyerRefusal(`The offer was not signed: ${problem}.`)
-      const latest = await askSolanaChain(terms, address, options.rpcUrl, signal)
+      const latest = await askSolanaChain(terms, address, options.rpcUrl, signal).catch(again)
       const wire = buildSolanaPayment(terms, keypair, latest.blockhash)
       return {
         network: terms.asset.network,

@@ -98,7 +98,7 @@ async function sign(
 ): Promise<string> {
   const [entry] = offer.accepts
   const family = familyOf(String((entry as { network: unknown }).network))!
-  const choice = chooseEntry([{ ...entry, ...change }], { [family]: wallet }, undefined)
+  const choice = chooseEntry([{ ...entry, ...change }], { [family]: wallet })
   if (!choice.ok) throw new Error(choice.message)
   const { payload } = await wallet.sign(choice.chosen.terms, AbortSignal.timeout(20_000))
   return encodeHeader({ x402Version: 2, payload, resource: offer.resource, accepted: entry, ...parts })

@@ -1,9 +1,10 @@
 import { formatAmount } from '../../../core/domain/money.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
+import { grantFor } from '../../agents/grant.ts'
 import type { PinnedAsset } from '../../effects/assets.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
-import { chainOfNetwork } from '../../effects/chains.ts'
+import { chainFacts, chainOfNetwork } from '../../effects/chains.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { VaultError } from '../../errors/error.ts'
 import { accountOn } from '../chainOf.ts'
@@ -38,11 +39,12 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
   const url = urlText === undefined ? undefined : URL.parse(urlText)
   if (url === null) throw new VaultError('VALIDATION_ERROR', 'url: Expected an absolute address.')
 
-  const build = async (): Promise<BuiltPayment> => {
+  const build = async (only: string | undefined): Promise<BuiltPayment> => {
     const result = await buildPayment({
       paymentRequired,
       maxAmount,
-      ...(network !== undefined && { network: network as NetworkId }),
+      ...(only !== undefined && { network: only as NetworkId }),
+      networks: networksFor(x, parts),
       ...(url !== undefined && { url }),
       accounts: {
         eip155: parts.vault.keys.default('evm').address,
@@ -57,7 +59,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
     if (!result.ok) throw new VaultError(result.code, result.message)
     return result.payment
   }
-  const payment = await build()
+  const payment = await build(network)
   const { decoded } = payment
   // Also refuses a chain that is not enabled.
   const { facts, key } = accountOn(parts, decoded.chain)
@@ -92,7 +94,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
     // The same offer again is another purchase, unless an Idempotency-Key says that it is not.
     repeat: 'new',
     act: async (attempt) => {
-      const fresh = x.approval === null ? payment : await build()
+      const fresh = x.approval === null ? payment : await build(payment.network)
       if (termsHashOf(fresh) !== (x.approval?.frozenHash ?? termsHash))
         throw new VaultError('APPROVAL_RESOLVED', 'The payment is not the one that was approved.')
       const signature = await parts.vault.signer.sign({
@@ -104,6 +106,14 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
       return { status: 200, body: { payment_header: fresh.assemble(signature.bytes).paymentHeader } }
     },
   }
+}
+
+/** Where this agent may pay: the chains that are enabled, and granted to it. */
+function networksFor({ who }: VaultCall, { enabled }: VaultParts): ReadonlySet<string> {
+  const open = enabled.filter(
+    (name) => who.kind !== 'agent' || grantFor(who.agent.grants, 'sign', `wallet.${name}`) !== undefined,
+  )
+  return new Set(open.map((name) => chainFacts[name].network))
 }
 
 /** The terms that an approval is for: everything of a payment but its time and its nonce. */
