@@ -1,3 +1,4 @@
+import { callerOf } from '../../core/http/callerOf.ts'
 import { insist } from '../../core/payments/insist.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
@@ -84,18 +85,20 @@ export default gatewayPlugin({
       )
     }
 
+    const seen = (x: Exchange) => views.add(x.link.id, callerOf(x.clientIp), x.startedAtMs)
+
     const warn = (message: string, purchaseId: string) => (err: unknown) =>
       log.warn({ err, purchaseId }, message)
 
     return {
       route({ isPaid, settle }) {
-        if (!isPaid) return
+        if (!isPaid) return { log: (x) => x.status !== 429 && seen(x) }
         const settlesFirst = settle === 'before'
         return {
           record,
           respond,
           log: (x) => {
-            if (x.payment === null && x.status === 402) views.add(x.link.id, x.startedAtMs)
+            if (x.payment === null && x.status === 402) seen(x)
             conclude(x, settlesFirst)
           },
         }

@@ -9,7 +9,8 @@ export const options = {
       minimum: 100,
       maximum: 3_600_000,
       default: 5_000,
-      description: 'How often the counted views (unpaid calls) are written to the database, in milliseconds.',
+      description:
+        'How often the counted views (callers of free links, and of paid ones that saw the price; each once an hour) are written to the database, in milliseconds.',
     },
   },
 } as const satisfies OptionsSchema

@@ -1,8 +1,16 @@
 import t from 'tap'
+import { silentLog } from '../../core/ports/log.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment, testAsset, testNetwork } from '../../test/helpers/settler.ts'
+import { createViews } from './views.ts'
+
+interface ViewCount {
+  readonly linkId: string
+  readonly day: string
+  readonly count: number
+}
 
 const plugins = [
   { use: 'x402' },
@@ -31,15 +39,42 @@ t.test('a purchase says who bought what for how much, and its entries cancel out
   await until(async () => (await gateway.store.purchases.find(_svc.purchaseId))?.status === 'delivered')
 })
 
-t.test('views are the calls that saw the price, counted in memory and written now and then', async (t) => {
-  const gateway = await startGateway(t, { settlers: [createScriptedSettler()], plugins })
-  const link = await gateway.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
-  await Promise.all(Array.from({ length: 7 }, () => fetch(link.url)))
-  await fetch(link.url, { headers: { 'payment-signature': 'junk' } })
-  const views = async () => (await gateway.store.purchases.stats(gateway.storeId, { sinceMs: 0 })).views
-  await gateway.gateway.swap(await gateway.build(plugins))
-  t.equal(await views(), 7, 'the last ones are written when the configuration is reloaded')
-  await fetch(link.url)
-  await gateway.gateway.swap(await gateway.build(plugins))
-  t.equal(await views(), 8)
+t.test('a view is a caller of an hour who saw the price, or called a free link', async (t) => {
+  const seller = await startSeller(t, 'hello')
+  let ahead = 0
+  const gateway = await startGateway(t, {
+    settlers: [createScriptedSettler()],
+    plugins,
+    options: { trustedProxyCidrs: ['127.0.0.0/8'] },
+    adapt: (ports) => ({ ...ports, clock: { now: () => Date.now() + ahead } }),
+  })
+  const paid = await gateway.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
+  const free = await gateway.addLink({ slug: 'free', url: seller.url, price: '0' })
+  const views = async () => {
+    await gateway.gateway.swap(await gateway.build(plugins))
+    return (await gateway.store.purchases.stats(gateway.storeId, { sinceMs: 0 })).views
+  }
+  const call = async ({ url }: { url: string }, caller: string, headers = {}) =>
+    (await fetch(url, { headers: { 'x-forwarded-for': caller, ...headers } })).text()
+  const twice = ['203.0.113.1', '203.0.113.2', '203.0.113.1', '2001:db8::1', '2001:db8::2']
+  for (const link of [paid, free]) await Promise.all(twice.map((caller) => call(link, caller)))
+  await call(paid, '203.0.113.9', { 'payment-signature': 'junk' })
+  ahead = 3_590_000
+  await call(paid, '203.0.113.1')
+  ahead = 3_700_000
+  await call(paid, '203.0.113.1')
+  t.equal(await views(), 7, 'three callers of each link, and one of them an hour later')
+  await call(free, '203.0.113.1')
+  t.equal(await views(), 8, 'the last ones are written when the configuration is reloaded')
+})
+
+t.test('however many callers come, few are remembered', async (t) => {
+  const rows: ViewCount[] = []
+  const purchases = { addViews: async (more: readonly ViewCount[]) => void rows.push(...more) }
+  const views = createViews(purchases, silentLog)
+  for (let i = 0; i < 50_001; i++) views.add('link', `caller-${i}`, 0)
+  views.add('link', 'caller-50000', 0)
+  views.add('link', 'caller-0', 0)
+  await views.flush()
+  t.strictSame(rows, [{ linkId: 'link', day: '1970-01-01', count: 50_002 }], 'only the first was forgotten')
 })

@@ -3,9 +3,18 @@ import type { Purchases } from '../../core/ports/purchases.ts'
 
 const DAY_MS = 86_400_000
 
-/** Counts unpaid calls per link and UTC day in memory and writes them now and then: a crash may lose the last seconds. */
+/** A caller counts once in so long, for each link. */
+const ONCE_MS = 3_600_000
+/** Callers that are remembered, about 150 bytes each. Beyond that the longest known is forgotten and may count again. */
+const MAX_CALLERS = 50_000
+
+/**
+ * Counts who saw a link, by UTC day, in memory, and writes it now and then: a crash may lose the last seconds. Each worker
+ * process counts for itself.
+ */
 export interface Views {
-  add(linkId: string, atMs: number): void
+  /** @param caller see {@link import('../../core/http/callerOf.ts').callerOf} */
+  add(linkId: string, caller: string, atMs: number): void
   flush(): Promise<void>
 }
 
@@ -15,7 +24,9 @@ interface Day {
   readonly counts: Map<string, number>
 }
 
-export function createViews(purchases: Purchases, log: Log): Views {
+export function createViews(purchases: Pick<Purchases, 'addViews'>, log: Log): Views {
+  /** When a caller was counted for a link last; in the order of time, so that the first is the one to forget. */
+  const counted = new Map<string, number>()
   let days: Day[] = []
   /** A map a day, so that no key has to be put together per call (bench/challenge.ts). */
   function dayOf(number: number): Day {
@@ -25,7 +36,14 @@ export function createViews(purchases: Purchases, log: Log): Views {
   }
 
   return {
-    add(linkId, atMs) {
+    add(linkId, caller, atMs) {
+      const key = `${linkId} ${caller}`
+      const lastMs = counted.get(key)
+      // A clock that was set back must not silence a caller for good.
+      if (lastMs !== undefined && Math.abs(atMs - lastMs) < ONCE_MS) return
+      counted.delete(key)
+      if (counted.size >= MAX_CALLERS) counted.delete(counted.keys().next().value!)
+      counted.set(key, atMs)
       const { counts } = dayOf(Math.floor(atMs / DAY_MS))
       counts.set(linkId, (counts.get(linkId) ?? 0) + 1)
     },

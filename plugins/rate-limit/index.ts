@@ -1,7 +1,7 @@
 import { TollgateError } from '../../core/errors/error.ts'
+import { callerOf } from '../../core/http/callerOf.ts'
 import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
 import type { Taken } from '../../core/ports/counters.ts'
-import { callerOf } from './callerOf.ts'
 import { options } from './options.ts'
 
 /**

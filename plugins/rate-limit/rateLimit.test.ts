@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { callerOf } from '../../core/http/callerOf.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { hasWholeAnswer, talk, until } from '../../test/helpers/rawHttp.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from '../../test/helpers/settler.ts'
-import { callerOf } from './callerOf.ts'
 
 const rest = [{ use: 'x402' }, { use: 'replay-guard' }, { use: 'upstream' }, { use: 'purchase-record' }]
 const limited = (options: object) => [{ use: 'rate-limit', with: options }, ...rest]
