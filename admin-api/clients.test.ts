@@ -1,6 +1,6 @@
 import t from 'tap'
 import { publicUrl, startAdmin } from './testing/startAdmin.ts'
-import { evmWallet } from './testing/wallets.ts'
+import { evmWallet, solanaWallet } from './testing/wallets.ts'
 
 /**
  * What the clients of such services do today, read from public ones, line by line: unmodified, they work here. The lines
@@ -205,3 +205,154 @@ t.test('what belongs to another store is 404, and Developer Mode breaks no key t
     t.equal((await f.call('GET', '/api/v1/links', { key: made.body.data.apiKey })).status, 200)
   }
 })
+
+t.test('they send a sign-up again after 500 ms and after 15 s: the same store, the same key', async (t) => {
+  const f = await startAdmin(t)
+  for (const wallet of [evmWallet(), solanaWallet()]) {
+    const { address, chain } = wallet
+    const nonce = await f.call('POST', '/api/agent/auth/nonce', { body: { address, chain } })
+    const { message } = nonce.body.data
+    const body = { ...nonce.body.data, address, chain, signature: await wallet.sign(message) }
+    const answers = []
+    for (const afterMs of [0, 500, 15_000, 500]) {
+      f.clock.nowMs += afterMs
+      answers.push(await f.call('POST', '/api/agent/signup', { body }))
+    }
+    for (const answer of answers) {
+      t.equal(answer.status, 201)
+      t.same(answer.body, answers[0]!.body)
+    }
+    const key = answers[0]!.body.data.apiKey
+    t.equal((await f.call('GET', '/api/agent/keys', { key })).body.data.keys.length, 1)
+  }
+})
+
+t.test(
+  'they send a creation again without an idempotency key: a slug of theirs tells that it was made',
+  async (t) => {
+    const { f, key, create } = await client(t)
+    const body = { slug: 'weather', price: '0.10' }
+    t.equal((await create(body)).status, 201)
+    f.clock.nowMs += 500
+    const again = await create(body)
+    t.equal(again.status, 409)
+    t.match(again.body.error, { code: 'SLUG_ALREADY_EXISTS', message: /weather/, retryable: false })
+    t.equal((await f.call('GET', '/api/v1/links', { key })).body.data.links.length, 1)
+  },
+)
+
+t.test('a Content-Type of JSON without a body is no body', async (t) => {
+  const { f, key, create } = await client(t)
+  const { id } = (await create({})).body.data
+  const made = await f.call('POST', '/api/agent/keys', { key, body: {} })
+  for (const [method, path, status] of [
+    ['GET', '/api/v1/profile', 200],
+    ['GET', '/api/v1/links', 200],
+    ['GET', '/api/v1/stats', 200],
+    ['POST', '/api/agent/keys', 201],
+    ['POST', `/api/v1/links/${id}/test`, 200],
+    ['DELETE', `/api/agent/keys/${made.body.data.id}`, 200],
+    ['DELETE', `/api/v1/links/${id}`, 200],
+  ] as const) {
+    const answer = await f.call(method, path, { key, headers: { 'content-type': 'application/json' } })
+    t.equal(answer.status, status, `${method} ${path}`)
+  }
+})
+
+t.test('every error is JSON, and its code and message stand in its first 500 characters', async (t) => {
+  const { f, key, create } = await client(t)
+  const many = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`unheardOf${i}`, i]))
+  const errors = [
+    await create({ ...many, price: 'x', slug: 'X' }),
+    await create({ title: 'x'.repeat(400), description: '\u202e', tags: ['!'] }),
+    await create({ price: '0.0000001', url: 'http://10.0.0.1/' }),
+    await f.call('POST', '/api/v1/links', { key, body: '{"url":' }),
+    await f.call('GET', '/api/v1/nothing', { key }),
+    await f.call('GET', '/api/v1/links'),
+  ]
+  for (const { status, text, body } of errors) {
+    t.ok(status >= 400 && status < 500)
+    const { code, message } = body.error
+    t.ok(text.indexOf(JSON.stringify(code)) < 100)
+    t.ok(text.indexOf(JSON.stringify(message)) + JSON.stringify(message).length <= 500, message)
+  }
+})
+
+t.test('signatures come in base64, base58 and hex, addresses checksummed or not', async (t) => {
+  const f = await startAdmin(t)
+  const evm = evmWallet()
+  const spellings = [evm.address, evm.address.toLowerCase(), `0x${evm.address.slice(2).toUpperCase()}`]
+  const upperHex = async (text: string) => `0x${(await evm.sign(text)).slice(2).toUpperCase()}`
+  const names = new Set<string>()
+  for (const address of spellings) {
+    const { status, body } = await f.signUp({
+      ...evm,
+      address,
+      ...(address !== evm.address && { sign: upperHex }),
+    })
+    t.ok(status === 200 || status === 201)
+    names.add(body.data.store.username)
+  }
+  t.equal(names.size, 1, 'one wallet, one store')
+  for (const encoding of ['base64', 'base58'] as const) {
+    t.equal((await f.signUp(solanaWallet(encoding))).status, 201, encoding)
+  }
+})
+
+t.test('slugs, prices and names have their forms, and a price of too many decimals is told so', async (t) => {
+  const { f, key, create, read } = await client(t)
+  for (const slug of ['abc', 'a-1', '---', 'x'.repeat(64)])
+    t.equal((await create({ slug })).status, 201, slug)
+  for (const slug of ['ab', 'x'.repeat(65), 'Abc', 'a_b', 'a b', 'ä-b', '']) {
+    t.match((await create({ slug })).body.error?.details, [{ path: 'slug', code: 'format' }], slug)
+  }
+  t.match((await create({ slug: null })).body.data?.slug, /^weather/, 'null is as if it was left out')
+  for (const price of ['0', '1', '0.10', '0.000001', `0.1${'0'.repeat(17)}`]) {
+    const { status, body } = await create({ price })
+    t.equal(status, 201, price)
+    t.type((await read(body.data.id)).body.data.price, 'string')
+  }
+  for (const price of ['0.1234567', `0.${'1'.repeat(18)}`]) {
+    const { error } = (await create({ price })).body
+    t.equal(error.code, 'VALIDATION_ERROR')
+    t.match(error.message, /USDC has 6 decimals/)
+  }
+  for (const price of ['.5', '1.', '-1', '1e3', '1,5', `0.${'1'.repeat(19)}`, 0.1, null]) {
+    t.match((await create({ price })).body.error?.details, [{ path: 'price' }], String(price))
+  }
+  const change = async (body: object) => (await f.call('PATCH', '/api/v1/profile', { key, body })).status
+  for (const username of ['ab', 'x'.repeat(33), 'With-Dash', 'Upper'])
+    t.equal(await change({ username }), 400)
+  t.equal(await change({ username: 'abc_1', displayName: 'x'.repeat(50), bio: 'x'.repeat(160) }), 200)
+  for (const body of [{ displayName: 'x'.repeat(51) }, { bio: 'x'.repeat(161) }])
+    t.equal(await change(body), 400)
+  const keyNamed = async (body?: object) =>
+    (await f.call('POST', '/api/agent/keys', { key, ...(body && { body }) })).status
+  t.same(
+    [await keyNamed(), await keyNamed({ name: 'x'.repeat(64) }), await keyNamed({ name: 'x'.repeat(65) })],
+    [201, 201, 400],
+  )
+})
+
+t.test(
+  'GET and PATCH of a link answer the link itself, null clears, DELETE of a key says what became of it',
+  async (t) => {
+    const { f, key, username, url, create, read, change } = await client(t)
+    const set = { description: 'x', isPublic: true, webhookUrl: 'https://hooks.example/x' }
+    const { data } = (await create({ ...set, price: '0.10' })).body
+    t.equal(data.fullUrl, `${publicUrl}/api/link/${username}/${data.slug}`)
+    const { data: link } = (await read(data.id)).body
+    t.match(link, { ...set, id: data.id, url, privateSlug: null, updatedAt: data.createdAt, price: '0.10' })
+    f.clock.nowMs += 1_000
+    const cleared = (
+      await change(data.id, { description: null, isPublic: null, isStealth: null, webhookUrl: null })
+    ).body
+    t.match(cleared.data, { id: data.id, description: '', isPublic: false, webhookUrl: null, price: '0.10' })
+    t.equal(cleared.data.updatedAt, new Date(f.clock.nowMs).toISOString())
+
+    const { id } = (await f.call('POST', '/api/agent/keys', { key })).body.data
+    const revoked = await f.call('DELETE', `/api/agent/keys/${id}`, { key })
+    const revokedAt = new Date(f.clock.nowMs).toISOString()
+    t.same(revoked.body, { success: true, data: { id, revoked: true, isActive: false, revokedAt } })
+  },
+)

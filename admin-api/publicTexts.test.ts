@@ -33,7 +33,8 @@ t.test('a public text with a character that hides or deceives is refused, by nam
     ['name', (text) => ['POST', '/api/agent/keys', { name: text }]],
   ]
   for (const [field, request] of places) {
-    for (const code of deceivers) {
+    // One rule for all of them: each character at one place, a few at the others.
+    for (const code of field === 'title' ? deceivers : [0x200d, 0x202e, 0xe0041, 0x1b]) {
       const [method, path, body] = request(`🦆b${String.fromCodePoint(code)}c`)
       const answer = await f.call(method, path, { key, body })
       t.equal(answer.status, 400, `${field} ${nameOf(code)}`)

@@ -9,7 +9,7 @@ import { startWriter } from '../../../adapters/sqlite/writer.ts'
 import { entriesOfRefund, entriesOfSale } from '../../../core/domain/ledger.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
-import { sampleClaim, samplePurchase } from '../samples.ts'
+import { sampleClaim, sampleKey, samplePurchase, sampleStore } from '../samples.ts'
 
 async function open(t: Test, path = ':memory:'): Promise<SqliteStore> {
   const store = await openSqlite({ path, clock: systemClock, log: silentLog })
@@ -202,9 +202,7 @@ t.test('a database of the first version keeps its sales and takes refunds from t
   const before = await openSqlite({ path, clock: systemClock, log: silentLog })
   await sell(before, 'k1')
   await before.close()
-  const database = new DatabaseSync(path)
-  database.exec("DROP TABLE refunds; DELETE FROM kysely_migration WHERE name <> '0001-start'")
-  database.close()
+  toFirstVersion(path)
 
   const store = await open(t, path)
   const purchase = samplePurchase(sampleClaim('k1'), '0xk1')
@@ -218,6 +216,23 @@ t.test('a database of the first version keeps its sales and takes refunds from t
   await sell(after, 'k2')
   t.equal(await after.payments.recordRefund('k2', refund, []), 'transaction_used')
   t.match(await after.purchases.ledgerCheck(), { broken: [], unbalanced: [] })
+})
+
+t.test('of the former usernames that an older version kept for a store the last one goes on', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const before = await openSqlite({ path, clock: systemClock, log: silentLog })
+  for (const id of ['s1', 's2']) await before.stores.create(sampleStore(id), null, sampleKey(id, id))
+  await before.close()
+  const olderNames = "('a', 's1', 5), ('c', 's1', 7), ('b', 's1', 7), ('d', 's2', 1)"
+  toFirstVersion(
+    path,
+    `INSERT INTO username_redirects (username, store_id, expires_at_ms) VALUES ${olderNames}`,
+  )
+
+  const { stores } = await open(t, path)
+  const led = await Promise.all(['a', 'b', 'c', 'd'].map((name) => stores.redirectOf(name, 0)))
+  t.strictSame(led, [undefined, undefined, 's1', 's2'])
+  t.match(await stores.update('s2', { username: 'abc' }, 2, 2), { username: 'abc' })
 })
 
 t.test('a file that is no database is refused', async (t) => {
@@ -256,3 +271,12 @@ t.test('the ledger check names what is wrong', async (t) => {
   ])
   t.strictSame(unbalanced, ['purchase-of-k4'])
 })
+
+/** Takes away what later migrations made, and writes what stood there then. */
+function toFirstVersion(path: string, more = ''): void {
+  const database = new DatabaseSync(path)
+  database.exec('DROP TABLE refunds; DROP TABLE renames; DROP INDEX store_wallets_store')
+  database.exec('DROP TRIGGER username_redirects_deleted')
+  database.exec(`DELETE FROM kysely_migration WHERE name <> '0001-start'; ${more}`)
+  database.close()
+}
