@@ -47,6 +47,9 @@ const specialV6 = [
   'ff00::/8',
 ]
 
+/** AWS, Google, Azure and others; AWS's credentials of containers; Azure's wire server; Alibaba; Oracle. */
+const metadataV4 = ['169.254.169.254', '169.254.170.2', '168.63.129.16', '100.100.100.200', '192.0.0.192']
+
 /** Any address of a range: the range's bits, then random ones. */
 function within(cidr: string): fc.Arbitrary<string> {
   const [base, prefix] = ipaddr.parseCIDR(cidr)
@@ -71,7 +74,7 @@ t.test('no address of a special range is public', async (t) => {
 })
 
 t.test('an IPv4 address that is refused is refused inside every IPv6 form that carries it', async (t) => {
-  const refused = fc.oneof(...specialV4.map(within))
+  const refused = fc.oneof(fc.constantFrom(...metadataV4), ...specialV4.map(within))
   let forms = 0
   fc.assert(
     fc.property(refused, (address) => {
@@ -95,6 +98,16 @@ t.test('an IPv4 address that is refused is refused inside every IPv6 form that c
   )
   t.ok(forms > 0)
 })
+
+t.test(
+  'what a provider of machines answers only to its machines is not public, unless the operator lists it',
+  async (t) => {
+    for (const address of [...metadataV4, 'fd00:ec2::254', 'fe80::a9fe:a9fe'])
+      t.notOk(publicOnly(address), address)
+    t.ok(publicOnly('168.63.129.15') && publicOnly('168.63.129.17'), 'nothing beside it')
+    t.ok(createAddressPolicy(['168.63.129.16/32'])('168.63.129.16'))
+  },
+)
 
 t.test('well-known public addresses pass', async (t) => {
   for (const address of [

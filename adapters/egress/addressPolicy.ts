@@ -7,6 +7,13 @@ const nat64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 /** RFC 4291, section 2.4: the only global unicast block that IANA hands out. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3')
 
+/**
+ * Addresses inside public ranges that mean the provider's own services on a rented machine: 168.63.129.16 is Azure's wire
+ * server, which hands out credentials. Those of the others (169.254.169.254, 100.100.100.200, 192.0.0.192,
+ * fd00:ec2::254) are in ranges that are not public.
+ */
+const providers: ReadonlySet<string> = new Set(['168.63.129.16'])
+
 /** True when a connection to this IP address (dotted or colon form, no brackets, no zone) may be opened. */
 export type AddressPolicy = (address: string) => boolean
 
@@ -16,7 +23,7 @@ export type AddressPolicy = (address: string) => boolean
  * Everything special in the IANA registries (RFC 6890) is refused, and so is every IPv6 form that carries an IPv4
  * address (mapped, compatible, 6to4, Teredo, RFC 8215 local NAT64): no honest name resolves to one, and each is a second
  * spelling of a private address. The one exception is the well-known NAT64 prefix, judged by the address inside, because
- * a host behind DNS64 sees every IPv4 site there.
+ * a host behind DNS64 sees every IPv4 site there. Refused too: what a provider of machines answers at a public address.
  *
  * @param allowPrivateCidrs ranges in CIDR form that are allowed although they are not public, such as `10.1.0.0/16`
  * @throws {Error} when an entry is not a CIDR range
@@ -46,10 +53,9 @@ function parseAddress(address: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
 }
 
 function isGlobalUnicast(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
-  if (address instanceof ipaddr.IPv4) return address.range() === 'unicast'
-  if (address.match(nat64)) {
-    return new ipaddr.IPv4(address.toByteArray().slice(12)).range() === 'unicast'
-  }
+  if (address instanceof ipaddr.IPv4)
+    return address.range() === 'unicast' && !providers.has(address.toString())
+  if (address.match(nat64)) return isGlobalUnicast(new ipaddr.IPv4(address.toByteArray().slice(12)))
   return address.match(globalUnicast) && address.range() === 'unicast'
 }
 
