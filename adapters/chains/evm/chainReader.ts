@@ -37,7 +37,7 @@ export function createEvmChainReader(options: EvmChainReaderOptions): EvmChainRe
   const chainId = Number(network.slice('eip155:'.length))
   const rpc = createRpc({ urls: options.rpcUrls, chainId, timeoutMs: rpcTimeoutMs, clock, log })
   const heads = createHeadCache(rpc, zeroAddress, clock, 0)
-  const receipts = createReceiptWatch({ rpc, firstPollMs, pollMs, confirmations })
+  const receipts = createReceiptWatch({ rpc, firstPollMs, pollMs, confirmations, log })
   const recovery = createRecovery({
     options: {
       network,

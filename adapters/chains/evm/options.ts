@@ -9,6 +9,8 @@ export interface EvmSettlerOptions {
   readonly network: NetworkId
   /** JSON-RPC nodes, the preferred one first; the next takes over when it fails or serves another chain. */
   readonly rpcUrls: readonly string[]
+  /** WebSocket URL of a node: transfers are noticed when their block is made. Not needed. */
+  readonly wsUrl?: string | undefined
   /** Key of the account that pays the fees: 0x and 64 hex digits. It never holds buyers' money. */
   readonly privateKey: string
   /** Tokens that may be paid in; those of other networks are left out. */
@@ -69,7 +71,11 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     refuse(`Expected the settling key of ${options.network} to be 0x and 64 hex digits.`)
   }
   if (options.rpcUrls.length === 0) refuse(`Expected at least one RPC URL for ${options.network}.`)
+  if (options.wsUrl !== undefined && !/^wss?:/.test(URL.parse(options.wsUrl)?.protocol ?? '')) {
+    refuse(`Expected wsUrl of ${options.network} to begin with ws:// or wss://.`)
+  }
   return {
+    wsUrl: undefined,
     maxGas: 300_000,
     maxFeePerGasWei: 2_000_000_000n,
     maxPriorityFeePerGasWei: 1_000_000n,

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { silentLog as log } from '../../../core/ports/log.ts'
 import { createReceiptWatch } from './receipts.ts'
 import type { Rpc, RpcCall } from './rpc.ts'
 
@@ -39,7 +40,7 @@ function countingNode() {
 for (const confirmations of [1, 3]) {
   t.test(`who has stopped waiting costs no request, with ${confirmations} confirmations`, async (t) => {
     const { rpc, requests } = countingNode()
-    const watch = createReceiptWatch({ rpc, firstPollMs: 5, pollMs: 40, confirmations })
+    const watch = createReceiptWatch({ rpc, firstPollMs: 5, pollMs: 40, confirmations, log })
     t.teardown(() => watch.close())
     await Promise.all(Array.from({ length: 50 }, (_, n) => watch.wait(hash(n), 20)))
     const before = requests.length
@@ -49,6 +50,7 @@ for (const confirmations of [1, 3]) {
       firstPollMs: 5,
       pollMs: 40,
       confirmations,
+      log,
     })
     t.teardown(() => elsewhere.close())
     await elsewhere.wait(hash(99), 150)
@@ -59,7 +61,7 @@ for (const confirmations of [1, 3]) {
 
 t.test('fifty that wait share one request a round', async (t) => {
   const { rpc, requests } = countingNode()
-  const watch = createReceiptWatch({ rpc, firstPollMs: 5, pollMs: 40, confirmations: 1 })
+  const watch = createReceiptWatch({ rpc, firstPollMs: 5, pollMs: 40, confirmations: 1, log })
   t.teardown(() => watch.close())
   await Promise.all(Array.from({ length: 50 }, (_, n) => watch.wait(hash(n), 100)))
   t.ok(requests.length <= 20, `${requests.length} requests for 50 waits of 100 ms`)

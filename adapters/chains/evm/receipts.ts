@@ -1,3 +1,5 @@
+import type { Log } from '../../../core/ports/log.ts'
+import { createHeadSocket } from './headSocket.ts'
 import type { Rpc } from './rpc.ts'
 import { type Receipt, readReceipt } from './transferProof.ts'
 
@@ -14,6 +16,9 @@ export interface ReceiptWatchOptions {
   readonly pollMs: number
   /** Blocks, the receipt's own included, before it counts. */
   readonly confirmations: number
+  /** A node that tells of new blocks; then they say when to look, and the looks by the clock are `pollMs` apart. */
+  readonly wsUrl?: string | undefined
+  readonly log: Log
 }
 
 /**
@@ -36,7 +41,7 @@ export interface ReceiptWatch {
 }
 
 export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
-  const { rpc, firstPollMs, pollMs, confirmations } = options
+  const { rpc, firstPollMs, pollMs, confirmations, wsUrl, log } = options
   const waiting = new Set<Waiter>()
   let timer: NodeJS.Timeout | undefined
   let rounds = 0
@@ -45,6 +50,8 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
   let usualMs: number | undefined
 
   const nextPause = ({ sinceMs, pauseMs }: Waiter): number => {
+    // The first look is made all the same: where blocks are instant, the block was told of before the wait began.
+    if (heads?.isOpen && pauseMs > 0) return pollMs
     let nextMs = 2 * pauseMs
     if (usualMs !== undefined && performance.now() - sinceMs < 2 * usualMs) {
       nextMs = usualMs / (pauseMs === 0 ? 2 : 4)
@@ -70,7 +77,9 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
       const receipt = answer?.ok ? readReceipt(answer.result, waiter.hash) : undefined
       if (receipt === undefined) continue
       const depth = height?.ok ? Number(height.result) - Number(receipt.blockNumber) + 1 : 1
-      if (depth >= confirmations) waiter.end(receipt)
+      if (depth < confirmations) continue
+      if (waiter.looks > 1 && waiter.sinceMs > toldAtMs) heads?.doubt()
+      waiter.end(receipt)
     }
   }
 
@@ -79,13 +88,17 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
     // Whoever is due soon comes along: one request is cheaper than two.
     const due = [...waiting].filter((waiter) => waiter.dueAt <= now + waiter.pauseMs / 4)
     if (due.length === 0) return
-    for (const waiter of due) waiter.dueAt = Number.POSITIVE_INFINITY
+    for (const waiter of due) {
+      waiter.dueAt = Number.POSITIVE_INFINITY
+      waiter.isOutdated = false
+      waiter.looks++
+    }
     rounds++
     void look(due)
       .catch(() => {})
       .finally(() => {
         rounds--
-        for (const waiter of due) plan(waiter, nextPause(waiter))
+        for (const waiter of due) plan(waiter, waiter.isOutdated ? firstPollMs : nextPause(waiter))
         arm()
       })
   }
@@ -106,6 +119,19 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
     )
   }
 
+  /** A block: everybody looks now, and whoever is being asked about looks again. */
+  const onHead = (): void => {
+    toldAtMs = performance.now()
+    for (const waiter of waiting) {
+      if (Number.isFinite(waiter.dueAt)) waiter.dueAt = toldAtMs
+      else waiter.isOutdated = true
+    }
+    arm()
+  }
+  /** When the last block was told of. */
+  let toldAtMs = 0
+  const heads = wsUrl === undefined ? undefined : createHeadSocket({ url: wsUrl, log, onHead })
+
   return {
     get usualMs() {
       return usualMs
@@ -119,10 +145,15 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
           sinceMs: performance.now(),
           pauseMs: 0,
           dueAt: 0,
+          isOutdated: false,
+          looks: 0,
           end(receipt) {
             if (!waiting.delete(waiter)) return
             clearTimeout(limit)
-            if (waiting.size === 0) clearTimeout(timer)
+            if (waiting.size === 0) {
+              clearTimeout(timer)
+              heads?.rest()
+            }
             if (receipt !== undefined) note(performance.now() - waiter.sinceMs)
             resolve(receipt)
           },
@@ -130,12 +161,14 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
         const limit = setTimeout(() => waiter.end(undefined), timeoutMs)
         plan(waiter, firstLookMs ?? nextPause(waiter))
         waiting.add(waiter)
+        heads?.need()
         arm()
       })
     },
     close() {
       isClosed = true
       for (const waiter of [...waiting]) waiter.end(undefined)
+      heads?.close()
     },
   }
 }
@@ -147,5 +180,8 @@ interface Waiter {
   /** Before the look that is planned, in milliseconds; 0 before the first. */
   pauseMs: number
   dueAt: number
+  /** A block came while it was being asked about. */
+  isOutdated: boolean
+  looks: number
   end(receipt: Receipt | undefined): void
 }

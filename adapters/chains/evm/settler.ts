@@ -31,7 +31,7 @@ import { createVerifyPayment } from './verifyPayment.ts'
  */
 export function createEvmSettler(given: EvmSettlerOptions): Settler {
   const options = readOptions(given)
-  const { network, assets, clock, log, maxGas, confirmations, pollMs } = options
+  const { network, assets, clock, log, maxGas, confirmations, firstPollMs, pollMs, wsUrl } = options
   const chainId = Number(network.slice('eip155:'.length))
   const rpc = createRpc({ urls: options.rpcUrls, chainId, timeoutMs: options.rpcTimeoutMs, clock, log })
   const account = createSettlingAccount({
@@ -43,7 +43,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     currentFees: async () => feesFor(await heads.fresh(), options),
   })
   const heads = createHeadCache(rpc, account.address, clock, options.headMaxAgeMs)
-  const receipts = createReceiptWatch({ rpc, firstPollMs: options.firstPollMs, pollMs, confirmations })
+  const receipts = createReceiptWatch({ rpc, firstPollMs, pollMs, confirmations, wsUrl, log })
   const budget = createFailureBudget({ ...options.failureBudget, clock })
   const code = createAccountCode(rpc)
   const calls = createPaymentCalls({ code, factories: options.factories })

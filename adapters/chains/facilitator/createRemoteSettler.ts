@@ -44,6 +44,8 @@ export interface RemoteSettlerOptions {
   readonly settleTimeoutMs?: number
   /** How long the chain may take to show what the facilitator says is settled, in ms. Default 20,000. */
   readonly proofTimeoutMs?: number
+  /** Least and most time between two looks at the chain, in ms. Default 20 and 1,000. */
+  readonly firstPollMs?: number
   readonly pollMs?: number
   /** How often the whole of an open payment is looked up on an EVM chain, in ms. Default 15,000. */
   readonly lookAgainMs?: number
@@ -230,6 +232,7 @@ function readerFor(options: RemoteSettlerOptions, isEvm: boolean): ChainReader |
     rpcUrls = [],
     network,
     confirmations = 1,
+    firstPollMs = 20,
     pollMs = 1_000,
     lookAgainMs = 15_000,
     clock,
@@ -244,5 +247,5 @@ function readerFor(options: RemoteSettlerOptions, isEvm: boolean): ChainReader |
     ...(log !== undefined && { log }),
   }
   if (!isEvm) return createSolanaChainReader(common)
-  return createEvmChainReader({ ...common, confirmations, lookAgainMs })
+  return createEvmChainReader({ ...common, confirmations, firstPollMs, lookAgainMs })
 }

@@ -1,0 +1,58 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { type WebSocket as Peer, WebSocketServer } from 'ws'
+import { seller, startSettler } from './settler.fixture.ts'
+
+t.test('with a WebSocket, blocks say when to look; the clock is not waited for', async (t) => {
+  const { chain, rpc, another, pay, terms } = await startSettler(t)
+  const wsUrl = chain.rpcUrl.replace('http:', 'ws:')
+  const settler = another({ wsUrl, firstPollMs: 1_000, pollMs: 60_000, receiptTimeoutMs: 20_000 })
+  await chain.setAutomine(false)
+  for (let n = 1; n <= 3; n++) {
+    const { payment, identity } = await pay()
+    rpc.resetCounters()
+    const settling = settler.settle(payment, terms, identity, async () => true)
+    await rpc.whenCalled('eth_getTransactionReceipt')
+    await chain.mine()
+    t.match(await settling, { status: 'settled' })
+    t.ok(rpc.calls('eth_getTransactionReceipt') <= 4, `${rpc.calls('eth_getTransactionReceipt')} looks`)
+  }
+  t.equal(await chain.balanceUsdc(seller as `0x${string}`), 30_000n)
+})
+
+t.test(
+  'a WebSocket that breaks, or says nothing, delays nothing; one connection at a time, none after',
+  async (t) => {
+    const { another, pay, terms } = await startSettler(t)
+    const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+    const peers: Peer[] = []
+    let most = 0
+    server.on('connection', (peer) => {
+      peers.push(peer)
+      most = Math.max(most, server.clients.size)
+      // Of the first three: cut at once, garbage, a subscription that never tells of a block.
+      if (peers.length === 1) peer.terminate()
+      else if (peers.length === 2) peer.send('<html>')
+      else peer.on('message', () => peer.send('{"id":1,"result":"0x1"}'))
+    })
+    const { port } = server.address() as AddressInfo
+    const settler = another({ wsUrl: `ws://127.0.0.1:${port}` })
+    while (peers.length < 2) {
+      const { payment, identity } = await pay()
+      t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'settled' })
+    }
+    peers[1]!.terminate()
+    while (peers.length < 3 || peers[2]!.readyState === peers[2]!.OPEN) {
+      const { payment, identity } = await pay()
+      t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'settled' })
+    }
+    t.pass('the one that told of nothing was given up')
+    t.equal(most, 1)
+    await settler.close()
+    while (server.clients.size > 0) await once([...server.clients][0]!, 'close')
+    t.equal(server.clients.size, 0)
+  },
+)
