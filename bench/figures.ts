@@ -42,6 +42,8 @@ export const figures = {
   post10k_vs_nginx: times('POST of 10 KB, against nginx with one process', 0.4, 0.48),
   challenge_vs_bare_node_http: times('402, against node:http answering the same bytes', 0.9, 0.97),
   challenge_vs_x402_express: times('402, against @x402/express', 5, 5.8),
+  free1k_vs_library_counters: times('free call, 1 KB, against the limits of a library', 0.95, 1.02),
+  challenge_vs_library_counters: times('402, against the limits of a library', 0.95, 1.02),
   paid_vs_x402_express_viem: times('paid call, against @x402/express with viem', 12, 18),
   paid_over_free_us: least('paid call over a free one, without cryptography and commit', 'µs', 25, 15),
   added_latency_evm_ms: least('paid call settled on an EVM chain with instant blocks, p50', 'ms', 40, 15),

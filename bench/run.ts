@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { type Bench, runBench } from './bench.ts'
 import { challenge } from './challenge.ts'
 import { claims } from './claims.ts'
+import { counters } from './counters.ts'
 import { type FigureKey, figureKeys, type Measured } from './figures.ts'
 import { free } from './free.ts'
 import { installPeers } from './harness/installPeers.ts'
@@ -19,6 +20,7 @@ import { wrap } from './wrap.ts'
 const benches: readonly Bench[] = [
   free,
   challenge,
+  counters,
   paid,
   latency,
   wrap,

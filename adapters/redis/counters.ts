@@ -1,36 +1,14 @@
 import { Redis } from 'ioredis'
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import type { Counters, Taken } from '../../core/ports/counters.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 
-/** Takes in one call of the script: it blocks Redis while it runs, about 1 µs a take. */
-const maxBatch = 512
 const maxReconnectDelayMs = 1_000
-
-/**
- * KEYS: one a take. ARGV: points, limit, window in ms, three a take. Answers three a take: 1 when admitted, points left,
- * ms until the window ends. Redis keeps the time (its key expiry), so that gateways whose clocks differ count alike.
- */
-const script = `
-local answers = {}
-for i, key in ipairs(KEYS) do
-  local points, limit, window = tonumber(ARGV[3*i-2]), tonumber(ARGV[3*i-1]), tonumber(ARGV[3*i])
-  local used = tonumber(redis.call('GET', key) or 0)
-  local rest = used > 0 and redis.call('PTTL', key) or 0
-  if rest < 1 then used, rest = 0, window end
-  if rest > window then rest = window; redis.call('PEXPIRE', key, window) end
-  local ok = 0
-  if points >= 0 and used + points <= limit then
-    ok = 1
-    if points > 0 then
-      if used == 0 then redis.call('SET', key, points, 'PX', window) else redis.call('INCRBY', key, points) end
-      used = used + points
-    end
-  end
-  answers[3*i-2], answers[3*i-1], answers[3*i] = ok, math.max(0, limit - used), rest
-end
-return answers
-`
+/** A refused take is given back only when its window lasts longer: later, it would lift the limit of the next one. */
+const giveBackMs = 1_000
+/** The library's limiter counts, and the limit of each take is judged here: takes of one key may have different ones. */
+const unlimited = Number.MAX_SAFE_INTEGER
 
 export interface RedisCountersOptions {
   /** `redis://` or `rediss://`, credentials included. */
@@ -50,22 +28,13 @@ export interface RedisCounters extends Counters {
   connected(): Promise<void>
 }
 
-interface Waiting {
-  readonly key: string
-  readonly points: number
-  readonly limit: number
-  readonly windowMs: number
-  readonly resolve: (taken: Taken | Promise<Taken>) => void
-}
-
-type Script = (keys: number, ...args: (string | number)[]) => Promise<number[]>
-
 /**
- * Makes counters that all gateways of a fleet share. All takes of one turn of the event loop travel as one call of one
- * script; one at a time costs 81 µs each, which is more than everything else a request needs.
+ * Makes counters that all gateways of one Redis share: rate-limiter-flexible's, with the takes of one turn of the event
+ * loop in one write (ioredis' auto-pipelining). Redis keeps the time, so that gateways whose clocks differ count alike;
+ * windows are whole seconds, rounded up.
  *
- * While Redis is away, refuses or is slow, `fallback` counts, at once and without waiting: a limiter must not hold up what
- * it guards. The connection comes back by itself. Each change is logged once.
+ * While Redis is away, refuses or is slow, the insurance counts: a limiter must not hold up what it guards. The
+ * connection comes back by itself. Each change is logged once.
  */
 export function createRedisCounters(options: RedisCountersOptions): RedisCounters {
   const {
@@ -76,18 +45,25 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
     log = silentLog,
   } = options
   const redis = new Redis(options.url, {
+    enableAutoPipelining: true,
     enableOfflineQueue: false,
-    // A take that was sent and not answered is counted by the fallback; sending it again would count it twice.
+    // A take that was sent and not answered is counted by the insurance; sending it again would count it twice.
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: 2_000,
     // Without it a server that stops answering, its connection open, would never be noticed.
     socketTimeout: timeoutMs,
     retryStrategy: (attempt) => Math.min(attempt * 50, maxReconnectDelayMs),
-    scripts: { takeAll: { lua: script } },
   })
-  const takeAll = (redis as unknown as { takeAll: Script }).takeAll.bind(redis)
-  let waiting: Waiting[] = []
+  const limiter = new RateLimiterRedis({
+    storeClient: redis,
+    points: unlimited,
+    duration: 1,
+    // Ours goes in front of every key; the library would put a colon of its own between.
+    keyPrefix: '',
+    rejectIfRedisNotReady: true,
+    insuranceLimiter: new Insurance(fallback),
+  })
   let isAway = false
   let isClosed = false
 
@@ -102,45 +78,26 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
   redis.on('close', () => report(true))
   redis.on('ready', () => report(false))
 
-  function flush(): void {
-    const all = waiting
-    waiting = []
-    for (let from = 0; from < all.length; from += maxBatch) void send(all.slice(from, from + maxBatch))
-  }
-
-  async function send(batch: readonly Waiting[]): Promise<void> {
-    try {
-      const args = batch.flatMap(({ points, limit, windowMs }) => [
-        // Redis counts in integers, and one number it can not read would fail the whole batch.
-        Math.ceil(points),
-        Math.floor(limit),
-        Math.max(1, Math.ceil(windowMs)),
-      ])
-      const answers = await takeAll(batch.length, ...batch.map(({ key }) => keyPrefix + key), ...args)
-      report(false)
-      const nowMs = clock.now()
-      batch.forEach(({ resolve }, i) => {
-        resolve({
-          ok: answers[3 * i] === 1,
-          remaining: answers[3 * i + 1]!,
-          resetAtMs: nowMs + answers[3 * i + 2]!,
-        })
-      })
-    } catch (error) {
-      report(true, error)
-      for (const { key, points, limit, windowMs, resolve } of batch) {
-        resolve(fallback.take(key, points, limit, windowMs))
-      }
+  async function take(key: string, points: number, limit: number, windowMs: number): Promise<Taken> {
+    const window = { customDuration: Math.max(1, Math.ceil(windowMs / 1_000)) }
+    const isCounted = points > 0 && points <= limit
+    const whole = Math.ceil(points)
+    const found = isCounted ? await limiter.penalty(key, whole, window) : await limiter.get(key, window)
+    const isInsured = found instanceof Insured
+    // An error of a connection that stands (read-only, out of memory) has no event of its own.
+    if (redis.status === 'ready') report(isInsured, { code: 'REFUSED' })
+    let used = found?.consumedPoints ?? 0
+    const restMs = used > 0 ? found!.msBeforeNext : windowMs
+    const ok = (isCounted || points === 0) && used <= limit
+    if (isCounted && !ok) {
+      used -= whole
+      if (restMs > giveBackMs && !isInsured) await limiter.reward(key, whole, window)
     }
+    return { ok, remaining: Math.max(0, Math.floor(limit) - used), resetAtMs: clock.now() + restMs }
   }
 
   return {
-    take(key, points, limit, windowMs) {
-      if (redis.status !== 'ready') return fallback.take(key, points, limit, windowMs)
-      return new Promise((resolve) => {
-        if (waiting.push({ key, points, limit, windowMs, resolve }) === 1) setImmediate(flush)
-      })
-    },
+    take: (key, points, limit, windowMs) => take(keyPrefix + key, points, limit, windowMs),
 
     connected: () =>
       redis.status === 'ready' ? Promise.resolve() : new Promise((resolve) => redis.once('ready', resolve)),
@@ -151,6 +108,41 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
       await fallback.close()
     },
   }
+}
+
+/** What the insurance counted. */
+class Insured extends RateLimiterRes {}
+
+/**
+ * The library's limiter for the time that Redis is away, on counters whose memory is bounded: its own keeps a timer for
+ * every key, and callers make up keys. A take that was refused counts until its window ends.
+ */
+class Insurance extends RateLimiterMemory {
+  readonly #counters: Counters
+
+  constructor(counters: Counters) {
+    super({ points: unlimited, duration: 1, keyPrefix: '' })
+    this.#counters = counters
+  }
+
+  override async penalty(key: string, points = 1, options: Window = {}): Promise<RateLimiterRes> {
+    const windowMs = (options.customDuration ?? 1) * 1_000
+    const { remaining, resetAtMs } = await this.#counters.take(key, points, unlimited, windowMs)
+    return new Insured(remaining, resetAtMs - Date.now(), unlimited - remaining, false)
+  }
+
+  override get(key: string, options?: Window): Promise<RateLimiterRes> {
+    return this.penalty(key, 0, options)
+  }
+
+  override reward(key: string, _points?: number, options?: Window): Promise<RateLimiterRes> {
+    return this.penalty(key, 0, options)
+  }
+}
+
+interface Window {
+  /** In seconds. */
+  readonly customDuration?: number
 }
 
 /** The code only: messages of a connection may hold the URL, and with it the password. */

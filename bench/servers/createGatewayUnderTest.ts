@@ -17,6 +17,7 @@ import { createGateway } from '../../gateway/server.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
 import bought from './boughtPlugin.ts'
 import { createForgetfulPayments } from './forgetfulPayments.ts'
+import { createLibraryCounters } from './libraryCounters.ts'
 import { payTo } from './offer.ts'
 import { createStubbedSettler } from './stubbedSettler.ts'
 
@@ -33,6 +34,8 @@ export interface GatewayServerOptions {
   readonly checksSignatures?: boolean
   /** Whether payments are written to disk; without, they are kept in a Map. Default true. */
   readonly storesPayments?: boolean
+  /** Whose counters the limits are counted by, in memory. Default `own`. */
+  readonly counters?: 'own' | 'library'
 }
 
 export interface LinkSpec {
@@ -66,7 +69,7 @@ export async function createGatewayUnderTest(
   const ports: GatewayPorts = {
     clock,
     log,
-    counters: createMemoryCounters(),
+    counters: options.counters === 'library' ? createLibraryCounters() : createMemoryCounters(),
     links: store.links,
     payments: options.storesPayments === false ? createForgetfulPayments() : store.payments,
     purchases: store.purchases,
