@@ -47,6 +47,7 @@ export const figures = {
   paid_vs_x402_express_viem: times('paid call, against @x402/express with viem', 12, 18),
   paid_over_free_us: least('paid call over a free one, without cryptography and commit', 'µs', 25, 15),
   added_latency_evm_ms: least('paid call settled on an EVM chain with instant blocks, p50', 'ms', 40, 15),
+  added_latency_solana_ms: least('the same on Solana, blocks confirmed at once', 'ms', 60, 25),
   wrap1k_vs_none: times('wrapped answer, 1 KB, against a raw one', 0.97, 0.99),
   wrap100k_vs_none: times('wrapped answer, 100 KB, against a raw one', 0.88, 0.95),
   plugin_sync_ns: least('one more synchronous plugin', 'ns', 15, 8),

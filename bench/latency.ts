@@ -2,7 +2,7 @@ import type { Bench } from './bench.ts'
 import { percentile } from './harness/median.ts'
 
 /** The figure of each local chain that is measured. */
-const chains = { evm: 'added_latency_evm_ms' } as const
+const chains = { evm: 'added_latency_evm_ms', solana: 'added_latency_solana_ms' } as const
 
 /**
  * What a buyer waits for a paid call, by the clock: `tollgate start`, embedded facilitator, a chain that puts each

@@ -1,8 +1,9 @@
-import { networkOfV1Name } from '../../core/domain/network.ts'
+import { familyOf, networkOfV1Name } from '../../core/domain/network.ts'
 import { TollgateError, type TollgateErrorOptions } from '../../core/errors/error.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Hook } from '../../core/plugin/gateway.ts'
 import type { Checked, Refusal } from '../../core/ports/settler.ts'
+import { isBareTransaction } from '../../core/x402/bareTransaction.ts'
 import { isObject, own } from '../../core/x402/own.ts'
 import { readPayment } from '../../core/x402/readPayment.ts'
 import type { PaymentPayload } from '../../core/x402/types.ts'
@@ -22,6 +23,8 @@ export function payHook(offers: readonly Offer[], challenges: Challenges, accept
       if (looking !== undefined) return looking.then(() => unpaid(x))
       return unpaid(x)
     }
+    if (x.x402Version === 1 && acceptV1 && isBareTransaction(x.paymentHeader))
+      return payBare(x, offers, x.paymentHeader)
     const read = readPayment(x.paymentHeader)
     if (!read.ok) throw refuse('invalid_payload', read.message)
     if (read.payment.x402Version === 1 && !acceptV1) {
@@ -33,6 +36,26 @@ export function payHook(offers: readonly Offer[], challenges: Challenges, accept
       ? checked.then((late) => accept(x, read.payment, offer, late))
       : accept(x, read.payment, offer, checked)
   }
+}
+
+/**
+ * A transaction without an envelope does not say which offer it is for: the first Solana offer that it pays exactly. What it
+ * is then is a payment of version 1, with the same key as in any envelope. Its fee payer is the one of the 402: a
+ * transaction that could land without us could have been seen on chain and be anybody's.
+ */
+async function payBare(x: Exchange, offers: readonly Offer[], transaction: string): Promise<void> {
+  let refused: Parameters<typeof accept> | undefined
+  for (const offer of offers) {
+    if (familyOf(offer.terms.network) !== 'solana') continue
+    const { scheme, network } = offer.terms
+    const payment: PaymentPayload = { x402Version: 1, scheme, network, payload: { transaction } }
+    const checked = await offer.settler.check(payment, offer.terms)
+    if (checked.ok) return accept(x, payment, offer, checked)
+    refused ??= [x, payment, offer, checked]
+  }
+  if (refused === undefined)
+    throw refuse('invalid_network', 'This link is not paid on Solana; the payment is a Solana transaction.')
+  accept(...refused)
 }
 
 function accept(x: Exchange, payload: PaymentPayload, offer: Offer, checked: Checked): void {
