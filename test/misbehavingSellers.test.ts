@@ -54,10 +54,27 @@ t.test('interim answers without end do not hold a call', async (t) => {
   for (const price of ['0', '0.10']) {
     const link = await gateway.addLink({ slug: `interim-${price}`, url: seller.url, price })
     const response = await fetch(link.url, { headers: pay() })
-    t.equal(response.status, 504)
+    t.equal(response.status, 502)
     await response.arrayBuffer()
   }
   await until(() => seller.connections.size === 0)
+})
+
+t.test('a flood of interim answers is not read: before a body, in it, and in one piece', async (t) => {
+  const interim = 'HTTP/1.1 100 Continue\r\n\r\n'
+  const floods = { 100: interim, 103: interim.replace('100 Continue', '103 Early Hints') }
+  for (const [name, one] of Object.entries(floods)) {
+    const seller = await rawSeller(t, `${one.repeat(5_000)}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`)
+    const link = await gateway.addLink({ slug: `flood-${name}`, url: seller.url })
+    // The second body is streamed, by another client.
+    for (const body of [null, 'x', 'x'.repeat(1_000_000)]) {
+      const response = await fetch(link.url, { method: body === null ? 'GET' : 'POST', body })
+      t.equal(response.status, 502, `${name} ${body?.length}`)
+      await response.arrayBuffer()
+    }
+    await until(() => seller.connections.size === 0, 'the connections to be given back')
+    t.equal(seller.calls, 3)
+  }
 })
 
 t.test('interim answers before the real one are not forwarded and do no harm', async (t) => {

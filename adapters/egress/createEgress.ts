@@ -10,6 +10,7 @@ import { createAddressPolicy } from './addressPolicy.ts'
 import { boundedRequest } from './boundedRequest.ts'
 import { checkUrl, hostOf } from './checkUrl.ts'
 import { EgressError } from './egressError.ts'
+import { InterimLimitedPool } from './interimLimit.ts'
 import { createSocketOpener, type SocketTarget } from './openSocket.ts'
 import { type OriginPool, PoolRegistry } from './poolRegistry.ts'
 import { createHostResolver } from './resolveHost.ts'
@@ -108,8 +109,8 @@ export function createEgress(options: EgressOptions = {}): Egress {
     }
   }
 
-  function undiciPool(origin: string, connections: number, openNext: () => Promise<Socket>): Pool {
-    return new Pool(origin, {
+  function undiciPool(origin: string, connections: number, openNext: () => Promise<Socket>): OriginPool {
+    const pool = new Pool(origin, {
       connections,
       pipelining: 1,
       allowH2: false,
@@ -126,6 +127,8 @@ export function createEgress(options: EgressOptions = {}): Egress {
         )
       },
     })
+    // undici's types know neither the port's handlers nor its bodies.
+    return new InterimLimitedPool(pool as unknown as OriginPool)
   }
 
   function sellerPool(origin: string): OriginPool {
@@ -137,8 +140,7 @@ export function createEgress(options: EgressOptions = {}): Egress {
     )
   }
 
-  const requestPool = (origin: string) =>
-    undiciPool(origin, requestConnections, opener(origin)) as unknown as OriginPool
+  const requestPool = (origin: string) => undiciPool(origin, requestConnections, opener(origin))
 
   const shared = { maxPoolCount: options.maxPoolCount ?? 1_000, idlePoolMs: options.idlePoolMs ?? 30_000 }
   const pools = new PoolRegistry({ ...shared, createPool: sellerPool })

@@ -165,7 +165,7 @@ t.test('every slow seller runs into the pool’s limits too', async (t) => {
 })
 
 /** These go on for as long as somebody listens, and no wait between two of their bytes is long: the caller has to stop. */
-const tireless = ['interim-flood', 'slow-body', 'endless']
+const tireless = ['slow-body', 'endless']
 
 t.test('every misbehaving seller ends in an answer or a sorted error, and the pool goes on', async (t) => {
   const tryKind = async (kind: (typeof rawKinds)[number]) => {

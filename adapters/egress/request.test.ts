@@ -94,7 +94,7 @@ t.test('answers other than 200 are answers, and a redirect is not followed', asy
 const expected: Readonly<Record<(typeof rawKinds)[number], RegExp>> = {
   silent: /^EGRESS_TIMEOUT$/,
   'slow-headers': /^EGRESS_TIMEOUT$/,
-  'interim-flood': /^EGRESS_TIMEOUT$/,
+  'interim-flood': /^EGRESS_BAD_ANSWER$/,
   'slow-body': /^EGRESS_TIMEOUT$/,
   'stalled-body': /^EGRESS_TIMEOUT$/,
   reset: /^EGRESS_BROKEN$/,

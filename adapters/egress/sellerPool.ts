@@ -1,4 +1,3 @@
-import type { Pool } from 'undici'
 import type { UpstreamHandler, UpstreamRequest } from '../../core/ports/egress.ts'
 import { Http1Pool, type Http1PoolOptions } from './http1/pool.ts'
 import { isPlain } from './http1/writeHead.ts'
@@ -11,10 +10,10 @@ import type { OriginPool } from './poolRegistry.ts'
  */
 export class SellerPool implements OriginPool {
   readonly #plain: Http1Pool
-  readonly #makeOther: () => Pool
-  #other: Pool | undefined
+  readonly #makeOther: () => OriginPool
+  #other: OriginPool | undefined
 
-  constructor(options: Http1PoolOptions, makeOther: () => Pool) {
+  constructor(options: Http1PoolOptions, makeOther: () => OriginPool) {
     this.#plain = new Http1Pool(options)
     this.#makeOther = makeOther
   }
@@ -22,7 +21,7 @@ export class SellerPool implements OriginPool {
   dispatch(request: UpstreamRequest, handler: UpstreamHandler): boolean {
     if (isPlain(request)) return this.#plain.dispatch(request, handler)
     this.#other ??= this.#makeOther()
-    return this.#other.dispatch(request as never, handler as never)
+    return this.#other.dispatch(request, handler)
   }
 
   async close(): Promise<void> {

@@ -119,9 +119,13 @@ export function createCalls(limits: Limits, egress: Egress): Calls {
       way.origin.begin()
       return new Promise<undefined>((resolve, reject) => {
         const answer = new TunnelAnswer(x, limits.headersTimeoutMs, (error) => {
+          if (error === null) {
+            // The tunnel outlives the call, and is one of the seller's connections until it closes.
+            x.answer!.tunnel!.once('close', () => way.origin.end())
+            return resolve(undefined)
+          }
           way.origin.end()
-          if (error === null) resolve(undefined)
-          else reject(failure(x, error))
+          reject(failure(x, error))
         })
         dispatch(x, way, answer, false)
       })

@@ -3,7 +3,7 @@ import { TollgateError } from '../../core/errors/error.ts'
 import { gatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createCalls, type Way } from './call.ts'
 import { options } from './options.ts'
-import { Origins } from './origins.ts'
+import { originsOf } from './origins.ts'
 import { redirectHooks } from './redirect.ts'
 import { addedHeaders, noHeaders } from './requestHead.ts'
 import { targetOf } from './target.ts'
@@ -21,7 +21,7 @@ export default gatewayPlugin({
   slots: { forward: { writes: ['answer'] } },
   setup(limits, { ports: { egress, sealer, log } }) {
     const calls = createCalls(limits, egress)
-    const origins = new Origins(egress)
+    const origins = originsOf(egress)
 
     function wayOf(link: ServedLink): Way {
       const target = targetOf(link.url)
@@ -51,7 +51,7 @@ export default gatewayPlugin({
             if (x.upgrade !== null) return calls.connect(x, way)
             return isHeld ? calls.hold(x, way) : calls.stream(x, way, keepBytes)
           },
-          respond: (x) => (x.upgrade === null ? undefined : splice(x)),
+          respond: (x) => (x.upgrade === null ? undefined : splice(x, limits)),
           log: (x) => {
             // A tunnel that was opened and then not paid for.
             if (x.answer !== null && x.answer.tunnel !== null && x.status !== 101) x.answer.tunnel.destroy()

@@ -6,4 +6,7 @@ export interface Limits {
   readonly maxAnswerBytes: number
   readonly maxRequestBytes: number
   readonly maxCallsPerOrigin: number
+  readonly tunnelIdleTimeoutMs: number
+  readonly tunnelTimeoutMs: number
+  readonly maxTunnelBytes: number
 }

@@ -39,7 +39,7 @@ export const options = {
       maximum: 1_000_000,
       default: 1_024,
       description:
-        "Calls that may be under way to one seller's origin at once, those that wait for a connection included; more are 503 and cost nothing. Connections are limited by egress.connectionsPerOrigin.",
+        "Calls that may be under way to one seller's origin at once, those that wait for a connection and open WebSockets included; more are 503 and cost nothing. Connections are limited by egress.connectionsPerOrigin.",
     },
     maxAnswerBytes: {
       type: 'integer',
@@ -48,6 +48,30 @@ export const options = {
       default: 5_242_880,
       description:
         'Largest paid answer that is held in memory until it is charged, in bytes; a larger one is a 502 and costs nothing. Links with settle: before stream without this limit, and keep an answer for a repeated call only up to it.',
+    },
+    tunnelIdleTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 86_400_000,
+      default: 300_000,
+      description:
+        'How long a WebSocket may carry nothing in either direction, in milliseconds; then it is closed. Pings count.',
+    },
+    tunnelTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 604_800_000,
+      default: 7_200_000,
+      description:
+        'How long a WebSocket may be open, in milliseconds; then it is closed, and opening it again is a new call.',
+    },
+    maxTunnelBytes: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_099_511_627_776,
+      default: 1_073_741_824,
+      description:
+        'Bytes that a WebSocket may carry, both directions together; with the next one it is closed.',
     },
   },
 } as const satisfies OptionsSchema

@@ -2,7 +2,7 @@ import type { Egress, UpstreamPool } from '../../core/ports/egress.ts'
 
 /** The connections to one origin, shared by every link that points there. */
 export class Origin {
-  /** Calls under way, those that wait for a connection included. */
+  /** Calls under way, those that wait for a connection and open tunnels included. */
   openCalls = 0
   #links = 0
   #pool: UpstreamPool | null = null
@@ -52,7 +52,16 @@ export class Origin {
   }
 }
 
-/** The origins of one generation's links, by name; those that nobody uses are forgotten. */
+const all = new WeakMap<Pick<Egress, 'pool'>, Origins>()
+
+/** The origins of one way out: calls and tunnels of a generation that retires count for the one that follows it. */
+export function originsOf(egress: Pick<Egress, 'pool'>): Origins {
+  const known = all.get(egress) ?? new Origins(egress)
+  all.set(egress, known)
+  return known
+}
+
+/** Origins of links by name; those that nobody uses are forgotten. */
 export class Origins {
   readonly #byName = new Map<string, Origin>()
   readonly #egress: Pick<Egress, 'pool'>

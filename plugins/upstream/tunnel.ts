@@ -7,6 +7,7 @@ import { handled, type Reply } from '../../core/plugin/reply.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { isDroppedFromAnswer } from './dropped.ts'
 import { AnswerRefused, AnswerTimeout, BuyerLeft } from './failure.ts'
+import type { Limits } from './limits.ts'
 
 /** A peer that vanished without a word is noticed after some of these. */
 const KEEP_ALIVE_MS = 60_000
@@ -86,8 +87,14 @@ export class TunnelAnswer implements UpstreamHandler {
   }
 }
 
-/** Joins the buyer's connection with the seller's, and answers when either side has gone. */
-export function splice(x: Exchange): Promise<Reply> {
+/** After one side has ended, what is on its way to the other has this long; WebSockets know no half-open state. */
+const LINGER_MS = 1_000
+
+/**
+ * Answers the upgrade and joins the buyer's connection with the seller's. The call ends here: the tunnel holds on to
+ * nothing of it, so that a reload does not wait for it.
+ */
+export function splice(x: Exchange, limits: Limits): Reply {
   const { socket: buyer, head } = x.upgrade!
   const seller = x.answer!.tunnel!
   if (buyer.destroyed || seller.destroyed) {
@@ -97,17 +104,41 @@ export function splice(x: Exchange): Promise<Reply> {
   buyer.write(headOf(x), 'latin1')
   x.status = 101
   if (head.length > 0) seller.write(head)
-  for (const side of [buyer, seller]) (side as Socket).setKeepAlive?.(true, KEEP_ALIVE_MS)
-  return new Promise((resolve) => {
-    const close = () => {
-      buyer.destroy()
-      seller.destroy()
-      resolve(handled)
-    }
-    for (const side of [buyer, seller]) side.once('close', close).on('error', close)
-    buyer.pipe(seller)
-    seller.pipe(buyer)
-  })
+  join(buyer as Socket, seller as Socket, limits)
+  return handled
+}
+
+function join(buyer: Socket, seller: Socket, limits: Limits): void {
+  const { tunnelIdleTimeoutMs, tunnelTimeoutMs, maxTunnelBytes } = limits
+  let bytes = 0
+  let ending: NodeJS.Timeout | undefined
+  const close = () => {
+    clearTimeout(lifetime)
+    clearTimeout(ending)
+    buyer.destroy()
+    seller.destroy()
+  }
+  const lifetime = setTimeout(close, tunnelTimeoutMs)
+  const count = (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > maxTunnelBytes) close()
+  }
+  const endSoon = () => void (ending ??= setTimeout(close, LINGER_MS))
+  for (const [side, other] of [
+    [buyer, seller],
+    [seller, buyer],
+  ] as const) {
+    side.setKeepAlive(true, KEEP_ALIVE_MS)
+    // What goes to a side counts as well as what comes from it; one that takes nothing any more is idle.
+    side.setTimeout(tunnelIdleTimeoutMs, close)
+    side.on('error', close).on('data', count).once('end', endSoon)
+    side.once('close', () => {
+      // Whatever came in order is still written to the other side, within the time that runs since the end.
+      if (side.readableEnded && !other.writableFinished && !other.destroyed) other.once('finish', close)
+      else close()
+    })
+    side.pipe(other)
+  }
 }
 
 function headOf(x: Exchange): string {

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { EgressError } from '../egressError.ts'
+import { MAX_INTERIM, tooManyInterim } from '../interimLimit.ts'
 import { ChunkedBody } from './chunkedBody.ts'
 import type { Http1Exchange } from './exchange.ts'
 import { chunked, readHead, untilClose } from './readHead.ts'
@@ -31,6 +32,8 @@ export class Http1Connection {
   /** Bytes of body to come, or how its end is told. */
   #length = 0
   #chunks: ChunkedBody | null = null
+  /** Interim answers (1xx) to the present request. */
+  #interim = 0
   #isKept = true
   #isPaused = false
   readonly #socket: Socket
@@ -69,6 +72,7 @@ export class Http1Connection {
     // The handler may have broken off already.
     if (this.#exchange !== exchange) return
     this.#head = empty
+    this.#interim = 0
     this.#expect(request.headersTimeout)
     const body = request.body as Buffer | null
     if (body === null || body.length === 0) {
@@ -150,6 +154,7 @@ export class Http1Connection {
     if (head.status === 101) throw new EgressError('EGRESS_BAD_ANSWER', 'Nobody asked for an upgrade.')
     exchange.rawHeaders = head.rawHeaders
     const isInterim = head.status < 200
+    if (isInterim && ++this.#interim > MAX_INTERIM) throw tooManyInterim()
     this.#head = isInterim ? empty : null
     this.#length = head.length
     this.#isKept &&= head.isKept
