@@ -37,14 +37,16 @@ export async function runDemo(flags: DemoFlags): Promise<number> {
     }
     // A program reads the paid calls above, one object a line: what the vault does is told beside them.
     const tell = (text: string) =>
-      output.isJson ? void process.stderr.write(`${safeLine(text)}\n`) : output.say(text)
+      output.isJson
+        ? void process.stderr.write(`${text.split('\n').map(safeLine).join('\n')}\n`)
+        : output.say(text)
     const stopped = abortedBySignals()
     tell('• Starting a vault with a wallet of its own, and letting an agent in')
     vault = await startDemoVault(demo)
     const act = { demo, vault, signal: stopped.signal, tell }
     allHold = (await buyWithinRules(act)) && allHold
     if (flags.once) return (await buyWithApproval(act, playOwner(act))) && allHold ? 0 : 1
-    explain(output, demo)
+    explain(tell, demo)
     const open = buyWithApproval(act, (id) => invite(vault!, id, tell))
     open.catch((error) => stopped.signal.aborted || output.warn(String((error as Error).message)))
     await untilAborted(stopped.signal)
@@ -80,10 +82,10 @@ function show(output: Output, { answer, ...payment }: DemoPayment): void {
   )
 }
 
-function explain(output: Output, demo: Demo): void {
+function explain(tell: (text: string) => void, demo: Demo): void {
   const [evmBuyer] = demo.buyers
   const { gatewayUrl, adminUrl } = demo.tollgate
-  output.say(`
+  tell(`
 Everything is running until you press Ctrl-C.
 
   gateway        ${gatewayUrl}

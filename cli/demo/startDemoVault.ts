@@ -48,10 +48,11 @@ export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solan
       ...[program, 'vault', '--home', home, '--password-file', passwordFile, '--json'],
       ...['--port', '0', '--testnets', '--solana-rpc', solana.rpcUrl],
     ],
-    { stdio: ['ignore', 'pipe', 'pipe'], cwd: dataDir },
+    // The channel tells it when this process is gone, however that came.
+    { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], cwd: dataDir },
   )
   let said = ''
-  child.stderr.on('data', (chunk) => (said = `${said}${chunk}`.slice(-4_000)))
+  child.stderr!.on('data', (chunk) => (said = `${said}${chunk}`.slice(-4_000)))
   const gone = once(child, 'exit')
   const close = async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM')
@@ -59,7 +60,7 @@ export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solan
   }
   try {
     const line = await Promise.race([
-      once(createInterface({ input: child.stdout }), 'line').then(([text]) => String(text)),
+      once(createInterface({ input: child.stdout! }), 'line').then(([text]) => String(text)),
       gone.then(() => Promise.reject(new Error(`The vault did not start: ${said}`))),
     ])
     const { url } = JSON.parse(line)

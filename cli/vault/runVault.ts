@@ -70,6 +70,8 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     await listening.close()
     await opened.close()
   })
+  // A program that started it with a channel wants it to end with itself, also when it is killed.
+  if (process.connected) process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
   const url = urlOf(server, host, port)
   const { locked } = opened.api.state()
   const { damage } = opened.vault.audit

@@ -1,3 +1,4 @@
+import { readdir, readFile } from 'node:fs/promises'
 import t from 'tap'
 import { runTollgate } from './helpers/child.ts'
 import { eventually } from './helpers/eventually.ts'
@@ -54,4 +55,34 @@ t.test('without --once the demo waits for a person to answer its vault', async (
   )
   demo.signal('SIGTERM')
   t.equal((await demo.exited).code, 0)
+})
+
+/** Processes whose environment has this mark; only Linux says. */
+async function marked(mark: string): Promise<string[]> {
+  const found = []
+  for (const pid of await readdir('/proc')) {
+    if (!/^\d+$/.test(pid)) continue
+    const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')
+    if (environment.includes(`DEMO_MARK=${mark}\0`)) {
+      found.push((await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' '))
+    }
+  }
+  return found
+}
+
+t.test('into a pipe it says where everything is, and when it is killed nothing of it stays', async (t) => {
+  const mark = `${process.pid}-${Date.now()}`
+  const demo = runTollgate(t, ['demo', '--port', '0'], { DEMO_MARK: mark })
+  await demo.said('or in a browser')
+  t.match(demo.stderr(), /gateway +http:\/\/127\.0\.0\.1:\d+\n/)
+  t.match(demo.stderr(), /paid link +http:\/\/[^/\s]+:\d+\/api\/link\//)
+  for (const line of demo.stdout().trimEnd().split('\n')) t.ok(JSON.parse(line))
+  const before = await marked(mark)
+  t.ok(
+    before.some((line) => line.includes('anvil ')) && before.some((line) => line.includes(' vault ')),
+    before.join(),
+  )
+  demo.signal('SIGKILL')
+  t.equal((await demo.exited).signal, 'SIGKILL')
+  await eventually(async () => (await marked(mark)).length === 0 || undefined)
 })

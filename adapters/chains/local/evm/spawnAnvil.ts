@@ -29,7 +29,7 @@ export type AnvilProcess = {
  * Starts the anvil binary of the npm package `@foundry-rs/anvil` and waits until it listens.
  *
  * The platform's binary is run directly, not through the package's script, so that ending the child ends the node.
- * The child is killed with this process; only an uncatchable kill of this process can leave it behind.
+ * The child is killed with this process; where this one is killed itself, a small shell that waits for that does it.
  *
  * @throws {LocalChainError} `local_chain_not_installed` or `local_chain_start_failed`.
  */
@@ -44,7 +44,12 @@ export async function spawnAnvil(options: AnvilOptions): Promise<AnvilProcess> {
   if (options.blockTimeMs !== undefined) args.push('--block-time', String(options.blockTimeMs / 1000))
 
   const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] })
-  const kill = () => child.kill('SIGKILL')
+  const guard = guardOf(child.pid, scratch)
+  const kill = () => {
+    // First, so that it never sees the end of this process with a process id that somebody else has by then.
+    guard?.kill('SIGKILL')
+    child.kill('SIGKILL')
+  }
   const clean = () => rmSync(scratch, { recursive: true, force: true })
   const atExit = () => {
     kill()
@@ -55,6 +60,7 @@ export async function spawnAnvil(options: AnvilOptions): Promise<AnvilProcess> {
     .catch(() => undefined)
     .then(() => {
       process.off('exit', atExit)
+      guard?.kill('SIGKILL')
       clean()
     })
 
@@ -70,6 +76,25 @@ export async function spawnAnvil(options: AnvilOptions): Promise<AnvilProcess> {
       await gone
     },
   }
+}
+
+/**
+ * Kills anvil when this process is gone without having done so: it waits for the end of a pipe that only this process
+ * holds. In a group of its own, so that a Ctrl-C does not end it first. Windows has no such shell, and does without.
+ */
+function guardOf(pid: number | undefined, scratch: string): ChildProcess | undefined {
+  if (pid === undefined || process.platform === 'win32') return undefined
+  const script = 'read _; kill -9 "$1"; rm -rf "$2"'
+  const guard = spawn('/bin/sh', ['-c', script, 'tollgate-anvil-guard', String(pid), scratch], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  })
+  // Without a shell everything works but this.
+  guard.on('error', () => undefined)
+  guard.stdin.on('error', () => undefined)
+  guard.unref()
+  ;(guard.stdin as unknown as { unref?(): void }).unref?.()
+  return guard
 }
 
 function listening(child: ChildProcess): Promise<string> {
