@@ -39,6 +39,7 @@ export async function startControlPlane(
     options: {
       reservedUsernames: config.admin.reservedUsernames,
       maxRenamesPerDay: config.admin.maxRenamesPerDay,
+      limits: config.admin.limits,
     },
   })
   const adminUrl = urlOf(await admin.listen(config.admin))

@@ -69,6 +69,29 @@ export const gatewaySection = {
   },
 } as const satisfies ObjectOption
 
+const limit = (initial: number, description: string) =>
+  ({ type: 'integer', minimum: 1, maximum: 1_000_000_000, default: initial, description }) as const
+
+/** The marketplace interface, section 8; those of calls are options of the plugin rate-limit. */
+const limitsOption = {
+  type: 'object',
+  additionalProperties: false,
+  default: {},
+  description:
+    'How often the admin API may be asked. Without a key a client is an IPv4 address or the /64 of an IPv6 one. Beyond a limit the answer is 429 with Retry-After.',
+  properties: {
+    keyPerMinute: limit(100, 'Requests with one API key, per minute.'),
+    keyPerHour: limit(1_000, 'Requests with one API key, per hour; both are counted.'),
+    signupPerHour: limit(5, 'Sign-ups and sign-ins by wallet of one client, per hour.'),
+    noncePerMinute: limit(10, 'Texts to sign that one client may ask for, per minute.'),
+    storePerMinute: limit(60, "Requests of one client for stores' pages and their data, per minute."),
+    badKeyPerMinute: limit(
+      60,
+      'Requests of one client with a key that is not one, per minute, before the answer turns from 401 to 429.',
+    ),
+  },
+} as const satisfies ObjectOption
+
 export const adminSection = {
   type: 'object',
   additionalProperties: false,
@@ -137,6 +160,7 @@ export const adminSection = {
       description:
         'How often a store may change its username within 24 hours. Its last former name redirects for 30 days; older ones are free for others.',
     },
+    limits: limitsOption,
   },
 } as const satisfies ObjectOption
 
