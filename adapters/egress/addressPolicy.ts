@@ -29,10 +29,19 @@ export type AddressPolicy = (address: string) => boolean
  * @throws {Error} when an entry is not a CIDR range
  */
 export function createAddressPolicy(allowPrivateCidrs: readonly string[] = []): AddressPolicy {
-  const listed = allowPrivateCidrs.map(parseCidr)
+  const isListed = createListedPolicy(allowPrivateCidrs)
   return (address) => {
     const parsed = parseAddress(address)
-    return parsed !== undefined && (isGlobalUnicast(parsed) || listed.some((cidr) => contains(cidr, parsed)))
+    return parsed !== undefined && (isGlobalUnicast(parsed) || isListed(address))
+  }
+}
+
+/** True for addresses of the ranges only. @throws {Error} when an entry is not a CIDR range */
+export function createListedPolicy(cidrs: readonly string[]): AddressPolicy {
+  const listed = cidrs.map(parseCidr)
+  return (address) => {
+    const parsed = parseAddress(address)
+    return parsed !== undefined && listed.some((cidr) => contains(cidr, parsed))
   }
 }
 

@@ -82,6 +82,7 @@ function hasUnseemlyCharacter(text: string): boolean {
   return false
 }
 
-function refuse(code: string, message: string): never {
+/** @throws {TollgateError} `VALIDATION_ERROR` of a URL, always */
+export function refuse(code: string, message: string): never {
   throw new TollgateError('VALIDATION_ERROR', message, { details: [{ path: 'url', code, message }] })
 }

@@ -6,11 +6,12 @@ import { Pool } from 'undici'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import type { Egress } from '../../core/ports/egress.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
-import { createAddressPolicy } from './addressPolicy.ts'
+import { createAddressPolicy, createListedPolicy } from './addressPolicy.ts'
 import { boundedRequest } from './boundedRequest.ts'
 import { checkUrl, hostOf } from './checkUrl.ts'
 import { EgressError } from './egressError.ts'
 import { InterimLimitedPool } from './interimLimit.ts'
+import { judgeUrl } from './judgeUrl.ts'
 import { createSocketOpener, type SocketTarget } from './openSocket.ts'
 import { type OriginPool, PoolRegistry } from './poolRegistry.ts'
 import { createHostResolver } from './resolveHost.ts'
@@ -22,12 +23,16 @@ import { WayOut } from './wayOut.ts'
 const requestConnections = 16
 /** A host that is refused over and over is logged once in this time. */
 const refusalLogMs = 60_000
+/** A save waits for a name no longer than this. */
+const maxJudgeMs = 2_000
 const httpSchemes = ['http:', 'https:']
 const connectSchemes = ['http:', 'https:', 'ws:', 'wss:']
 
 export interface EgressOptions {
   /** Ranges that sellers may point at although they are not public, such as `10.1.0.0/16`. Default: none. */
   readonly allowPrivateCidrs?: readonly string[]
+  /** Ports that {@link Egress.judgeUrl} lets a URL name on addresses outside those ranges. Default: 80 and 443. */
+  readonly publicPorts?: readonly number[]
   /** Name servers, `IP` or `IP:port`. Default: the system's resolver. */
   readonly dnsServers?: readonly string[]
   /** For name, TCP and TLS together. Default: 5,000. */
@@ -63,6 +68,13 @@ export function createEgress(options: EgressOptions = {}): Egress {
     options.dnsServers ?? [],
     Math.max(100, Math.floor(connectTimeoutMs / 4)),
   )
+  const judgement = {
+    isAllowed,
+    isListed: createListedPolicy(options.allowPrivateCidrs ?? []),
+    resolve: resolver.resolve,
+    timeoutMs: Math.min(connectTimeoutMs, maxJudgeMs),
+    publicPorts: options.publicPorts ?? [80, 443],
+  }
   const wayOut = new WayOut(clock)
   const recentlyLogged = new LRUCache<string, true>({ max: 1_000, ttl: refusalLogMs })
   const openSocket = createSocketOpener({
@@ -149,6 +161,7 @@ export function createEgress(options: EgressOptions = {}): Egress {
 
   return {
     checkUrl: (url) => checkUrl(url, isAllowed, httpSchemes),
+    judgeUrl: async (url) => judgeUrl(checkUrl(url, isAllowed, httpSchemes), judgement),
 
     pool(origin, use = 'calls') {
       if (isClosed) throw closedError()

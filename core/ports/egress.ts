@@ -49,6 +49,12 @@ export interface Egress {
   /** Refuses a URL that could never be connected to: scheme, credentials, a literal private address. @throws `VALIDATION_ERROR` */
   checkUrl(url: string): URL
   /**
+   * Judges a URL that somebody wants stored and called later: what {@link Egress.checkUrl} refuses, a name that has an
+   * address now to which no connection would be made, and a port that is not one of a web server.
+   * @throws `VALIDATION_ERROR`
+   */
+  judgeUrl(url: string): Promise<void>
+  /**
    * One whole answer; never decompressed. Fails with an error whose `code` is an {@link EgressErrorCode}, or, when
    * {@link Egress.checkUrl} refuses the URL, `VALIDATION_ERROR`; {@link Egress.failureOf} sorts both.
    * `Host` and `Accept-Encoding` are set here, whatever `headers` say.

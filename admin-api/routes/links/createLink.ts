@@ -7,7 +7,13 @@ import type { NewLink } from '../../../core/ports/links.ts'
 import type { Api } from '../../deps.ts'
 import type { CreateLinkBody } from './linkBodies.ts'
 import { readLinkFields } from './readLinkFields.ts'
-import { announceLink, refuseUnpayable, refuseUnreachable, stealthWins } from './saveLink.ts'
+import {
+  announceLink,
+  refuseUncallable,
+  refuseUnpayable,
+  refuseUnreachable,
+  stealthWins,
+} from './saveLink.ts'
 import { createPrivateSlug, slugOf, withSuffix } from './slugs.ts'
 
 const slugTries = 5
@@ -30,6 +36,7 @@ export async function createLink(api: Api, store: Store, body: CreateLinkBody): 
     updatedAtMs: nowMs,
   })
   refuseUnpayable(api, store.payout, link)
+  await refuseUncallable(api, link)
   const probed = await refuseUnreachable(api, link)
   const created = await insert(api, link, body.slug == null)
   await probed.saved()

@@ -1,5 +1,5 @@
 import { isPaid, type Link, type Payout } from '../../../core/domain/link.ts'
-import { TollgateError } from '../../../core/errors/error.ts'
+import { type ErrorDetail, isTollgateError, TollgateError } from '../../../core/errors/error.ts'
 import type { Api } from '../../deps.ts'
 import { validationError } from '../../schema/validationError.ts'
 import { canBePaid } from '../profile/canBePaid.ts'
@@ -10,6 +10,36 @@ type Candidate = Pick<Link, 'id' | 'url' | 'price' | 'linkType' | 'upstreamHeade
 /** A stealth link is never listed, for its address is a secret: clients that say both mean stealth. */
 export const stealthWins = <L extends Pick<Link, 'isPublic' | 'isStealth'>>(link: L): L =>
   link.isPublic && link.isStealth ? { ...link, isPublic: false } : link
+
+/**
+ * Refuses addresses that calls and webhooks could never be sent to, free links' too: their hosts are looked up now. A
+ * `standard` link's `url` is the buyer's to open, not ours.
+ *
+ * @param was the link as it is stored; what is the same was judged when it was new
+ * @throws `VALIDATION_ERROR` that names every field that is wrong
+ */
+export async function refuseUncallable(
+  { egress }: Pick<Api, 'egress'>,
+  { url, webhookUrl, linkType }: Pick<Link, 'url' | 'webhookUrl' | 'linkType'>,
+  was?: Pick<Link, 'url' | 'webhookUrl' | 'linkType'>,
+): Promise<void> {
+  const judge = async (path: string, given: string): Promise<ErrorDetail[]> => {
+    try {
+      await egress.judgeUrl(given)
+      return []
+    } catch (error) {
+      if (!isTollgateError(error)) throw error
+      return [{ path, code: error.details?.[0]?.code ?? 'url', message: error.message }]
+    }
+  }
+  const isCalled = linkType !== 'standard'
+  const isNew = url !== was?.url || linkType !== was.linkType
+  const problems = await Promise.all([
+    isCalled && isNew ? judge('url', url) : [],
+    webhookUrl !== null && webhookUrl !== was?.webhookUrl ? judge('webhookUrl', webhookUrl) : [],
+  ])
+  if (problems.flat().length > 0) throw validationError(problems.flat())
+}
 
 /** Refuses a paid link that nobody could be paid for. @throws `VALIDATION_ERROR` */
 export function refuseUnpayable(api: Api, payout: Payout, link: Pick<Link, 'price'>): void {

@@ -5,7 +5,13 @@ import type { LinkPatch } from '../../../core/ports/links.ts'
 import type { Api } from '../../deps.ts'
 import type { UpdateLinkBody } from './linkBodies.ts'
 import { readLinkFields } from './readLinkFields.ts'
-import { announceLink, refuseUnpayable, refuseUnreachable, stealthWins } from './saveLink.ts'
+import {
+  announceLink,
+  refuseUncallable,
+  refuseUnpayable,
+  refuseUnreachable,
+  stealthWins,
+} from './saveLink.ts'
 import { createPrivateSlug } from './slugs.ts'
 
 /** Changes a link. A paid one is checked again only when its url, its price or its type changes. */
@@ -17,6 +23,7 @@ export async function updateLink(api: Api, store: Store, link: Link, body: Updat
   const { isPublic, privateSlug } = next
   const patch: LinkPatch = { ...fields, isPublic, privateSlug }
   refuseUnpayable(api, store.payout, next)
+  await refuseUncallable(api, next, link)
   const isProbed = next.url !== link.url || next.price !== link.price || next.linkType !== link.linkType
   const probed = isProbed ? await refuseUnreachable(api, next) : undefined
   const updated = await api.links.update(link.id, patch, api.clock.now())

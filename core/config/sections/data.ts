@@ -50,6 +50,13 @@ export const egressSection = {
       description:
         'Private address ranges that links may point at. Empty: only public addresses, so that a seller can not reach into your network.',
     },
+    publicPorts: {
+      type: 'array',
+      default: [80, 443],
+      items: { type: 'integer', minimum: 1, maximum: 65_535, description: 'A TCP port.' },
+      description:
+        'Ports that the addresses of links and webhooks may name when they are saved, except in `allowPrivateCidrs`, where every port may be named.',
+    },
     dnsServers: {
       type: 'array',
       default: [],
