@@ -51,8 +51,11 @@ t.test('a dead seller is a 502', async (t) => {
 
 t.test('interim answers without end do not hold a call', async (t) => {
   const seller = await startSeller(t, 'interim-flood')
-  for (const price of ['0', '0.10']) {
-    const link = await gateway.addLink({ slug: `interim-${price}`, url: seller.url, price })
+  for (const [slug, price] of [
+    ['interim-free', '0'],
+    ['interim-paid', '0.10'],
+  ] as const) {
+    const link = await gateway.addLink({ slug, url: seller.url, price })
     const response = await fetch(link.url, { headers: pay() })
     t.equal(response.status, 502)
     await response.arrayBuffer()
