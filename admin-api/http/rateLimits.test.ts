@@ -71,11 +71,15 @@ t.test('without a key an address is counted, an IPv6 one by its /64', async (t) 
   const { address } = evmWallet()
   const routes = [
     ['POST', '/api/agent/auth/nonce', { address, chain: 'base' }],
-    ['POST', '/api/agent/signup', { address, chain: 'base', message: 'm', signature: 's' }],
+    ['POST', '/api/agent/signup', { address, chain: 'base', signature: 's' }],
     ['GET', '/api/store/nobody', undefined],
   ] as const
-  for (const [method, path, body] of routes) {
-    const ask = async (ip: string) => (await f.call(method, path, { ip, ...(body && { body }) })).status
+  let texts = 0
+  for (const [method, path, given] of routes) {
+    const ask = async (ip: string) => {
+      const body = path.endsWith('signup') ? { ...given, message: `text ${texts++}` } : given
+      return (await f.call(method, path, { ip, ...(body && { body }) })).status
+    }
     const first = await ask('198.51.100.1')
     t.equal(await ask('198.51.100.1'), first)
     t.equal(await ask('198.51.100.1'), 429, path)
@@ -86,6 +90,40 @@ t.test('without a key an address is counted, an IPv6 one by its /64', async (t) 
     t.equal(await ask('2001:db8:1:3::1'), first)
     t.equal(await ask('::ffff:198.51.100.1'), 429, 'the same IPv4 address')
   }
+})
+
+t.test('a signed text costs the hour once, however often it is sent, and the answers say so', async (t) => {
+  const f = await startAdmin(t, { limits: { signupPerHour: 2 } })
+  const wallet = evmWallet()
+  const { address, chain } = wallet
+  const signed = async () => {
+    const { message } = (await f.call('POST', '/api/agent/auth/nonce', { body: { address, chain } })).body
+      .data
+    return { address, chain, message, signature: await wallet.sign(message) }
+  }
+  const ask = async (body: object) => {
+    const { status, headers } = await f.call('POST', '/api/agent/signup', { body })
+    return [status, headers['x-ratelimit-limit'], headers['x-ratelimit-remaining']]
+  }
+  const [one, two, three] = [await signed(), await signed(), await signed()]
+  const reserved = { ...one, username: 'admin' }
+  t.same(await ask(reserved), [400, '2', '1'], 'a name that can not be had')
+  for (let i = 0; i < 3; i++)
+    t.same(await ask(one), [201, '2', '1'], 'a client that hears nothing asks again')
+  t.same(await ask({ ...two, chain: 'etherium' }), [400, '2', '1'], 'what can not be read costs nothing')
+  t.same(await ask(two), [200, '2', '0'])
+  for (let i = 0; i < 2; i++) t.same(await ask(three), [429, '2', '0'], 'a refused text was not paid for')
+  t.same(await ask(one), [201, '2', '0'], 'those that were still are')
+  for (let i = 0; i < 5; i++) await ask(one)
+  t.same(await ask(one), [429, '2', '0'], 'but not without end')
+  f.clock.nowMs += 60 * minuteMs
+  t.same((await ask(await signed()))[2], '1')
+})
+
+t.test('requests to sign up are few a minute, whatever they hold', async (t) => {
+  const f = await startAdmin(t, { limits: { signupRequestsPerMinute: 2 } })
+  const ask = async () => (await f.call('POST', '/api/agent/signup', { body: '{' })).status
+  t.same([await ask(), await ask(), await ask()], [400, 400, 429])
 })
 
 t.test('X-Forwarded-For counts from the gateway on this machine, and from nobody else', async (t) => {

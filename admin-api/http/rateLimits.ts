@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Taken } from '../../core/ports/counters.ts'
+import { messageHashOf } from '../auth/signInText.ts'
 import type { Api } from '../deps.ts'
 import { clientBucket } from './clientBucket.ts'
 
@@ -38,8 +39,43 @@ export async function takeForClient(
   name: string,
   limit: number,
   windowMs: number,
+  points = 1,
 ): Promise<Taken> {
-  return api.counters.take(`${name}:${clientBucket(request.ip)}`, 1, limit, windowMs)
+  return api.counters.take(`${name}:${clientBucket(request.ip)}`, points, limit, windowMs)
+}
+
+/** How often one signed text may be sent for the price of one: every try of a client that tries thrice, and a few more. */
+const tellingsOfOneText = 10
+
+/**
+ * Hooks for the sign-up: an honest seller has few a minute and a few an hour, and a client that hears no answer sends the
+ * same signed text again. So each request counts against the minute, before its body is read, and each text once against
+ * the hour.
+ */
+export function limitSignUps(api: Api, textLifeMs: number) {
+  const { signupPerHour, signupRequestsPerMinute } = api.limits
+  const takeHour = (request: FastifyRequest, points: number) =>
+    takeForClient(api, request, 'signup', signupPerHour, hourMs, points)
+
+  async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const minute = await takeForClient(api, request, 'signup-request', signupRequestsPerMinute, minuteMs)
+    if (!minute.ok) return refuse(api, reply, minute, signupRequestsPerMinute)
+    // The hour is what runs out first; an answer before the text is read shows it too.
+    writeHeaders(reply, await takeHour(request, 0), signupPerHour)
+  }
+
+  async function preHandler(request: FastifyRequest<{ Body: { message: string } }>, reply: FastifyReply) {
+    const name = `signup-text:${messageHashOf(request.body.message)}`
+    const tell = (points: number) => takeForClient(api, request, name, tellingsOfOneText, textLifeMs, points)
+    const isRepeat = (await tell(0)).remaining < tellingsOfOneText
+    const hour = await takeHour(request, isRepeat && (await tell(1)).ok ? 0 : 1)
+    if (!hour.ok) return refuse(api, reply, hour, signupPerHour)
+    // After the hour was asked: a text that it refused is not one that was paid for.
+    if (!isRepeat) await tell(1)
+    writeHeaders(reply, hour, signupPerHour)
+  }
+
+  return { onRequest, preHandler }
 }
 
 /** Answers 429 with the headers of the bucket that is empty. @throws `RATE_LIMIT_EXCEEDED`, always */

@@ -3,10 +3,11 @@ import type { FastifyInstance } from 'fastify'
 import { prefixOf } from '../../auth/apiKey.ts'
 import type { KeyRing } from '../../auth/keyRing.ts'
 import type { SignedUp } from '../../auth/openStore.ts'
+import { nonceLifeMs } from '../../auth/signInText.ts'
 import { signUp } from '../../auth/signUp.ts'
 import type { Api } from '../../deps.ts'
 import { ok } from '../../http/envelope.ts'
-import { hourMs, limitPerClient } from '../../http/rateLimits.ts'
+import { limitSignUps } from '../../http/rateLimits.ts'
 import { answers, exactly, flag, success, text } from '../../schema/answers.ts'
 import {
   chainField,
@@ -75,11 +76,12 @@ export function signupRoute(app: FastifyInstance, api: Api, keyRing: KeyRing): v
   app.post<{ Body: Infer<typeof body> }>(
     '/api/agent/signup',
     {
-      onRequest: limitPerClient(api, 'signup', api.limits.signupPerHour, hourMs),
+      ...limitSignUps(api, nonceLifeMs),
       schema: {
         tags: ['Agent'],
         summary: 'Open a store, or sign in to it',
-        description: 'A new wallet gets a store; a known one gets another key of the store it has.',
+        description:
+          'A new wallet gets a store; a known one gets another key of the store it has. Sending the same signed text again, as a client does that heard no answer, gets the same answer and is not counted again.',
         body,
         response: answers({ 200: success(data), 201: success(data) }, 400, 401, 409, 429, 503),
       },
