@@ -32,7 +32,8 @@ export type FaultyRpc = {
   url: string
   /**
    * Adds a rule for a method (`*` for every one); the newest that matches applies. `eth_sendRawTransaction` means
-   * `eth_sendRawTransactionSync` as well, here and in the counters.
+   * `eth_sendRawTransactionSync` as well, here and in the counters. That one looks for the receipt, too: a rule for
+   * `eth_getTransactionReceipt` spoils its answer, once the node has the transaction.
    *
    * @param times how many calls it spoils before it is used up; default without end.
    * @returns lifts the rule.
@@ -60,6 +61,7 @@ type Rule = {
   lifted: PromiseWithResolvers<void>
   kept?: { result: unknown }
 }
+type Waiting = { method: string; times: number; resolve: () => void }
 /** A fault of the connection, not of one answer: it spoils the whole HTTP answer, a batch included. */
 type BrokenConnection = { end: 'destroy' } | { end: 'status'; status: number; retryAfterSeconds?: number }
 
@@ -75,7 +77,7 @@ export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
   const rules: Rule[] = []
   const received = new Map<string, number>()
   const passedOn = new Map<string, number>()
-  const waiting = new Set<{ method: string; times: number; resolve: () => void }>()
+  const waiting = new Set<Waiting>()
 
   const lift = (rule: Rule) => {
     const index = rules.indexOf(rule)
@@ -89,25 +91,40 @@ export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
   }
   const countIn = (method: string) => {
     received.set(method, (received.get(method) ?? 0) + 1)
-    for (const one of waiting) {
-      if (count(received, one.method) < one.times) continue
-      waiting.delete(one)
-      one.resolve()
-    }
+    for (const one of waiting) if (count(received, one.method) >= one.times) end(one)
   }
-  const forward = async (call: RpcCall): Promise<RpcAnswer> => {
+  const end = (one: Waiting) => {
+    waiting.delete(one)
+    one.resolve()
+  }
+  const forward = async (call: RpcCall, counts = true): Promise<RpcAnswer> => {
     const { method = '' } = call
-    passedOn.set(method, (passedOn.get(method) ?? 0) + 1)
+    if (counts) passedOn.set(method, (passedOn.get(method) ?? 0) + 1)
     const headers = { 'content-type': 'application/json' }
     const response = await fetch(upstreamUrl, { method: 'POST', headers, body: JSON.stringify(call) })
     return (await response.json()) as RpcAnswer
   }
 
+  /** A broadcast that waits for the receipt: the look for it can have a fault of its own. */
+  const broadcastAndLook = async (call: RpcCall): Promise<RpcAnswer | BrokenConnection> => {
+    const answer = await forward(call)
+    const rule = take(lookForReceipt)
+    for (const one of waiting) if (one.method === lookForReceipt) end(one)
+    if (rule === undefined) return answer
+    if (rule.fault.kind !== 'hold' && rule.fault.kind !== 'delay') return { end: 'destroy' }
+    await (rule.fault.kind === 'hold' ? rule.lifted.promise : delay(rule.fault.ms, rule.lifted.promise))
+    return answer
+  }
+
   const answerCall = async (call: RpcCall): Promise<RpcAnswer | BrokenConnection> => {
     const { method = '', id = null } = call
     const rule = take(method)
-    countIn(method)
-    if (rule === undefined) return forward(call)
+    // Whoever asks whether the method is there sends no transaction.
+    const isProbe = method === broadcastSync && (call.params as unknown[])[0] === '0x'
+    if (!isProbe) countIn(method)
+    if (rule === undefined) {
+      return method === broadcastSync && !isProbe ? broadcastAndLook(call) : forward(call, !isProbe)
+    }
     const { fault } = rule
     switch (fault.kind) {
       case 'delay':
@@ -209,7 +226,10 @@ function count(counts: Map<string, number>, method: string | undefined): number 
   return sum
 }
 
+const broadcastSync = 'eth_sendRawTransactionSync'
+const lookForReceipt = 'eth_getTransactionReceipt'
+
 /** Whether a method is meant by a name: a broadcast that waits for the receipt (EIP-7966) is a broadcast too. */
 function isCalled(name: string, method: string): boolean {
-  return method === name || (name === 'eth_sendRawTransaction' && method === 'eth_sendRawTransactionSync')
+  return method === name || (name === 'eth_sendRawTransaction' && method === broadcastSync)
 }
