@@ -10,6 +10,9 @@ import type { LinkTable } from './schema.ts'
 /** How long a former slug or username goes on answering. */
 export const redirectMs = 30 * 24 * 60 * 60 * 1000
 
+/** Whoever renames a link every minute does not fill the table: of older slugs nothing is kept. */
+const formerSlugsOfALink = 10
+
 /** How long a link's health timeline reaches back. */
 const healthKeptMs = 30 * 24 * 60 * 60 * 1000
 
@@ -45,6 +48,24 @@ export function createLinks({ reader, query, writer }: Database): Links {
       .executeTakeFirst()
   }
 
+  /** Former slugs of a link, found by its store: so the primary key begins. */
+  const formerSlugs = (id: string) => {
+    const storeOfLink = query.selectFrom('links').select('store_id').where('id', '=', id)
+    return {
+      newest: query
+        .selectFrom('slug_redirects')
+        .select('slug')
+        .where('store_id', '=', storeOfLink)
+        .where('link_id', '=', id)
+        .orderBy('expires_at_ms', 'desc')
+        .limit(formerSlugsOfALink),
+      remove: query
+        .deleteFrom('slug_redirects')
+        .where('store_id', '=', storeOfLink)
+        .where('link_id', '=', id),
+    }
+  }
+
   const served = (username: string, slug: string) => {
     const row = reading(() => servedRow.get(username, slug))
     return row && toServedLink(row)
@@ -65,7 +86,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
       return toLink(columns)
     },
 
-    async update(id, patch, updatedAtMs) {
+    async update(id, patch, updatedAtMs, ofVersion) {
       const keepOldSlug = query
         .insertInto('slug_redirects')
         .columns(['store_id', 'slug', 'link_id', 'expires_at_ms'])
@@ -76,7 +97,8 @@ export function createLinks({ reader, query, writer }: Database): Links {
             .where('id', '=', id)
             .where('is_active', '=', 1)
             .where('is_stealth', '=', 0)
-            .where('slug', '<>', patch.slug ?? ''),
+            .where('slug', '<>', patch.slug ?? '')
+            .$if(ofVersion !== undefined, (q) => q.where('version', '=', ofVersion!)),
         )
         .onConflict((c) =>
           c.columns(['store_id', 'slug']).doUpdateSet((e) => ({
@@ -84,6 +106,8 @@ export function createLinks({ reader, query, writer }: Database): Links {
             expires_at_ms: e.ref('excluded.expires_at_ms'),
           })),
         )
+      const { newest, remove } = formerSlugs(id)
+      const forgetOlder = remove.where('slug', 'not in', newest)
       const change = query
         .updateTable('links')
         .set((e) => ({
@@ -92,8 +116,10 @@ export function createLinks({ reader, query, writer }: Database): Links {
           version: e('version', '+', 1),
         }))
         .where('id', '=', id)
+        .$if(ofVersion !== undefined, (q) => q.where('version', '=', ofVersion!))
         .returningAll()
-      const steps = [...(patch.slug === undefined ? [] : [compiled(keepOldSlug)]), compiled(change)]
+      const rename = patch.slug === undefined ? [] : [compiled(keepOldSlug), compiled(forgetOlder)]
+      const steps = [...rename, compiled(change)]
       const results = await writer.write('runAll', steps).catch(slugTaken(patch.slug))
       const row = results.at(-1)!.rows[0]
       return row && toLink(row)
@@ -105,7 +131,8 @@ export function createLinks({ reader, query, writer }: Database): Links {
         .set((e) => ({ is_active: 0, updated_at_ms: updatedAtMs, version: e('version', '+', 1) }))
         .where('id', '=', id)
         .where('is_active', '=', 1)
-      return (await writer.write('run', compiled(change))).changes > 0
+      const [changed] = await writer.write('runAll', [compiled(change), compiled(formerSlugs(id).remove)])
+      return changed!.changes > 0
     },
 
     async find(id) {

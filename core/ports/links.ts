@@ -7,9 +7,13 @@ export type LinkPatch = Partial<Omit<Link, 'id' | 'storeId' | 'version' | 'creat
 export interface Links {
   /** @throws `SLUG_ALREADY_EXISTS` when an active link of the store has the slug. */
   create(link: NewLink): Promise<Link>
-  /** Raises the version. An old slug keeps answering through `redirectOf` for 30 days. */
-  update(id: LinkId, patch: LinkPatch, updatedAtMs: number): Promise<Link | undefined>
-  /** Soft: `isActive` becomes false, the record is kept, the slug is free again. */
+  /**
+   * Raises the version. An old slug keeps answering through `redirectOf` for 30 days, the last ten of a link.
+   * @param ofVersion the version that the patch was made from; none named means whichever there is
+   * @returns undefined when there is no such link, or none of that version any more: then nothing has changed
+   */
+  update(id: LinkId, patch: LinkPatch, updatedAtMs: number, ofVersion?: number): Promise<Link | undefined>
+  /** Soft: `isActive` becomes false, the record is kept, the slug is free again, and nothing leads to the link. */
   deactivate(id: LinkId, updatedAtMs: number): Promise<boolean>
   find(id: LinkId): Promise<Link | undefined>
   /** Active links of a store, newest first. */

@@ -144,6 +144,40 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     t.strictSame(await links.redirectOf('ann', 'a', startMs), { username: 'ann', slug: 'c' })
   })
 
+  t.test(
+    'the last ten former slugs of a link lead on, and those of a deleted one are not kept',
+    async (t) => {
+      const { links } = await twoStores(t)
+      await links.create(sampleLink('l1', 's1', { slug: 'slug-0' }))
+      await links.create(sampleLink('l2', 's1', { slug: 'other-0' }))
+      await links.update('l2', { slug: 'other-1' }, startMs)
+      for (let i = 1; i <= 12; i++) await links.update('l1', { slug: `slug-${i}` }, startMs + i)
+      const leads = async (slug: string) => (await links.redirectOf('ann', slug, startMs + 13))?.slug
+      const former = Array.from({ length: 12 }, (_, i) => `slug-${i}`)
+      t.strictSame(await Promise.all(former.map(leads)), [undefined, undefined, ...Array(10).fill('slug-12')])
+      t.equal(await leads('other-0'), 'other-1', 'each link has its own')
+      await links.deactivate('l1', startMs + 14)
+      await links.update('l1', { isActive: true }, startMs + 15)
+      t.equal(await leads('slug-11'), undefined)
+      t.equal(await leads('other-0'), 'other-1')
+    },
+  )
+
+  t.test('an update of a version that is no more changes nothing', async (t) => {
+    const { links } = await twoStores(t)
+    const { version } = await links.create(sampleLink('l1', 's1', { slug: 'a' }))
+    const results = await Promise.all(
+      ['b', 'c', 'd'].map((slug) => links.update('l1', { slug }, startMs, version)),
+    )
+    const [winner, ...more] = results.filter((link) => link !== undefined)
+    t.same(more, [])
+    t.strictSame(await links.find('l1'), winner)
+    for (const slug of ['b', 'c', 'd'].filter((slug) => slug !== winner!.slug)) {
+      t.equal(await links.redirectOf('ann', slug, startMs), undefined)
+    }
+    t.strictSame(await links.redirectOf('ann', 'a', startMs), { username: 'ann', slug: winner!.slug })
+  })
+
   t.test("a store's links come newest first", async (t) => {
     const { links } = await twoStores(t)
     for (const [i, id] of ['l1', 'l2', 'l3'].entries()) {

@@ -76,7 +76,7 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         tags,
         summary: 'Change a link',
-        description: 'null clears an optional field. An old slug redirects for 30 days.',
+        description: 'null clears an optional field. The last ten old slugs redirect for 30 days.',
         params: idParams,
         body: updateLinkBody,
         response: answers({ 200: success(single) }, 400, 401, 404, 409, 422, 429),

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import { isTollgateError } from '../../../core/errors/error.ts'
 import { publicUrl, startAdmin } from '../../testing/startAdmin.ts'
@@ -411,6 +412,38 @@ t.test('a paid link needs a wallet on a network that can be paid on', async (t) 
   const wallet = (await f.store()).wallet.address
   await f.call('PATCH', '/api/v1/profile', { key, body: { payout: { base: wallet } } })
   t.equal((await f.call('POST', '/api/v1/links', { key, body })).status, 201)
+})
+
+t.test('what changes during the health check of another change is not undone by it', async (t) => {
+  const f = await startAdmin(t)
+  const { key, username } = await f.store()
+  let asked = Promise.withResolvers<ServerResponse>()
+  const slow = await f.seller((_request, response) => asked.resolve(response))
+  const url = await f.seller()
+  const body = { url, title: 'Weather', isPublic: true, slug: 'weather' }
+  const { id } = (await f.call('POST', '/api/v1/links', { key, body })).body.data
+  const change = (more: object) => f.call('PATCH', `/api/v1/links/${id}`, { key, body: more })
+
+  const priced = change({ url: slow, price: '1' })
+  const probe = await asked.promise
+  const hidden = await change({ isStealth: true, description: 'Secret' })
+  t.equal(hidden.status, 200)
+  probe.end('{}')
+  const { status, body: answer } = await priced
+  t.equal(status, 200)
+  const { privateSlug } = hidden.body.data
+  t.match(answer.data, { price: '1', url: slow, isStealth: true, isPublic: false, privateSlug })
+  t.equal(answer.data.description, 'Secret')
+  t.equal(await f.db.links.served(username, 'weather'), undefined)
+  t.match(await f.db.links.served(username, privateSlug), { price: '1' })
+
+  asked = Promise.withResolvers()
+  const late = change({ price: '2' })
+  const second = await asked.promise
+  t.equal((await f.call('DELETE', `/api/v1/links/${id}`, { key })).status, 200)
+  second.end('{}')
+  t.equal((await late).body.error.code, 'LINK_NOT_FOUND')
+  t.match(await f.db.links.find(id), { isActive: false, price: '1' })
 })
 
 t.test('deleting is soft, frees the slug, and repeats', async (t) => {
