@@ -74,8 +74,6 @@ export interface AdminLimits {
   readonly noncePerMinute: number
   /** Signed texts; one that is sent again within five minutes, as clients do that heard no answer, counts once. */
   readonly signupPerHour: number
-  /** Requests to sign up, repeated or malformed ones included. */
-  readonly signupRequestsPerMinute: number
   readonly storePerMinute: number
   /** Requests with a key that is not one, before the answer turns from 401 to 429. */
   readonly badKeyPerMinute: number
@@ -86,7 +84,6 @@ export const defaultLimits: AdminLimits = {
   keyPerHour: 1_000,
   noncePerMinute: 10,
   signupPerHour: 5,
-  signupRequestsPerMinute: 30,
   storePerMinute: 60,
   badKeyPerMinute: 60,
 }

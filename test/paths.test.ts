@@ -174,6 +174,7 @@ t.test('an old slug and an old username lead to the new ones, with sub-path and 
   })
   t.equal(moved.status, 308)
   t.equal(moved.headers.get('location'), '/api/link/demo/new/a%20b?q=1&x402Version=1')
+  t.equal(moved.headers.get('cache-control'), 'no-store', 'the address may be taken by another link any time')
   const followed = await fetch(url, { method: 'POST', body: 'x' })
   t.equal(followed.status, 200)
   t.match(seller.requests.at(-1), { method: 'POST', target: '/' })

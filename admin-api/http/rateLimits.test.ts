@@ -114,6 +114,7 @@ t.test('a signed text costs the hour once, however often it is sent, and the ans
   t.same(await ask(two), [200, '2', '0'])
   for (let i = 0; i < 2; i++) t.same(await ask(three), [429, '2', '0'], 'a refused text was not paid for')
   t.same(await ask(one), [201, '2', '0'], 'those that were still are')
+  f.clock.nowMs += minuteMs
   for (let i = 0; i < 5; i++) await ask(one)
   t.same(await ask(one), [429, '2', '0'], 'but not without end')
   f.clock.nowMs += 60 * minuteMs
@@ -121,9 +122,10 @@ t.test('a signed text costs the hour once, however often it is sent, and the ans
 })
 
 t.test('requests to sign up are few a minute, whatever they hold', async (t) => {
-  const f = await startAdmin(t, { limits: { signupRequestsPerMinute: 2 } })
+  const f = await startAdmin(t, { limits: { signupPerHour: 1 } })
   const ask = async () => (await f.call('POST', '/api/agent/signup', { body: '{' })).status
-  t.same([await ask(), await ask(), await ask()], [400, 400, 429])
+  for (let i = 0; i < 6; i++) t.equal(await ask(), 400)
+  t.equal(await ask(), 429)
 })
 
 t.test('X-Forwarded-For counts from the gateway on this machine, and from nobody else', async (t) => {

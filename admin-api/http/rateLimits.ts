@@ -46,6 +46,8 @@ export async function takeForClient(
 
 /** How often one signed text may be sent for the price of one: every try of a client that tries thrice, and a few more. */
 const tellingsOfOneText = 10
+/** Requests a minute for each sign-up that an hour allows: those repeats, and some that are malformed. */
+const requestsPerSignUp = 6
 
 /**
  * Hooks for the sign-up: an honest seller has few a minute and a few an hour, and a client that hears no answer sends the
@@ -53,13 +55,14 @@ const tellingsOfOneText = 10
  * the hour.
  */
 export function limitSignUps(api: Api, textLifeMs: number) {
-  const { signupPerHour, signupRequestsPerMinute } = api.limits
+  const { signupPerHour } = api.limits
+  const requestsPerMinute = signupPerHour * requestsPerSignUp
   const takeHour = (request: FastifyRequest, points: number) =>
     takeForClient(api, request, 'signup', signupPerHour, hourMs, points)
 
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const minute = await takeForClient(api, request, 'signup-request', signupRequestsPerMinute, minuteMs)
-    if (!minute.ok) return refuse(api, reply, minute, signupRequestsPerMinute)
+    const minute = await takeForClient(api, request, 'signup-request', requestsPerMinute, minuteMs)
+    if (!minute.ok) return refuse(api, reply, minute, requestsPerMinute)
     // The hour is what runs out first; an answer before the text is read shows it too.
     writeHeaders(reply, await takeHour(request, 0), signupPerHour)
   }

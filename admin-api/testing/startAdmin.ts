@@ -22,7 +22,6 @@ const wide: AdminLimits = {
   keyPerHour: 1e6,
   noncePerMinute: 1e6,
   signupPerHour: 1e6,
-  signupRequestsPerMinute: 1e6,
   storePerMinute: 1e6,
   badKeyPerMinute: 1e6,
 }

@@ -140,7 +140,8 @@ export function createRpc(options: RpcOptions): Rpc {
     batch,
     call: (method, ...params) => callWithin(undefined, { method, params }),
     callWithin: (limitMs, method, ...params) =>
-      callWithin(AbortSignal.timeout(Math.min(limitMs, timeoutMs)), { method, params }),
+      // It takes whole milliseconds only, and what is measured is not.
+      callWithin(AbortSignal.timeout(Math.ceil(Math.min(limitMs, timeoutMs))), { method, params }),
   }
 }
 

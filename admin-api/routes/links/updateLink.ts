@@ -35,6 +35,7 @@ export async function updateLink(api: Api, store: Store, link: Link, body: Updat
     const next = stealthWins({ ...present, ...fields, ...privateSlugOf(present, fields.isStealth) })
     const { isPublic, privateSlug } = next
     refuseUnpayable(api, store.payout, next)
+    await refuseUncallable(api, next, present)
     if (!isSameApi(next, present) && !(checked && isSameApi(next, checked.as))) {
       checked = { as: next, ...(await refuseUnreachable(api, next)) }
     }

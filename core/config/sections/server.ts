@@ -82,7 +82,10 @@ const limitsOption = {
   properties: {
     keyPerMinute: limit(100, 'Requests with one API key, per minute.'),
     keyPerHour: limit(1_000, 'Requests with one API key, per hour; both are counted.'),
-    signupPerHour: limit(5, 'Sign-ups and sign-ins by wallet of one client, per hour.'),
+    signupPerHour: limit(
+      5,
+      'Sign-ups and sign-ins by wallet of one client, per hour; a signed text that is sent again counts once.',
+    ),
     noncePerMinute: limit(10, 'Texts to sign that one client may ask for, per minute.'),
     storePerMinute: limit(60, "Requests of one client for stores' pages and their data, per minute."),
     badKeyPerMinute: limit(
