@@ -5,7 +5,7 @@ import { createSignatureSocket } from './signatureSocket.ts'
 import type { Commitment, TransactionError } from './simulate.ts'
 
 /** Most signatures that a node takes in one `getSignatureStatuses`. */
-const maxSignatures = 256
+export const maxSignatures = 256
 
 /** Where a transaction stands, as `getSignatureStatuses` tells. */
 export interface SignatureStatus {

@@ -35,6 +35,8 @@ export interface SolanaSettlerOptions {
   readonly pollMsWithSocket?: number
   /** How often the same bytes are sent again while their outcome is awaited, in ms. Default 4,000. */
   readonly rebroadcastMs?: number
+  /** How often a payment that stays open is sent again and judged whether it can still land, in ms. Default 15,000. */
+  readonly lookAgainMs?: number
   /** After this time since `verify`, the node simulates once more before it takes the transaction, in ms. Default 5,000. */
   readonly preflightAfterMs?: number
   /** How often sellers without an account of the token are looked at again, in ms. Default 20,000. */
@@ -77,6 +79,7 @@ export function readOptions(options: SolanaSettlerOptions): ReadOptions {
     pollMs: 1_000,
     pollMsWithSocket: 2_000,
     rebroadcastMs: 4_000,
+    lookAgainMs: 15_000,
     preflightAfterMs: 5_000,
     payeeAgainMs: 20_000,
     failureBudget: { failures: 5, windowMs: 600_000 },

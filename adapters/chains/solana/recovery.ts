@@ -1,4 +1,5 @@
 import { base58 } from '@scure/base'
+import { LRUCache } from 'lru-cache'
 import type { PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { SettleOutcome, Settler } from '../../../core/ports/settler.ts'
 import { readMessage } from '../../../core/solana/message.ts'
@@ -6,12 +7,15 @@ import { readWireTransaction } from '../../../core/solana/wire.ts'
 import type { FailureBudget } from '../failureBudget.ts'
 import { broadcast } from './broadcast.ts'
 import { askStatuses, hasReached, type SignatureStatus } from './confirm.ts'
+import { createOpenStatuses } from './openStatuses.ts'
 import type { ReadOptions } from './options.ts'
 import { reasons } from './reasons.ts'
 import type { Rpc, WithContext } from './rpc.ts'
 import { RpcRefused, rpcCodes } from './rpcError.ts'
 import { failedOnChain } from './settlement.ts'
 
+/** Open payments whose last thorough look is remembered; the others are looked at thoroughly each time. */
+const maxRemembered = 10_000
 /** For nodes that do not say how far their history goes: how long every node's is assumed to, in ms. */
 const assumedHistoryMs = 3_600_000
 
@@ -29,7 +33,10 @@ export type Recovery = Pick<Settler, 'recover' | 'stillOnChain'>
  * bytes are sent again; or its block hash is out of use in finalized blocks and it is in none of them.
  */
 export function createRecovery({ options, rpc, budget }: RecoveryParts): Recovery {
-  const { commitment, clock, log } = options
+  const { commitment, clock, log, lookAgainMs } = options
+  const openStatuses = createOpenStatuses(rpc, clock)
+  /** When a transaction that is not on chain was last sent again, or judged. */
+  const lookedAtMs = new LRUCache<string, number>({ max: maxRemembered })
 
   const isValid = (blockhash: string, at: 'processed' | 'confirmed' | 'finalized') =>
     rpc.call<WithContext<boolean>>('isBlockhashValid', blockhash, { commitment: at })
@@ -73,21 +80,27 @@ export function createRecovery({ options, rpc, budget }: RecoveryParts): Recover
   ): Promise<SettleOutcome> => {
     const { transaction, bytes } = attempt
     const pending: SettleOutcome = { status: 'pending', transaction, reason: reasons.pending }
-    const status = await statusOf(transaction)
+    const status = await openStatuses.of(transaction)
     if (status !== null) {
       if (!hasReached(status, commitment)) return pending
+      openStatuses.forget(transaction)
       if (status.err === null) return { status: 'settled', transaction }
       budget.note(record.payer)
       return failedOnChain(transaction, { err: status.err })
     }
+    const sinceMs = lookedAtMs.get(transaction)
+    if (sinceMs !== undefined && Math.abs(clock.now() - sinceMs) < lookAgainMs) return pending
     const blockhash = blockhashOf(bytes)
     if (blockhash !== undefined && (await isGone(record, blockhash, transaction))) {
+      openStatuses.forget(transaction)
       const message =
         'The transaction did not get into a block before its block hash expired. Nothing was charged.'
       return { status: 'failed_final', reason: reasons.blockhashExpired, message, transaction }
     }
     // The node simulates it first, so that one that would fail now costs no fee; one too late is not sent on.
-    await broadcast(rpc, bytes, { skipPreflight: false })
+    const sent = await broadcast(rpc, bytes, { skipPreflight: false })
+    if (sent.status !== 'unknown') lookedAtMs.set(transaction, clock.now())
+    openStatuses.outdate(transaction)
     return pending
   }
 

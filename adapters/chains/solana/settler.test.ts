@@ -314,6 +314,37 @@ t.test(
   },
 )
 
+t.test(
+  'a round over thirty open payments asks the node once, and sends each again now and then',
+  async (t) => {
+    const stage = await staged(t, { confirmTimeoutMs: 1, rebroadcastMs: 60_000 })
+    const payments = await Promise.all(Array.from({ length: 30 }, () => stage.pay()))
+    stage.chain.hold()
+    const open = await Promise.all(payments.map(async (paid) => (await stage.settle(paid)).record))
+    await stage.rpc.whenCalled('sendTransaction', 30)
+    /** As the reconciler does it: one after the other, every two seconds. */
+    const round = async () => {
+      stage.ahead += 2_000
+      stage.rpc.resetCounters()
+      const outcomes = []
+      for (const record of open) outcomes.push((await stage.settler.recover(record)).status)
+      return {
+        outcomes: new Set(outcomes),
+        calls: stage.rpc.calls(),
+        sent: stage.rpc.calls('sendTransaction'),
+      }
+    }
+    t.match(await round(), { sent: 30 }, 'whoever comes after a crash sends all of them at once')
+    for (let i = 0; i < 7; i++) {
+      t.same(await round(), { outcomes: new Set(['pending']), calls: 1, sent: 0 })
+    }
+    t.same(await round(), { outcomes: new Set(['pending']), calls: 31, sent: 30 }, 'after 15 seconds')
+    stage.chain.release()
+    t.same(await round(), { outcomes: new Set(['settled']), calls: 1, sent: 0 }, 'and it is heard of at once')
+    t.equal(sold(stage), 30n * price)
+  },
+)
+
 t.test('while the outcome is awaited the same bytes are sent again', async (t) => {
   const stage = await staged(t, { confirmTimeoutMs: 30_000, rebroadcastMs: 20 })
   const paid = await stage.pay()
