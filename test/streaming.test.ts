@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import t from 'tap'
 import { startGateway } from './helpers/gateway.ts'
 import { get, impatientPlugins, startImpatient } from './helpers/impatient.ts'
+import { pluginOf } from './helpers/plugins.ts'
 import { openSocket, until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { bigBytes, startSeller } from './helpers/sellers.ts'
@@ -147,3 +148,54 @@ t.test(
     await room
   },
 )
+
+t.test('a free answer has a longest time and a most of bytes, a paid stream has neither', async (t) => {
+  const outcomes: unknown[] = []
+  const watcher = pluginOf('watcher', { log: (x) => void outcomes.push(x.upstreamOutcome) })
+  const gatewayOf = (limits: object) =>
+    startGateway(t, {
+      settlers: [settler],
+      extraPlugins: [watcher],
+      plugins: [
+        { use: 'watcher' },
+        ...impatientPlugins({ headersTimeoutMs: 30_000, bodyTimeoutMs: 30_000, ...limits }),
+      ],
+    })
+  const gateway = await gatewayOf({ maxFreeAnswerBytes: 1_000_000 })
+  const read = async (url: string, init?: RequestInit) => {
+    const response = await fetch(url, { headers: pay(), ...init })
+    const bytes = await response.bytes().then(
+      (all) => all.length,
+      () => 'cut',
+    )
+    return [response.status, bytes]
+  }
+  const stated = await sellerOf(t, (req, res) => {
+    res.writeHead(req.url === '/none' ? 304 : 200, { 'content-length': 1_000_001 })
+    if (req.method === 'HEAD' || req.url === '/none') return void res.end()
+    res.write(Buffer.alloc(500_000))
+  })
+  const plain = await gateway.addLink({ slug: 'stated', url: stated.url })
+  const response = await fetch(plain.url)
+  t.equal(response.status, 502, 'what states to be more is one at once')
+  t.match(await response.json(), { error: { code: 'upstream_error', message: /1000000 bytes/ } })
+  t.strictSame(await read(plain.url, { method: 'HEAD' }), [200, 0], 'HEAD has no body that could be more')
+  t.strictSame(await read(`${plain.url}/none`), [304, 0], 'nor has 304')
+
+  const unstated = await sellerOf(t, (_req, res) => {
+    for (let i = 0; i < 3; i++) res.write(Buffer.alloc(500_000))
+    res.end()
+  })
+  const more = await gateway.addLink({ slug: 'more', url: unstated.url })
+  t.strictSame(await read(more.url), [200, 'cut'], 'what comes to be more is cut')
+  await until(() => unstated.connections.size === 0, 'the seller of too much to be let go')
+  const first = await gateway.addLink({ slug: 'first', url: unstated.url, price: '0.10', settle: 'before' })
+  t.strictSame(await read(first.url), [200, 1_500_000])
+
+  const sse = await startSeller(t, 'sse')
+  const brief = await gatewayOf({ freeAnswerTimeoutMs: 300 })
+  const long = await brief.addLink({ slug: 'long', url: sse.url })
+  t.strictSame(await read(long.url), [200, 'cut'], 'what goes on too long is cut')
+  await until(() => sse.connections.size === 0, 'the seller of an endless stream to be let go')
+  t.strictSame(outcomes, Array(6).fill('answered'), 'no failure of the seller')
+})

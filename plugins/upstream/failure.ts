@@ -2,7 +2,7 @@ import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Egress } from '../../core/ports/egress.ts'
 
-/** The answer was too large, redirected, or a 5xx: said by the handler itself when it breaks off. */
+/** The answer was too large, too long, redirected, or a 5xx: said by the handler itself when it breaks off. */
 export class AnswerRefused extends Error {
   override readonly name = 'AnswerRefused'
 }
@@ -32,13 +32,14 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
     const message = `The seller's API has as many calls under way as it may have. ${chargeOf(x)}`
     return new TollgateError('upstream_busy', message, { retryAfterSeconds: 1, ...purchaseOf(x) })
   }
-  if (error instanceof BuyerLeft || (hasLeft(x) && x.settlement === null)) {
-    x.upstreamOutcome = 'buyer-left'
-    return failed(x, 'The call was broken off.', error)
-  }
+  // First, because an answer that is refused in its middle has been cut by now, which looks like a buyer who left.
   if (error instanceof AnswerRefused) {
     x.upstreamOutcome = x.upstreamStatus >= 500 ? 'failed' : 'answered'
     return failed(x, error.message, error)
+  }
+  if (error instanceof BuyerLeft || (hasLeft(x) && x.settlement === null)) {
+    x.upstreamOutcome = 'buyer-left'
+    return failed(x, 'The call was broken off.', error)
   }
   const why = egress.failureOf(error)
   if (error instanceof AnswerTimeout || why === 'EGRESS_TIMEOUT') {

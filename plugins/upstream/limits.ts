@@ -4,6 +4,8 @@ export interface Limits {
   readonly bodyTimeoutMs: number
   readonly answerTimeoutMs: number
   readonly maxAnswerBytes: number
+  readonly freeAnswerTimeoutMs: number
+  readonly maxFreeAnswerBytes: number
   readonly maxRequestBytes: number
   readonly maxCallsPerOrigin: number
   readonly tunnelIdleTimeoutMs: number

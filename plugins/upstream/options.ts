@@ -49,6 +49,22 @@ export const options = {
       description:
         'Largest paid answer that is held in memory until it is charged, in bytes; a larger one is a 502 and costs nothing. Links with settle: before stream without this limit, and keep an answer for a repeated call only up to it.',
     },
+    freeAnswerTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 604_800_000,
+      default: 3_600_000,
+      description:
+        'How long an answer of a free link may stream on, in milliseconds, its reader included; then it is cut. Paid streams go on as long as the seller sends.',
+    },
+    maxFreeAnswerBytes: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_099_511_627_776,
+      default: 10_737_418_240,
+      description:
+        'Largest answer of a free link, in bytes: one that states to be larger is a 502, one that comes to be larger is cut.',
+    },
     tunnelIdleTimeoutMs: {
       type: 'integer',
       minimum: 1,

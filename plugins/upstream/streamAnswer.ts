@@ -25,10 +25,13 @@ export class StreamAnswer implements UpstreamHandler {
   #hasBody = false
   #hasStalled = false
   #suffix: Uint8Array | null = null
+  #bytes = 0
   /** Pieces of a charged answer, kept for a repeated call while they are few enough. */
   #kept: Buffer[] | null
-  #keptBytes = 0
-  /** Runs only where the pool's own clocks don't: while waiting for a connection, between interim answers, without a buyer. */
+  /**
+   * Runs only where the pool's own clocks don't: while waiting for a connection, between interim answers, without a buyer,
+   * and over the whole of a free answer that streams on.
+   */
   #clock: NodeJS.Timeout | null = null
   #abortedBy: Error | null = null
   readonly #x: Exchange
@@ -50,6 +53,10 @@ export class StreamAnswer implements UpstreamHandler {
     this.#kept = keepBytes > 0 ? [] : null
     this.#done = done
     x.res.once('close', () => this.#buyerClosed())
+  }
+
+  get #isFree(): boolean {
+    return this.#keepBytes === 0
   }
 
   get headSent(): boolean {
@@ -79,7 +86,11 @@ export class StreamAnswer implements UpstreamHandler {
     this.#x.upstreamStatus = status
     this.#status = status
     this.#head = answerHead(controller.rawHeaders ?? [])
-    if (this.#x.payment === null) return
+    if (this.#isFree) {
+      const isMore = this.#head.contentLength > this.#limits.maxFreeAnswerBytes
+      if (isMore && status !== 304 && this.#x.req.method !== 'HEAD') this.#tooLarge()
+      return
+    }
     if (status >= 500) this.#abort(new AnswerRefused(`The seller's API failed with status ${status}.`))
     else if (status >= 300 && status < 400 && status !== 304)
       this.#abort(new AnswerRefused("The seller's API redirected."))
@@ -88,7 +99,10 @@ export class StreamAnswer implements UpstreamHandler {
   onResponseData(controller: UpstreamController, chunk: Buffer): void {
     const res = this.#res
     this.#hasBody = true
-    if (this.#kept !== null) this.#keep(chunk)
+    this.#bytes += chunk.length
+    if (this.#isFree) {
+      if (this.#bytes > this.#limits.maxFreeAnswerBytes) return this.#tooLarge()
+    } else if (this.#kept !== null) this.#keep(chunk)
     if (res.destroyed) {
       if (this.#kept === null) this.#abort(new BuyerLeft())
       return
@@ -127,6 +141,18 @@ export class StreamAnswer implements UpstreamHandler {
     this.#fail(this.#abortedBy ?? error)
   }
 
+  // Refused, and no failure of the seller's: a stream without an end is a fine thing to offer, just not for nothing.
+  #tooLarge(): void {
+    const most = this.#limits.maxFreeAnswerBytes
+    this.#abort(
+      new AnswerRefused(`The seller's answer is larger than the ${most} bytes that a free one may have.`),
+    )
+  }
+
+  #tooLong(): void {
+    this.#abort(new AnswerRefused("The seller's answer took longer than a free one may."))
+  }
+
   /** Breaks off now, also while the request still waits for a connection and has no controller. */
   #abort(reason: Error): void {
     if (this.#ended || this.#abortedBy !== null) return
@@ -163,6 +189,8 @@ export class StreamAnswer implements UpstreamHandler {
   #begin(): void {
     const { headers, mediaType, contentLength } = this.#head!
     const { purchase, settlement } = this.#x
+    if (this.#isFree && !this.#ended)
+      this.#clock = setTimeout(() => this.#tooLong(), this.#limits.freeAnswerTimeoutMs)
     if (purchase === null) return this.#writeFreeHead(contentLength)
     const kind = wrapKind(purchase, mediaType, headers, true)
     const paid = paidHeaders(headers, kind, purchase, settlement?.headers ?? [])
@@ -191,14 +219,13 @@ export class StreamAnswer implements UpstreamHandler {
   }
 
   #keep(chunk: Buffer): void {
-    this.#keptBytes += chunk.length
-    if (this.#keptBytes > this.#keepBytes) this.#kept = null
+    if (this.#bytes > this.#keepBytes) this.#kept = null
     else this.#kept!.push(chunk)
   }
 
   #offerKept(): void {
     const { headers, mediaType } = this.#head!
-    const body = Buffer.concat(this.#kept!, this.#keptBytes)
+    const body = Buffer.concat(this.#kept!, this.#bytes)
     this.#x.answer = { status: this.#status, headers, mediaType, body, tunnel: null }
   }
 
