@@ -93,6 +93,26 @@ t.test('bodies that can not be read are 400, 413 or 415, never more', async (t) 
   }
 })
 
+t.test('a body in any coding is 415 and says which codings are read', async (t) => {
+  const f = await startAdmin(t)
+  const post = (coding: string, body: string) =>
+    f.call('POST', '/api/agent/auth/nonce', {
+      ...(body !== '' && { body }),
+      headers: { 'content-type': 'application/json', 'content-encoding': coding },
+    })
+  for (const coding of ['gzip', 'br', 'x-own', 'gzip, identity', 'aws-chunked']) {
+    const { status, body, headers } = await post(coding, '{}')
+    t.equal(status, 415, coding)
+    t.equal(body.error.code, 'UNSUPPORTED_MEDIA_TYPE')
+    t.match(body.error.message, /Content-Encoding/)
+    t.equal(headers['accept-encoding'], 'identity')
+  }
+  for (const coding of ['identity', 'Identity', '']) {
+    t.equal((await post(coding, '{}')).body.error.details[0].code, 'required', coding)
+  }
+  t.equal((await post('gzip', '')).status, 400, 'where there is no body there is nothing to read')
+})
+
 t.test('a Content-Type without a body is no body, on every method', async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()

@@ -192,6 +192,55 @@ t.test('names and values of any kind arrive unchanged or the call is refused', a
   )
 })
 
+t.test('a body in a coding that nobody knows is 415 before anything is charged', async (t) => {
+  const settler = createScriptedSettler()
+  const gateway = await startGateway(t, { settlers: [settler] })
+  const seller = await startSeller(t, 'mirror')
+  let asked = 0
+  for (const fields of [
+    {},
+    { price: '0.10' },
+    { price: '0.10', settle: 'before' },
+    { price: '0.10', responseMode: 'raw' },
+  ] as const) {
+    const slug = Object.values(fields).join('-').replace('.', '') || 'free'
+    const link = await gateway.addLink({ slug, url: seller.url, ...fields })
+    const call = (coding: string, method = 'POST') =>
+      fetch(link.url, {
+        method,
+        headers: {
+          'content-encoding': coding,
+          'payment-signature': scriptedPayment(`${slug} ${coding} ${method}`, '100000'),
+        },
+        ...(method === 'POST' && { body: 'pressed' }),
+      })
+    const before = settler.transfers.length
+    for (const coding of ['lzma', 'gzip, x-own', 'gzip br', 'gzip;q=1', 'gzip,'.repeat(9), ',,,,,,,,,lzma']) {
+      const response = await call(coding)
+      t.equal(response.status, 415, `${slug} ${coding}`)
+      t.match(response.headers.get('accept-encoding'), /^gzip, .*identity/)
+      t.match(await response.json(), { error: { code: 'unsupported_encoding', retryable: false } })
+    }
+    t.equal(settler.transfers.length, before, 'nothing was charged')
+    t.equal(seller.requests.length, asked, 'nor asked of the seller')
+    for (const coding of [
+      'GZIP',
+      'br',
+      'zstd',
+      'aws-chunked, gzip',
+      ' , identity',
+      'x-gzip,deflate,compress',
+    ]) {
+      const response = await call(coding)
+      t.equal(response.status, 200, `${slug} ${coding}`)
+      t.match(await response.text(), 'pressed', 'as it came')
+      asked = seller.requests.length
+    }
+    t.equal((await call('lzma', 'GET')).status, 200, 'where there is no body there is nothing to understand')
+    asked = seller.requests.length
+  }
+})
+
 t.test("the seller's own headers replace the caller's and are sealed at rest", async (t) => {
   const { sealer } = gateway.ports
   const id = await gateway.addLink({ slug: 'sealed', url: seller.url })

@@ -7,12 +7,23 @@ const jsonTypes = /^application\/(?:[\w.-]+\+)?json(?:;|$)/i
 
 /**
  * Reads JSON bodies, and no other kind. An empty body is no body, whatever its Content-Type says: clients send
- * `application/json` with GET, DELETE and bodiless POST. Refused as VALIDATION_ERROR: malformed JSON, more than 64
+ * `application/json` with GET, DELETE and bodiless POST. A compressed one is refused. Refused as VALIDATION_ERROR: malformed JSON, more than 64
  * levels, `__proto__` keys, and text that no database keeps (NUL, lone surrogates).
  */
 export function readJsonBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
+  app.addHook('preParsing', async ({ headers }, reply) => {
+    const coding = headers['content-encoding']
+    const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+    if (!coding || coding.toLowerCase() === 'identity' || !hasBody) return
+    // RFC 9110, section 15.5.16.
+    reply.header('accept-encoding', 'identity')
+    throw new TollgateError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      'The body is compressed. Send it without Content-Encoding.',
+    )
+  })
   app.addContentTypeParser(jsonTypes, { parseAs: 'string' }, (request, body, done) => {
     const text = body as string
     if (text.trim() === '') return done(null, undefined)

@@ -168,6 +168,12 @@ export const codes = {
     'Do what the message says. Only another call needs another payment; never pay twice for the same one.',
   ),
   payload_too_large: entry(413, false, 'The request body is larger than the gateway forwards.', 'Send less.'),
+  unsupported_encoding: entry(
+    415,
+    false,
+    'The Content-Encoding of the request body is not one that the gateway forwards.',
+    'Use codings of the Accept-Encoding header, or send the body without one.',
+  ),
   rate_limited: entry(429, true, 'Too many requests.', 'Wait for Retry-After seconds.'),
   internal_error: entry(
     500,

@@ -5,6 +5,7 @@ import { createCalls, type Way } from './call.ts'
 import { options } from './options.ts'
 import { originsOf } from './origins.ts'
 import { redirectHooks } from './redirect.ts'
+import { assertKnownCoding } from './requestBody.ts'
 import { addedHeaders, noHeaders } from './requestHead.ts'
 import { targetOf } from './target.ts'
 import { splice } from './tunnel.ts'
@@ -45,8 +46,11 @@ export default gatewayPlugin({
         const isHeld = isPaid && !settlesFirst
         const keepBytes = isPaid ? limits.maxAnswerBytes : 0
         return {
-          // Whoever is charged first has to hear it before that.
-          ...(settlesFirst && { guard: (x) => calls.assertAcceptable(x, way) }),
+          guard: (x) => {
+            if (x.hasBody) assertKnownCoding(x)
+            // Whoever is charged first has to hear it before that.
+            if (settlesFirst) calls.assertAcceptable(x, way)
+          },
           forward: (x) => {
             if (x.upgrade !== null) return calls.connect(x, way)
             return isHeld ? calls.hold(x, way) : calls.stream(x, way, keepBytes)

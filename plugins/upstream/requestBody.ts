@@ -27,6 +27,32 @@ export function assertStatedLength(x: Exchange, maxBytes: number): void {
   if (Number(x.req.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
 }
 
+/** Those that are registered (RFC 9110, section 18.6) and what clients of object stores send. */
+const acceptable = 'gzip, deflate, br, zstd, compress, aws-chunked, x-gzip, x-compress, identity'
+const codings = acceptable.split(', ')
+/** Applied one over another. */
+const MAX_CODINGS = 4
+
+/**
+ * A body goes on as it came; but in a coding that nobody knows it is a call that can't succeed, or one that the seller
+ * reads as something else (RFC 9110, section 8.4).
+ *
+ * @throws {TollgateError} `unsupported_encoding`; the answer's `Accept-Encoding` lists those that are known.
+ */
+export function assertKnownCoding(x: Exchange): void {
+  const stated = x.req.headers['content-encoding']
+  if (stated === undefined || stated === 'gzip') return
+  const named = stated.split(',').map((coding) => coding.trim().toLowerCase())
+  // Empty members of a list count for nothing (RFC 9110, section 5.6.1).
+  const real = named.filter((coding) => coding !== '')
+  if (real.length <= MAX_CODINGS && real.every((coding) => codings.includes(coding))) return
+  x.addHeader('Accept-Encoding', acceptable)
+  throw new TollgateError(
+    'unsupported_encoding',
+    `Expected a Content-Encoding of ${acceptable}, at most ${MAX_CODINGS} of them, got another. You were not charged.`,
+  )
+}
+
 /**
  * A copy of the request's stream, not the stream itself: the driver destroys what it was given when the call fails, and
  * with the request its connection, over which the error has yet to be answered.
