@@ -67,7 +67,7 @@ const cases: Record<string, Case> = {
     },
   },
   'a payer that is none': {
-    payment: scriptedPayment('n', '1', payer, { authorization: { from: '<script>' } }),
+    payment: scriptedPayment('n', '1', payer, { nonce: 1, authorization: { from: '<script>' } }),
     status: 400,
     receipt: { network: testNetwork, payer: undefined },
   },
@@ -152,7 +152,7 @@ const cases: Record<string, Case> = {
     options: { plugins: [{ use: 'health', with: { probe: false } }, ...shortPlugins] },
     suspended: true,
     status: 503,
-    receipt: { errorReason: 'api_suspended', transaction: '', network: '' },
+    receipt: { ...known, errorReason: 'api_suspended', transaction: '' },
   },
 }
 

@@ -13,10 +13,10 @@ export interface PresentedPayment {
   readonly identity: PaymentIdentity
   readonly settler: Settler
   /**
-   * Why the payment can't be claimed any more: all of it holds but its time. It may still get what it has bought already.
-   * Null for a payment that is in time.
+   * Why the payment can't be claimed now: its time is over, or the link's terms are others by now. It still gets what
+   * it has bought already. Null for a payment that may be claimed.
    */
-  readonly tooLate: Error | null
+  readonly unclaimable: Error | null
 }
 
 /** This call's right to use the payment: won once, by one durable insert. */

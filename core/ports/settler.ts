@@ -10,10 +10,11 @@ export interface Refusal {
   /** True when the cause is ours or the chain's, not the payment's (RPC away): 503, and the payment may be tried again. */
   readonly transient?: boolean
   /**
-   * Set by `check` when only the payment's time is over and all else holds, its signature too: whose payment it is. It
-   * can't be settled any more, but the buyer may be back for what it has bought.
+   * Set by `check` when the payment is of this network and asset and its signature holds, and only its time is over or its
+   * amount or recipient are not those of the terms: whose payment it is. It can't be settled on these terms, but it may have
+   * bought this call while it could: on other days, or before the seller changed price or wallet.
    */
-  readonly expired?: PaymentIdentity
+  readonly identity?: PaymentIdentity
 }
 
 export type Checked = { readonly ok: true; readonly identity: PaymentIdentity } | Refusal

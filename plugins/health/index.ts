@@ -63,8 +63,9 @@ export default gatewayPlugin({
     }
 
     return {
-      route({ link }) {
-        if (link.suspension !== null) return { guard: refuse }
+      route({ link, isPaid }) {
+        if (link.suspension !== null)
+          return isPaid ? { guard: refuseUnpaid, verify: refuseUncharged } : { guard: refuse }
         // There is no API behind it.
         if (link.linkType === 'standard') return
         const calls = notes.callsOf(link)
@@ -90,4 +91,14 @@ function refuse(): never {
     "The seller's API is not answering; this link is paused. You were not charged.",
     { retryAfterSeconds: 60 },
   )
+}
+
+/** Whoever comes with a payment may have bought an answer before the link was paused: the claim knows. */
+function refuseUnpaid(x: Exchange): void {
+  if (x.paymentHeader === null || x.req.method === 'HEAD') refuse()
+}
+
+/** A call that was charged first, and is served late, is not refused: the seller owes it. */
+function refuseUncharged(x: Exchange): void {
+  if (x.settlement === null) refuse()
 }

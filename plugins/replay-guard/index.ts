@@ -39,7 +39,7 @@ export default gatewayPlugin({
     const claiming = new Map<string, number>()
 
     async function claim(x: Exchange): Promise<Reply | undefined> {
-      const { identity, tooLate } = x.payment!
+      const { identity, unclaimable } = x.payment!
       const hash = await hashOf(x, maxBodyBytes)
       const deadlineMs = clock.now() + joinTimeoutMs
       for (;;) {
@@ -48,7 +48,7 @@ export default gatewayPlugin({
           const joined = await join(first, x, hash, deadlineMs - clock.now())
           if (joined !== undefined) return joined
         }
-        const lost = tooLate === null ? await tryClaim(x, hash) : await findBought(x)
+        const lost = unclaimable === null ? await tryClaim(x, hash) : await findBought(x)
         if (lost === undefined) return
         if (mayResume(x, lost, hash, rules)) {
           if (await payments.resume(lost.key, owner)) {
@@ -105,11 +105,11 @@ export default gatewayPlugin({
       }
     }
 
-    /** A payment whose time is over can't be claimed any more, but it may have bought this call while it was good. */
+    /** A payment that can't be claimed now may have bought this call while it could. */
     async function findBought(x: Exchange): Promise<PaymentRecord> {
-      const { identity, tooLate } = x.payment!
+      const { identity, unclaimable } = x.payment!
       const record = await payments.find(identity.key)
-      if (record === undefined || record.state === 'rejected') throw tooLate!
+      if (record === undefined || record.state === 'rejected') throw unclaimable!
       return record
     }
 

@@ -24,6 +24,7 @@ const settler = createScriptedSettler()
 const gateway = await startGateway(t, {
   settlers: [settler],
   plugins: [
+    { use: 'health', with: { probe: false } },
     { use: 'x402' },
     { use: 'replay-guard', with: { joinTimeoutMs: 50, replayWindowMs: 60_000 } },
     { use: 'upstream' },
@@ -152,9 +153,9 @@ const situations: Record<string, Situation> = {
 }
 
 /** Brings a payment for `GET <link>` where the situation has it, by the same steps as a real one. */
-async function bring(nonce: string, situation: Situation): Promise<string> {
+async function bring(nonce: string, situation: Situation, own = links): Promise<string> {
   const { state, settle = 'after', answer = kept, reason } = situation
-  const link = links[settle]
+  const link = own[settle]
   const key = createHash('sha256').update(`${testNetwork}|${testAsset}|${payer}|${nonce}`).digest('hex')
   const owner = gateway.ports.service.instanceId
   const transaction = transactionOf(nonce)
@@ -240,6 +241,50 @@ for (const [name, situation] of Object.entries(situations)) {
       })
     })
   }
+}
+
+/** What sellers and the health monitor do to a link between a payment and its repeat. */
+const changes = {
+  'costs more': (id: string) => gateway.store.links.update(id, { price: '0.20' }, 1),
+  'is paused': (id: string) =>
+    gateway.store.links.setSuspension(
+      id,
+      { sinceMs: 1, reason: 'down', cooldownUntilMs: 2, permanent: false },
+      1,
+    ),
+}
+const chargedOrSent = Object.entries(situations).filter(
+  ([, { state, isLate }]) => !/claimed|verified|rejected|failed/.test(state) && !isLate,
+)
+for (const [change, make] of Object.entries(changes)) {
+  t.test(`a payment that was charged hears so on a link that ${change} by now`, async (t) => {
+    const slug = (settle: string) => `${settle}-${change.replace(' ', '-')}`
+    const own = {
+      after: await addLink(slug('after'), 'after'),
+      before: await addLink(slug('before'), 'before'),
+    }
+    const nonces = chargedOrSent.map(() => `n${count++}`)
+    for (const [i, [, situation]] of chargedOrSent.entries()) await bring(nonces[i]!, situation, own)
+    for (const settle of ['after', 'before'] as const) {
+      await make(own[settle].id)
+      gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: slug(settle) })
+    }
+    const call = (settle: 'after' | 'before', nonce: string) =>
+      fetch(own[settle].url, { headers: { 'payment-signature': scriptedPayment(nonce, '100000') } })
+    const worked = settler.transfers.length
+    for (const [i, [name, { settle = 'after', same }]] of chargedOrSent.entries()) {
+      const response = await call(settle, nonces[i]!)
+      const text = await response.text()
+      t.equal(response.status, same.status, `${name}: ${text}`)
+      if (same.code !== undefined)
+        t.match(JSON.parse(text).error, { code: same.code, message: same.says ?? String })
+    }
+    const fresh = await call('after', `n${count++}`)
+    t.match(await fresh.json(), {
+      error: { code: change === 'is paused' ? 'api_suspended' : 'invalid_payment' },
+    })
+    t.equal(settler.transfers.length, worked)
+  })
 }
 
 t.test('the table has every state', async (t) => {

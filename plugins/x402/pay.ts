@@ -61,11 +61,12 @@ async function payBare(x: Exchange, offers: readonly Offer[], transaction: strin
 function accept(x: Exchange, payload: PaymentPayload, offer: Offer, checked: Checked): void {
   const { terms, settler } = offer
   if (checked.ok) {
-    x.payment = { payload, terms, settler, identity: checked.identity, tooLate: null }
+    x.payment = { payload, terms, settler, identity: checked.identity, unclaimable: null }
     return
   }
-  if (checked.expired === undefined) throw refusal(checked, { network: terms.network, ...payerOf(payload) })
-  x.payment = { payload, terms, settler, identity: checked.expired, tooLate: refusal(checked) }
+  const { identity } = checked
+  if (identity === undefined) throw refusal(checked, { network: terms.network, ...payerOf(payload) })
+  x.payment = { payload, terms, settler, identity, unclaimable: refusal(checked) }
 }
 
 /** What the payment says it accepted only selects an entry; every term is taken from the link. */

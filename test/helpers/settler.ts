@@ -75,8 +75,8 @@ export function createScriptedSettler(network: NetworkId = testNetwork): Scripte
 
 function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked {
   const { payer, nonce, value, isLate } = payment.payload as Record<string, unknown>
-  if (typeof payer !== 'string' || typeof nonce !== 'string') return bad('invalid_payload')
-  if (value !== terms.amount) return bad('invalid_exact_evm_payload_authorization_value')
+  if (typeof payer !== 'string' || typeof nonce !== 'string' || typeof value !== 'string')
+    return bad('invalid_payload')
   const key = createHash('sha256').update(`${terms.network}|${terms.asset}|${payer}|${nonce}`).digest('hex')
   const identity: PaymentIdentity = {
     key,
@@ -85,11 +85,11 @@ function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked 
     payer,
     nonce,
     payTo: terms.payTo,
-    amountAtomic: BigInt(terms.amount),
+    amountAtomic: BigInt(value),
     validBeforeMs: Date.now() + 300_000,
   }
-  if (isLate === true)
-    return { ...bad('invalid_exact_evm_payload_authorization_valid_before'), expired: identity }
+  if (value !== terms.amount) return { ...bad('invalid_exact_evm_payload_authorization_value'), identity }
+  if (isLate === true) return { ...bad('invalid_exact_evm_payload_authorization_valid_before'), identity }
   return { ok: true, identity }
 }
 

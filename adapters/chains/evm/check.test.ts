@@ -275,3 +275,24 @@ t.test('time passes: the same payment is too late', async (t) => {
   t.match(judge(payment), { reason: 'invalid_exact_evm_payload_authorization_valid_before' })
   now = before
 })
+
+t.test(
+  'a payment for other terms is known by its signature: its buyer may be back for what it bought',
+  async (t) => {
+    const account = newAccount()
+    const terms = termsOf()
+    const payment = await signPayment(account, terms)
+    const checked = judge(payment)
+    if (!checked.ok) return t.fail(checked.message)
+    const { signature } = (await signPayment(newAccount(), terms)).payload as { signature: Hex }
+    const forged = { ...payment, payload: { ...payment.payload, signature } }
+    for (const changed of [{ amount: '20000' }, { payTo: newAccount().address }]) {
+      const now = { ...terms, ...changed }
+      t.match(judge(payment, now), {
+        ok: false,
+        identity: { key: checked.identity.key, amountAtomic: 10_000n },
+      })
+      t.match(judge(forged, now), { ok: false, identity: undefined })
+    }
+  },
+)

@@ -62,18 +62,15 @@ export function createEvmCheck(options: EvmCheckOptions): EvmCheck {
     const { authorization } = read
     const nowSeconds = Math.floor(clock.now() / 1000)
     const wrong = judgeTerms(payment, terms, authorization, nowSeconds)
-    if (wrong !== undefined) return wrong
-
     const digest = authorizationDigest(token.separator, authorization)
     const identity = identify(network, token, authorization, terms)
-    // Judged like one in time, its signature too: the buyer may be back for what it bought.
-    const checked: Checked =
-      Number(authorization.validBefore) < nowSeconds + minLeadSeconds
-        ? { ...refuse(reasons.validBefore, tooLate), expired: identity }
-        : { ok: true, identity }
+    // Its signature is judged all the same: the buyer may be back for what it bought.
+    const checked: Checked = wrong === undefined ? { ok: true, identity } : { ...wrong, identity }
     if (recoverSigner(digest, authorization.signature) === authorization.from) return checked
-    if (contractSignature === undefined) return refuse(reasons.signature, wrongSignature)
-    return contractSignature(authorization, digest, payment, terms).then((refusal) => refusal ?? checked)
+    if (contractSignature === undefined) return wrong ?? refuse(reasons.signature, wrongSignature)
+    return contractSignature(authorization, digest, payment, terms).then((refusal) =>
+      refusal === undefined ? checked : refusal.transient ? refusal : (wrong ?? refusal),
+    )
   }
 }
 
@@ -121,6 +118,7 @@ function judgeTerms(
     return refuse(reason, `Expected a value of exactly ${terms.amount}.`)
   }
   const validBefore = Number(authorization.validBefore)
+  if (validBefore < nowSeconds + minLeadSeconds) return refuse(reasons.validBefore, tooLate)
   if (validBefore > nowSeconds + terms.maxTimeoutSeconds + clockSlackSeconds) {
     return refuse(reasons.validBefore, `Expected validBefore within ${terms.maxTimeoutSeconds} seconds.`)
   }

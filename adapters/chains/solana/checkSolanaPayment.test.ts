@@ -524,3 +524,19 @@ t.test('the clock decides until when a payment may land', async (t) => {
   const checked = checkSolanaPayment(real, terms, rulesOf(cast, { clock: { now: () => 1_000 } }))
   t.match(checked, { identity: { validBeforeMs: 91_000 } })
 })
+
+t.test(
+  'a payment for other terms is known by its signature: its buyer may be back for what it bought',
+  async (t) => {
+    const checked = check(real)
+    if (!checked.ok) return t.fail(checked.message)
+    const forged = edited((draft) => {
+      draft.signers = []
+    })
+    for (const changed of [{ amount: '20000' }, { payTo: addressOf(Keypair.generate()) }]) {
+      const now = { ...terms, ...changed }
+      t.match(check(real, now), { ok: false, identity: { key: checked.identity.key, amountAtomic: 10_000n } })
+      t.match(check(forged, now), { ok: false, identity: undefined })
+    }
+  },
+)

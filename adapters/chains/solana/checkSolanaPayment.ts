@@ -73,22 +73,17 @@ export function checkSolanaPayment(
   }
   const transfer = readTransfer(message, rules)
   if ('reason' in transfer) return refuse(transfer.reason, `In the transaction, ${transfer.message}.`)
-  return (
-    checkTerms(transfer, message, terms, rule, rules) ??
+  const otherToken = checkToken(transfer, rule)
+  if (otherToken !== undefined) return otherToken
+  const wrong = checkTerms(transfer, message, terms, rule, rules)
+  const invalid =
     checkAccounts(transfer, message, rules) ??
     checkMemo(transfer, terms) ??
-    checkSignatures(transaction, message) ?? {
-      ok: true,
-      identity: identityOf(
-        transaction.message,
-        message.keys[transfer.authority]!,
-        transfer.amount,
-        terms,
-        rules,
-      ),
-      transaction,
-    }
-  )
+    checkSignatures(transaction, message)
+  if (invalid !== undefined) return wrong ?? invalid
+  const payer = message.keys[transfer.authority]!
+  const identity = identityOf(transaction.message, payer, transfer.amount, terms, rules)
+  return wrong === undefined ? { ok: true, identity, transaction } : { ...wrong, identity }
 }
 
 function readTransaction(payload: Readonly<Record<string, unknown>>): WireTransaction | Refusal {
@@ -130,13 +125,7 @@ function checkFeePayer(
   return refuse(reasons.feePayerMismatch, 'The first account must be the feePayer that the terms name.')
 }
 
-function checkTerms(
-  transfer: Transfer,
-  { keys }: Message,
-  terms: PaymentRequirements,
-  rule: AssetRule,
-  rules: SolanaRules,
-): Refusal | undefined {
+function checkToken(transfer: Transfer, rule: AssetRule): Refusal | undefined {
   const { asset } = rule
   if (!sameBytes(transfer.program, rule.tokenProgram)) {
     const program = tokenProgramAddress[asset.program ?? 'token']
@@ -151,6 +140,15 @@ function checkTerms(
       `${asset.symbol} has ${asset.decimals} decimals, not ${transfer.decimals}.`,
     )
   }
+}
+
+function checkTerms(
+  transfer: Transfer,
+  { keys }: Message,
+  terms: PaymentRequirements,
+  rule: AssetRule,
+  rules: SolanaRules,
+): Refusal | undefined {
   const destination = rules.destinationOf(terms.payTo, rule)
   if (destination === undefined || !sameBytes(keys[transfer.destination]!, destination)) {
     return refuse(reasons.recipientMismatch, 'The destination must be the associated token account of payTo.')
