@@ -177,3 +177,8 @@ t.test('a node without batches is asked a few calls at a time', async (t) => {
   )
   t.ok(most <= 8, `${most} at once`)
 })
+
+t.test('an answer may be kept back for a time that was measured, which is no whole number', async (t) => {
+  const node = await startNode(t, honest)
+  t.equal(await client(node.url).callWithin(123.4567, 'held'), 'held result')
+})

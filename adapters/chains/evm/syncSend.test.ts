@@ -112,3 +112,19 @@ t.test('fifty at once hold sixteen requests open at most, and share the looks fo
   t.same(new Set(outcomes.map(({ status }) => status)), new Set(['settled']))
   t.equal(await earned(), 500_000n)
 })
+
+t.test('on a chain that takes its time, each transaction is sent once, and the node waits', async (t) => {
+  const { chain, rpc, settleOne } = await started(t)
+  await chain.setAutomine(false)
+  for (let n = 1; n <= 3; n++) {
+    const settling = settleOne()
+    await rpc.whenCalled(method, n)
+    // More than what a node is given at least, told by four times what was usual.
+    await new Promise((resolve) => setTimeout(resolve, 650))
+    await chain.mine()
+    t.match(await settling, { status: 'settled' })
+  }
+  t.equal(rpc.calls(method), 3)
+  t.equal(rpc.calls('eth_sendRawTransaction'), 3, 'not once more the ordinary way')
+  t.equal(rpc.calls('eth_getTransactionReceipt'), 0)
+})
