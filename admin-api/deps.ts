@@ -60,6 +60,8 @@ export interface AdminApiOptions {
   readonly reservedUsernames?: readonly string[]
   /** Renames of one store within 24 hours. Default: 2. */
   readonly maxRenamesPerDay?: number
+  /** Active links of one store. Default: 1,000. */
+  readonly maxLinksPerStore?: number
   /**
    * Who may read `/metrics` and the reasons in `/readyz`: `direct` means requests that came without `X-Forwarded-For`,
    * that is not through the gateway. Default: `direct`.
@@ -97,6 +99,7 @@ export interface Api extends Omit<AdminApiDeps, 'options' | 'changes'> {
   readonly maxActiveKeys: number
   isReservedUsername(username: string): boolean
   readonly maxRenamesPerDay: number
+  readonly maxLinksPerStore: number
   readonly operatorAccess: 'direct' | 'anyone'
 }
 
@@ -117,6 +120,7 @@ export function settleOptions(deps: AdminApiDeps): Api {
     maxActiveKeys: options.maxActiveKeys ?? 5,
     isReservedUsername: createNameCheck(options.reservedUsernames ?? [], deps.serviceName),
     maxRenamesPerDay: options.maxRenamesPerDay ?? 2,
+    maxLinksPerStore: options.maxLinksPerStore ?? 1_000,
     operatorAccess: options.operatorAccess ?? 'direct',
   }
 }

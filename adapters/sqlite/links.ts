@@ -1,4 +1,4 @@
-import type { Link } from '../../core/domain/link.ts'
+import type { Link, LinkType } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Links } from '../../core/ports/links.ts'
 import { compiled } from './compiled.ts'
@@ -29,8 +29,22 @@ export function createLinks({ reader, query, writer }: Database): Links {
       WHERE s.username = ?1 AND l.private_slug = ?2 AND l.is_active = 1 AND l.is_stealth = 1
     LIMIT 1`)
 
-  const createOne = (columns: LinkTable) =>
-    writer.write('run', compiled(query.insertInto('links').values(columns)))
+  const createOne = (columns: LinkTable, maxActive: number) => {
+    const names = Object.keys(columns) as (keyof LinkTable)[]
+    const row = query
+      .selectNoFrom((e) => names.map((name) => e.val(columns[name]).as(name)))
+      .where(
+        (e) =>
+          e
+            .selectFrom('links')
+            .select((c) => c.fn.countAll<number>().as('count'))
+            .where('store_id', '=', columns.store_id)
+            .where('is_active', '=', 1),
+        '<',
+        maxActive,
+      )
+    return writer.write('run', compiled(query.insertInto('links').columns(names).expression(row)))
+  }
 
   async function storeCalled(username: string, nowMs: number) {
     const current = await query
@@ -72,7 +86,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
   }
 
   return {
-    async create(link) {
+    async create(link, maxActive = Number.MAX_SAFE_INTEGER) {
       const { id, storeId, createdAtMs, updatedAtMs } = link
       const columns = {
         ...toLinkColumns({ ...link, suspension: null }),
@@ -82,8 +96,12 @@ export function createLinks({ reader, query, writer }: Database): Links {
         updated_at_ms: updatedAtMs,
         version: 1,
       } as LinkTable
-      await createOne(columns).catch(slugTaken(link.slug))
-      return toLink(columns)
+      const { changes } = await createOne(columns, maxActive).catch(slugTaken(link.slug))
+      if (changes > 0) return toLink(columns)
+      throw new TollgateError(
+        'LIMIT_REACHED',
+        `Expected fewer than ${maxActive} active links in the store. Delete one first.`,
+      )
     },
 
     async update(id, patch, updatedAtMs, ofVersion) {
@@ -150,6 +168,20 @@ export function createLinks({ reader, query, writer }: Database): Links {
         .orderBy('id', 'desc')
         .execute()
       return rows.map(toLink)
+    },
+
+    async listedOf(storeId) {
+      const rows = await query
+        .selectFrom('links')
+        .select(['id', 'title', 'description', 'slug', 'price', 'link_type'])
+        .where('store_id', '=', storeId)
+        .where('is_active', '=', 1)
+        .where('is_public', '=', 1)
+        .where('is_stealth', '=', 0)
+        .orderBy('created_at_ms', 'desc')
+        .orderBy('id', 'desc')
+        .execute()
+      return rows.map(({ link_type, ...row }) => ({ ...row, linkType: link_type as LinkType }))
     },
 
     async served(username, slug) {

@@ -39,6 +39,7 @@ export async function startControlPlane(
     options: {
       reservedUsernames: config.admin.reservedUsernames,
       maxRenamesPerDay: config.admin.maxRenamesPerDay,
+      maxLinksPerStore: config.admin.maxLinksPerStore,
       limits: config.admin.limits,
     },
   })

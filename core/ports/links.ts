@@ -4,9 +4,15 @@ import type { Link, LinkId, LinkSuspension, ServedLink, StoreId } from '../domai
 export type NewLink = Omit<Link, 'version' | 'suspension'>
 export type LinkPatch = Partial<Omit<Link, 'id' | 'storeId' | 'version' | 'createdAtMs'>>
 
+/** A link as strangers see it: asked for by everybody, so without the documents that may come with it. */
+export type ListedLink = Pick<Link, 'id' | 'title' | 'description' | 'slug' | 'price' | 'linkType'>
+
 export interface Links {
-  /** @throws `SLUG_ALREADY_EXISTS` when an active link of the store has the slug. */
-  create(link: NewLink): Promise<Link>
+  /**
+   * @param maxActive active links that the store may have, counted in the same commit; none named means no limit
+   * @throws `SLUG_ALREADY_EXISTS` when an active link of the store has the slug; `LIMIT_REACHED`
+   */
+  create(link: NewLink, maxActive?: number): Promise<Link>
   /**
    * Raises the version. An old slug keeps answering through `redirectOf` for 30 days, the last ten of a link.
    * @param ofVersion the version that the patch was made from; none named means whichever there is
@@ -18,6 +24,8 @@ export interface Links {
   find(id: LinkId): Promise<Link | undefined>
   /** Active links of a store, newest first. */
   ofStore(storeId: StoreId): Promise<Link[]>
+  /** What of these the store shows to everybody: public ones that are not stealth, newest first. */
+  listedOf(storeId: StoreId): Promise<ListedLink[]>
   /** The link that is called at `/api/link/<username>/<slug>`; for a stealth link the slug is its private slug. */
   served(username: string, slug: string): Promise<ServedLink | undefined>
   /** Every active link with its store, for `tollgate check` and the health prober. */

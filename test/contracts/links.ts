@@ -1,4 +1,5 @@
 import type { Test } from 'tap'
+import type { Link } from '../../core/domain/link.ts'
 import type { Links } from '../../core/ports/links.ts'
 import type { Stores } from '../../core/ports/stores.ts'
 import { sampleKey, sampleLink, sampleStore, startMs } from './samples.ts'
@@ -162,6 +163,38 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
       t.equal(await leads('other-0'), 'other-1')
     },
   )
+
+  t.test('a store has so many active links at most, and deleted ones make room', async (t) => {
+    const { links } = await twoStores(t)
+    const create = (id: string, store = 's1') => links.create(sampleLink(id, store), 3)
+    const results = await Promise.allSettled(['l1', 'l2', 'l3', 'l4', 'l5'].map((id) => create(id)))
+    const refused = results.flatMap((r) => (r.status === 'rejected' ? [r.reason.code] : []))
+    t.strictSame(refused, ['LIMIT_REACHED', 'LIMIT_REACHED'])
+    const present = await links.ofStore('s1')
+    t.equal(present.length, 3)
+    await create('other', 's2')
+    await links.deactivate(present[0]!.id, startMs)
+    await create('l6')
+    await t.rejects(create('l7'), { code: 'LIMIT_REACHED' })
+    await links.create(sampleLink('l8', 's1'))
+  })
+
+  t.test('strangers see the public links of a store that are not stealth, newest first', async (t) => {
+    const { links } = await twoStores(t)
+    const shown = (id: string, more: object) =>
+      links.create(sampleLink(id, 's1', { isPublic: true, ...more }))
+    const old = await shown('l1', { createdAtMs: startMs })
+    const product = await shown('l2', { createdAtMs: startMs + 1, linkType: 'standard' })
+    await shown('l3', { isPublic: false })
+    await shown('l4', { isStealth: true, privateSlug: 'p' })
+    await shown('l5', {})
+    await links.deactivate('l5', startMs)
+    await links.create(sampleLink('l6', 's2', { isPublic: true }))
+    const view = ({ id, title, description, slug, price, linkType }: Link) => ({
+      ...{ id, title, description, slug, price, linkType },
+    })
+    t.strictSame(await links.listedOf('s1'), [view(product), view(old)])
+  })
 
   t.test('an update of a version that is no more changes nothing', async (t) => {
     const { links } = await twoStores(t)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Link } from '../../../core/domain/link.ts'
 import { linkDefaults } from '../../../core/domain/linkDefaults.ts'
 import type { Store } from '../../../core/domain/store.ts'
-import { isTollgateError } from '../../../core/errors/error.ts'
+import { isTollgateError, TollgateError } from '../../../core/errors/error.ts'
 import type { NewLink } from '../../../core/ports/links.ts'
 import type { Api } from '../../deps.ts'
 import type { CreateLinkBody } from './linkBodies.ts'
@@ -18,7 +18,7 @@ import { createPrivateSlug, slugOf, withSuffix } from './slugs.ts'
 
 const slugTries = 5
 
-/** Creates a link of a store, after a health check when it is paid. @throws what the steps it names throw, `SLUG_ALREADY_EXISTS` */
+/** Creates a link of a store, after a health check when it is paid. @throws what the steps it names throw, `SLUG_ALREADY_EXISTS`, `LIMIT_REACHED` */
 export async function createLink(api: Api, store: Store, body: CreateLinkBody): Promise<Link> {
   const id = randomUUID()
   const nowMs = api.clock.now()
@@ -49,11 +49,18 @@ async function insert(api: Api, link: NewLink, isSlugOurs: boolean): Promise<Lin
   let slug = link.slug
   for (let tries = 1; ; tries++) {
     try {
-      return await api.links.create({ ...link, slug })
+      return await api.links.create({ ...link, slug }, api.maxLinksPerStore)
     } catch (error) {
+      if (isTollgateError(error) && error.code === 'LIMIT_REACHED') throw tooMany(api.maxLinksPerStore)
       const isTaken = isTollgateError(error) && error.code === 'SLUG_ALREADY_EXISTS'
       if (!isTaken || !isSlugOurs || tries === slugTries) throw error
       slug = withSuffix(link.slug)
     }
   }
 }
+
+const tooMany = (maximum: number): TollgateError =>
+  new TollgateError(
+    'LIMIT_REACHED',
+    `The store has ${maximum} active links, the most it may have; take one away with DELETE /api/v1/links/:id first.`,
+  )

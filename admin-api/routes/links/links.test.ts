@@ -446,6 +446,21 @@ t.test('what changes during the health check of another change is not undone by 
   t.match(await f.db.links.find(id), { isActive: false, price: '1' })
 })
 
+t.test('a store has so many links at most, and is told what to do about it', async (t) => {
+  const f = await startAdmin(t, { options: { maxLinksPerStore: 2 } })
+  const { key } = await f.store()
+  const url = await f.seller()
+  const create = () => f.call('POST', '/api/v1/links', { key, body: { url, title: 'One of many' } })
+  const made = await Promise.all([create(), create(), create()])
+  t.same(made.map((a) => a.status).sort(), [201, 201, 409])
+  const { error } = made.find((a) => a.status === 409)!.body
+  t.equal(error.code, 'LIMIT_REACHED')
+  t.match(error.message, /2 active links.* DELETE \/api\/v1\/links\/:id/)
+  const { id } = made.find((a) => a.status === 201)!.body.data
+  await f.call('DELETE', `/api/v1/links/${id}`, { key })
+  t.equal((await create()).status, 201)
+})
+
 t.test('deleting is soft, frees the slug, and repeats', async (t) => {
   const f = await startAdmin(t)
   const { key, username } = await f.store()

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { TollgateError } from '../../../core/errors/error.ts'
 import type { Api } from '../../deps.ts'
 import { limitPerClient, minuteMs } from '../../http/rateLimits.ts'
-import { findStore, publicLinks } from '../store/storeRoute.ts'
+import { findStore } from '../store/storeRoute.ts'
 import { indexPage } from './indexPage.ts'
 import { sendPage } from './sendPage.ts'
 import { storePage } from './storePage.ts'
@@ -27,7 +27,7 @@ export function pageRoutes(app: FastifyInstance, api: Api): void {
         throw new TollgateError('NOT_FOUND', 'There is no store and no page with this name; see /docs.')
       }
       if (store.username !== username) return reply.redirect(`/${store.username}`, 307)
-      return sendPage(reply, storePage(api, store, await publicLinks(api, store)))
+      return sendPage(reply, storePage(api, store, await api.links.listedOf(store.id)))
     },
   )
 }

@@ -1,5 +1,6 @@
-import { isPaid, type Link } from '../../../core/domain/link.ts'
+import { isPaid } from '../../../core/domain/link.ts'
 import type { Store } from '../../../core/domain/store.ts'
+import type { ListedLink } from '../../../core/ports/links.ts'
 import type { Api } from '../../deps.ts'
 import { html } from './html.ts'
 import type { Page } from './sendPage.ts'
@@ -8,7 +9,7 @@ import type { Page } from './sendPage.ts'
 export function storePage(
   api: Pick<Api, 'serviceName' | 'publicUrl'>,
   store: Store,
-  links: readonly Link[],
+  links: readonly ListedLink[],
 ): Page {
   const cards = links.map((link) => {
     const address = `${api.publicUrl}/api/link/${store.username}/${link.slug}`

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
-import type { Link } from '../../../core/domain/link.ts'
 import type { Store } from '../../../core/domain/store.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
+import type { ListedLink } from '../../../core/ports/links.ts'
 import { usernameForm } from '../../auth/username.ts'
 import type { Api } from '../../deps.ts'
 import { limitPerClient, minuteMs } from '../../http/rateLimits.ts'
@@ -40,7 +40,7 @@ export function storeRoute(app: FastifyInstance, api: Api): void {
       if (store === undefined) throw new TollgateError('NOT_FOUND', 'There is no store with this username.')
       reply.header('cache-control', 'no-cache')
       if (store.username !== username) return reply.redirect(`/api/store/${store.username}`, 307)
-      return { profile: profileOf(store), links: (await publicLinks(api, store)).map(toPublicLink) }
+      return { profile: profileOf(store), links: (await api.links.listedOf(store.id)).map(toPublicLink) }
     },
   )
 }
@@ -54,11 +54,6 @@ export async function findStore(api: Api, username: string): Promise<Store | und
   return present === undefined ? undefined : api.stores.byUsername(present)
 }
 
-/** Active links that their seller listed; stealth links never are. */
-export async function publicLinks(api: Api, store: Store): Promise<Link[]> {
-  return (await api.links.ofStore(store.id)).filter((link) => link.isPublic && !link.isStealth)
-}
-
 const profileOf = ({ username, displayName, bio, avatarUrl }: Store) => ({
   username,
   displayName,
@@ -66,7 +61,7 @@ const profileOf = ({ username, displayName, bio, avatarUrl }: Store) => ({
   avatarUrl,
 })
 
-const toPublicLink = ({ id, title, slug, price, linkType }: Link) => ({
+const toPublicLink = ({ id, title, slug, price, linkType }: ListedLink) => ({
   id,
   title,
   slug,

@@ -163,6 +163,13 @@ export const adminSection = {
       description:
         'How often a store may change its username within 24 hours. Its last former name redirects for 30 days; older ones are free for others.',
     },
+    maxLinksPerStore: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 1_000,
+      description: 'Links that a store may have at once; deleted ones do not count. One page shows them all.',
+    },
     limits: limitsOption,
   },
 } as const satisfies ObjectOption
