@@ -20,6 +20,7 @@ export interface Conclusion {
   readonly rpcUrl: string | undefined
   readonly signal: AbortSignal
   readonly onStep: (text: string) => void
+  readonly deliver: ((report: PayReport) => Promise<void>) | undefined
 }
 
 /**
@@ -29,7 +30,7 @@ export interface Conclusion {
 export async function conclude(conclusion: Conclusion): Promise<PayReport> {
   const { sent, payment, stateFile } = conclusion
   if (!sent.mayHaveLeft) {
-    await removePayment(stateFile)
+    await forget(conclusion)
     return reportOf(
       conclusion,
       'failed',
@@ -42,12 +43,29 @@ export async function conclude(conclusion: Conclusion): Promise<PayReport> {
   const verdict = await askChain(conclusion, receipt)
   const { outcome, message } = judge(sent, receipt, verdict, payment)
   const isOver = outcome === 'paid' || verdict.charged === 'no'
-  if (isOver) await removePayment(stateFile)
-  if (isOver) return reportOf(conclusion, outcome, message, verdict)
-  return { ...reportOf(conclusion, outcome, `${message} ${next}`, verdict), stateFile }
+  if (!isOver) return { ...reportOf(conclusion, outcome, `${message} ${next}`, verdict), stateFile }
+  const report = reportOf(conclusion, outcome, message, verdict)
+  if (outcome === 'paid') {
+    try {
+      await conclusion.deliver?.(report)
+    } catch (error) {
+      const lost = `The answer could not be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`
+      const undelivered = { ...report, message: `${message} ${lost} ${next}` }
+      return { ...undelivered, exitCode: exitCodes.internal, stateFile }
+    }
+  }
+  await forget(conclusion)
+  return report
 }
 
 const next = 'The same command goes on with this payment; --again pays anew.'
+
+/** What became of the payment is known by now, and not worse when its file stays. */
+async function forget({ stateFile, onStep }: Conclusion): Promise<void> {
+  await removePayment(stateFile).catch((error: NodeJS.ErrnoException) => {
+    onStep(`The file ${stateFile} is of no use any more, and could not be removed (${error.code}). ${next}`)
+  })
+}
 
 async function askChain(
   { sent, payment, signal, rpcUrl }: Conclusion,
@@ -118,6 +136,7 @@ export function reportWithoutPayment(
     answer: answer && {
       status: answer.status,
       contentType: valuesOf(answer.headers, 'content-type')[0] ?? '',
+      location: valuesOf(answer.headers, 'location')[0] ?? null,
       body: answer.body,
       isComplete: answer.isWhole && answer.isWithinLimit,
     },

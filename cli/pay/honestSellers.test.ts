@@ -195,6 +195,20 @@ for (const status of [307, 308]) {
   })
 }
 
+for (const status of [301, 302, 303, 307, 308]) {
+  t.test(`a ${status} that comes with a true receipt is what was bought, and is not followed`, async (t) => {
+    const location = 'https://files.example/secret?signature=1'
+    const run = await world.pay(async (request, response, { url }) => {
+      if (request.payment === null) return offer(response, world.offerFor(url))
+      const receipt = encodeHeader(world.receiptOf(await world.settle(request)))
+      response.writeHead(status, { location, 'payment-response': receipt }).end()
+    })
+    t.match(run.report, { outcome: 'paid', exitCode: 0, isVerified: true, stateFile: null, attempts: 1 })
+    t.match(run.report.answer, { status, location })
+    t.equal(run.spent, BigInt(PRICE))
+  })
+}
+
 t.test('a redirect to something free is free', async (t) => {
   const run = await world.pay(({ path }, response) =>
     path === '/free' ? response.end('hello') : response.writeHead(308, { location: '/free' }).end(),

@@ -1,5 +1,5 @@
 import type { ReceiptVerdict, SignedPayment } from '../../adapters/chains/buyer/buyer.ts'
-import type { HttpAnswer } from './httpCall.ts'
+import { type HttpAnswer, valuesOf } from './httpCall.ts'
 import type { PayOutcome } from './payReport.ts'
 import type { SellerReceipt } from './readReceipt.ts'
 import type { Sent } from './sendPayment.ts'
@@ -20,9 +20,7 @@ export function judge(
   payment: SignedPayment,
 ): Judgement {
   const { answer } = sent
-  if (answer !== null && answer.status >= 200 && answer.status < 300) {
-    return judgeSuccess(answer, receipt, verdict)
-  }
+  if (answer !== null && isDelivery(answer, receipt)) return judgeSuccess(answer, receipt, verdict)
   const reason = receipt.kind === 'not_settled' && receipt.reason !== '' ? ` (${receipt.reason})` : ''
   const said =
     answer === null ? `No answer came (${sent.failure})` : `The seller answered ${answer.status}${reason}`
@@ -46,6 +44,12 @@ export function judge(
     outcome: 'unknown',
     message: `${said}, and ${verdict.problem}. The payment can be used until ${until}.`,
   }
+}
+
+/** Some sell the address of a thing, and answer a payment with a redirect to it. Without a receipt it may lead anywhere. */
+function isDelivery({ status, headers }: HttpAnswer, receipt: SellerReceipt): boolean {
+  if (status >= 200 && status < 300) return true
+  return status < 400 && receipt.kind === 'settled' && valuesOf(headers, 'location').length === 1
 }
 
 function judgeSuccess(answer: HttpAnswer, receipt: SellerReceipt, verdict: ReceiptVerdict): Judgement {
@@ -72,5 +76,10 @@ function judgeSuccess(answer: HttpAnswer, receipt: SellerReceipt, verdict: Recei
       message: 'Paid, but the answer is longer than the limit; its beginning was kept.',
     }
   }
+  if (answer.status >= 300)
+    return {
+      outcome: 'paid',
+      message: 'Paid; the chain confirms it. What was bought is at the address below.',
+    }
   return { outcome: 'paid', message: 'Paid; the chain confirms it.' }
 }

@@ -20,16 +20,22 @@ export async function openOutput(path: string): Promise<OutputFile> {
   const handle = await open(part, 'wx', 0o600).catch(() => {
     throw new UsageError('The output file can not be written there.')
   })
+  const drop = async (): Promise<void> => {
+    await handle.close().catch(() => undefined)
+    await rm(part, { force: true })
+  }
   return {
     async keep(body) {
-      await handle.writeFile(body)
-      await handle.sync()
-      await handle.close()
-      await rename(part, path)
+      try {
+        await handle.writeFile(body)
+        await handle.sync()
+        await handle.close()
+        await rename(part, path)
+      } catch (error) {
+        await drop()
+        throw error
+      }
     },
-    async drop() {
-      await handle.close()
-      await rm(part, { force: true })
-    },
+    drop,
   }
 }

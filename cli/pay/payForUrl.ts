@@ -216,6 +216,7 @@ async function payOffer(
       rpcUrl: options.rpcUrl,
       signal: within(time.all, options.chainWaitMs),
       onStep,
+      deliver: options.deliver,
     })
   }
   return first!

@@ -1,5 +1,6 @@
 import type { Buyer } from '../../adapters/chains/buyer/buyer.ts'
 import type { ChainFamily, NetworkId } from '../../core/domain/network.ts'
+import type { PayReport } from './payReport.ts'
 
 export const DEFAULT_MAX_USD = '1.00'
 export const DEFAULT_TIMEOUT_MS = 30_000
@@ -57,6 +58,11 @@ export interface PayOptions {
   readonly again?: boolean
   /** How long to wait before each repetition of the payment, in ms. Default 1 s, 2 s, 4 s. */
   readonly retryDelaysMs?: readonly number[]
+  /**
+   * Brings a report of a purchase to where it belongs, before its payment is forgotten: while an answer is nowhere, the
+   * payment is what gets it again. Called for the outcome `paid`; when it throws, the payment is kept.
+   */
+  readonly deliver?: (report: PayReport) => Promise<void>
   /** Ends the run; a payment that was sent is kept for `--resume`. */
   readonly signal?: AbortSignal
   /** Hears of every step, in words; may quote the seller. */

@@ -35,6 +35,8 @@ export interface PaymentSummary {
 export interface PaidAnswer {
   readonly status: number
   readonly contentType: string
+  /** Where a redirect leads, as received; null without one. It is never followed with a payment. */
+  readonly location: string | null
   readonly body: Uint8Array
   /** False when the connection broke or the body was longer than the limit. */
   readonly isComplete: boolean

@@ -18,6 +18,7 @@ export function reportAsJson(report: PayReport, savedTo: string | null): string 
     answer: answer && {
       status: answer.status,
       contentType: answer.contentType,
+      location: answer.location,
       bytes: answer.body.length,
       isComplete: answer.isComplete,
       ...body,
@@ -49,6 +50,7 @@ export function reportAsText(report: PayReport): string {
     ['on', payment && (factsOf(payment.network)?.title ?? payment.network)],
     ['from', payment?.payer ?? null],
     ['to', payment?.payTo ?? null],
+    ['location', payment && (report.answer?.location ?? null)],
     ['receipt', report.transaction],
     ['verified', payment && (report.isVerified ? 'yes, by the chain' : 'no')],
     ['see', explorerOf(report)],

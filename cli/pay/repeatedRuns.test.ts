@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PassThrough } from 'node:stream'
+import { PassThrough, Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { createEvmBuyer } from '../../adapters/chains/buyer/evmBuyer.ts'
 import { exitCodes } from './exitCodes.ts'
@@ -84,15 +84,16 @@ async function pay(
   shop: Shop,
   flags: PayFlags = {},
   env: object = { TOLLGATE_EVM_KEY: world.privateKey },
+  stdout: Writable = new PassThrough(),
 ): Promise<Run> {
-  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()]
+  const [stdin, stderr] = [new PassThrough(), new PassThrough()]
   let [out, errors] = ['', '']
   stdout.on('data', (chunk) => (out += chunk))
   stderr.on('data', (chunk) => (errors += chunk))
   const target = flags.resume === undefined ? shop.seller.url : undefined
   const all = { rpc: world.chain.rpcUrl, timeout: '3', ...flags }
   const code = await runPay(target, all, { stdin, stdout, stderr, env: { TOLLGATE_HOME: shop.home, ...env } })
-  return { code, report: JSON.parse(out), stderr: errors }
+  return { code, report: out && JSON.parse(out), stderr: errors }
 }
 
 const spent = async (work: () => Promise<void>): Promise<bigint> => {
@@ -120,6 +121,27 @@ t.test('run again after an unknown outcome, the same payment is sent, and paid o
   t.equal(shop.payments().size, 1)
   t.match(await pay(shop), { code: 0 }, 'the next run buys another call')
   t.equal(shop.payments().size, 2)
+})
+
+t.test('a payment is forgotten when its answer was written, and not before', async (t) => {
+  const shop = await openShop(t)
+  const full = new Writable({
+    write: (_chunk, _encoding, done) => done(Object.assign(new Error('full'), { code: 'ENOSPC' })),
+  })
+  const first = await pay(shop, {}, undefined, full)
+  t.match(first, { code: exitCodes.internal, stderr: /could not be written \(ENOSPC\).*The same command/ })
+  t.equal(shop.files().length, 1)
+  const kept: number[] = []
+  const slow = new Writable({
+    write(_chunk, _encoding, done) {
+      kept.push(shop.files().length)
+      done()
+    },
+  })
+  t.match(await pay(shop, {}, undefined, slow), { code: 0 })
+  t.strictSame(kept, [1], 'a run that is killed while it writes can be repeated')
+  t.equal(shop.payments().size, 1, 'the lost answer was not bought again')
+  t.strictSame(shop.files(), [])
 })
 
 t.test(

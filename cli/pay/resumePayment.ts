@@ -28,6 +28,7 @@ export type ResumeOptions = Pick<
   | 'signal'
   | 'onStep'
   | 'allowInsecureHttp'
+  | 'deliver'
 >
 
 /**
@@ -109,5 +110,6 @@ async function resume(stateFile: string, file: PaymentFile, options: ResumeOptio
     rpcUrl,
     signal: within(deadline.all, options.chainWaitMs),
     onStep,
+    deliver: options.deliver,
   })
 }

@@ -59,13 +59,24 @@ export interface PayIo {
 export async function runPay(target: string | undefined, flags: PayFlags, io: PayIo): Promise<number> {
   const isJson = flags.json === true || io.stdout.isTTY !== true
   let output: OutputFile | undefined
-  try {
-    const start = await prepare(target, flags, io)
-    output = flags.output === undefined ? undefined : await openOutput(flags.output)
-    const kept = await keepBody(await start(), output, flags.output)
+  let isWritten: boolean | undefined
+  let exitCode: number | undefined
+  const deliver = async (report: PayReport): Promise<void> => {
+    const kept = await keepBody(report, output, flags.output)
     output = undefined
-    print(kept.report, kept.savedTo, isJson, io)
-    return kept.report.exitCode
+    isWritten = false
+    await print(kept.report, kept.savedTo, isJson, io)
+    isWritten = true
+    exitCode = kept.report.exitCode
+  }
+  try {
+    const start = await prepare(target, flags, io, deliver)
+    output = flags.output === undefined ? undefined : await openOutput(flags.output)
+    const report = await start()
+    if (isWritten === undefined) await deliver(report).catch(() => undefined)
+    // Nobody reads stdout, or it is full: what became of the money is said all the same.
+    if (exitCode === undefined) io.stderr.write(`${reportAsText(report)}\n`)
+    return exitCode ?? (report.exitCode || exitCodes.internal)
   } catch (error) {
     await output?.drop()
     if (!(error instanceof UsageError)) throw error
@@ -83,8 +94,10 @@ async function prepare(
   target: string | undefined,
   flags: PayFlags,
   io: PayIo,
+  deliver: (report: PayReport) => Promise<void>,
 ): Promise<() => Promise<PayReport>> {
   const common = {
+    deliver,
     ...(flags.rpc !== undefined && { rpcUrl: readRpcUrl(flags.rpc) }),
     ...(flags.timeout !== undefined && { timeoutMs: readSeconds(flags.timeout) }),
     ...(flags.maxBody !== undefined && { maxBodyBytes: readByteLimit(flags.maxBody) }),
@@ -187,13 +200,25 @@ async function keepBody(
   }
 }
 
-function print(report: PayReport, savedTo: string | null, isJson: boolean, io: PayIo): void {
-  if (isJson) {
-    io.stdout.write(`${reportAsJson(report, savedTo)}\n`)
-    return
-  }
+async function print(
+  report: PayReport,
+  savedTo: string | null,
+  isJson: boolean,
+  { stdout, stderr }: PayIo,
+): Promise<void> {
+  if (isJson) return await write(stdout, `${reportAsJson(report, savedTo)}\n`)
   const { answer } = report
-  if (answer !== null && savedTo === null) io.stdout.write(`${bodyAsText(answer.body, answer.contentType)}\n`)
-  io.stderr.write(`${reportAsText(report)}\n`)
-  if (savedTo !== null) io.stderr.write(safeLine(`  saved    ${savedTo}`).concat('\n'))
+  if (answer !== null && savedTo === null)
+    await write(stdout, `${bodyAsText(answer.body, answer.contentType)}\n`)
+  stderr.write(`${reportAsText(report)}\n`)
+  if (savedTo !== null) stderr.write(safeLine(`  saved    ${savedTo}`).concat('\n'))
+}
+
+/** Until the system has taken it. @throws the system's error: nobody reads it, or the disk is full */
+async function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    // The stream tells of a failure twice, and one that nobody hears of ends the process.
+    stream.on('error', reject)
+    stream.write(text, (error) => (error ? reject(error) : resolve()))
+  })
 }
