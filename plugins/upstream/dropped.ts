@@ -12,6 +12,24 @@ export function alike(name: string): string {
   return lower
 }
 
+/**
+ * Whether a name, as {@link alike} has it, begins with a known one; where their lengths are the same, whether it is that.
+ *
+ * @param known lower case @returns without copying either
+ */
+export function beginsAlike(name: string, known: string): boolean {
+  for (let i = 0; i < known.length; i++) {
+    const expected = known.charCodeAt(i)
+    const code = name.charCodeAt(i)
+    if (code === expected) continue
+    if (expected === 45 ? isAlphanumeric(code) : expected < 97 || (code | 32) !== expected) return false
+  }
+  return true
+}
+
+const isAlphanumeric = (code: number) =>
+  ((code | 32) >= 97 && (code | 32) <= 122) || (code >= 48 && code <= 57)
+
 /** Hop-by-hop (RFC 9110, section 7.6.1) and framing. */
 const hop = [
   ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection'],
@@ -85,26 +103,26 @@ const originWords = [
 ]
 
 /**
- * Makes the judge of one direction. Most names are settled by their length and first letter: nothing is copied, and no
- * hash of a string that is new with each call is made (bench/free.ts).
+ * Makes the judge of one direction. What a name could be is found by its length and first letter, and then compared in
+ * place: nothing is copied, and no hash of a string that is new with each call is made (bench/free.ts).
  *
  * @param names in lower case @param beginnings of further names
  */
 function judge(names: readonly string[], beginnings: readonly string[]): (name: string) => boolean {
-  const all = new Set(names)
-  /** By length of the name, a bit for each first letter. */
-  const suspects = new Uint32Array(64)
+  const longest = Math.max(...[...names, ...beginnings].map((name) => name.length))
+  /** By length of the name, 32 places each for the first letter; longer ones are judged as if they were `longest + 1`. */
+  const suspects: (string[] | undefined)[] = new Array((longest + 2) * 32).fill(undefined)
   const suspect = (name: string, length: number) => {
-    suspects[length]! |= 1 << (name.charCodeAt(0) & 31)
+    const place = length * 32 + (name.charCodeAt(0) & 31)
+    suspects[place] = [...(suspects[place] ?? []), name]
   }
   for (const name of names) suspect(name, name.length)
-  for (const name of beginnings) for (let i = name.length; i < suspects.length; i++) suspect(name, i)
+  for (const name of beginnings) for (let i = name.length; i <= longest + 1; i++) suspect(name, i)
   return (name) => {
-    if (name.length < suspects.length && !(suspects[name.length]! & (1 << (name.charCodeAt(0) & 31))))
-      return false
-    const known = alike(name)
-    if (all.has(known)) return true
-    for (let i = 0; i < beginnings.length; i++) if (known.startsWith(beginnings[i]!)) return true
+    const length = name.length > longest ? longest + 1 : name.length
+    const known = suspects[length * 32 + (name.charCodeAt(0) & 31)]
+    if (known === undefined) return false
+    for (let i = 0; i < known.length; i++) if (beginsAlike(name, known[i]!)) return true
     return false
   }
 }

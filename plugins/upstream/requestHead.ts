@@ -1,5 +1,5 @@
 import type { Exchange } from '../../core/plugin/exchange.ts'
-import { alike, isDroppedFromRequest } from './dropped.ts'
+import { alike, beginsAlike, isDroppedFromRequest } from './dropped.ts'
 
 /** What is added to every request of a link: the seller's own credential, opened once per link version. */
 export interface AddedHeaders {
@@ -30,11 +30,11 @@ export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolea
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!
     if (isDroppedFromRequest(name)) continue
-    if (name.length === 14 && alike(name) === 'content-length') {
+    if (name.length === 14 && beginsAlike(name, 'content-length')) {
       // Under an odd name it would be a second length, to careless readers only.
       if (!x.hasBody || name.toLowerCase() !== 'content-length') continue
     }
-    if (isBuffered && name.length === 15 && alike(name) === 'accept-encoding') continue
+    if (isBuffered && name.length === 15 && beginsAlike(name, 'accept-encoding')) continue
     if (nominated?.has(name.toLowerCase())) continue
     if (added.names.size !== 0 && added.names.has(alike(name))) continue
     head.push(name, raw[i + 1]!)
