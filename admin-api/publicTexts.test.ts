@@ -8,6 +8,11 @@ const deceivers = [
   ...[
     0x2060, 0x2066, 0x2069, 0x206f, 0x3164, 0xfeff, 0xffa0, 0xe0000, 0xe0041, 0xe007f, 0x07, 0x1b, 0x7f, 0x85,
   ],
+  // Variation selectors spell bytes that nobody sees; so do other characters without ink.
+  ...[
+    0xfe00, 0xfe0d, 0xfe0e, 0xfe0f, 0xe0100, 0xe01ef, 0x180b, 0x180f, 0x2800, 0x1bca0, 0x1d173, 0xfff0,
+    0xe0fff,
+  ],
 ]
 const nameOf = (code: number) => `U+${code.toString(16).toUpperCase().padStart(4, '0')}`
 
@@ -50,6 +55,17 @@ t.test('a public text with a character that hides or deceives is refused, by nam
     { path: 'displayName', code: 'hidden_character', message: /5 is U\+202E/ },
   ])
   t.equal((await f.db.links.find(id))!.title, 'Weather')
+})
+
+t.test('a selector of an emoji is fine once, and a row of them is not', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const change = async (bio: string) =>
+    (await f.call('PATCH', '/api/v1/profile', { key, body: { bio } })).status
+  t.equal(await change('❤\ufe0f 0\ufe0f\u20e3 ✔\ufe0e ᠠ\u180b'), 200)
+  for (const row of ['❤\ufe0f\ufe0f', '❤\ufe0f\ufe0e', 'ᠠ\u180b\u180c', 'a\ufe0f', '\ufe0f']) {
+    t.equal(await change(row), 400, JSON.stringify(row))
+  }
 })
 
 t.test('every script, emoji and, in long texts, line ends and tabs are fine', async (t) => {

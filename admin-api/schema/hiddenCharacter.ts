@@ -8,13 +8,16 @@ export interface HiddenCharacter {
 
 /**
  * Characters that nobody sees, or that change how their neighbours are read: with them two names look alike and differ,
- * a text says one thing to a person and another to an agent, and "moc.rolyat" reads as an address. Controls; marks and
- * overrides of direction (UAX #9: 061C, 200E, 200F, 202A–202E, 2066–2069); zero-width characters, joiners of emoji
- * included (200B–200D, 2060–2065, 206A–206F, FEFF, 180E, 00AD, 034F, FFF9–FFFB); letters without ink (115F, 1160, 3164,
- * FFA0, 17B4, 17B5); line separators; tags (E0000–E007F), which spell whole sentences that are never shown.
+ * a text says one thing to a person and another to an agent, and "moc.rolyat" reads as an address. Controls; line
+ * separators; all that Unicode has nothing drawn for (Default_Ignorable_Code_Point, UAX #44): marks and overrides of
+ * direction, zero-width characters, joiners of emoji included, fillers, variation selectors and tags, which spell whole
+ * sentences that are never shown; interlinear annotations; and the Braille pattern without a dot.
+ *
+ * Fine are one selector that makes a picture of the emoji before it (FE0F) or a letter (FE0E), and one that shapes the
+ * Mongolian letter before it (180B–180D, 180F).
  */
 const hidden =
-  /[\p{Cc}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]|\u034f/gu
+  /(?!(?<=\p{Emoji})[\ufe0e\ufe0f]|(?<=[\u1820-\u18aa])[\u180b-\u180d\u180f])[\p{Cc}\p{DI}\u2028\u2029\u2800\ufff9-\ufffb]/gu
 const lineControls = new Set(['\t', '\n', '\r'])
 
 /** The first such character of a text. @param lines whether tab and line ends belong to it */
