@@ -29,14 +29,28 @@ const reserved = new Set(
 /** Whether a name is or may become an address of the service's own. */
 export const isReservedUsername = (username: string): boolean => reserved.has(username)
 
+/** Digits that stand for a letter; 1 stands for two. */
+const letterOf: Readonly<Record<string, string>> = { 0: 'o', 3: 'e', 4: 'a', 5: 's', 7: 't', 8: 'b' }
+
+/** What a name is read as, without underscores and with letters for digits: `c01nba5e` as `coinbase`. */
+function readingsOf(name: string): string[] {
+  const letters = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]/g, '')
+    .replace(/[034578]/g, (digit) => letterOf[digit]!)
+  return [letters.replaceAll('1', 'i'), letters.replaceAll('1', 'l')]
+}
+
 /**
  * Makes the check of names that sellers choose: no address of the service's own, not its name, and none of the words and
- * brands by which a store could pass for somebody else, with underscores or without.
+ * brands by which a store could pass for somebody else: with underscores or without, in digits that look like letters, or
+ * several of them together (`coinbase_support`).
  */
 export function createNameCheck(words: readonly string[], serviceName: string): (name: string) => boolean {
-  const bare = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, '')
-  const claimed = new Set([...words, serviceName].map(bare).filter(Boolean))
-  return (name) => isReservedUsername(name) || claimed.has(bare(name))
+  const claimed = new Set([...words, serviceName].flatMap(readingsOf).filter(Boolean))
+  const isClaimed = (name: string) => readingsOf(name).some((reading) => claimed.has(reading))
+  const isOfClaimed = (parts: readonly string[]) => parts.length > 0 && parts.every(isClaimed)
+  return (name) => isReservedUsername(name) || isClaimed(name) || isOfClaimed(name.split('_').filter(Boolean))
 }
 
 /** The refusal of such a name. */

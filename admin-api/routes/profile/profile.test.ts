@@ -114,11 +114,14 @@ t.test('a store is renamed twice in 24 hours, then told when again, and keeps on
   t.equal((await rename('name_3')).status, 200)
 })
 
-t.test("no seller takes one of the operator's words and brands, spelt with underscores or not", async (t) => {
-  const options = { reservedUsernames: ['coinbase', 'well_known_bank'] }
+t.test("no seller takes one of the operator's words and brands, however it is spelt", async (t) => {
+  const options = { reservedUsernames: ['coinbase', 'well_known_bank', 'visa', 'support'] }
   const f = await startAdmin(t, { options, serviceName: 'Pay Example' })
   const { key } = await f.store()
-  for (const username of ['coinbase', 'coin_base', '_coinbase_', 'wellknownbank', 'pay_example', 'healthz']) {
+  const underscores = ['coinbase', 'coin_base', '_coinbase_', 'wellknownbank', 'pay_example', 'healthz']
+  const digits = ['c01nbase', 'co1n_ba5e', 'v1sa', 'we11_known_8ank', '5upp0r7']
+  const together = ['coinbase_support', 'support__v1sa', '_visa_visa']
+  for (const username of [...underscores, ...digits, ...together]) {
     const renamed = await f.call('PATCH', '/api/v1/profile', { key, body: { username } })
     const opened = await f.signUp(evmWallet(), { username })
     for (const { status, body } of [renamed, opened]) {
@@ -126,7 +129,7 @@ t.test("no seller takes one of the operator's words and brands, spelt with under
       t.match(body.error, { code: 'VALIDATION_ERROR', details: [{ path: 'username', code: 'reserved' }] })
     }
   }
-  for (const username of ['coinbase_fan', 'my_bank']) {
+  for (const username of ['coinbase_fan', 'my_bank', 'vlsa', 'mall', '___', '101', 'supports']) {
     t.equal((await f.signUp(evmWallet(), { username })).status, 201)
   }
 })

@@ -153,7 +153,7 @@ export const adminSection = {
         description: 'A word or brand, in lower case.',
       },
       description:
-        "Words and brands that no seller may take for a username, with underscores or without. The service's own addresses and its name are reserved anyway; the operator's `tollgate store create` may use any of these.",
+        "Words and brands that no seller may take for a username: with underscores or without, with digits that look like letters (`v1sa`), or several together (`visa_support`). The service's own addresses and its name are reserved anyway; the operator's `tollgate store create` may use any of these.",
     },
     maxRenamesPerDay: {
       type: 'integer',
