@@ -19,6 +19,7 @@ import {
   idOfCommand,
   keepOrderKey,
   type PaymentFile,
+  removePayment,
   savePayment,
 } from './paymentFile.ts'
 import {
@@ -63,7 +64,7 @@ export async function payForUrl(options: PayOptions): Promise<PayReport> {
   const url = readTarget(options.url, options.allowInsecureHttp ?? false)
   const commandId = idOfCommand({ url, method: options.method ?? 'GET', body: options.body })
   const run: Run = { options, url, commandId, onStep: options.onStep ?? (() => {}) }
-  if (options.again === true) return await payAnew(run, async (pay) => await pay())
+  if (options.again === true) return await payAnew(run, async (pay) => await pay(() => true))
   const open = await findPayments(options.stateDir, commandId)
   if (open.length > 0) {
     // The lock is let go in between: between the two, whoever comes first signs, and the other finds it busy or signed.
@@ -71,9 +72,9 @@ export async function payForUrl(options: PayOptions): Promise<PayReport> {
     if (former !== undefined) return former
   }
   return await payAnew(run, (pay, answer) =>
-    alone(run, answer, async () => {
+    alone(run, answer, async ({ isOurs }) => {
       const meanwhile = await findPayments(options.stateDir, commandId)
-      return (await resumeCommand(meanwhile, options)) ?? (await pay())
+      return (await resumeCommand(meanwhile, options)) ?? (await pay(isOurs))
     }),
   )
 }
@@ -91,7 +92,7 @@ interface Run {
 async function alone<T>(
   { options, commandId, url }: Run,
   answer: HttpAnswer | null,
-  work: () => Promise<T>,
+  work: (lock: RunLock) => Promise<T>,
 ): Promise<T | PayReport> {
   let lock: RunLock | undefined
   try {
@@ -102,7 +103,7 @@ async function alone<T>(
   }
   if (lock === undefined) return reportWithoutPayment('under_way', underWay, url.href, answer)
   try {
-    return await work()
+    return await work(lock)
   } finally {
     lock.release()
   }
@@ -111,6 +112,9 @@ async function alone<T>(
 const underWay =
   'Another run of this command is under way; this one signed nothing. Run it again when that one has ended, or pay anew with --again.'
 
+/** Pays what was offered; `mayGoOn` is asked last of all, before the payment is sent. */
+type Pay = (mayGoOn: () => boolean) => Promise<PayReport>
+
 /**
  * Asks for the price and pays it.
  *
@@ -118,7 +122,7 @@ const underWay =
  */
 async function payAnew(
   run: Run,
-  guard: (pay: () => Promise<PayReport>, answer: HttpAnswer) => Promise<PayReport>,
+  guard: (pay: Pay, answer: HttpAnswer) => Promise<PayReport>,
 ): Promise<PayReport> {
   const { options, url, onStep } = run
   const end = (outcome: PayOutcome, message: string, answer: HttpAnswer | null = null, at = url) =>
@@ -143,7 +147,7 @@ async function payAnew(
   })
   if (!choice.ok) return refuse(choice.message)
   return await guard(
-    () => payOffer(run, call, read.offer, [choice.chosen, ...choice.others], deadline),
+    (mayGoOn) => payOffer(run, call, read.offer, [choice.chosen, ...choice.others], deadline, mayGoOn),
     answer,
   )
 }
@@ -155,6 +159,7 @@ async function payOffer(
   offer: Offer,
   entries: readonly ChosenEntry<Buyer>[],
   deadline: Deadline,
+  mayGoOn: () => boolean,
 ): Promise<PayReport> {
   const { options, commandId, onStep } = run
   const { stateDir } = options
@@ -198,6 +203,10 @@ async function payOffer(
     )
     if (stateFile instanceof Error) return end('refused', unkept(stateFile))
     await dropOrderKey(stateDir, commandId)
+    if (!mayGoOn()) {
+      await removePayment(stateFile)
+      return end('under_way', underWay)
+    }
     onStep(`Signed. Kept in ${stateFile}; sending.`)
 
     const sent = await sendPayment(

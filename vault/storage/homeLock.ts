@@ -1,5 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { linkSync, readdirSync, readFileSync, readlinkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  linkSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { VaultError } from '../errors/error.ts'
 import { fileMode } from './files.ts'
@@ -14,11 +24,26 @@ interface Owner {
   readonly bootId: string
   /** Another namespace's pids mean nothing here. */
   readonly pidNamespace: string
+  /** Tells the locks of one process apart. */
+  readonly nonce?: string
 }
 
 export interface HomeLock {
   /** Lets another process open the vault. */
   release(): void
+}
+
+export interface BeatingLock extends HomeLock {
+  /** Shows that this process lives to those who can't ask about it. False when another has taken the folder from it. */
+  beat(): boolean
+}
+
+/** A lock of which it can't be told from here whether its process lives. */
+export interface ForeignLock {
+  /** No two locks are the same. */
+  readonly text: string
+  /** When it was taken, or its process beat last; in ms, by the clock of whoever holds the file. */
+  readonly beatAtMs: number
 }
 
 /**
@@ -29,13 +54,14 @@ export interface HomeLock {
  * highest N has the folder. A lock whose process is gone, or that says `released`, is followed by N+1, never removed
  * first: of several processes that find it stale at once, the link lets one through.
  *
+ * @param abandoned a lock whose process the caller knows to be gone
  * @throws `VAULT_IN_USE` when its process lives, or when that can not be told from here.
  */
-export function takeHome(home: string): HomeLock {
-  const text = encode(ownerOf(process.pid, 'self'))
+export function takeHome(home: string, abandoned?: ForeignLock): BeatingLock {
+  const text = encode({ ...ownerOf(process.pid, 'self'), nonce: randomBytes(8).toString('hex') })
   for (;;) {
     const newest = locksIn(home).at(-1) ?? 0
-    if (newest > 0) assertGone(home, newest)
+    if (newest > 0) assertGone(home, newest, abandoned?.text)
     const mine = newest + 1
     if (!makeLock(home, mine, text)) continue
     // A slow process may have made a number that others have passed and removed since it looked.
@@ -44,7 +70,11 @@ export function takeHome(home: string): HomeLock {
       continue
     }
     for (const older of locksIn(home)) if (older < mine) rmSync(nameOf(home, older), { force: true })
-    return { release: () => replaceLock(home, mine, 'released') }
+    const isMine = () => locksIn(home).at(-1) === mine
+    return {
+      release: () => void (isMine() && replaceLock(home, mine, 'released')),
+      beat: () => isMine() && touch(nameOf(home, mine)),
+    }
   }
 }
 
@@ -69,7 +99,27 @@ function replaceLock(home: string, number: number, text: string): void {
   renameSync(unfinished, nameOf(home, number))
 }
 
-function assertGone(home: string, number: number): void {
+function touch(file: string): boolean {
+  const now = new Date()
+  try {
+    utimesSync(file, now, now)
+  } catch {
+    // A disk that fails for a moment takes the lock from nobody.
+  }
+  return true
+}
+
+/** The lock of the folder, when its process can't be asked about: it is in another PID namespace of this boot. */
+export function foreignLockOf(home: string): ForeignLock | undefined {
+  const newest = locksIn(home).at(-1)
+  const text = newest === undefined ? '' : readOr(nameOf(home, newest))
+  const owner = decode(text)
+  if (owner === undefined || owner.pidNamespace === ownNamespace()) return undefined
+  const info = statSync(nameOf(home, newest!), { throwIfNoEntry: false })
+  return info && { text, beatAtMs: info.mtimeMs }
+}
+
+function assertGone(home: string, number: number, abandoned: string | undefined): void {
   let text: string
   try {
     text = readFileSync(nameOf(home, number), 'utf8')
@@ -77,7 +127,7 @@ function assertGone(home: string, number: number): void {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
     throw error
   }
-  if (text === 'released') return
+  if (text === 'released' || text === abandoned) return
   // Locks come into being whole, so another form is damage, and who holds it can not be told.
   const owner = decode(text)
   if (owner !== undefined && hasEnded(owner)) return
