@@ -2,7 +2,7 @@ import t from 'tap'
 import { openSimulation } from './openSimulation.ts'
 import { simulate } from './simulate.ts'
 
-const seeds = 400
+const seeds = 200
 /** Runs one seed again: SIMULATE_SEED=123 node test/simulator/simulator.test.ts */
 const only = process.env['SIMULATE_SEED']
 
