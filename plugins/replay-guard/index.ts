@@ -7,11 +7,13 @@ import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
 import { requestHash } from '../../core/payments/requestHash.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import { answerRepeat, notInTime, type RepeatRules } from './repeat.ts'
+import { answerRepeat, isSameCall, notInTime, type RepeatRules } from './repeat.ts'
 import { mayResume, resumeCall } from './resume.ts'
-import { createRunning, join, type Running, sharedReply } from './running.ts'
+import { createRunning, join, sharedOf, underWayOf } from './running.ts'
 
 const POLL_MS = 100
+/** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
+const NOTED_MS = 1_000
 
 /**
  * Lets a payment buy one call. The first caller wins by one durable insert; everyone after gets the first one's answer
@@ -33,43 +35,44 @@ export default gatewayPlugin({
       replayWindowMs,
       now: () => clock.now(),
     }
-    /** Calls under way in this process, by payment key: what a repeated call waits for. */
-    const running = new Map<string, Running>()
-    /** Payments whose claim is being written, with how many callers try. */
-    const claiming = new Map<string, number>()
+    const { running, claiming } = underWayOf(payments)
+    /** Calls that are being given what was paid for and not handed out yet. */
+    const handingOut = new WeakMap<Exchange, Paid>()
 
     async function claim(x: Exchange): Promise<Reply | undefined> {
       const { identity, unclaimable } = x.payment!
       const hash = await hashOf(x, maxBodyBytes)
-      const deadlineMs = clock.now() + joinTimeoutMs
+      const startedMs = performance.now()
       for (;;) {
         const first = running.get(identity.key)
         if (first !== undefined) {
-          const joined = await join(first, x, hash, deadlineMs - clock.now())
-          if (joined !== undefined) return joined
+          const joined = await join(first, x, hash, startedMs + joinTimeoutMs - performance.now())
+          if (joined?.isUndelivered) handingOut.set(x, first)
+          if (joined !== undefined) return joined.reply
         }
         const lost = unclaimable === null ? await tryClaim(x, hash) : await findBought(x)
         if (lost === undefined) return
         if (mayResume(x, lost, hash, rules)) {
           if (await payments.resume(lost.key, owner)) {
-            running.set(lost.key, createRunning(lost.purchaseId, x.link.id, hash))
+            running.set(lost.key, createRunning(lost.key, lost.purchaseId, x.link.id, hash))
             resumeCall(x, lost, owner, rules.notes)
             return
           }
         } else {
           const reply = answerRepeat(x, lost, hash, rules)
           if (reply !== undefined) {
-            if (lost.state === 'settled') noteDelivered(lost)
+            if (lost.state === 'settled') handingOut.set(x, lost)
             return reply
           }
         }
-        if (clock.now() >= deadlineMs) throw notInTime(lost, running.has(lost.key))
+        const waitsMs = isSameCall(x, lost, hash) ? joinTimeoutMs : Math.min(joinTimeoutMs, NOTED_MS)
+        if (performance.now() - startedMs >= waitsMs) throw notInTime(lost, running.has(lost.key))
         // Another process works on it: its outcome shows in the store.
         await new Promise((resolve) => setTimeout(resolve, POLL_MS))
       }
     }
 
-    function noteDelivered({ key, purchaseId }: PaymentRecord): void {
+    function noteDelivered({ key, purchaseId }: Paid): void {
       insist(
         () => payments.moveCharged(key, 'settled', 'delivered', []),
         (err) => log.warn({ err, purchaseId }, 'could not note that a stored answer was delivered'),
@@ -93,7 +96,7 @@ export default gatewayPlugin({
         })
         if (!result.won) return result.record
         x.claim = { key, owner, purchaseId: result.purchaseId, state: 'claimed' }
-        running.set(key, createRunning(result.purchaseId, x.link.id, hash))
+        running.set(key, createRunning(key, result.purchaseId, x.link.id, hash))
       } catch (error) {
         // The store could not say; should the claim be there after all, nobody works on it.
         free(key, false, 'store_unavailable')
@@ -135,7 +138,7 @@ export default gatewayPlugin({
       const first = running.get(key)
       running.delete(key)
       if (state === 'claimed') free(key, true, x.errorCode ?? undefined)
-      first?.finish(sharedReply(x))
+      first?.finish(sharedOf(x))
     }
 
     return {
@@ -144,13 +147,19 @@ export default gatewayPlugin({
         return {
           claim,
           log: (x) => {
-            if (x.claim !== null) release(x)
+            if (x.claim !== null) return release(x)
+            const paid = x.payment === null ? undefined : handingOut.get(x)
+            // Who left before it came may be back for it.
+            if (paid !== undefined && !x.isUnsent) noteDelivered(paid)
           },
         }
       },
     }
   },
 })
+
+/** What is known of a payment whose answer is handed out late. */
+type Paid = Pick<PaymentRecord, 'key' | 'purchaseId'>
 
 function hashOf(x: Exchange, maxBodyBytes: number): string | null | Promise<string | null> {
   const method = x.req.method!

@@ -31,7 +31,7 @@ export function answerRepeat(
   hash: string | null,
   rules: RepeatRules,
 ): Reply | undefined {
-  const isSame = hash !== null && record.requestHash === hash && record.linkId === x.link.id
+  const isSame = isSameCall(x, record, hash)
   switch (record.state) {
     case 'rejected':
       return
@@ -70,6 +70,10 @@ export function answerRepeat(
       )
   }
 }
+
+/** @param hash null for a body that is too long to compare: then it is another call */
+export const isSameCall = (x: Exchange, record: PaymentRecord, hash: string | null): boolean =>
+  hash !== null && record.requestHash === hash && record.linkId === x.link.id
 
 /** What a call gets that has waited for the first one with its payment for as long as it may. */
 export function notInTime(record: PaymentRecord, isRunningHere: boolean): TollgateError {

@@ -1,42 +1,82 @@
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
+import type { Payments } from '../../core/ports/payments.ts'
+import { withReceiptIn } from '../../core/x402/receipt.ts'
 import { inUse } from './repeat.ts'
+
+/** What a call leaves to those who waited for it. */
+export interface Shared {
+  readonly reply: Reply
+  readonly x402Version: 1 | 2
+  /** It is charged, and whoever made the call did not stay for the answer: the first who gets it has it delivered. */
+  readonly isUndelivered: boolean
+}
 
 /** A call under way that others with the same payment wait for. */
 export interface Running {
+  readonly key: string
   readonly purchaseId: string
   readonly linkId: string
   readonly hash: string | null
-  readonly reply: Promise<Reply | null>
-  finish(reply: Reply | null): void
+  readonly shared: Promise<Shared | null>
+  finish(shared: Shared | null): void
 }
 
-export function createRunning(purchaseId: string, linkId: string, hash: string | null): Running {
-  const { promise, resolve } = Promise.withResolvers<Reply | null>()
-  return { purchaseId, linkId, hash, reply: promise, finish: resolve }
+/** The payments that this process is at work on. */
+export interface UnderWay {
+  /** Calls under way, by payment key. */
+  readonly running: Map<string, Running>
+  /** Payments whose claim is being written, with how many callers try. */
+  readonly claiming: Map<string, number>
+}
+
+const all = new WeakMap<Pick<Payments, 'claim'>, UnderWay>()
+
+/** Of one store, whatever the generation: a call that began before a reload is waited for by repeats that come after it. */
+export function underWayOf(payments: Pick<Payments, 'claim'>): UnderWay {
+  const known = all.get(payments) ?? { running: new Map(), claiming: new Map() }
+  all.set(payments, known)
+  return known
+}
+
+export function createRunning(key: string, purchaseId: string, linkId: string, hash: string | null): Running {
+  const { promise, resolve } = Promise.withResolvers<Shared | null>()
+  return { key, purchaseId, linkId, hash, shared: promise, finish: resolve }
 }
 
 /**
  * Shares the first call's fate, a failure too: whoever asks at the same time must not make the seller work again.
- * @returns the first call's reply; undefined when it was not a whole one or is late, and the store has to say.
+ * @returns what the first call left; undefined when it was not a whole reply or is late, and the store has to say.
  */
 export async function join(
   first: Running,
   x: Exchange,
   hash: string | null,
   waitMs: number,
-): Promise<Reply | undefined> {
+): Promise<Shared | undefined> {
   if (hash === null || first.hash !== hash || first.linkId !== x.link.id) throw inUse(first)
   const late = Promise.withResolvers<null>()
   const timer = setTimeout(late.resolve, Math.max(waitMs, 0), null)
-  const reply = await Promise.race([first.reply, late.promise])
+  const shared = await Promise.race([first.shared, late.promise])
   clearTimeout(timer)
-  return reply ?? undefined
+  if (shared === null) return undefined
+  const { x402Version } = x.payment!.payload
+  if (x402Version === shared.x402Version) return shared
+  // The offer of a 402 is in the first one's version: this one hears from the store how it stands.
+  if (shared.reply.status === 402) return undefined
+  return { ...shared, reply: { ...shared.reply, headers: withReceiptIn(x402Version, shared.reply.headers) } }
 }
 
 /** What those who waited for this call get; null when they have to look for themselves. */
-export function sharedReply(x: Exchange): Reply | null {
+export function sharedOf(x: Exchange): Shared | null {
+  const reply = replyOf(x)
+  if (reply === null) return null
+  const isUndelivered = x.isUnsent && x.claim?.state === 'settled' && reply.status < 400
+  return { reply, x402Version: x.payment!.payload.x402Version, isUndelivered }
+}
+
+function replyOf(x: Exchange): Reply | null {
   // That the first caller hung up is nobody else's failure.
   if (x.upstreamOutcome === 'buyer-left') return null
   if (x.reply !== null) return x.reply

@@ -1,0 +1,188 @@
+import { decodePaymentResponseHeader } from '@x402/core/http'
+import t, { type Test } from 'tap'
+import { TollgateError } from '../../core/errors/error.ts'
+import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
+import type { Payments } from '../../core/ports/payments.ts'
+import { startGateway, type TestGatewayOptions } from '../../test/helpers/gateway.ts'
+import { reaches, stateOf } from '../../test/helpers/paid.ts'
+import { noOptions } from '../../test/helpers/plugins.ts'
+import { until } from '../../test/helpers/rawHttp.ts'
+import { sellerOf } from '../../test/helpers/sellerOf.ts'
+import { createScriptedSettler, scriptedPayment, scriptedPaymentV1 } from '../../test/helpers/settler.ts'
+
+const headers = { 'payment-signature': scriptedPayment('n', '100000') }
+
+/** A gateway whose seller and whose chain can be held, and whose calls can be looked at. */
+async function start(t: Test, settle: 'after' | 'before', options: TestGatewayOptions = {}) {
+  const calls: Exchange[] = []
+  const ended: Exchange[] = []
+  const spy = gatewayPlugin({
+    ...{ name: 'spy', api: 1, needs: [], options: noOptions },
+    setup: () => ({ route: () => ({ guard: (x) => void calls.push(x), log: (x) => void ended.push(x) }) }),
+  })
+  const plugins = ['x402', 'replay-guard', 'upstream', 'purchase-record', 'spy'].map((use) => ({ use }))
+  const held = { seller: Promise.resolve(), chain: Promise.resolve() }
+  const seller = await sellerOf(t, async (_req, res) => {
+    await held.seller
+    res.writeHead(200, { 'content-type': 'application/json' }).end('{"a":1}')
+  })
+  const settler = createScriptedSettler()
+  settler.settleWith = async () => {
+    await held.chain
+    return undefined
+  }
+  const gateway = await startGateway(t, { settlers: [settler], plugins, extraPlugins: [spy], ...options })
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10', settle })
+  /** Calls, and hangs up when `moment` has come. */
+  async function hangUp(moment: () => boolean): Promise<void> {
+    const patience = new AbortController()
+    const nth = calls.length
+    const call = fetch(link.url, { headers, signal: patience.signal })
+    await until(moment)
+    patience.abort()
+    await t.rejects(call)
+    await until(() => calls[nth]!.res.destroyed)
+  }
+  const hold = (what: 'seller' | 'chain') => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    held[what] = promise
+    return resolve
+  }
+  return { gateway, link, seller, settler, calls, ended, plugins, hangUp, hold }
+}
+
+t.test('an answer that a repeat was given is delivered, although the first caller has left', async (t) => {
+  const { gateway, link, settler, calls, hangUp, hold } = await start(t, 'after')
+  const goOn = hold('chain')
+  await hangUp(() => settler.calls.settle === 1)
+  const repeat = fetch(link.url, { headers })
+  await until(() => calls.length === 2 && settler.calls.check === 2)
+  goOn()
+  t.equal((await repeat).status, 200)
+  await reaches(gateway, 'delivered')
+})
+
+t.test('a repeat that leaves before it has the stored answer leaves it for the next one', async (t) => {
+  let mayAsk = Promise.resolve()
+  const asked: string[] = []
+  const moved: string[] = []
+  const { gateway, link, settler, ended, hangUp, hold } = await start(t, 'after', {
+    adapt: (ports) => ({
+      ...ports,
+      payments: {
+        ...ports.payments,
+        moveCharged(...move: Parameters<Payments['moveCharged']>) {
+          moved.push(move[2])
+          return ports.payments.moveCharged(...move)
+        },
+        async claim(request: Parameters<Payments['claim']>[0]) {
+          asked.push(request.key)
+          await mayAsk
+          return ports.payments.claim(request)
+        },
+      },
+    }),
+  })
+  const settleNow = hold('chain')
+  await hangUp(() => settler.calls.settle === 1)
+  settleNow()
+  await reaches(gateway, 'settled')
+  const { promise, resolve } = Promise.withResolvers<void>()
+  mayAsk = promise
+  await hangUp(() => asked.length === 2)
+  resolve()
+  await until(() => ended.length === 2)
+  t.strictSame(moved, [], 'nobody has it yet')
+  t.equal((await fetch(link.url, { headers })).status, 200)
+  await reaches(gateway, 'delivered')
+})
+
+t.test('a repeat after a reload waits for the call that began before it', async (t) => {
+  let isAway = false
+  const { gateway, link, seller, settler, plugins, hold } = await start(t, 'after', {
+    adapt: (ports) => ({
+      ...ports,
+      payments: {
+        ...ports.payments,
+        claim: (request) =>
+          isAway ? Promise.reject(new TollgateError('store_unavailable')) : ports.payments.claim(request),
+      },
+    }),
+  })
+  const goOn = hold('seller')
+  const first = fetch(link.url, { headers })
+  await until(() => seller.calls === 1)
+  const swapped = gateway.gateway.swap(await gateway.build(plugins))
+  isAway = true
+  const second = fetch(link.url, { headers })
+  await until(() => settler.calls.check === 2)
+  isAway = false
+  t.equal(await stateOf(gateway), 'claimed')
+  const third = fetch(link.url, { headers })
+  await until(() => settler.calls.check === 3)
+  goOn()
+  const texts = await Promise.all([first, second, third].map(async (one) => (await one).text()))
+  t.equal(new Set(texts).size, 1, texts.join('\n'))
+  t.equal(seller.calls, 1)
+  t.strictSame(settler.transfers, ['n'])
+  await swapped
+})
+
+for (const isFirstV1 of [true, false]) {
+  t.test(
+    `who joins a call of ${isFirstV1 ? 'version 1 by version 2' : 'version 2 by version 1'} reads a receipt of its own`,
+    async (t) => {
+      const { link, seller, settler, hold } = await start(t, 'after')
+      const goOn = hold('seller')
+      const v1 = { 'x-payment': scriptedPaymentV1('n', '100000') }
+      const first = fetch(link.url, { headers: isFirstV1 ? v1 : headers })
+      await until(() => seller.calls === 1)
+      const second = fetch(link.url, { headers: isFirstV1 ? headers : v1 })
+      await until(() => settler.calls.check === 2)
+      goOn()
+      const [one, other] = isFirstV1 ? [await second, await first] : [await first, await second]
+      t.equal(one.headers.get('x-payment-response'), null)
+      t.equal(other.headers.get('payment-response'), null)
+      const receipts = [one.headers.get('payment-response')!, other.headers.get('x-payment-response')!].map(
+        decodePaymentResponseHeader,
+      )
+      t.match(receipts[0], { success: true, network: 'eip155:84532' })
+      t.strictSame(receipts[1], { ...receipts[0], network: 'base-sepolia' })
+      t.equal(seller.calls, 1)
+    },
+  )
+}
+
+t.test(
+  'another call hears soon that the payment is used, while the answer that it bought is still on its way',
+  async (t) => {
+    let looks = 0
+    const { gateway, link, seller, hold } = await start(t, 'before', {
+      adapt: (ports) => ({
+        ...ports,
+        payments: {
+          ...ports.payments,
+          claim(request: Parameters<Payments['claim']>[0]) {
+            looks++
+            return ports.payments.claim(request)
+          },
+        },
+      }),
+    })
+    const goOn = hold('seller')
+    const first = fetch(link.url, { headers })
+    await until(() => seller.calls === 1)
+    await reaches(gateway, 'settled')
+    // As another process of the fleet sees it.
+    const elsewhere = await startGateway(t, {
+      settlers: [createScriptedSettler()],
+      adapt: () => ({ ...gateway.ports, payments: { ...gateway.ports.payments } }),
+    })
+    const other = await fetch(`${elsewhere.url}${link.path}?another`, { headers })
+    t.equal(other.status, 409)
+    t.match(await other.json(), { error: { message: /This payment was charged/ } })
+    t.ok(looks < 30, `the store was asked ${looks} times`)
+    goOn()
+    t.equal((await first).status, 200)
+  },
+)
