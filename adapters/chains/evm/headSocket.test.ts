@@ -4,10 +4,16 @@ import t from 'tap'
 import { type WebSocket as Peer, WebSocketServer } from 'ws'
 import { seller, startSettler } from './settler.fixture.ts'
 
+/** The chain that the settler is on, and a subscription. */
+const answerTo = (request: string) => {
+  const { id, method } = JSON.parse(request)
+  return JSON.stringify({ id, result: method === 'eth_chainId' ? '0x14a34' : '0x1' })
+}
+
 t.test('with a WebSocket, blocks say when to look; the clock is not waited for', async (t) => {
   const { chain, rpc, another, pay, terms } = await startSettler(t)
   const wsUrl = chain.rpcUrl.replace('http:', 'ws:')
-  const settler = another({ wsUrl, firstPollMs: 1_000, pollMs: 60_000, receiptTimeoutMs: 20_000 })
+  const settler = another({ wsUrl, firstPollMs: 20, pollMs: 60_000, receiptTimeoutMs: 20_000 })
   await chain.setAutomine(false)
   for (let n = 1; n <= 3; n++) {
     const { payment, identity } = await pay()
@@ -36,7 +42,7 @@ t.test(
       // Of the first three: cut at once, garbage, a subscription that never tells of a block.
       if (peers.length === 1) peer.terminate()
       else if (peers.length === 2) peer.send('<html>')
-      else peer.on('message', () => peer.send('{"id":1,"result":"0x1"}'))
+      else peer.on('message', (data) => peer.send(answerTo(String(data))))
     })
     const { port } = server.address() as AddressInfo
     const settler = another({ wsUrl: `ws://127.0.0.1:${port}` })

@@ -4,9 +4,14 @@ const reopenFirstMs = 1_000
 const reopenMaxMs = 30_000
 /** A connection that nobody has needed for so long is given back. */
 const idleMs = 60_000
+/** Ids of the two requests of a connection. */
+const chainQuestion = 1
+const subscriptionQuestion = 2
 
 export interface HeadSocketOptions {
   readonly url: string
+  /** Blocks of another chain say nothing about this one: a node that serves it is not listened to. */
+  readonly chainId: number
   readonly log: Log
   /** Called for each new block, and once when the subscription begins: what was mined before is not told of. */
   readonly onHead: () => void
@@ -31,7 +36,7 @@ export interface HeadSocket {
   close(): void
 }
 
-export function createHeadSocket({ url, log, onHead }: HeadSocketOptions): HeadSocket {
+export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOptions): HeadSocket {
   let socket: WebSocket | undefined
   let subscription: string | undefined
   let isTrusted = true
@@ -41,14 +46,29 @@ export function createHeadSocket({ url, log, onHead }: HeadSocketOptions): HeadS
   let reopenTimer: NodeJS.Timeout | undefined
   let idleTimer: NodeJS.Timeout | undefined
 
-  const hear = (text: unknown) => {
+  const ask = (from: WebSocket, id: number, method: string, ...params: string[]) =>
+    from.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+
+  const hear = (from: WebSocket, text: unknown) => {
     const { id, result, method, params } = parse(text)
-    if (id === 1 && typeof result === 'string') {
+    if (id === chainQuestion && typeof result === 'string') {
+      if (Number(result) === chainId) return ask(from, subscriptionQuestion, 'eth_subscribe', 'newHeads')
+      log.warn(
+        { expected: chainId, got: Number(result) },
+        'the node at wsUrl serves another chain; its blocks are not listened to',
+      )
+      reopenMs = reopenMaxMs
+      lose(from)
+    } else if (id === subscriptionQuestion && typeof result === 'string') {
       subscription = result
-      reopenMs = reopenFirstMs
       onHead()
-    } else if (method === 'eth_subscription' && params?.subscription === subscription) {
+    } else if (
+      subscription !== undefined &&
+      method === 'eth_subscription' &&
+      params?.subscription === subscription
+    ) {
       isTrusted = true
+      reopenMs = reopenFirstMs
       onHead()
     }
   }
@@ -67,11 +87,9 @@ export function createHeadSocket({ url, log, onHead }: HeadSocketOptions): HeadS
     if (socket !== undefined || isClosed || !isNeeded) return
     const opening = new WebSocket(url)
     socket = opening
-    opening.addEventListener('open', () =>
-      opening.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] })),
-    )
+    opening.addEventListener('open', () => ask(opening, chainQuestion, 'eth_chainId'))
     opening.addEventListener('message', ({ data }) => {
-      if (socket === opening) hear(data)
+      if (socket === opening) hear(opening, data)
     })
     opening.addEventListener('close', () => lose(opening))
     opening.addEventListener('error', () => lose(opening))

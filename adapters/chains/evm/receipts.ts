@@ -5,6 +5,8 @@ import { type Receipt, readReceipt } from './transferProof.ts'
 
 /** Looks on their way at once; whoever becomes due meanwhile waits for one of them to end. */
 const maxRounds = 2
+/** A block can be told of before the node has its receipts: the looks after it come at once, then so much rarer each. */
+const missedTimes = 4
 /** How much one transaction's time counts in what is usual. */
 const usualWeight = 0.25
 
@@ -16,8 +18,8 @@ export interface ReceiptWatchOptions {
   readonly pollMs: number
   /** Blocks, the receipt's own included, before it counts. */
   readonly confirmations: number
-  /** A node that tells of new blocks; then they say when to look, and the looks by the clock are `pollMs` apart. */
-  readonly wsUrl?: string | undefined
+  /** A node that tells of new blocks; then they say when to look, and the looks by the clock are rarer. */
+  readonly ws?: { readonly url: string; readonly chainId: number } | undefined
   readonly log: Log
 }
 
@@ -41,7 +43,7 @@ export interface ReceiptWatch {
 }
 
 export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
-  const { rpc, firstPollMs, pollMs, confirmations, wsUrl, log } = options
+  const { rpc, firstPollMs, pollMs, confirmations, ws, log } = options
   const waiting = new Set<Waiter>()
   let timer: NodeJS.Timeout | undefined
   let rounds = 0
@@ -51,7 +53,7 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
 
   const nextPause = ({ sinceMs, pauseMs }: Waiter): number => {
     // The first look is made all the same: where blocks are instant, the block was told of before the wait began.
-    if (heads?.isOpen && pauseMs > 0) return pollMs
+    if (heads?.isOpen && pauseMs > 0) return Math.min(missedTimes * pauseMs, pollMs)
     let nextMs = 2 * pauseMs
     if (usualMs !== undefined && performance.now() - sinceMs < 2 * usualMs) {
       nextMs = usualMs / (pauseMs === 0 ? 2 : 4)
@@ -88,6 +90,7 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
     // Whoever is due soon comes along: one request is cheaper than two.
     const due = [...waiting].filter((waiter) => waiter.dueAt <= now + waiter.pauseMs / 4)
     if (due.length === 0) return
+    lookedAtMs = now
     for (const waiter of due) {
       waiter.dueAt = Number.POSITIVE_INFINITY
       waiter.isOutdated = false
@@ -119,18 +122,23 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
     )
   }
 
-  /** A block: everybody looks now, and whoever is being asked about looks again. */
+  /** A block: everybody looks now, and whoever is being asked about looks again; no sooner than looks may be apart. */
   const onHead = (): void => {
     toldAtMs = performance.now()
+    const dueAt = Math.max(toldAtMs, lookedAtMs + firstPollMs)
     for (const waiter of waiting) {
-      if (Number.isFinite(waiter.dueAt)) waiter.dueAt = toldAtMs
-      else waiter.isOutdated = true
+      if (!Number.isFinite(waiter.dueAt)) waiter.isOutdated = true
+      else if (waiter.dueAt > dueAt) {
+        waiter.dueAt = dueAt
+        waiter.pauseMs = firstPollMs / missedTimes
+      }
     }
     arm()
   }
-  /** When the last block was told of. */
+  /** When the last block was told of, and when a look last began. */
   let toldAtMs = 0
-  const heads = wsUrl === undefined ? undefined : createHeadSocket({ url: wsUrl, log, onHead })
+  let lookedAtMs = Number.NEGATIVE_INFINITY
+  const heads = ws === undefined ? undefined : createHeadSocket({ ...ws, log, onHead })
 
   return {
     get usualMs() {

@@ -43,7 +43,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     currentFees: async () => feesFor(await heads.fresh(), options),
   })
   const heads = createHeadCache(rpc, account.address, clock, options.headMaxAgeMs)
-  const receipts = createReceiptWatch({ rpc, firstPollMs, pollMs, confirmations, wsUrl, log })
+  const ws = wsUrl === undefined ? undefined : { url: wsUrl, chainId }
+  const receipts = createReceiptWatch({ rpc, firstPollMs, pollMs, confirmations, ws, log })
   const budget = createFailureBudget({ ...options.failureBudget, clock })
   const code = createAccountCode(rpc)
   const calls = createPaymentCalls({ code, factories: options.factories })
