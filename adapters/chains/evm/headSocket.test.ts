@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { type WebSocket as Peer, WebSocketServer } from 'ws'
-import { seller, startSettler } from './settler.fixture.ts'
+import { network, seller, startSettler, usdc } from './settler.fixture.ts'
+import { createEvmSettler } from './settler.ts'
 
 /** The chain that the settler is on, and a subscription. */
 const answerTo = (request: string) => {
@@ -30,7 +31,7 @@ t.test('with a WebSocket, blocks say when to look; the clock is not waited for',
 t.test(
   'a WebSocket that breaks, or says nothing, delays nothing; one connection at a time, none after',
   async (t) => {
-    const { another, pay, terms } = await startSettler(t)
+    const { chain, rpc, another, pay, terms } = await startSettler(t)
     const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
     await once(server, 'listening')
     t.teardown(() => server.close())
@@ -46,15 +47,19 @@ t.test(
     })
     const { port } = server.address() as AddressInfo
     const settler = another({ wsUrl: `ws://127.0.0.1:${port}` })
-    while (peers.length < 2) {
+    // Each is found by asking, at the second look or later.
+    await chain.setAutomine(false)
+    const settleOne = async () => {
       const { payment, identity } = await pay()
-      t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'settled' })
+      rpc.resetCounters()
+      const settling = settler.settle(payment, terms, identity, async () => true)
+      await rpc.whenCalled('eth_getTransactionReceipt', 2)
+      await chain.mine()
+      t.match(await settling, { status: 'settled' })
     }
+    while (peers.length < 2) await settleOne()
     peers[1]!.terminate()
-    while (peers.length < 3 || peers[2]!.readyState === peers[2]!.OPEN) {
-      const { payment, identity } = await pay()
-      t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'settled' })
-    }
+    while (peers.length < 3 || peers[2]!.readyState === peers[2]!.OPEN) await settleOne()
     t.pass('the one that told of nothing was given up')
     t.equal(most, 1)
     await settler.close()
@@ -62,3 +67,11 @@ t.test(
     t.equal(server.clients.size, 0)
   },
 )
+
+t.test('a URL that no WebSocket can be made for is refused at the start, not at a payment', async (t) => {
+  const privateKey = `0x${'11'.repeat(32)}`
+  for (const wsUrl of ['ws://127.0.0.1:1/#key', 'http://127.0.0.1:1', 'ws:', 'ws://a b']) {
+    const options = { network, rpcUrls: ['http://127.0.0.1:1'], wsUrl, privateKey, assets: [usdc] } as const
+    t.throws(() => createEvmSettler(options), { code: 'VALIDATION_ERROR', message: /wsUrl/ }, wsUrl)
+  }
+})

@@ -71,8 +71,9 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     refuse(`Expected the settling key of ${options.network} to be 0x and 64 hex digits.`)
   }
   if (options.rpcUrls.length === 0) refuse(`Expected at least one RPC URL for ${options.network}.`)
-  if (options.wsUrl !== undefined && !/^wss?:/.test(URL.parse(options.wsUrl)?.protocol ?? '')) {
-    refuse(`Expected wsUrl of ${options.network} to begin with ws:// or wss://.`)
+  // A WebSocket can't be made for a URL with a fragment.
+  if (options.wsUrl !== undefined && !(/^wss?:[^#]*$/.test(options.wsUrl) && URL.canParse(options.wsUrl))) {
+    refuse(`Expected wsUrl of ${options.network} to begin with ws:// or wss://, without a fragment (#).`)
   }
   return {
     wsUrl: undefined,

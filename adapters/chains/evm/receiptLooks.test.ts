@@ -73,7 +73,13 @@ for (const latencyMs of [0, 40, 100]) {
   t.test(`blocks of 2 s, a node ${latencyMs} ms away: few looks, and none comes late`, async (t) => {
     const clock = stopClock(t)
     const chain = slowChain(clock, 2_000, latencyMs)
-    const watch = createReceiptWatch({ rpc: chain.rpc, firstPollMs: 20, pollMs: 1_000, confirmations: 1, log })
+    const watch = createReceiptWatch({
+      rpc: chain.rpc,
+      firstPollMs: 20,
+      pollMs: 1_000,
+      confirmations: 1,
+      log,
+    })
     let worstMs = 0
     let before = 0
     const payments = 30
@@ -99,7 +105,13 @@ for (const latencyMs of [0, 40, 100]) {
   t.test(`fifty at once on such a chain, ${latencyMs} ms away, share their looks`, async (t) => {
     const clock = stopClock(t)
     const chain = slowChain(clock, 2_000, latencyMs)
-    const watch = createReceiptWatch({ rpc: chain.rpc, firstPollMs: 20, pollMs: 1_000, confirmations: 1, log })
+    const watch = createReceiptWatch({
+      rpc: chain.rpc,
+      firstPollMs: 20,
+      pollMs: 1_000,
+      confirmations: 1,
+      log,
+    })
     let found = 0
     for (let n = 0; n < 50; n++) {
       chain.send(hash(n))
@@ -130,7 +142,8 @@ async function startHeads(t: Test, chainId = 1) {
   server.on('connection', (peer) => {
     peer.on('message', (data) => {
       const { id, method } = JSON.parse(String(data))
-      if (method === 'eth_chainId') return peer.send(JSON.stringify({ id, result: `0x${chainId.toString(16)}` }))
+      if (method === 'eth_chainId')
+        return peer.send(JSON.stringify({ id, result: `0x${chainId.toString(16)}` }))
       peer.send(JSON.stringify({ id, result: '0xabc' }))
       subscribed++
       for (const resolve of waiting.splice(0)) resolve()
@@ -185,7 +198,14 @@ t.test('a block that is told of before the node has its receipts costs no second
   const node = emptyNode()
   const ws = { url: heads.url, chainId: 1 }
   // Were the next look `pollMs` away, the wait would end first.
-  const watch = createReceiptWatch({ rpc: node.rpc, firstPollMs: 20, pollMs: 60_000, confirmations: 1, ws, log })
+  const watch = createReceiptWatch({
+    rpc: node.rpc,
+    firstPollMs: 20,
+    pollMs: 60_000,
+    confirmations: 1,
+    ws,
+    log,
+  })
   t.teardown(() => watch.close())
   const found = watch.wait(hash(1), 20_000, 0)
   await heads.whenSubscribed()
@@ -200,7 +220,14 @@ t.test('a node that floods with blocks is not asked more often for it', async (t
   const heads = await startHeads(t)
   const node = emptyNode()
   const ws = { url: heads.url, chainId: 1 }
-  const watch = createReceiptWatch({ rpc: node.rpc, firstPollMs: 20, pollMs: 1_000, confirmations: 1, ws, log })
+  const watch = createReceiptWatch({
+    rpc: node.rpc,
+    firstPollMs: 20,
+    pollMs: 1_000,
+    confirmations: 1,
+    ws,
+    log,
+  })
   t.teardown(() => watch.close())
   const startedMs = performance.now()
   const waited = watch.wait(hash(1), 1_000)

@@ -182,3 +182,35 @@ t.test('an answer may be kept back for a time that was measured, which is no who
   const node = await startNode(t, honest)
   t.equal(await client(node.url).callWithin(123.4567, 'held'), 'held result')
 })
+
+for (const [what, answers] of Object.entries({
+  'an empty list': [],
+  'one error for all of them': [{ id: null, error: { code: -32600, message: 'batch too large' } }],
+  'the first only': [{ id: 2, error: { code: -32600, message: 'batch too large' } }],
+})) {
+  t.test(`a node that answers a batch with ${what} is asked one by one`, async (t) => {
+    const node = await startNode(t, honest, (body, response) => {
+      if (!Array.isArray(body)) return false
+      response.end(
+        JSON.stringify(answers.map((answer) => ({ ...answer, ...(answer.id && { id: body[0].id }) }))),
+      )
+      return true
+    })
+    const rpc = client(node.url)
+    const calls = ['a', 'b'].map((method) => ({ method, params: [] }))
+    t.match(await rpc.batch(calls), [{ result: 'a result' }, { result: 'b result' }])
+    const before = node.seen.length
+    await rpc.batch(calls)
+    t.equal(node.seen.length - before, 2, 'that is remembered')
+  })
+}
+
+t.test('a batch that a busy node answers in part is not asked again one by one', async (t) => {
+  const busy = { id: 1, error: { code: -32005, message: 'limit exceeded' } }
+  const node = await startNode(t, honest, (body, response) => {
+    if (Array.isArray(body)) response.end(JSON.stringify([{ ...busy, id: body[0].id }]))
+    return Array.isArray(body)
+  })
+  await t.rejects(client(node.url).batch([{ method: 'a', params: [] }]), /busy/)
+  t.same(node.seen, ['eth_chainId', 'a'])
+})

@@ -64,16 +64,16 @@ export function createRpc(options: RpcOptions): Rpc {
     const signal = limit ?? AbortSignal.timeout(timeoutMs)
     const body = await post(node.url, requests.length === 1 ? requests[0] : requests, signal)
     if (requests.length === 1) return [readAnswer(Array.isArray(body) ? body[0] : body)]
-    if (!Array.isArray(body)) {
-      // A node that is busy says so in the same form; more requests would not help it.
-      assertNotBusy(errorOf(body).code)
-      node.takesBatches = false
-      log.info({ node: node.host }, 'the node does not take JSON-RPC batches; calls go one by one')
-      return sendSingly(node, calls, limit)
-    }
     // Batches may be answered in any order (JSON-RPC 2.0, section 6).
-    const byId = new Map(body.map((item) => [(item as { id?: unknown } | null)?.id, item]))
-    return requests.map((request) => readAnswer(byId.get(request.id)))
+    const items: unknown[] = Array.isArray(body) ? body : [body]
+    const byId = new Map(items.map((item) => [(item as { id?: unknown } | null)?.id, item]))
+    if (requests.every(({ id }) => byId.has(id))) return requests.map(({ id }) => readAnswer(byId.get(id)))
+    // One error for all of them, alone or in a list (geth: "batch too large"). A node that is busy says so in the same
+    // form; more requests would not help it.
+    for (const item of items) assertNotBusy(errorOf(item).code)
+    node.takesBatches = false
+    log.info({ node: node.host }, 'the node does not take JSON-RPC batches; calls go one by one')
+    return sendSingly(node, calls, limit)
   }
 
   const sendSingly = async (

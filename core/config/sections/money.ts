@@ -97,7 +97,7 @@ export const networksSection = {
       wsUrl: {
         type: 'string',
         format: 'url',
-        pattern: '^wss?://',
+        pattern: '^wss?://[^#]*$',
         writeOnly: true,
         description: 'WebSocket URL of a node: settlements are noticed sooner. Not needed.',
       },
