@@ -3,7 +3,7 @@ import { TollgateError, type TollgateErrorOptions } from '../../core/errors/erro
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Hook } from '../../core/plugin/gateway.ts'
 import type { Checked, Refusal } from '../../core/ports/settler.ts'
-import { isBareTransaction } from '../../core/x402/bareTransaction.ts'
+import { type BareTransaction, readBareTransaction } from '../../core/x402/bareTransaction.ts'
 import { isObject, own } from '../../core/x402/own.ts'
 import { readPayment } from '../../core/x402/readPayment.ts'
 import type { PaymentPayload } from '../../core/x402/types.ts'
@@ -23,8 +23,8 @@ export function payHook(offers: readonly Offer[], challenges: Challenges, accept
       if (looking !== undefined) return looking.then(() => unpaid(x))
       return unpaid(x)
     }
-    if (x.x402Version === 1 && acceptV1 && isBareTransaction(x.paymentHeader))
-      return payBare(x, offers, x.paymentHeader)
+    const bare = x.x402Version === 1 && acceptV1 ? readBareTransaction(x.paymentHeader) : undefined
+    if (bare !== undefined) return payBare(x, offers, x.paymentHeader, bare)
     const read = readPayment(x.paymentHeader)
     if (!read.ok) throw refuse('invalid_payload', read.message)
     if (read.payment.x402Version === 1 && !acceptV1) {
@@ -40,17 +40,26 @@ export function payHook(offers: readonly Offer[], challenges: Challenges, accept
 
 /**
  * A transaction without an envelope does not say which offer it is for: the first Solana offer that it pays exactly. What it
- * is then is a payment of version 1, with the same key as in any envelope. Its fee payer is the one of the 402: a
- * transaction that could land without us could have been seen on chain and be anybody's.
+ * is then is a payment of version 1, with the same key as in any envelope. Its fee payer is the one of the 402, or, when the
+ * buyer signed it wholly, the buyer: then the terms of this one payment name it.
  */
-async function payBare(x: Exchange, offers: readonly Offer[], transaction: string): Promise<void> {
+async function payBare(
+  x: Exchange,
+  offers: readonly Offer[],
+  transaction: string,
+  { feePayer, isSelfPaid }: BareTransaction,
+): Promise<void> {
   let refused: Parameters<typeof accept> | undefined
-  for (const offer of offers) {
-    if (familyOf(offer.terms.network) !== 'solana') continue
-    const { scheme, network } = offer.terms
+  for (const listed of offers) {
+    const { scheme, network, extra } = listed.terms
+    if (familyOf(network) !== 'solana') continue
+    const offer = isSelfPaid
+      ? { ...listed, terms: { ...listed.terms, extra: { ...extra, feePayer } } }
+      : listed
     const payment: PaymentPayload = { x402Version: 1, scheme, network, payload: { transaction } }
     const checked = await offer.settler.check(payment, offer.terms)
-    if (checked.ok) return accept(x, payment, offer, checked)
+    // Of the offers only one is of the transaction's token.
+    if (checked.ok || checked.identity !== undefined) return accept(x, payment, offer, checked)
     refused ??= [x, payment, offer, checked]
   }
   if (refused === undefined)

@@ -1,5 +1,13 @@
-import { Keypair, TransactionMessage, VersionedTransaction } from '@solana/web3.js'
+import { Keypair } from '@solana/web3.js'
 import t from 'tap'
+import {
+  type SignedSolana,
+  signAgain,
+  signSolana,
+  submitSolana,
+  transferInstruction,
+} from '../../adapters/chains/local/sendToken.fixture.ts'
+import { tokenProgramAddress } from '../../core/solana/programs.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
 import { startProduct } from './helpers/product.ts'
@@ -68,23 +76,103 @@ t.test(
     await refused(unsigned.toString('base64'), /signature_invalid/)
     await refused(good, /invalid_payload/, 'payment-signature')
 
-    // With the buyer as fee payer it could land without the gateway.
-    const owner = Keypair.generate()
-    const message = TransactionMessage.decompile(
-      VersionedTransaction.deserialize(Buffer.from(good, 'base64')).message,
-    )
-    const own = new VersionedTransaction(
-      new TransactionMessage({
-        payerKey: owner.publicKey,
-        recentBlockhash: message.recentBlockhash,
-        instructions: message.instructions.slice(0, 2),
-      }).compileToV0Message(),
-    )
-    own.sign([owner])
-    await refused(Buffer.from(own.serialize()).toString('base64'), /fee_payer_mismatch/)
     t.equal(await sold(), before)
   },
 )
+
+/** A wallet of the time before x402: it signs a transfer wholly, and pays its fee. */
+function newOldBuyer() {
+  const wallet = Keypair.generate()
+  const address = wallet.publicKey.toBase58()
+  chains.solana.mintUsdc(address, 1_000_000n)
+  return {
+    wallet,
+    sign: () =>
+      signSolana(
+        chains.solana,
+        [wallet],
+        [
+          transferInstruction(chains.solana, tokenProgramAddress.token, {
+            from: address,
+            to: product.payTo(solana),
+            amountAtomic: price,
+          }),
+        ],
+        'legacy',
+      ),
+  }
+}
+const callsOf = (url: string) => product.api.calls.filter((target) => url.endsWith(target)).length
+const envelope = ({ base64 }: SignedSolana, version: 1 | 2, network: string) => {
+  const named = { scheme: 'exact', network }
+  const where = version === 2 ? { accepted: named } : named
+  return btoa(JSON.stringify({ x402Version: version, ...where, payload: { transaction: base64 } }))
+}
+
+t.test('a transfer that the buyer signed wholly pays, once, whoever presents it how often', async (t) => {
+  const { wallet, sign } = newOldBuyer()
+  const url = `${await product.addLink('own')}?n=own`
+  const elsewhere = await product.addLink('own-elsewhere')
+  const before = await sold()
+  const signed = await sign()
+  const first = await presentBare(url, signed.base64)
+  t.equal(first.status, 200, JSON.stringify(first.body))
+  t.match(JSON.parse(atob(first.headers.get('x-payment-response')!)), {
+    success: true,
+    transaction: signed.signature,
+    payer: wallet.publicKey.toBase58(),
+  })
+  for (const { base64 } of [signed, signAgain(signed, wallet)]) {
+    const again = await presentBare(url, base64)
+    t.equal(again.status, 200)
+    t.equal(again.body._svc?.purchaseId, first.body._svc?.purchaseId)
+    t.equal((await presentBare(elsewhere, base64)).status, 409)
+  }
+  t.equal((await sold()) - before, price)
+  t.equal(callsOf(url), 1)
+})
+
+t.test('forty presentations at once, by two signatures, are one purchase and one call', async (t) => {
+  const { wallet, sign } = newOldBuyer()
+  const url = `${await product.addLink('own-at-once')}?n=at-once`
+  const before = await sold()
+  const signed = await sign()
+  const other = signAgain(signed, wallet)
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, (_, i) => presentBare(url, (i % 2 === 0 ? signed : other).base64)),
+  )
+  const bought = answers.filter(({ status }) => status === 200)
+  t.ok(bought.length > 0)
+  t.same([...new Set(bought.map(({ body }) => body._svc?.purchaseId))].length, 1)
+  t.ok(
+    answers.every(({ status }) => [200, 409, 503].includes(status)),
+    answers.map(({ status }) => status).join(),
+  )
+  t.equal((await sold()) - before, price)
+  t.equal(callsOf(url), 1)
+})
+
+t.test('one that is on chain already, or that stands in an envelope, buys nothing', async (t) => {
+  const { wallet, sign } = newOldBuyer()
+  const url = `${await product.addLink('own-refused')}?n=own-refused`
+  const landed = await sign()
+  await submitSolana(chains.solana, landed)
+  const refused = async (value: string, reason: string, header?: string) =>
+    t.match(await presentBare(url, value, header), {
+      status: 400,
+      body: { error: { code: 'invalid_payment', reason } },
+    })
+  await refused(landed.base64, 'duplicate_settlement')
+  await refused(signAgain(landed, wallet).base64, 'duplicate_settlement')
+  const fresh = await sign()
+  const feePayer = 'invalid_exact_svm_fee_payer_mismatch'
+  await refused(envelope(fresh, 1, 'solana-devnet'), feePayer)
+  await refused(envelope(fresh, 2, solana.network), feePayer, 'payment-signature')
+  const before = await sold()
+  t.equal((await presentBare(url, fresh.base64)).status, 200, 'which leaves it as good as before')
+  t.equal((await sold()) - before, price)
+  t.equal(callsOf(url), 1)
+})
 
 t.test('junk in X-PAYMENT is never bought with and never breaks anything', async (t) => {
   const buyer = await newBuyer(chains, solana)

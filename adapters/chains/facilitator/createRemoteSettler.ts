@@ -9,14 +9,14 @@ import type { Refusal, SettleOutcome, Settler, Verified } from '../../../core/po
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { createEvmChainReader } from '../evm/chainReader.ts'
 import { createEvmCheck } from '../evm/check.ts'
+import { createSolanaChainReader } from '../solana/chainReader.ts'
 import { checkSolanaPayment } from '../solana/checkSolanaPayment.ts'
 import { createPayees, type Payees } from '../solana/payees.ts'
-import { createRpc } from '../solana/rpc.ts'
+import { createRpc, type Rpc } from '../solana/rpc.ts'
 import { solanaRules } from '../solana/solanaRules.ts'
 import type { ChainReader } from './chainReader.ts'
 import { createFacilitatorClient } from './facilitatorClient.ts'
 import { readSettleAnswer } from './settleAnswer.ts'
-import { createSolanaChainReader } from './solanaChainReader.ts'
 import { askSupported } from './supportedKind.ts'
 import { facilitatorBody } from './wire.ts'
 
@@ -89,8 +89,9 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
 
   const offerExtra = supported.ok ? offerable(supported.extra) : {}
   const check = options.check ?? (isEvm ? evmCheck() : solanaCheck(options, offerExtra['feePayer']))
-  const payees = isEvm ? undefined : solanaPayees(options)
-  const reader = options.chain ?? readerFor(options, isEvm)
+  const solana = isEvm ? undefined : solanaRpc(options)
+  const payees = solana && solanaPayees(options, solana)
+  const reader = options.chain ?? readerFor(options, solana)
 
   function evmCheck(): Settler['check'] {
     return createEvmCheck({
@@ -212,22 +213,17 @@ function solanaCheck(options: RemoteSettlerOptions, feePayer: string | undefined
   }
 }
 
-/** Who of the sellers can be paid is read from the chain, where there are nodes to read it from. */
-function solanaPayees(options: RemoteSettlerOptions): Payees | undefined {
-  const { network, rpcUrls = [], clock, log = silentLog } = options
+function solanaRpc({ network, rpcUrls = [], clock = systemClock, log = silentLog }: RemoteSettlerOptions) {
   if (rpcUrls.length === 0) return undefined
   const genesis = network.slice('solana:'.length)
-  const rpc = createRpc({
-    urls: rpcUrls,
-    genesis,
-    timeoutMs: 10_000,
-    ...(clock !== undefined && { clock }),
-    log,
-  })
-  return createPayees({ rpc, rules: solanaRules({ ...options, feePayers: [] }), log })
+  return createRpc({ urls: rpcUrls, genesis, timeoutMs: 10_000, clock, log })
 }
 
-function readerFor(options: RemoteSettlerOptions, isEvm: boolean): ChainReader | undefined {
+/** Who of the sellers can be paid is read from the chain. */
+const solanaPayees = (options: RemoteSettlerOptions, rpc: Rpc): Payees =>
+  createPayees({ rpc, rules: solanaRules({ ...options, feePayers: [] }), log: options.log ?? silentLog })
+
+function readerFor(options: RemoteSettlerOptions, solana: Rpc | undefined): ChainReader | undefined {
   const {
     rpcUrls = [],
     network,
@@ -241,11 +237,10 @@ function readerFor(options: RemoteSettlerOptions, isEvm: boolean): ChainReader |
   if (rpcUrls.length === 0) return undefined
   const common = {
     network,
-    rpcUrls,
     pollMs,
     ...(clock !== undefined && { clock }),
     ...(log !== undefined && { log }),
   }
-  if (!isEvm) return createSolanaChainReader(common)
-  return createEvmChainReader({ ...common, confirmations, firstPollMs, lookAgainMs })
+  if (solana !== undefined) return createSolanaChainReader({ ...common, rpc: solana })
+  return createEvmChainReader({ ...common, rpcUrls, confirmations, firstPollMs, lookAgainMs })
 }

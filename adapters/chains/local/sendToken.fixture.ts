@@ -1,3 +1,8 @@
+import { randomBytes } from 'node:crypto'
+import { mod } from '@noble/curves/abstract/modular'
+import { ed25519 } from '@noble/curves/ed25519'
+import { bytesToNumberLE, numberToBytesLE } from '@noble/curves/utils'
+import { sha512 } from '@noble/hashes/sha2'
 import { base58 } from '@scure/base'
 import {
   type Keypair,
@@ -67,26 +72,66 @@ export interface TokenTransfer {
   readonly mint?: string
 }
 
-/** Signs instructions with the first signer as fee payer and sends them, past the preflight. @returns the signature */
+/** A signed transaction that was not sent. */
+export interface SignedSolana {
+  readonly base64: string
+  readonly signature: string
+}
+
+/** Signs instructions with the first signer as fee payer, and gives it the SOL for the fee. */
+export async function signSolana(
+  chain: LocalSolana,
+  signers: readonly [Keypair, ...Keypair[]],
+  instructions: TransactionInstruction[],
+  version: 'legacy' | 0 = 0,
+): Promise<SignedSolana> {
+  const [feePayer] = signers
+  chain.airdrop(feePayer.publicKey.toBase58(), plentyWei / 10n ** 9n)
+  const { value } = await createJsonRpcClient(chain.rpcUrl)<{ value: { blockhash: string } }>(
+    'getLatestBlockhash',
+    { commitment: 'processed' },
+  )
+  const message = new TransactionMessage({
+    payerKey: feePayer.publicKey,
+    recentBlockhash: value.blockhash,
+    instructions,
+  })
+  const transaction = new VersionedTransaction(
+    version === 0 ? message.compileToV0Message() : message.compileToLegacyMessage(),
+  )
+  transaction.sign([...signers])
+  const base64 = Buffer.from(transaction.serialize()).toString('base64')
+  return { base64, signature: base58.encode(transaction.signatures[0]!) }
+}
+
+/** Sends a signed transaction, past the preflight. */
+export const submitSolana = (chain: LocalSolana, { base64 }: Pick<SignedSolana, 'base64'>) =>
+  createJsonRpcClient(chain.rpcUrl)('sendTransaction', base64, { encoding: 'base64', skipPreflight: true })
+
+/** Signs instructions with the first signer as fee payer and sends them. @returns the signature */
 export async function sendSolana(
   chain: LocalSolana,
   signers: readonly [Keypair, ...Keypair[]],
   instructions: TransactionInstruction[],
 ): Promise<string> {
-  const ask = createJsonRpcClient(chain.rpcUrl)
-  const [feePayer] = signers
-  chain.airdrop(feePayer.publicKey.toBase58(), plentyWei / 10n ** 9n)
-  const { value } = await ask<{ value: { blockhash: string } }>('getLatestBlockhash', {
-    commitment: 'processed',
-  })
-  const message = new TransactionMessage({
-    payerKey: feePayer.publicKey,
-    recentBlockhash: value.blockhash,
-    instructions,
-  }).compileToV0Message()
-  const transaction = new VersionedTransaction(message)
-  transaction.sign([...signers])
-  const encoded = Buffer.from(transaction.serialize()).toString('base64')
-  await ask('sendTransaction', encoded, { encoding: 'base64', skipPreflight: true })
-  return base58.encode(transaction.signatures[0]!)
+  const signed = await signSolana(chain, signers, instructions)
+  await submitSolana(chain, signed)
+  return signed.signature
+}
+
+/** The same transaction with another signature of its one signer: Ed25519 has as many good ones as one likes. */
+export function signAgain({ base64 }: Pick<SignedSolana, 'base64'>, signer: Keypair): SignedSolana {
+  const bytes = Buffer.from(base64, 'base64')
+  const scalarOf = (hash: Uint8Array) => mod(bytesToNumberLE(hash), ed25519.CURVE.n)
+  const { scalar } = ed25519.utils.getExtendedPublicKey(signer.secretKey.subarray(0, 32))
+  const message = bytes.subarray(65)
+  const nonce = scalarOf(randomBytes(64))
+  const point = ed25519.ExtendedPoint.BASE.multiply(nonce).toRawBytes()
+  const challenge = scalarOf(sha512(Buffer.concat([point, signer.publicKey.toBytes(), message])))
+  const signature = Buffer.concat([
+    point,
+    numberToBytesLE(mod(nonce + challenge * scalar, ed25519.CURVE.n), 32),
+  ])
+  bytes.set(signature, 1)
+  return { base64: bytes.toString('base64'), signature: base58.encode(signature) }
 }

@@ -24,13 +24,19 @@ const u64 = /^(0|[1-9]\d{0,19})$/
 const maxBase64Chars = Math.ceil(maxTransactionBytes / 3) * 4
 
 export type SolanaChecked =
-  | { readonly ok: true; readonly identity: PaymentIdentity; readonly transaction: WireTransaction }
+  | {
+      readonly ok: true
+      readonly identity: PaymentIdentity
+      readonly transaction: WireTransaction
+      readonly transferAt: number
+    }
   | Refusal
 
 /**
  * Checks a Solana payment of scheme `exact` for everything that can be known without the chain: that its one transfer
  * pays the terms exactly, that nothing else can happen in it, that the fee payer loses no more than the capped fee, and
- * that the payer signed. Synchronous, about 0.1 ms, most of it the signature. Never throws, whatever the payload holds.
+ * that the payer signed. Where the terms name the payer as fee payer, and the rules allow it, nobody else signs.
+ * Synchronous, about 0.1 ms, most of it the signature. Never throws, whatever the payload holds.
  *
  * Two payments with the same message are the same payment: `identity.key` is made of the message, not of signatures.
  *
@@ -63,7 +69,8 @@ export function checkSolanaPayment(
       'The transaction must be a legacy or version 0 transaction without a byte too many.',
     )
   }
-  const feePayerRefusal = checkFeePayer(message, terms, rules)
+  const isSelfPaid = isPaidByPayer(message, terms, rules)
+  const feePayerRefusal = isSelfPaid ? undefined : checkFeePayer(message, terms, rules)
   if (feePayerRefusal !== undefined) return feePayerRefusal
   if (message.lookupTables > 0) {
     return refuse(
@@ -71,19 +78,20 @@ export function checkSolanaPayment(
       'The transaction must name all accounts itself, without lookup tables.',
     )
   }
-  const transfer = readTransfer(message, rules)
+  const transfer = readTransfer(message, isSelfPaid ? undefined : rules)
   if ('reason' in transfer) return refuse(transfer.reason, `In the transaction, ${transfer.message}.`)
   const otherToken = checkToken(transfer, rule)
   if (otherToken !== undefined) return otherToken
   const wrong = checkTerms(transfer, message, terms, rule, rules)
   const invalid =
-    checkAccounts(transfer, message, rules) ??
+    checkAccounts(transfer, message, rules, isSelfPaid) ??
     checkMemo(transfer, terms) ??
     checkSignatures(transaction, message)
   if (invalid !== undefined) return wrong ?? invalid
   const payer = message.keys[transfer.authority]!
   const identity = identityOf(transaction.message, payer, transfer.amount, terms, rules)
-  return wrong === undefined ? { ok: true, identity, transaction } : { ...wrong, identity }
+  if (wrong !== undefined) return { ...wrong, identity }
+  return { ok: true, identity, transaction, transferAt: transfer.at }
 }
 
 function readTransaction(payload: Readonly<Record<string, unknown>>): WireTransaction | Refusal {
@@ -103,6 +111,21 @@ function readTransaction(payload: Readonly<Record<string, unknown>>): WireTransa
       reasons.undecodable,
       `payload.transaction must be a serialised transaction of at most ${maxTransactionBytes} bytes in canonical base64.`,
     )
+  )
+}
+
+/** Account 0 is whom the terms name, and none of ours, and nobody else signs: the fee is none of our business. */
+function isPaidByPayer(
+  { keys, requiredSignatures }: Message,
+  { extra }: PaymentRequirements,
+  rules: SolanaRules,
+) {
+  const named = extra['feePayer']
+  return (
+    rules.takesSelfPaid &&
+    requiredSignatures === 1 &&
+    !rules.feePayers.some(({ address }) => address === named) &&
+    base58.encode(keys[0]!) === named
   )
 }
 
@@ -165,7 +188,12 @@ function checkTerms(
 }
 
 /** Who signs, that the fee payer takes part in nothing, and that every account is there once and for a use. */
-function checkAccounts(transfer: Transfer, message: Message, rules: SolanaRules): Refusal | undefined {
+function checkAccounts(
+  transfer: Transfer,
+  message: Message,
+  rules: SolanaRules,
+  isSelfPaid: boolean,
+): Refusal | undefined {
   const { keys, instructions, requiredSignatures } = message
   const authority = keys[transfer.authority]!
   if (transfer.source === 0 || rules.feePayers.some(({ key }) => sameBytes(key, authority))) {
@@ -176,7 +204,7 @@ function checkAccounts(transfer: Transfer, message: Message, rules: SolanaRules)
   for (const { program, accounts } of instructions) {
     used[program] = 1
     for (const account of accounts) {
-      if (account === 0) {
+      if (account === 0 && !isSelfPaid) {
         return refuse(reasons.feePayerInAccounts, 'The fee payer must not be an account of any instruction.')
       }
       used[account] = 1
@@ -207,12 +235,13 @@ function checkMemo({ memos }: Transfer, terms: PaymentRequirements): Refusal | u
   return refuse(reasons.memoMismatch, 'The memo must be that of the terms, byte for byte.')
 }
 
-/** The fee payer's slot is empty: we fill it. The payer's signature is good. */
+/** The payer's signature is the last one, and good. A fee payer's slot before it is empty: we fill it. */
 function checkSignatures({ signatures, message }: WireTransaction, { keys }: Message): Refusal | undefined {
-  if (signatures[0]!.some((byte) => byte !== 0)) {
+  const payer = signatures.length - 1
+  if (payer > 0 && signatures[0]!.some((byte) => byte !== 0)) {
     return refuse(reasons.signatureInvalid, "The fee payer's signature must be left empty (64 zero bytes).")
   }
-  if (verifyEd25519(keys[1]!, message, signatures[1]!)) return undefined
+  if (verifyEd25519(keys[payer]!, message, signatures[payer]!)) return undefined
   return refuse(reasons.signatureInvalid, "The payer's signature does not fit the transaction.")
 }
 

@@ -9,8 +9,18 @@ export interface SignedTransaction {
   readonly signature: string
 }
 
-/** Fills the fee payer's slot of a transaction that the check has passed. The same transaction gives the same bytes. */
-export function cosign({ bytes, message }: WireTransaction, key: FeePayerKey): SignedTransaction {
+/** Whether the payer pays the fee itself, of a transaction that the check has passed: then nobody else signs. */
+export const isSelfPaid = ({ signatures }: WireTransaction): boolean => signatures.length === 1
+
+/**
+ * Fills the fee payer's slot of a transaction that the check has passed; one whose fee the payer pays is whole already.
+ * The same transaction gives the same bytes.
+ */
+export function cosign(transaction: WireTransaction, key: FeePayerKey): SignedTransaction {
+  const { bytes, message, signatures } = transaction
+  if (isSelfPaid(transaction)) {
+    return { base64: Buffer.from(bytes).toString('base64'), signature: base58.encode(signatures[0]!) }
+  }
   const signature = key.sign(message)
   const signed = Buffer.from(bytes)
   // Two signatures, so that their number takes one byte.

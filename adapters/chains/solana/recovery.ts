@@ -3,10 +3,12 @@ import { LRUCache } from 'lru-cache'
 import type { PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { SettleOutcome, Settler } from '../../../core/ports/settler.ts'
 import { readMessage } from '../../../core/solana/message.ts'
-import { readWireTransaction } from '../../../core/solana/wire.ts'
+import { readWireTransaction, type WireTransaction } from '../../../core/solana/wire.ts'
 import type { FailureBudget } from '../failureBudget.ts'
 import { broadcast } from './broadcast.ts'
+import { createSolanaChainReader } from './chainReader.ts'
 import { askStatuses, hasReached, type SignatureStatus } from './confirm.ts'
+import { isSelfPaid } from './cosign.ts'
 import { createOpenStatuses } from './openStatuses.ts'
 import type { ReadOptions } from './options.ts'
 import { reasons } from './reasons.ts'
@@ -35,6 +37,8 @@ export type Recovery = Pick<Settler, 'recover' | 'stillOnChain'>
 export function createRecovery({ options, rpc, budget }: RecoveryParts): Recovery {
   const { commitment, clock, log, lookAgainMs } = options
   const openStatuses = createOpenStatuses(rpc, clock)
+  /** One whose fee the payer pays may land by another signature of the payer's: it is known by its message. */
+  const reader = createSolanaChainReader({ network: options.network, rpc, commitment, clock, log })
   /** When a transaction that is not on chain was last sent again, or judged. */
   const lookedAtMs = new LRUCache<string, number>({ max: maxRemembered })
 
@@ -90,8 +94,17 @@ export function createRecovery({ options, rpc, budget }: RecoveryParts): Recover
     }
     const sinceMs = lookedAtMs.get(transaction)
     if (sinceMs !== undefined && Math.abs(clock.now() - sinceMs) < lookAgainMs) return pending
-    const blockhash = blockhashOf(bytes)
-    if (blockhash !== undefined && (await isGone(record, blockhash, transaction))) {
+    const wire = wireOf(bytes)
+    const blockhash = blockhashOf(wire)
+    if (wire !== undefined && isSelfPaid(wire)) {
+      const found = await reader.recover(record)
+      if (found.status !== 'pending') {
+        openStatuses.forget(transaction)
+        // The seller has worked for nothing, and no fee was lost for it: the payer can do so at will.
+        if (found.status === 'failed_final') budget.note(record.payer)
+        return found
+      }
+    } else if (blockhash !== undefined && (await isGone(record, blockhash, transaction))) {
       openStatuses.forget(transaction)
       const message =
         'The transaction did not get into a block before its block hash expired. Nothing was charged.'
@@ -125,7 +138,9 @@ export function createRecovery({ options, rpc, budget }: RecoveryParts): Recover
         const status = await statusOf(transaction)
         if (status !== null)
           return !hasReached(status, commitment) ? 'unknown' : status.err === null ? 'yes' : 'no'
-        const blockhash = record.attempt === null ? undefined : blockhashOf(record.attempt.bytes)
+        const wire = record.attempt === null ? undefined : wireOf(record.attempt.bytes)
+        if (wire !== undefined && isSelfPaid(wire)) return await reader.stillOnChain(record)
+        const blockhash = blockhashOf(wire)
         return blockhash !== undefined && (await isGone(record, blockhash, transaction)) ? 'no' : 'unknown'
       } catch (error) {
         log.warn(
@@ -138,9 +153,11 @@ export function createRecovery({ options, rpc, budget }: RecoveryParts): Recover
   }
 }
 
-/** Base58 block hash of a stored transaction; undefined when the bytes are none, which only a foreign row can have. */
-function blockhashOf(base64: string): string | undefined {
-  const transaction = readWireTransaction(Buffer.from(base64, 'base64'))
+/** A stored transaction; undefined when the bytes are none, which only a foreign row can have. */
+const wireOf = (base64: string) => readWireTransaction(Buffer.from(base64, 'base64'))
+
+/** Its block hash in base58. */
+function blockhashOf(transaction: WireTransaction | undefined): string | undefined {
   const message = transaction === undefined ? undefined : readMessage(transaction.message)
   return message === undefined ? undefined : base58.encode(message.blockhash)
 }

@@ -21,6 +21,7 @@ import { solanaRules } from './solanaRules.ts'
 /** What is known of a payment between its check and its settlement. */
 interface Prepared {
   readonly transaction: WireTransaction
+  readonly transferAt: number
   verifiedAtMs: number
 }
 
@@ -38,7 +39,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   const options = readOptions(given)
   const { network, assets, clock, log } = options
   const key = parseFeePayerKey(given.privateKey)
-  const rules = solanaRules({ ...options, feePayers: [key.address] })
+  const rules = solanaRules({ ...options, feePayers: [key.address], takesSelfPaid: true })
   const genesis = network.slice('solana:'.length)
   const rpc = createRpc({ urls: options.rpcUrls, genesis, timeoutMs: options.rpcTimeoutMs, clock, log })
   const mintFacts = createMintFacts(rpc, assets, clock)
@@ -68,7 +69,8 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         message: 'The payment is not the one that was checked.',
       }
     }
-    const made = { transaction: checked.transaction, verifiedAtMs: Number.NEGATIVE_INFINITY }
+    const { transaction, transferAt } = checked
+    const made = { transaction, transferAt, verifiedAtMs: Number.NEGATIVE_INFINITY }
     prepared.set(identity, made)
     return made
   }
@@ -97,12 +99,12 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     check(payment, terms) {
       const checked = checkSolanaPayment(payment, terms, rules)
       if (!checked.ok) return checked
-      const { identity, transaction } = checked
+      const { identity, transaction, transferAt } = checked
       if (budget.isSpent(identity.payer)) {
         const message = 'Too many of this payer’s payments failed on chain lately. Try again later.'
         return { ok: false, reason: reasons.payerBudget, message }
       }
-      prepared.set(identity, { transaction, verifiedAtMs: Number.NEGATIVE_INFINITY })
+      prepared.set(identity, { transaction, transferAt, verifiedAtMs: Number.NEGATIVE_INFINITY })
       return { ok: true, identity }
     },
     async verify(payment, terms, identity) {
@@ -114,7 +116,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
           log.error({ network, fault }, 'payments in this token are refused')
           return { ok: false, reason: reasons.verifyFault, message: fault, transient: true }
         }
-        const verified = await simulatePayment(rpc, found.transaction.bytes)
+        const verified = await simulatePayment(rpc, found.transaction, found.transferAt)
         if (verified.ok) found.verifiedAtMs = clock.now()
         return 'isAccountMissing' in verified ? await blame(verified, identity) : verified
       } catch (error) {

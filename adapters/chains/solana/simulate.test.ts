@@ -28,7 +28,7 @@ t.test(
       [7, { reason: reasons.simulationFailed }],
       ['x'.repeat(5_000), { message: /^.{1,300}$/ }],
     ] as const) {
-      const refusal = refusalOf(err)
+      const refusal = refusalOf(err, 2, false)
       t.match(refusal, { ok: false, ...expected }, JSON.stringify(err).slice(0, 80))
       t.equal(refusal.transient ?? false, 'transient' in expected)
     }

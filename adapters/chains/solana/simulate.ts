@@ -1,4 +1,6 @@
 import type { Refusal } from '../../../core/ports/settler.ts'
+import { signatureBytes, type WireTransaction } from '../../../core/solana/wire.ts'
+import { isSelfPaid } from './cosign.ts'
 import { reasons } from './reasons.ts'
 import type { Rpc, WithContext } from './rpc.ts'
 import { RpcRefused, rpcCodes } from './rpcError.ts'
@@ -14,8 +16,6 @@ export const simulatedAt: Commitment = 'confirmed'
 /** A transaction's error as the cluster writes it: a name, or an object with details. */
 export type TransactionError = unknown
 
-/** Place of the transfer among the instructions. */
-const transferIndex = 2
 /** Errors of the token programs. */
 const tokenErrors: ReadonlyMap<number, string> = new Map([
   [0, 'an account of the transfer is not rent exempt'],
@@ -28,23 +28,34 @@ const tokenErrors: ReadonlyMap<number, string> = new Map([
 /**
  * Asks the chain what a payment would do now, in one call.
  *
- * The transaction goes out without the fee payer's signature, and signatures are not checked there: the payer's was
+ * The transaction goes out without the first signature, that of the fee payer, and signatures are not checked there: the payer's was
  * checked before, as strictly as a cluster does. So the bytes that could land leave this process only after they were
  * stored, and a node that keeps what it sees can do nothing with these.
+ *
+ * One whose fee the payer pays can have landed without us, and then it is not known whose payment it was. So it is held
+ * against the newest slot.
  *
  * @throws {RpcUnreachable} when no node answers
  */
 export async function simulatePayment(
   rpc: Rpc,
-  bytes: Uint8Array,
+  transaction: WireTransaction,
+  transferAt: number,
 ): Promise<{ ok: true } | SimulationRefusal> {
+  const isOwn = isSelfPaid(transaction)
+  const bytes = Buffer.from(transaction.bytes).fill(0, 1, 1 + signatureBytes)
   try {
     const { value } = await rpc.call<WithContext<{ err: TransactionError }>>(
       'simulateTransaction',
-      Buffer.from(bytes).toString('base64'),
-      { encoding: 'base64', commitment: simulatedAt, sigVerify: false, replaceRecentBlockhash: false },
+      bytes.toString('base64'),
+      {
+        encoding: 'base64',
+        commitment: isOwn ? 'processed' : simulatedAt,
+        sigVerify: false,
+        replaceRecentBlockhash: false,
+      },
     )
-    return value.err === null ? { ok: true } : refusalOf(value.err)
+    return value.err === null ? { ok: true } : refusalOf(value.err, transferAt, isOwn)
   } catch (error) {
     if (!(error instanceof RpcRefused)) throw error
     if (error.rpcCode === rpcCodes.invalidParams) {
@@ -59,8 +70,13 @@ export interface SimulationRefusal extends Refusal {
   readonly isAccountMissing?: true
 }
 
-/** What a transaction error means for the payment. */
-export function refusalOf(err: TransactionError): SimulationRefusal {
+/**
+ * What a transaction error means for the payment.
+ *
+ * @param transferAt place of the transfer among the instructions
+ * @param isOwn whether the payer pays the fee
+ */
+export function refusalOf(err: TransactionError, transferAt: number, isOwn: boolean): SimulationRefusal {
   const { kind, instruction, cause } = partsOf(err)
   switch (kind) {
     case 'BlockhashNotFound':
@@ -73,11 +89,13 @@ export function refusalOf(err: TransactionError): SimulationRefusal {
     case 'AccountNotFound':
     case 'InsufficientFundsForFee':
     case 'InvalidAccountForFee':
+      if (isOwn) return refuse(reasons.insufficientFunds, 'The payer has too little SOL for the network fee.')
       return ourFault('The fee payer of this server can not pay the network fee now. Try again later.')
     case 'InsufficientFundsForRent':
+      if (isOwn) return refuse(reasons.insufficientFunds, 'The payer would be left with too little SOL.')
       return ourFault('The fee payer of this server has too little SOL. Try again later.')
   }
-  if (kind === 'InstructionError' && instruction === transferIndex) {
+  if (kind === 'InstructionError' && instruction === transferAt) {
     const custom = typeof cause === 'object' && cause !== null && 'Custom' in cause ? cause.Custom : undefined
     if (custom === 1 || cause === 'InsufficientFunds') {
       return refuse(reasons.insufficientFunds, 'The payer has too little of the token.')

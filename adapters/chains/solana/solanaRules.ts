@@ -25,6 +25,8 @@ export interface SolanaRulesOptions {
   readonly network: NetworkId
   /** Base58 addresses that may pay the fee; one of them must be account 0. They never lose more than the fee. */
   readonly feePayers: readonly string[]
+  /** Whether a payer may pay the fee itself, where the terms name it as `feePayer`. Default false. */
+  readonly takesSelfPaid?: boolean
   /** Tokens that are taken; those of other networks are ignored. */
   readonly assets: readonly Asset[]
   /** Most compute units that a payment may ask for. Default 200,000. */
@@ -46,6 +48,7 @@ export interface SolanaRules {
   readonly network: NetworkId
   readonly v1Name: string | undefined
   readonly feePayers: readonly { readonly address: string; readonly key: Uint8Array }[]
+  readonly takesSelfPaid: boolean
   readonly assets: ReadonlyMap<string, AssetRule>
   readonly maxComputeUnits: number
   readonly maxMicroLamportsPerUnit: bigint
@@ -73,6 +76,7 @@ export function solanaRules(options: SolanaRulesOptions): SolanaRules {
     network,
     v1Name: v1NameOf(network),
     feePayers: options.feePayers.map((address) => ({ address, key: configured(address, 'the fee payer') })),
+    takesSelfPaid: options.takesSelfPaid ?? false,
     assets,
     maxComputeUnits,
     maxMicroLamportsPerUnit: BigInt(maxMicroLamportsPerUnit),

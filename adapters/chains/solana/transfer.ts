@@ -15,6 +15,8 @@ const firstLighthouseAssertion = 2
 /** What one payment moves, as places in the message's keys, and what it says beside. */
 export interface Transfer {
   readonly program: Uint8Array
+  /** Its place among the instructions. */
+  readonly at: number
   readonly source: number
   readonly mint: Uint8Array
   readonly destination: number
@@ -37,44 +39,55 @@ export interface Fault {
 
 /**
  * Reads a message of exactly the shape that scheme `exact` has on Solana: SetComputeUnitLimit, SetComputeUnitPrice,
- * TransferChecked, then up to three Lighthouse assertions or memos, and nothing else. Every instruction has exactly the
+ * TransferChecked, then up to three Lighthouse assertions or memos, and nothing else. Where the payer pays the fee itself,
+ * the first two may be left out. Every instruction has exactly the
  * bytes and accounts of its form, so nothing can be hidden behind them: a transfer with more accounts would be one by
  * several signers, or one that calls a hook.
  *
  * The message must be free of lookup tables.
  *
+ * @param caps what the fee may be; undefined where the payer pays it
  * @see https://github.com/coinbase/x402/blob/main/specs/schemes/exact/scheme_exact_svm.md
  */
-export function readTransfer(message: Message, caps: FeeCaps): Transfer | Fault {
+export function readTransfer(message: Message, caps: FeeCaps | undefined): Transfer | Fault {
   const { instructions, keys } = message
-  if (instructions.length < minInstructions || instructions.length > maxInstructions) {
-    const expected = `${minInstructions} to ${maxInstructions} instructions are expected`
+  const least = caps === undefined ? 1 : minInstructions
+  if (instructions.length < least || instructions.length > maxInstructions) {
+    const expected = `${least} to ${maxInstructions} instructions are expected`
     return fault(reasons.instructionsLength, `${expected}, ${instructions.length} came`)
   }
-  const feeFault = checkFee(instructions[0]!, instructions[1]!, keys, caps)
+  const feeFault = caps === undefined ? undefined : checkFee(instructions[0]!, instructions[1]!, keys, caps)
   if (feeFault !== undefined) return feeFault
+  const at = caps === undefined ? feeInstructions(instructions, keys) : 2
 
-  const { program, accounts, data } = instructions[2]!
-  if (accounts.length !== 4 || data.length !== 10 || data[0] !== transferChecked) {
+  const transfer = instructions[at]
+  if (
+    transfer === undefined ||
+    transfer.accounts.length !== 4 ||
+    transfer.data.length !== 10 ||
+    transfer.data[0] !== transferChecked
+  ) {
     return fault(
       reasons.noTransfer,
-      'the third instruction must be TransferChecked with its 4 accounts and 10 bytes of data',
+      `instruction ${at + 1} must be TransferChecked with its 4 accounts and 10 bytes of data`,
     )
   }
+  const { program, accounts, data } = transfer
   const memos: Uint8Array[] = []
-  for (let i = 3; i < instructions.length; i++) {
+  for (let i = at + 1; i < instructions.length; i++) {
     const optional = instructions[i]!
     const key = keys[optional.program]!
     if (sameBytes(key, memoProgram)) memos.push(optional.data)
     else if (!sameBytes(key, lighthouseProgram) || !isAssertion(optional)) {
       return fault(
-        reasons.unknownInstruction[i - 3]!,
+        reasons.unknownInstruction[Math.max(0, i - 3)]!,
         `instruction ${i + 1} must be a memo or a Lighthouse assertion`,
       )
     }
   }
   return {
     program: keys[program]!,
+    at,
     source: accounts[0]!,
     mint: keys[accounts[1]!]!,
     destination: accounts[2]!,
@@ -113,12 +126,22 @@ function checkFee(
   )
 }
 
+/** How many instructions decide the fee, where any fee may be paid: the limit and the price, each or both. */
+function feeInstructions(instructions: readonly Instruction[], keys: readonly Uint8Array[]): number {
+  let count = 0
+  if (isComputeBudget(instructions[count], keys, setComputeUnitLimit, 5)) count++
+  if (isComputeBudget(instructions[count], keys, setComputeUnitPrice, 9)) count++
+  return count
+}
+
 function isComputeBudget(
-  { program, accounts, data }: Instruction,
+  instruction: Instruction | undefined,
   keys: readonly Uint8Array[],
   kind: number,
   length: number,
 ): boolean {
+  if (instruction === undefined) return false
+  const { program, accounts, data } = instruction
   return (
     data.length === length &&
     data[0] === kind &&

@@ -7,9 +7,10 @@ import { type Log, silentLog } from '../../../core/ports/log.ts'
 import type { SettleOutcome } from '../../../core/ports/settler.ts'
 import { readMessage } from '../../../core/solana/message.ts'
 import { readWireTransaction } from '../../../core/solana/wire.ts'
-import { createRpc, type WithContext } from '../solana/rpc.ts'
-import { RpcRefused, rpcCodes } from '../solana/rpcError.ts'
-import type { ChainReader, TracedPayment } from './chainReader.ts'
+import type { ChainReader, TracedPayment } from '../facilitator/chainReader.ts'
+import type { Rpc, WithContext } from './rpc.ts'
+import { RpcRefused, rpcCodes } from './rpcError.ts'
+import type { Commitment } from './simulate.ts'
 
 /** Signatures that one question answers: the most that nodes give. */
 const pageSize = 1_000
@@ -21,8 +22,9 @@ const clockSlackSeconds = 300
 
 export interface SolanaChainReaderOptions {
   readonly network: NetworkId
-  readonly rpcUrls: readonly string[]
-  readonly rpcTimeoutMs?: number
+  readonly rpc: Rpc
+  /** When a transfer counts. Default `confirmed`. */
+  readonly commitment?: Commitment
   readonly pollMs?: number
   readonly clock?: Clock
   readonly log?: Log
@@ -33,16 +35,15 @@ export interface SolanaChainReaderOptions {
  * it is not known ahead; the message is, and a payment's nonce is its hash: whatever transaction carries it is this one.
  */
 export function createSolanaChainReader(options: SolanaChainReaderOptions): ChainReader {
-  const { network, pollMs = 1_000, rpcTimeoutMs = 10_000, clock = systemClock, log = silentLog } = options
-  const genesis = network.slice('solana:'.length)
-  const rpc = createRpc({ urls: options.rpcUrls, genesis, timeoutMs: rpcTimeoutMs, clock, log })
+  const { network, rpc, commitment = 'confirmed', pollMs = 1_000 } = options
+  const { clock = systemClock, log = silentLog } = options
   const closing = new AbortController()
 
   /** What this transaction did for the payment; undefined when it is not on chain, or carries another message. */
   const outcomeOf = async (payment: TracedPayment, signature: string): Promise<SettleOutcome | undefined> => {
     const landed = await rpc.call<Landed | null>('getTransaction', signature, {
       encoding: 'base64',
-      commitment: 'confirmed',
+      commitment,
       maxSupportedTransactionVersion: 0,
     })
     const wire =
@@ -123,7 +124,7 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     const named = payment.attempt?.transaction ?? ''
     const outcome = named === '' ? undefined : await outcomeOf(payment, named)
     if (outcome !== undefined) return outcome
-    const { found } = await search(payment, { commitment: 'confirmed' })
+    const { found } = await search(payment, { commitment })
     if (found !== undefined) return found
     if (!(await isGone(payment))) return pendingOf(payment)
     const message =
