@@ -16,6 +16,9 @@ export interface HandOver {
 /** What a caller may say about where it comes from and what it asked for; only the gateway knows. */
 const claims = ['forwarded', 'x-real-ip', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-port']
 
+/** What is between the caller and the gateway (RFC 9110, section 7.6.1); the library hands it on. */
+const ownConnection = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'upgrade']
+
 /** @param target such as `http://127.0.0.1:8081`; a function, because the port may be chosen by the system */
 export function createHandOver(target: () => string, timeoutMs: number, log: Log): HandOver {
   const proxy = createProxyServer({ proxyTimeout: timeoutMs, xfwd: false })
@@ -58,9 +61,17 @@ export function createHandOver(target: () => string, timeoutMs: number, log: Log
     req.headers['x-forwarded-for'] = clientIp
     for (const name of claims) delete req.headers[name]
   }
+  // The library states length 0 for a DELETE or OPTIONS in chunks and sends the body all the same, which would then be read
+  // as another request, one that the caller wrote.
+  proxy.before('web', 'timeout', (req) => {
+    if (!isChunked(req)) return
+    delete req.headers['content-length']
+    req.headers['transfer-encoding'] = 'chunked'
+  })
   return {
     web(req, res, clientIp) {
       mark(req, clientIp)
+      for (const name of ownConnection) delete req.headers[name]
       proxy.web(req, res, { target: target() })
     },
     upgrade(req, socket, head, clientIp) {
@@ -71,3 +82,7 @@ export function createHandOver(target: () => string, timeoutMs: number, log: Log
     close: () => proxy.close(),
   }
 }
+
+/** As it came: the one form that `readHead` lets through. */
+const isChunked = ({ rawHeaders }: IncomingMessage): boolean =>
+  rawHeaders.some((name, i) => i % 2 === 0 && name.toLowerCase() === 'transfer-encoding')

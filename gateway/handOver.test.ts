@@ -1,0 +1,66 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { silentLog } from '../core/ports/log.ts'
+import { startGateway } from '../test/helpers/gateway.ts'
+import { openSocket, until } from '../test/helpers/rawHttp.ts'
+import { createHandOver } from './handOver.ts'
+
+/** A request that the gateway would not make: its caller says itself where it comes from. */
+const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: g\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n'
+const chunked = `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`
+
+const seen: { line: string; headers: IncomingMessage['headers']; body: string }[] = []
+const admin = createServer(async (req, res) => {
+  const pieces = await req.toArray()
+  seen.push({
+    line: `${req.method} ${req.url}`,
+    headers: req.headers,
+    body: Buffer.concat(pieces).toString(),
+  })
+  res.end('{}')
+}).listen(0, '127.0.0.1')
+await once(admin, 'listening')
+t.teardown(() => {
+  admin.closeAllConnections()
+  admin.close()
+})
+const target = `http://127.0.0.1:${(admin.address() as AddressInfo).port}`
+const { port } = await startGateway(t, { handOver: createHandOver(() => target, 10_000, silentLog) })
+
+const connections = [
+  ...['', 'Connection: close\r\n', 'Connection: upgrade\r\n', 'Connection: keep-alive, Upgrade\r\n'],
+  ...['Connection: upgrade, transfer-encoding\r\n', 'Connection: upgrade\r\nUpgrade: other\r\n'],
+  ...['Connection: x-forwarded-for, host\r\n', 'Connection: upgrade\r\nTE: trailers\r\nKeep-Alive: 5\r\n'],
+]
+
+t.test('a request that is handed over stays one, whatever it says of body and connection', async (t) => {
+  for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+    for (const more of connections) {
+      seen.length = 0
+      const socket = await openSocket(t, port)
+      let text = ''
+      socket.on('data', (data: Buffer) => (text += data.toString('latin1')))
+      const head = `${method} /first HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n`
+      socket.write(`${head}${more}\r\n${chunked}`)
+      await until(() => text.includes('\r\n\r\n'), `an answer to ${method} ${more}`)
+      // By its time whatever came with the first has been read.
+      const end = await openSocket(t, port)
+      end.write('GET /end HTTP/1.1\r\nHost: g\r\n\r\n')
+      await until(() => seen.some(({ line }) => line === 'GET /end'))
+      socket.destroy()
+      end.destroy()
+      const [first] = seen
+      t.strictSame(
+        seen.map(({ line }) => line),
+        [`${method} /first`, 'GET /end'],
+        `${method} ${more}`,
+      )
+      t.equal(first!.body, smuggled, 'with the body that it had')
+      t.equal(first!.headers['x-forwarded-for'], '127.0.0.1')
+      t.match(first!.headers, { connection: 'close', te: undefined, 'keep-alive': undefined })
+      t.equal(first!.headers.upgrade, undefined)
+    }
+  }
+})
