@@ -1,8 +1,9 @@
-import { gzipSync } from 'node:zlib'
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { HTTPFacilitatorClient, x402HTTPResourceServer, x402ResourceServer } from '@x402/core/server'
 import { ExactEvmScheme } from '@x402/evm/exact/server'
 import t from 'tap'
 import { encodeHeader } from '../../core/x402/header.ts'
+import { readEnvelope } from '../../core/x402/readEnvelope.ts'
 import { PRICE, startEvmWorld } from './testing/evmWorld.ts'
 import { type Answer, offer, type Seller } from './testing/seller.ts'
 
@@ -85,6 +86,10 @@ const heads: Record<string, (url: string) => string[]> = {
     const padded = ['', ' ', '  '].map((error) => encodeHeader(world.offerFor(url, {}, { error })))
     return ['payment-required', padded.find((text) => text.endsWith('='))!.replace(/=+$/, '')]
   },
+  'in the URL alphabet': (url) => [
+    'payment-required',
+    Buffer.from(JSON.stringify(world.offerFor(url, {}, { error: '???>>>~~~' }))).toString('base64url'),
+  ],
   'with space around it': (url) => ['payment-required', `  ${header(url)} `],
 }
 
@@ -96,6 +101,63 @@ for (const [name, head] of Object.entries(heads)) {
     t.match(run.report, { outcome: 'paid', exitCode: 0 }, run.report.message)
   })
 }
+
+const codings: Record<string, (text: string) => Buffer> = {
+  gzip: gzipSync,
+  'X-GZIP': gzipSync,
+  deflate: deflateSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+}
+
+for (const [coding, compress] of Object.entries(codings)) {
+  t.test(
+    `what comes compressed by ${coding} all the same is read and handed on as it is meant`,
+    async (t) => {
+      const run = await world.pay(async (request, response, { url }) => {
+        if (request.payment === null) {
+          const head = { 'payment-required': header(url), 'content-encoding': coding }
+          return response.writeHead(402, head).end(compress(JSON.stringify(world.offerFor(url))))
+        }
+        const receipt = encodeHeader(world.receiptOf(await world.settle(request)))
+        const body = compress('{"data":1}')
+        const head = {
+          'content-encoding': coding,
+          'content-length': body.length,
+          'payment-response': receipt,
+        }
+        response.writeHead(200, head).end(body)
+      })
+      t.match(run.report, { outcome: 'paid', exitCode: 0, warnings: [] }, run.report.message)
+      t.equal(String(run.report.answer!.body), '{"data":1}')
+    },
+  )
+}
+
+t.test('a HEAD whose answers would be compressed is paid', async (t) => {
+  const run = await world.pay(
+    async (request, response, { url }) => {
+      response.setHeader('content-encoding', 'gzip').setHeader('content-length', '999')
+      if (request.payment === null) return response.writeHead(402, { 'payment-required': header(url) }).end()
+      const receipt = encodeHeader(world.receiptOf(await world.settle(request)))
+      response.writeHead(200, { 'payment-response': receipt }).end()
+    },
+    { method: 'HEAD' },
+  )
+  t.match(run.report, { outcome: 'paid', exitCode: 0, answer: { isComplete: true } }, run.report.message)
+})
+
+t.test('a server that does not know of the TLS in front of it offers for the same host by http', (t) => {
+  const asked = new URL('https://api.example/x')
+  const read = (url: string, at = asked) => readEnvelope(world.offerFor(url), at)
+  t.match(read('http://api.example/x'), { ok: true })
+  t.match(read('http://api.example:8443/x', new URL('https://api.example:8443/x')), { ok: true })
+  t.match(read('http://api.example:8080/x'), { ok: false, message: /resource.url is at/ })
+  t.match(read('http://other.example/x'), { ok: false, message: /resource.url is at/ })
+  t.match(read('https://api.example/x', new URL('http://api.example/x')), { ok: false })
+  t.match(read('ftp://api.example/x'), { ok: false })
+  t.end()
+})
 
 t.test('a receipt without padding is read', async (t) => {
   const run = await world.pay(async (request, response, seller) => {

@@ -5,6 +5,7 @@ import {
   type IncomingMessage,
 } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { type Content, decompress } from './decompress.ts'
 
 /** Longest head of an answer: an offer of 16 KiB beside ordinary headers. */
 const MAX_HEAD_BYTES = 48 * 1_024
@@ -19,15 +20,10 @@ export interface HttpCall {
   readonly signal: AbortSignal
 }
 
-export interface HttpAnswer {
+export interface HttpAnswer extends Content {
   readonly status: number
   /** Flat list of name, value as received, repetitions included. */
   readonly headers: readonly string[]
-  readonly body: Buffer
-  /** False when the body was longer than the limit; the rest was not read. */
-  readonly isWithinLimit: boolean
-  /** False when the connection broke before the end of the body. */
-  readonly isWhole: boolean
 }
 
 /** No answer came. `mayHaveLeft` is false when the request can not have reached the server. */
@@ -42,8 +38,9 @@ export class HttpFailure extends Error {
 }
 
 /**
- * Makes one HTTP call on a connection of its own: no redirect is followed, no proxy of the environment is used, nothing
- * is decompressed, certificates are always checked, and no more than `maxBodyBytes` are read.
+ * Makes one HTTP call on a connection of its own: no redirect is followed, no proxy of the environment is used,
+ * certificates are always checked, and no more than `maxBodyBytes` are read. A body is asked for without compression; one
+ * that comes with it is decompressed, as far as the same limit, and `Content-Encoding` is then gone from the headers.
  *
  * @throws {HttpFailure} when there is no answer's head
  */
@@ -119,8 +116,15 @@ async function readBody(response: IncomingMessage, maxBodyBytes: number): Promis
     isWhole = false
   }
   const { statusCode = 0, rawHeaders } = response
-  return { status: statusCode, headers: rawHeaders, body: Buffer.concat(chunks), isWithinLimit, isWhole }
+  const raw = { body: Buffer.concat(chunks), isWithinLimit, isWhole }
+  const content = await decompress(raw, valuesOf(rawHeaders, 'content-encoding'), maxBodyBytes)
+  const headers = content === undefined ? rawHeaders : withoutCoding(rawHeaders)
+  return { status: statusCode, headers, ...(content ?? raw) }
 }
+
+/** Without the length too, which was that of the compressed body. */
+const withoutCoding = (headers: readonly string[]): string[] =>
+  headers.filter((_, i) => !/^content-(encoding|length)$/i.test(headers[i - (i % 2)]!))
 
 /** Every value of a header, in order. */
 export function valuesOf(headers: readonly string[], name: string): string[] {

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { encodeHeader } from '../../core/x402/header.ts'
 import { startEvmWorld } from './testing/evmWorld.ts'
@@ -238,12 +239,36 @@ const heads: Record<string, [ask: Answer, message: RegExp]> = {
     },
     /too long or incomplete/,
   ],
-  'has a compressed body': [
+  'has a body that is not compressed as it says': [
     (_, response, { url }) =>
       response
         .writeHead(402, { 'payment-required': encodeHeader(world.offerFor(url)), 'content-encoding': 'gzip' })
         .end('{}'),
     /compressed/,
+  ],
+  'has a body in a coding that nobody asked for': [
+    (_, response, { url }) =>
+      response
+        .writeHead(402, {
+          'payment-required': encodeHeader(world.offerFor(url)),
+          'content-encoding': 'br, gzip',
+        })
+        .end(gzipSync('{}')),
+    /compressed/,
+  ],
+  'says something else in a compressed body': [
+    (_, response, { url }) =>
+      response
+        .writeHead(402, { 'payment-required': encodeHeader(world.offerFor(url)), 'content-encoding': 'gzip' })
+        .end(gzipSync(JSON.stringify(world.offerFor(url, { amount: '1' })))),
+    /different things/,
+  ],
+  'hides a large body in a small one': [
+    (_, response, { url }) =>
+      response
+        .writeHead(402, { 'payment-required': encodeHeader(world.offerFor(url)), 'content-encoding': 'gzip' })
+        .end(gzipSync(Buffer.alloc(50_000_000))),
+    /too long or incomplete/,
   ],
   'has two offers in the head': [
     (_, response, { url }) => {
@@ -258,12 +283,10 @@ const heads: Record<string, [ask: Answer, message: RegExp]> = {
     },
     /twice/,
   ],
-  'has its offer in the URL alphabet': [
+  'has its offer in both alphabets of base64': [
     (_, response, { url }) => {
-      const header = Buffer.from(JSON.stringify(world.offerFor(url, {}, { error: '???>>>~~~' }))).toString(
-        'base64url',
-      )
-      response.writeHead(402, { 'payment-required': header }).end('{}')
+      const text = encodeHeader(world.offerFor(url, {}, { error: '???>>>~~~' }))
+      response.writeHead(402, { 'payment-required': text.replace('/', '_') }).end('{}')
     },
     /canonical base64/,
   ],

@@ -48,10 +48,11 @@ export function decodeHeader(text: string, maxChars: number = DEFAULT_MAX_CHARS)
 
 /**
  * Reads a header that a seller wrote, `PAYMENT-REQUIRED` or `PAYMENT-RESPONSE`: as {@link decodeHeader}, and without its
- * padding too, which some languages' encoders leave out and the reference client does not ask for. There is still one
- * reading of the text, and whoever signs, signs what was read.
+ * padding too, which some languages' encoders leave out and the reference client does not ask for, and in base64url (RFC
+ * 4648, section 5). There is still one reading of the text, and whoever signs, signs what was read.
  */
-export function decodeSellerHeader(text: string): DecodedHeader {
+export function decodeSellerHeader(value: string): DecodedHeader {
+  const text = /[+/]/.test(value) ? value : value.replaceAll('-', '+').replaceAll('_', '/')
   const lacks = (4 - (text.length % 4)) % 4
   return decodeHeader(lacks < 3 && !text.endsWith('=') ? text + '='.repeat(lacks) : text)
 }

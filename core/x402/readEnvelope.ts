@@ -58,9 +58,13 @@ function objectToResource(value: unknown, asked: URL | undefined): string | unde
     return 'resource.url has a path that can be read in two ways'
   const url = new URL(value)
   if (url.username !== '' || url.password !== '') return 'resource.url holds credentials'
-  if (asked !== undefined && url.origin !== asked.origin)
+  if (asked !== undefined && !isSameServer(url, asked))
     return `resource.url is at ${url.origin}, but ${asked.origin} was asked`
 }
+
+/** A server behind a proxy that ends TLS takes itself for http: it names the host and port that were asked, nothing else. */
+const isSameServer = (named: URL, asked: URL): boolean =>
+  named.host === asked.host && (named.protocol === asked.protocol || named.protocol === 'http:')
 
 /** Extensions that want an allowance are refused, and those that must be answered: this buyer answers none. */
 function wishOf(extensions: unknown): string | undefined {
