@@ -116,6 +116,15 @@ t.test('a field that they send and we have no use for does not stop a sale', asy
   t.match(saved.body.data, { userId: profile.userId, bio: 'Sells' })
 })
 
+t.test('an empty webhookUrl or iconUrl is none, as a form sends it', async (t) => {
+  const { create, read, change } = await client(t)
+  const { status, body } = await create({ webhookUrl: '', iconUrl: '' })
+  t.equal(status, 201)
+  t.match((await read(body.data.id)).body.data, { webhookUrl: null, iconUrl: null })
+  await change(body.data.id, { webhookUrl: 'https://hooks.example/x' })
+  t.equal((await change(body.data.id, { webhookUrl: '' })).body.data.webhookUrl, null)
+})
+
 t.test('the rest is refused with the near miss, and nobody is led to a field without use', async (t) => {
   const { create } = await client(t)
   const detailOf = async (body: object) => (await create(body)).body.error.details[0]

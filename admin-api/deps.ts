@@ -73,6 +73,8 @@ export interface AdminApiOptions {
 export interface AdminLimits {
   readonly keyPerMinute: number
   readonly keyPerHour: number
+  /** Keys that one store makes: each brings limits of its own. */
+  readonly newKeysPerHour: number
   readonly noncePerMinute: number
   /** Signed texts; one that is sent again within five minutes, as clients do that heard no answer, counts once. */
   readonly signupPerHour: number
@@ -84,6 +86,7 @@ export interface AdminLimits {
 export const defaultLimits: AdminLimits = {
   keyPerMinute: 100,
   keyPerHour: 1_000,
+  newKeysPerHour: 20,
   noncePerMinute: 10,
   signupPerHour: 5,
   storePerMinute: 60,

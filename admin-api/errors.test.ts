@@ -219,6 +219,28 @@ t.test('other origins may read what is public, and only that', async (t) => {
     f.call('OPTIONS', path, { headers: { ...origin, 'access-control-request-method': 'GET' } })
   t.equal((await preflight(`/api/store/${username}`)).status, 204)
   t.equal((await preflight('/api/v1/profile')).headers['access-control-allow-origin'], undefined)
+  const bare = await f.call('OPTIONS', `/api/store/${username}`, { headers: origin })
+  t.same([bare.status, bare.text], [204, ''], 'not a text that no client can parse')
+})
+
+t.test('a body that is not UTF-8 is refused, and not kept with its letters lost', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const patch = async (payload: Buffer, type = 'application/json') => {
+    const headers = { 'content-type': type, authorization: `Bearer ${key}` }
+    const { statusCode, body } = await f.admin.inject({
+      method: 'PATCH',
+      url: '/api/v1/profile',
+      headers,
+      payload,
+    })
+    return { status: statusCode, ...JSON.parse(body) }
+  }
+  const latin = Buffer.from('{"bio":"M\u00fcnchen"}', 'latin1')
+  for (const type of ['application/json', 'application/json; charset=iso-8859-1']) {
+    t.match(await patch(latin, type), { status: 400, error: { code: 'VALIDATION_ERROR', message: /UTF-8/ } })
+  }
+  t.match(await patch(Buffer.from('\ufeff{"bio":"München"}')), { status: 200, data: { bio: 'München' } })
 })
 
 t.test('paths and bytes that are not well-formed get an answer in the envelope', async (t) => {

@@ -96,7 +96,7 @@ t.test('every script, emoji and, in long texts, line ends and tabs are fine', as
       200,
     )
   }
-  for (const title of ['a\nb', 'a\tb', ' ', '\u3000']) {
+  for (const title of ['a\nb', 'a\tb', ' ', '\u3000', '\u0301\u0301', ' \u0489']) {
     t.equal((await f.call('POST', '/api/v1/links', { key, body: { url, title } })).status, 400)
   }
 })

@@ -145,7 +145,9 @@ async function addHeaders(app: FastifyInstance, api: Api): Promise<void> {
       ]
       done(
         null,
-        isPublic ? { origin: '*', methods: ['GET', 'HEAD'], exposedHeaders, maxAge: 600 } : { origin: false },
+        isPublic
+          ? { origin: '*', methods: ['GET', 'HEAD'], exposedHeaders, maxAge: 600, strictPreflight: false }
+          : { origin: false },
       )
     },
   })

@@ -7,8 +7,9 @@ const jsonTypes = /^application\/(?:[\w.-]+\+)?json(?:;|$)/i
 
 /**
  * Reads JSON bodies, and no other kind. An empty body is no body, whatever its Content-Type says: clients send
- * `application/json` with GET, DELETE and bodiless POST. A compressed one is refused. Refused as VALIDATION_ERROR: malformed JSON, more than 64
- * levels, `__proto__` keys, and text that no database keeps (NUL, lone surrogates).
+ * `application/json` with GET, DELETE and bodiless POST. A compressed one is refused. Refused as VALIDATION_ERROR:
+ * malformed JSON, bytes that are not UTF-8 (RFC 8259, section 8.1), more than 64 levels, `__proto__` keys, and text that no
+ * database keeps (NUL, lone surrogates).
  */
 export function readJsonBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
@@ -24,8 +25,10 @@ export function readJsonBodies(app: FastifyInstance): void {
       'The body is compressed. Send it without Content-Encoding.',
     )
   })
-  app.addContentTypeParser(jsonTypes, { parseAs: 'string' }, (request, body, done) => {
-    const text = body as string
+  app.addContentTypeParser(jsonTypes, { parseAs: 'buffer' }, (request, body, done) => {
+    const text = textOf(body as Buffer)
+    // A name in another encoding would be kept with its letters lost.
+    if (text === undefined) return done(new TollgateError('VALIDATION_ERROR', 'The body is not UTF-8.'))
     if (text.trim() === '') return done(null, undefined)
     parse(request, text, (error, value) => {
       if (error) return done(new TollgateError('VALIDATION_ERROR', 'The body is not valid JSON.'))
@@ -43,6 +46,17 @@ export function readJsonBodies(app: FastifyInstance): void {
       ),
     )
   })
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** Without the byte order mark that some clients begin with; undefined when it is not UTF-8. */
+function textOf(body: Buffer): string | undefined {
+  try {
+    return utf8.decode(body)
+  } catch {
+    return undefined
+  }
 }
 
 /** Walks without recursion, so that depth costs no stack. */

@@ -66,6 +66,29 @@ t.test("one key's use is not another's", async (t) => {
   t.equal((await f.call('GET', '/api/v1/profile', { key: two.key })).status, 200)
 })
 
+t.test("a new key for each minute's requests is no way past the limits", async (t) => {
+  const f = await startAdmin(t, { limits: { newKeysPerHour: 3 } })
+  const { key } = await f.store()
+  const statuses: number[] = []
+  for (let made = 0; made < 5; made++) {
+    const { status, body, headers } = await f.call('POST', '/api/agent/keys', { key })
+    statuses.push(status)
+    if (status !== 201) {
+      t.equal(body.error.code, 'RATE_LIMIT_EXCEEDED')
+      t.equal(headers['retry-after'], '3600')
+      continue
+    }
+    t.equal(
+      (await f.call('DELETE', `/api/agent/keys/${body.data.id}`, { key: body.data.apiKey })).status,
+      200,
+    )
+  }
+  t.same(statuses, [201, 201, 201, 429, 429])
+  t.equal((await f.call('POST', '/api/agent/keys', { key: (await f.store()).key })).status, 201, 'each store')
+  f.clock.nowMs += 60 * minuteMs
+  t.equal((await f.call('POST', '/api/agent/keys', { key })).status, 201)
+})
+
 t.test('without a key an address is counted, an IPv6 one by its /64', async (t) => {
   const f = await startAdmin(t, { limits: { noncePerMinute: 2, signupPerHour: 2, storePerMinute: 2 } })
   const { address } = evmWallet()

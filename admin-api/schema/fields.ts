@@ -11,10 +11,10 @@ export const fromAnswers = <const Name extends string>(...names: readonly Name[]
     names.map((name) => [name, { readOnly: true, description: 'Of answers; ignored here.' }]),
   ) as { readonly [K in Name]: { readonly readOnly: true; readonly description: string } }
 
-/** Visible text on one line, with at least one character that is not a space. */
+/** Visible text on one line, with at least one character that is more than a space or an accent. */
 const oneLine = {
   type: 'string',
-  pattern: '\\S',
+  pattern: '[\\p{L}\\p{N}\\p{P}\\p{S}]',
   'x-hint': 'text on one line',
   'x-lines': 'one',
 } as const

@@ -20,6 +20,7 @@ export const publicUrl = 'https://pay.example'
 const wide: AdminLimits = {
   keyPerMinute: 1e6,
   keyPerHour: 1e6,
+  newKeysPerHour: 1e6,
   noncePerMinute: 1e6,
   signupPerHour: 1e6,
   storePerMinute: 1e6,

@@ -8,6 +8,7 @@ import type { KeyRing } from '../../auth/keyRing.ts'
 import type { Api } from '../../deps.ts'
 import { isoTime, isoTimeOrNull, ok } from '../../http/envelope.ts'
 import { type IdParams, idOrNotFound, idParams } from '../../http/ids.ts'
+import { hourMs, refuse } from '../../http/rateLimits.ts'
 import {
   answers,
   exactly,
@@ -71,16 +72,20 @@ export function keyRoutes(app: FastifyInstance, api: Api, keyRing: KeyRing): voi
       schema: {
         tags,
         summary: 'Create an API key',
-        description: `A store has at most ${api.maxActiveKeys} active keys. Developer Mode is not asked: whoever has a key may replace it.`,
+        description: `A store has at most ${api.maxActiveKeys} active keys, and makes at most ${api.limits.newKeysPerHour} in an hour. Developer Mode is not asked: whoever has a key may replace it.`,
         body: createBody,
         response: answers({ 201: success(created) }, 400, 401, 409, 429),
       },
     },
     async (request, reply) => {
+      const storeId = callerOf(request).store.id
+      const { newKeysPerHour } = api.limits
+      const taken = await api.counters.take(`new-keys:${storeId}`, 1, newKeysPerHour, hourMs)
+      if (!taken.ok) refuse(api, reply, taken, newKeysPerHour)
       const apiKey = createApiKey()
       const key: ApiKey = {
         id: randomUUID(),
-        storeId: callerOf(request).store.id,
+        storeId,
         name: request.body?.name ?? 'Unnamed key',
         keyPrefix: prefixOf(apiKey),
         keyHash: keyRing.hashOf(apiKey),

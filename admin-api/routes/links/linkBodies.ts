@@ -44,7 +44,6 @@ const properties = {
   },
   webhookUrl: {
     type: ['string', 'null'],
-    minLength: 1,
     maxLength: 2048,
     description: 'Kept and shown; nothing is sent to it yet: this version does not call webhooks.',
   },

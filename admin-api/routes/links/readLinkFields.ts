@@ -61,7 +61,9 @@ export function readLinkFields(
   if (body.isStealth !== undefined) fields.isStealth = body.isStealth ?? linkDefaults.isStealth
   if (body.webhookUrl !== undefined) {
     fields.webhookUrl =
-      body.webhookUrl === null ? null : checkedUrl(api, 'webhookUrl', body.webhookUrl, problems)
+      body.webhookUrl === null || body.webhookUrl === ''
+        ? null
+        : checkedUrl(api, 'webhookUrl', body.webhookUrl, problems)
   }
   const methods = readMethods(body, problems)
   if (methods !== undefined) fields.methods = methods

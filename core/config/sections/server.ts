@@ -82,6 +82,7 @@ const limitsOption = {
   properties: {
     keyPerMinute: limit(100, 'Requests with one API key, per minute.'),
     keyPerHour: limit(1_000, 'Requests with one API key, per hour; both are counted.'),
+    newKeysPerHour: limit(20, 'API keys that one store may make, per hour; each has limits of its own.'),
     signupPerHour: limit(
       5,
       'Sign-ups and sign-ins by wallet of one client, per hour; a signed text that is sent again counts once.',
