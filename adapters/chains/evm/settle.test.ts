@@ -70,3 +70,16 @@ t.test(
     t.equal(new Set(attempts.map(({ sequence }) => sequence)).size, 1)
   },
 )
+
+t.test(
+  'the fees are known when the seller has answered: a settlement waits for its broadcast only',
+  async (t) => {
+    const { settler, rpc, pay, terms } = await startSettler(t)
+    await settler.start([])
+    const { payment, identity } = await pay()
+    t.match(await settler.verify(payment, terms, identity), { ok: true })
+    await rpc.whenCalled('eth_getBalance')
+    rpc.add('eth_getBlockByNumber', { kind: 'hold' })
+    t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'settled' })
+  },
+)

@@ -78,6 +78,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     async verify(payment, _terms, identity: PaymentIdentity) {
       const prepared = await calls.prepare(payment, identity)
       if (!prepared.ok) return prepared
+      // What the fees will be is read meanwhile, at most once in `headMaxAgeMs`: the settlement does not wait for it then.
+      void heads.current().catch(() => {})
       const verified = await verifyPayment(prepared.call, identity.asset, prepared.authorization)
       if (!verified.ok && verified.transient !== true) budget.note(identity.payer)
       return verified
