@@ -53,6 +53,8 @@ export interface PayIo {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Aborted by Ctrl-C. */
   readonly signal?: AbortSignal
+  /** For tests, which need not wait for what does not come. */
+  readonly pace?: Pick<PayOptions, 'retryDelaysMs' | 'chainWaitMs'>
 }
 
 /** Runs `tollgate pay` and returns the exit code. Prints; throws only what is a fault of this program. */
@@ -98,6 +100,7 @@ async function prepare(
 ): Promise<() => Promise<PayReport>> {
   const common = {
     deliver,
+    ...io.pace,
     ...(flags.rpc !== undefined && { rpcUrl: readRpcUrl(flags.rpc) }),
     ...(flags.timeout !== undefined && { timeoutMs: readSeconds(flags.timeout) }),
     ...(flags.maxBody !== undefined && { maxBodyBytes: readByteLimit(flags.maxBody) }),

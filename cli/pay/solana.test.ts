@@ -1,6 +1,8 @@
 import { Keypair, PublicKey, VersionedTransaction } from '@solana/web3.js'
 import t from 'tap'
+import { exitCodes } from './exitCodes.ts'
 import { type Answer, deliver, offer } from './testing/seller.ts'
+import { openShop } from './testing/shop.ts'
 import { SOLANA_PRICE, startSolanaWorld } from './testing/solanaWorld.ts'
 
 const world = await startSolanaWorld(t)
@@ -216,4 +218,14 @@ t.test('a payment whose block hash has expired is reported as not charged', asyn
     }),
   )
   t.match(run.report, { outcome: 'rejected', exitCode: 6, charged: 'no', stateFile: null })
+})
+
+t.test('run again after an unknown outcome, the same payment is sent, and paid once', async (t) => {
+  const env = { TOLLGATE_SOLANA_KEY: JSON.stringify([...world.secret]) }
+  const shop = await openShop(t, { ...world, rpcUrl: chain.rpcUrl, env })
+  shop.mood = 'broken'
+  t.match(await shop.pay(), { code: exitCodes.unknown })
+  shop.mood = 'honest'
+  t.match(await shop.pay(), { code: 0, report: { outcome: 'paid', isVerified: true } })
+  t.equal(shop.payments().size, 1)
 })
