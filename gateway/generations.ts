@@ -31,10 +31,10 @@ export class Generations {
 
   /**
    * Makes another generation answer from the next call on.
-   * @returns when the old one's last call has ended and its plugins are closed.
+   * @returns as soon as it does; `retired` resolves when the old one's last call has ended and its plugins are closed.
    * @throws what a plugin of the new one threw at its start; then nothing has changed.
    */
-  async swap(next: Generation): Promise<void> {
+  async swap(next: Generation): Promise<{ readonly retired: Promise<void> }> {
     try {
       next.start()
     } catch (error) {
@@ -43,7 +43,7 @@ export class Generations {
     }
     const old = this.#live
     this.#live = this.#liveOf(next)
-    await this.#retire(old)
+    return { retired: this.#retire(old) }
   }
 
   /** Closes every generation as soon as its calls have ended. */

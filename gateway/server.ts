@@ -39,8 +39,8 @@ export interface GatewayParts {
 /** The data plane: one public listener that runs calls of links, and hands the rest to the admin API. */
 export interface Gateway {
   listen(port: number, host: string): Promise<AddressInfo>
-  /** Makes another generation answer from the next call on; the old one closes when its last call has ended. */
-  swap(generation: Generation): Promise<void>
+  /** Makes another generation answer from the next call on; the old one is `retired` when its last call has ended. */
+  swap(generation: Generation): Promise<{ readonly retired: Promise<void> }>
   /** Stops accepting, lets calls under way end within the drain time, then cuts what is left. */
   close(): Promise<void>
 }

@@ -60,7 +60,7 @@ t.test('200 reloads under load: no call fails, and every old generation closes',
   })
   const retired: Promise<void>[] = []
   for (let i = 0; i < 200; i++) {
-    retired.push(gateway.gateway.swap(await gateway.build(uses)))
+    retired.push((await gateway.gateway.swap(await gateway.build(uses))).retired)
     const soFar = calls
     await until(() => calls > soFar)
     if (i % 10 === 0) gateway.ports.changes.publish({ kind: 'store', username: 'demo' })
@@ -114,7 +114,7 @@ t.test('a reload while a link is looked up does not call a closed plugin', async
   const call = fetch(link.url)
   await new Promise((resolve) => setTimeout(resolve, 50))
   isSlow = false
-  await gateway.gateway.swap(await gateway.build(withUpstream()))
+  await (await gateway.gateway.swap(await gateway.build(withUpstream()))).retired
   mayRead.resolve()
   t.equal((await call).status, 200)
 })
@@ -229,6 +229,6 @@ t.test('dropped link versions give their connections back', async (t) => {
   }
   t.strictSame(released.slice(prototypes), [one.url])
   t.equal((await fetch(link.url)).status, 200)
-  await gateway.gateway.swap(await gateway.build([{ use: 'upstream' }]))
+  await (await gateway.gateway.swap(await gateway.build([{ use: 'upstream' }]))).retired
   t.strictSame(released.filter((origin) => origin === two.url).length, 1)
 })

@@ -181,6 +181,37 @@ t.test('a Redis that takes no writes is left aside too, said once, and taken bac
   await back
 })
 
+t.test('answers that are no counts are left to this process', async (t) => {
+  const nonsense = [
+    '+OK',
+    '*0',
+    '*2\r\n$-1\r\n$-1',
+    '*2\r\n$1\r\na\r\n$1\r\nb',
+    '*2\r\n:5\r\n:-1',
+    '*2\r\n*1\r\n:1\r\n:1',
+  ]
+  for (const answer of nonsense) {
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.on('data', (bytes) => {
+        for (const [, command] of String(bytes).matchAll(/\*\d+\r\n\$\d+\r\n(\w+)/g)) {
+          const greeting = { info: '$2\r\n\r\n', client: '+OK', script: '*1\r\n:1' }[command!.toLowerCase()]
+          socket.write(`${greeting ?? answer}\r\n`)
+        }
+      })
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+    const { port } = server.address() as AddressInfo
+    const { counters, seen } = await startCounters(t, `redis://127.0.0.1:${port}`)
+    for (const remaining of [1, 0]) {
+      t.match(await counters.take('key', 1, 2, minute), { ok: true, remaining }, JSON.stringify(answer))
+    }
+    t.match(await counters.take('key', 1, 2, minute), { ok: false, remaining: 0 })
+    t.equal(seen[0], 'warn')
+  }
+})
+
 t.test('after close a take is still answered', async (t) => {
   const redis = await connectTestRedis(t)
   if (redis === undefined) return

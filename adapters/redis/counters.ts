@@ -55,6 +55,7 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
     socketTimeout: timeoutMs,
     retryStrategy: (attempt) => Math.min(attempt * 50, maxReconnectDelayMs),
   })
+  const insurance = new Insurance(fallback)
   const limiter = new RateLimiterRedis({
     storeClient: redis,
     points: unlimited,
@@ -62,7 +63,7 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
     // Ours goes in front of every key; the library would put a colon of its own between.
     keyPrefix: '',
     rejectIfRedisNotReady: true,
-    insuranceLimiter: new Insurance(fallback),
+    insuranceLimiter: insurance,
   })
   let isAway = false
   let isClosed = false
@@ -78,16 +79,27 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
   redis.on('close', () => report(true))
   redis.on('ready', () => report(false))
 
+  /** Null for a key that has no window yet. Answers that are no counts are left to the insurance. */
+  async function ask(
+    key: string,
+    points: number,
+    window: { readonly customDuration: number },
+  ): Promise<RateLimiterRes | null> {
+    const found = points > 0 ? await limiter.penalty(key, points, window) : await limiter.get(key, window)
+    if (found === null || isCount(found)) return found
+    return insurance.penalty(key, points, window)
+  }
+
   async function take(key: string, points: number, limit: number, windowMs: number): Promise<Taken> {
     const window = { customDuration: Math.max(1, Math.ceil(windowMs / 1_000)) }
     const isCounted = points > 0 && points <= limit
     const whole = Math.ceil(points)
-    const found = isCounted ? await limiter.penalty(key, whole, window) : await limiter.get(key, window)
+    const found = await ask(key, isCounted ? whole : 0, window)
     const isInsured = found instanceof Insured
     // An error of a connection that stands (read-only, out of memory) has no event of its own.
     if (redis.status === 'ready') report(isInsured, { code: 'REFUSED' })
     let used = found?.consumedPoints ?? 0
-    const restMs = used > 0 ? found!.msBeforeNext : windowMs
+    const restMs = used > 0 ? Math.min(found!.msBeforeNext, window.customDuration * 1_000) : windowMs
     const ok = (isCounted || points === 0) && used <= limit
     if (isCounted && !ok) {
       used -= whole
@@ -109,6 +121,9 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
     },
   }
 }
+
+const isCount = ({ consumedPoints, msBeforeNext }: RateLimiterRes) =>
+  Number.isSafeInteger(consumedPoints) && consumedPoints >= 0 && msBeforeNext >= 0
 
 /** What the insurance counted. */
 class Insured extends RateLimiterRes {}

@@ -12,7 +12,7 @@ import type { Settler } from '../../core/ports/settler.ts'
 /** Every network of the configuration with its settler. */
 export interface OpenChains extends Chains {
   readonly settlers: readonly Settler[]
-  /** Networks whose facilitator could not say what it takes yet: not offered meanwhile. */
+  /** Networks that can't be settled on yet, because the facilitator could not say what it takes: not offered meanwhile. */
   readonly missing: readonly NetworkId[]
   /** Asks the missing ones again. @returns those that can be paid on now; links have to be compiled anew for them */
   openMissing(): Promise<readonly NetworkId[]>
@@ -24,6 +24,8 @@ export interface ChainParts {
   readonly log: Log
   readonly egress: Egress
   readonly wrapSettler?: ((settler: Settler) => Settler) | undefined
+  /** False for a network that stays missing for now. */
+  readonly mayOpen?: ((network: NetworkId) => boolean) | undefined
 }
 
 /**
@@ -53,9 +55,11 @@ export async function openChains(config: Config, parts: ChainParts): Promise<Ope
     }
   }
 
+  const asking = new Set<NetworkId>()
   const openMissing = async () => {
-    const asked = [...missing]
-    const opened = await Promise.all(asked.map(open))
+    const asked = [...missing].filter((one) => !asking.has(one) && parts.mayOpen?.(one) !== false)
+    for (const one of asked) asking.add(one)
+    const opened = await Promise.all(asked.map((one) => open(one).finally(() => asking.delete(one))))
     return asked.filter((_, i) => opened[i])
   }
   await openMissing()

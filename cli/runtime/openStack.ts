@@ -7,6 +7,7 @@ import { loadSecret } from '../../adapters/secrets/loadSecret.ts'
 import { createSqliteChanges } from '../../adapters/sqlite/changes.ts'
 import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
 import type { Config } from '../../core/config/types.ts'
+import type { NetworkId } from '../../core/domain/network.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import type { Counters } from '../../core/ports/counters.ts'
@@ -31,6 +32,8 @@ export interface StackOptions {
   readonly runsJobs: boolean
   /** Puts another settler in a network's place; a worker process lets the primary settle. */
   readonly wrapSettler?: (settler: Settler) => Settler
+  /** False for a network that is not to be offered yet. */
+  readonly mayOpen?: (network: NetworkId) => boolean
   /** The line to the process that runs the jobs; this process itself when absent. */
   readonly jobLine?: JobLine
 }
@@ -38,7 +41,7 @@ export interface StackOptions {
 /** Opens what a configuration names, in the order of need; what was opened is closed again when a later part fails. */
 export async function openStack(
   config: Config,
-  { env, log, runsJobs, wrapSettler, jobLine = createJobLine(log) }: StackOptions,
+  { env, log, runsJobs, wrapSettler, mayOpen, jobLine = createJobLine(log) }: StackOptions,
 ): Promise<Stack> {
   const closers: (() => Promise<void>)[] = []
   const opened = <T extends { close(): Promise<void> }>(part: T): T => {
@@ -54,7 +57,7 @@ export async function openStack(
     const changes = opened(createSqliteChanges(store, { log }))
     const counters = opened(await openCounters(config, log))
     const egress = opened(createEgress({ ...egressOptions(config), clock, log }))
-    const chains = opened(await openChains(config, { clock, log, egress, wrapSettler }))
+    const chains = opened(await openChains(config, { clock, log, egress, wrapSettler, mayOpen }))
     const ports: GatewayPorts = {
       clock,
       log,

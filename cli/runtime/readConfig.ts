@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path'
 import type { PluginSource } from '../../core/config/checkPlugins.ts'
-import { type LoadedConfig, loadConfig } from '../../core/config/load.ts'
+import { type LoadedConfig, loadConfig, parseConfig } from '../../core/config/load.ts'
 import { createPluginLoader } from '../../core/kernel/load.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
@@ -11,6 +11,14 @@ export function readConfig(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<LoadedConfig<AnyGatewayPlugin>> {
   return loadConfig(file, { env, plugins: pluginSource(dirname(resolve(file))) })
+}
+
+/** {@link readConfig} for a text that was read from there before. */
+export function readConfigAgain(
+  { file, text }: { readonly file: string; readonly text: string },
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<LoadedConfig<AnyGatewayPlugin>> {
+  return parseConfig(text, { file, env, plugins: pluginSource(dirname(resolve(file))) })
 }
 
 /** The built-in plugins, which also run where a configuration names none, and what lies beside the configuration. */

@@ -13,19 +13,31 @@ import { watchConfig } from './watchConfig.ts'
 
 /** Starts everything that a configuration file names, and keeps it running until the process is told to stop. */
 export async function runGateway(file: string): Promise<void> {
+  if (cluster.isWorker) return runWorker(file, process.env)
   const loaded = await readConfig(file, process.env)
   const log = createLog(loaded.config.log)
   const context = { env: process.env, log }
-  if (cluster.isWorker) return runWorker(loaded, () => readConfig(file, process.env), context)
+  const started = Promise.withResolvers<Running>()
+  let isReloadDue = false
+  let line: Promise<void> = started.promise.then(() => undefined)
+  // SIGHUP would stop the process by default, and may come while it starts. Reloads are made one after the other, and one
+  // is enough for all that are asked for before it begins: it reads the file as it is then.
+  const unwatch = watchConfig(file, (why) => {
+    if (isReloadDue) return
+    isReloadDue = true
+    line = line.then(async () => {
+      isReloadDue = false
+      await reload(file, await started.promise, loaded.config, log, why)
+    })
+  })
   for (const warning of loaded.warnings) log.warn({ line: warning.line }, warning.message)
   const running =
     loaded.config.gateway.workers > 1
       ? await startPrimary(loaded, context)
       : await startTollgate(loaded, context)
   const { gatewayUrl: url, adminUrl: admin } = running
-  const unwatch = watchConfig(file, (why) => void reload(file, running, loaded.config, log, why))
+  started.resolve(running)
   const delay = loaded.config.gateway.drainTimeoutMs + 5_000
-  // SIGHUP means "read the configuration again" here, and by default it would stop the process.
   closeWithGrace({ delay, logger: false, skip: ['SIGHUP'] }, async ({ signal, err }) => {
     if (err) log.error({ err }, 'stopping after an error')
     else log.info({ signal }, 'stopping; calls under way may end')
@@ -46,6 +58,8 @@ interface Running {
 /** What a reload does not change: it was opened once and is shared by all generations. */
 const fixed = [
   'publicUrl',
+  'serviceName',
+  'metadataField',
   'gateway',
   'admin',
   'storage',
@@ -54,6 +68,7 @@ const fixed = [
   'networks',
   'assets',
   'egress',
+  'log',
 ] as const satisfies readonly (keyof Config)[]
 
 async function reload(

@@ -3,51 +3,63 @@ import { buildGeneration } from '../../core/kernel/generation.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createHandOver } from '../../gateway/handOver.ts'
 import { createGateway } from '../../gateway/server.ts'
+import { openLate } from './openLate.ts'
 import type { Stack } from './openStack.ts'
 import { urlOf } from './urlOf.ts'
+
+/** What a data plane is made of: a configuration's own settings, and the plugins of this or of a later reading. */
+type Loaded = Pick<LoadedConfig<AnyGatewayPlugin>, 'config' | 'plugins'>
 
 /** The public listener with its plugins: one per process. */
 export interface DataPlane {
   readonly gatewayUrl: string
-  /** Runs the plugins of a newly read configuration from the next call on. What fails leaves the old ones running. */
-  reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
+  /**
+   * Runs the plugins of a newly read configuration from the next call on; calls under way end with the old ones. What
+   * fails leaves the old ones running. Reloads that meet are made one after the other.
+   */
+  reload(next: Pick<Loaded, 'plugins'>): Promise<void>
+  /** Offers networks that can be settled on by now. */
+  openMissing(): Promise<void>
   close(): Promise<void>
 }
 
-/** How often facilitators that did not answer at the start are asked again. */
-const OPEN_MISSING_MS = 30_000
-
 export async function startDataPlane(
-  first: LoadedConfig<AnyGatewayPlugin>,
+  { config, plugins }: Loaded,
   { ports, chains }: Stack,
   adminUrl: string,
 ): Promise<DataPlane> {
-  const { config } = first
-  let current = first
-  const generation = await buildGeneration(current.plugins, ports)
+  let current = plugins
+  const generation = await buildGeneration(current, ports)
   const handOver = createHandOver(() => adminUrl, config.gateway.requestTimeoutMs, ports.log)
   const gateway = createGateway(generation, { ...ports, handOver }, config.gateway)
   const { address: host, port } = await gateway.listen(config.gateway.port, config.gateway.host)
-  const reload = async (next: LoadedConfig<AnyGatewayPlugin>) => {
-    await gateway.swap(await buildGeneration(next.plugins, ports))
-    current = next
-  }
-  const opening = setInterval(() => void openMissing(), OPEN_MISSING_MS)
-  opening.unref()
+  let line: Promise<unknown> = Promise.resolve()
 
-  /** A link's offers are made when it is compiled: a network that opens later needs new programs. */
-  async function openMissing(): Promise<void> {
-    if (chains.missing.length === 0 || (await chains.openMissing()).length === 0) return
-    await reload(current).catch((err: unknown) =>
-      ports.log.error({ err }, 'could not offer a network that opened'),
-    )
+  /** @param choose asked when it is its turn, so that a reload for another reason keeps the newest plugins */
+  function reload(choose: () => Loaded['plugins']): Promise<void> {
+    const turn = line.then(async () => {
+      const next = choose()
+      const { retired } = await gateway.swap(await buildGeneration(next, ports))
+      current = next
+      retired.catch((err: unknown) => ports.log.error({ err }, 'a plugin did not end as it should'))
+    })
+    line = turn.catch(() => undefined)
+    return turn
   }
+
+  // A link's offers are made when it is compiled: a network that opens later needs new programs.
+  const late = openLate(chains, () =>
+    reload(() => current).catch((err: unknown) =>
+      ports.log.error({ err }, 'could not offer a network that opened'),
+    ),
+  )
 
   return {
     gatewayUrl: urlOf({ host, port }),
-    reload,
+    reload: (next) => reload(() => next.plugins),
+    openMissing: late.now,
     async close() {
-      clearInterval(opening)
+      late.stop()
       await gateway.close()
     },
   }

@@ -17,6 +17,8 @@ export interface LoadOptions<P extends PluginDeclaration> {
 }
 
 export interface LoadedConfig<P> {
+  /** The file as it was read. */
+  readonly text: string
   readonly config: Config
   readonly plugins: readonly LoadedPlugin<P>[]
   /** Allowed, and probably not what was meant: to be printed at the start. */
@@ -52,5 +54,5 @@ export async function parseConfig<P extends PluginDeclaration>(
     rules: (config, facts, found) => applyRules({ config, ...facts }, found),
   })
   const config: Config = { ...values, publicUrl: values.publicUrl.replace(/\/+$/, '') }
-  return { config, plugins, warnings, environment }
+  return { text, config, plugins, warnings, environment }
 }

@@ -191,7 +191,7 @@ t.test(
     const before = seller.calls
     const call = fetch(link.url)
     await until(() => seller.calls > before, 'the call')
-    const retired = gateway.gateway.swap(
+    const swapped = gateway.gateway.swap(
       await gateway.build(plugins({ probe: true, probeIntervalMs: 1_000, probeTimeoutMs: 902 })),
     )
     timeouts.length = 0
@@ -199,7 +199,7 @@ t.test(
     t.strictSame(new Set(timeouts), new Set([902]))
     mayEnd.resolve()
     t.equal((await call).status, 200)
-    await retired
+    await (await swapped).retired
   },
 )
 

@@ -39,7 +39,7 @@ t.test('failed calls carry their code', async (t) => {
 t.test('a reload keeps the counts, and a refused one leaves the export as it is', async (t) => {
   const { gateway, link, plugins, text } = await start({ processMetrics: true, perLink: true })
   await (await fetch(link.url)).text()
-  await gateway.gateway.swap(await gateway.build(plugins))
+  await (await gateway.gateway.swap(await gateway.build(plugins))).retired
   await (await fetch(link.url)).text()
   t.match(await text(), /^tollgate_calls_total\{paid="no",link="demo\/free",status="200",code=""\} 2$/m)
   t.match(await text(), /^process_cpu_seconds_total /m)

@@ -51,7 +51,7 @@ t.test('a view is a caller of an hour who saw the price, or called a free link',
   const paid = await gateway.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
   const free = await gateway.addLink({ slug: 'free', url: seller.url, price: '0' })
   const views = async () => {
-    await gateway.gateway.swap(await gateway.build(plugins))
+    await (await gateway.gateway.swap(await gateway.build(plugins))).retired
     return (await gateway.store.purchases.stats(gateway.storeId, { sinceMs: 0 })).views
   }
   const call = async ({ url }: { url: string }, caller: string, headers = {}) =>

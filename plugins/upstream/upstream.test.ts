@@ -68,7 +68,7 @@ t.test('an address that is not allowed any more is that one link’s trouble', a
   }
   t.equal(settler.transfers.length, 0)
   t.match(logged[0], { linkId: String, reason: String })
-  await gateway.gateway.swap(await gateway.build([{ use: 'upstream' }]))
+  await (await gateway.gateway.swap(await gateway.build([{ use: 'upstream' }]))).retired
   t.equal((await fetch(good.url)).status, 200)
 })
 

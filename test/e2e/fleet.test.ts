@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { openStore as openDatabase } from '../../cli/runtime/openStore.ts'
 import { startApi } from './helpers/api.ts'
@@ -107,6 +109,39 @@ t.test('processes of the fleet that die while the chain is asked lose nothing', 
     t.equal(api.calls.filter((call) => target.endsWith(call.slice(1))).length, 1, 'the seller worked once')
   }
 })
+
+t.test(
+  'a process that follows another is configured as its fleet, whatever the file says by now',
+  async (t) => {
+    const successors = async () => {
+      const killed = await workersOf(fleet.pid)
+      for (const pid of killed) process.kill(pid, 'SIGKILL')
+      await eventually(async () => {
+        const now = await workersOf(fleet.pid)
+        return (now.length === 2 && !now.some((pid) => killed.includes(pid))) || undefined
+      })
+    }
+    const buys = async (n: string) => {
+      const target = `${links.evm}?n=${n}`
+      const buyer = await newBuyer(chains, chains.both[0])
+      const payment = await eventually(() => buyer.sign(target).catch(() => undefined))
+      return eventually(async () => {
+        const answer = await present(target, payment).catch(() => undefined)
+        return answer?.status === 200 || undefined
+      })
+    }
+    config.rewrite({ ...sections, plugins: 'none' })
+    await fleet.said('the new configuration was refused')
+    await successors()
+    t.ok(await buys('after-a-refused-one'))
+
+    config.rewrite({ ...sections, storage: { path: './data/other.db' } })
+    await fleet.said('take effect after a restart')
+    await successors()
+    t.ok(await buys('after-another-storage'), 'the link is there')
+    t.notOk(existsSync(join(config.dir, 'data/other.db')))
+  },
+)
 
 t.test('the fleet drains on SIGTERM, and its books hold', async (t) => {
   fleet.signal('SIGTERM')

@@ -2,7 +2,7 @@ import t from 'tap'
 import { answerWell, startApi } from './helpers/api.ts'
 import { newBuyer, read } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'
-import { runTollgate, startGateway } from './helpers/child.ts'
+import { runTollgate } from './helpers/child.ts'
 import { writeConfig } from './helpers/config.ts'
 import { eventually } from './helpers/eventually.ts'
 
@@ -32,7 +32,11 @@ t.test('a key that is missing in the environment stops the start, by its name', 
 t.test(
   'an operator starts, opens a store, adds a link and sells, by configuration and commands alone',
   async (t) => {
-    const gateway = await startGateway(t, config, chains.env)
+    const gateway = runTollgate(t, ['start', '--config', config.file], chains.env)
+    await gateway.said('Migrated the database')
+    gateway.signal('SIGHUP')
+    await gateway.said('tollgate is running')
+    await gateway.said('configuration read again')
     const store = await tollgate([
       ...['store', 'create', 'bob', '--config', config.file],
       ...['--base', wallets.base, '--solana', wallets.solana],

@@ -1,9 +1,12 @@
 import t from 'tap'
 import { newBuyer, present, read } from './helpers/buyers.ts'
-import { startChains } from './helpers/chains.ts'
+import { newSellerWallets, startChains } from './helpers/chains.ts'
+import { startGateway } from './helpers/child.ts'
+import { writeConfig } from './helpers/config.ts'
 import { eventually } from './helpers/eventually.ts'
 import { startReferenceFacilitator } from './helpers/facilitator.ts'
 import { startProduct } from './helpers/product.ts'
+import { openStore } from './helpers/store.ts'
 
 const chains = await startChains(t)
 const facilitator = await startReferenceFacilitator(t, chains)
@@ -12,9 +15,10 @@ const product = await startProduct(t, { evm: remote, solana: remote }, chains)
 const { api, payTo, tollgate } = product
 const { purchases } = tollgate.stack.store
 
+const callsTo = (target: string) => api.calls.filter((call) => target.endsWith(call)).length
+
 for (const chain of chains.both) {
   const url = await product.addLink(`remote-${chain.name}`)
-  const callsOf = (target: string) => api.calls.filter((call) => target.endsWith(call)).length
 
   t.test(`a payment is settled by the reference facilitator on ${chain.name}`, async (t) => {
     const buyer = await newBuyer(chains, chain)
@@ -50,7 +54,7 @@ for (const chain of chains.both) {
       t.equal(transfers.length - before, 1)
       t.equal(last.receipt?.transaction, transfers.at(-1), 'found by reading the chain')
       t.equal(facilitator.asked('settle') - settled, 1)
-      t.equal(callsOf(target), 1, 'the seller worked once')
+      t.equal(callsTo(target), 1, 'the seller worked once')
     },
   )
 
@@ -59,7 +63,7 @@ for (const chain of chains.both) {
     const target = `${url}?n=poor`
     const refused = await present(target, await poor.sign(target))
     t.match(refused, { status: 400, body: { error: { code: 'invalid_payment', reason: /^[a-z0-9_]+$/ } } })
-    t.equal(callsOf(target), 0)
+    t.equal(callsTo(target), 0)
   })
 
   t.test(`while the facilitator is away nothing is charged on ${chain.name}`, async (t) => {
@@ -70,7 +74,7 @@ for (const chain of chains.both) {
     const refused = await present(target, payment)
     t.match(refused, { status: 503, body: { error: { code: 'settlement_unavailable' } } })
     facilitator.be('well')
-    t.equal(callsOf(target), 0)
+    t.equal(callsTo(target), 0)
     t.equal((await present(target, payment)).status, 200, 'the same payment is good afterwards')
   })
 }
@@ -82,3 +86,33 @@ t.test('the books agree with the chains', async (t) => {
     [],
   )
 })
+
+for (const workers of [1, 2]) {
+  t.test(`a facilitator that appears after the start is paid through, workers: ${workers}`, async (t) => {
+    const config = await writeConfig(t, chains, { evm: remote, solana: remote })
+    const port = Number(new URL(config.url).port)
+    config.rewrite({ gateway: { port, workers }, admin: { port: 0 }, log: { level: 'info', format: 'json' } })
+    facilitator.be('away')
+    const gateway = await startGateway(t, config, chains.env)
+    const { admin } = JSON.parse(gateway.stderr().match(/.*tollgate is running.*/)![0])
+    t.equal((await fetch(`${admin}/readyz`)).status, 503)
+    const store = await openStore(config, chains.env, newSellerWallets(chains))
+    const url = await store.addLink({ url: `${api.url}/late`, slug: 'late', price: '0.01' })
+    facilitator.be('well')
+    await eventually(async () => (await fetch(`${admin}/readyz`)).status === 200 || undefined)
+    for (const chain of chains.both) {
+      const buyer = await newBuyer(chains, chain)
+      const target = `${url}?n=late-${workers}-${chain.name}`
+      const payment = await buyer.sign(target)
+      // Each process offers it when it has asked the facilitator itself.
+      const bought = await eventually(async () => {
+        const answer = await present(target, payment)
+        return answer.body.error?.code === 'settlement_unavailable' ? undefined : answer
+      })
+      t.equal(bought.status, 200, bought.text)
+      t.equal(callsTo(target), 1, 'and the seller never works for nothing')
+    }
+    gateway.signal('SIGTERM')
+    t.equal((await gateway.exited).code, 0)
+  })
+}

@@ -5,13 +5,16 @@ import type { AnyGatewayPlugin } from '../../../core/plugin/gateway.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import type { Metrics } from '../../../core/ports/metrics.ts'
 import { Generations } from '../../../gateway/generations.ts'
+import { openLate } from '../openLate.ts'
 import { openStack } from '../openStack.ts'
 import { startControlPlane } from '../startControlPlane.ts'
 import { mergeMetrics } from './mergeMetrics.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
 import { createWorkerSettling } from './settleForWorker.ts'
 
+/** A process that served is followed at once, nearly; of those that can't even start, each is tried twice as late. */
 const RESTART_MS = 1_000
+const MAX_RESTART_MS = 30_000
 const METRICS_TIMEOUT_MS = 2_000
 
 /** A fleet on one machine: the admin API, the settlers and the background work here, the public listener in each worker. */
@@ -27,11 +30,8 @@ export interface Primary {
   close(): Promise<void>
 }
 
-/** The name under which a worker finds the admin API in its environment. */
-export const adminUrlVariable = 'TOLLGATE_CLUSTER_ADMIN_URL'
-
 export async function startPrimary(
-  { config, plugins }: LoadedConfig<AnyGatewayPlugin>,
+  { config, plugins, text: startedText }: LoadedConfig<AnyGatewayPlugin>,
   { env, log }: { readonly env: Readonly<Record<string, string | undefined>>; readonly log: Log },
 ): Promise<Primary> {
   cluster.setupPrimary({ serialization: 'advanced' })
@@ -45,13 +45,24 @@ export async function startPrimary(
   }
   const first = Promise.withResolvers<string>()
   let isStopping = false
+  let text = startedText
+  const networks = () => stack.chains.settlers.map(({ network }) => network)
 
-  function fork(adminUrl: string): void {
-    const worker = cluster.fork({ [adminUrlVariable]: adminUrl })
+  /** @param restartMs when another follows, should this one end before it listens */
+  function fork(adminUrl: string, restartMs = RESTART_MS): void {
+    const worker = cluster.fork()
     const settling = createWorkerSettling(stack.chains, (message) => send(worker, message))
+    let hasListened = false
     worker.on('message', (message: FromWorker) => {
       if (settling.receive(message)) return
-      if (message.type === 'listening') first.resolve(message.gatewayUrl)
+      if (message.type === 'ready') {
+        hearing.add(worker)
+        send(worker, { type: 'begin', adminUrl, startedText, text, networks: networks() })
+      }
+      if (message.type === 'listening') {
+        hasListened = true
+        first.resolve(message.gatewayUrl)
+      }
       if (message.type === 'note') jobLine.post(message.topic, message.note)
     })
     worker.once('exit', (code, signal) => {
@@ -59,7 +70,9 @@ export async function startPrimary(
       if (isStopping) return
       log.error({ code, signal }, 'a gateway process ended; starting another')
       first.reject(new Error('A gateway process ended before it listened; its message is above.'))
-      setTimeout(() => !isStopping && fork(adminUrl), RESTART_MS).unref()
+      const waitMs = hasListened ? RESTART_MS : restartMs
+      const next = Math.min(2 * waitMs, MAX_RESTART_MS)
+      setTimeout(() => !isStopping && fork(adminUrl, hasListened ? RESTART_MS : next), waitMs).unref()
     })
   }
 
@@ -74,13 +87,17 @@ export async function startPrimary(
       stack.ports.clock,
     )
     closers.push(() => generations.close())
+    // The workers offer a network once it can be settled on here.
+    const late = openLate(stack.chains, () => everyWorker({ type: 'networks', networks: networks() }))
+    closers.push(async () => late.stop())
     for (let i = 0; i < config.gateway.workers; i++) fork(control.adminUrl)
     return {
       adminUrl: control.adminUrl,
       gatewayUrl: await first.promise,
       async reload(next) {
         await generations.swap(await buildGeneration(next.plugins, stack.ports))
-        everyWorker({ type: 'reload' })
+        text = next.text
+        everyWorker({ type: 'reload', text })
       },
       close: () => close(config.gateway.drainTimeoutMs + 5_000),
     }
@@ -92,8 +109,11 @@ export async function startPrimary(
 
 const workers = (): Worker[] => Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined)
 
+/** Workers that take messages; what is sent to one before would be lost. */
+const hearing = new WeakSet<Worker>()
+
 function send(worker: Worker, message: FromPrimary): void {
-  if (worker.isConnected()) worker.send(message)
+  if (hearing.has(worker) && worker.isConnected()) worker.send(message)
 }
 
 function everyWorker(message: FromPrimary): void {
@@ -103,6 +123,7 @@ function everyWorker(message: FromPrimary): void {
 async function stopWorkers(timeoutMs: number): Promise<void> {
   const ended = workers().map((worker) => new Promise((resolve) => worker.once('exit', resolve)))
   everyWorker({ type: 'stop' })
+  for (const worker of workers()) if (!hearing.has(worker)) worker.process.kill('SIGKILL')
   const cut = setTimeout(() => {
     for (const worker of workers()) worker.process.kill('SIGKILL')
   }, timeoutMs)
