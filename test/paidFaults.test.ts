@@ -248,3 +248,34 @@ t.test('who joined a call whose first caller hung up gets an answer of its own',
   t.match(await joined, { status: 200, body: { data: {} } })
   t.equal(settler.transfers.length, 1)
 })
+
+t.test('a round asks about many open or settled payments at once, and about a bounded number', async (t) => {
+  const { gateway, settler, call } = await startPaid(t)
+  const seller = await startSeller(t, 'hello')
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  settler.settleWith = async (_transfer, { key }) => ({
+    status: 'pending',
+    transaction: `0x${key}`,
+    reason: 'settlement_pending',
+  })
+  const nonces = Array.from({ length: 40 }, (_, i) => `n${i}`)
+  for (const nonce of nonces) {
+    const headers = { 'payment-signature': scriptedPayment(nonce, '100000', `0x${nonce.padStart(40, '0')}`) }
+    t.equal((await call(link.url, { headers })).status, 503)
+  }
+  let [underWay, most] = [0, 0]
+  const counted = async <T>(answer: T): Promise<T> => {
+    most = Math.max(most, ++underWay)
+    for (let i = 0; i < 20; i++) await new Promise(setImmediate)
+    underWay--
+    return answer
+  }
+  settler.recover = ({ attempt }) => counted({ status: 'settled', transaction: attempt!.transaction })
+  settler.stillOnChain = () => counted('yes')
+  const reconciler = reconcilerOf(gateway, { reorgCheckAgesMs: [0] })
+  t.equal(await reconciler.round(), nonces.length)
+  t.ok(most > 8 && most <= 32, `${most} at once`)
+  most = 0
+  await reconciler.round()
+  t.ok(most > 8 && most <= 32, `${most} looked up again at once`)
+})

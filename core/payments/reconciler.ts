@@ -51,6 +51,8 @@ export interface Reconciler {
 }
 
 const PAGE = 200
+/** Payments that are looked after at once: a round over hundreds is not to take as long as so many answers of a node. */
+const AT_ONCE = 32
 /** Kept with a payment whose transfer left the chain, so that it is not owed back when it returns. */
 const reorgedAfterDelivery = 'reorged_after_delivery'
 /** How long an installation may have been down without a settled payment escaping the check for reorganisations. */
@@ -81,16 +83,19 @@ export function createReconciler(
       records: AsyncIterable<PaymentRecord>,
       step: (record: PaymentRecord) => Promise<boolean>,
     ) => {
-      for await (const record of records) {
-        const did = await step(record).catch((err: unknown) => {
-          log.warn(
-            { err, purchaseId: record.purchaseId, state: record.state },
-            'could not reconcile a payment; trying again',
-          )
-          return false
-        })
-        if (did) moved++
+      const takeNext = async (): Promise<void> => {
+        for await (const record of records) {
+          const did = await step(record).catch((err: unknown) => {
+            log.warn(
+              { err, purchaseId: record.purchaseId, state: record.state },
+              'could not reconcile a payment; trying again',
+            )
+            return false
+          })
+          if (did) moved++
+        }
       }
+      await Promise.all(Array.from({ length: AT_ONCE }, takeNext))
     }
     const early = ['claimed', 'verified'] as const
     await freeUnfinished()

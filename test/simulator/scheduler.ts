@@ -16,6 +16,7 @@ interface Timer {
 
 const realImmediate = setImmediate
 const realTimers = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout }
+const realNow = performance.now
 
 const flush = () => new Promise<void>((resolve) => void realImmediate(resolve))
 
@@ -76,7 +77,7 @@ export class Scheduler {
     throw new Error(`not quiet after ${maxSteps} steps`)
   }
 
-  /** Puts this clock's timers in place of node's until the returned function is called. */
+  /** Puts this clock and its timers in place of node's until the returned function is called. */
   takeTimers(): () => void {
     const take = (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) => {
       const timer: Timer = { atMs: this.nowMs + ms, run: () => run(...args) }
@@ -87,6 +88,10 @@ export class Scheduler {
     globalThis.clearTimeout = ((handle: { timer: Timer } | undefined) => {
       this.#timers = this.#timers.filter((timer) => timer !== handle?.timer)
     }) as never
-    return () => Object.assign(globalThis, realTimers)
+    performance.now = () => this.nowMs
+    return () => {
+      Object.assign(globalThis, realTimers)
+      performance.now = realNow
+    }
   }
 }

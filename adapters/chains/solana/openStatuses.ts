@@ -16,7 +16,7 @@ interface Known {
 }
 
 /**
- * Where transactions stand whose outcome nobody waits for any more. Who looks after them comes for one after the other;
+ * Where transactions stand whose outcome nobody waits for any more. Who looks after them comes for some at a time;
  * each question is for all of them, so that a round over many costs hardly more calls than a round over one.
  */
 export interface OpenStatuses {

@@ -7,7 +7,7 @@ import { readWireTransaction, type WireTransaction } from '../../../core/solana/
 import type { FailureBudget } from '../failureBudget.ts'
 import { broadcast } from './broadcast.ts'
 import { createSolanaChainReader } from './chainReader.ts'
-import { askStatuses, hasReached, type SignatureStatus } from './confirm.ts'
+import { askStatuses, hasReached } from './confirm.ts'
 import { isSelfPaid } from './cosign.ts'
 import { createOpenStatuses } from './openStatuses.ts'
 import type { ReadOptions } from './options.ts'
@@ -73,11 +73,6 @@ export function createRecovery({ options, rpc, budget }: RecoveryParts): Recover
     return hasHistory(record)
   }
 
-  const statusOf = async (signature: string): Promise<SignatureStatus | null> => {
-    const { value } = await askStatuses(rpc, [signature], true)
-    return value[0] ?? null
-  }
-
   const recoverAttempt = async (
     record: PaymentRecord,
     attempt: SettlementAttempt,
@@ -135,7 +130,8 @@ export function createRecovery({ options, rpc, budget }: RecoveryParts): Recover
       const transaction = record.transaction ?? record.attempt?.transaction
       if (transaction === undefined) return 'unknown'
       try {
-        const status = await statusOf(transaction)
+        const status = await openStatuses.of(transaction)
+        openStatuses.forget(transaction)
         if (status !== null)
           return !hasReached(status, commitment) ? 'unknown' : status.err === null ? 'yes' : 'no'
         const wire = record.attempt === null ? undefined : wireOf(record.attempt.bytes)

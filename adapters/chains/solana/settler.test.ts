@@ -317,14 +317,15 @@ t.test(
 t.test(
   'a round over thirty open payments asks the node once, and sends each again now and then',
   async (t) => {
-    const stage = await staged(t, { confirmTimeoutMs: 1, rebroadcastMs: 60_000 })
+    let nowMs = Date.now()
+    const stage = await staged(t, { confirmTimeoutMs: 1, rebroadcastMs: 60_000, clock: { now: () => nowMs } })
     const payments = await Promise.all(Array.from({ length: 30 }, () => stage.pay()))
     stage.chain.hold()
     const open = await Promise.all(payments.map(async (paid) => (await stage.settle(paid)).record))
     await stage.rpc.whenCalled('sendTransaction', 30)
     /** As the reconciler does it: one after the other, every two seconds. */
     const round = async () => {
-      stage.ahead += 2_000
+      nowMs += 2_000
       stage.rpc.resetCounters()
       const outcomes = []
       for (const record of open) outcomes.push((await stage.settler.recover(record)).status)
@@ -342,6 +343,9 @@ t.test(
     stage.chain.release()
     t.same(await round(), { outcomes: new Set(['settled']), calls: 1, sent: 0 }, 'and it is heard of at once')
     t.equal(sold(stage), 30n * price)
+    stage.rpc.resetCounters()
+    const stillThere = await Promise.all(open.map((record) => stage.settler.stillOnChain(record)))
+    t.same([...new Set(stillThere), stage.rpc.calls()], ['yes', 1], 'and so is whether they are still there')
   },
 )
 
