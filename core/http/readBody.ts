@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { TollgateError } from '../errors/error.ts'
+import { Pieces } from './pieces.ts'
 
 /**
  * Reads a request body whole when its stated length allows it.
@@ -15,9 +16,9 @@ export function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer
       reject(new TollgateError('bad_request', 'The request body ended before its stated length.'))
     // What broke off before anybody listened is not told again.
     if (req.destroyed) return broken()
-    const chunks: Buffer[] = []
-    req.on('data', (chunk: Buffer) => chunks.push(chunk))
-    req.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)))
+    const pieces = new Pieces()
+    req.on('data', (chunk: Buffer) => pieces.push(chunk))
+    req.on('end', () => resolve(pieces.join()))
     req.on('aborted', broken)
     req.on('error', broken)
   })

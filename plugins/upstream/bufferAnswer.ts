@@ -1,3 +1,4 @@
+import { Pieces } from '../../core/http/pieces.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { type AnswerHead, answerHead } from './answerHead.ts'
@@ -10,8 +11,7 @@ import { AnswerRefused, AnswerTimeout, BuyerLeft } from './failure.ts'
 export class BufferAnswer implements UpstreamHandler {
   #controller: UpstreamController | null = null
   #head: AnswerHead | null = null
-  #chunks: Buffer[] = []
-  #bytes = 0
+  #body = new Pieces()
   #ended = false
   #abortedBy: Error | null = null
   readonly #x: Exchange
@@ -48,9 +48,8 @@ export class BufferAnswer implements UpstreamHandler {
   }
 
   onResponseData(_controller: UpstreamController, chunk: Buffer): void {
-    this.#bytes += chunk.length
-    if (this.#bytes > this.#maxBytes) return this.#tooLarge()
-    this.#chunks.push(chunk)
+    if (this.#body.bytes + chunk.length > this.#maxBytes) return this.#tooLarge()
+    this.#body.push(chunk)
   }
 
   onResponseEnd(): void {
@@ -62,7 +61,7 @@ export class BufferAnswer implements UpstreamHandler {
       status: this.#x.upstreamStatus,
       headers: head.headers,
       mediaType: head.mediaType,
-      body: this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#bytes),
+      body: this.#body.join(),
       tunnel: null,
     }
     this.#done(null)
@@ -87,7 +86,7 @@ export class BufferAnswer implements UpstreamHandler {
   #abort(reason: Error): void {
     if (this.#ended || this.#abortedBy !== null) return
     this.#abortedBy = reason
-    this.#chunks = []
+    this.#body = new Pieces()
     if (this.#controller !== null) return this.#controller.abort(reason)
     if (this.#finish()) this.#done(reason)
   }

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { Pieces } from '../../core/http/pieces.ts'
 import { jsonNull, paidHeaders, paidStatus } from '../../core/payments/paidReply.ts'
 import { wrapKind } from '../../core/payments/wrapKind.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
@@ -27,7 +28,7 @@ export class StreamAnswer implements UpstreamHandler {
   #suffix: Uint8Array | null = null
   #bytes = 0
   /** Pieces of a charged answer, kept for a repeated call while they are few enough. */
-  #kept: Buffer[] | null
+  #kept: Pieces | null
   /**
    * Runs only where the pool's own clocks don't: while waiting for a connection, between interim answers, without a buyer,
    * and over the whole of a free answer that streams on.
@@ -50,7 +51,7 @@ export class StreamAnswer implements UpstreamHandler {
     this.#res = x.res
     this.#keepBytes = keepBytes
     this.#limits = limits
-    this.#kept = keepBytes > 0 ? [] : null
+    this.#kept = keepBytes > 0 ? new Pieces() : null
     this.#done = done
     x.res.once('close', () => this.#buyerClosed())
   }
@@ -225,7 +226,7 @@ export class StreamAnswer implements UpstreamHandler {
 
   #offerKept(): void {
     const { headers, mediaType } = this.#head!
-    const body = Buffer.concat(this.#kept!, this.#bytes)
+    const body = this.#kept!.join()
     this.#x.answer = { status: this.#status, headers, mediaType, body, tunnel: null }
   }
 

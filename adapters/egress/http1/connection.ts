@@ -180,7 +180,7 @@ export class Http1Connection {
   }
 
   #readChunks(exchange: Http1Exchange, chunks: ChunkedBody, bytes: Buffer): void {
-    const used = chunks.read(bytes, (piece) => this.#emit(exchange, piece))
+    const used = chunks.read(bytes, (piece) => void this.#emit(exchange, piece))
     if (this.#exchange !== exchange) return
     if (chunks.isDone) this.#end(exchange, used < bytes.length)
     else this.#expectMore(exchange)
