@@ -11,9 +11,9 @@ export async function askOnTerminal(
   io: { readonly stdin: NodeJS.ReadableStream; readonly stderr: NodeJS.WritableStream },
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const { usd, capUsd, amount, symbol, network, payTo } = question
+  const { usd, capUsd, amount, symbol, network, payTo, url } = question
   const lines = readlines(io)
-  const text = `The price is ${usd} USD, above the cap of ${capUsd} USD. Pay ${amount} ${symbol} on ${network} to ${payTo}? [y/N] `
+  const text = `The price is ${usd} USD, above the cap of ${capUsd} USD. Pay ${amount} ${symbol} on ${network} to ${payTo} for ${url}? [y/N] `
   try {
     const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
     const asked = lines.question(safeLine(text), signal === undefined ? {} : { signal })

@@ -20,6 +20,8 @@ export interface Conclusion {
   readonly rpcUrl: string | undefined
   readonly signal: AbortSignal
   readonly onStep: (text: string) => void
+  /** About what was sent. */
+  readonly warnings?: readonly string[]
   readonly deliver: ((report: PayReport) => Promise<void>) | undefined
 }
 
@@ -43,14 +45,17 @@ export async function conclude(conclusion: Conclusion): Promise<PayReport> {
   const verdict = await askChain(conclusion, receipt)
   const { outcome, message } = judge(sent, receipt, verdict, payment)
   const isOver = outcome === 'paid' || verdict.charged === 'no'
-  if (!isOver) return { ...reportOf(conclusion, outcome, `${message} ${next}`, verdict), stateFile }
+  if (!isOver) {
+    const what = verdict.charged === 'yes' ? nextOfCharged : next
+    return { ...reportOf(conclusion, outcome, `${message} ${what}`, verdict), stateFile }
+  }
   const report = reportOf(conclusion, outcome, message, verdict)
   if (outcome === 'paid') {
     try {
       await conclusion.deliver?.(report)
     } catch (error) {
       const lost = `The answer could not be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`
-      const undelivered = { ...report, message: `${message} ${lost} ${next}` }
+      const undelivered = { ...report, message: `${message} ${lost} ${nextOfCharged}` }
       return { ...undelivered, exitCode: exitCodes.internal, stateFile }
     }
   }
@@ -58,6 +63,9 @@ export async function conclude(conclusion: Conclusion): Promise<PayReport> {
   return report
 }
 
+/** Whatever becomes of it, a seller that takes money for nothing is not paid again unless somebody says so. */
+const nextOfCharged =
+  'The same command asks for the answer again and pays nothing, also tomorrow; --again buys anew.'
 const next = 'The same command goes on with this payment; --again pays anew.'
 
 /** What became of the payment is known by now, and not worse when its file stays. */
@@ -104,9 +112,11 @@ function reportOf(
   message: string,
   verdict: ReceiptVerdict,
 ): PayReport {
-  const { sent, url, summary } = conclusion
+  const { sent, url, summary, warnings = [] } = conclusion
+  const report = reportWithoutPayment(outcome, message, url, sent.answer)
   return {
-    ...reportWithoutPayment(outcome, message, url, sent.answer),
+    ...report,
+    warnings: [...warnings, ...report.warnings],
     payment: summary,
     isVerified: outcome !== 'unverified' && verdict.isVerified,
     charged: verdict.charged,

@@ -174,7 +174,7 @@ async function payOffer(
     })
     onStep(`Price: ${summary.amount} ${summary.symbol} on ${summary.network} to ${summary.payTo}.`)
     if (price.isAboveCap) {
-      const isAgreed = await agree(options, summary, price)
+      const isAgreed = await agree(options, summary, price, call.url)
       if (!isAgreed) return end('above_cap', aboveCapMessage(summary, options))
       // The user may have thought for a while; what follows has its own time.
       time = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
@@ -267,7 +267,7 @@ function summaryOf({ terms, buyer }: ChosenEntry<Buyer>, price: Price, offer: Of
   }
 }
 
-async function agree(options: PayOptions, summary: PaymentSummary, price: Price): Promise<boolean> {
+async function agree(options: PayOptions, summary: PaymentSummary, price: Price, url: URL): Promise<boolean> {
   if (options.confirm === undefined) return false
   const { amount, symbol, network, payTo, usd } = summary
   const capUsd = options.maxUsd ?? DEFAULT_MAX_USD
@@ -278,6 +278,7 @@ async function agree(options: PayOptions, summary: PaymentSummary, price: Price)
     symbol,
     network,
     payTo,
+    url: url.href,
     isWithinTenfold: price.isWithinTenfold,
   }
   return await options.confirm(question, options.signal)

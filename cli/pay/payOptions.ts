@@ -19,6 +19,8 @@ export interface CapQuestion {
   readonly symbol: string
   readonly network: string
   readonly payTo: string
+  /** The address that is paid for: where redirects ended. */
+  readonly url: string
   /** True when the price is at most ten times the cap. */
   readonly isWithinTenfold: boolean
 }

@@ -46,6 +46,7 @@ export function reportAsText(report: PayReport): string {
       'paid',
       payment && report.attempts > 0 ? `${payment.amount} ${payment.symbol} (${payment.usd} USD)` : null,
     ],
+    ['at', payment && report.url],
     ['for', payment?.description || null],
     ['on', payment && (factsOf(payment.network)?.title ?? payment.network)],
     ['from', payment?.payer ?? null],

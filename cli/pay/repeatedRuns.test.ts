@@ -56,7 +56,10 @@ t.test('a payment is forgotten when its answer was written, and not before', asy
     write: (_chunk, _encoding, done) => done(Object.assign(new Error('full'), { code: 'ENOSPC' })),
   })
   const first = await shop.pay({}, undefined, full)
-  t.match(first, { code: exitCodes.internal, stderr: /could not be written \(ENOSPC\).*The same command/ })
+  t.match(first, {
+    code: exitCodes.internal,
+    stderr: /could not be written \(ENOSPC\).*The same command asks for the answer again/,
+  })
   t.equal(shop.files().length, 1)
   const kept: number[] = []
   const slow = new Writable({
@@ -92,6 +95,11 @@ t.test('another method, address or body is another purchase; other options are n
   await shop.pay({ body: '{"a":1}' })
   await shop.pay({ body: '{"a":1}', max: '0.50', header: ['X-Trace: 2'] })
   t.equal(shop.payments().size, 1)
+  const same = await shop.pay({ body: '{"a":1}', max: '0.60' })
+  t.strictSame(same.report.warnings, [])
+  const other = await shop.pay({ body: '{"a":1}', header: ['Authorization: Bearer 2'] })
+  t.match(other.report.warnings, [/its headers were others than those of this command; --again/])
+  t.equal(shop.payments().size, 1)
   shop.mood = 'honest'
   for (const flags of [{}, { body: '{"a":2}' }, { body: '{"a":1}', method: 'PUT' }])
     t.match(await shop.pay(flags), { code: 0 })
@@ -113,6 +121,8 @@ t.test('what was settled meanwhile is answered, though nothing is offered any mo
     { code: exitCodes.badAnswer, report: { charged: 'yes', message: /You were charged/ } },
   )
   t.match(report.stateFile, /\.json$/)
+  t.match(await shop.pay(), { code: exitCodes.badAnswer, report: { message: /pays nothing.*--again buys/ } })
+  t.equal(shop.payments().size, 1)
 })
 
 t.test('two runs at the same time sign one payment; with --again both pay', async (t) => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { verifyReceipt } from '../../adapters/chains/buyer/verifyReceipt.ts'
 import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
 import { conclude } from './conclude.ts'
@@ -29,7 +30,10 @@ export type ResumeOptions = Pick<
   | 'onStep'
   | 'allowInsecureHttp'
   | 'deliver'
->
+> & {
+  /** Those of the command that goes on; a warning tells when they are not those that are sent. */
+  readonly headers?: readonly string[]
+}
 
 /**
  * Goes on with a payment that a former run signed and left open: sends the same payment again, so that the seller can
@@ -111,5 +115,13 @@ async function resume(stateFile: string, file: PaymentFile, options: ResumeOptio
     signal: within(deadline.all, options.chainWaitMs),
     onStep,
     deliver: options.deliver,
+    warnings: isSameHead(options.headers, file.headers) ? [] : [otherHeaders(file)],
   })
 }
+
+const isSameHead = (now: readonly string[] | undefined, then: readonly string[]): boolean =>
+  now === undefined || isDeepStrictEqual(now, then)
+
+/** The answer may be another one, or somebody else's: a header may say who is asking. */
+const otherHeaders = ({ createdAt }: PaymentFile): string =>
+  `The call of ${createdAt} was gone on with, and its headers were others than those of this command; --again pays for a call with these.`

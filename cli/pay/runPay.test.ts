@@ -87,6 +87,7 @@ t.test('a terminal gets the answer and a table', async (t) => {
   t.equal(result.stdout, '{"data":{"hello":"world"}}\n')
   t.match(result.stderr, /Paid; the chain confirms it/)
   t.match(result.stderr, /verified\s+yes, by the chain/)
+  t.match(result.stderr, /at\s+http:.*\/api\/link\/demo\/hello/)
 })
 
 t.test('nothing that a seller writes controls the terminal', async (t) => {
