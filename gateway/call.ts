@@ -55,10 +55,17 @@ export function runCall(call: Call, route: Route, generation: Generation, clock:
 }
 
 /** Nothing that a plugin does may end the process here, or keep the generation from closing. */
-function finish(x: Exchange, route: Route, generation: Generation, log: Log, reply: Reply): void {
-  if (reply !== handled) answer(x, reply, log)
+function finish(
+  x: Exchange,
+  route: Route,
+  generation: Generation,
+  log: Log,
+  reply: Reply,
+  error: unknown = null,
+): void {
+  if (reply !== handled) answer(x, route, reply, error, log)
   else if (x.status === 0 && x.upgrade === null && !x.res.headersSent && !x.res.destroyed)
-    answer(x, unanswered(x, log), log)
+    answer(x, route, ...unanswered(x, log), log)
   for (const hook of route.program.logs) {
     try {
       const late: unknown = hook(x)
@@ -71,10 +78,11 @@ function finish(x: Exchange, route: Route, generation: Generation, log: Log, rep
 }
 
 /** Every hook passed and none has answered: the configuration lacks the plugin that calls the seller. */
-function unanswered(x: Exchange, log: Log): Reply {
-  const { reply, code } = errorReply(new Error(`no plugin answers calls of link ${x.link.id}`), log)
+function unanswered(x: Exchange, log: Log): [reply: Reply, error: unknown] {
+  const error = new Error(`no plugin answers calls of link ${x.link.id}`)
+  const { reply, code } = errorReply(error, log)
   x.errorCode = code
-  return reply
+  return [reply, error]
 }
 
 function logFailed(x: Exchange, log: Log, err: unknown): void {
@@ -84,14 +92,12 @@ function logFailed(x: Exchange, log: Log, err: unknown): void {
 function fail(x: Exchange, route: Route, generation: Generation, log: Log, error: unknown): void {
   const { reply, code } = errorReply(error, log)
   x.errorCode ??= code
-  const receipt = route.isPaid && x.paymentHeader !== null ? failureReceipt(x, error, reply.status) : []
-  // In the reply itself: whoever waits for this call with the same payment gets it too.
-  const headers = receipt.length === 0 ? reply.headers : [...reply.headers, ...receipt]
-  finish(x, route, generation, log, { ...reply, headers })
+  finish(x, route, generation, log, reply, error)
 }
 
-function answer(x: Exchange, reply: Reply, log: Log): void {
+function answer(x: Exchange, route: Route, given: Reply, error: unknown, log: Log): void {
   try {
+    const reply = route.isPaid && x.paymentHeader !== null ? withReceipt(x, given, error) : given
     x.status = reply.status
     x.reply = reply
     x.isUnsent = !sendTo(x, reply)
@@ -110,3 +116,17 @@ const sendTo = (x: Exchange, reply: Reply): boolean =>
   x.upgrade === null
     ? send(x.res, reply, x.extraHeaders)
     : sendOnSocket(x.res, x.upgrade.socket, reply, x.extraHeaders)
+
+/**
+ * A reply to a call that came with a payment, with the receipt that it lacks: what a plugin of one's own refuses, or answers
+ * instead of the seller, says what became of the payment like everything else. The seller's own refusal passes as it is.
+ */
+function withReceipt(x: Exchange, reply: Reply, error: unknown): Reply {
+  if (error === null && x.upstreamStatus >= 400) return reply
+  if (reply.headers.some(isReceipt)) return reply
+  const receipt = failureReceipt(x, error, reply.status)
+  return receipt.length === 0 ? reply : { ...reply, headers: [...reply.headers, ...receipt] }
+}
+
+const isReceipt = (text: string): boolean =>
+  (text.length === 16 || text.length === 18) && /^(?:x-)?payment-response$/i.test(text)

@@ -1,9 +1,11 @@
 import { decodePaymentResponseHeader } from '@x402/core/http'
 import t from 'tap'
 import { TollgateError } from '../core/errors/error.ts'
+import { gatewayPlugin, type Hook } from '../core/plugin/gateway.ts'
 import { encodeHeader } from '../core/x402/header.ts'
 import { startGateway, type TestGatewayOptions } from '../test/helpers/gateway.ts'
 import { shortPlugins } from '../test/helpers/paid.ts'
+import { noOptions } from '../test/helpers/plugins.ts'
 import { until } from '../test/helpers/rawHttp.ts'
 import { startSeller } from '../test/helpers/sellers.ts'
 import {
@@ -21,6 +23,8 @@ const transaction = /^0x[0-9a-f]{64}$/
 
 interface Case {
   readonly payment?: string
+  readonly init?: RequestInit
+  readonly path?: string
   readonly settler?: (settler: ScriptedSettler) => void
   readonly options?: TestGatewayOptions
   readonly suspended?: true
@@ -39,6 +43,17 @@ const storeFails = (name: 'claim' | 'settle' | 'beginSettlement'): TestGatewayOp
       [name]: () => Promise.reject(new TollgateError('store_unavailable')),
     },
   }),
+})
+
+/** A gateway with a plugin of its own that answers in one phase. */
+const withPlugin = (phase: 'guard' | 'claim', hook: Hook): TestGatewayOptions => ({
+  plugins: [{ use: 'own' }, ...shortPlugins],
+  extraPlugins: [
+    gatewayPlugin({
+      ...{ name: 'own', api: 1, options: noOptions, needs: [] },
+      setup: () => ({ route: () => ({ [phase]: hook }) }),
+    }),
+  ],
 })
 
 const cases: Record<string, Case> = {
@@ -148,6 +163,46 @@ const cases: Record<string, Case> = {
     status: 429,
     receipt: { errorReason: 'rate_limited', transaction: '', network: '' },
   },
+  'a HEAD, which buys nothing': {
+    init: { method: 'HEAD' },
+    status: 402,
+    receipt: { errorReason: 'payment_required', transaction: '', network: '' },
+  },
+  "what a plugin of one's own answers before the payment is read": {
+    options: withPlugin('guard', () => ({ status: 403, headers: [], body: null })),
+    status: 403,
+    receipt: { errorReason: 'request_refused', transaction: '', network: '' },
+  },
+  "what a plugin of one's own answers when it has seen who pays": {
+    options: withPlugin('claim', (x) => {
+      x.errorCode = 'not_a_member'
+      return { status: 403, headers: [], body: null }
+    }),
+    status: 403,
+    receipt: { ...known, errorReason: 'not_a_member', transaction: '' },
+  },
+  'a body that is too large': {
+    options: {
+      plugins: [
+        ...shortPlugins.slice(0, 2),
+        { use: 'upstream', with: { maxRequestBytes: 5 } },
+        shortPlugins[3]!,
+      ],
+    },
+    init: { method: 'POST', body: '123456' },
+    status: 413,
+    receipt: { ...known, errorReason: 'payload_too_large', transaction: '' },
+  },
+  'an address that no link has': {
+    path: '/api/link/demo/gone',
+    status: 404,
+    receipt: { errorReason: 'link_not_found', transaction: '', network: '' },
+  },
+  'a path with two readings': {
+    path: '/api/link/demo/paid/%2f',
+    status: 400,
+    receipt: { errorReason: 'bad_request', transaction: '', network: '' },
+  },
   'a suspended link': {
     options: { plugins: [{ use: 'health', with: { probe: false } }, ...shortPlugins] },
     suspended: true,
@@ -158,7 +213,7 @@ const cases: Record<string, Case> = {
 
 const suspension = { sinceMs: 1, reason: 'down', cooldownUntilMs: 2, permanent: false }
 
-for (const [name, { payment = good, status, receipt, ...given }] of Object.entries(cases)) {
+for (const [name, { payment = good, status, receipt, init = {}, path, ...given }] of Object.entries(cases)) {
   t.test(`who reads headers only hears why a payment is refused: ${name}`, async (t) => {
     const settler = createScriptedSettler()
     given.settler?.(settler)
@@ -166,7 +221,10 @@ for (const [name, { payment = good, status, receipt, ...given }] of Object.entri
     const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
     if (given.suspended) await gateway.store.links.setSuspension(link.id, suspension, 1)
     const call = (header: string) =>
-      fetch(link.url, { headers: { 'payment-signature': header, origin: 'https://shop.test' } })
+      fetch(path === undefined ? link.url : gateway.url + path, {
+        ...init,
+        headers: { 'payment-signature': header, origin: 'https://shop.test' },
+      })
     for (const header of given.before ?? []) await (await call(header)).text()
     const response = await call(payment)
     const text = await response.text()
@@ -174,7 +232,7 @@ for (const [name, { payment = good, status, receipt, ...given }] of Object.entri
     const decoded = decodePaymentResponseHeader(response.headers.get('payment-response')!)
     t.match(decoded, { success: false, ...receipt })
     t.match(response.headers.get('access-control-expose-headers'), /PAYMENT-RESPONSE, X-PAYMENT-RESPONSE/)
-    const body = JSON.parse(text)
+    const body = text === '' ? {} : JSON.parse(text)
     if (typeof body.error === 'object') {
       t.equal(body.error.reason ?? body.error.code, decoded.errorReason, 'the body says the same')
       t.equal(body.transaction ?? '', decoded.transaction)

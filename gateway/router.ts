@@ -6,7 +6,7 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
 import { type Call, runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
-import { failureReceipt } from './failureReceipt.ts'
+import { failureReceipt, unread } from './failureReceipt.ts'
 import type { Generations } from './generations.ts'
 import type { NoRoute, Route } from './routeTable.ts'
 import { send, sendOnSocket } from './send.ts'
@@ -43,7 +43,7 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
     if (!isPossible(target.key)) return notFound(call)
     const at = generations.live
     const isFirst = !at.table.isAsking(target.key)
-    if (isFirst && !strangers.take(clientIp)) return answerBroken(call, tooManyUnknown())
+    if (isFirst && !strangers.take(clientIp)) return answerError(call, tooManyUnknown())
     at.table
       .ask(target.key)
       .then((found) => {
@@ -52,7 +52,7 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
         if (at === generations.live) arrive(call, found, at.generation)
         else route(call)
       })
-      .catch((error: unknown) => answerBroken(call, error))
+      .catch((error: unknown) => answerError(call, error))
   }
 
   function arrive(call: Call, found: Route | NoRoute, generation: Generation): void {
@@ -64,7 +64,7 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
     if (!takes(found, req.method!)) {
       const allow = allowOf(found.methods!)
       const error = new TollgateError('method_not_allowed', `Expected one of ${allow}, got ${req.method}.`)
-      return answerError(call, error, ['Allow', allow])
+      return answerError(call, error, ['Allow', allow], found.isPaid)
     }
     // A body that is not paid for need not come: the 402 is the answer (RFC 9110, section 10.1.1).
     if (head.expectsContinue && !(found.isPaid && head.paymentHeader === null)) res.writeContinue()
@@ -78,8 +78,9 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
     const mark = call.req.url!.indexOf('?')
     const query = mark === -1 ? '' : call.req.url!.slice(mark)
     const location = `${linkPrefix}${movedTo.username}/${movedTo.slug}${call.target.subPath}${query}`
-    // 308 keeps method and body (RFC 9110, section 15.4.9).
-    answer(call, { status: 308, headers: ['Location', location, 'Content-Length', '0'], body: null })
+    // 308 keeps method and body (RFC 9110, section 15.4.9). The address may be another link's any time.
+    const headers = ['Location', location, 'Content-Length', '0', 'Cache-Control', 'no-store']
+    answer(call, { status: 308, headers, body: null })
   }
 
   function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
@@ -88,15 +89,13 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
     else send(call.res, reply, headers)
   }
 
-  const answerError = (call: Answerable, error: unknown, extra: readonly string[] = []) =>
-    answer(call, errorReply(error, log).reply, extra)
-
-  /** The store could not say what is at the address: whoever came with a payment keeps it, and hears so. */
-  function answerBroken(call: Call, error: unknown): void {
+  /** Whoever came with a payment keeps it, and hears so. */
+  function answerError(call: Answerable, error: unknown, extra: readonly string[] = [], isPaid = true): void {
     const { reply } = errorReply(error, log)
     const { x402Version, paymentHeader } = call.head
-    const presented = { x402Version, payment: null, settlement: null, purchase: null }
-    answer(call, reply, paymentHeader === null ? [] : failureReceipt(presented, error, reply.status))
+    const isPresented = isPaid && paymentHeader !== null
+    const receipt = isPresented ? failureReceipt(unread(x402Version), error, reply.status) : []
+    answer(call, reply, [...extra, ...receipt])
   }
 
   const notFound = (call: Answerable) =>

@@ -11,9 +11,10 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
 import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { createClientIp } from './clientIp.ts'
+import { failureReceipt, unread } from './failureReceipt.ts'
 import { Generations } from './generations.ts'
 import type { HandOver } from './handOver.ts'
-import { readHead } from './head.ts'
+import { type HeadFacts, readHead } from './head.ts'
 import { createRouter } from './router.ts'
 import type { Addresses } from './routeTable.ts'
 import { send, sendOnSocket } from './send.ts'
@@ -89,7 +90,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
     if (refused.size !== 0 && refused.has(req.socket)) return
     const head = readHead(req)
-    if (head.problem !== null) return refuse(req, res, head.problem)
+    if (head.problem !== null) return refuse(req, res, head.problem, head)
     // Whether the body comes is open until the end, so nothing can follow it.
     if (isDraining || head.expectsContinue) res.shouldKeepAlive = false
     const url = req.url!
@@ -100,7 +101,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       return handOver.web(req, res, clientIpOf(req))
     }
     const target = parseTarget(url)
-    if (typeof target === 'string') return refuse(req, res, target)
+    if (typeof target === 'string') return refuse(req, res, target, head)
     if (target === undefined) return router.notFound({ res, head, upgrade: null })
     router.route({ req, res, head, target, clientIp: clientIpOf(req), upgrade: null })
   }
@@ -134,13 +135,20 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   const badRequest = (problem: string) => errorReply(new TollgateError('bad_request', problem), log).reply
 
   /** What can be read in two ways is answered and the connection closed: nothing after it can be trusted. */
-  function refuse({ socket }: IncomingMessage, res: ServerResponse, problem: string): void {
+  function refuse(req: IncomingMessage, res: ServerResponse, problem: string, head?: HeadFacts): void {
+    const { socket } = req
     if (!socket.destroyed) {
       refused.add(socket)
       socket.once('close', () => refused.delete(socket))
     }
     res.shouldKeepAlive = false
-    send(res, badRequest(problem), null)
+    const isPresented = head !== undefined && head.paymentHeader !== null && req.url!.startsWith(linkPrefix)
+    const error = new TollgateError('bad_request', problem)
+    send(
+      res,
+      errorReply(error, log).reply,
+      isPresented ? failureReceipt(unread(head.x402Version), error, 400) : null,
+    )
   }
 
   return {

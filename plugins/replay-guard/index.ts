@@ -48,7 +48,10 @@ export default gatewayPlugin({
         if (first !== undefined) {
           const joined = await join(first, x, hash, startedMs + joinTimeoutMs - performance.now())
           if (joined?.isUndelivered) handingOut.set(x, first)
-          if (joined !== undefined) return joined.reply
+          if (joined !== undefined) {
+            x.upstreamStatus = joined.upstreamStatus
+            return joined.reply
+          }
         }
         const lost = unclaimable === null ? await tryClaim(x, hash) : await findBought(x)
         if (lost === undefined) return

@@ -11,6 +11,8 @@ export interface Shared {
   readonly x402Version: 1 | 2
   /** It is charged, and whoever made the call did not stay for the answer: the first who gets it has it delivered. */
   readonly isUndelivered: boolean
+  /** What the seller said; 0 where it was not asked. */
+  readonly upstreamStatus: number
 }
 
 /** A call under way that others with the same payment wait for. */
@@ -73,7 +75,12 @@ export function sharedOf(x: Exchange): Shared | null {
   const reply = replyOf(x)
   if (reply === null) return null
   const isUndelivered = x.isUnsent && x.claim?.state === 'settled' && reply.status < 400
-  return { reply, x402Version: x.payment!.payload.x402Version, isUndelivered }
+  return {
+    reply,
+    x402Version: x.payment!.payload.x402Version,
+    isUndelivered,
+    upstreamStatus: x.upstreamStatus,
+  }
 }
 
 function replyOf(x: Exchange): Reply | null {

@@ -16,9 +16,9 @@ export type RequestBody = Buffer | Transform | null
  * @throws {TollgateError} `payload_too_large` when more is stated; a stream ends with it when more comes.
  */
 export function requestBody(x: Exchange, maxBytes: number): RequestBody | Promise<RequestBody> {
-  if (x.body !== null) return x.body
-  if (!x.hasBody) return null
+  if (!x.hasBody) return x.body
   assertStatedLength(x, maxBytes)
+  if (x.body !== null) return x.body
   return readBody(x.req, SMALL_BYTES) ?? bounded(x, maxBytes)
 }
 
