@@ -5,7 +5,7 @@ import type { Api } from '../../deps.ts'
 import { ok } from '../../http/envelope.ts'
 import { type IdParams, idParams } from '../../http/ids.ts'
 import { answers, exactly, listOf, success } from '../../schema/answers.ts'
-import { createLink } from './createLink.ts'
+import { createLinkOnce } from './createLinkOnce.ts'
 import { type CreateLinkBody, createLinkBody, type UpdateLinkBody, updateLinkBody } from './linkBodies.ts'
 import { healthOf, healthSchema } from './linkHealth.ts'
 import { createdLinkSchema, linkFields, toCreatedLink, toLinkView } from './linkView.ts'
@@ -19,6 +19,7 @@ const single = exactly({ ...linkFields, health: healthSchema })
 
 /** `/api/v1/links`: the caller's links. */
 export function linkRoutes(app: FastifyInstance, api: Api): void {
+  const createOnce = createLinkOnce(api)
   const withHealth = async (link: Link) => ok({ ...toLinkView(link), health: await healthOf(api, link) })
 
   app.get(
@@ -44,14 +45,14 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
         tags,
         summary: 'Create a link',
         description:
-          'Puts a price in front of an API. The API of a paid link has to answer a health check first.',
+          'Puts a price in front of an API. The API of a paid link has to answer a health check first. The same request within a minute, word for word, is a repeat and answers the same link.',
         body: createLinkBody,
         response: answers({ 201: success(createdLinkSchema) }, 400, 401, 409, 422, 429),
       },
     },
     async (request, reply) => {
       const { store } = callerOf(request)
-      const link = await createLink(api, store, request.body)
+      const link = await createOnce(store, request.body)
       const warnings = isPaid(link) ? await api.payoutFaults(store.payout) : []
       return reply.code(201).send(ok(toCreatedLink(link, api.publicUrl, store.username, warnings)))
     },

@@ -177,12 +177,15 @@ t.test('a slug is one of the store: chosen twice it is refused, made up twice it
   const create = (key: string, body: object) =>
     f.call('POST', '/api/v1/links', { key, body: { url, title: 'Same title', ...body } })
 
-  const chosen = await Promise.all(Array.from({ length: 5 }, () => create(mine.key, { slug: 'wanted' })))
+  const five = ['1', '2', '3', '4', '5']
+  const chosen = await Promise.all(
+    five.map((description) => create(mine.key, { slug: 'wanted', description })),
+  )
   t.same(chosen.map((a) => a.status).sort(), [201, 409, 409, 409, 409])
   t.ok(chosen.every((a) => a.status === 201 || a.body.error.code === 'SLUG_ALREADY_EXISTS'))
   t.equal((await create(other.key, { slug: 'wanted' })).status, 201)
 
-  const made = await Promise.all(Array.from({ length: 5 }, () => create(mine.key, {})))
+  const made = await Promise.all(five.map((description) => create(mine.key, { description })))
   t.ok(made.every((a) => a.status === 201))
   t.equal(new Set(made.map((a) => a.body.data.slug)).size, 5)
   t.ok(made.every((a) => /^same-title(-[a-z0-9]{6})?$/.test(a.body.data.slug)))
@@ -339,12 +342,14 @@ t.test("a paid link is saved once its API answers, asked with the link's own hea
     response.writeHead(answerStatus).end()
   })
   const body = { url, title: 'Paid', price: '1', upstreamHeaders: { 'x-token': 'mine' } }
+  const create = () =>
+    f.call('POST', '/api/v1/links', { key, body: { ...body, description: String(answerStatus) } })
   for (answerStatus of [200, 302, 401, 402, 404, 405]) {
-    t.equal((await f.call('POST', '/api/v1/links', { key, body })).status, 201, String(answerStatus))
+    t.equal((await create()).status, 201, String(answerStatus))
   }
   t.ok(asked.length === 6 && asked.every((token) => token === 'mine'))
   for (answerStatus of [500, 503]) {
-    const refused = await f.call('POST', '/api/v1/links', { key, body })
+    const refused = await create()
     t.equal(refused.status, 422)
     t.equal(refused.body.error.code, 'API_NOT_RESPONDING')
     t.match(refused.body.error.message, new RegExp(`status ${answerStatus}`))
@@ -450,7 +455,8 @@ t.test('a store has so many links at most, and is told what to do about it', asy
   const f = await startAdmin(t, { options: { maxLinksPerStore: 2 } })
   const { key } = await f.store()
   const url = await f.seller()
-  const create = () => f.call('POST', '/api/v1/links', { key, body: { url, title: 'One of many' } })
+  let links = 0
+  const create = () => f.call('POST', '/api/v1/links', { key, body: { url, title: `Link ${links++}` } })
   const made = await Promise.all([create(), create(), create()])
   t.same(made.map((a) => a.status).sort(), [201, 201, 409])
   const { error } = made.find((a) => a.status === 409)!.body
