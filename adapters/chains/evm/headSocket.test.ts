@@ -1,7 +1,11 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { type WebSocket as Peer, WebSocketServer } from 'ws'
+import { silentLog as log } from '../../../core/ports/log.ts'
+import { createHeadSocket } from './headSocket.ts'
 import { network, seller, startSettler, usdc } from './settler.fixture.ts'
 import { createEvmSettler } from './settler.ts'
 
@@ -74,4 +78,40 @@ t.test('a URL that no WebSocket can be made for is refused at the start, not at 
     const options = { network, rpcUrls: ['http://127.0.0.1:1'], wsUrl, privateKey, assets: [usdc] } as const
     t.throws(() => createEvmSettler(options), { code: 'VALIDATION_ERROR', message: /wsUrl/ }, wsUrl)
   }
+})
+
+/** RFC 6455, section 4.2.2. */
+const acceptOf = (head: string) =>
+  createHash('sha1')
+    .update(`${/sec-websocket-key: (\S+)/i.exec(head)![1]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
+    .digest('base64')
+
+t.test('a connection that has died without a word is not kept waiting for one', async (t) => {
+  const peers: Socket[] = []
+  const frame = (text: string) => Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)])
+  // It says what it has to, and from then on it hears nothing, a farewell neither.
+  const server = createServer((peer) => {
+    peers.push(peer)
+    peer.on('error', () => {})
+    peer.once('data', (head) => {
+      const accepted = `Sec-WebSocket-Accept: ${acceptOf(String(head))}`
+      peer.write(`HTTP/1.1 101 \r\nUpgrade: websocket\r\nConnection: Upgrade\r\n${accepted}\r\n\r\n`)
+      peer.write(Buffer.concat([frame('{"id":1,"result":"0x1"}'), frame('{"id":2,"result":"0xab"}')]))
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const subscribed = Promise.withResolvers<void>()
+  const heads = createHeadSocket({
+    ...{ url: `ws://127.0.0.1:${port}`, chainId: 1, log },
+    onHead: () => subscribed.resolve(),
+  })
+  heads.need()
+  await subscribed.promise
+  const ended = once(peers[0]!, 'close')
+  heads.doubt()
+  heads.close()
+  await ended
+  t.equal(peers.length, 1)
 })

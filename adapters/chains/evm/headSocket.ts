@@ -1,9 +1,13 @@
+import { WebSocket } from 'ws'
 import type { Log } from '../../../core/ports/log.ts'
 
 const reopenFirstMs = 1_000
 const reopenMaxMs = 30_000
 /** A connection that nobody has needed for so long is given back. */
 const idleMs = 60_000
+const handshakeMs = 10_000
+/** A block's header is about two kilobytes. */
+const maxMessageBytes = 65_536
 /** Ids of the two requests of a connection. */
 const chainQuestion = 1
 const subscriptionQuestion = 2
@@ -76,7 +80,8 @@ export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOption
     if (socket !== lost) return
     socket = undefined
     subscription = undefined
-    lost.close()
+    // A farewell would be waited for, and whoever died without a word gives none.
+    lost.terminate()
     if (isClosed || !isNeeded) return
     log.debug({}, 'the WebSocket to the EVM node was lost; receipts are asked for meanwhile')
     reopenTimer = setTimeout(open, reopenMs)
@@ -85,7 +90,7 @@ export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOption
   const open = () => {
     reopenTimer = undefined
     if (socket !== undefined || isClosed || !isNeeded) return
-    const opening = new WebSocket(url)
+    const opening = new WebSocket(url, { handshakeTimeout: handshakeMs, maxPayload: maxMessageBytes })
     socket = opening
     opening.addEventListener('open', () => ask(opening, chainQuestion, 'eth_chainId'))
     opening.addEventListener('message', ({ data }) => {

@@ -68,23 +68,23 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     const waitMs = Math.max(minSyncMs, syncUsualTimes * (receipts.usualMs ?? 0))
     const answer = await (syncSend.send(bytes, transaction, Math.min(waitMs, options.receiptTimeoutMs)) ??
       broadcast(rpc, bytes))
-    const tookMs = performance.now() - startedMs
-    if (!('receipt' in answer)) return { sent: answer, tookMs }
+    if (!('receipt' in answer)) return { sent: answer }
     const sent: BroadcastResult = { taken: 'yes', isKnown: false }
     // It is in one block. Whether that is deep enough is for the watch to see.
-    if (options.confirmations > 1) return { sent, tookMs }
-    receipts.note(tookMs)
-    return { sent, tookMs, receipt: answer.receipt }
+    if (options.confirmations > 1) return { sent }
+    receipts.note(performance.now() - startedMs)
+    return { sent, receipt: answer.receipt }
   }
 
   const land = async (attempt: SettlementAttempt, identity: PaymentIdentity): Promise<SettleOutcome> => {
     const { transaction } = attempt
     const pending = { status: 'pending', transaction, reason: reasons.pending } as const
     try {
-      const first = await send(attempt)
-      let { sent, receipt } = first
-      const leftMs = Math.max(options.firstPollMs, options.receiptTimeoutMs - first.tookMs)
-      receipt ??= await receipts.wait(transaction, sent.taken === 'yes' ? leftMs : options.pollMs)
+      const endMs = performance.now() + options.receiptTimeoutMs
+      const leftMs = () => Math.max(options.firstPollMs, endMs - performance.now())
+      const shortMs = () => Math.min(options.pollMs, leftMs())
+      let { sent, receipt } = await send(attempt)
+      receipt ??= await receipts.wait(transaction, sent.taken === 'yes' ? leftMs() : shortMs())
       if (receipt === undefined && sent.taken !== 'yes') {
         if (sent.taken !== 'unknown') {
           log.error(
@@ -95,7 +95,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
         // The same bytes once more; a new transaction would be a second one.
         sent = await broadcast(rpc, attempt.bytes)
         const isSent = sent.taken === 'yes' || sent.taken === 'unknown'
-        receipt = await receipts.wait(transaction, isSent ? leftMs : options.pollMs)
+        receipt = await receipts.wait(transaction, isSent ? leftMs() : shortMs())
       }
       if (receipt !== undefined) return await prove(attempt, receipt, identity)
       if (sent.taken === 'nonce_used' || sent.taken === 'nonce_contested') account.recheck()

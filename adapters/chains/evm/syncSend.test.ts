@@ -128,3 +128,11 @@ t.test('on a chain that takes its time, each transaction is sent once, and the n
   t.equal(rpc.calls('eth_sendRawTransaction'), 3, 'not once more the ordinary way')
   t.equal(rpc.calls('eth_getTransactionReceipt'), 0)
 })
+
+t.test('a call waits for its receipt no longer than it may, however long the looks are apart', async (t) => {
+  const { chain, rpc, settleOne } = await started(t, { receiptTimeoutMs: 300, pollMs: 60_000 })
+  await chain.setAutomine(false)
+  const lift = rpc.add(method, { kind: 'hold' })
+  t.match(await settleOne(), { status: 'pending' })
+  lift()
+})
