@@ -343,6 +343,32 @@ for (const slug of ['free', 'paid', 'first'] as const) {
   })
 }
 
+t.test('challenges that a browser or a payer answers by itself stay behind, others arrive', async (t) => {
+  const dropped = [
+    ...['Basic realm="x"', 'basic', 'DIGEST realm="x", nonce="n"', 'Negotiate', 'NTLM'],
+    ...['Bearer realm="x", Basic realm="y"', 'Bearer,\tbasic', 'Payment id="a", method="tempo"'],
+    ...['L402 macaroon="m", invoice="lnbc1"', 'LSAT macaroon="m"', 'x402 network="base"'],
+  ]
+  const kept = ['Bearer realm="Basic"', 'DPoP algs="ES256"', 'Basically', 'Bearer error="invalid_token"']
+  for (const [i, challenge] of [...dropped, ...kept].entries()) {
+    const asks = await rawSeller(
+      t,
+      `HTTP/1.1 402 Pay\r\nContent-Type: application/json\r\nWWW-Authenticate: ${challenge}\r\nContent-Length: 2\r\n\r\n{}`,
+    )
+    for (const price of ['0', '0.10']) {
+      const link = await gateway.addLink({ slug: `asks-${i}-${price === '0'}`, url: asks.url, price })
+      const payment = scriptedPayment(`asks-${i}`, '100000')
+      const response = await fetch(link.url, { headers: { 'payment-signature': payment } })
+      t.equal(response.status, 402)
+      t.equal(
+        response.headers.get('www-authenticate'),
+        kept.includes(challenge) ? challenge : null,
+        challenge,
+      )
+    }
+  }
+})
+
 t.test('a page of a seller gets an origin of its own, JSON needs none', async (t) => {
   for (const [type, isConfined] of [
     ['text/html', true],

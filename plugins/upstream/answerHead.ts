@@ -22,6 +22,12 @@ const unguessed = ['X-Content-Type-Options', 'nosniff'] as const
 const confined = ['Content-Security-Policy', 'sandbox allow-scripts allow-forms allow-downloads'] as const
 
 /**
+ * Challenges (RFC 9110, section 11.6.1) that are answered by themselves. Browsers ask for a password in the gateway's name, and
+ * send it to every seller from then on; agents pay, without a purchase, whomever the challenge names.
+ */
+const answeredUnasked = /(?:^|,)[\t ]*(?:basic|digest|negotiate|ntlm|payment|l402|lsat|x402)(?=[\t ,]|$)/i
+
+/**
  * Rebuilds the seller's head for the buyer. All sellers share one origin, so what would speak for that origin (cookies,
  * HSTS, CORS, CSP) stays behind, and so does everything about payment.
  *
@@ -55,6 +61,9 @@ export function answerHead(raw: readonly (Buffer | string)[]): AnswerHead {
         if (name.toLowerCase() !== 'content-length') break
         contentLength = Number(value)
         continue
+      case 16:
+        if (name.toLowerCase() === 'www-authenticate' && answeredUnasked.test(value)) continue
+        break
     }
     headers.push(name, value)
   }

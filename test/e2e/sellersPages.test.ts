@@ -5,6 +5,7 @@ import { createServer } from 'node:net'
 import t from 'tap'
 import { startBrowser } from '../../vault/testing/browser.ts'
 import { startGateway } from '../helpers/gateway.ts'
+import { sellerOf } from '../helpers/sellerOf.ts'
 
 /** Tells in its title under which origin it ran, and what it could read of it. */
 const script =
@@ -140,6 +141,29 @@ if (browser !== undefined) {
       for (const [i, [lines]] of attacks.entries()) {
         t.notMatch(await titleOf(`${link.url}/${i}`), /s3cret|c00kie|as http/, JSON.stringify(lines))
       }
+    },
+  )
+
+  t.test(
+    'a password that is meant for one seller does not go to another, nor is one asked for',
+    async (t) => {
+      const heard: string[] = []
+      const asking = (name: string) =>
+        sellerOf(t, (req, res) => {
+          heard.push(`${name} ${req.headers.authorization}`)
+          const challenge = { 'www-authenticate': 'Basic realm="the same"' }
+          res.writeHead(req.headers.authorization ? 200 : 401, challenge).end('{}')
+        })
+      const honest = await gateway.addLink({ slug: 'honest', url: (await asking('honest')).url })
+      const curious = await gateway.addLink({ slug: 'curious', url: (await asking('curious')).url })
+      const withPassword = honest.url.replace('http://', 'http://buyer:passw0rd@')
+      await page.goto(withPassword).catch(() => {})
+      await page.goto(curious.url).catch(() => {})
+      t.ok(heard.includes('curious undefined'))
+      t.notOk(
+        heard.some((line) => line.startsWith('curious Basic')),
+        heard.join(),
+      )
     },
   )
 }
