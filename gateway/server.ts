@@ -11,6 +11,7 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
 import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { createClientIp } from './clientIp.ts'
+import { corsHeaders } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import { Generations } from './generations.ts'
 import type { HandOver } from './handOver.ts'
@@ -142,13 +143,11 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       socket.once('close', () => refused.delete(socket))
     }
     res.shouldKeepAlive = false
-    const isPresented = head !== undefined && head.paymentHeader !== null && req.url!.startsWith(linkPrefix)
     const error = new TollgateError('bad_request', problem)
-    send(
-      res,
-      errorReply(error, log).reply,
-      isPresented ? failureReceipt(unread(head.x402Version), error, 400) : null,
-    )
+    const { reply } = errorReply(error, log)
+    if (head === undefined || !req.url!.startsWith(linkPrefix)) return void send(res, reply, null)
+    const receipt = head.paymentHeader === null ? [] : failureReceipt(unread(head.x402Version), error, 400)
+    send(res, reply, head.hasOrigin ? [...corsHeaders, ...receipt] : receipt)
   }
 
   return {

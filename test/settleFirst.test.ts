@@ -65,7 +65,7 @@ t.test('settled first: a seller that fails owes the buyer, who hears it with the
     else {
       t.equal(response.status, kind === 'silent' ? 504 : 502)
       t.match(await response.json(), {
-        error: { message: /You were charged; the seller owes you a refund/ },
+        error: { message: /You were charged; the seller owes you a refund/, retryable: false },
         purchaseId: /^[0-9a-f-]{36}$/,
       })
     }

@@ -14,6 +14,8 @@ export interface TollgateErrorOptions extends ErrorOptions {
   readonly details?: readonly ErrorDetail[]
   /** Seconds after which the caller may try again; becomes `Retry-After`. */
   readonly retryAfterSeconds?: number
+  /** Where it is not as the code says: a call that was charged and failed is not repeated, whatever it failed of. */
+  readonly retryable?: boolean
   /** Fields that stand beside `error` in the answer, such as `cooldown_until`. */
   readonly extra?: Readonly<Record<string, unknown>>
   /** x402 `errorReason`, such as `invalid_exact_evm_payload_signature`. */
@@ -36,6 +38,7 @@ export class TollgateError extends Error {
   readonly extra: Readonly<Record<string, unknown>> | undefined
   readonly reason: string | undefined
   readonly receipt: TollgateErrorOptions['receipt']
+  readonly retryable: boolean
   readonly [brand] = true
 
   constructor(code: ErrorCode, message: string = codes[code].meaning, options: TollgateErrorOptions = {}) {
@@ -48,10 +51,7 @@ export class TollgateError extends Error {
     this.extra = options.extra
     this.reason = options.reason
     this.receipt = options.receipt
-  }
-
-  get retryable(): boolean {
-    return codes[this.code].retryable
+    this.retryable = options.retryable ?? codes[code].retryable
   }
 }
 

@@ -30,7 +30,10 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
   if (isTollgateError(error)) return error
   if (error instanceof UpstreamBusy) {
     const message = `The seller's API has as many calls under way as it may have. ${chargeOf(x)}`
-    return new TollgateError('upstream_busy', message, { retryAfterSeconds: 1, ...purchaseOf(x) })
+    return new TollgateError('upstream_busy', message, {
+      ...(x.settlement === null && { retryAfterSeconds: 1 }),
+      ...purchaseOf(x),
+    })
   }
   // First, because an answer that is refused in its middle has been cut by now, which looks like a buyer who left.
   if (error instanceof AnswerRefused) {
@@ -66,4 +69,4 @@ const chargeOf = ({ settlement }: Exchange) =>
   settlement === null ? 'You were not charged.' : 'You were charged; the seller owes you a refund.'
 
 const purchaseOf = ({ purchase }: Exchange) =>
-  purchase === null ? {} : { extra: { purchaseId: purchase.id } }
+  purchase === null ? {} : { extra: { purchaseId: purchase.id }, retryable: false }

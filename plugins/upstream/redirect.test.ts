@@ -67,6 +67,15 @@ t.test('a free standard link leads there at once, by any method', async (t) => {
   t.equal(seller.requests.length, 0)
 })
 
+t.test('a script in a browser gets the address, which it could not follow with its payment', async (t) => {
+  const script = { 'sec-fetch-dest': 'empty', 'sec-fetch-mode': 'cors', origin: 'https://shop.test' }
+  const paid = await call((await addLink('0.10')).url, { ...paying(), ...script })
+  t.match(await paid.json(), { data: { url: target }, _svc: { purchaseId: String } })
+  t.match(receiptOf(paid), { success: true })
+  const opened = { 'sec-fetch-dest': 'document', 'sec-fetch-mode': 'navigate' }
+  t.equal((await call((await addLink('0')).url, opened)).status, 303)
+})
+
 t.test('below a standard link there is nothing, and nothing is charged for it', async (t) => {
   const before = settler.transfers.length
   const link = await addLink('0.10')

@@ -7,7 +7,8 @@ import { jsonReply, type Reply, type RouteHooks } from '../../core/plugin/gatewa
  * The hooks of a `standard` link, which has no API behind it: whoever may pass is led to its `url`. 303, so that whatever
  * the call was, the address is opened by GET and no body goes along (RFC 9110, section 15.4.4). Nothing of the call stands
  * in the address. Who asks for JSON gets it as `{"url": …}`, because a program that follows a redirect would send its headers
- * along, and its payment is one.
+ * along, and its payment is one. So does a script in a browser, which could not follow: its payment header makes the other
+ * origin's leave necessary (Fetch, "CORS-preflight fetch"), and the call is charged by then.
  *
  * A paid link shows the address in the paid answer and nowhere else.
  */
@@ -16,15 +17,15 @@ export function redirectHooks(link: ServedLink, isPaid: boolean): RouteHooks {
   if (protocol !== 'https:' && protocol !== 'http:') throw new Error('Expected a url by http or https.')
   const json = Buffer.from(JSON.stringify({ url: href }))
   const jsonType = 'application/json'
-  const jsonAnswer = { status: 200, headers: ['Content-Type', jsonType, 'Vary', 'Accept'], body: json }
-  const leading = { status: 303, headers: ['Location', href, 'Vary', 'Accept'], body: Buffer.alloc(0) }
+  const jsonAnswer = { status: 200, headers: ['Content-Type', jsonType, 'Vary', varies], body: json }
+  const leading = { status: 303, headers: ['Location', href, 'Vary', varies], body: Buffer.alloc(0) }
   // Before the payment: nothing is sold below the address.
   const guard = (x: Exchange) => {
     if (x.subPath !== '')
       throw new TollgateError('link_not_found', 'This link has nothing below its address.')
   }
   if (!isPaid) {
-    const uncached = ['Vary', 'Accept', 'Cache-Control', 'no-store']
+    const uncached = ['Vary', varies, 'Cache-Control', 'no-store']
     const named = link.responseMode === 'raw' ? { url: href } : { data: { url: href } }
     const asJson = jsonReply(200, named, uncached)
     const asLead: Reply = {
@@ -32,18 +33,23 @@ export function redirectHooks(link: ServedLink, isPaid: boolean): RouteHooks {
       headers: ['Location', href, 'Content-Length', '0', ...uncached],
       body: null,
     }
-    return { guard, forward: (x) => (asksForJson(x) ? asJson : asLead) }
+    return { guard, forward: (x) => (getsJson(x) ? asJson : asLead) }
   }
   return {
     guard,
     forward: (x) => {
-      const isJson = asksForJson(x)
+      const isJson = getsJson(x)
       x.answer = { ...(isJson ? jsonAnswer : leading), mediaType: isJson ? jsonType : '', tunnel: null }
       // There is nobody who could fail.
       x.upstreamOutcome = 'answered'
     },
   }
 }
+
+const varies = 'Accept, Sec-Fetch-Dest'
+
+/** `Sec-Fetch-Dest: empty` is a browser's `fetch` (Fetch Metadata); a page that is opened says `document`. */
+const getsJson = (x: Exchange): boolean => x.req.headers['sec-fetch-dest'] === 'empty' || asksForJson(x)
 
 /** Whether `Accept` names JSON (RFC 9110, section 12.5.1); neither a browser's list nor anything by default does. */
 const asksForJson = ({ req }: Exchange): boolean =>

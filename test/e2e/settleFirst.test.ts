@@ -66,7 +66,7 @@ for (const chain of chains.both) {
       api.answerWith(answerStatus(500))
       const failed = await present(`${url}?n=fails`, payment)
       api.answerWith(answerWell)
-      t.match(failed, { status: 502, body: { error: { code: 'upstream_error' } } })
+      t.match(failed, { status: 502, body: { error: { code: 'upstream_error', retryable: false } } })
       t.equal((await chain.balance(payTo(chain))) - before, 10_000n, 'the money is with the seller')
       t.match(failed.receipt, { success: true, transaction: (await chain.transfersTo(payTo(chain))).at(-1)! })
       const purchaseId = failed.headers.get('x-purchase-id')!
