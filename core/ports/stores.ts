@@ -1,6 +1,10 @@
+import type { Payout } from '../domain/link.ts'
 import type { ApiKey, SignInNonce, Store, StoreWallet } from '../domain/store.ts'
 
-export type StorePatch = Partial<Omit<Store, 'id' | 'createdAtMs' | 'createdBy'>>
+export type StorePatch = Partial<Omit<Store, 'id' | 'createdAtMs' | 'createdBy' | 'payout'>> & {
+  /** A chain that is left out stays as it is, whatever became of it meanwhile. */
+  readonly payout?: Partial<Payout>
+}
 
 export interface Stores {
   /**

@@ -160,6 +160,21 @@ t.test('sizes are counted in characters and every wrong field is named', async (
   t.equal(wallet.body.error.code, 'INVALID_ADDRESS')
 })
 
+t.test('two wallets that are changed at once are both changed', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const [base, solana] = [evmWallet().address, solanaWallet().address]
+  const wallets = [{ base }, { solana }]
+  const answers = await Promise.all(
+    wallets.map((payout) => f.call('PATCH', '/api/v1/profile', { key, body: { payout } })),
+  )
+  t.same(
+    answers.map((a) => a.status),
+    [200, 200],
+  )
+  t.match((await f.call('GET', '/api/v1/profile', { key })).body.payout, { base, solana })
+})
+
 t.test('the last payout wallet stays while paid links need it', async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()

@@ -47,8 +47,8 @@ export async function readProfilePatch(api: Api, store: Store, body: ProfileBody
   if (username !== undefined && username !== store.username && api.isReservedUsername(username)) {
     throw reservedUsername()
   }
-  const payout = body.payout === undefined ? undefined : readPayout(api, store.payout, body.payout)
-  if (payout !== undefined) await refuseUnpayable(api, store, payout)
+  const payout = body.payout === undefined ? undefined : readPayout(api, body.payout)
+  if (payout !== undefined) await refuseUnpayable(api, store, { ...store.payout, ...payout })
   return {
     ...(username !== undefined && { username }),
     ...(displayName !== undefined && { displayName: displayName ?? username ?? store.username }),
@@ -59,13 +59,14 @@ export async function readProfilePatch(api: Api, store: Store, body: ProfileBody
   }
 }
 
-function readPayout(api: Api, present: Payout, given: NonNullable<ProfileBody['payout']>): Payout {
-  const read = (chain: 'base' | 'solana'): string | null => {
+/** The chains that were sent, and no other: the other wallet may be changing at the same time. */
+function readPayout(api: Api, given: NonNullable<ProfileBody['payout']>): Partial<Payout> {
+  const read = (chain: 'base' | 'solana'): Partial<Payout> => {
     const address = given[chain]
-    if (address === undefined) return present[chain]
-    return address === null ? null : canonicalAddress(api, chain, address)
+    if (address === undefined) return {}
+    return { [chain]: address === null ? null : canonicalAddress(api, chain, address) }
   }
-  return { base: read('base'), solana: read('solana') }
+  return { ...read('base'), ...read('solana') }
 }
 
 /** A paid link that nobody can be paid for would answer buyers with an offer of nothing. */
