@@ -74,8 +74,7 @@ export function createRecovery(parts: RecoveryParts): Recovery {
     const { transaction } = pending
     const ours = account !== undefined && attempt?.settler === account.id ? { account, attempt } : undefined
 
-    const receipt = await receiptOf(transaction)
-    const head = await heads.fresh()
+    const [receipt, head] = await Promise.all([receiptOf(transaction), heads.fresh()])
     highestSeen = Math.max(highestSeen, head.number)
     if (receipt !== undefined) {
       if (head.number - Number(receipt.blockNumber) + 1 < confirmations) return pending

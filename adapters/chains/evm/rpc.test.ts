@@ -214,3 +214,35 @@ t.test('a batch that a busy node answers in part is not asked again one by one',
   await t.rejects(client(node.url).batch([{ method: 'a', params: [] }]), /busy/)
   t.same(node.seen, ['eth_chainId', 'a'])
 })
+
+t.test('the preferred node is asked again when it is well, and no call waits for it to be', async (t) => {
+  let nowMs = 0
+  let isWell = false
+  const first = await startNode(t, honest, (_, response) => {
+    if (!isWell) response.writeHead(503).end()
+    return !isWell
+  })
+  const second = await startNode(t, honest)
+  const clock = { now: () => nowMs }
+  const rpc = createRpc({ urls: [first.url, second.url], chainId: 1, timeoutMs: 500, clock })
+  await rpc.call('a')
+  t.same(first.seen, ['eth_chainId', 'a'])
+  await rpc.call('b')
+  t.equal(first.seen.length, 2, 'not at once')
+
+  const asked = () => first.seen.filter((method) => method === 'eth_chainId').length
+  nowMs += 61_000
+  await Promise.all([rpc.call('c'), rpc.call('c')])
+  while (asked() < 2) await rpc.call('d')
+  t.equal(asked(), 2, 'by one request of its own')
+  await rpc.call('e')
+  t.notOk(first.seen.includes('c') || first.seen.includes('d') || first.seen.includes('e'), 'it is not well')
+
+  isWell = true
+  nowMs += 61_000
+  while (!first.seen.includes('f')) await rpc.call('f')
+  const before = second.seen.length
+  await rpc.call('g')
+  t.equal(second.seen.length, before)
+  t.ok(first.seen.includes('g'))
+})

@@ -5,13 +5,15 @@ import { RpcRefused, RpcUnreachable } from './rpcError.ts'
 /** How often a node must say again which chain it serves; a proxy can change what stands behind it. */
 const chainRecheckMs = 60_000
 const never = Number.NEGATIVE_INFINITY
+/** How often the first node is asked whether it is well again, while another one stands in for it. */
+const returnMs = 60_000
 /** Items in one HTTP request; providers cap batches, most of them at 100. */
 const maxBatchItems = 50
 /** Requests at once to a node that takes no batches. */
 const maxSingleRequests = 8
 
 export interface RpcOptions {
-  /** Asked in this order; the next one only when one does not answer properly. */
+  /** Asked in this order; the next one only while one does not answer properly. */
   readonly urls: readonly string[]
   /** Every answer of a node that serves another chain is thrown away. */
   readonly chainId: number
@@ -55,6 +57,8 @@ export function createRpc(options: RpcOptions): Rpc {
     (url): Node => ({ url, host: hostOf(url), checkedAtMs: never, takesBatches: true }),
   )
   let preferred = 0
+  /** When the first node was last found not to answer. */
+  let leftAtMs = never
   let lastId = 0
 
   const send = async (node: Node, calls: readonly RpcCall[], limit?: AbortSignal): Promise<RpcAnswer[]> => {
@@ -101,19 +105,35 @@ export function createRpc(options: RpcOptions): Rpc {
     return answers
   }
 
+  /** Asks the first node for its chain, beside the calls: none of them waits for a node that may be away still. */
+  const tryToReturn = (): void => {
+    leftAtMs = clock.now()
+    const [first] = nodes
+    void ask(first!, []).then(
+      () => {
+        preferred = 0
+        log.info({ node: first!.host }, 'the preferred node answers again')
+      },
+      () => {},
+    )
+  }
+
   const batchOnce = async (calls: readonly RpcCall[], limit?: AbortSignal): Promise<RpcAnswer[]> => {
+    if (preferred !== 0 && Math.abs(clock.now() - leftAtMs) >= returnMs) tryToReturn()
     const faults: string[] = []
+    const asked = preferred
     for (let i = 0; i < nodes.length; i++) {
-      const index = (preferred + i) % nodes.length
+      const index = (asked + i) % nodes.length
       const node = nodes[index]!
       try {
         const answers = await ask(node, calls, limit)
-        preferred = index
+        if (index !== asked) preferred = index
         return answers
       } catch (error) {
         if (limit?.aborted) throw new RpcUnreachable(`${node.host} kept its answer back for too long`)
         // A node that failed must name its chain again before it is believed.
         node.checkedAtMs = never
+        if (index === 0) leftAtMs = clock.now()
         faults.push(error instanceof RpcUnreachable ? error.message : `${node.host}: ${String(error)}`)
       }
     }

@@ -1,7 +1,13 @@
 import t from 'tap'
 import { addressWord, uintWord } from './payCall.ts'
 import { topics } from './token.ts'
-import { type ExpectedTransfer, type LogEntry, provesTransfer, type Receipt } from './transferProof.ts'
+import {
+  type ExpectedTransfer,
+  type LogEntry,
+  provesTransfer,
+  type Receipt,
+  readReceipt,
+} from './transferProof.ts'
 
 const asset = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
 const payer = '0x00000000000000000000000000000000000000A1'
@@ -64,3 +70,18 @@ t.test('one transfer in a transaction of two authorisations pays for one of them
   t.notOk(provesTransfer(both, expected), 'this one went elsewhere')
   t.ok(provesTransfer(both, { ...expected, nonce: other }))
 })
+
+t.test(
+  'a receipt is of this transaction and of a block; one of a block that is not made yet is none',
+  async (t) => {
+    const whole = receipt(used(), moved())
+    t.equal(readReceipt(whole, '0x01'), whole)
+    t.equal(readReceipt(whole, '0x02'), undefined)
+    for (const blockNumber of [null, undefined, '', 'pending', 1]) {
+      t.equal(readReceipt({ ...whole, blockNumber }, '0x01'), undefined, String(blockNumber))
+    }
+    for (const odd of [null, undefined, 'x', 1, [], {}, { ...whole, logs: {} }]) {
+      t.equal(readReceipt(odd, '0x01'), undefined)
+    }
+  },
+)

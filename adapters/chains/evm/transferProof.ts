@@ -19,11 +19,17 @@ export interface LogEntry {
   readonly transactionHash: string
 }
 
-/** The receipt of this very transaction, or undefined: proxies have been seen to answer with another one's. */
+/**
+ * The receipt of this very transaction, or undefined: proxies have been seen to answer with another one's. Nodes that
+ * tell of a transaction before its block is made name no block, and a depth can't be counted from none.
+ */
 export function readReceipt(result: unknown, transaction: string): Receipt | undefined {
-  const receipt = result as Receipt | null | undefined
-  const isThis = receipt?.transactionHash?.toLowerCase() === transaction.toLowerCase()
-  return isThis && Array.isArray(receipt?.logs) ? receipt : undefined
+  if (typeof result !== 'object' || result === null) return undefined
+  const { transactionHash, blockNumber, logs } = result as { readonly [name in keyof Receipt]?: unknown }
+  const isThis =
+    typeof transactionHash === 'string' && transactionHash.toLowerCase() === transaction.toLowerCase()
+  const isInBlock = typeof blockNumber === 'string' && /^0x[0-9a-f]+$/i.test(blockNumber)
+  return isThis && isInBlock && Array.isArray(logs) ? (result as Receipt) : undefined
 }
 
 /** The transfer that has to be on chain; a payment's identity is one. */
