@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { encodeHeader } from '../../core/x402/header.ts'
 import { PRICE, startEvmWorld } from './testing/evmWorld.ts'
 import { type Answer, deliver, offer } from './testing/seller.ts'
 
@@ -110,7 +111,7 @@ for (const [name, [change, problem]] of Object.entries(statements)) {
   })
 }
 
-t.test('a receipt that can not be read, or that came twice, is not believed', async (t) => {
+t.test('a receipt that can not be read, or that came in two versions, is not believed', async (t) => {
   for (const header of [['!!!'], [Buffer.from('{"success":true,"success":true}').toString('base64')]]) {
     const run = await world.pay(
       then(async (request, response) => {
@@ -122,10 +123,9 @@ t.test('a receipt that can not be read, or that came twice, is not believed', as
   }
   const run = await world.pay(
     then(async (request, response) => {
-      const receipt = Buffer.from(JSON.stringify(world.receiptOf(await world.settle(request)))).toString(
-        'base64',
-      )
-      response.writeHead(200, ['PAYMENT-RESPONSE', receipt, 'Payment-Response', receipt]).end('{}')
+      const receipt = world.receiptOf(await world.settle(request))
+      const twice = [receipt, { ...receipt, amount: '1' }].map(encodeHeader)
+      response.writeHead(200, ['PAYMENT-RESPONSE', twice[0]!, 'Payment-Response', twice[1]!]).end('{}')
     }),
   )
   t.match(run.report, { outcome: 'unverified', exitCode: 7, message: /came twice/ })

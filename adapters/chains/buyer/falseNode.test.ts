@@ -157,6 +157,25 @@ t.test('a node of another chain verifies nothing', async (t) => {
   }
 })
 
+t.test('of a node that does not answer nobody says what the chain has', async (t) => {
+  const buyer = createEvmBuyer({ privateKey, rpcUrl: evm.rpcUrl })
+  const payment = await buyer.sign(evmTerms, AbortSignal.timeout(5_000))
+  const end = new AbortController()
+  const server = createServer(() => end.abort())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const rpcUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const transaction = `0x${'ab'.repeat(32)}`
+  t.match(await verifyReceipt({ payment, transaction, signal: end.signal }, rpcUrl), {
+    isVerified: false,
+    charged: 'unknown',
+    problem: 'the chain could not be asked in time',
+  })
+})
+
 t.test('an authorisation that has expired unused is reported as never charged', async (t) => {
   const buyer = createEvmBuyer({ privateKey, rpcUrl: evm.rpcUrl })
   const payment = await buyer.sign(evmTerms, AbortSignal.timeout(5_000))

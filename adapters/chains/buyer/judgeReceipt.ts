@@ -29,9 +29,15 @@ export async function judgeReceipt(
   if (transaction === null) return await lookFor(chain, signal)
   if (!chain.isTransaction(transaction))
     return await disputed(chain, `the seller names something that is no ${chain.transactionName}`)
-  const problem = await pollUntil(signal, () => chain.problemOf(transaction, signal))
+  let isMissing = false
+  const problem = await pollUntil(signal, async () => {
+    const found = await chain.problemOf(transaction, signal)
+    isMissing = found === undefined
+    return found
+  })
   if (problem.value === '') return { isVerified: true, charged: 'yes', transaction, problem: '' }
-  return await disputed(chain, problem.value ?? problem.failure ?? 'the chain does not have the transaction')
+  const silence = isMissing ? 'the chain does not have the transaction' : inWords.unknown
+  return await disputed(chain, problem.value ?? problem.failure ?? silence)
 }
 
 /** Waits for the payment itself, whoever sent it, and for the transaction it was in. */
