@@ -1,5 +1,7 @@
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import t from 'tap'
+import { createEgress } from '../adapters/egress/createEgress.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { get, impatientPlugins, startImpatient } from './helpers/impatient.ts'
 import { pluginOf } from './helpers/plugins.ts'
@@ -148,6 +150,43 @@ t.test(
     await room
   },
 )
+
+t.test('readers of free answers who take nothing give way to calls that wait, buyers do not', async (t) => {
+  const narrow = await startGateway(t, {
+    settlers: [settler],
+    plugins: impatientPlugins({ headersTimeoutMs: 30_000, bodyTimeoutMs: 30_000 }),
+    adapt: (ports) => {
+      const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8'], connectionsPerOrigin: 3 })
+      t.teardown(() => egress.close())
+      return { ...ports, egress }
+    },
+  })
+  const seller = await startSeller(t, 'big')
+  const { origin } = new URL(seller.url)
+  const big = await narrow.addLink({ slug: 'big', url: origin })
+  const first = await narrow.addLink({ slug: 'first', url: origin, price: '0.10', settle: 'before' })
+  const readers: { socket: Socket; isCut: boolean }[] = []
+  for (const { path } of [first, big, big]) {
+    const socket = await openSocket(t, narrow.port)
+    const reader = { socket, isCut: false }
+    readers.push(reader)
+    socket.write(get(path, `payment-signature: ${pay()['payment-signature']}\r\n`))
+    await until(() => seller.requests.length === readers.length)
+    socket.pause()
+  }
+  const response = await fetch(first.url, { headers: pay() })
+  t.equal(response.status, 200, 'who waits is served')
+  await response.body!.cancel()
+  for (const reader of readers) {
+    reader.socket.on('close', () => (reader.isCut = true))
+    reader.socket.resume()
+  }
+  await until(() => readers[1]!.isCut, 'the one that stood still longest to be cut')
+  t.strictSame(
+    readers.map(({ isCut }) => isCut),
+    [false, true, false],
+  )
+})
 
 t.test('a free answer has a longest time and a most of bytes, a paid stream has neither', async (t) => {
   const outcomes: unknown[] = []

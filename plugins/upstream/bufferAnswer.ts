@@ -71,6 +71,10 @@ export class BufferAnswer implements UpstreamHandler {
     if (this.#finish()) this.#done(this.#abortedBy ?? error)
   }
 
+  get isWaiting(): boolean {
+    return this.#controller === null && !this.#ended
+  }
+
   /** Nothing more to do: the deadline for the whole runs already. */
   waits(): void {}
 

@@ -20,7 +20,12 @@ export interface Way {
 /** An answer under way that wants to know when its request has to wait for a connection. */
 interface Answer extends UpstreamHandler {
   waits(): void
+  /** Neither sent nor over. */
+  readonly isWaiting: boolean
 }
+
+/** A call that has waited so long for a connection has found none free: before, one may just be opened. */
+const NONE_FREE_MS = 1_000
 
 /** The three ways to call a seller's API. */
 export interface Calls {
@@ -73,10 +78,19 @@ export function createCalls(limits: Limits, egress: Egress): Calls {
       ...(x.upgrade !== null && { upgrade: x.req.headers.upgrade! }),
     }
     try {
-      if (!origin.pool.dispatch(request, answer)) answer.waits()
+      if (origin.pool.dispatch(request, answer)) return
+      answer.waits()
+      lookForRoom(origin, answer)
     } catch (error) {
       answer.onResponseError(null, error as Error)
     }
+  }
+
+  function lookForRoom(origin: Origin, answer: Answer): void {
+    const look = setInterval(() => {
+      if (answer.isWaiting) origin.makeRoom()
+      else clearInterval(look)
+    }, NONE_FREE_MS).unref()
   }
 
   return {
@@ -89,7 +103,7 @@ export function createCalls(limits: Limits, egress: Egress): Calls {
       assertWorthwhile(x, way)
       way.origin.begin()
       return new Promise<Reply>((resolve, reject) => {
-        const answer = new StreamAnswer(x, keepBytes, limits, (error) => {
+        const answer = new StreamAnswer(x, keepBytes, limits, way.origin, (error) => {
           way.origin.end()
           if (error === null) return resolve(handled)
           const failed = failure(x, error)

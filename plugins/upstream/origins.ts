@@ -1,10 +1,21 @@
 import type { Egress, UpstreamPool } from '../../core/ports/egress.ts'
 
+/** A reader who takes nothing for so long may lose its answer to a call that waits for the connection. */
+const STALLED_MS = 5_000
+
+/** An answer whose reader can be made to give way. */
+export interface Stallable {
+  /** Breaks the answer off. */
+  giveWay(): void
+}
+
 /** The connections to one origin, shared by every link that points there. */
 export class Origin {
   /** Calls under way, those that wait for a connection and open tunnels included. */
   openCalls = 0
   #links = 0
+  /** Answers whose readers take nothing at the moment, by `performance.now()` since when; the longest first. */
+  readonly #stalled = new Map<Stallable, number>()
   #pool: UpstreamPool | null = null
   readonly #name: string
   readonly #egress: Pick<Egress, 'pool'>
@@ -37,6 +48,22 @@ export class Origin {
   /** There between {@link begin} and {@link end}. */
   get pool(): UpstreamPool {
     return this.#pool!
+  }
+
+  stalls(answer: Stallable): void {
+    this.#stalled.set(answer, performance.now())
+  }
+
+  flows(answer: Stallable): void {
+    this.#stalled.delete(answer)
+  }
+
+  /** A call waits for a connection: whoever has stood still longest gives way, if that is long enough. */
+  makeRoom(): void {
+    for (const [answer, sinceMs] of this.#stalled) {
+      if (performance.now() - sinceMs >= STALLED_MS) answer.giveWay()
+      return
+    }
   }
 
   end(): void {

@@ -7,6 +7,7 @@ import type { UpstreamController, UpstreamHandler } from '../../core/ports/egres
 import { type AnswerHead, answerHead } from './answerHead.ts'
 import { AnswerRefused, AnswerTimeout, BuyerLeft, UpstreamBusy } from './failure.ts'
 import type { Limits } from './limits.ts'
+import type { Origin, Stallable } from './origins.ts'
 
 /** Up to here a body that came in one piece goes out in one write with its head. */
 const SMALL_BYTES = 16_384
@@ -17,7 +18,7 @@ const SMALL_BYTES = 16_384
  *
  * One object per call, passed to the pool as its handler: no closures, no header objects (bench/free.ts).
  */
-export class StreamAnswer implements UpstreamHandler {
+export class StreamAnswer implements UpstreamHandler, Stallable {
   #controller: UpstreamController | null = null
   #head: AnswerHead | null = null
   #status = 0
@@ -39,18 +40,27 @@ export class StreamAnswer implements UpstreamHandler {
   readonly #res: ServerResponse
   readonly #keepBytes: number
   readonly #limits: Limits
+  readonly #origin: Origin
   readonly #done: (error: Error | null) => void
 
   /**
    * @param keepBytes how much of a charged answer is kept for a repeated call; 0 on free links
+   * @param origin is told of a free answer's reader who stops reading
    * @param done called once: null when the answer was written to its end. After an error whose head was not sent the
    *   caller answers; otherwise the buyer's connection was broken off, so that a cut answer can't pass for a whole one.
    */
-  constructor(x: Exchange, keepBytes: number, limits: Limits, done: (error: Error | null) => void) {
+  constructor(
+    x: Exchange,
+    keepBytes: number,
+    limits: Limits,
+    origin: Origin,
+    done: (error: Error | null) => void,
+  ) {
     this.#x = x
     this.#res = x.res
     this.#keepBytes = keepBytes
     this.#limits = limits
+    this.#origin = origin
     this.#kept = keepBytes > 0 ? new Pieces() : null
     this.#done = done
     x.res.once('close', () => this.#buyerClosed())
@@ -62,6 +72,14 @@ export class StreamAnswer implements UpstreamHandler {
 
   get headSent(): boolean {
     return this.#headSent
+  }
+
+  get isWaiting(): boolean {
+    return this.#controller === null && !this.#ended
+  }
+
+  giveWay(): void {
+    this.#abort(new BuyerLeft("The answer's reader stood still, and another call needed the connection."))
   }
 
   /** The request may have to wait for a connection. */
@@ -120,7 +138,11 @@ export class StreamAnswer implements UpstreamHandler {
     if (!res.write(chunk)) {
       controller.pause()
       this.#watchBuyer()
-      res.once('drain', () => controller.resume())
+      if (this.#isFree) this.#origin.stalls(this)
+      res.once('drain', () => {
+        if (this.#isFree) this.#origin.flows(this)
+        controller.resume()
+      })
     }
   }
 
@@ -171,6 +193,7 @@ export class StreamAnswer implements UpstreamHandler {
 
   #end(): void {
     this.#ended = true
+    if (this.#isFree) this.#origin.flows(this)
     if (this.#clock !== null) this.#stopClock()
   }
 

@@ -30,6 +30,10 @@ export class TunnelAnswer implements UpstreamHandler {
     x.upgrade!.socket.once('close', this.#buyerClosed)
   }
 
+  get isWaiting(): boolean {
+    return this.#controller === null && !this.#ended
+  }
+
   /** Nothing more to do: the deadline for the whole runs already. */
   waits(): void {}
 
