@@ -47,7 +47,7 @@ export interface RemoteSettlerOptions {
   /** Least and most time between two looks at the chain, in ms. Default 20 and 1,000. */
   readonly firstPollMs?: number
   readonly pollMs?: number
-  /** How often the whole of an open payment is looked up on an EVM chain, in ms. Default 15,000. */
+  /** How often the whole of an open payment is looked up, in ms. Default 15,000. */
   readonly lookAgainMs?: number
   readonly clock?: Clock
   readonly log?: Log
@@ -241,6 +241,6 @@ function readerFor(options: RemoteSettlerOptions, solana: Rpc | undefined): Chai
     ...(clock !== undefined && { clock }),
     ...(log !== undefined && { log }),
   }
-  if (solana !== undefined) return createSolanaChainReader({ ...common, rpc: solana })
+  if (solana !== undefined) return createSolanaChainReader({ ...common, lookAgainMs, rpc: solana })
   return createEvmChainReader({ ...common, rpcUrls, confirmations, firstPollMs, lookAgainMs })
 }

@@ -3,14 +3,21 @@ import t, { type Test } from 'tap'
 import type { PaymentRecord } from '../../../core/domain/payment.ts'
 import { readWireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
+import { sendSolana } from '../local/sendToken.fixture.ts'
 import { cosign } from '../solana/cosign.ts'
 import { parseFeePayerKey } from '../solana/parseFeePayerKey.ts'
 import { addressOf, network, realPayment, termsOf, usdc } from '../solana/payments.fixture.ts'
 import { setStage } from '../solana/stage.fixture.ts'
+import type { RemoteSettlerOptions } from './createRemoteSettler.ts'
 import { type Asked, start, startFacilitator } from './facilitator.fixture.ts'
 
 /** A chain, and a facilitator that signs and sends; `answer` changes what it says about it. */
-async function stageWith(t: Test, answer: (signature: string) => unknown, isSent = true) {
+async function stageWith(
+  t: Test,
+  answer: (signature: string) => unknown,
+  isSent = true,
+  more: Partial<RemoteSettlerOptions> = {},
+) {
   const stage = await setStage()
   t.teardown(stage.close)
   const { chain, cast } = stage
@@ -32,9 +39,10 @@ async function stageWith(t: Test, answer: (signature: string) => unknown, isSent
   const settler = await start(t, facilitator.url, {
     network,
     assets: [usdc],
-    rpcUrls: [chain.rpcUrl],
+    rpcUrls: [stage.rpc.url],
     proofTimeoutMs: 300,
     clock: { now: () => Date.now() + ahead },
+    ...more,
   })
   const terms = termsOf(cast, usdc)
   const payment = await realPayment(cast.payer, terms, chain.rpcUrl)
@@ -106,6 +114,67 @@ t.test('another transaction of the payer proves nothing', async (t) => {
   const named = { ...other.record(), ...checked.identity, payload: JSON.stringify(payment) }
   const attempt = { ...named.attempt!, transaction: first.transaction }
   t.match(await other.settler.recover({ ...named, attempt }), { status: 'pending' })
+})
+
+t.test('whatever else the payer signs is read once, so that it can not keep anybody busy', async (t) => {
+  const { settler, settle, record, chain, cast, rpc } = await stageWith(
+    t,
+    () => ({ success: 'perhaps' }),
+    false,
+  )
+  t.match(await settle(), { status: 'pending' })
+  for (let i = 0; i < 12; i++) await sendSolana(chain, [cast.payer], [])
+  const open = record()
+  const look = async () => {
+    rpc.resetCounters()
+    t.match(await settler.recover(open), { status: 'pending' })
+    return rpc.calls('getTransaction')
+  }
+  const first = await look()
+  t.ok(first >= 12, String(first))
+  t.equal(await look(), 0)
+  await sendSolana(chain, [cast.payer], [])
+  const next = await look()
+  t.ok(next > 0 && next < first, `${next}: only what is new`)
+})
+
+t.test(
+  'a look at an open payment reads a bounded number of transactions, and goes on the next time',
+  async (t) => {
+    let signature = ''
+    const { settler, settle, record, chain, cast, rpc } = await stageWith(t, (transaction) => {
+      signature = transaction
+      return { success: 'perhaps' }
+    })
+    t.match(await settle(), { status: 'pending' })
+    for (let i = 0; i < 130; i++) await sendSolana(chain, [cast.payer], [])
+    const read: number[] = []
+    const look = async () => {
+      rpc.resetCounters()
+      const { status } = await settler.recover(record())
+      read.push(rpc.calls('getTransaction'))
+      return status
+    }
+    t.equal(await look(), 'pending')
+    t.equal(await look(), 'settled')
+    t.equal(read[0], 100)
+    t.ok(read[1]! >= 31 && read[1]! < 100, String(read))
+    t.match(await settler.recover(record()), { transaction: signature })
+  },
+)
+
+t.test('between two looks at all of it, an open payment costs no calls', async (t) => {
+  const { settler, settle, record, rpc, later } = await stageWith(t, () => ({ success: 'perhaps' }), false, {
+    lookAgainMs: 15_000,
+  })
+  t.match(await settle(), { status: 'pending' })
+  t.match(await settler.recover(record()), { status: 'pending' })
+  rpc.resetCounters()
+  for (let i = 0; i < 3; i++) t.match(await settler.recover(record()), { status: 'pending' })
+  t.equal(rpc.calls(), 0)
+  later(16_000)
+  t.match(await settler.recover(record()), { status: 'pending' })
+  t.ok(rpc.calls() > 0)
 })
 
 t.test('a payment that was never sent is final once its block hash is out of use, not before', async (t) => {

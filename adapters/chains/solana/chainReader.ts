@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { base58 } from '@scure/base'
+import { LRUCache } from 'lru-cache'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
@@ -15,6 +16,12 @@ import type { Commitment } from './simulate.ts'
 /** Signatures that one question answers: the most that nodes give. */
 const pageSize = 1_000
 const maxPages = 20
+/** Most transactions that are read in one look; the next one goes on. A payer can sign as many as it likes. */
+const maxReads = 100
+/** Transactions that are known to carry another message. */
+const maxKnown = 50_000
+/** Open payments whose last search is remembered. */
+const maxRemembered = 10_000
 /** For nodes that do not say how far their history goes: how long every node's is assumed to, in ms. */
 const assumedHistoryMs = 3_600_000
 /** Blocks are dated by their validators' clocks; older than the claim by this much is certainly before it. */
@@ -26,6 +33,8 @@ export interface SolanaChainReaderOptions {
   /** When a transfer counts. Default `confirmed`. */
   readonly commitment?: Commitment
   readonly pollMs?: number
+  /** How often an open payment is searched for among all that its payer signed, in ms. Default 15,000. */
+  readonly lookAgainMs?: number
   readonly clock?: Clock
   readonly log?: Log
 }
@@ -35,12 +44,19 @@ export interface SolanaChainReaderOptions {
  * it is not known ahead; the message is, and a payment's nonce is its hash: whatever transaction carries it is this one.
  */
 export function createSolanaChainReader(options: SolanaChainReaderOptions): ChainReader {
-  const { network, rpc, commitment = 'confirmed', pollMs = 1_000 } = options
+  const { network, rpc, commitment = 'confirmed', pollMs = 1_000, lookAgainMs = 15_000 } = options
   const { clock = systemClock, log = silentLog } = options
   const closing = new AbortController()
+  /** SHA-256 of the message by signature: what a signature signs never changes. */
+  const messages = new LRUCache<string, string>({ max: maxKnown })
+  /** When a payment was last searched for and stayed open, by its key. */
+  const searchedAtMs = new LRUCache<string, number>({ max: maxRemembered })
+  const isOther = (payment: TracedPayment, signature: string): boolean =>
+    (messages.get(signature) ?? payment.nonce) !== payment.nonce
 
   /** What this transaction did for the payment; undefined when it is not on chain, or carries another message. */
   const outcomeOf = async (payment: TracedPayment, signature: string): Promise<SettleOutcome | undefined> => {
+    if (isOther(payment, signature)) return
     const landed = await rpc.call<Landed | null>('getTransaction', signature, {
       encoding: 'base64',
       commitment,
@@ -48,7 +64,9 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     })
     const wire =
       landed === null ? undefined : readWireTransaction(Buffer.from(landed.transaction[0], 'base64'))
-    if (landed === null || wire === undefined || hash('sha256', wire.message, 'hex') !== payment.nonce) return
+    if (landed === null || wire === undefined) return
+    messages.set(signature, hash('sha256', wire.message, 'hex'))
+    if (isOther(payment, signature)) return
     if (landed.meta?.err === null) return { status: 'settled', transaction: signature }
     if (landed.meta === null) return
     return {
@@ -60,12 +78,14 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
   }
 
   /**
-   * Looks through what the payer signed since the claim.
+   * Looks through what the payer signed between the claim and the end of its time.
    *
-   * @returns undefined when nothing was found; `isComplete` false when the node's list did not reach back to the claim
+   * @returns undefined when nothing was found; `isComplete` false when the node's list did not reach back to the claim, or there
+   *   was too much to read at once
    */
   const search = async (payment: TracedPayment, context: object) => {
     let before: string | undefined
+    let reads = 0
     for (let page = 0; page < maxPages; page++) {
       const list = await rpc.call<Signed[]>('getSignaturesForAddress', payment.payer, {
         limit: pageSize,
@@ -74,6 +94,8 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       })
       for (const { signature, blockTime } of list) {
         if (isBeforeClaim(blockTime, payment)) return { found: undefined, isComplete: true }
+        if (isAfterExpiry(blockTime, payment) || isOther(payment, signature)) continue
+        if (++reads > maxReads) return { found: undefined, isComplete: false }
         const found = await outcomeOf(payment, signature)
         if (found !== undefined) return { found, isComplete: true }
       }
@@ -124,9 +146,14 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     const named = payment.attempt?.transaction ?? ''
     const outcome = named === '' ? undefined : await outcomeOf(payment, named)
     if (outcome !== undefined) return outcome
-    const { found } = await search(payment, { commitment })
+    const sinceMs = searchedAtMs.get(payment.key)
+    if (sinceMs !== undefined && Math.abs(clock.now() - sinceMs) < lookAgainMs) return pendingOf(payment)
+    const { found, isComplete } = await search(payment, { commitment })
     if (found !== undefined) return found
-    if (!(await isGone(payment))) return pendingOf(payment)
+    if (!isComplete || !(await isGone(payment))) {
+      searchedAtMs.set(payment.key, clock.now())
+      return pendingOf(payment)
+    }
     const message =
       'The transaction did not get into a block before its block hash expired. Nothing was charged.'
     return { status: 'failed_final', reason: 'transaction_expired', message, transaction: named }
@@ -177,6 +204,10 @@ interface Signed {
 
 const isBeforeClaim = (seconds: number | null, { claimedAtMs }: TracedPayment): boolean =>
   seconds !== null && seconds + clockSlackSeconds < claimedAtMs / 1000
+
+/** Its block hash is good for less than these minutes, so that it is another payment's. */
+const isAfterExpiry = (seconds: number | null, { validBeforeMs }: TracedPayment): boolean =>
+  seconds !== null && seconds - clockSlackSeconds > validBeforeMs / 1000
 
 /** Base58 block hash of a stored x402 payload; undefined when it can't be read. */
 function blockhashOf(payload: string | undefined): string | undefined {

@@ -17,6 +17,7 @@ const cachedPayees = 10_000
 const ownerAt = 32
 const stateAt = 108
 const stateInitialised = 1
+const stateFrozen = 2
 
 export interface PayeesOptions {
   readonly rpc: Rpc
@@ -79,7 +80,7 @@ export function createPayees(options: PayeesOptions): Payees {
       for (const [i, entry] of asked.entries()) {
         const account = value[i]
         if (account === undefined) continue
-        entry.fault = canReceive(account, entry) ? undefined : faultOf(entry)
+        entry.fault = faultOf(account, entry)
         open.delete(entry)
         if (entry.fault !== undefined && entries.has(keyOf(entry.asset.address, entry.payTo))) open.add(entry)
       }
@@ -154,11 +155,16 @@ const keyOf = (asset: string, payTo: string) => `${asset}|${payTo}`
 /** For what the check of a payment refuses anyway. */
 const nobody: Payee = { fault: undefined, looking: undefined, look: async () => false }
 
-function canReceive(account: TokenAccount | null, { asset, payTo }: Entry): boolean {
-  if (account === null || account.owner !== tokenProgramAddress[asset.program ?? 'token']) return false
-  const data = Buffer.from(account.data[0], 'base64')
-  return data[stateAt] === stateInitialised && base58.encode(data.subarray(ownerAt, ownerAt + 32)) === payTo
+/** Why an account can't receive for the wallet, with what to do about it. */
+function faultOf(found: TokenAccount | null, { asset, payTo, account }: Entry): string | undefined {
+  const data =
+    found?.owner === tokenProgramAddress[asset.program ?? 'token']
+      ? Buffer.from(found.data[0], 'base64')
+      : undefined
+  const isTheirs = data !== undefined && base58.encode(data.subarray(ownerAt, ownerAt + 32)) === payTo
+  if (isTheirs && data[stateAt] === stateInitialised) return undefined
+  if (isTheirs && data[stateAt] === stateFrozen) {
+    return `The account ${account} of the wallet ${payTo} is frozen: only the issuer of ${asset.symbol} can open it again. Take another wallet.`
+  }
+  return `The wallet ${payTo} has no account that can receive ${asset.symbol} on ${asset.network}. Make its associated token account ${account} once, for example by sending any amount of ${asset.symbol} to the wallet.`
 }
-
-const faultOf = ({ asset, payTo, account }: Entry) =>
-  `The wallet ${payTo} has no account that can receive ${asset.symbol} on ${asset.network}. Make its associated token account ${account} once, for example by sending any amount of ${asset.symbol} to the wallet.`

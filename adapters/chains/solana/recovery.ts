@@ -38,7 +38,14 @@ export function createRecovery({ options, rpc, budget }: RecoveryParts): Recover
   const { commitment, clock, log, lookAgainMs } = options
   const openStatuses = createOpenStatuses(rpc, clock)
   /** One whose fee the payer pays may land by another signature of the payer's: it is known by its message. */
-  const reader = createSolanaChainReader({ network: options.network, rpc, commitment, clock, log })
+  const reader = createSolanaChainReader({
+    network: options.network,
+    rpc,
+    commitment,
+    lookAgainMs: 0,
+    clock,
+    log,
+  })
   /** When a transaction that is not on chain was last sent again, or judged. */
   const lookedAtMs = new LRUCache<string, number>({ max: maxRemembered })
 

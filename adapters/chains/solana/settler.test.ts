@@ -427,6 +427,31 @@ t.test('what the chain would refuse is refused before anything is sent, with a r
   stage.chain.createAta(addressOf(seller))
   t.same(await verify(unpayable), { ok: true })
 
+  type Answer = { value: { err: unknown } & { data: [string, string] }[] }
+  stage.rpc.add('simulateTransaction', {
+    kind: 'result',
+    result: (real: Answer) => ({
+      ...real,
+      value: { ...real.value, err: { InstructionError: [2, { Custom: 17 }] } },
+    }),
+  } as never)
+  t.match(await verify(unpayable), { reason: reasons.simulationFailed, message: /an account.*frozen/ })
+  stage.rpc.add('getMultipleAccounts', {
+    kind: 'result',
+    result: (real: Answer) => {
+      for (const account of real.value) {
+        const data = Buffer.from(account.data[0], 'base64')
+        data[108] = 2
+        account.data[0] = data.toString('base64')
+      }
+      return real
+    },
+  } as never)
+  const frozen = new RegExp(`seller.*${addressOf(seller)}.*frozen`)
+  t.match(await verify(unpayable), { reason: reasons.simulationFailed, message: frozen })
+  t.match(stage.settler.payee!(usdc.address, addressOf(seller)).fault, /frozen/, 'and is not offered')
+  stage.rpc.clear()
+
   const old = await stage.pay()
   stage.chain.advanceSlots(200)
   t.match(await verify(old), { reason: reasons.blockhashExpired })

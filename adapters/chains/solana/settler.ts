@@ -75,7 +75,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     return made
   }
 
-  /** Whose account is missing, and what to do. */
+  /** Whose account is missing or frozen, and what to do. */
   const blame = async (
     refused: SimulationRefusal,
     { asset, payTo, payer }: PaymentIdentity,
@@ -85,8 +85,10 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     if (!(await payee.look())) return refused
     if (payee.fault !== undefined) {
       const message = `The seller can not be paid in this token yet; pay another entry of the 402. ${payee.fault}`
-      return { ok: false, reason: reasons.receiverAccount, message }
+      const reason = refused.account === 'missing' ? reasons.receiverAccount : refused.reason
+      return { ok: false, reason, message }
     }
+    if (refused.account !== 'missing') return refused
     const { symbol } = rules.assets.get(asset)!.asset
     const message = `The buyer's wallet ${payer} has no account of ${symbol} to pay from. Send ${symbol} to it first; that makes the account.`
     return { ok: false, reason: reasons.senderAccount, message }
@@ -118,7 +120,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         }
         const verified = await simulatePayment(rpc, found.transaction, found.transferAt)
         if (verified.ok) found.verifiedAtMs = clock.now()
-        return 'isAccountMissing' in verified ? await blame(verified, identity) : verified
+        return 'account' in verified ? await blame(verified, identity) : verified
       } catch (error) {
         log.warn({ error, network }, 'a Solana payment could not be verified')
         const message = 'No Solana node answers now. The payment was not used; try it again.'

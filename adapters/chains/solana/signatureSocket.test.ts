@@ -55,6 +55,17 @@ async function open(test: { teardown(close: () => void): void }) {
   return { node, socket, results, whenHeard, notify }
 }
 
+t.test('a subscription that is told of after its wait was over is given back to the node', async (t) => {
+  const { node, socket } = await open(t)
+  socket.watch('one')
+  await node.whenAsked(1)
+  const { peer, id } = node.requests[0]!
+  socket.unwatch('one')
+  peer.send(JSON.stringify({ id, result: 71 }))
+  await node.whenAsked(2)
+  t.match(node.requests[1], { method: 'signatureUnsubscribe', params: [71] })
+})
+
 t.test('each signature gets its own result, and noise from the node gets nobody one', async (t) => {
   const { node, socket, results, whenHeard, notify } = await open(t)
   socket.watch('one')

@@ -55,13 +55,25 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
       }),
     )
   }
+  const unsubscribe = (subscription: number) => {
+    if (!isOpen) return
+    const id = ++lastId
+    socket?.send(
+      JSON.stringify({ jsonrpc: '2.0', id, method: 'signatureUnsubscribe', params: [subscription] }),
+    )
+  }
   const hear = (text: unknown) => {
     const message = parse(text)
     const { id, result, params } = message
     const signature = typeof id === 'number' ? asked.get(id) : undefined
     if (signature !== undefined) {
       asked.delete(id as number)
-      if (typeof result === 'number' && watched.has(signature)) subscribed.set(result, signature)
+      if (typeof result === 'number') subscribed.set(result, signature)
+      return
+    }
+    // The wait was over before the node had answered.
+    if (typeof id === 'number' && typeof result === 'number') {
+      unsubscribe(result)
       return
     }
     const subscription = params?.subscription
@@ -117,14 +129,11 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
     },
     unwatch(signature) {
       if (!watched.delete(signature)) return
-      for (const [id, of] of subscribed) {
+      for (const [id, of] of asked) if (of === signature) asked.delete(id)
+      for (const [subscription, of] of subscribed) {
         if (of !== signature) continue
-        subscribed.delete(id)
-        if (isOpen) {
-          socket?.send(
-            JSON.stringify({ jsonrpc: '2.0', id: ++lastId, method: 'signatureUnsubscribe', params: [id] }),
-          )
-        }
+        subscribed.delete(subscription)
+        unsubscribe(subscription)
       }
     },
     close() {

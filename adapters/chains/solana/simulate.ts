@@ -16,13 +16,14 @@ export const simulatedAt: Commitment = 'confirmed'
 /** A transaction's error as the cluster writes it: a name, or an object with details. */
 export type TransactionError = unknown
 
+const frozen = 17
 /** Errors of the token programs. */
 const tokenErrors: ReadonlyMap<number, string> = new Map([
   [0, 'an account of the transfer is not rent exempt'],
   [1, 'the payer has too little of the token'],
   [3, 'an account of the transfer is of another mint'],
   [4, 'the payer may not move tokens of the source account'],
-  [17, 'an account of the transfer is frozen'],
+  [frozen, 'an account of the transfer is frozen'],
 ])
 
 /**
@@ -66,8 +67,8 @@ export async function simulatePayment(
 }
 
 export interface SimulationRefusal extends Refusal {
-  /** Whether a token account is missing; whose, the error does not say. */
-  readonly isAccountMissing?: true
+  /** What is wrong with a token account; whose it is, the error does not say. */
+  readonly account?: 'missing' | 'frozen'
 }
 
 /**
@@ -107,10 +108,13 @@ export function refusalOf(err: TransactionError, transferAt: number, isOwn: bool
     ) {
       const message =
         'The token account of the payer or of payTo does not exist. It has to be made before the payment.'
-      return { ...refuse(reasons.simulationFailed, message), isAccountMissing: true }
+      return { ...refuse(reasons.simulationFailed, message), account: 'missing' }
     }
     const words = typeof custom === 'number' ? tokenErrors.get(custom) : undefined
-    if (words !== undefined) return refuse(reasons.simulationFailed, `The transfer would fail: ${words}.`)
+    if (words !== undefined) {
+      const refusal = refuse(reasons.simulationFailed, `The transfer would fail: ${words}.`)
+      return custom === frozen ? { ...refusal, account: 'frozen' } : refusal
+    }
   }
   return refuse(reasons.simulationFailed, `The transaction would fail: ${describeError(err)}.`)
 }
