@@ -99,6 +99,19 @@ t.test('a facilitator that claims what the chain does not show is not believed',
   t.match(await settler.recover(record), { status: 'failed_final' }, 'expired, and unused on chain')
 })
 
+t.test('a call waits for facilitator and chain together no longer than it may', async (t) => {
+  const chain = await startLocalEvm()
+  t.teardown(() => chain.close())
+  const facilitator = await startFacilitator(t, {
+    settle: () => ({ success: true, transaction: `0x${'ab'.repeat(32)}`, network }),
+  })
+  const settler = await start(t, facilitator.url, {
+    ...{ rpcUrls: [chain.rpcUrl], settleTimeoutMs: 500, proofTimeoutMs: 3_600_000 },
+  })
+  const { payment, identity } = await paymentFor(settler)
+  t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'pending' })
+})
+
 t.test('an answer that leaves a doubt leaves the payment open', async (t) => {
   const hash = `0x${'ab'.repeat(32)}`
   const ok = { success: true, transaction: hash, network }

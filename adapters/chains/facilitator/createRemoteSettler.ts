@@ -40,9 +40,12 @@ export interface RemoteSettlerOptions {
   readonly chain?: ChainReader
   /** Limit of /verify and /supported, in ms. Default 10,000. */
   readonly verifyTimeoutMs?: number
-  /** Limit of /settle, which waits for the chain, in ms. Default 60,000. */
+  /** Limit of a settlement: /settle, which waits for the chain, and the proof of it. In ms, default 60,000. */
   readonly settleTimeoutMs?: number
-  /** How long the chain may take to show what the facilitator says is settled, in ms. Default 20,000. */
+  /**
+   * How long the chain may take to show what the facilitator says is settled, in ms. Default 20,000, within
+   * `settleTimeoutMs`; the time for one look is always given.
+   */
   readonly proofTimeoutMs?: number
   /** Least and most time between two looks at the chain, in ms. Default 20 and 1,000. */
   readonly firstPollMs?: number
@@ -112,6 +115,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     identity: PaymentIdentity,
     claimedAtMs: number,
   ): Promise<SettleOutcome> => {
+    const endMs = performance.now() + settleTimeoutMs
     const answer = await client.post('settle', facilitatorBody(payment, terms), settleTimeoutMs)
     const claim = readSettleAnswer(answer, identity)
     if (claim.says === 'refused') return { status: 'rejected', reason: claim.reason, message: claim.message }
@@ -131,7 +135,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     const attempt = { settler: url, bytes: '', transaction, sequence: null }
     const proved = await reader.prove(
       { ...identity, attempt, claimedAtMs, transaction: null },
-      proofTimeoutMs,
+      Math.max(minProofMs, Math.min(proofTimeoutMs, endMs - performance.now())),
     )
     // Nothing can be called expired or failed on the word of a transaction that somebody named.
     return proved.status === 'settled' ? proved : pending
@@ -179,6 +183,9 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     },
   }
 }
+
+/** For one look at the chain by a node that is far away. */
+const minProofMs = 1_000
 
 const unavailable: Refusal = {
   ok: false,
