@@ -61,21 +61,20 @@ export interface PayIo {
 export async function runPay(target: string | undefined, flags: PayFlags, io: PayIo): Promise<number> {
   const isJson = flags.json === true || io.stdout.isTTY !== true
   let output: OutputFile | undefined
-  let isWritten: boolean | undefined
+  let isTried = false
   let exitCode: number | undefined
   const deliver = async (report: PayReport): Promise<void> => {
     const kept = await keepBody(report, output, flags.output)
     output = undefined
-    isWritten = false
+    isTried = true
     await print(kept.report, kept.savedTo, isJson, io)
-    isWritten = true
     exitCode = kept.report.exitCode
   }
   try {
     const start = await prepare(target, flags, io, deliver)
     output = flags.output === undefined ? undefined : await openOutput(flags.output)
     const report = await start()
-    if (isWritten === undefined) await deliver(report).catch(() => undefined)
+    if (!isTried) await deliver(report).catch(() => undefined)
     // Nobody reads stdout, or it is full: what became of the money is said all the same.
     if (exitCode === undefined) io.stderr.write(`${reportAsText(report)}\n`)
     return exitCode ?? (report.exitCode || exitCodes.internal)
