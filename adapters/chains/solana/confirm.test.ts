@@ -121,3 +121,21 @@ t.test(
     t.equal(await confirmer.wait('three', 60_000), undefined)
   },
 )
+
+t.test(
+  'a process that was busy when a question was due asks at once, and node has nothing to warn of',
+  async (t) => {
+    const { confirmer, landed } = setUp()
+    const warnings: Error[] = []
+    const hear = (warning: Error) => void warnings.push(warning)
+    process.on('warning', hear)
+    t.teardown(() => process.off('warning', hear))
+    landed.add('first').add('second')
+    const first = confirmer.wait('first', 60_000)
+    const busyUntilMs = performance.now() + 30
+    while (performance.now() < busyUntilMs);
+    t.match(await Promise.all([first, confirmer.wait('second', 60_000)]), [{ err: null }, { err: null }])
+    await new Promise(setImmediate)
+    t.same(warnings, [])
+  },
+)

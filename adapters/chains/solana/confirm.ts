@@ -99,7 +99,8 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
     for (const waiter of waiting.values()) dueMs = Math.min(dueMs, waiter.dueMs)
     // A node that keeps one question waiting gets the next one all the same, but not at once.
     const leastMs = roundsUnderWay === 0 ? pace.leastMs : pollMs
-    timer = setTimeout(round, Math.max(dueMs, roundAtMs + leastMs) - performance.now())
+    const atMs = Math.max(dueMs, roundAtMs + leastMs)
+    timer = setTimeout(round, Math.max(0, atMs - performance.now()))
   }
   /** One question for everybody who waits. */
   const round = async () => {
