@@ -43,6 +43,31 @@ t.test('two gateway processes sell for one store with one settling key per chain
     }
   })
 
+  await t.test(
+    'a price that was changed holds in both processes, before they look for changes',
+    async (t) => {
+      const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` }
+      const api = `${config.url}/api/v1/links`
+      const listed = (await (await fetch(api, { headers })).json()) as { data: { links: { id: string }[] } }
+      const { id } = listed.data.links[0]!
+      const offered = async () => {
+        const response = await fetch(url, { headers: { connection: 'close' } })
+        const { accepts } = (await response.json()) as { accepts: { amount: string }[] }
+        return accepts[0]!.amount
+      }
+      const amounts: string[] = []
+      for (const price of ['0.02', '0.03', '0.04', '0.01']) {
+        const body = JSON.stringify({ price })
+        t.equal((await fetch(`${api}/${id}`, { method: 'PATCH', headers, body })).status, 200)
+        amounts.push(...(await Promise.all(Array.from({ length: 10 }, offered))).map((a) => `${price} ${a}`))
+      }
+      const right = ['0.02 20000', '0.03 30000', '0.04 40000', '0.01 10000']
+      const stale = amounts.filter((amount) => !right.includes(amount))
+      // The news and a call may meet on their ways; without the news about all of these forty are stale.
+      t.ok(stale.length <= 10, `${stale.length} of ${amounts.length} calls at an old price`)
+    },
+  )
+
   await t.test('one payment at both processes at once buys one call', async (t) => {
     const target = `${url}?n=same`
     const payment = await buyers[0]!.sign(target)

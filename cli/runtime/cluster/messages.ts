@@ -1,5 +1,6 @@
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
+import type { Change } from '../../../core/ports/changes.ts'
 import type { SettleOutcome } from '../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 
@@ -36,6 +37,8 @@ export type FromPrimary =
       readonly networks: readonly NetworkId[]
     }
   | { readonly type: 'networks'; readonly networks: readonly NetworkId[] }
+  /** The admin API changed a link or a store; the worker would read it from the store within half a second. */
+  | { readonly type: 'changed'; readonly change: Change }
   | { readonly type: 'store'; readonly call: number; readonly attempt: SettlementAttempt }
   | { readonly type: 'settled'; readonly call: number; readonly outcome: SettleOutcome }
   | { readonly type: 'broken'; readonly call: number; readonly message: string }

@@ -87,6 +87,8 @@ export async function startPrimary(
       stack.ports.clock,
     )
     closers.push(() => generations.close())
+    const unsubscribe = changes.subscribe((change) => everyWorker({ type: 'changed', change }))
+    closers.push(async () => unsubscribe())
     // The workers offer a network once it can be settled on here.
     const late = openLate(stack.chains, () => everyWorker({ type: 'networks', networks: networks() }))
     closers.push(async () => late.stop())

@@ -1,5 +1,6 @@
 import { on } from 'node:events'
 import type { NetworkId } from '../../../core/domain/network.ts'
+import type { Change } from '../../../core/ports/changes.ts'
 import type { JobLine } from '../../../core/ports/jobLine.ts'
 import { createLog } from '../createLog.ts'
 import { openStack } from '../openStack.ts'
@@ -63,6 +64,13 @@ export async function runWorker(
   }
   const readMetrics = async (call: number) =>
     send({ type: 'metrics', call, text: (await stack.ports.metrics.source?.text()) ?? '' })
+  const hear = (change: Change) => {
+    try {
+      stack.ports.changes.publish(change)
+    } catch (err) {
+      log.error({ err, change }, 'a cache could not be told of a change')
+    }
+  }
   let reloads = Promise.resolve()
 
   function obey(message: FromPrimary): void {
@@ -73,6 +81,7 @@ export async function runWorker(
       for (const network of message.networks) settled.add(network)
       void data.openMissing()
     }
+    if (message.type === 'changed') hear(message.change)
     if (message.type === 'stop') void stop()
     if (message.type === 'read-metrics') void readMetrics(message.call)
   }
