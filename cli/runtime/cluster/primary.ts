@@ -16,6 +16,8 @@ import { createWorkerSettling } from './settleForWorker.ts'
 const RESTART_MS = 1_000
 const MAX_RESTART_MS = 30_000
 const METRICS_TIMEOUT_MS = 2_000
+/** How long a worker may take beyond the drain before it is cut: less than the primary has until it ends itself. */
+const WORKER_CLOSE_MS = 2_000
 
 /** A fleet on one machine: the admin API, the settlers and the background work here, the public listener in each worker. */
 export interface Primary {
@@ -101,7 +103,7 @@ export async function startPrimary(
         text = next.text
         everyWorker({ type: 'reload', text })
       },
-      close: () => close(config.gateway.drainTimeoutMs + 5_000),
+      close: () => close(config.gateway.drainTimeoutMs + WORKER_CLOSE_MS),
     }
   } catch (error) {
     await close(1_000)
