@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
 import { startGateway } from './helpers/gateway.ts'
@@ -418,6 +420,48 @@ t.test('every answer of a seller, whoever hands it on, is not to be sniffed', as
       }
     }
   }
+})
+
+t.test('a body where a careless seller reads none is no second request to it', async (t) => {
+  const inner = 'GET /secret HTTP/1.1\r\nHost: s\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n'
+  const heads: string[] = []
+  // Reads heads only, as servers do whose handlers don't look at a body; ends with the request that says so.
+  const careless = createServer((socket) => {
+    let text = ''
+    socket.on('error', () => {})
+    socket.on('data', (chunk: Buffer) => {
+      text += chunk.toString('latin1')
+      for (let end = text.indexOf('\r\n\r\n'); end !== -1 && !socket.writableEnded; ) {
+        const head = text.slice(0, end)
+        heads.push(head)
+        text = text.slice(end + 4)
+        end = text.indexOf('\r\n\r\n')
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}')
+        if (/^connection: close$/im.test(head)) socket.end()
+      }
+    })
+  }).listen(0, '127.0.0.1')
+  await once(careless, 'listening')
+  t.teardown(() => careless.close())
+  const { port } = careless.address() as AddressInfo
+  const link = await gateway.addLink({ slug: 'careless', url: `http://127.0.0.1:${port}/open` })
+  const framings = [
+    `Content-Length: ${inner.length}\r\n\r\n${inner}`,
+    `Transfer-Encoding: chunked\r\n\r\n${inner.length.toString(16)}\r\n${inner}\r\n0\r\n\r\n`,
+  ]
+  for (const method of ['GET', 'DELETE', 'OPTIONS', 'HEAD']) {
+    for (const framing of framings) {
+      const head = `${method} ${link.path} HTTP/1.1\r\nHost: g\r\n${framing}`
+      t.strictSame((await talk(gateway.port, head, (text) => text.includes('\r\n\r\n'))).statuses, [200])
+      // Another caller, who would get the answer to what was smuggled.
+      t.equal((await fetch(link.url)).status, 200)
+    }
+  }
+  t.strictSame(
+    heads.filter((head) => head.startsWith('GET /secret')),
+    [],
+  )
+  t.equal(heads.length, 16)
 })
 
 t.test('a payment on a free link is ignored and not handed on', async (t) => {

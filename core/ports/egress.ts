@@ -97,6 +97,8 @@ export interface UpstreamRequest {
   readonly headersTimeout: number
   readonly bodyTimeout: number
   readonly upgrade?: string
+  /** The connection carries nothing after this request, and the request says so (`Connection: close`). */
+  readonly reset?: boolean
 }
 
 /**

@@ -73,6 +73,7 @@ export class Http1Connection {
     if (this.#exchange !== exchange) return
     this.#head = empty
     this.#interim = 0
+    if (request.reset) this.#isKept = false
     this.#expect(request.headersTimeout)
     const body = request.body as Buffer | null
     if (body === null || body.length === 0) {

@@ -35,7 +35,7 @@ export class Http1Pool implements ConnectionOwner {
 
   constructor(options: Http1PoolOptions) {
     this.#options = options
-    this.hostLine = `Host: ${options.host}\r\nConnection: keep-alive\r\n`
+    this.hostLine = `Host: ${options.host}\r\n`
     this.maxHeaderBytes = options.maxHeaderBytes
   }
 

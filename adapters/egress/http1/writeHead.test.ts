@@ -15,11 +15,13 @@ const host = 'Host: seller.test\r\n'
 
 t.test('the length is that of the body that is sent, whatever the headers say', async (t) => {
   const headers = ['Content-Length', '7', 'X-A', 'b']
-  const lines = `POST /a?b HTTP/1.1\r\n${host}X-A: b\r\nContent-Length: `
+  const kept = `${host}Connection: keep-alive\r\n`
+  const lines = `POST /a?b HTTP/1.1\r\n${kept}X-A: b\r\nContent-Length: `
   const post = { method: 'POST', path: '/a?b', headers }
   t.equal(writeHead(request({ ...post, body: Buffer.from('abc') }), host), `${lines}3\r\n\r\n`)
   t.equal(writeHead(request(post), host), `${lines}0\r\n\r\n`)
-  t.equal(writeHead(request({}), host), `GET / HTTP/1.1\r\n${host}\r\n`)
+  t.equal(writeHead(request({}), host), `GET / HTTP/1.1\r\n${kept}\r\n`)
+  t.equal(writeHead(request({ reset: true }), host), `GET / HTTP/1.1\r\n${host}Connection: close\r\n\r\n`)
 })
 
 t.test('nothing can begin another line', async (t) => {

@@ -39,9 +39,10 @@ function isConnectionHeader(name: string): boolean {
  * @param hostLine `Host: …` with its line end
  * @throws {EgressError} `EGRESS_BAD_REQUEST`
  */
-export function writeHead({ method, path, headers, body }: UpstreamRequest, hostLine: string): string {
+export function writeHead(request: UpstreamRequest, hostLine: string): string {
+  const { method, path, headers, body, reset } = request
   if (!targetForm.test(path)) throw unfit('a path of printable characters')
-  let head = `${method} ${path} HTTP/1.1\r\n${hostLine}`
+  let head = `${method} ${path} HTTP/1.1\r\n${hostLine}Connection: ${reset ? 'close' : 'keep-alive'}\r\n`
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!
     const value = headers[i + 1]!
