@@ -462,6 +462,8 @@ t.test('a body where a careless seller reads none is no second request to it', a
     [],
   )
   t.equal(heads.length, 16)
+  await fetch(link.url, { method: 'HEAD' })
+  t.match(heads.at(-1), /connection: close/i, 'after HEAD some send a body, which would be the next answer')
 })
 
 t.test('a payment on a free link is ignored and not handed on', async (t) => {

@@ -75,7 +75,7 @@ export function createCalls(limits: Limits, egress: Egress): Calls {
       body,
       headersTimeout: limits.headersTimeoutMs,
       bodyTimeout: limits.bodyTimeoutMs,
-      ...(body !== null && !takesBody(x.req.method!) && { reset: true }),
+      ...(mayBeMisread(x.req.method!, body) && { reset: true }),
       ...(x.upgrade !== null && { upgrade: x.req.headers.upgrade! }),
     }
     try {
@@ -149,10 +149,12 @@ export function createCalls(limits: Limits, egress: Egress): Calls {
 }
 
 /**
- * Methods whose bodies every server reads. Behind another method many leave the body where it is, and take it for the
- * connection's next request: one that the caller wrote, past price and head, whose answer would be the next caller's.
+ * Whether careless servers take the end of the request, or of its answer, to be somewhere else. Behind other methods than
+ * these three many leave a body where it is, and take it for the connection's next request: one that the caller wrote, past
+ * price and head, whose answer would be the next caller's. Others send a body after HEAD.
  */
-const takesBody = (method: string) => method === 'POST' || method === 'PUT' || method === 'PATCH'
+const mayBeMisread = (method: string, body: RequestBody) =>
+  method === 'HEAD' || (body !== null && method !== 'POST' && method !== 'PUT' && method !== 'PATCH')
 
 /** What the seller refused (4xx) reaches the buyer as it is, and costs nothing. */
 function unlessCharged({ answer, upstreamStatus }: Exchange): Reply | undefined {
