@@ -112,6 +112,44 @@ t.test('a call waits for facilitator and chain together no longer than it may', 
   t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'pending' })
 })
 
+t.test(
+  'a facilitator that settles and then refuses has settled; one that only refuses leaves it open',
+  async (t) => {
+    const chain = await startLocalEvm()
+    t.teardown(() => chain.close())
+    const reference = await startReference(t, chain)
+    const buyer = newAccount()
+    await chain.mintUsdc(buyer.address, 1_000_000n)
+    let settlesFirst = true
+    let errorReason = ''
+    const facilitator = await startFacilitator(t, {
+      async settle(body) {
+        const init = { method: 'POST', body: JSON.stringify(body) }
+        if (settlesFirst) await (await fetch(`${reference.url}settle`, init)).text()
+        return { success: false, errorReason, transaction: '', network }
+      },
+    })
+    const settler = await start(t, facilitator.url, { rpcUrls: [chain.rpcUrl] })
+    const reasons = [
+      'invalid_exact_evm_nonce_already_used',
+      'invalid_exact_evm_insufficient_balance',
+      'insufficient_funds',
+      'invalid_exact_evm_transaction_simulation_failed',
+    ]
+    for (errorReason of reasons) {
+      settlesFirst = true
+      const paid = await paymentFor(settler, buyer)
+      const outcome = await settler.settle(paid.payment, terms, paid.identity, async () => true)
+      t.match(outcome, { status: 'settled', transaction: /^0x/ }, errorReason)
+      settlesFirst = false
+      const unpaid = await paymentFor(settler, buyer)
+      const open = await settler.settle(unpaid.payment, terms, unpaid.identity, async () => true)
+      t.match(open, { status: 'pending' }, errorReason)
+    }
+    t.equal(await chain.balanceUsdc(seller as `0x${string}`), 10_000n * BigInt(reasons.length))
+  },
+)
+
 t.test('an answer that leaves a doubt leaves the payment open', async (t) => {
   const hash = `0x${'ab'.repeat(32)}`
   const ok = { success: true, transaction: hash, network }
@@ -161,7 +199,7 @@ t.test(
     const facilitator = await startFacilitator(t, {
       settle: () => ({
         success: false,
-        errorReason: 'invalid_exact_evm_insufficient_balance',
+        errorReason: 'invalid_exact_evm_token_name_mismatch',
         transaction: '',
         network,
       }),
@@ -169,7 +207,7 @@ t.test(
     const settler = await start(t, facilitator.url)
     const { payment, identity } = await paymentFor(settler)
     const refused = await settler.settle(payment, terms, identity, async () => true)
-    t.match(refused, { status: 'rejected', reason: 'invalid_exact_evm_insufficient_balance' })
+    t.match(refused, { status: 'rejected', reason: 'invalid_exact_evm_token_name_mismatch' })
     t.notOk((refused as { transient?: boolean }).transient)
 
     const before = facilitator.asked.length

@@ -131,12 +131,13 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     }
     const { transaction } = claim
     const pending = { status: 'pending', transaction, reason: 'settlement_pending' } as const
-    if (reader === undefined || transaction === '') return pending
+    const leftMs = endMs - performance.now()
+    if (reader === undefined || (transaction === '' && leftMs <= 0)) return pending
     const attempt = { settler: url, bytes: '', transaction, sequence: null }
-    const proved = await reader.prove(
-      { ...identity, attempt, claimedAtMs, transaction: null },
-      Math.max(minProofMs, Math.min(proofTimeoutMs, endMs - performance.now())),
-    )
+    const traced = { ...identity, attempt, claimedAtMs, transaction: null }
+    const proved = await (transaction === ''
+      ? reader.recover(traced)
+      : reader.prove(traced, Math.max(minProofMs, Math.min(proofTimeoutMs, leftMs))))
     // Nothing can be called expired or failed on the word of a transaction that somebody named.
     return proved.status === 'settled' ? proved : pending
   }

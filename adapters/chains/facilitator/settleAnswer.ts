@@ -22,6 +22,12 @@ const reasonForm = /^[a-z0-9_]{1,100}$/
 const refusedBefore =
   /^(invalid_(scheme|network|payload|payment|payment_requirements|x402_version|exact_(evm|svm)_(?!transaction_failed|transaction_confirmation|transfer_event)\w+)|unsupported_\w+|insufficient_\w+|permit2_\w+|eip6492_factory_not_allowed|asset_not_deployed_contract)$/
 
+/**
+ * Refusals that a payment gets which has just been settled: whoever asks twice (a facilitator, the proxy in front of it)
+ * tells of the second time only.
+ */
+const becauseSettled = /nonce|already|insufficient|simulation|duplicate|valid_before/
+
 /** Reads an answer to /settle with distrust: what is not clearly said is unclear. */
 export function readSettleAnswer(answer: FacilitatorAnswer, identity: PaymentIdentity): SettleClaim {
   if (answer.arrived === 'no') return { says: 'not_sent', message: answer.message }
@@ -48,7 +54,7 @@ export function readSettleAnswer(answer: FacilitatorAnswer, identity: PaymentIde
     return unclear(`an answer of HTTP ${status} that is neither success nor failure`)
   }
   const didNothing = named === undefined || named === null || named === ''
-  if (!didNothing || !refusedBefore.test(reason)) return unclear(reason)
+  if (!didNothing || !refusedBefore.test(reason) || becauseSettled.test(reason)) return unclear(reason)
   return { says: 'refused', reason, message: `The facilitator refused the payment: ${reason}.` }
 }
 
