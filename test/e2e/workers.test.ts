@@ -1,4 +1,7 @@
+import { Keypair } from '@solana/web3.js'
 import t from 'tap'
+import { signAgain, signSolana, transferInstruction } from '../../adapters/chains/local/sendToken.fixture.ts'
+import { tokenProgramAddress } from '../../core/solana/programs.ts'
 import { startApi } from './helpers/api.ts'
 import { newBuyer, present, read } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'
@@ -42,6 +45,57 @@ t.test('two gateway processes sell for one store with one settling key per chain
       t.equal(await chain.balance(chain.name === 'evm' ? base : solana), 100_000n, `${chain.name}: ten sales`)
     }
   })
+
+  await t.test(
+    'a hundred presentations of one Solana payment, bare and in envelopes, are one sale',
+    async (t) => {
+      const chain = chains.both[1]
+      const target = `${url}?n=bare-and-not`
+      const signed = await buyers[1]!.sign(target)
+      const { transaction } = JSON.parse(atob(signed)).payload
+      const owner = Keypair.generate()
+      chains.solana.mintUsdc(owner.publicKey.toBase58(), 1_000_000n)
+      const own = await signSolana(
+        chains.solana,
+        [owner],
+        [
+          transferInstruction(chains.solana, tokenProgramAddress.token, {
+            from: owner.publicKey.toBase58(),
+            to: solana,
+            amountAtomic: 10_000n,
+          }),
+        ],
+      )
+      const v1 = { x402Version: 1, scheme: 'exact', network: 'solana-devnet', payload: { transaction } }
+      const forms = {
+        cosigned: [
+          { 'x-payment': transaction },
+          { 'payment-signature': signed },
+          { 'x-payment': btoa(JSON.stringify(v1)) },
+        ],
+        own: [{ 'x-payment': own.base64 }, { 'x-payment': signAgain(own, owner).base64 }],
+      }
+      for (const [name, headers] of Object.entries(forms)) {
+        const before = await chain.balance(solana)
+        const callsBefore = api.calls.length
+        const calls = Array.from({ length: 100 }, (_, i) =>
+          fetch(`${target}&of=${name}`, {
+            headers: { ...headers[i % headers.length]!, connection: 'close' },
+          }).then(read),
+        )
+        const answers = await Promise.all(calls)
+        const sold = answers.filter(({ status }) => status === 200)
+        t.ok(sold.length > 0, answers[0]!.text)
+        t.equal(new Set(sold.map(({ body }) => body._svc?.purchaseId)).size, 1, 'one purchase')
+        t.strictSame(
+          answers.filter(({ status }) => ![200, 409, 503].includes(status)),
+          [],
+        )
+        t.equal((await chain.balance(solana)) - before, 10_000n, 'one transfer')
+        t.equal(api.calls.length - callsBefore, 1, 'one call')
+      }
+    },
+  )
 
   await t.test(
     'a price that was changed holds in both processes, before they look for changes',
