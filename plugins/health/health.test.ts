@@ -203,6 +203,23 @@ t.test(
   },
 )
 
+t.test('an API that keeps its probe waiting is not asked again meanwhile', async (t) => {
+  let [open, most] = [0, 0]
+  const seller = await sellerOf(t, (req) => {
+    most = Math.max(most, ++open)
+    req.socket.once('close', () => open--)
+  })
+  const gateway = await startGateway(t, {
+    plugins: [
+      { use: 'health', with: { probeIntervalMs: 1_000, probeTimeoutMs: 2_500 } },
+      { use: 'upstream' },
+    ],
+  })
+  await gateway.addLink({ slug: 'silent', url: seller.url, price: '0' })
+  await until(() => seller.calls >= 2, 'a second probe')
+  t.equal(most, 1)
+})
+
 t.test('a link without an API behind it is never probed', async (t) => {
   const asked: string[] = []
   const seller = await sellerOf(t, (req, res) => {

@@ -14,9 +14,19 @@ export interface ProberParts {
   report(link: ServedLink, report: ProbeReport): Promise<void>
 }
 
-/** Asks every link's API in turn, spread over the interval with jitter so that no seller is asked in step with others. */
+/**
+ * Asks every link's API in turn, spread over the interval with jitter so that no seller is asked in step with others. One
+ * that has not answered yet is left out: verdicts come in the order of the questions.
+ */
 export async function runProber(parts: ProberParts, signal: AbortSignal): Promise<void> {
   const { links, log, intervalMs } = parts
+  const asking = new Set<string>()
+  async function probeOnce(link: ServedLink): Promise<void> {
+    if (asking.has(link.id)) return
+    asking.add(link.id)
+    await probeOne(parts, link)
+    asking.delete(link.id)
+  }
   while (!signal.aborted) {
     const served = await links.allServed().catch((err: unknown) => {
       log.warn({ err }, 'could not read the links to probe')
@@ -27,7 +37,7 @@ export async function runProber(parts: ProberParts, signal: AbortSignal): Promis
       await pause(stepMs * (0.5 + Math.random()), signal)
       if (signal.aborted) return
       // Not awaited: one slow API must not hold up the others' turn.
-      if (link.suspension === null && link.linkType === 'api') void probeOne(parts, link)
+      if (link.suspension === null && link.linkType === 'api') void probeOnce(link)
     }
     if (served.length === 0) await pause(intervalMs, signal)
   }
