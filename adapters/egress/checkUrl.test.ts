@@ -140,6 +140,8 @@ t.test('what is no URL, or only one after repair, is refused', async (t) => {
   t.equal(verdict('http://example.com:0/'), 'port')
   t.equal(verdict('http://example.com:65536/'), 'format')
   t.equal(verdict('http://a..example.com/'), 'host')
+  t.equal(verdict('http://127.0.0.1../'), 'host')
+  t.equal(verdict('http://localhost../'), 'host')
   t.equal(verdict('http://.example.com/'), 'host')
   t.equal(verdict(`http://${'a.'.repeat(130)}com/`), 'host')
   t.equal(verdict(`http://example.com/${'a'.repeat(9_000)}`), 'too_long')

@@ -39,7 +39,7 @@ export function checkUrl(text: string, policy: AddressPolicy, schemes: readonly 
   if (url.port === '0') refuse('port', 'The URL names port 0; expected 1 to 65535.')
 
   const host = hostOf(url)
-  if (host === '' || host.length > maxHostChars || host.includes('..') || host.startsWith('.')) {
+  if (host === '' || host.length > maxHostChars || url.hostname.includes('..') || host.startsWith('.')) {
     refuse(
       'host',
       `The URL's host name is not one; expected at most ${maxHostChars} characters and no empty part.`,
