@@ -1,4 +1,7 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { WebSocketServer } from 'ws'
 import { silentLog } from '../../../core/ports/log.ts'
 import { type ConfirmerOptions, createConfirmer, type SignatureStatus } from './confirm.ts'
 import { RpcUnreachable } from './rpcError.ts'
@@ -138,3 +141,31 @@ t.test(
     t.same(warnings, [])
   },
 )
+
+t.test('that a transaction failed is believed only when it is asked for, not when it is told', async (t) => {
+  const node = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+  await once(node, 'listening')
+  const told = new Set<string>()
+  node.on('connection', (peer) =>
+    peer.on('message', (data) => {
+      const { id, method, params } = JSON.parse(String(data))
+      if (method !== 'signatureSubscribe') return
+      told.add(params[0])
+      const result = { value: { err: 'AccountInUse' } }
+      peer.send(JSON.stringify({ id, result: id }))
+      peer.send(JSON.stringify({ method: 'signatureNotification', params: { subscription: id, result } }))
+    }),
+  )
+  t.teardown(() => {
+    for (const peer of node.clients) peer.terminate()
+    node.close()
+  })
+  const wsUrl = `ws://127.0.0.1:${(node.address() as AddressInfo).port}`
+  const { confirmer, answerBy } = setUp({ wsUrl })
+  const failed = { InstructionError: [2, 'Custom'] }
+  answerBy(async (signatures) =>
+    signatures.map((one) => (told.has(one) ? { ...done, err: one === 'bad' ? failed : null } : null)),
+  )
+  t.strictSame(await confirmer.wait('good', 60_000), { err: null })
+  t.strictSame(await confirmer.wait('bad', 60_000), { err: failed })
+})

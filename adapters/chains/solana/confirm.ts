@@ -34,8 +34,8 @@ export interface Confirmation {
 
 interface Waiter {
   readonly promise: Promise<Confirmation | undefined>
-  /** Whether the WebSocket should tell of it. */
-  readonly isSubscribed: boolean
+  /** Whether the WebSocket should tell of it, and has not yet. */
+  isSubscribed: boolean
   /** When the wait began, and the next question about it, on the monotonic clock. */
   readonly sinceMs: number
   dueMs: number
@@ -82,9 +82,16 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
   let roundAtMs = Number.NEGATIVE_INFINITY
   let roundsUnderWay = 0
 
+  /** A failure ends a payment for good, so the node is asked whether it means what it told. */
   const hear = (signature: string, err: TransactionError) => {
     const waiter = waiting.get(signature)
     if (waiter === undefined) return
+    if (err !== null) {
+      waiter.isSubscribed = false
+      waiter.dueMs = performance.now()
+      arm()
+      return
+    }
     pace.note(performance.now() - waiter.sinceMs)
     waiter.finish({ err })
   }
