@@ -1,13 +1,8 @@
-import { WebSocket } from 'ws'
 import type { Log } from '../../../core/ports/log.ts'
+import { createNodeSocket, type NodeMessage } from '../nodeSocket.ts'
 
-const reopenFirstMs = 1_000
-const reopenMaxMs = 30_000
 /** A connection that nobody has needed for so long is given back. */
 const idleMs = 60_000
-const handshakeMs = 10_000
-/** A block's header is about two kilobytes. */
-const maxMessageBytes = 65_536
 /** Ids of the two requests of a connection. */
 const chainQuestion = 1
 const subscriptionQuestion = 2
@@ -41,28 +36,19 @@ export interface HeadSocket {
 }
 
 export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOptions): HeadSocket {
-  let socket: WebSocket | undefined
   let subscription: string | undefined
   let isTrusted = true
   let isNeeded = false
-  let isClosed = false
-  let reopenMs = reopenFirstMs
-  let reopenTimer: NodeJS.Timeout | undefined
   let idleTimer: NodeJS.Timeout | undefined
 
-  const ask = (from: WebSocket, id: number, method: string, ...params: string[]) =>
-    from.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
-
-  const hear = (from: WebSocket, text: unknown) => {
-    const { id, result, method, params } = parse(text)
+  const hear = ({ id, result, method, params }: NodeMessage) => {
     if (id === chainQuestion && typeof result === 'string') {
-      if (Number(result) === chainId) return ask(from, subscriptionQuestion, 'eth_subscribe', 'newHeads')
+      if (Number(result) === chainId) return socket.ask(subscriptionQuestion, 'eth_subscribe', 'newHeads')
       log.warn(
         { expected: chainId, got: Number(result) },
         'the node at wsUrl serves another chain; its blocks are not listened to',
       )
-      reopenMs = reopenMaxMs
-      lose(from)
+      socket.lose(true)
     } else if (id === subscriptionQuestion && typeof result === 'string') {
       subscription = result
       onHead()
@@ -72,40 +58,20 @@ export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOption
       params?.subscription === subscription
     ) {
       isTrusted = true
-      reopenMs = reopenFirstMs
+      socket.praise()
       onHead()
     }
   }
-  const lose = (lost: WebSocket) => {
-    if (socket !== lost) return
-    socket = undefined
-    subscription = undefined
-    // A farewell would be waited for, and whoever died without a word gives none.
-    lost.terminate()
-    if (isClosed || !isNeeded) return
-    log.debug({}, 'the WebSocket to the EVM node was lost; receipts are asked for meanwhile')
-    reopenTimer = setTimeout(open, reopenMs)
-    reopenMs = Math.min(reopenMs * 2, reopenMaxMs)
-  }
-  const open = () => {
-    reopenTimer = undefined
-    if (socket !== undefined || isClosed || !isNeeded) return
-    const opening = new WebSocket(url, { handshakeTimeout: handshakeMs, maxPayload: maxMessageBytes })
-    socket = opening
-    opening.addEventListener('open', () => ask(opening, chainQuestion, 'eth_chainId'))
-    opening.addEventListener('message', ({ data }) => {
-      if (socket === opening) hear(opening, data)
-    })
-    opening.addEventListener('close', () => lose(opening))
-    opening.addEventListener('error', () => lose(opening))
-  }
-  const end = () => {
-    clearTimeout(reopenTimer)
-    clearTimeout(idleTimer)
-    reopenTimer = undefined
-    isNeeded = false
-    if (socket !== undefined) lose(socket)
-  }
+  const socket = createNodeSocket({
+    url,
+    log,
+    isNeeded: () => isNeeded,
+    onOpen: () => socket.ask(chainQuestion, 'eth_chainId'),
+    onMessage: hear,
+    onLost() {
+      subscription = undefined
+    },
+  })
 
   return {
     get isOpen() {
@@ -114,36 +80,23 @@ export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOption
     need() {
       clearTimeout(idleTimer)
       isNeeded = true
-      if (reopenTimer === undefined) open()
+      socket.open()
     },
     rest() {
       clearTimeout(idleTimer)
-      idleTimer = setTimeout(end, idleMs).unref()
+      idleTimer = setTimeout(() => {
+        isNeeded = false
+        socket.lose()
+      }, idleMs).unref()
     },
     doubt() {
       if (subscription === undefined || !isTrusted) return
       isTrusted = false
-      lose(socket!)
+      socket.lose()
     },
     close() {
-      isClosed = true
-      end()
+      clearTimeout(idleTimer)
+      socket.close()
     },
-  }
-}
-
-interface SocketMessage {
-  readonly id?: unknown
-  readonly result?: unknown
-  readonly method?: unknown
-  readonly params?: { readonly subscription?: unknown }
-}
-
-function parse(text: unknown): SocketMessage {
-  try {
-    const message: unknown = typeof text === 'string' ? JSON.parse(text) : undefined
-    return typeof message === 'object' && message !== null ? message : {}
-  } catch {
-    return {}
   }
 }

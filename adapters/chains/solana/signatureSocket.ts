@@ -1,8 +1,6 @@
 import type { Log } from '../../../core/ports/log.ts'
+import { createNodeSocket, type NodeMessage } from '../nodeSocket.ts'
 import type { Commitment, TransactionError } from './simulate.ts'
-
-const reopenFirstMs = 1_000
-const reopenMaxMs = 30_000
 
 export interface SignatureSocketOptions {
   readonly url: string
@@ -35,36 +33,15 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
   const watched = new Set<string>()
   const asked = new Map<number, string>()
   const subscribed = new Map<number, string>()
-  let socket: WebSocket | undefined
-  let isOpen = false
   let isTrusted = true
-  let isClosed = false
   let lastId = 0
-  let reopenMs = reopenFirstMs
-  let reopenTimer: NodeJS.Timeout | undefined
 
   const subscribe = (signature: string) => {
-    const id = ++lastId
-    asked.set(id, signature)
-    socket?.send(
-      JSON.stringify({
-        jsonrpc: '2.0',
-        id,
-        method: 'signatureSubscribe',
-        params: [signature, { commitment }],
-      }),
-    )
+    asked.set(++lastId, signature)
+    socket.ask(lastId, 'signatureSubscribe', signature, { commitment })
   }
-  const unsubscribe = (subscription: number) => {
-    if (!isOpen) return
-    const id = ++lastId
-    socket?.send(
-      JSON.stringify({ jsonrpc: '2.0', id, method: 'signatureUnsubscribe', params: [subscription] }),
-    )
-  }
-  const hear = (text: unknown) => {
-    const message = parse(text)
-    const { id, result, params } = message
+  const unsubscribe = (subscription: number) => socket.ask(++lastId, 'signatureUnsubscribe', subscription)
+  const hear = ({ id, result, params }: NodeMessage) => {
     const signature = typeof id === 'number' ? asked.get(id) : undefined
     if (signature !== undefined) {
       asked.delete(id as number)
@@ -83,49 +60,36 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
     if (told === undefined || typeof value !== 'object' || value === null || !('err' in value)) return
     subscribed.delete(subscription as number)
     isTrusted = true
+    socket.praise()
     if (watched.delete(told)) onResult(told, value.err)
   }
-  const lose = (lost: WebSocket) => {
-    if (socket !== lost) return
-    socket = undefined
-    isOpen = false
-    asked.clear()
-    subscribed.clear()
-    if (isClosed || watched.size === 0) return
-    log.debug({}, 'the WebSocket to the Solana node was lost; statuses are asked for meanwhile')
-    reopenTimer = setTimeout(open, reopenMs)
-    reopenMs = Math.min(reopenMs * 2, reopenMaxMs)
-  }
-  const open = () => {
-    reopenTimer = undefined
-    if (socket !== undefined || isClosed) return
-    const opening = new WebSocket(url)
-    socket = opening
-    opening.addEventListener('open', () => {
-      isOpen = true
-      reopenMs = reopenFirstMs
+  const socket = createNodeSocket({
+    url,
+    log,
+    isNeeded: () => watched.size > 0,
+    onOpen() {
       for (const signature of watched) subscribe(signature)
-    })
-    opening.addEventListener('message', ({ data }) => hear(data))
-    opening.addEventListener('close', () => lose(opening))
-    opening.addEventListener('error', () => lose(opening))
-  }
+    },
+    onMessage: hear,
+    onLost() {
+      asked.clear()
+      subscribed.clear()
+    },
+  })
 
   return {
     get isOpen() {
-      return isOpen && isTrusted
+      return socket.isOpen && isTrusted
     },
     watch(signature) {
       watched.add(signature)
-      if (isOpen) subscribe(signature)
-      else if (reopenTimer === undefined) open()
+      if (socket.isOpen) subscribe(signature)
+      else socket.open()
     },
     doubt() {
-      const doubted = socket
-      if (doubted === undefined || !isTrusted) return
+      if (!socket.isOpen || !isTrusted) return
       isTrusted = false
-      lose(doubted)
-      doubted.close()
+      socket.lose()
     },
     unwatch(signature) {
       if (!watched.delete(signature)) return
@@ -137,25 +101,8 @@ export function createSignatureSocket(options: SignatureSocketOptions): Signatur
       }
     },
     close() {
-      isClosed = true
-      clearTimeout(reopenTimer)
       watched.clear()
-      socket?.close()
+      socket.close()
     },
-  }
-}
-
-interface SocketMessage {
-  readonly id?: unknown
-  readonly result?: unknown
-  readonly params?: { readonly subscription?: unknown; readonly result?: { readonly value?: unknown } }
-}
-
-function parse(text: unknown): SocketMessage {
-  try {
-    const message: unknown = typeof text === 'string' ? JSON.parse(text) : undefined
-    return typeof message === 'object' && message !== null ? message : {}
-  } catch {
-    return {}
   }
 }
