@@ -34,6 +34,7 @@ const assets = [
 const product = await startProduct(t, { sections: { assets } }, chains)
 const { payTo, tollgate } = product
 const { purchases } = tollgate.stack.store
+solana.createAta(payTo(solanaChain), tokens.solana)
 const url = await product.addLink('token', '0.03')
 
 t.test('USDC is offered first, then the platform’s token at its rate', async (t) => {
@@ -53,7 +54,6 @@ for (const chain of chains.both) {
     const token = tokens[chain.name]
     const buyer = await newBuyer(chains, chain)
     await give(buyer.address, chain, 1_000_000n)
-    if (chain.name === 'solana') solana.createAta(payTo(chain), token)
     const usdc = await chain.balance(buyer.address)
 
     const bought = await present(`${url}?n=${chain.name}`, await buyer.sign(url, token))

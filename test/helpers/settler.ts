@@ -75,7 +75,12 @@ export function createScriptedSettler(network: NetworkId = testNetwork): Scripte
 
 function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked {
   const { payer, nonce, value, isLate } = payment.payload as Record<string, unknown>
-  if (typeof payer !== 'string' || typeof nonce !== 'string' || typeof value !== 'string')
+  if (
+    typeof payer !== 'string' ||
+    typeof nonce !== 'string' ||
+    typeof value !== 'string' ||
+    !/^\d+$/.test(value)
+  )
     return bad('invalid_payload')
   const key = createHash('sha256').update(`${terms.network}|${terms.asset}|${payer}|${nonce}`).digest('hex')
   const identity: PaymentIdentity = {

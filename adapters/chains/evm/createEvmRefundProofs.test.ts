@@ -127,7 +127,6 @@ t.test('a node that is away, refuses, lies about its chain or talks nonsense pro
     'no height': ['eth_blockNumber', { kind: 'result', result: null }],
     'no number': ['eth_blockNumber', { kind: 'result', result: 'latest' }],
     'broken logs': ['eth_getTransactionReceipt', spoiled({ logs: [{}] })],
-    'no place': ['eth_getTransactionReceipt', spoiled({ blockNumber: null })],
   } as const
   for (const [name, [method, fault]] of Object.entries(cases)) {
     rpc.add(method, fault)
@@ -135,6 +134,9 @@ t.test('a node that is away, refuses, lies about its chain or talks nonsense pro
     rpc.clear()
     t.match(await prove(back), { status: 'proved' })
   }
+  rpc.add('eth_getTransactionReceipt', spoiled({ blockNumber: null }))
+  t.strictSame(await prove(back), { status: 'not_found' }, 'no block has it yet')
+  rpc.clear()
   const elsewhere = createEvmRefundProofs({ network: 'eip155:8453', rpcUrls: [rpc.url] })
   t.match(
     await elsewhere.prove({

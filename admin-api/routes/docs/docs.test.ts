@@ -15,6 +15,7 @@ const documentedRoutes = [
   'GET /api/v1/purchases',
   'GET /api/v1/purchases/{id}',
   'GET /api/v1/stats',
+  'GET /api/v1/withdrawals',
   'GET /healthz',
   'GET /metrics',
   'GET /readyz',
@@ -27,6 +28,7 @@ const documentedRoutes = [
   'POST /api/v1/links/{id}/re-enable',
   'POST /api/v1/links/{id}/test',
   'POST /api/v1/purchases/{id}/refunds',
+  'POST /api/v1/withdrawals',
 ]
 
 t.test('the OpenAPI document is 3.1, names every route, and says which need a key', async (t) => {

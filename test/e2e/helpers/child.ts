@@ -21,8 +21,8 @@ export interface Child {
   /** What it wrote so far. */
   stdout(): string
   stderr(): string
-  /** Resolves when a line of its output holds the text; rejects when it ends before. */
-  said(text: string): Promise<void>
+  /** Resolves when its output has held the text so often; rejects when it ends before. */
+  said(text: string, times?: number): Promise<void>
 }
 
 /** Runs `tollgate` with these arguments and nothing in its environment but what is given. */
@@ -49,12 +49,12 @@ export function runTollgate(
     exited,
     stdout: () => stdout,
     stderr: () => stderr,
-    async said(text) {
+    async said(text, times = 1) {
       let isOver = false
       void exited.then(() => {
         isOver = true
       })
-      while (!stdout.includes(text) && !stderr.includes(text)) {
+      while ((stdout + stderr).split(text).length <= times) {
         if (isOver) throw new Error(`tollgate ended before it said "${text}":\n${stdout}${stderr}`)
         await Promise.race([once(child.stdout, 'data'), once(child.stderr, 'data'), exited])
       }

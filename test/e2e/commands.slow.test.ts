@@ -43,11 +43,11 @@ t.test('check shows the program of each kind of link, and leaves nothing behind'
   const programs = lines.map((l) => l.program.map((s: { plugin: string }) => s.plugin))
   t.strictSame(
     programs[0],
-    ['rate-limit', 'health', 'upstream', 'upstream'],
+    ['rate-limit', 'upstream', 'health', 'upstream', 'upstream'],
     'a free link pays for nothing else',
   )
-  t.strictSame(programs[1].slice(0, 6), [
-    ...['rate-limit', 'x402', 'replay-guard', 'x402', 'health', 'upstream'],
+  t.strictSame(programs[1].slice(0, 7), [
+    ...['rate-limit', 'upstream', 'x402', 'replay-guard', 'x402', 'health', 'upstream'],
   ])
   t.notOk(existsSync(join(dir, 'data')), 'no database, no secret')
 })

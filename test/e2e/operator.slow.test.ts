@@ -77,7 +77,7 @@ t.test(
       await called
       config.rewrite({ log, plugins: [{ use: 'x402', with: { maxTimeoutSeconds: 120 } }, ...rest] })
       gateway.signal('SIGHUP')
-      await gateway.said('configuration read again')
+      await gateway.said('configuration read again', 2)
       const offer = (await (await fetch(`${url}?n=unpaid`)).json()) as { accepts: object[] }
       t.match(offer.accepts[0], { maxTimeoutSeconds: 120 })
       release.resolve()
