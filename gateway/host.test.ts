@@ -20,7 +20,13 @@ function oracle(value: string): boolean {
     return false
   if (inBrackets) {
     const inside = host.slice(1, -1)
-    return !inside.includes('%') && ipaddr.IPv6.isValid(inside)
+    // The library reads `01.2.3.4` as octal; in a Host a number of an IPv4 address has no zero before it.
+    const decimals = inside.includes('.') ? inside.slice(inside.lastIndexOf(':') + 1).split('.') : []
+    return (
+      !inside.includes('%') &&
+      ipaddr.IPv6.isValid(inside) &&
+      decimals.every((one) => one === String(Number(one)))
+    )
   }
   for (let i = 0; i < host.length; i++) {
     if (host[i] === '%') {
