@@ -1,12 +1,9 @@
-import { chmodSync, writeFileSync } from 'node:fs'
+import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { ConfigError } from '../../core/config/configError.ts'
 import { checkVaultConfig, readVaultConfig } from './readVaultConfig.ts'
 import { serveSettings } from './serveSettings.ts'
-import { createVaultBox } from './testing/vaultProcess.ts'
-
-t.setTimeout(240_000)
 
 const plugin = (name: string, more = '') => `export default {
   name: '${name}',
@@ -106,58 +103,3 @@ t.test('a file that others may change is warned about: it names code', async (t)
   chmodSync(join(home, 'vault.yaml'), 0o620)
   t.match((await readVaultConfig(home, undefined, {})).warnings, [/0600/])
 })
-
-t.test(
-  'tollgate vault runs the plugins of its configuration, and does not start over a wrong one',
-  async (t) => {
-    const box = createVaultBox(t)
-    await box.json(['init', ...box.withPassword])
-    const at = (name: string) => join(box.home, name)
-    const write = (name: string, text: string) => writeFileSync(at(name), text, { mode: 0o600 })
-    write(
-      'refuses.mjs',
-      plugin(
-        'refuses',
-        `setup({ text }) {
-        return { route: () => ({ authorize: () => ({ status: 403, body: { error: { code: 'NOT_TODAY', message: text } } }) }) }
-      },`,
-      ),
-    )
-    write('vault.yaml', 'idleMinutes: 5\nplugins:\n  - use: ./refuses.mjs\n    with: { text: closed }\n')
-    const { token } = await box.json(['agents', 'add', 'bot', '--scopes', 'wallet.base', ...box.withPassword])
-    const vault = await box.serve()
-    const answer = await fetch(`${vault.url}/address/base`, { headers: { authorization: `Bearer ${token}` } })
-    t.equal(answer.status, 403)
-    t.strictSame(await answer.json(), { error: { code: 'NOT_TODAY', message: 'closed' } })
-    const { stdout } = await box.run(['activity', '--agent', 'bot', '--json'])
-    t.match(stdout, /"ADDRESS".*"DENIED"/, 'what a plugin refuses is written down')
-    t.equal(await vault.stop(), 0)
-
-    for (const [file, text, words] of [
-      [
-        'option.yaml',
-        'plugins:\n  - use: ./refuses.mjs\n    with: { texts: closed }\n',
-        /option\.yaml:3.*[\s\S]*text\?/,
-      ],
-      ['phase.yaml', 'plugins: [{ use: ./phase.mjs }]', /guard.*no phases of the vault/],
-      ['port.yaml', 'plugins: [{ use: ./port.mjs }]', /needs payments/],
-      ['set-up.yaml', 'plugins: [{ use: ./set-up.mjs }]', /set-up refused its set-up: no such thing/],
-    ] as const) {
-      write('phase.mjs', plugin('phase', 'setup: () => ({ route: () => ({ guard() {} }) }),'))
-      write('port.mjs', plugin('port', "needs: ['payments'],"))
-      write('set-up.mjs', plugin('set-up', "setup() { throw new Error('no such thing') },"))
-      write(file, text)
-      const { status, stdout, stderr } = await box.run([
-        ...box.withPassword,
-        '--port',
-        '0',
-        '--config',
-        at(file),
-      ])
-      t.not(status, 0, file)
-      t.match(stdout + stderr, words, file)
-    }
-    const again = await box.serve()
-    t.equal(await again.stop(), 0, 'nothing of it stays behind')
-  },
-)
