@@ -23,6 +23,9 @@ export function createProgram(): Command {
     .version(version(), '-v, --version')
     .showHelpAfterError('(run with --help for what it takes)')
     .showSuggestionAfterError()
+    // What stands after a command is that command's: without it, here and at each parent, `tollgate vault --agent` takes
+    // the --agent of `tollgate vault pair new`.
+    .enablePositionalOptions()
     .addHelpText(
       'after',
       `

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { mock } from 'node:test'
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { VaultError } from '../errors/error.ts'
@@ -285,6 +286,24 @@ t.test('an answer that waits for the owner does not hold up the others', async (
   const signing = call(proxy.url, '/v1/vault/sign', { body: {} })
   await until(() => vault.requests.length === 1)
   t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200, 'while the first waits')
+  approval.open()
+  t.equal((await signing).status, 200)
+})
+
+t.test('a call waits as long as it may ask the vault to: two minutes', async (t) => {
+  const [arrived, approval] = [gate(), gate()]
+  const { proxy } = await pairedWorld(t, {
+    async handle() {
+      arrived.open()
+      await approval.opened
+      return { status: 200 }
+    },
+  })
+  t.teardown(() => mock.timers.reset())
+  mock.timers.enable({ apis: ['setTimeout'] })
+  const signing = call(proxy.url, '/v1/vault/sign', { body: {}, headers: { prefer: 'wait=120' } })
+  await arrived.opened
+  mock.timers.tick(125_000)
   approval.open()
   t.equal((await signing).status, 200)
 })

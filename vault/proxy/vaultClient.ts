@@ -11,13 +11,13 @@ import type { ProxyState } from './proxyState.ts'
 export interface ProxyTimes {
   /** How long a call waits for relay and vault to be there before it fails, in milliseconds. */
   readonly reachMs: number
-  /** How long a call waits for its answer; longer than the vault waits for an approval. */
+  /** How long a call waits for its answer: longer than the vault ever waits for an approval (`Prefer: wait=120`). */
   readonly callMs: number
   /** How long a greeting waits. */
   readonly greetMs: number
 }
 
-export const defaultProxyTimes: ProxyTimes = { reachMs: 5_000, callMs: 90_000, greetMs: 15_000 }
+export const defaultProxyTimes: ProxyTimes = { reachMs: 5_000, callMs: 180_000, greetMs: 15_000 }
 
 export interface VaultCall {
   readonly method: 'GET' | 'POST'

@@ -19,7 +19,7 @@ export interface ConnectorOptions {
   readonly relay: string
   readonly store: PairingStore
   /**
-   * Performs one call of a paired agent. May take long: the proxy waits for about 90 seconds. What it throws becomes the
+   * Performs one call of a paired agent. May take long: the proxy waits for three minutes. What it throws becomes the
    * error answer. Called once for each call, however often its message arrives.
    */
   readonly handle: (request: RemoteRequest) => Promise<RemoteAnswer>

@@ -1,0 +1,46 @@
+import type { Command, Option } from 'commander'
+import t from 'tap'
+import { createProgram } from './program.ts'
+
+/** Every command below this one, by its words. */
+function* below(command: Command, words: readonly string[] = []): Generator<readonly string[]> {
+  for (const child of command.commands) {
+    yield [...words, child.name()]
+    yield* below(child, [...words, child.name()])
+  }
+}
+
+const find = (program: Command, words: readonly string[]): Command =>
+  words.reduce((at, word) => at.commands.find((child) => child.name() === word)!, program)
+
+/** Something that the option takes, written after the command's name. */
+const written = (option: Option): string[] => {
+  const flag = option.long ?? option.short!
+  if (!option.required && !option.optional) return [flag]
+  return [flag, option.argChoices?.[0] ?? '7']
+}
+
+t.test(
+  'an option after a command is that command’s, whatever the commands around it are called with',
+  async (t) => {
+    let count = 0
+    for (const words of below(createProgram())) {
+      for (const { long } of find(createProgram(), words).options) {
+        const program = createProgram()
+        const command = find(program, words)
+        const option = command.options.find((one) => one.long === long)!
+        let reached = false
+        command.exitOverride().action(() => {
+          reached = true
+        })
+        const needed = command.options.filter((one) => one.mandatory && one !== option).flatMap(written)
+        const operands = command.registeredArguments.filter((one) => one.required).map(() => '7')
+        await program.parseAsync([...words, ...operands, ...needed, ...written(option)], { from: 'user' })
+        const line = `${words.join(' ')} ${option.flags}`
+        count++
+        if (!reached || command.getOptionValueSource(option.attributeName()) !== 'cli') t.fail(line)
+      }
+    }
+    t.ok(count > 100, `${count} options were written`)
+  },
+)
