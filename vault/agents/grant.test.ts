@@ -13,6 +13,8 @@ t.test('a scope alone means what is usual for it', async (t) => {
   t.equal(may(['credentials.*'], 'read', 'credentials.api.github'), undefined)
   t.strictSame(may(['wallet.base'], 'sign', 'wallet.base'), { asks: false })
   t.equal(may(['address:wallet.base'], 'sign', 'wallet.base'), undefined)
+  t.strictSame(may(['vault.lock'], 'lock', 'vault.lock'), { asks: false })
+  t.equal(may(['vault.lock'], 'read', 'vault.lock'), undefined)
 })
 
 t.test('grants cover whole segments', async (t) => {
@@ -44,6 +46,9 @@ t.test('what makes no sense is no grant', async (t) => {
     'read:wallet.base',
     'call:wallet.base',
     'auto:read:credentials.api.x',
+    'ask:vault.lock',
+    'read:vault.lock',
+    'lock:wallet.base',
   ])
     t.throws(() => parseGrantLine(line), { code: 'VALIDATION_ERROR' }, line)
 })

@@ -2,7 +2,7 @@ import { VaultError } from '../errors/error.ts'
 import { grantCovers, parseGrant } from '../storage/scopes.ts'
 
 /** What an agent may do with what a scope names. */
-export type GrantVerb = 'read' | 'write' | 'call' | 'sign' | 'address'
+export type GrantVerb = 'read' | 'write' | 'call' | 'sign' | 'address' | 'lock'
 
 /** One line of an agent's grants, taken apart. */
 export interface Grant {
@@ -14,7 +14,7 @@ export interface Grant {
   readonly asks: boolean
 }
 
-const verbs: readonly GrantVerb[] = ['read', 'write', 'call', 'sign', 'address']
+const verbs: readonly GrantVerb[] = ['read', 'write', 'call', 'sign', 'address', 'lock']
 const secrets = 'credentials.api'
 
 /**
@@ -22,7 +22,8 @@ const secrets = 'credentials.api'
  *
  * Without a verb a line means what is usual for its scope: values may be read, and written when the owner agrees each
  * time; credentials may be used by `/v1/vault/call` and never read; wallets may sign within the rules. Reading a
- * credential has to be said (`read:credentials.api.github`), and then the owner is asked each time.
+ * credential has to be said (`read:credentials.api.github`), and then the owner is asked each time. `vault.lock` lets an
+ * agent lock the vault, unasked: whoever would have to be asked could lock it as well.
  *
  * @throws `UNKNOWN_SCOPE`, `VALIDATION_ERROR`
  */
@@ -46,6 +47,8 @@ export function parseGrantLine(text: string): readonly Grant[] {
       'A credential is never read without the owner. Grant it for calls, or as read: with approval.',
     )
   }
+  if (mode === 'ask' && kind === 'vault')
+    throw invalid('Nobody is asked about a lock. Grant vault.lock, or nothing.')
   return wanted.map((one) => ({
     text,
     scope,
@@ -73,17 +76,19 @@ export function grantFor(
   return found
 }
 
-type Kind = 'value' | 'credential' | 'wallet'
+type Kind = 'value' | 'credential' | 'wallet' | 'vault'
 
 const usual: Readonly<Record<Kind, readonly GrantVerb[]>> = {
   value: ['read', 'write'],
   credential: ['call'],
   wallet: ['sign', 'address'],
+  vault: ['lock'],
 }
 const possible: Readonly<Record<Kind, readonly GrantVerb[]>> = {
   value: ['read', 'write'],
   credential: ['call', 'read', 'write'],
   wallet: ['sign', 'address'],
+  vault: ['lock'],
 }
 
 /** Signing is judged by the rules and their budgets; `ask:` there means that even they can't allow it alone. */
@@ -94,6 +99,7 @@ function asksByDefault(kind: Kind, verb: GrantVerb): boolean {
 function kindOf(scope: string): Kind {
   // `credentials.*` covers credentials only, so the first segment decides.
   if (scope === secrets || scope.startsWith('credentials.')) return 'credential'
+  if (scope.startsWith('vault.')) return 'vault'
   return scope.startsWith('wallet.') ? 'wallet' : 'value'
 }
 

@@ -83,7 +83,7 @@ export const agentRoutes: readonly CapabilityRoute[] = [
   route('GET', '/v1/vault/approvals', 'vault_approvals', 'Open and past questions to the owner.'),
   route('GET', '/v1/vault/approvals/:id', 'vault_approval_status', 'One question to the owner.'),
   route('POST', '/v1/vault/approvals/:id/cancel', 'vault_approval_cancel', 'Take a question back.'),
-  route('POST', '/v1/vault/lock', 'vault_lock', 'Lock the vault.'),
+  route('POST', '/v1/vault/lock', 'vault_lock', 'Lock the vault; needs the scope vault.lock.'),
 ]
 
 export interface CapabilityFacts {

@@ -179,7 +179,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       return idempotency.once(callerId(caller), idempotencyKey, operation, hash, () => programs.run(x))
     },
 
-    ...createLockApi({ vault, bus, load }),
+    ...createLockApi({ vault, bus, load, assertAdmitted }),
     ...createInsightApi(inner, gate, registry),
     approvals: createApprovalsApi(gate, book),
     agents: createAgentsApi(gate, registry, book),

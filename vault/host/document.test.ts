@@ -53,17 +53,19 @@ t.test('address, read, unlock and activity answer with exactly the fields of the
   const read = await agent.call('POST', '/v1/vault/read', { scope: 'identity.name', agent_name: 'reader' })
   t.strictSame([read.status, read.body], [200, { value: 'Ada' }])
 
-  const { body } = await agent.call('GET', '/v1/vault/activity')
-  t.strictSame(keysOf(body), ['events'])
-  t.ok(body.events.length >= 3)
-  for (const event of body.events) {
+  const { body: activity } = await agent.call('GET', '/v1/vault/activity')
+  t.strictSame(keysOf(activity), ['events'])
+  t.ok(activity.events.length >= 3)
+  for (const event of activity.events) {
     t.strictSame(keysOf(event), ['action', 'agent', 'amount', 'currency', 'status', 'timestamp'])
     t.type(event.amount, 'number')
     t.equal(new Date(event.timestamp).toISOString(), event.timestamp)
   }
-  t.match(body.events[0], { agent: 'reader', action: 'READ', status: 'AUTO_APPROVED' })
+  t.match(activity.events[0], { agent: 'reader', action: 'READ', status: 'AUTO_APPROVED' })
 
-  const unlocked = await vault.call('POST', '/v1/vault/unlock', { password: 'correct horse battery staple' })
+  const { token } = (await vault.asOwner('POST', '/v1/vault/owner/sessions', {})).body
+  const body = { password: 'correct horse battery staple' }
+  const unlocked = await vault.call('POST', '/v1/vault/unlock', body, { authorization: `Bearer ${token}` })
   t.equal(unlocked.status, 200)
   t.strictSame(keysOf(unlocked.body), ['expires_at', 'unlocked'])
   t.equal(unlocked.body.unlocked, true)

@@ -86,11 +86,12 @@ t.test('each refusal has its status, its code and what to do', async (t) => {
 
   await vault.asOwner('POST', '/v1/vault/lock', {})
   is(await post('read', { scope: 'identity.name', agent_name: 'a' }), 'VAULT_LOCKED')
-  is(await vault.call('POST', '/v1/vault/unlock', { password: 'not this one' }), 'BAD_PASSWORD')
-  is(await vault.call('POST', '/v1/vault/unlock', { password }), 'TOO_MANY_ATTEMPTS')
+  is(await vault.call('POST', '/v1/vault/unlock', { password }), 'OWNER_REQUIRED')
+  is(await vault.asOwner('POST', '/v1/vault/unlock', { password: 'not this one' }), 'BAD_PASSWORD')
+  is(await vault.asOwner('POST', '/v1/vault/unlock', { password }), 'TOO_MANY_ATTEMPTS')
   clock.advance(3_600_000)
-  t.equal((await vault.call('POST', '/v1/vault/unlock', { password })).status, 200)
-  is(await vault.call('POST', '/v1/vault/unlock', { password: 7 }), 'VALIDATION_ERROR')
+  t.equal((await vault.asOwner('POST', '/v1/vault/unlock', { password })).status, 200)
+  is(await vault.asOwner('POST', '/v1/vault/unlock', { password: 7 }), 'VALIDATION_ERROR')
 })
 
 t.test('what is written can be read, replaced and deleted', async (t) => {

@@ -241,13 +241,13 @@ export const routes: readonly Route[] = all.map((route) => {
 
 /** Whether it is open, and for how long; for whoever the vault knows. */
 function statusOf(api: VaultApi, context: OwnerContext): object {
-  const { vaultId, locked, locksAtMs, idleLocksAtMs, retryAfterMs, auditDamage } = api.state()
+  const { vaultId, locked, locksAtMs, idleLocksAtMs, auditDamage, ...wait } = api.state()
   return {
     vault_id: vaultId,
     locked,
     locks_at: timeOf(locksAtMs),
     idle_locks_at: timeOf(idleLocksAtMs),
-    retry_after_ms: retryAfterMs,
+    retry_after_ms: context.caller.via === 'socket' ? wait.retryAfterMs : wait.pageRetryAfterMs,
     ...(context.caller.kind === 'owner' && { log_damage: auditDamage ?? null }),
   }
 }

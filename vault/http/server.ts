@@ -125,11 +125,8 @@ export async function startVaultServer(
     if (isToken(token, 'vow') && api.sessions.isValid(token)) return { kind: 'owner', via: 'direct' }
     const agent = isToken(token, 'vat') ? api.registry.byToken(token) : undefined
     if (agent !== undefined) return { kind: 'agent', agent, via: 'direct' }
-    // Before the first unlock nobody can be told apart; the password is still taken.
-    if (isToken(token, 'vat') && !api.registry.isLoaded) {
-      if (req.url === '/v1/vault/unlock') return { kind: 'anyone', via: 'direct' }
-      throw new VaultError('VAULT_LOCKED')
-    }
+    // Before the first unlock nobody can be told apart.
+    if (isToken(token, 'vat') && !api.registry.isLoaded) throw new VaultError('VAULT_LOCKED')
     failures.count(req.socket.remoteAddress ?? '')
     throw new VaultError('UNAUTHORIZED')
   }

@@ -300,9 +300,12 @@ t.test('denied is denied, and the rate of an agent counts here, too', async (t) 
 })
 
 t.test(
-  'an agent may lock the vault, and then everything but the list of tools waits for the owner',
+  'an agent with the grant may lock the vault, and then everything but the list of tools waits for the owner',
   async (t) => {
-    const { call, client, vault } = await start(t, ['wallet.base'])
+    const { call, client, connect, vault } = await start(t, ['wallet.base', 'vault.lock'])
+    const other = await connect(await vault.agent('b', ['wallet.base']))
+    t.match((await other.call('vault_lock')).structuredContent.error, { code: 'SCOPE_DENIED' })
+    t.equal(vault.api.state().locked, false)
     t.strictSame((await call('vault_lock')).structuredContent, { locked: true })
     t.equal(vault.api.state().locked, true)
     for (const [tool, args] of [

@@ -7,6 +7,9 @@ import type { Signer } from './signer.ts'
 /** Why a vault locked itself, or was locked. */
 export type LockReason = 'owner' | 'idle' | 'age' | 'closing'
 
+/** Where a password came in: the owner's socket, or a signed-in approvals page. Wrong ones are counted apart. */
+export type Door = 'socket' | 'page'
+
 export interface VaultState {
   readonly vaultId: string
   readonly locked: boolean
@@ -14,8 +17,10 @@ export interface VaultState {
   readonly locksAtMs: number | undefined
   /** While unlocked: when it locks if nothing uses it until then. */
   readonly idleLocksAtMs: number | undefined
-  /** Milliseconds until a password is looked at again; 0 when at once. */
+  /** Milliseconds until a password is looked at again on the socket; 0 when at once. */
   readonly retryAfterMs: number
+  /** The same for the approvals page. */
+  readonly pageRetryAfterMs: number
   /** What was found wrong with the log on opening; see `AuditLog.damage`. */
   readonly auditDamage: string | undefined
 }
@@ -38,8 +43,9 @@ export interface Vault {
   /**
    * @throws `BAD_PASSWORD` (with `retryAfterSeconds`), `TOO_MANY_ATTEMPTS` (with `retryAfterSeconds`) without looking at the password,
    *         `VAULT_CORRUPT` naming a file. The attempt is on disk as a failure before the password is tried.
+   * @param door whose wait holds. Default: the socket.
    */
-  unlock(password: string): Promise<VaultState>
+  unlock(password: string, door?: Door): Promise<VaultState>
   /** Zeroes every key, ends the signing process and waits for its end. Requests under way fail with `VAULT_LOCKED`. */
   lock(reason?: LockReason): Promise<void>
   /** Called after each lock, by whomever. Returns how to stop listening. */

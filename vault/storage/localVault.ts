@@ -8,7 +8,7 @@ import type { VaultClock } from '../ports/clock.ts'
 import type { KeyFamily, KeyInfo } from '../ports/keyring.ts'
 import type { PasswordHasher } from '../ports/passwordHasher.ts'
 import type { Records } from '../ports/records.ts'
-import type { LockReason, Vault, VaultState } from '../ports/vault.ts'
+import type { Door, LockReason, Vault, VaultState } from '../ports/vault.ts'
 import { createSigner } from '../signer/createSigner.ts'
 import type { KeyMaterial } from '../signer/signingProcess.ts'
 import { AutoLock, type AutoLockOptions } from './autoLock.ts'
@@ -96,7 +96,8 @@ export class LocalVault implements Vault {
       locked,
       locksAtMs: locked ? undefined : this.#autoLock.locksAtMs,
       idleLocksAtMs: locked ? undefined : this.#autoLock.idleLocksAtMs,
-      retryAfterMs: this.#throttle.waitMs(),
+      retryAfterMs: this.#throttle.waitMs('socket'),
+      pageRetryAfterMs: this.#throttle.waitMs('page'),
       auditDamage: this.audit.damage,
     }
   }
@@ -116,9 +117,9 @@ export class LocalVault implements Vault {
     return () => void this.#listeners.delete(listener)
   }
 
-  unlock(password: string): Promise<VaultState> {
+  unlock(password: string, door: Door = 'socket'): Promise<VaultState> {
     return this.#inTurn(async () => {
-      const masterKey = await this.#openMasterKey(password)
+      const masterKey = await this.#openMasterKey(password, door)
       // A second unlock proves the password again and begins the time anew.
       if (this.#masterKey !== undefined) {
         masterKey.fill(0)
@@ -311,17 +312,17 @@ export class LocalVault implements Vault {
   }
 
   /** The master key in a buffer of its own, zeroed by the caller. @throws `BAD_PASSWORD`, `TOO_MANY_ATTEMPTS` */
-  async #openMasterKey(password: string): Promise<Buffer> {
+  async #openMasterKey(password: string, door: Door = 'socket'): Promise<Buffer> {
     if (this.#isClosed) throw new VaultError('VAULT_LOCKED', 'The vault was closed.')
     if (typeof password !== 'string')
       throw new VaultError('VALIDATION_ERROR', 'Expected the password as a text.')
-    this.#throttle.begin()
+    this.#throttle.begin(door)
     const masterKey = await unwrapMasterKey(this.#header, password, this.#hasher)
     if (masterKey === undefined) {
-      const retryAfterSeconds = Math.ceil(this.#throttle.waitMs() / 1_000)
+      const retryAfterSeconds = Math.ceil(this.#throttle.waitMs(door) / 1_000)
       throw new VaultError('BAD_PASSWORD', undefined, { retryAfterSeconds })
     }
-    this.#throttle.succeed()
+    this.#throttle.succeed(door)
     return masterKey
   }
 

@@ -25,6 +25,7 @@ const table: Readonly<Record<string, Rest>> = {
   wallet: 'one',
   preferences: 'some',
   custom: 'some',
+  'vault.lock': 'none',
 }
 
 /** Names for `scope_examples` and for messages; what stands in angle brackets is the owner's own. */

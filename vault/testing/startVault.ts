@@ -63,6 +63,8 @@ export interface StartOptions {
   /** Default: any free one. */
   readonly port?: number
   readonly log?: Log
+  /** Default: {@link quickHasher}. */
+  readonly hasher?: PasswordHasher
 }
 
 export interface JsonAnswer {
@@ -102,7 +104,7 @@ interface Test {
 export async function startVault(t: Test, options: StartOptions = {}): Promise<RunningVault> {
   const home = options.home ?? join(mkdtempSync(join(tmpdir(), 'vault-')), 'home')
   const clock = options.clock ?? createTestClock()
-  const vault = await openOrCreate(home, clock)
+  const vault = await openOrCreate(home, clock, options.hasher ?? quickHasher)
   let server: VaultServer | undefined
   const assets = createAssetTable()
   const remote =
@@ -172,16 +174,16 @@ const noEgress: VaultEgress = () => ({
   },
 })
 
-async function openOrCreate(home: string, clock: VaultClock): Promise<Vault> {
+async function openOrCreate(home: string, clock: VaultClock, hasher: PasswordHasher): Promise<Vault> {
   try {
-    const vault = await openVault({ home, clock, hasher: quickHasher })
+    const vault = await openVault({ home, clock, hasher })
     await vault.unlock(password)
     return vault
   } catch (error) {
     if ((error as { code?: string }).code !== 'VAULT_NOT_FOUND') throw error
   }
   const kdf = { memoryKiB: 65_536, passes: 3, lanes: 1 }
-  return (await createVault({ home, clock, password, mnemonic, kdf, hasher: quickHasher })).vault
+  return (await createVault({ home, clock, password, mnemonic, kdf, hasher })).vault
 }
 
 const urlOf = (server: VaultServer | undefined): string => `http://127.0.0.1:${server?.address.port ?? 0}`

@@ -151,9 +151,9 @@ export const infoOf = (records: Records, scope: string) => records.info(collecti
 const collectionOf = (scope: string) => (scope.startsWith(credentials) ? 'credential' : 'value')
 
 function assertStorable(scope: string): void {
-  if (scope.startsWith('wallet.'))
+  if (scope.startsWith('wallet.') || scope.startsWith('vault.'))
     throw new VaultError(
       'VALIDATION_ERROR',
-      'scope: Keys are not values; a wallet can not be written or deleted here.',
+      'scope: Expected a value; wallets and what agents may do with the vault are none.',
     )
 }

@@ -165,7 +165,7 @@ export const insightTools = (chains: readonly string[]) => {
       title: 'Lock the vault',
       description:
         'Locks the vault for every agent at once, until the owner opens it again with the password. For emergencies: ' +
-        'nothing can be signed or read after it, and you can not take it back.',
+        'nothing can be signed or read after it, and you can not take it back. Needs the scope vault.lock.',
       input: nothing,
       result: object({ locked: boolean('True.') }),
       hints: { readOnly: false, destructive: true, idempotent: true, openWorld: false },
