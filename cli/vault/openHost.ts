@@ -55,6 +55,7 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
       ...(options.maxAgeMs !== undefined && { maxAgeMs: options.maxAgeMs }),
     },
   })
+  const assets = createAssetTable()
   const waysOut = new Map<string, Egress>()
   let remote: RemoteAccess | undefined
   try {
@@ -71,8 +72,8 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
       vault,
       chains: [chainEvm, chainSolana],
       enabled: options.testnets === true ? [...chains, ...testChains] : chains,
-      assets: createAssetTable(),
-      rpc: createPaymentRpc(options.solanaRpc),
+      assets,
+      rpc: createPaymentRpc(options.solanaRpc, assets.chains),
       egress: (ranges) => wayOut(waysOut, ranges, log),
       pluginEgress: wayOut(waysOut, options.pluginCidrs ?? [], log),
       plugins: options.plugins ?? [],

@@ -1,7 +1,7 @@
 import { createJsonRpc, RpcFailure } from '../../adapters/chains/buyer/jsonRpc.ts'
 import { publicRpcUrl } from '../../adapters/chains/buyer/publicRpc.ts'
 import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
-import { chainFacts, type VaultChain } from '../../vault/effects/chains.ts'
+import type { ChainTable, VaultChain } from '../../vault/effects/chains.ts'
 import type { PaymentRpc, SolanaPaymentRpc } from '../../vault/effects/payment.ts'
 
 type SolanaAccounts = Awaited<ReturnType<SolanaPaymentRpc['accounts']>>
@@ -12,10 +12,10 @@ type SolanaAccounts = Awaited<ReturnType<SolanaPaymentRpc['accounts']>>
  * @param solanaRpc used for the main cluster, whatever it serves; for Devnet where that is what it serves. Default: the
  *   public nodes
  */
-export function createPaymentRpc(solanaRpc: string | undefined): PaymentRpc {
+export function createPaymentRpc(solanaRpc: string | undefined, chains: ChainTable): PaymentRpc {
   const given = solanaRpc === undefined ? undefined : nodeAt(solanaRpc)
   return (chain: VaultChain) => {
-    const { family, network } = chainFacts[chain]
+    const { family, network } = chains.of(chain)
     if (family !== 'solana') return undefined
     if (given !== undefined && chain === 'solana') return given
     const url = publicRpcUrl(network)

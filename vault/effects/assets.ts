@@ -1,4 +1,13 @@
-import { chainFacts, type VaultChain } from './chains.ts'
+import { canonicalAddress } from './canonicalAddress.ts'
+import {
+  type ChainFacts,
+  type ChainTable,
+  isDecimals,
+  isSymbol,
+  lookOf,
+  pinnedChains,
+  type VaultChain,
+} from './chains.ts'
 
 /**
  * What is moved. `id` names it for budgets and comparisons, as CAIP-19 does: `eip155:8453/erc20:0x…` in lower case,
@@ -26,8 +35,9 @@ export interface PinnedAsset extends AssetRef {
   readonly program?: 'token' | 'token-2022'
 }
 
-/** The assets that claims can name and that rules can approve. */
+/** The assets that claims can name and that rules can approve, and the chains that they are on. */
 export interface AssetTable {
+  readonly chains: ChainTable
   /** The native asset of a chain. */
   native(chain: VaultChain): PinnedAsset
   /** By the token's address; EVM in any case. */
@@ -64,35 +74,30 @@ const builtIn: readonly AddedAsset[] = [
 
 /**
  * The pinned assets and those that the owner adds. An addition never replaces what is pinned: a second address for
- * `USDC` on a chain would let one token be taken for another.
+ * `USDC` on a chain would let one token be taken for another, and so would a look-alike.
  *
  * @throws {TypeError} when a symbol or an address is there already, or the entry makes no sense
  */
-export function createAssetTable(added: readonly AddedAsset[] = []): AssetTable {
+export function createAssetTable(
+  added: readonly AddedAsset[] = [],
+  chains: ChainTable = pinnedChains,
+): AssetTable {
+  const natives = new Map(chains.all.map((facts) => [facts.name, nativeOf(facts)]))
+  const native = (chain: VaultChain): PinnedAsset => natives.get(chains.of(chain).name)!
   const tokens: PinnedAsset[] = []
   for (const asset of [...builtIn, ...added]) {
-    const { chain, symbol, decimals } = asset
-    const isWhole = Number.isInteger(decimals) && decimals >= 0 && decimals <= 18
-    if (!isWhole || !/^[A-Za-z0-9$.]{1,16}$/.test(symbol)) {
-      throw new TypeError(
-        `Expected a symbol of letters and digits and 0 to 18 decimals for ${asset.address}.`,
-      )
-    }
-    const isTaken = tokens.some(
-      (t) => t.chain === chain && (t.symbol === symbol || keyOf(t.address) === keyOf(asset.address)),
-    )
-    if (isTaken || symbol === nativeOf(chain).symbol) {
-      throw new TypeError(`Expected a new symbol and address on ${chain}, got ${symbol} at ${asset.address}.`)
-    }
-    tokens.push({ ...asset, id: assetId(chain, asset.address), isPinned: true })
+    const problem = problemOf(asset, chains, tokens)
+    if (problem !== undefined) throw new TypeError(problem)
+    tokens.push({ ...asset, id: assetId(chains.of(asset.chain), asset.address), isPinned: true })
   }
   return {
-    native: nativeOf,
+    chains,
+    native,
     byAddress: (chain, address) =>
       tokens.find((t) => t.chain === chain && keyOf(t.address) === keyOf(address)),
     bySymbol: (chain, symbol) =>
-      symbol === nativeOf(chain).symbol
-        ? nativeOf(chain)
+      symbol === native(chain).symbol
+        ? native(chain)
         : tokens.find((t) => t.chain === chain && t.symbol === symbol),
     tokensOf: (chain) => tokens.filter((t) => t.chain === chain),
   }
@@ -102,30 +107,49 @@ export function createAssetTable(added: readonly AddedAsset[] = []): AssetTable 
 export const pinnedAssets: AssetTable = createAssetTable()
 
 /** A token that is not pinned. @param address in its canonical spelling */
-export const unknownAsset = (chain: VaultChain, address: string): AssetRef => ({
+export const unknownAsset = (chain: ChainFacts, address: string): AssetRef => ({
   id: assetId(chain, address),
-  chain,
+  chain: chain.name,
   address,
   symbol: null,
   decimals: null,
   isPinned: false,
 })
 
-function nativeOf(chain: VaultChain): PinnedAsset {
-  const isSolana = chainFacts[chain].family === 'solana'
-  return {
-    id: assetId(chain, 'native'),
-    chain,
-    address: 'native',
-    symbol: isSolana ? 'SOL' : 'ETH',
-    decimals: isSolana ? 9 : 18,
-    isPinned: true,
-  }
+function problemOf(
+  { chain, symbol, address, decimals, program, eip712 }: AddedAsset,
+  chains: ChainTable,
+  tokens: readonly PinnedAsset[],
+): string | undefined {
+  const facts = chains.named(chain)
+  if (facts === undefined)
+    return `Expected the chain of ${symbol} to be one of ${chains.all.map(({ name }) => name).join(', ')}, got ${chain}.`
+  if (!isSymbol(symbol) || !isDecimals(decimals))
+    return `Expected a symbol of letters and digits and 0 to 18 decimals for ${address}.`
+  if (canonicalAddress(facts.family, address) !== address)
+    return facts.family === 'solana'
+      ? `Expected ${symbol} on ${chain} to be at a mint in base58, got ${address}.`
+      : `Expected ${symbol} on ${chain} to be at a contract with its EIP-55 checksum, got ${address}.`
+  if (facts.family === 'solana' ? eip712 !== undefined : program !== undefined)
+    return `Expected ${symbol} on ${chain} without ${facts.family === 'solana' ? 'eip712' : 'program'}, which is for the other family of chains.`
+  const here = tokens.filter((token) => token.chain === chain)
+  const same = here.find((token) => token.address === address)
+  if (same !== undefined)
+    return `Expected another address than ${address} on ${chain}, which is ${same.symbol}.`
+  const symbols = [facts.native.symbol, ...here.map((token) => token.symbol)]
+  const double = symbols.find((one) => lookOf(one) === lookOf(symbol))
+  if (double !== undefined)
+    return `Expected a symbol that is not taken for ${double} on ${chain}, got ${symbol} at ${address}.`
+  return undefined
+}
+
+function nativeOf(facts: ChainFacts): PinnedAsset {
+  const { name: chain, native } = facts
+  return { id: assetId(facts, 'native'), chain, address: 'native', ...native, isPinned: true }
 }
 
 /** The CAIP-19 id; SLIP-44 numbers the native coins. @param address `native`, or the token's */
-function assetId(chain: VaultChain, address: string): string {
-  const { network, family } = chainFacts[chain]
+function assetId({ network, family }: ChainFacts, address: string): string {
   if (address === 'native') return `${network}/slip44:${family === 'solana' ? 501 : 60}`
   return family === 'solana' ? `${network}/token:${address}` : `${network}/erc20:${address.toLowerCase()}`
 }

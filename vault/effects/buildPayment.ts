@@ -7,7 +7,6 @@ import { isObject } from '../../core/x402/own.ts'
 import { type Offer, readEnvelope } from '../../core/x402/readEnvelope.ts'
 import { type AssetTable, pinnedAssets } from './assets.ts'
 import type { ChainPlugin } from './chainPlugin.ts'
-import { chainOfNetwork } from './chains.ts'
 import { claimedAmount } from './claimedAmount.ts'
 import type { Decoded } from './decoded.ts'
 import { nameRecipients } from './nameRecipients.ts'
@@ -88,7 +87,7 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
   const wallets: Partial<Record<ChainFamily, Wallet>> = {}
   for (const family of ['eip155', 'solana'] as const) {
     const account = accounts[family]
-    const plugin = plugins.find(({ chains }) => chains.includes(family === 'solana' ? 'solana' : 'base'))
+    const plugin = plugins.find((one) => one.family === family)
     if (account === undefined || plugin === undefined) continue
     wallets[family] = { account, plugin, objectTo: (terms) => plugin.objectToTerms(terms, account) }
   }
@@ -126,8 +125,8 @@ async function buildEntry(
   { terms, buyer, entry }: ChosenEntry<Wallet>,
 ): Promise<BuildPayment> {
   const { assets = pinnedAssets } = request
-  const chain = chainOfNetwork(terms.asset.network)
-  if (chain === undefined || !buyer.plugin.chains.includes(chain.name))
+  const chain = assets.chains.ofNetwork(terms.asset.network)
+  if (chain === undefined || buyer.plugin.family !== chain.family)
     return no('VALIDATION_ERROR', `The vault does not sign on ${terms.asset.network}.`)
   const cap = claimedAmount(request.maxAmount, terms.asset.decimals)
   if (!cap.ok) return no('VALIDATION_ERROR', `In max_amount. ${cap.message}`)

@@ -1,17 +1,17 @@
 import { base58 } from '@scure/base'
+import type { ChainFamily } from '../../core/domain/network.ts'
 import { addressForm, checksumAddress } from '../../core/evm/address.ts'
 import { readAddress } from '../../core/solana/readAddress.ts'
-import { chainFacts, type VaultChain } from './chains.ts'
 
 /**
  * The one spelling of an address that effects use: EVM with its EIP-55 checksum, Solana base58. An EVM address in mixed
  * case must have the right checksum, because a wrong one is a typing error or tampered with.
  *
- * @returns undefined when it is no address of the chain
+ * @returns undefined when it is no address of the chain's family
  */
-export function canonicalAddress(chain: VaultChain, text: unknown): string | undefined {
+export function canonicalAddress(family: ChainFamily, text: unknown): string | undefined {
   if (typeof text !== 'string') return undefined
-  if (chainFacts[chain].family === 'solana') {
+  if (family === 'solana') {
     const bytes = readAddress(text)
     return bytes !== undefined && base58.encode(bytes) === text ? text : undefined
   }

@@ -1,3 +1,4 @@
+import type { ChainFamily } from '../../core/domain/network.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import type { AssetTable } from './assets.ts'
 import type { VaultChain } from './chains.ts'
@@ -45,7 +46,8 @@ export interface Assembled {
 export interface ChainPlugin {
   readonly name: string
   readonly api: 1
-  readonly chains: readonly VaultChain[]
+  /** It reads every chain of this family. */
+  readonly family: ChainFamily
   decodeTransaction(request: TransactionRequest): DecodeResult
   /** Absent where the chain has no typed data. */
   decodeTypedData?(request: TypedDataRequest): DecodeResult

@@ -1,7 +1,7 @@
-import type { ChainFamily, NetworkId } from '../../core/domain/network.ts'
+import { type ChainFamily, familyOf, type NetworkId } from '../../core/domain/network.ts'
 
-/** A chain as requests to the vault name it. */
-export type VaultChain = 'ethereum' | 'base' | 'base-sepolia' | 'solana' | 'solana-devnet'
+/** A chain as requests to the vault name it: one of a {@link ChainTable}, such as `base` or `solana-devnet`. */
+export type VaultChain = string
 
 /** What is pinned of a chain: nothing here is ever taken from a request or a node. */
 export interface ChainFacts {
@@ -12,56 +12,136 @@ export interface ChainFacts {
   readonly title: string
   /** EVM: the number inside every transaction (EIP-155). Solana's transactions do not name their cluster. */
   readonly chainId?: bigint
+  /** The coin that fees are paid in. */
+  readonly native: { readonly symbol: string; readonly decimals: number }
+  /** True where money is for play: such a chain has addresses of its own, because a signature may not name its chain. */
+  readonly isTest: boolean
   /** Highest fee of one transaction that is signed at all, in wei or lamports; above it something is wrong. */
   readonly maxFee: bigint
   /** Highest fee that a rule may approve without the owner, unless the rule says otherwise; same unit. */
   readonly usualFee: bigint
 }
 
+/** One chain that an owner adds to the pinned ones; its number is the one in `network`. */
+export type AddedChain = Omit<ChainFacts, 'chainId'>
+
+/** The chains that the vault knows, by name. */
+export interface ChainTable {
+  readonly all: readonly ChainFacts[]
+  /** The chain of a name that was looked up before. @throws {RangeError} for any other */
+  of(chain: VaultChain): ChainFacts
+  /** The chain that a request names; undefined for anything else. */
+  named(name: unknown): ChainFacts | undefined
+  /** The chain of a CAIP-2 network. */
+  ofNetwork(network: string): ChainFacts | undefined
+}
+
 const milliEther = 10n ** 15n
+const ether = { symbol: 'ETH', decimals: 18 }
 /** Rent of one token account and a priority fee: what a first payment to somebody costs. */
 const solanaFees = { maxFee: 10_000_000n, usualFee: 2_200_000n } as const
+/** Base charges its data fee in Ethereum's blocks beside the gas. */
+const baseFees = { maxFee: 2n * milliEther, usualFee: milliEther / 10n } as const
 
-/** The chains that the vault signs for, by name. Base charges its data fee in Ethereum's blocks beside the gas. */
-export const chainFacts: Readonly<Record<VaultChain, ChainFacts>> = {
-  ethereum: {
-    ...evm('ethereum', 1n, 'Ethereum'),
+const builtIn: readonly AddedChain[] = [
+  {
+    ...evm('ethereum', 1, 'Ethereum'),
+    isTest: false,
     maxFee: 20n * milliEther,
     usualFee: 2n * milliEther,
   },
-  base: { ...evm('base', 8453n, 'Base'), maxFee: 2n * milliEther, usualFee: milliEther / 10n },
-  'base-sepolia': {
-    ...evm('base-sepolia', 84532n, 'Base Sepolia'),
-    maxFee: 2n * milliEther,
-    usualFee: milliEther / 10n,
-  },
-  solana: {
-    name: 'solana',
-    family: 'solana',
-    network: 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp',
-    title: 'Solana',
+  { ...evm('base', 8453, 'Base'), isTest: false, ...baseFees },
+  { ...evm('base-sepolia', 84532, 'Base Sepolia'), isTest: true, ...baseFees },
+  { ...solana('solana', '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp', 'Solana'), isTest: false, ...solanaFees },
+  {
+    ...solana('solana-devnet', 'EtWTRABZaYq6iMfeYKouRu166VU2xqa1', 'Solana Devnet'),
+    isTest: true,
     ...solanaFees,
   },
-  'solana-devnet': {
-    name: 'solana-devnet',
-    family: 'solana',
-    network: 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1',
-    title: 'Solana Devnet',
-    ...solanaFees,
-  },
+]
+
+/**
+ * The pinned chains and those that the owner adds. An addition never replaces what is pinned: two names for one network
+ * would give one chain two rules, and two networks under one name would let one be taken for the other.
+ *
+ * @throws {TypeError} when a name, title or network is there already, or the entry makes no sense
+ */
+export function createChainTable(added: readonly AddedChain[] = []): ChainTable {
+  const byName = new Map<string, ChainFacts>()
+  const byNetwork = new Map<string, ChainFacts>()
+  for (const chain of [...builtIn, ...added]) {
+    const problem = problemOf(chain, [...byName.values()])
+    if (problem !== undefined) throw new TypeError(problem)
+    const isEvm = chain.family === 'eip155'
+    const facts: ChainFacts = Object.freeze({
+      ...chain,
+      native: Object.freeze({ ...chain.native }),
+      ...(isEvm && { chainId: BigInt(chain.network.slice('eip155:'.length)) }),
+    })
+    byName.set(facts.name, facts)
+    byNetwork.set(facts.network, facts)
+  }
+  const all = Object.freeze([...byName.values()])
+  return {
+    all,
+    of(chain) {
+      const facts = byName.get(chain)
+      if (facts === undefined) throw new RangeError(`Expected one of ${[...byName.keys()].join(', ')}.`)
+      return facts
+    },
+    named: (name) => (typeof name === 'string' ? byName.get(name) : undefined),
+    ofNetwork: (network) => byNetwork.get(network),
+  }
 }
 
-/** The facts of a chain that a request names; undefined for any other text, inherited property names included. */
-export function chainNamed(name: unknown): ChainFacts | undefined {
-  return typeof name === 'string' && Object.hasOwn(chainFacts, name)
-    ? chainFacts[name as VaultChain]
-    : undefined
+/** The chains without any additions. */
+export const pinnedChains: ChainTable = createChainTable()
+
+function problemOf(chain: AddedChain, known: readonly ChainFacts[]): string | undefined {
+  const { name, title, family, network, native } = chain
+  if (!/^[a-z][a-z0-9-]{0,31}$/.test(name))
+    return 'Expected a name of 1 to 32 lower-case letters, digits and -, beginning with a letter.'
+  // What is shown is what people decide by: printable ASCII has no two letters that look alike but 0 and O, l and I.
+  if (!/^[\x21-\x7e](?:[\x20-\x7e]{0,38}[\x21-\x7e])?$/.test(title))
+    return `Expected a title of 1 to 40 printable ASCII characters for ${name}.`
+  for (const text of [name, title]) {
+    const double = known.find((one) => [one.name, one.title].map(lookOf).includes(lookOf(text)))
+    if (double !== undefined) return `Expected a name that is not taken for ${double.title}, got ${text}.`
+  }
+  if (familyOf(network) !== family)
+    return `Expected the CAIP-2 id of ${name} to be ${family === 'solana' ? 'solana:<32 characters>' : 'eip155:<number>'}, got ${network}.`
+  const same = known.find((one) => one.network === network)
+  if (same !== undefined) return `Expected another network than ${network}, which is ${same.name}.`
+  if (!isSymbol(native.symbol) || !isDecimals(native.decimals))
+    return `Expected a symbol of letters and digits and 0 to 18 decimals for the coin of ${name}.`
+  if (chain.usualFee < 0n || chain.usualFee > chain.maxFee)
+    return `Expected usualFee to be at most maxFee for ${name}.`
+  if (family === 'solana' && !chain.isTest && known.some((one) => one.family === 'solana' && !one.isTest))
+    return `Expected ${name} to be a test chain: Solana's transactions name no cluster, so its signatures could move money on Solana.`
+  return undefined
 }
 
-/** The facts of a CAIP-2 network; undefined when the vault does not sign for it. */
-export const chainOfNetwork = (network: string): ChainFacts | undefined =>
-  Object.values(chainFacts).find((facts) => facts.network === network)
+/** Letters, digits, $ and . in ASCII: what else there is looks like one of these. */
+export const isSymbol = (symbol: string): boolean => /^[A-Za-z0-9$.]{1,16}$/.test(symbol)
 
-function evm(name: VaultChain, chainId: bigint, title: string) {
-  return { name, family: 'eip155', network: `eip155:${chainId}` as NetworkId, title, chainId } as const
+export const isDecimals = (decimals: number): boolean =>
+  Number.isInteger(decimals) && decimals >= 0 && decimals <= 18
+
+/** Two texts of ASCII that give the same here may be taken for each other: case, 0 and O, 1, l and I, 5, S and $. */
+export const lookOf = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/[\s.-]+/g, '')
+    .replace(/0/g, 'o')
+    .replace(/[1i|]/g, 'l')
+    .replace(/[5$]/g, 's')
+
+function evm(name: string, chainId: number, title: string) {
+  const network: NetworkId = `eip155:${chainId}`
+  return { name, family: 'eip155', network, title, native: ether } as const
+}
+
+function solana(name: string, genesis: string, title: string) {
+  const network: NetworkId = `solana:${genesis}`
+  return { name, family: 'solana', network, title, native: { symbol: 'SOL', decimals: 9 } } as const
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { createAssetTable, pinnedAssets } from './assets.ts'
 import { canonicalAddress } from './canonicalAddress.ts'
-import { chainFacts, chainNamed } from './chains.ts'
+import { type AddedChain, createChainTable, pinnedChains } from './chains.ts'
 import { claimedAmount } from './claimedAmount.ts'
 import { finish } from './finish.ts'
 import { nameRecipients } from './nameRecipients.ts'
@@ -72,17 +72,18 @@ t.test('an amount is read exactly or not at all', async (t) => {
 })
 
 t.test('the pinned assets are spelled canonically, and no addition takes the place of one', async (t) => {
-  for (const chain of Object.values(chainFacts)) {
+  for (const chain of pinnedChains.all) {
     for (const asset of pinnedAssets.tokensOf(chain.name))
-      t.equal(canonicalAddress(chain.name, asset.address), asset.address, asset.id)
-    t.equal(chainNamed(chain.name), chain)
+      t.equal(canonicalAddress(chain.family, asset.address), asset.address, asset.id)
+    t.equal(pinnedChains.named(chain.name), chain)
   }
   const usdc = pinnedAssets.bySymbol('base', 'USDC')!
   t.equal(usdc.id, 'eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913')
   t.equal(pinnedAssets.native('solana').id, 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp/slip44:501')
   t.equal(pinnedAssets.byAddress('base', usdc.address.toLowerCase()), usdc)
   t.equal(pinnedAssets.bySymbol('base', 'usdc'), undefined, 'symbols are exact')
-  t.equal(chainNamed('constructor'), undefined)
+  t.equal(pinnedChains.named('constructor'), undefined)
+  t.throws(() => pinnedChains.of('constructor'), RangeError)
   const added = { chain: 'base', address: `0x${'11'.repeat(20)}`, symbol: 'TOLL', decimals: 18 } as const
   t.match(createAssetTable([added]).bySymbol('base', 'TOLL'), { decimals: 18, isPinned: true })
   for (const change of [
@@ -91,20 +92,87 @@ t.test('the pinned assets are spelled canonically, and no addition takes the pla
     { address: usdc.address.toLowerCase() },
     { decimals: 19 },
     { symbol: 'U\u200bSDC' },
+    { symbol: 'USD\u0421' },
+    { symbol: 'usdc' },
+    { symbol: 'U.SDC' },
+    { symbol: 'U5DC' },
+    { symbol: 'eth' },
+    { address: usdc.address },
+    { address: '0x52908400098527886E0F7030069857D2E4169EE8'.toLowerCase() },
+    { chain: 'toString' },
+    { program: 'token' as const },
   ]) {
     t.throws(() => createAssetTable([{ ...added, ...change }]), TypeError)
   }
 })
 
+const mine: AddedChain = {
+  name: 'mine',
+  family: 'eip155',
+  network: 'eip155:31337',
+  title: 'My chain',
+  native: { symbol: 'COIN', decimals: 18 },
+  isTest: true,
+  maxFee: 10n,
+  usualFee: 1n,
+}
+const ownCluster: AddedChain = {
+  ...mine,
+  name: 'own-cluster',
+  title: 'My cluster',
+  family: 'solana',
+  network: `solana:${'1'.repeat(32)}`,
+}
+
+t.test('a chain of the owner stands beside the pinned ones, and takes the place of none', async (t) => {
+  const chains = createChainTable([mine, ownCluster])
+  t.match(chains.ofNetwork('eip155:31337'), { name: 'mine', chainId: 31_337n })
+  t.equal(chains.of('own-cluster').chainId, undefined)
+  t.equal(pinnedChains.named('mine'), undefined, 'one table knows nothing of another')
+  const token = { chain: 'mine', address: `0x${'11'.repeat(20)}`, symbol: 'USDC', decimals: 18 }
+  const assets = createAssetTable([token], chains)
+  t.match(assets.native('mine'), { id: 'eip155:31337/slip44:60', symbol: 'COIN' })
+  t.match(assets.bySymbol('mine', 'USDC'), { decimals: 18, chain: 'mine' })
+  t.throws(() => createAssetTable([token]), /chain of USDC/)
+  for (const change of [
+    { name: 'base' },
+    { name: 'Base' },
+    { name: '' },
+    { name: 'so1ana' },
+    { name: 'b\u0430se' },
+    { title: 'Ethereum' },
+    { title: 'ETHEREUM' },
+    { title: 'S0lana Devnet' },
+    { title: 'B\u0430se' },
+    { title: '' },
+    { network: 'eip155:1' as const },
+    { network: 'eip155:84532' as const },
+    { network: 'eip155:01' as const },
+    { network: `solana:${'1'.repeat(32)}` as const },
+    { native: { symbol: 'C OIN', decimals: 18 } },
+    { native: { symbol: 'COIN', decimals: 19 } },
+    { usualFee: 11n },
+    { usualFee: -1n },
+    { ...ownCluster, isTest: false },
+  ]) {
+    t.throws(
+      () => createChainTable([{ ...mine, ...change }]),
+      TypeError,
+      JSON.stringify(Object.values(change).map(String)),
+    )
+  }
+  t.throws(() => createChainTable([mine, { ...mine, name: 'other', title: 'Other' }]), /which is mine/)
+})
+
 t.test('addresses have one spelling', async (t) => {
   const checksummed = '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913'
-  t.equal(canonicalAddress('base', checksummed.toLowerCase()), checksummed)
-  t.equal(canonicalAddress('base', checksummed.replace('fCD', 'FCD')), undefined, 'a false checksum')
-  t.equal(canonicalAddress('base', `${checksummed}00`), undefined)
+  t.equal(canonicalAddress('eip155', checksummed.toLowerCase()), checksummed)
+  t.equal(canonicalAddress('eip155', checksummed.replace('fCD', 'FCD')), undefined, 'a false checksum')
+  t.equal(canonicalAddress('eip155', `${checksummed}00`), undefined)
   t.equal(canonicalAddress('solana', checksummed), undefined)
   t.equal(canonicalAddress('solana', '1'.repeat(32)), '1'.repeat(32))
   t.equal(canonicalAddress('solana', '1'.repeat(33)), undefined)
-  t.equal(canonicalAddress('base', undefined), undefined)
+  t.equal(canonicalAddress('eip155', undefined), undefined)
 })
 
 t.test('text of others shows everything that it holds, and nothing moves', async (t) => {
@@ -123,7 +191,7 @@ t.test('a wallet is named where its token account is proved, and bytes stay', as
   const asset = pinnedAssets.bySymbol(chain, 'USDC')!
   const wallet = '4Nd1mYvM4qk4mbyWs6eWc2a8Y4nXyWcK9mW2Wn3qKcZp'
   const draft = (to: string) =>
-    finish({
+    finish(pinnedAssets, {
       kind: 'transaction',
       chain,
       from: '1'.repeat(32),

@@ -4,7 +4,6 @@ import { tokenProgramBytes } from '../../core/solana/programs.ts'
 import { readAddress } from '../../core/solana/readAddress.ts'
 import { type AssetTable, pinnedAssets } from './assets.ts'
 import { canonicalAddress } from './canonicalAddress.ts'
-import { chainFacts } from './chains.ts'
 import type { TransferEffect } from './effect.ts'
 
 /**
@@ -17,10 +16,11 @@ export function goesTo(
   assets: AssetTable = pinnedAssets,
 ): boolean {
   const { asset, to } = effect
-  const address = canonicalAddress(asset.chain, recipient)
+  const { family } = assets.chains.of(asset.chain)
+  const address = canonicalAddress(family, recipient)
   if (address === undefined) return false
   if (to === address || effect.toOwner === address) return true
-  if (chainFacts[asset.chain].family !== 'solana' || asset.address === 'native') return false
+  if (family !== 'solana' || asset.address === 'native') return false
   const pinned = assets.byAddress(asset.chain, asset.address)
   const mint = readAddress(asset.address)
   if (pinned === undefined || mint === undefined) return false

@@ -25,5 +25,5 @@ export function nameRecipients(
     isChanged = true
     return { ...effect, toOwner: owner }
   })
-  return isChanged ? finish({ ...decoded, effects }) : decoded
+  return isChanged ? finish(assets, { ...decoded, effects }) : decoded
 }

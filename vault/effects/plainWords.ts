@@ -1,6 +1,5 @@
 import { formatAmount } from '../../core/domain/money.ts'
-import type { AssetRef } from './assets.ts'
-import { chainFacts } from './chains.ts'
+import type { AssetRef, AssetTable } from './assets.ts'
 import type { Decoded } from './decoded.ts'
 import type { Effect } from './effect.ts'
 import { showText } from './showText.ts'
@@ -9,8 +8,11 @@ import { showText } from './showText.ts'
  * A request in plain words: one sentence for each effect, then the fee. Made of amounts, addresses and quoted text only,
  * so it is safe to show anywhere as text.
  */
-export function plainWords(decoded: Pick<Decoded, 'chain' | 'effects' | 'fee' | 'from'>): string[] {
-  const { title } = chainFacts[decoded.chain]
+export function plainWords(
+  decoded: Pick<Decoded, 'chain' | 'effects' | 'fee' | 'from'>,
+  { chains }: AssetTable,
+): string[] {
+  const { title } = chains.of(decoded.chain)
   const sentences = decoded.effects.map((effect) => `${sentenceOf(effect, decoded.from)} (${title})`)
   const { fee } = decoded
   if (fee.amount === 0n) return sentences

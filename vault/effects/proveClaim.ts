@@ -1,7 +1,6 @@
 import { formatAmount } from '../../core/domain/money.ts'
 import { type AssetRef, type AssetTable, type PinnedAsset, pinnedAssets } from './assets.ts'
 import { canonicalAddress } from './canonicalAddress.ts'
-import { chainFacts, chainNamed } from './chains.ts'
 import { claimedAmount } from './claimedAmount.ts'
 import type { Decoded } from './decoded.ts'
 import type { Effect } from './effect.ts'
@@ -55,7 +54,7 @@ export type ClaimProof =
  */
 export function proveClaim(claim: Claim, decoded: Decoded, options: ProveOptions = {}): ClaimProof {
   const { assets = pinnedAssets } = options
-  const chain = chainNamed(claim.chain)
+  const chain = assets.chains.named(claim.chain)
   if (chain === undefined || chain.name !== decoded.chain) {
     return no(
       'CHAIN_MISMATCH',
@@ -75,7 +74,7 @@ export function proveClaim(claim: Claim, decoded: Decoded, options: ProveOptions
   const problem = contradiction(asset, claimed.atomic, claim.recipient, decoded, assets)
   if (problem !== undefined) return no('TX_MISMATCH', problem)
   const { fee } = spendOf(decoded)
-  const maxFee = options.maxFee ?? chainFacts[decoded.chain].maxFee
+  const maxFee = options.maxFee ?? chain.maxFee
   if (fee > maxFee) {
     const words = (amount: bigint) => amountInWords(assets.native(decoded.chain), amount)
     return no(
@@ -108,7 +107,8 @@ function contradiction(
   decoded: Decoded,
   assets: AssetTable,
 ): string | undefined {
-  const payee = recipient === undefined ? undefined : canonicalAddress(decoded.chain, recipient)
+  const payee =
+    recipient === undefined ? undefined : canonicalAddress(assets.chains.of(decoded.chain).family, recipient)
   if (recipient !== undefined && payee === undefined)
     return 'The claimed recipient is no address of the chain.'
   let sum = 0n

@@ -50,7 +50,7 @@ export function checkBudget(
     throw new VaultError('VALIDATION_ERROR', `currency: Expected an asset of ${facts.name}.`)
   const claimed = claimedAmount(amount, asset.decimals)
   if (!claimed.ok) throw new VaultError('VALIDATION_ERROR', claimed.message)
-  const recipient = recipientText === undefined ? undefined : canonicalAddress(facts.name, recipientText)
+  const recipient = recipientText === undefined ? undefined : canonicalAddress(facts.family, recipientText)
   if (recipientText !== undefined && recipient === undefined)
     throw new VaultError('VALIDATION_ERROR', 'recipient: Expected an address of the chain.')
   const room = parts.vault.budget.check({

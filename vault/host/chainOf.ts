@@ -1,5 +1,5 @@
 import type { ChainPlugin } from '../effects/chainPlugin.ts'
-import { type ChainFacts, chainNamed } from '../effects/chains.ts'
+import type { ChainFacts } from '../effects/chains.ts'
 import { VaultError } from '../errors/error.ts'
 import type { KeyInfo } from '../ports/keyring.ts'
 import type { VaultParts } from './parts.ts'
@@ -12,14 +12,14 @@ export interface ChainAccount {
 
 /** The chain that a request names, its plugin and our account there. @throws `VALIDATION_ERROR` */
 export function accountOn(
-  { enabled, chains, vault }: Pick<VaultParts, 'enabled' | 'chains' | 'vault'>,
+  { enabled, chains, vault, assets }: Pick<VaultParts, 'enabled' | 'chains' | 'vault' | 'assets'>,
   name: unknown,
 ): ChainAccount {
-  const facts = chainNamed(name)
+  const facts = assets.chains.named(name)
   const plugin =
     facts === undefined || !enabled.includes(facts.name)
       ? undefined
-      : chains.find((one) => one.chains.includes(facts.name))
+      : chains.find((one) => one.family === facts.family)
   if (facts === undefined || plugin === undefined)
     throw new VaultError('VALIDATION_ERROR', `chain: Expected one of ${enabled.join(', ')}.`, {
       details: [{ path: 'chain', message: `Expected one of ${enabled.join(', ')}.` }],

@@ -3,7 +3,6 @@ import { isTollgateError } from '../../core/errors/error.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { AssetTable } from '../effects/assets.ts'
 import { canonicalAddress } from '../effects/canonicalAddress.ts'
-import { chainNamed } from '../effects/chains.ts'
 import { VaultError } from '../errors/error.ts'
 import { budgetLimits } from '../policy/budgetLimits.ts'
 import { checkPolicy } from '../policy/checkPolicy.ts'
@@ -149,14 +148,14 @@ function vaultProblem(policy: unknown, assets: AssetTable): string | undefined {
 
 function readVaultLimit(limit: VaultLimit, assets: AssetTable): BudgetLimit {
   const { chain, symbol, perTransaction, perDay, recipient } = limit
-  const facts = chainNamed(chain)
+  const facts = assets.chains.named(chain)
   const asset = facts === undefined ? undefined : assets.bySymbol(facts.name, symbol)
   if (facts === undefined || asset === undefined)
     throw new VaultError(
       'VALIDATION_ERROR',
       'Expected a chain and the symbol of an asset that is pinned there.',
     )
-  const payee = recipient === undefined ? undefined : canonicalAddress(facts.name, recipient)
+  const payee = recipient === undefined ? undefined : canonicalAddress(facts.family, recipient)
   if (recipient !== undefined && payee === undefined)
     throw new VaultError('VALIDATION_ERROR', 'Expected recipient to be an address of the chain.')
   return {

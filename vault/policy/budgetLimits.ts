@@ -1,5 +1,4 @@
 import type { AssetTable } from '../effects/assets.ts'
-import { chainFacts } from '../effects/chains.ts'
 import type { BudgetLimit } from '../ports/budget.ts'
 import type { Policy } from './policy.ts'
 import { feeLimitsOf, limitsOf } from './rules.ts'
@@ -16,7 +15,7 @@ export function budgetLimits(policy: Policy, agentId: string, assets: AssetTable
     const { perTransaction, perDay } = limitsOf(policy, id, assets)!
     limits.set(id, { subject, asset: id, perTransaction, perDay })
   }
-  for (const { name } of Object.values(chainFacts)) {
+  for (const { name } of assets.chains.all) {
     const fees = feeLimitsOf(policy, name, assets)
     const { id } = fees.asset
     const own = limits.get(id)

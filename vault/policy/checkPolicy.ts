@@ -1,7 +1,6 @@
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { AssetTable } from '../effects/assets.ts'
 import { canonicalAddress } from '../effects/canonicalAddress.ts'
-import { chainNamed } from '../effects/chains.ts'
 import type { Policy } from './policy.ts'
 import { feeLimitsOf, limitsOf } from './rules.ts'
 
@@ -36,17 +35,19 @@ function findProblem(value: unknown, assets: AssetTable): string | undefined {
     if (!allowed.includes(value[name]))
       return `Expected ${name} to be one of ${allowed.filter(Boolean).join(', ')}.`
   }
-  return checkRecipients(value['recipients']) ?? checkHours(value['hours']) ?? checkAmounts(value, assets)
+  return (
+    checkRecipients(value['recipients'], assets) ?? checkHours(value['hours']) ?? checkAmounts(value, assets)
+  )
 }
 
-function checkRecipients(value: unknown): string | undefined {
+function checkRecipients(value: unknown, { chains }: AssetTable): string | undefined {
   if (value === 'any') return undefined
   const isGood =
     Array.isArray(value) &&
     value.every((entry) => {
       if (!isObject(entry) || !hasOnly(entry, ['chain', 'address'])) return false
-      const chain = chainNamed(entry['chain'])
-      return chain !== undefined && canonicalAddress(chain.name, entry['address']) === entry['address']
+      const chain = chains.named(entry['chain'])
+      return chain !== undefined && canonicalAddress(chain.family, entry['address']) === entry['address']
     })
   return isGood
     ? undefined
@@ -84,7 +85,7 @@ function checkAmounts(value: Record<string, unknown>, assets: AssetTable): strin
   const seen = new Set<string>()
   try {
     for (const { chain, symbol } of policy.assets) {
-      const asset = chainNamed(chain) === undefined ? undefined : assets.bySymbol(chain, symbol)
+      const asset = assets.chains.named(chain) === undefined ? undefined : assets.bySymbol(chain, symbol)
       if (asset === undefined)
         return `Expected a pinned asset, got ${symbol.slice(0, 20)} on ${String(chain).slice(0, 20)}.`
       if (seen.has(asset.id)) return `Expected one rule for ${symbol} on ${chain}.`
@@ -94,7 +95,8 @@ function checkAmounts(value: Record<string, unknown>, assets: AssetTable): strin
         return `Expected autoApproveUpTo ≤ perTransaction ≤ perDay for ${symbol} on ${chain}.`
     }
     for (const { chain } of policy.fees ?? []) {
-      if (chainNamed(chain) === undefined || seen.has(chain)) return 'Expected one fee rule for a chain.'
+      if (assets.chains.named(chain) === undefined || seen.has(chain))
+        return 'Expected one fee rule for a chain.'
       seen.add(chain)
       feeLimitsOf(policy, chain, assets)
     }

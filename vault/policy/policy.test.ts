@@ -17,7 +17,7 @@ const from = '0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1'
 const payee = '0x5050A4F4b3f9338C3472dcC01A87C76A144b3c9c'
 const usdc = pinnedAssets.bySymbol('base', 'USDC')!
 const eth = pinnedAssets.native('base')
-const unknown = unknownAsset('base', payee)
+const unknown = unknownAsset(pinnedAssets.chains.of('base'), payee)
 const nowMs = Date.UTC(2026, 0, 1, 12)
 
 const policy: Policy = {
@@ -26,7 +26,7 @@ const policy: Policy = {
 }
 
 function decoded(effects: readonly Effect[], feeAmount = 0n): Decoded {
-  return finish({
+  return finish(pinnedAssets, {
     kind: 'transaction',
     chain: 'base',
     from,

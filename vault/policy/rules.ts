@@ -1,6 +1,6 @@
 import { parseAmount } from '../../core/domain/money.ts'
 import type { AssetTable, PinnedAsset } from '../effects/assets.ts'
-import { chainFacts, type VaultChain } from '../effects/chains.ts'
+import type { VaultChain } from '../effects/chains.ts'
 import type { FeeRule, Policy } from './policy.ts'
 
 /** Days' worth of single fees that may be paid in a day unless the owner says otherwise. */
@@ -38,7 +38,7 @@ export function limitsOf(policy: Policy, assetId: string, assets: AssetTable): L
 export function feeLimitsOf(policy: Policy, chain: VaultChain, assets: AssetTable): Limits {
   const rule: Partial<FeeRule> = policy.fees?.find((fee) => fee.chain === chain) ?? {}
   const asset = assets.native(chain)
-  const { maxFee, usualFee } = chainFacts[chain]
+  const { maxFee, usualFee } = assets.chains.of(chain)
   const read = (text: string | undefined, otherwise: bigint): bigint =>
     text === undefined ? otherwise : parseAmount(text, asset.decimals)
   const perTransaction = read(rule.perTransaction, maxFee)

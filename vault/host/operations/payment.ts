@@ -4,7 +4,6 @@ import { grantFor } from '../../agents/grant.ts'
 import type { PinnedAsset } from '../../effects/assets.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
-import { chainFacts, chainOfNetwork } from '../../effects/chains.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { VaultError } from '../../errors/error.ts'
 import { accountOn } from '../chainOf.ts'
@@ -31,7 +30,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
   const network = fields.optionalText('network', 64)
   const urlText = fields.optionalText('url', 8_192)
   fields.done()
-  if (network !== undefined && chainOfNetwork(network) === undefined)
+  if (network !== undefined && parts.assets.chains.ofNetwork(network) === undefined)
     throw new VaultError(
       'VALIDATION_ERROR',
       'network: Expected a CAIP-2 id of a chain that the vault signs for.',
@@ -109,11 +108,11 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
 }
 
 /** Where this agent may pay: the chains that are enabled, and granted to it. */
-function networksFor({ who }: VaultCall, { enabled }: VaultParts): ReadonlySet<string> {
+function networksFor({ who }: VaultCall, { enabled, assets }: VaultParts): ReadonlySet<string> {
   const open = enabled.filter(
     (name) => who.kind !== 'agent' || grantFor(who.agent.grants, 'sign', `wallet.${name}`) !== undefined,
   )
-  return new Set(open.map((name) => chainFacts[name].network))
+  return new Set(open.map((name) => assets.chains.of(name).network))
 }
 
 /** The terms that an approval is for: everything of a payment but its time and its nonce. */

@@ -1,6 +1,5 @@
 import { canonicalAddress } from '../../effects/canonicalAddress.ts'
 import type { MessageRequest } from '../../effects/chainPlugin.ts'
-import { chainFacts } from '../../effects/chains.ts'
 import type { DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
@@ -20,8 +19,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  */
 export function decodeMessage(request: MessageRequest): DecodeResult {
   const { chain, assets } = request
-  const from = canonicalAddress(chain, request.account)
-  if (chainFacts[chain].family !== 'eip155' || from === undefined)
+  const from = canonicalAddress('eip155', request.account)
+  if (assets.chains.of(chain).family !== 'eip155' || from === undefined)
     throw new TypeError('Expected an EVM chain and our address.')
   const bytes = messageBytes(request, maxBytes)
   if (bytes === undefined)
@@ -29,7 +28,7 @@ export function decodeMessage(request: MessageRequest): DecodeResult {
   const disguise = disguiseOf(bytes)
   if (disguise !== undefined) return no(`Expected a text message, got ${disguise}. Use the route for it.`)
   const effects = effectsOf(bytes)
-  const decoded = finish({
+  const decoded = finish(assets, {
     kind: 'message',
     chain,
     from,

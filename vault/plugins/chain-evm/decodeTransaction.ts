@@ -1,6 +1,5 @@
 import { canonicalAddress } from '../../effects/canonicalAddress.ts'
 import type { TransactionRequest } from '../../effects/chainPlugin.ts'
-import { chainFacts } from '../../effects/chains.ts'
 import type { DecodeCode, Decoded, DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
@@ -18,11 +17,11 @@ const maxBytes = 131_072
  */
 export function decodeTransaction(request: TransactionRequest): DecodeResult {
   const { chain, assets } = request
-  const facts = chainFacts[chain]
-  const from = canonicalAddress(chain, request.account)
+  const facts = assets.chains.of(chain)
+  const from = canonicalAddress('eip155', request.account)
   if (facts.chainId === undefined || from === undefined)
     throw new TypeError('Expected an EVM chain and our address.')
-  const spelled = bytesOf(request.unsignedTx, from, chain)
+  const spelled = bytesOf(request.unsignedTx, from)
   if (!('bytes' in spelled)) return no(spelled.code, spelled.message)
   const { bytes, encoding } = spelled
   const read = readTransaction(bytes)
@@ -44,7 +43,7 @@ export function decodeTransaction(request: TransactionRequest): DecodeResult {
     asset: assets.native(chain),
     payer: from,
   }
-  const decoded: Decoded = finish({
+  const decoded: Decoded = finish(assets, {
     kind: 'transaction',
     chain,
     from,
@@ -64,7 +63,7 @@ type Spelled =
   | { readonly bytes: Buffer; readonly encoding: 'hex' | 'json' }
   | { readonly code: DecodeCode; readonly message: string }
 
-function bytesOf(input: unknown, from: string, chain: TransactionRequest['chain']): Spelled {
+function bytesOf(input: unknown, from: string): Spelled {
   if (typeof input === 'string' && input.startsWith('0x')) {
     if (input.length > maxBytes * 2 || !/^0x(?:[0-9a-fA-F]{2})+$/.test(input))
       return { code: 'INVALID_TX', message: 'Expected 0x and an even number of hex digits, at most 128 KiB.' }
@@ -72,7 +71,7 @@ function bytesOf(input: unknown, from: string, chain: TransactionRequest['chain'
   }
   const read = readJsonTransaction(input)
   if (!read.ok) return read
-  if (read.from !== undefined && canonicalAddress(chain, read.from) !== from)
+  if (read.from !== undefined && canonicalAddress('eip155', read.from) !== from)
     return { code: 'INVALID_TX', message: 'Expected from to be the address of this vault, or nothing.' }
   return { bytes: Buffer.from(writeTransaction(read.transaction)), encoding: 'json' }
 }
@@ -86,7 +85,7 @@ function effectsOf({ to, value, data }: EvmTransaction, request: TransactionRequ
         : `puts a new contract on the chain and sends it ${value} wei`
     return [{ kind: 'opaque', target: 'a new contract', reason }, ...sent('a new contract')]
   }
-  const contract = canonicalAddress(chain, `0x${Buffer.from(to).toString('hex')}`)!
+  const contract = canonicalAddress('eip155', `0x${Buffer.from(to).toString('hex')}`)!
   if (data.length === 0) return sent(contract, true)
   return [...sent(contract), ...readCall(data, { chain, assets, from: account, to: contract })]
 

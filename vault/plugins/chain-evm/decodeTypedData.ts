@@ -1,7 +1,6 @@
 import { parseStrictJson } from '../../../core/x402/strictJson.ts'
 import { canonicalAddress } from '../../effects/canonicalAddress.ts'
 import type { TypedDataRequest } from '../../effects/chainPlugin.ts'
-import { chainFacts } from '../../effects/chains.ts'
 import type { DecodeCode, DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
@@ -20,8 +19,8 @@ const maxShownFields = 40
  */
 export function decodeTypedData(request: TypedDataRequest): DecodeResult {
   const { chain, assets } = request
-  const facts = chainFacts[chain]
-  const from = canonicalAddress(chain, request.account)
+  const facts = assets.chains.of(chain)
+  const from = canonicalAddress('eip155', request.account)
   if (facts.chainId === undefined || from === undefined)
     throw new TypeError('Expected an EVM chain and our address.')
   const read = readInput(request.typedData)
@@ -43,7 +42,7 @@ export function decodeTypedData(request: TypedDataRequest): DecodeResult {
     effects.push({ kind: 'opaque', target: read.primaryType, reason: 'signs data that is bound to no chain' })
   }
   effects.push(...(readTyped(read, { chain, assets, from }) ?? generic(read)))
-  const decoded = finish({
+  const decoded = finish(assets, {
     kind: 'typed-data',
     chain,
     from,

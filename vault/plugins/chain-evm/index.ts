@@ -6,11 +6,11 @@ import { decodeTransaction } from './decodeTransaction.ts'
 import { decodeTypedData } from './decodeTypedData.ts'
 import { preparePayment } from './preparePayment.ts'
 
-/** Ethereum, Base and Base Sepolia: transactions, EIP-712 typed data, EIP-191 messages. */
+/** Ethereum, Base and every other EVM chain of the table: transactions, EIP-712 typed data, EIP-191 messages. */
 export default chainPlugin({
   name: 'chain-evm',
   api: 1,
-  chains: ['ethereum', 'base', 'base-sepolia'],
+  family: 'eip155',
   decodeTransaction,
   decodeTypedData,
   decodeMessage,

@@ -24,8 +24,8 @@ const authorizationType = [
  */
 export async function preparePayment(request: PreparePayment): Promise<PreparedPayment> {
   const { chain, assets, terms, nowMs } = request
-  const from = canonicalAddress(chain, request.account)
-  const to = canonicalAddress(chain, terms.payTo.toLowerCase())
+  const from = canonicalAddress('eip155', request.account)
+  const to = canonicalAddress('eip155', terms.payTo.toLowerCase())
   const token = assets.byAddress(chain, terms.asset.address)
   if (from === undefined || to === undefined || token?.eip712 === undefined)
     throw new TypeError('Expected terms that were checked.')

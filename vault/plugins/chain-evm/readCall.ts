@@ -161,4 +161,4 @@ function permit2Effects(name: string, args: readonly unknown[], context: CallCon
 }
 
 const assetAt = (address: string, { chain, assets }: CallContext): AssetRef =>
-  assets.byAddress(chain, address) ?? unknownAsset(chain, address)
+  assets.byAddress(chain, address) ?? unknownAsset(assets.chains.of(chain), address)

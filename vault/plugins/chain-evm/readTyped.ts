@@ -27,7 +27,7 @@ const authorization =
  * @see https://github.com/Uniswap/permit2/blob/main/src/libraries/PermitHash.sol
  */
 export function readTyped(data: TypedData, context: TypedContext): Effect[] | undefined {
-  const contract = canonicalAddress(context.chain, data.domain['verifyingContract'])
+  const contract = canonicalAddress('eip155', data.domain['verifyingContract'])
   if (contract === undefined) return undefined
   const type = encodeType(data.primaryType, data.types)
   if (contract === permit2Address) return readPermit2(type, data, context)
@@ -45,8 +45,8 @@ export function readTyped(data: TypedData, context: TypedContext): Effect[] | un
       kind: 'transfer',
       asset: token,
       amount: integerOf(message['value'])!,
-      from: address(message['from'], context),
-      to: address(message['to'], context),
+      from: address(message['from']),
+      to: address(message['to']),
       via: type.slice(0, type.indexOf('(')),
       validBefore: integerOf(message['validBefore'])!,
     },
@@ -105,8 +105,8 @@ function allow(
     asset,
     amount,
     isUnlimited: amount >= unlimitedFrom,
-    owner: owner === undefined ? context.from : address(owner, context),
-    spender: address(spender, context),
+    owner: owner === undefined ? context.from : address(owner),
+    spender: address(spender),
     via,
     expiresAt: integerOf(until)!,
   }
@@ -127,10 +127,12 @@ function hasDomainOf(pinned: { name: string; version: string } | undefined, doma
  * EIP-712 takes an address in any case, so a wrong EIP-55 checksum can not change what is signed. It is shown in the one
  * right spelling, which is what people compare.
  */
-const address = (value: unknown, { chain }: TypedContext): string =>
-  canonicalAddress(chain, String(value).toLowerCase())!
+const address = (value: unknown): string => canonicalAddress('eip155', String(value).toLowerCase())!
 
 const assetAt = (value: unknown, context: TypedContext): AssetRef => {
-  const token = address(value, context)
-  return context.assets.byAddress(context.chain, token) ?? unknownAsset(context.chain, token)
+  const token = address(value)
+  return (
+    context.assets.byAddress(context.chain, token) ??
+    unknownAsset(context.assets.chains.of(context.chain), token)
+  )
 }

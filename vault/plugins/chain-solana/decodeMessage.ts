@@ -2,7 +2,6 @@ import { readMessage } from '../../../core/solana/message.ts'
 import { readAddress } from '../../../core/solana/readAddress.ts'
 import { readWireTransaction } from '../../../core/solana/wire.ts'
 import type { MessageRequest } from '../../effects/chainPlugin.ts'
-import { chainFacts } from '../../effects/chains.ts'
 import type { DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
@@ -19,14 +18,14 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  */
 export function decodeMessage(request: MessageRequest): DecodeResult {
   const { chain, account, assets } = request
-  if (chainFacts[chain].family !== 'solana' || readAddress(account) === undefined)
+  if (assets.chains.of(chain).family !== 'solana' || readAddress(account) === undefined)
     throw new TypeError('Expected a Solana cluster and our address.')
   const bytes = messageBytes(request, maxBytes)
   if (bytes === undefined)
     return no(`Expected a message of 1 to ${maxBytes} bytes in the encoding that is named.`)
   if (isTransaction(bytes)) return no('Expected a text message, got a transaction. Use the route for it.')
   const effects = effectsOf(bytes)
-  const decoded = finish({
+  const decoded = finish(assets, {
     kind: 'message',
     chain,
     from: account,

@@ -5,7 +5,6 @@ import { readAddress } from '../../../core/solana/readAddress.ts'
 import { maxTransactionBytes, readWireTransaction } from '../../../core/solana/wire.ts'
 import { decodeStrictBase64 } from '../../../core/x402/strictBase64.ts'
 import type { TransactionRequest } from '../../effects/chainPlugin.ts'
-import { chainFacts } from '../../effects/chains.ts'
 import type { DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
@@ -22,7 +21,7 @@ import { readFee } from './readFee.ts'
 export function decodeTransaction(request: TransactionRequest): DecodeResult {
   const { chain, account, assets } = request
   const ours = readAddress(account)
-  if (chainFacts[chain].family !== 'solana' || ours === undefined)
+  if (assets.chains.of(chain).family !== 'solana' || ours === undefined)
     throw new TypeError('Expected a Solana cluster and our address.')
   const { unsignedTx } = request
   const bytes =
@@ -49,7 +48,7 @@ export function decodeTransaction(request: TransactionRequest): DecodeResult {
   const missing = names
     .slice(0, message.requiredSignatures)
     .filter((_, i) => i !== place && !isSigned(wire.signatures[i]!))
-  const decoded = finish({
+  const decoded = finish(assets, {
     kind: 'transaction',
     chain,
     from: account,

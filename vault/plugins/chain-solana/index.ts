@@ -5,11 +5,11 @@ import { decodeMessage } from './decodeMessage.ts'
 import { decodeTransaction } from './decodeTransaction.ts'
 import { preparePayment } from './preparePayment.ts'
 
-/** Solana and its devnet: legacy and version 0 transactions, messages. */
+/** Solana and its test clusters: legacy and version 0 transactions, messages. */
 export default chainPlugin({
   name: 'chain-solana',
   api: 1,
-  chains: ['solana', 'solana-devnet'],
+  family: 'solana',
   decodeTransaction,
   decodeMessage,
   objectToTerms: objectToSolanaTerms,

@@ -151,7 +151,7 @@ function mintedBy(
 ): AssetRef {
   const pinned = assets.byAddress(chain, mint)
   const isSame = pinned !== undefined && (pinned.program ?? 'token') === kind && pinned.decimals === decimals
-  return isSame ? pinned : unknownAsset(chain, mint)
+  return isSame ? pinned : unknownAsset(assets.chains.of(chain), mint)
 }
 
 /** Transfer and Approve do not name their mint. It is proved where the source is an associated account of a pinned one. */
@@ -164,7 +164,7 @@ function heldIn(
   const found = assets
     .tokensOf(chain)
     .find((asset) => (asset.program ?? 'token') === kind && accountOf(owner, asset) === source)
-  return found ?? unknownAsset(chain, source)
+  return found ?? unknownAsset(assets.chains.of(chain), source)
 }
 
 function readAssociated({ program, accounts, data, signs }: Named, context: InstructionContext): Effect[] {
