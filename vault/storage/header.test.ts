@@ -45,11 +45,40 @@ t.test('parameters below the floor and above the cap are refused before any work
   }
 })
 
+/** A machine on which a hash takes so long; `tookMs` is asked the passes and how many hashes there were before. */
+function machine(tookMs: (passes: number, before: number) => number) {
+  let nowMs = 0
+  const asked: number[] = []
+  const hasher = {
+    hash: async (_password: string, _salt: Uint8Array, { passes }: KdfParameters) => {
+      nowMs += tookMs(passes, asked.length)
+      asked.push(passes)
+      return Buffer.alloc(32)
+    },
+  }
+  return { calibrate: () => calibrateKdf(hasher, () => nowMs), asked }
+}
+
+t.test('passes are chosen by warm runs, so that a try takes 250 ms and hardly more', async (t) => {
+  const cold = machine((passes, before) => passes * 16 + (before === 0 ? 140 : 0))
+  t.strictSame(
+    await cold.calibrate(),
+    { ...kdfFloor, passes: 16 },
+    'the first run of a process counts for nothing',
+  )
+  const busy = machine((passes, before) => passes * 16 + (before % 3 === 0 ? 0 : 900))
+  t.equal((await busy.calibrate()).passes, 16, 'nor does what other programs take')
+  const fixed = machine((passes) => 30 + passes * 10)
+  t.equal((await fixed.calibrate()).passes, 22, 'what only the start of a hash costs is no pass')
+})
+
 t.test('calibration stays between the floor and the cap, on machines of any speed', async (t) => {
   t.doesNotThrow(() => assertWithinBounds(kdfFloor))
-  const quick = await calibrateKdf(quickHasher)
-  t.doesNotThrow(() => assertWithinBounds(quick))
-  t.ok(quick.passes > kdfFloor.passes, 'a fast machine works more')
+  t.strictSame(await machine((passes) => passes * 200).calibrate(), kdfFloor)
+  for (const quick of [machine(() => 0), machine((passes) => passes * 0.001), machine(() => 249)]) {
+    t.strictSame(await quick.calibrate(), { ...kdfFloor, passes: kdfCap.passes })
+    t.ok(quick.asked.length < 200, 'and comes to an end')
+  }
 })
 
 t.test('a master key comes out under its password only, and every wrapping is another', async (t) => {
