@@ -1,11 +1,13 @@
 /**
  * What the bytes are, so that the process that signs can refuse bytes of another kind:
- * - `evm-transaction`: the unsigned transaction as serialised for signing (RLP, or a type byte 1 to 3 and RLP), hashed
- *   with keccak-256 by the signing process. Set-code transactions (EIP-7702, type 4) are refused.
- * - `evm-message`: the message's own bytes; the signing process puts the EIP-191 prefix before them and hashes.
+ * - `evm-transaction`: the unsigned transaction as serialised for signing (RLP, or a type byte 1 or 2 and RLP), hashed
+ *   with keccak-256 by the signing process. Blobs (EIP-4844, type 3), set-code transactions (EIP-7702, type 4) and types
+ *   that are not known are refused.
+ * - `evm-message`: the message's own bytes; the signing process puts the EIP-191 prefix before them and hashes. Refused
+ *   when they are a transaction, typed data, or 32 bytes that can be a hash.
  * - `evm-typed-data`: the 66 bytes `0x1901 ‖ domainSeparator ‖ structHash` of EIP-712.
- * - `solana-transaction`: a serialised message (legacy or v0) without its signatures.
- * - `solana-message`: any other bytes. That they do not parse as a transaction is the caller's to have checked.
+ * - `solana-transaction`: a serialised message (legacy or v0) without its signatures, with the key among its signers.
+ * - `solana-message`: bytes that do not parse as a transaction.
  */
 export type SignKind =
   | 'evm-transaction'

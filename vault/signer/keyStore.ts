@@ -4,12 +4,12 @@ import { parseDerivedKeyId } from '../keys/keyId.ts'
 import type { KeyFamily } from '../ports/keyring.ts'
 import type { SignKind } from '../ports/signer.ts'
 import { ed25519Key, ed25519PublicKey, ed25519Sign } from './ed25519.ts'
-import { evmDigest } from './preimage.ts'
+import { evmDigest, isSolanaPreimage } from './preimage.ts'
 import { loadSecp256k1 } from './secp256k1.ts'
 
 type Key =
   | { readonly family: 'evm'; readonly privateKey: Buffer }
-  | { readonly family: 'solana'; readonly key: KeyObject }
+  | { readonly family: 'solana'; readonly key: KeyObject; readonly publicKey: Buffer }
 
 /** The private keys, in the one process that has them. */
 export class KeyStore {
@@ -31,15 +31,14 @@ export class KeyStore {
   publicKey(keyId: string): Buffer | undefined {
     const key = this.#find(keyId)
     if (key === undefined) return undefined
-    return key.family === 'evm' ? this.#secp256k1.publicKey(key.privateKey) : ed25519PublicKey(key.key)
+    return key.family === 'evm' ? this.#secp256k1.publicKey(key.privateKey) : key.publicKey
   }
 
   sign(keyId: string, kind: SignKind, bytes: Uint8Array): Buffer | 'key-unknown' | 'wrong-kind' {
     const key = this.#find(keyId)
     if (key === undefined) return 'key-unknown'
     if (key.family === 'solana') {
-      const isOurs = (kind === 'solana-transaction' || kind === 'solana-message') && bytes.length > 0
-      return isOurs ? ed25519Sign(key.key, bytes) : 'wrong-kind'
+      return isSolanaPreimage(kind, bytes, key.publicKey) ? ed25519Sign(key.key, bytes) : 'wrong-kind'
     }
     const digest = evmDigest(kind, bytes)
     return digest === undefined ? 'wrong-kind' : this.#secp256k1.sign(digest, key.privateKey)
@@ -69,7 +68,7 @@ export class KeyStore {
     if (family === 'solana') {
       const key = ed25519Key(privateKey)
       privateKey.fill(0)
-      return { family, key }
+      return { family, key, publicKey: ed25519PublicKey(key) }
     }
     if (!this.#secp256k1.isPrivateKey(privateKey))
       throw new RangeError('Expected a private key of secp256k1.')

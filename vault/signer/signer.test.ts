@@ -1,4 +1,5 @@
 import { createPublicKey, verify } from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { secp256k1 } from '@noble/curves/secp256k1'
 import { keccak_256 } from '@noble/hashes/sha3.js'
@@ -19,8 +20,9 @@ import type { SignKind } from '../ports/signer.ts'
 import { createSigner } from './createSigner.ts'
 import { ed25519Key, ed25519PublicKey, ed25519Sign } from './ed25519.ts'
 import { evmDigest } from './preimage.ts'
-import { createFrameReader, signFrame } from './protocol.ts'
+import { createFrameReader, describeFrame, fromChild, seedFrame, signFrame } from './protocol.ts'
 import { loadNative, loadNoble } from './secp256k1.ts'
+import { spawnChild } from './spawnChild.ts'
 
 const seed = Buffer.alloc(64, 11)
 const halfOrder = secp256k1.CURVE.n / 2n
@@ -39,6 +41,36 @@ function startSigner(t: { teardown(end: () => Promise<void>): void }, beforeUse 
     keyId = kind.startsWith('evm') ? 'evm:0' : 'solana:0',
   ) => (await signer.sign({ requestId: `r${++requests}`, keyId, kind, bytes })).bytes
   return { signer, sign }
+}
+
+/** The child by itself, spoken to as the vault speaks to it and without what the vault looks at before. */
+async function startChild(t: { teardown(end: () => Promise<void>): void }) {
+  const child = spawnChild()
+  const gone = once(child, 'close')
+  t.teardown(async () => {
+    child.stdin!.end()
+    await gone
+  })
+  const answers = new Map<number, (answer: { status: number; bytes: Buffer }) => void>()
+  child.stdout!.on(
+    'data',
+    createFrameReader((body) => {
+      const answer = { status: body.readUInt8(4), bytes: Buffer.from(body.subarray(5)) }
+      answers.get(body.readUInt32BE())?.(answer)
+    }),
+  )
+  child.stdin!.write(seedFrame(seed))
+  let requests = 0
+  const send = (frame: (request: number) => Buffer) =>
+    new Promise<{ status: number; bytes: Buffer }>((answered) => {
+      answers.set(++requests, answered)
+      child.stdin!.write(frame(requests))
+    })
+  return {
+    ask: (kind: SignKind, keyId: string, bytes: Uint8Array) =>
+      send((request) => signFrame(request, kind, keyId, bytes)),
+    publicKey: async (keyId: string) => (await send((request) => describeFrame(request, keyId))).bytes,
+  }
 }
 
 const transaction = serializeTransaction({
@@ -95,6 +127,20 @@ t.test('each kind of EVM bytes is signed as other libraries hash it, with s in t
   t.strictSame(await signer.publicKey('import:hot'), loadNoble().publicKey(Buffer.alloc(32, 7)))
 })
 
+/** A Solana message in which these keys are the accounts; the first `signers` of them sign, the last is the program. */
+function solanaMessage(keys: readonly Uint8Array[], signers = 1, version: number[] = []): Buffer {
+  const instruction = [keys.length - 1, 1, 0, 2, 7, 7]
+  const tail = version.length === 0 ? [] : [0]
+  return Buffer.concat([
+    Uint8Array.of(...version, signers, 0, 1, keys.length),
+    ...keys,
+    Buffer.alloc(32, 5),
+    Uint8Array.of(1, ...instruction, ...tail),
+  ])
+}
+const otherKey = Buffer.alloc(32, 1)
+const programKey = Buffer.alloc(32, 2)
+
 t.test('Solana bytes are signed as they are', async (t) => {
   const { signer, sign } = startSigner(t)
   const publicKey = await signer.publicKey('solana:0')
@@ -103,10 +149,13 @@ t.test('Solana bytes are signed as they are', async (t) => {
     format: 'der',
     type: 'spki',
   })
-  for (const kind of ['solana-transaction', 'solana-message'] as const) {
-    const message = Buffer.from(`some bytes of a ${kind}`)
-    t.ok(verify(null, message, key, await sign(kind, message)))
-  }
+  const signed: [SignKind, Buffer][] = [
+    ['solana-transaction', solanaMessage([publicKey, programKey])],
+    ['solana-transaction', solanaMessage([otherKey, publicKey, programKey], 2, [0x80])],
+    ['solana-message', Buffer.from('some bytes that are a text')],
+    ['solana-message', Buffer.from('\xffsolana offchain', 'latin1')],
+  ]
+  for (const [kind, bytes] of signed) t.ok(verify(null, bytes, key, await sign(kind, bytes)))
 })
 
 t.test('bytes of one kind are not signed as another, nor by a key of the other family', async (t) => {
@@ -135,16 +184,98 @@ t.test('bytes of one kind are not signed as another, nor by a key of the other f
   await t.rejects(sign('evm-message', Buffer.alloc(600_000)), { code: 'INVALID_TX' })
 })
 
+t.test('the child itself refuses what the host refuses', async (t) => {
+  const { ask, publicKey } = await startChild(t)
+  const ours = await publicKey('solana:0')
+  const to = `0x${'11'.repeat(20)}` as const
+  const fee = { chainId: 1, to, maxFeePerGas: 1n }
+  const blobs = serializeTransaction({
+    ...fee,
+    type: 'eip4844',
+    maxFeePerBlobGas: 1n,
+    blobVersionedHashes: [`0x01${'00'.repeat(31)}`],
+  })
+  const delegation = { chainId: 1, address: to, nonce: 0, r: '0x1', s: '0x1', yParity: 0 } as const
+  const setCode = serializeTransaction({ ...fee, type: 'eip7702', authorizationList: [delegation] })
+  const signature = { r: `0x${'11'.repeat(32)}`, s: `0x${'22'.repeat(32)}`, yParity: 0 } as const
+  const signed = serializeTransaction({ ...fee, type: 'eip1559' }, signature)
+  const retyped = (type: number) => Buffer.concat([Uint8Array.of(type), bytesOf(transaction).subarray(1)])
+  const oursAlone = solanaMessage([ours, programKey])
+  const wire = Buffer.concat([Uint8Array.of(1), Buffer.alloc(64), oursAlone])
+  const refused: Record<string, [SignKind, string, Uint8Array]> = {
+    'a transaction with blobs': ['evm-transaction', 'evm:0', bytesOf(blobs)],
+    'a transaction that gives the code away': ['evm-transaction', 'evm:0', bytesOf(setCode)],
+    'a type nobody knows': ['evm-transaction', 'evm:0', retyped(5)],
+    'another type over the same fields': ['evm-transaction', 'evm:0', retyped(1)],
+    'type 3 over the fields of type 2': ['evm-transaction', 'evm:0', retyped(3)],
+    'a signed transaction': ['evm-transaction', 'evm:0', bytesOf(signed)],
+    'a list that is no transaction': ['evm-transaction', 'evm:0', Uint8Array.of(0xc3, 1, 2, 3)],
+    'a transaction as a text': ['evm-message', 'evm:0', bytesOf(transaction)],
+    'a legacy transaction as a text': ['evm-message', 'evm:0', bytesOf(legacy)],
+    'blobs as a text': ['evm-message', 'evm:0', bytesOf(blobs)],
+    'what can be a hash': ['evm-message', 'evm:0', Buffer.alloc(32, 0x61)],
+    'typed data as a text': [
+      'evm-message',
+      'evm:0',
+      Buffer.concat([Uint8Array.of(0x19, 1), Buffer.alloc(64)]),
+    ],
+    'bytes that are no Solana message': [
+      'solana-transaction',
+      'solana:0',
+      Buffer.from('no transaction at all'),
+    ],
+    'a Solana message with a byte too many': [
+      'solana-transaction',
+      'solana:0',
+      Buffer.concat([oursAlone, Buffer.alloc(1)]),
+    ],
+    'a message of version 1': [
+      'solana-transaction',
+      'solana:0',
+      solanaMessage([ours, programKey], 1, [0x81]),
+    ],
+    'a transaction that others sign': [
+      'solana-transaction',
+      'solana:0',
+      solanaMessage([otherKey, ours, programKey]),
+    ],
+    'a Solana message as a text': ['solana-message', 'solana:0', oursAlone],
+    'one of version 0 as a text': [
+      'solana-message',
+      'solana:0',
+      solanaMessage([ours, programKey], 1, [0x80]),
+    ],
+    'a whole Solana transaction as a text': ['solana-message', 'solana:0', wire],
+    'what a later version could be': ['solana-message', 'solana:0', Buffer.from([0xbf, 1, 2, 3])],
+    'a kind that there is not': [undefined as unknown as SignKind, 'evm:0', Buffer.from('text')],
+  }
+  for (const [what, [kind, keyId, bytes]] of Object.entries(refused))
+    t.equal((await ask(kind, keyId, bytes)).status, fromChild.wrongKind, what)
+  const taken: [SignKind, string, Uint8Array][] = [
+    [
+      'evm-transaction',
+      'evm:0',
+      bytesOf(serializeTransaction({ chainId: 1, type: 'eip2930', to, gasPrice: 1n })),
+    ],
+    ['evm-transaction', 'evm:0', bytesOf(serializeTransaction({ type: 'legacy', to, gasPrice: 1n }))],
+    ['evm-message', 'evm:0', Buffer.from('a text')],
+    ['solana-transaction', 'solana:0', oursAlone],
+  ]
+  for (const [kind, keyId, bytes] of taken)
+    t.equal((await ask(kind, keyId, bytes)).status, fromChild.done, 'and it still signs')
+})
+
 t.test('no preimage of one EVM kind is one of another', async () => {
   const kinds = ['evm-transaction', 'evm-typed-data'] as const
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
       const taken = kinds.filter((kind) => evmDigest(kind, bytes) !== undefined)
       const prefixed = Buffer.from(`\x19Ethereum Signed Message:\n${bytes.length}`, 'latin1')
-      const message = evmDigest('evm-message', bytes)!
+      const message = evmDigest('evm-message', bytes)
+      const asText = Buffer.from(keccak_256(Buffer.concat([prefixed, bytes])))
       return (
         taken.length <= 1 &&
-        Buffer.from(message).equals(keccak_256(Buffer.concat([prefixed, bytes]))) &&
+        (message === undefined || asText.equals(message)) &&
         kinds.every((kind) => evmDigest(kind, Buffer.concat([prefixed, bytes])) === undefined)
       )
     }),

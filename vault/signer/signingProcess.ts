@@ -147,8 +147,8 @@ function refusalOf(status: number): VaultError {
   if (status === fromChild.wrongKind) {
     return new VaultError(
       'INVALID_TX',
-      'Expected bytes of the kind named, for a key of its family: a whole unsigned transaction (types 0 to 3), a message, ' +
-        'or the 66 bytes of typed data. Nothing was signed.',
+      'Expected bytes of the kind named, for a key of its family: a whole unsigned transaction (types 0 to 2) ' +
+        'that it signs, a message that is none, or the 66 bytes of typed data. Nothing was signed.',
     )
   }
   return new VaultError('SIGNER_LOST', 'The signing process could not sign this. Nothing was signed.')
