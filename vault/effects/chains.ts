@@ -122,19 +122,23 @@ function problemOf(chain: AddedChain, known: readonly ChainFacts[]): string | un
 }
 
 /** Letters, digits, $ and . in ASCII: what else there is looks like one of these. */
-export const isSymbol = (symbol: string): boolean => /^[A-Za-z0-9$.]{1,16}$/.test(symbol)
+export function isSymbol(symbol: string): boolean {
+  return /^[A-Za-z0-9$.]{1,16}$/.test(symbol)
+}
 
-export const isDecimals = (decimals: number): boolean =>
-  Number.isInteger(decimals) && decimals >= 0 && decimals <= 18
+export function isDecimals(decimals: number): boolean {
+  return Number.isInteger(decimals) && decimals >= 0 && decimals <= 18
+}
 
 /** Two texts of ASCII that give the same here may be taken for each other: case, 0 and O, 1, l and I, 5, S and $. */
-export const lookOf = (text: string): string =>
-  text
+export function lookOf(text: string): string {
+  return text
     .toLowerCase()
     .replace(/[\s.-]+/g, '')
     .replace(/0/g, 'o')
     .replace(/[1i|]/g, 'l')
     .replace(/[5$]/g, 's')
+}
 
 function evm(name: string, chainId: number, title: string) {
   const network: NetworkId = `eip155:${chainId}`
