@@ -82,9 +82,44 @@ export type VaultHook = (
 
 export type VaultHooks = { readonly [P in VaultPhase]?: VaultHook }
 
+/** What a question is about. An allowance is never a payment; `transaction` is what is none of the others. */
+export const questionKinds = [
+  'transfer',
+  'allowance',
+  'payment',
+  'transaction',
+  'sign_in',
+  'message',
+  'typed_data',
+  'read',
+  'write',
+  'delete',
+  'call',
+] as const
+export type QuestionKind = (typeof questionKinds)[number]
+
+/** Something that is signed, sent or stored, for showing it whole. */
+export interface QuestionPart {
+  readonly title: string
+  /** Safe to show as text: what has no look is written as `\\u202e`; line breaks stay. */
+  readonly text: string
+  readonly format: 'text' | 'json' | 'hex'
+  /** Of the exact original. */
+  readonly bytes: number
+  /** Of the exact original, hex. */
+  readonly sha256: string
+  /** False where `text` is not all of it: too long, a stored value that stays in the vault, or decided long ago. */
+  readonly isWhole: boolean
+}
+
 /** A question to the owner, as an approval channel shows it. Everything in it is plain text. */
 export interface ApprovalQuestion {
   readonly id: string
+  readonly kind: QuestionKind
+  /** All that is signed, sent or stored, in the order it is to be read. A channel gets no stored values. */
+  readonly parts: readonly QuestionPart[]
+  /** The word that the owner has to type beside the hash to approve; null where a click is enough. */
+  readonly secondWord: string | null
   readonly agent: string
   readonly operation: VaultOperation
   readonly state: QuestionState
@@ -123,10 +158,11 @@ export interface ApprovalDesk {
   watch(listener: (question: ApprovalQuestion) => void): () => void
   /**
    * @param by who answered, for the log
+   * @param secondWord what the owner typed, where the question wants it; without it the code is `VALIDATION_ERROR`
    * @throws an error with code `APPROVAL_RESOLVED` when it is no longer open, or the hash is another; `APPROVAL_EXPIRED`,
    *         `NOT_FOUND`, `VAULT_LOCKED`
    */
-  approve(id: string, decisionHash: string, by: string): Promise<void>
+  approve(id: string, decisionHash: string, by: string, secondWord?: string): Promise<void>
   /** @throws as `approve` does */
   deny(id: string, by: string): Promise<void>
   /** Locked, nothing is open and nothing can be answered. */

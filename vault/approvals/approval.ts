@@ -1,4 +1,6 @@
-import type { VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
+import type { QuestionKind, VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
+import { secondWordOf } from './secondWord.ts'
+import type { ShownPart } from './shownPart.ts'
 
 export const approvalStates = [
   'pending',
@@ -17,6 +19,9 @@ export interface Question {
   readonly agentId: string
   readonly agentName: string
   readonly operation: VaultOperation
+  readonly kind: QuestionKind
+  /** Everything that is signed, sent or stored. */
+  readonly parts: readonly ShownPart[]
   readonly scope: string | null
   readonly chain: string | null
   /** Exact decimal text. */
@@ -54,12 +59,29 @@ export interface ApprovalRecord extends Question {
   readonly answer: VaultAnswer | null
 }
 
+/** Something that is signed, sent or stored, as the API shows it. */
+export interface PartView {
+  readonly title: string
+  readonly text: string
+  readonly format: ShownPart['format']
+  readonly bytes: number
+  readonly sha256: string
+  /** False where `text` is not all of it. */
+  readonly whole: boolean
+  /** True for what is kept, or will be kept, as a secret. */
+  readonly secret: boolean
+}
+
 /** An approval as the API shows it. */
 export interface ApprovalView {
   readonly id: string
   readonly status: ApprovalState
   readonly agent: string
   readonly operation: VaultOperation
+  readonly kind: QuestionKind
+  readonly parts: readonly PartView[]
+  /** What has to be typed beside the hash to approve it; null where a click is enough. */
+  readonly second_word: string | null
   readonly scope: string | null
   readonly chain: string | null
   readonly amount: string | null
@@ -77,11 +99,15 @@ export interface ApprovalView {
   readonly decided_by: string | null
 }
 
-export const viewApproval = (record: ApprovalRecord): ApprovalView => ({
+/** @param who an agent gets of the parts only what it sent itself */
+export const viewApproval = (record: ApprovalRecord, who: 'owner' | 'agent' = 'owner'): ApprovalView => ({
   id: record.id,
   status: record.state,
   agent: record.agentName,
   operation: record.operation,
+  kind: record.kind,
+  parts: record.parts.filter(({ by }) => who === 'owner' || by === 'agent').map(viewPart),
+  second_word: who === 'owner' ? secondWordOf(record) : null,
   scope: record.scope,
   chain: record.chain,
   amount: record.amount,
@@ -97,4 +123,14 @@ export const viewApproval = (record: ApprovalRecord): ApprovalView => ({
   expires_at: new Date(record.expiresAtMs).toISOString(),
   decided_at: record.decidedAtMs === null ? null : new Date(record.decidedAtMs).toISOString(),
   decided_by: record.decidedBy,
+})
+
+const viewPart = ({ title, text, format, bytes, sha256, isWhole, isSecret }: ShownPart): PartView => ({
+  title,
+  text,
+  format,
+  bytes,
+  sha256,
+  whole: isWhole,
+  secret: isSecret,
 })

@@ -13,6 +13,8 @@ const question: NewApproval = {
     agentId: 'agt_1',
     agentName: 'payer',
     operation: 'vault_sign_tx',
+    kind: 'transfer',
+    parts: [],
     scope: 'wallet.base',
     chain: 'base',
     amount: '2',

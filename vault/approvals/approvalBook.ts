@@ -5,6 +5,8 @@ import { VaultError } from '../errors/error.ts'
 import type { Records } from '../ports/records.ts'
 import type { ApprovalRecord, ApprovalState, Question } from './approval.ts'
 import { joined } from './joined.ts'
+import { assertSecondWord } from './secondWord.ts'
+import { keptParts } from './shownPart.ts'
 import { createWaiting } from './waiting.ts'
 
 /** How long the owner has for an answer, and the agent then for coming back for it. */
@@ -49,8 +51,11 @@ export interface ApprovalBook {
   ask(init: NewApproval): Promise<ApprovalRecord>
   /** Fulfilled when it is not pending any more, after `waitMs`, or when the vault closes its book (lock). */
   settled(id: string, waitMs: number, signal?: AbortSignal): Promise<ApprovalRecord>
-  /** @throws `NOT_FOUND`, `APPROVAL_EXPIRED`, `APPROVAL_RESOLVED` (also for another hash than the one of the question) */
-  approve(id: string, decisionHash: string, by: string): Promise<ApprovalRecord>
+  /**
+   * @throws `NOT_FOUND`, `APPROVAL_EXPIRED`, `APPROVAL_RESOLVED` (also for another hash than the one of the question),
+   *         `VALIDATION_ERROR` without the second word where the question wants it
+   */
+  approve(id: string, decisionHash: string, by: string, secondWord?: unknown): Promise<ApprovalRecord>
   deny(id: string, by: string): Promise<ApprovalRecord>
   cancel(id: string, by: string): Promise<ApprovalRecord>
   /** Approved → consumed, on disk when fulfilled. `answer` is what the same request again gets. */
@@ -99,7 +104,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     if (changing.has(id) || !from.includes(record.state)) throw resolved(record)
     changing.add(id)
     try {
-      const next: ApprovalRecord = { ...record, ...change }
+      const next: ApprovalRecord = { ...record, ...change, parts: keptParts(record.parts) }
       await records.putJson('approval', id, next)
       byId.set(id, next)
       await events.changed(next)
@@ -219,7 +224,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
         .sort((a, b) => a.createdAtMs - b.createdAtMs)
       byId.clear()
       byKey.clear()
-      for (const record of read) keep(record)
+      for (const record of read) keep(completed(record))
       await sweepNow()
     },
     get: (id) => byId.get(id),
@@ -242,13 +247,14 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       if (record === undefined) throw new VaultError('VAULT_LOCKED')
       return record
     },
-    async approve(id, decisionHash, by) {
+    async approve(id, decisionHash, by, secondWord) {
       const record = byId.get(id)
       if (record !== undefined && record.decisionHash !== decisionHash)
         throw new VaultError(
           'APPROVAL_RESOLVED',
           'Expected the decision_hash of this approval as it stands; read it again, then decide.',
         )
+      if (record !== undefined) assertSecondWord(record, secondWord)
       return decide(id, ['pending'], {
         state: 'approved',
         decidedBy: by,
@@ -282,3 +288,27 @@ const resolved = (record: ApprovalRecord): VaultError =>
     : new VaultError('APPROVAL_RESOLVED', `Expected an open approval; this one is ${record.state}.`, {
         details: { status: record.state },
       })
+
+/** Questions of an earlier version say neither their kind nor their parts: nothing of theirs was shown whole. */
+const completed = (record: ApprovalRecord): ApprovalRecord =>
+  record.parts === undefined
+    ? {
+        ...record,
+        kind: kindBefore[record.operation],
+        parts: [],
+        isOpaque: record.isOpaque || record.state === 'pending',
+      }
+    : record
+
+const kindBefore = {
+  get_address: 'read',
+  vault_read: 'read',
+  vault_write: 'write',
+  vault_delete: 'delete',
+  vault_sign_tx: 'transaction',
+  vault_sign_message: 'message',
+  vault_sign_typed_data: 'typed_data',
+  vault_sign_x402: 'payment',
+  vault_preview: 'transaction',
+  vault_call: 'call',
+} as const satisfies Record<ApprovalRecord['operation'], ApprovalRecord['kind']>

@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import t from 'tap'
 import { createAssetTable, pinnedAssets } from './assets.ts'
@@ -8,6 +9,7 @@ import { finish } from './finish.ts'
 import { nameRecipients } from './nameRecipients.ts'
 import { proveClaim } from './proveClaim.ts'
 import { showText } from './showText.ts'
+import { visibleLines, visibleText } from './visibleText.ts'
 
 t.test('an amount is read exactly or not at all', async (t) => {
   const good: [unknown, number, bigint][] = [
@@ -178,12 +180,43 @@ t.test('addresses have one spelling', async (t) => {
 t.test('text of others shows everything that it holds, and nothing moves', async (t) => {
   t.equal(showText('a\u202eb\n\u200b'), '“a\\u{202e}b\\u{a}\\u{200b}”')
   t.equal(showText('x'.repeat(600)).length, 503)
+  t.equal(
+    showText('שלום 500'),
+    '“\\u{5e9}\\u{5dc}\\u{5d5}\\u{5dd} 500”',
+    'no letter that turns the sentence around',
+  )
+  t.equal(
+    visibleLines('שלום\r\n\ta\u2066'),
+    'שלום\\u000d\n\\u0009a\\u2066',
+    'a block of its own keeps its script',
+  )
   fc.assert(
     fc.property(
       fc.string({ unit: 'binary' }),
       (text) => !/[\p{C}\p{Z}]/u.test(showText(text).replaceAll(' ', '')),
     ),
   )
+})
+
+const naughty = new URL('../../../shared/corpora/blns.json', import.meta.url)
+t.test('naughty strings', { skip: !existsSync(naughty) && 'the corpus is not here' }, async (t) => {
+  const strings = JSON.parse(readFileSync(naughty, 'utf8')) as string[]
+  t.ok(strings.length > 400)
+  const acts = /[\p{C}\u2800]|(?! )\p{Z}|\p{Default_Ignorable_Code_Point}|\p{M}{4}|^\p{M}/u
+  t.strictSame(
+    strings.filter((text) =>
+      visibleLines(text)
+        .split('\n')
+        .some((line) => acts.test(line)),
+    ),
+    [],
+  )
+  t.strictSame(
+    strings.filter((text) => acts.test(visibleText(text)) || acts.test(showText(text))),
+    [],
+  )
+  const sameJson = (text: string) => JSON.parse(visibleLines(JSON.stringify({ text }, null, 2))).text === text
+  t.ok(strings.every(sameJson))
 })
 
 t.test('a wallet is named where its token account is proved, and bytes stay', async (t) => {

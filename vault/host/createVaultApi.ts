@@ -200,7 +200,9 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       if (caller.kind === 'owner') return bus.watch(listener)
       const id = callerId(caller)
       return bus.watch((event) => {
-        if (event.type !== 'approval' || event.agentId === id) listener(event)
+        if (event.type !== 'approval') return listener(event)
+        const record = event.agentId === id ? book.get(event.approval.id) : undefined
+        if (record !== undefined) listener({ ...event, approval: viewApproval(record, 'agent') })
       })
     },
     async close() {

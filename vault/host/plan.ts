@@ -1,5 +1,6 @@
-import type { RequestView, VaultAnswer } from '../../core/plugin/vault.ts'
+import type { QuestionKind, RequestView, VaultAnswer } from '../../core/plugin/vault.ts'
 import type { GrantVerb } from '../agents/grant.ts'
+import type { PartDraft } from '../approvals/shownPart.ts'
 import type { Decoded } from '../effects/decoded.ts'
 import type { ClaimProof } from '../effects/proveClaim.ts'
 import type { AuditAction } from '../ports/audit.ts'
@@ -8,6 +9,9 @@ import type { Spend } from '../ports/budget.ts'
 /** Exactly what one request would do: everything that is shown, counted and done. Made once, then only read. */
 export interface Plan {
   readonly action: AuditAction
+  readonly kind: QuestionKind
+  /** What is signed, sent or stored, whole. Called when the owner is asked. */
+  readonly parts: () => readonly PartDraft[]
   /** The scope and the verb that a grant has to cover. */
   readonly scope: string
   readonly verb: GrantVerb
@@ -46,6 +50,8 @@ export interface Plan {
 
 /** A plan of something that moves no money; the rest is given. */
 export const withoutMoney = {
+  kind: 'read',
+  parts: () => [],
   chain: null,
   amount: null,
   currency: null,

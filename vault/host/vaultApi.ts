@@ -55,7 +55,13 @@ export interface VaultApi {
   approvals: {
     list(context: OwnerContext, filter?: { status?: ApprovalState }): { approvals: readonly ApprovalView[] }
     get(id: string, context: OwnerContext): ApprovalView
-    approve(id: string, decisionHash: unknown, context: OwnerContext): Promise<ApprovalView>
+    /** @param secondWord what the owner typed, where the approval's `second_word` wants it */
+    approve(
+      id: string,
+      decisionHash: unknown,
+      context: OwnerContext,
+      secondWord?: unknown,
+    ): Promise<ApprovalView>
     deny(id: string, context: OwnerContext): Promise<ApprovalView>
     /** The agent's own way out; the owner's too. */
     cancel(id: string, context: OwnerContext): Promise<ApprovalView>

@@ -114,10 +114,11 @@ const all: readonly Route[] = [
   post(
     `${base}/approvals/:id/approve`,
     plain((api, { params, body, context }) => {
-      const fields = readFields(body(), ['decision_hash'])
+      const fields = readFields(body(), ['decision_hash', 'second_word'])
       const hash = fields.required('decision_hash')
+      const secondWord = fields.optional('second_word')
       fields.done()
-      return api.approvals.approve(params[0]!, hash, context)
+      return api.approvals.approve(params[0]!, hash, context, secondWord)
     }),
   ),
   post(

@@ -156,8 +156,8 @@ t.test('messages and typed data are signed by the same wallet', async (t) => {
   const asked = (await call('vault_sign_typed_data', { chain: 'base', typed_data, wait_seconds: 0 }))
     .structuredContent
   t.equal(asked.status, 'pending', 'what is not understood is for the owner')
-  const { decision_hash } = vault.api.approvals.get(asked.approval_id, vault.owner)
-  await vault.api.approvals.approve(asked.approval_id, decision_hash, vault.owner)
+  const { decision_hash, second_word } = vault.api.approvals.get(asked.approval_id, vault.owner)
+  await vault.api.approvals.approve(asked.approval_id, decision_hash, vault.owner, second_word)
   const { signature } = (await call('vault_sign_typed_data', { chain: 'base', typed_data })).structuredContent
   t.equal(await recoverTypedDataAddress({ ...typed_data, signature }), ours)
 })

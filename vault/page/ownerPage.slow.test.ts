@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { silentLog } from '../../core/ports/log.ts'
 import { readCorpus } from '../../test/helpers/corpora.ts'
 import { talk } from '../../test/helpers/rawHttp.ts'
-import { showText } from '../effects/showText.ts'
+import { visibleText } from '../effects/visibleText.ts'
 import { startVaultServer } from '../http/server.ts'
 import { createMcpMount } from '../mcp/httpMount.ts'
 import { startVault } from '../testing/startVault.ts'
@@ -222,10 +222,11 @@ t.test(
     fc.assert(
       fc.property(
         fc.string({ unit: 'binary', maxLength: 60 }),
-        (text) => `“${visible(text)}”` === showText(text),
+        (text) => visible(text) === visibleText(text),
       ),
       { numRuns: 2_000 },
     )
     t.equal(visible('a\u202eb\u0000\n\u200b'), 'a\\u{202e}b\\u{0}\\u{a}\\u{200b}')
+    t.equal(visible(`a${'\u0301'.repeat(5)}`), visibleText(`a${'\u0301'.repeat(5)}`))
   },
 )

@@ -23,17 +23,17 @@ export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['ap
       const id = callerId(caller)
       const all = book.list().filter((record) => caller.kind === 'owner' || record.agentId === id)
       const wanted = status === undefined ? all : all.filter((record) => record.state === status)
-      return { approvals: wanted.slice(0, 500).map(viewApproval) }
+      return { approvals: wanted.slice(0, 500).map((record) => viewApproval(record, caller.kind)) }
     },
-    get: (id, context) => viewApproval(own(id, context)),
-    async approve(id, decisionHash, context) {
+    get: (id, context) => viewApproval(own(id, context), viewer(context)),
+    async approve(id, decisionHash, context, secondWord) {
       gate.open(context)
       if (typeof decisionHash !== 'string' || decisionHash === '')
         throw new VaultError(
           'VALIDATION_ERROR',
           'decision_hash: Expected the one of the approval as it was shown.',
         )
-      return viewApproval(await book.approve(id, decisionHash, 'owner'))
+      return viewApproval(await book.approve(id, decisionHash, 'owner', secondWord))
     },
     async deny(id, context) {
       gate.open(context)
@@ -41,7 +41,9 @@ export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['ap
     },
     async cancel(id, context) {
       own(id, context)
-      return viewApproval(await book.cancel(id, callerName(context.caller)))
+      return viewApproval(await book.cancel(id, callerName(context.caller)), viewer(context))
     },
   }
 }
+
+const viewer = ({ caller }: OwnerContext) => (caller.kind === 'owner' ? 'owner' : 'agent')

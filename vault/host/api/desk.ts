@@ -2,6 +2,7 @@ import type { ApprovalDesk, ApprovalQuestion } from '../../../core/plugin/vault.
 import type { Log } from '../../../core/ports/log.ts'
 import type { ApprovalRecord } from '../../approvals/approval.ts'
 import type { ApprovalBook } from '../../approvals/approvalBook.ts'
+import { secondWordOf } from '../../approvals/secondWord.ts'
 import type { Vault } from '../../ports/vault.ts'
 import type { Bus } from '../bus.ts'
 
@@ -26,9 +27,9 @@ export function createDesk(vault: Vault, book: ApprovalBook, bus: Bus, log: Log)
           log.error({ err, approval: record.id }, 'an approval channel failed')
         }
       }),
-    async approve(id, hash, by) {
+    async approve(id, hash, by, secondWord) {
       vault.assertUnlocked()
-      await book.approve(id, hash, by)
+      await book.approve(id, hash, by, secondWord)
     },
     async deny(id, by) {
       vault.assertUnlocked()
@@ -47,6 +48,17 @@ function questionOf(record: ApprovalRecord): ApprovalQuestion {
     id: record.id,
     agent: record.agentName,
     operation: record.operation,
+    kind: record.kind,
+    parts: record.parts.map(({ title, text, format, bytes, sha256, isWhole, isSecret }) => ({
+      title,
+      // What is kept as a secret is shown on the owner's machine only: a channel may lead anywhere.
+      text: isSecret ? '' : text,
+      format,
+      bytes,
+      sha256,
+      isWhole: isWhole && !isSecret,
+    })),
+    secondWord: secondWordOf(record),
     state: record.state,
     scope: record.scope,
     chain: record.chain,

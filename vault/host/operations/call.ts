@@ -1,3 +1,4 @@
+import type { PartDraft } from '../../approvals/shownPart.ts'
 import { showText } from '../../effects/showText.ts'
 import { VaultError } from '../../errors/error.ts'
 import { assertAllowedCall, callApi, type FrozenCall, readCallHeaders } from '../../secrets/callApi.ts'
@@ -34,9 +35,13 @@ export function planCall(x: VaultCall, { vault, egress }: VaultParts): Plan {
     action: 'CALL',
     scope,
     verb: 'call',
+    kind: 'call',
+    parts: () => partsOf(call),
     plainWords: [
       `Call ${method} ${showText(call.url, 300)} with the credential ${scope}.`,
-      ...(call.body === null ? [] : [`The agent sends: ${showText(call.body, 300)}`]),
+      ...(call.body === null
+        ? []
+        : [`The agent sends ${Buffer.byteLength(call.body)} bytes: ${showText(call.body, 300)}`]),
     ],
     requestHash: hash,
     frozenHash: hash,
@@ -53,6 +58,16 @@ export function planCall(x: VaultCall, { vault, egress }: VaultParts): Plan {
     if (stored === undefined) throw new VaultError('NOT_FOUND', `Nothing is stored under ${scope}.`)
     return stored
   }
+}
+
+/** Everything that goes out, but for the credential, which is put in where its owner said. */
+function partsOf({ method, url, headers, body }: FrozenCall): PartDraft[] {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  return [
+    { title: 'URL', content: url, shownAs: `${method} ${url}` },
+    ...(lines.length === 0 ? [] : [{ title: 'Headers', content: lines.join('\n') }]),
+    ...(body === null ? [] : [{ title: 'Body', content: body }]),
+  ]
 }
 
 function readBody(headersIn: unknown, body: unknown): Pick<FrozenCall, 'headers' | 'body'> {

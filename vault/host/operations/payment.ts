@@ -70,6 +70,12 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
 
   return {
     action: 'SIGN',
+    kind: 'payment',
+    // What is signed are the amounts and addresses of the effects; the offer is what it is for.
+    parts: () => [
+      { title: 'Paid for', content: payment.resourceUrl },
+      { title: 'Offer', content: textOfOffer(paymentRequired), ...offerFormat(paymentRequired) },
+    ],
     scope: `wallet.${facts.name}`,
     verb: 'sign',
     chain: facts.name,
@@ -144,3 +150,9 @@ function withoutTimes(
       : text.replace(`, by anyone until ${until}`, ', by the seller within the time of its offer'),
   )
 }
+
+const textOfOffer = (offer: unknown): string => (typeof offer === 'string' ? offer : JSON.stringify(offer))
+
+/** As the agent sent it: a header's base64, or JSON, which is laid out for reading. */
+const offerFormat = (offer: unknown): { format: 'text' } | { format: 'json'; shownAs: string } =>
+  typeof offer === 'string' ? { format: 'text' } : { format: 'json', shownAs: JSON.stringify(offer, null, 2) }

@@ -1,8 +1,9 @@
+import type { PartDraft } from '../../approvals/shownPart.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
 import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
 import { nameRecipients } from '../../effects/nameRecipients.ts'
 import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
-import { showText } from '../../effects/showText.ts'
+import { visibleText } from '../../effects/visibleText.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { AuditAction } from '../../ports/audit.ts'
 import { accountOn, type ChainAccount } from '../chainOf.ts'
@@ -12,6 +13,8 @@ import type { VaultParts } from '../parts.ts'
 import type { Plan } from '../plan.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import { viewOf } from '../viewOf.ts'
+import { readSignIn, signInWarnings, signInWords } from './signIn.ts'
+import { typedDataParts } from './typedDataParts.ts'
 
 /** What an agent says beside the bytes. */
 interface Claimed {
@@ -67,7 +70,11 @@ export function planTypedData(x: VaultCall, parts: VaultParts): Plan {
       assets: parts.assets,
     }),
   )
-  return signingPlan({ x, parts, account, decoded, claim, action: 'SIGN_TYPED_DATA' })
+  return {
+    ...signingPlan({ x, parts, account, decoded, claim, action: 'SIGN_TYPED_DATA' }),
+    kind: kindOf(decoded) === 'allowance' ? 'allowance' : decoded.isOpaque ? 'typed_data' : kindOf(decoded),
+    parts: () => typedDataParts(typedData),
+  }
 }
 
 /** `POST /v1/vault/sign-message` `{chain, agent_name, message, encoding?}` → `{signature}`. */
@@ -90,7 +97,17 @@ export function planMessage(x: VaultCall, parts: VaultParts): Plan {
     }),
   )
   const claim = { amount: undefined, currency: undefined, recipient: undefined }
-  return signingPlan({ x, parts, account, decoded, claim, action: 'SIGN_MESSAGE' })
+  const plan = signingPlan({ x, parts, account, decoded, claim, action: 'SIGN_MESSAGE' })
+  const signIn = decoded.effects[0]?.kind === 'note' ? readSignIn(decoded.effects[0].text) : undefined
+  const shown = { ...plan, parts: () => [messagePart(decoded)] }
+  if (signIn === undefined) return { ...shown, kind: 'message' }
+  const context = { address: decoded.from, facts: account.facts, nowMs: parts.clock.now() }
+  return {
+    ...shown,
+    kind: signIn.isWellFormed ? 'sign_in' : 'message',
+    plainWords: [signInWords(signIn, account.facts), ...plan.plainWords],
+    warnings: [...plan.warnings, ...signInWarnings(signIn, context)],
+  }
 }
 
 /** @throws what the chain's plugin says is wrong with the bytes */
@@ -125,6 +142,8 @@ function signingPlan(init: SigningPlanInit): Plan {
   const moved = decoded.effects.find((effect) => effect.kind === 'transfer' || effect.kind === 'allowance')
   return {
     action,
+    kind: kindOf(decoded),
+    parts: () => transactionParts(decoded),
     scope: `wallet.${account.facts.name}`,
     verb: 'sign',
     chain: account.facts.name,
@@ -165,6 +184,33 @@ function signingPlan(init: SigningPlanInit): Plan {
   }
 }
 
+/** A right to take later is named before everything else; what is not understood is no transfer. */
+function kindOf({ effects, isOpaque }: Decoded): 'allowance' | 'transfer' | 'transaction' {
+  if (effects.some(({ kind }) => kind === 'allowance')) return 'allowance'
+  return !isOpaque && effects.some(({ kind }) => kind === 'transfer') ? 'transfer' : 'transaction'
+}
+
+/** Texts that are too long for a sentence; and, where anything is not understood, the bytes themselves. */
+function transactionParts({ effects, isOpaque, encoding, frozenBytes }: Decoded): PartDraft[] {
+  const texts = effects.flatMap((effect) => (effect.kind === 'note' ? [effect.text] : []))
+  const notes = texts.map((content, i) => ({ title: texts.length === 1 ? 'Text' : `Text ${i + 1}`, content }))
+  if (!isOpaque) return notes
+  const base64 = Buffer.from(frozenBytes).toString('base64')
+  return [
+    ...notes,
+    {
+      title: 'Transaction',
+      content: frozenBytes,
+      ...(encoding === 'base64' && { format: 'text', shownAs: base64 }),
+    },
+  ]
+}
+
+const messagePart = ({ effects: [said], frozenBytes }: Decoded): PartDraft => ({
+  title: 'Message',
+  content: said?.kind === 'note' ? said.text : frozenBytes,
+})
+
 /** Wallets that the owner would know again: those that the rules name, and the one that the agent claims. */
 function knownWallets({ x, parts, claim }: SigningPlanInit): readonly string[] {
   const named = x.who.kind === 'agent' ? parts.rules.walletsOf(x.who.agent) : []
@@ -174,10 +220,14 @@ function knownWallets({ x, parts, claim }: SigningPlanInit): readonly string[] {
 const documentAnswer = ({ signedTx, signature }: { signedTx: string | null; signature: string }) =>
   signedTx === null ? { signature } : { signed_tx: signedTx, signature }
 
+const longestPurpose = 500
+
 /** The agent's own words about why, for showing. */
 export const purposeOf = (x: VaultCall): string | null => {
   const { purpose } = x.input
-  return typeof purpose === 'string' && purpose !== '' ? showText(purpose, 300) : null
+  if (typeof purpose !== 'string' || purpose === '') return null
+  // It stands by itself, so a script may run as it does.
+  return `“${visibleText(purpose.length > longestPurpose ? `${purpose.slice(0, longestPurpose)}…` : purpose)}”`
 }
 
 function proofOf(chain: string, claim: Claimed, decoded: Decoded, { assets }: VaultParts): ClaimProof | null {

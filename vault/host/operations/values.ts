@@ -1,3 +1,4 @@
+import type { PartDraft } from '../../approvals/shownPart.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { Records } from '../../ports/records.ts'
 import {
@@ -78,13 +79,19 @@ export function planWrite(x: VaultCall, parts: VaultParts): Plan {
   assertStorable(scope)
   const settings = given === undefined ? {} : parseCredentialSettings(given)
   const { records } = parts.vault
-  const exists = infoOf(records, scope) !== undefined
+  const shown = versionOf(records, scope)
+  const exists = shown !== null
   const hash = hashOf('write', scope, value)
   return {
     ...withoutMoney,
     action: 'WRITE',
     scope,
     verb: 'write',
+    kind: 'write',
+    parts: () => [
+      ...storedPart(records, scope, 'Old value'),
+      { title: 'New value', content: value, isSecret: scope.startsWith(credentials) },
+    ],
     plainWords: [
       `${exists ? 'Replace' : 'Store'} the value of ${scope} by a text of ${value.length} characters that the agent sent.`,
     ],
@@ -92,7 +99,11 @@ export function planWrite(x: VaultCall, parts: VaultParts): Plan {
     requestHash: hash,
     frozenHash: hash,
     repeat: 'new',
-    act: async () => ({ status: 200, body: await writeValue(records, scope, value, settings) }),
+    frozen: { version: shown },
+    act: async () => {
+      assertUnchanged(x, records, scope)
+      return { status: 200, body: await writeValue(records, scope, value, settings) }
+    },
   }
 }
 
@@ -134,13 +145,41 @@ export function planDelete(x: VaultCall, parts: VaultParts): Plan {
     action: 'DELETE',
     scope,
     verb: 'write',
+    kind: 'delete',
+    parts: () => storedPart(records, scope, 'Value'),
+    frozen: { version: versionOf(records, scope) },
     plainWords: [`Delete what is stored under ${scope}.`],
     warnings: ['It will be gone for good.'],
     requestHash: hash,
     frozenHash: hash,
     repeat: 'new',
-    act: async () => ({ status: 200, body: { deleted: await deleteValue(records, scope) } }),
+    act: async () => {
+      assertUnchanged(x, records, scope)
+      return { status: 200, body: { deleted: await deleteValue(records, scope) } }
+    },
   }
+}
+
+/** What is stored now, for the owner to see before it goes; nothing where nothing is. */
+const storedPart = (records: Records, scope: string, title: string): PartDraft[] =>
+  versionOf(records, scope) === null
+    ? []
+    : [{ title, content: storedValue(records, scope), by: 'vault', isSecret: true }]
+
+/** Names what is stored; null where nothing is. Versions begin anew after a deletion, so the time belongs to it. */
+function versionOf(records: Records, scope: string): string | null {
+  const info = infoOf(records, scope)
+  return info === undefined ? null : `${info.version} of ${info.updatedAt}`
+}
+
+/** The owner agreed to lose the value that was shown, not one that was stored meanwhile. @throws `APPROVAL_RESOLVED` */
+function assertUnchanged({ approval }: VaultCall, records: Records, scope: string): void {
+  const shown = (approval?.frozen as { version?: string | null } | null | undefined)?.version
+  if (shown !== undefined && shown !== versionOf(records, scope))
+    throw new VaultError(
+      'APPROVAL_RESOLVED',
+      `${scope} is not what it was when the owner was asked. Ask again.`,
+    )
 }
 
 export const deleteValue = (records: Records, scope: string): Promise<boolean> =>

@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import type { VaultAnswer } from '../../../core/plugin/vault.ts'
 import type { ApprovalRecord, Question } from '../../approvals/approval.ts'
 import type { ApprovalBook } from '../../approvals/approvalBook.ts'
+import { cutWarning, showParts } from '../../approvals/shownPart.ts'
 import { VaultError } from '../../errors/error.ts'
 import { decisionHash } from '../../policy/decisionHash.ts'
 import type { Vault } from '../../ports/vault.ts'
@@ -64,28 +66,33 @@ export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
 
   function newQuestion(x: VaultCall) {
     const plan = x.plan!
+    const parts = showParts(plan.parts())
     const question: Question = {
       agentId: x.caller.id,
       agentName: x.caller.name,
       operation: x.operation,
+      kind: plan.kind,
+      parts,
       scope: plan.scope,
       chain: plan.chain,
       amount: plan.amount,
       currency: plan.currency,
       recipient: plan.recipient,
       plainWords: plan.plainWords,
-      warnings: plan.warnings,
+      warnings: [...plan.warnings, ...parts.flatMap(cutWarning)],
       reasons: [...new Set(x.reasons)],
       isOpaque: plan.isOpaque,
       purpose: purposeOf(x),
       frozenHash: plan.frozenHash,
     }
+    // Agents get the hash: without a secret of its own they could try out by it which old value it was made of.
+    const salt = randomBytes(16)
     return {
       question,
       frozen: plan.frozen,
       decisionHash: (id: string) =>
         decisionHash({
-          request: { vaultId: vault.vaultId, approvalId: id, ...question },
+          request: { vaultId: vault.vaultId, approvalId: id, salt, ...question },
           ...(plan.judged !== undefined && { decoded: plan.judged.decoded }),
           verdict: { decision: 'ask', reasons: question.reasons },
         }),

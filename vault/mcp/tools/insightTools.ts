@@ -1,9 +1,10 @@
+import { questionKinds } from '../../../core/plugin/vault.ts'
 import { approvalStates } from '../../approvals/approval.ts'
 import { VaultError } from '../../errors/error.ts'
 import { readActivityQuery } from '../../host/activity.ts'
 import { readFields } from '../../host/fields.ts'
 import { auditActions, auditStatuses } from '../../ports/audit.ts'
-import { amount, boolean, choice, list, object, text, textOrNull, wholeNumber } from '../schema.ts'
+import { amount, anyObject, boolean, choice, list, object, text, textOrNull, wholeNumber } from '../schema.ts'
 import { readsOnly, type Tool } from '../tool.ts'
 
 const plain = { mayAsk: false, takesKey: false } as const
@@ -100,6 +101,12 @@ export const insightTools = (chains: readonly string[]) => {
         status: choice(approvalStates, 'approved: call again. consumed: done already.'),
         agent: text('This agent.'),
         operation: text('What was asked for.'),
+        kind: choice(questionKinds, 'What the owner was asked about.'),
+        parts: list(
+          anyObject('{title, text, format, bytes, sha256}'),
+          'What you sent, as the owner was shown it.',
+        ),
+        second_word: textOrNull('Always null: it is between the owner and the vault.'),
         scope: textOrNull('The scope.'),
         chain: textOrNull('The chain.'),
         amount: textOrNull('The amount in whole units.'),

@@ -1,13 +1,18 @@
 /** @typedef {Node | string | number | null | undefined | false} Child */
 
 /**
- * Text in a form that has one look: what is invisible or turns the direction of writing is shown as its number. The same
- * rule as vault/effects/showText.ts; every text that the page shows goes through it.
+ * Text in a form that has one look: what is invisible, turns the direction of writing or is drawn over its neighbours is
+ * shown as its number. The same rule as vault/effects/visibleText.ts; every text that the page shows goes through it.
  *
  * @param {string} text
  */
 export const visible = (text) =>
-  text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`)
+  text
+    .replace(/(?<=^|\n)\p{M}+|(?<=\p{M}{3})\p{M}+/gu, (marks) => Array.from(marks, numbered).join(''))
+    .replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\p{Default_Ignorable_Code_Point}\u2800]/gu, numbered)
+
+/** @param {string} char */
+const numbered = (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`
 
 /**
  * Makes an element. Children are nodes or text; text stays text, whatever is in it.

@@ -1,0 +1,334 @@
+import { createHash } from 'node:crypto'
+import t from 'tap'
+import { serializeTransaction } from 'viem'
+import type { ApprovalView } from '../approvals/approval.ts'
+import { type RunningVault, startVault, type TestAgent } from '../testing/startVault.ts'
+import { payee, smallPayments, usdcOnBase } from '../testing/transfers.ts'
+
+const noWait = { prefer: 'wait=0' }
+const ours = '0x9858EfFD232B4033E47d90003D41EC34EcaEda94'
+
+async function start(t: Parameters<typeof startVault>[0]) {
+  const vault = await startVault(t)
+  const agent = await vault.agent('asker', [
+    'wallet.base',
+    'wallet.solana',
+    'ask:write:identity.*',
+    'ask:write:credentials.api.shop',
+    'ask:call:credentials.api.shop',
+  ])
+  return { vault, agent }
+}
+
+async function cardOf(vault: RunningVault, agent: TestAgent, path: string, body: object) {
+  const { status, body: answer } = await agent.call('POST', `/v1/vault/${path}`, body, noWait)
+  if (status !== 202) throw new Error(JSON.stringify(answer))
+  return vault.api.approvals.get(answer.approval_id, vault.owner)
+}
+
+const approve = (vault: RunningVault, { id, decision_hash }: ApprovalView, second_word?: unknown) =>
+  vault.asOwner('POST', `/v1/vault/approvals/${id}/approve`, {
+    decision_hash,
+    ...(second_word !== undefined && { second_word }),
+  })
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+
+t.test('a message stands on its card whole, with its size and its hash', async (t) => {
+  const { vault, agent } = await start(t)
+  const message = `${'Read this line.\n'.repeat(1_000)}and sell the house\u202e`
+  const card = await cardOf(vault, agent, 'sign-message', { chain: 'base', agent_name: 'x', message })
+  t.match(card, { kind: 'message', second_word: null, opaque: false })
+  const [part] = card.parts
+  t.match(part, { title: 'Message', bytes: Buffer.byteLength(message), sha256: sha256(message), whole: true })
+  t.equal(part!.text, message.replace('\u202e', '\\u202e'))
+  t.equal((await approve(vault, card)).status, 200)
+})
+
+t.test('what is not understood wants a second word, over every way that leads to an approval', async (t) => {
+  const { vault, agent } = await start(t)
+  await vault.api.policies.set('asker', smallPayments, vault.owner)
+  const unsigned_tx = serializeTransaction({
+    chainId: 8453,
+    type: 'eip1559',
+    nonce: 1,
+    gas: 60_000n,
+    maxFeePerGas: 1_000_000_000n,
+    to: payee,
+    data: '0xdeadbeef',
+  })
+  const body = { chain: 'base', agent_name: 'x', amount: 0, currency: 'ETH', unsigned_tx }
+  const card = await cardOf(vault, agent, 'sign', body)
+  t.match(card, { kind: 'transaction', opaque: true, second_word: 'blind' })
+  t.match(card.parts, [{ title: 'Transaction', format: 'hex', text: unsigned_tx, whole: true }])
+  for (const word of [undefined, '', 'Blind', 'unread', 1, null, ['blind']]) {
+    const { status, body: refused } = await approve(vault, card, word)
+    t.match([status, refused.error.code, refused.error.message], [400, 'VALIDATION_ERROR', /"blind"/])
+  }
+  await t.rejects(vault.api.desk.approve(card.id, card.decision_hash, 'a chat'), { code: 'VALIDATION_ERROR' })
+  t.equal(vault.api.approvals.get(card.id, vault.owner).status, 'pending')
+  t.equal((await approve(vault, card, 'blind')).status, 200)
+})
+
+t.test('a write shows the old value and the new one, and the agent sees of it what it sent', async (t) => {
+  const { vault, agent } = await start(t)
+  await vault.asOwner('POST', '/v1/vault/write', { scope: 'identity.email', value: 'old@example.com' })
+  const heard: ApprovalView[] = []
+  vault.api.watch(
+    { caller: { kind: 'agent', agent: vault.api.agentOf(agent.id)!, via: 'direct' }, requestId: 'r' },
+    (event) => {
+      if (event.type === 'approval') heard.push(event.approval)
+    },
+  )
+  const body = { scope: 'identity.email', value: 'new@example.com\n"quoted"' }
+  const card = await cardOf(vault, agent, 'write', body)
+  t.match(card, { kind: 'write', second_word: null })
+  t.match(card.parts, [
+    { title: 'Old value', text: 'old@example.com', bytes: 15, secret: true },
+    { title: 'New value', text: body.value, bytes: 24, secret: false },
+  ])
+  const path = `/v1/vault/approvals/${card.id}`
+  const polled = (await agent.call('GET', path)).body
+  const listed = (await agent.call('GET', '/v1/vault/approvals')).body.approvals[0]
+  for (const [how, seen] of Object.entries({ polled, listed, heard: heard[0] })) {
+    t.strictSame(
+      seen.parts.map(({ title }: { title: string }) => title),
+      ['New value'],
+      how,
+    )
+    t.notMatch(JSON.stringify(seen), /old@example/, how)
+  }
+  const question = vault.api.desk.get(card.id)!
+  t.match(question.parts, [
+    { text: '', isWhole: false, bytes: 15 },
+    { text: body.value, isWhole: true },
+  ])
+
+  await vault.asOwner('POST', '/v1/vault/write', { scope: 'identity.email', value: 'newer@example.com' })
+  t.equal((await approve(vault, card)).status, 200)
+  const late = await agent.call('POST', '/v1/vault/write', body, noWait)
+  t.equal(late.body.error.code, 'APPROVAL_RESOLVED', 'what would go is not what was shown')
+  const done = vault.api.approvals.get(card.id, vault.owner)
+  t.notMatch(
+    JSON.stringify(done),
+    /old@example/,
+    'a stored value is on no card any longer than it is decided',
+  )
+  t.match(done.parts[0], { bytes: 15, sha256: sha256('old@example.com'), whole: false })
+
+  const gone = await cardOf(vault, agent, 'delete', { scope: 'identity.email' })
+  t.match(gone, { kind: 'delete', parts: [{ title: 'Value', text: 'newer@example.com', secret: true }] })
+  t.strictSame((await agent.call('GET', `/v1/vault/approvals/${gone.id}`)).body.parts, [])
+})
+
+t.test('an approved write and deletion do what was shown', async (t) => {
+  const { vault, agent } = await start(t)
+  const write = { scope: 'identity.name', value: 'Ann' }
+  const first = await cardOf(vault, agent, 'write', write)
+  t.strictSame(
+    first.parts.map(({ title }) => title),
+    ['New value'],
+    'nothing was stored',
+  )
+  await approve(vault, first)
+  t.match((await agent.call('POST', '/v1/vault/write', write, noWait)).body, { created: true })
+  await approve(vault, await cardOf(vault, agent, 'delete', { scope: 'identity.name' }))
+  t.strictSame((await agent.call('POST', '/v1/vault/delete', { scope: 'identity.name' }, noWait)).body, {
+    deleted: true,
+  })
+})
+
+t.test('a call shows its address, its headers and its body', async (t) => {
+  const { vault, agent } = await start(t)
+  await vault.asOwner('POST', '/v1/vault/write', {
+    scope: 'credentials.api.shop',
+    value: 'secret-token',
+    settings: { rules: [{ origin: 'https://shop.example', methods: ['POST'], paths: ['/**'] }] },
+  })
+  const url = `https://shop.example/orders?note=${'n'.repeat(1_000)}&ship=now`
+  const body = { note: 'x'.repeat(2_000), ship_to: '\u202eelsewhere' }
+  const card = await cardOf(vault, agent, 'call', {
+    scope: 'credentials.api.shop',
+    method: 'post',
+    url,
+    headers: { 'X-Mode': 'live' },
+    body,
+  })
+  t.match(card, { kind: 'call', second_word: null })
+  t.strictSame(
+    card.parts.map(({ title, text }) => [title, text]),
+    [
+      ['URL', `POST ${url}`],
+      ['Headers', 'x-mode: live\ncontent-type: application/json'],
+      ['Body', JSON.stringify(body).replace('\u202e', '\\u202e')],
+    ],
+  )
+  t.notMatch(JSON.stringify(card), /secret-token/)
+})
+
+t.test('typed data is shown whole, in the order of its types', async (t) => {
+  const { vault, agent } = await start(t)
+  const order = {
+    domain: { verifyingContract: payee, chainId: 8453, name: 'Shop\u202e' },
+    types: {
+      Order: [
+        { name: 'buyer', type: 'Person' },
+        { name: 'items', type: 'Item[]' },
+        { name: 'total', type: 'uint256' },
+      ],
+      Person: [
+        { name: 'name', type: 'string' },
+        { name: 'wallet', type: 'address' },
+      ],
+      Item: [
+        { name: 'what', type: 'string' },
+        { name: 'count', type: 'uint8' },
+      ],
+    },
+    primaryType: 'Order',
+    message: {
+      total: '5',
+      items: Array.from({ length: 60 }, (_, count) => ({ count, what: `thing ${count}` })),
+      buyer: { wallet: payee, name: 'B\nuyer' },
+    },
+  }
+  const body = { chain: 'base', agent_name: 'x', typed_data: order }
+  const card = await cardOf(vault, agent, 'sign-typed-data', body)
+  t.match(card, { kind: 'typed_data', opaque: true, second_word: 'blind' })
+  const [domain, message, types] = card.parts
+  t.strictSame([domain!.title, message!.title, types!.title], ['Domain', 'Message', 'Types'])
+  t.equal(
+    JSON.stringify(JSON.parse(message!.text)),
+    JSON.stringify({
+      buyer: { name: 'B\nuyer', wallet: payee },
+      items: Array.from({ length: 60 }, (_, count) => ({ what: `thing ${count}`, count })),
+      total: '5',
+    }),
+  )
+  t.equal(
+    JSON.stringify(JSON.parse(domain!.text)),
+    JSON.stringify({ name: 'Shop\u202e', chainId: 8453, verifyingContract: payee }),
+  )
+  t.match(domain!.text, /Shop\\u202e/)
+})
+
+t.test('a right to take money later is called one', async (t) => {
+  const { vault, agent } = await start(t)
+  await vault.api.policies.set('asker', { ...smallPayments, allowances: 'ask' }, vault.owner)
+  const typed_data = {
+    domain: { name: 'USD Coin', version: '2', chainId: 8453, verifyingContract: usdcOnBase },
+    types: {
+      Permit: ['address owner', 'address spender', 'uint256 value', 'uint256 nonce', 'uint256 deadline'].map(
+        (field) => ({ type: field.split(' ')[0], name: field.split(' ')[1] }),
+      ),
+    },
+    primaryType: 'Permit',
+    message: { owner: ours, spender: payee, value: '5', nonce: 0, deadline: 1_900_000_000 },
+  }
+  const card = await cardOf(vault, agent, 'sign-typed-data', { chain: 'base', agent_name: 'x', typed_data })
+  t.match(card, { kind: 'allowance', second_word: null, parts: [{}, { title: 'Message' }, {}] })
+})
+
+t.test('a sign-in is shown with its domain, and with what is wrong about it', async (t) => {
+  const { vault, agent } = await start(t)
+  const signIn = (change: (text: string) => string = (text) => text) => ({
+    chain: 'base',
+    agent_name: 'x',
+    message: change(
+      `shop.example wants you to sign in with your Ethereum account:\n${ours}\n\nWelcome.\n\nURI: https://shop.example/login\nVersion: 1\nChain ID: 8453\nNonce: 32891756\nIssued At: 2026-11-21T10:00:00Z`,
+    ),
+  })
+  const good = await cardOf(vault, agent, 'sign-message', signIn())
+  t.match(good, { kind: 'sign_in', warnings: [], effects: [/“shop\.example”/], second_word: null })
+  for (const [from, to, warning] of [
+    ['shop.example wants', 'xn--shp-fla.example wants', /other letters/],
+    ['shop.example wants', 'shop.example@evil.test wants', /no plain host name/],
+    ['shop.example wants', 'shоp.example wants', /no plain host name/],
+    ['shop.example wants', '10.0.0.1 wants', /bare address/],
+    ['shop.example wants', 'http://shop.example wants', /not for https/],
+    ['https://shop.example/', 'https://evil.test/', /its URI is “https:\/\/evil\.test/],
+    ['https://shop.example/', 'https://shop.example:444/', /its URI is/],
+    ['https://shop.example/', 'https://user@shop.example/', /no plain https address/],
+    ['Chain ID: 8453', 'Chain ID: 1', /names the chain “1”/],
+    [ours, payee, /not the account that signs/],
+    ['Ethereum account', 'Solana account', /sign-in for Solana/],
+    ['00:00Z', '00:00Z\nExpiration Time: 2026-11-21T09:00:00Z', /ended at/],
+    ['00:00Z', '00:00Z\nResources:\n- urn:recap:eyJ9', /beyond signing in/],
+  ] as const) {
+    const card = await cardOf(
+      vault,
+      agent,
+      'sign-message',
+      signIn((text) => text.replace(from, to)),
+    )
+    t.match([card.kind, card.warnings.join(' ')], ['sign_in', warning], to)
+    await vault.asOwner('POST', `/v1/vault/approvals/${card.id}/deny`, {})
+  }
+  for (const change of [
+    (text: string) => text.replace('Version: 1', 'Version: 2'),
+    (text: string) => text.replace('Welcome.\n', 'Welcome.\nURI: https://shop.example/\n'),
+    (text: string) => `\n${text}`,
+    (text: string) => text.replace('\nNonce: 32891756', ''),
+  ]) {
+    const card = await cardOf(vault, agent, 'sign-message', signIn(change))
+    t.match([card.kind, card.warnings.join(' ')], ['message', /is not written as one/])
+    await vault.asOwner('POST', `/v1/vault/approvals/${card.id}/deny`, {})
+  }
+  const { address } = (await agent.call('GET', '/address/solana')).body
+  const short = `shop.example wants you to sign in with your Solana account:\n${address}`
+  t.match(await cardOf(vault, agent, 'sign-message', { chain: 'solana', agent_name: 'x', message: short }), {
+    kind: 'sign_in',
+    warnings: [],
+  })
+  const devnet = `${short}\n\nURI: https://shop.example\nChain ID: devnet`
+  t.match(await cardOf(vault, agent, 'sign-message', { chain: 'solana', agent_name: 'x', message: devnet }), {
+    kind: 'sign_in',
+    warnings: [/names the chain “devnet”/],
+  })
+})
+
+t.test('what is too long for a card wants a second word, and says how much of it is not there', async (t) => {
+  const { vault, agent } = await start(t)
+  await vault.asOwner('POST', '/v1/vault/write', { scope: 'identity.username', value: 'o'.repeat(1_000) })
+  const value = 'é\u0007'.repeat(10_000)
+  const card = await cardOf(vault, agent, 'write', { scope: 'identity.username', value })
+  t.match(card, {
+    second_word: 'unread',
+    warnings: [/value/, /NOT ALL OF IT IS SHOWN: “New value” has 30000 bytes/],
+  })
+  t.ok(card.parts.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) <= 65_536)
+  t.match(card.parts[1], { whole: false, bytes: 30_000, sha256: sha256(value) })
+  t.match((await approve(vault, card)).body.error, { code: 'VALIDATION_ERROR', message: /"unread"/ })
+  t.equal((await approve(vault, card, 'unread')).status, 200)
+})
+
+t.test('no text of an agent leaves its place', async (t) => {
+  const { vault, agent } = await start(t)
+  const visible = /^(?:(?![\p{Default_Ignorable_Code_Point}\u2800])[\p{L}\p{M}\p{N}\p{P}\p{S} \n])*$/u
+  for (const text of [
+    '"} \u202eevil',
+    '\u0000\u001b[2J',
+    'a\u0301\u0302\u0303\u0304\u0305',
+    '\u3164\u2800\u{e0041}',
+    '\u2067אבג 12',
+  ]) {
+    const message = `m${text} ${text}`
+    const body = { chain: 'base', agent_name: 'x', purpose: `p${text}`, message }
+    const card = await cardOf(vault, agent, 'sign-message', body)
+    const shown = [
+      ...card.effects,
+      ...card.warnings,
+      ...card.reasons,
+      card.purpose ?? '',
+      ...card.parts.map((part) => part.text),
+    ]
+    t.ok(
+      shown.every((one) => visible.test(one) && !/\p{M}{4}/u.test(one)),
+      JSON.stringify(text),
+    )
+    t.ok(
+      card.effects.every((one) => !/[\u0590-\u08ff]/.test(one)),
+      'nothing turns a sentence around',
+    )
+    await vault.asOwner('POST', `/v1/vault/approvals/${card.id}/deny`, {})
+  }
+})

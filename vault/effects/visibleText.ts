@@ -1,0 +1,38 @@
+/** Everything without a look of its own: controls, unassigned, other spaces; then what is ignored when drawn, and blanks. */
+const hidden = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\p{Default_Ignorable_Code_Point}\u2800]/gu
+/** Marks are drawn over what stands before them: none begins a line, and more than three are a tower over other lines. */
+const strayMarks = /(?<=^|\n)\p{M}+|(?<=\p{M}{3})\p{M}+/gu
+/** Letters and digits that are written from right to left, by the ranges that Unicode keeps for them (UAX #9, table 4). */
+const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/gu
+
+const inBraces = (char: string): string => `\\u{${char.codePointAt(0)!.toString(16)}}`
+/** As JSON and JavaScript write a character: a pair of them above U+FFFF. */
+const inUnits = (char: string): string =>
+  Array.from(
+    { length: char.length },
+    (_, i) => `\\u${char.charCodeAt(i).toString(16).padStart(4, '0')}`,
+  ).join('')
+
+const each = (write: (char: string) => string) => (run: string) => Array.from(run, write).join('')
+
+const written = (text: string, write: (char: string) => string): string =>
+  text.replace(strayMarks, each(write)).replace(hidden, write)
+
+/**
+ * One line of somebody else's text in a form that has one look: what is invisible, turns the direction of writing or is
+ * drawn over its neighbours is written as its number, `\u{202e}`.
+ */
+export const visibleText = (text: string): string => written(text, inBraces)
+
+/** As {@link visibleText}, and fit to stand inside a sentence: nothing in it can pull the sentence's own words or digits. */
+export const visibleInSentence = (text: string): string => visibleText(text).replace(rightToLeft, inBraces)
+
+/**
+ * A whole text, to stand by itself: its line breaks stay, everything else without a look is `\u202e`, so JSON stays the same
+ * JSON.
+ */
+export const visibleLines = (text: string): string =>
+  text
+    .split('\n')
+    .map((line) => written(line, inUnits))
+    .join('\n')
