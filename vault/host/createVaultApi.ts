@@ -34,7 +34,7 @@ import { createIdempotency } from './idempotency.ts'
 import { createStoredRules } from './ownerRules.ts'
 import { createApproving } from './phases/approve.ts'
 import { createAuditing } from './phases/audit.ts'
-import { createPlanning, createRuling, grants } from './phases/authorize.ts'
+import { createGranting, createPlanning, createRuling, grants } from './phases/authorize.ts'
 import { createIdentify } from './phases/identify.ts'
 import { createPerforming } from './phases/perform.ts'
 import { createPluginStore } from './pluginStore.ts'
@@ -95,6 +95,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   const programs = await buildPrograms(
     [
       createIdentify(vault, assertAdmitted),
+      createGranting(inner),
       createPlanning(inner),
       grants,
       createRuling(inner),
@@ -176,7 +177,14 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       const hash = createHash('sha256')
         .update(JSON.stringify([operation, input]))
         .digest('hex')
-      return idempotency.once(callerId(caller), idempotencyKey, operation, hash, () => programs.run(x))
+      return idempotency.once({
+        owner: callerId(caller),
+        key: idempotencyKey,
+        operation,
+        requestHash: hash,
+        admit: () => void gate.known(context),
+        work: () => programs.run(x),
+      })
     },
 
     ...createLockApi({ vault, bus, load, assertAdmitted }),

@@ -20,20 +20,24 @@ const kept = new Set<VaultOperation>([
  */
 export interface Idempotency {
   /** @throws `IDEMPOTENCY_CONFLICT`, `VALIDATION_ERROR` */
-  once(
-    owner: string,
-    key: string | undefined,
-    operation: VaultOperation,
-    requestHash: string,
-    work: () => Promise<VaultAnswer>,
-  ): Promise<VaultAnswer>
+  once(request: KeyedRequest): Promise<VaultAnswer>
+}
+
+export interface KeyedRequest {
+  readonly owner: string
+  readonly key: string
+  readonly operation: VaultOperation
+  readonly requestHash: string
+  /** Called before anything is said about an earlier request: who may not ask now hears nothing of it. */
+  readonly admit: () => void
+  /** Performs the request, admission included. */
+  readonly work: () => Promise<VaultAnswer>
 }
 
 export function createIdempotency(): Idempotency {
   const entries = new Map<string, { hash: string; answer: Promise<VaultAnswer> | null }>()
   return {
-    once(owner, key, operation, requestHash, work) {
-      if (key === undefined) return work()
+    async once({ owner, key, operation, requestHash, admit, work }) {
       if (!keyPattern.test(key))
         throw new VaultError(
           'VALIDATION_ERROR',
@@ -41,6 +45,7 @@ export function createIdempotency(): Idempotency {
         )
       const id = `${owner} ${key}`
       const before = entries.get(id)
+      if (before !== undefined && (before.answer !== null || before.hash !== requestHash)) admit()
       if (before !== undefined && before.hash !== requestHash) throw new VaultError('IDEMPOTENCY_CONFLICT')
       if (before?.answer != null) return before.answer
       if (entries.size >= mostKeys) entries.delete(entries.keys().next().value!)

@@ -22,6 +22,7 @@ t.test('each refusal has its status, its code and what to do', async (t) => {
   const agent = await vault.agent('a', [
     'identity.name',
     'wallet.base',
+    'sign:wallet.ethereum',
     'ask:identity.email',
     'auto:write:custom.*',
   ])

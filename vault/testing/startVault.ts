@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Egress } from '../../core/ports/egress.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import { createAssetTable } from '../effects/assets.ts'
+import type { PaymentRpc } from '../effects/payment.ts'
 import { createVaultApi } from '../host/createVaultApi.ts'
 import type { VaultPluginEntry } from '../host/programs.ts'
 import type { OwnerContext } from '../host/requestContext.ts'
@@ -65,6 +66,7 @@ export interface StartOptions {
   readonly log?: Log
   /** Default: {@link quickHasher}. */
   readonly hasher?: PasswordHasher
+  readonly rpc?: PaymentRpc
 }
 
 export interface JsonAnswer {
@@ -117,7 +119,7 @@ export async function startVault(t: Test, options: StartOptions = {}): Promise<R
     enabled: ['solana', 'base', 'ethereum'],
     assets,
     egress: options.egress ?? noEgress,
-    rpc: () => undefined,
+    rpc: options.rpc ?? (() => undefined),
     clock,
     log: options.log ?? silentLog,
     localUrl: () => urlOf(server),

@@ -1,6 +1,8 @@
 import type { VaultOperation } from '../../../core/plugin/vault.ts'
-import { grantFor } from '../../agents/grant.ts'
+import { type GrantVerb, grantFor } from '../../agents/grant.ts'
+import { chainNamed, chainOfNetwork, type VaultChain } from '../../effects/chains.ts'
 import { VaultError } from '../../errors/error.ts'
+import { isScope } from '../../storage/scopes.ts'
 import { planAddress } from '../operations/address.ts'
 import { planCall } from '../operations/call.ts'
 import { planPayment } from '../operations/payment.ts'
@@ -50,19 +52,80 @@ function keep(x: VaultCall, plan: Plan): void {
   x.request = plan.view
 }
 
+/**
+ * Turns an agent without the grant away before anything of its request is decoded, looked up or asked of a node: what the
+ * request names as its scope or chain is enough for that.
+ */
+export function createGranting({ enabled }: VaultParts): HostPlugin {
+  return {
+    name: 'grants',
+    slots: { authorize: { reads: ['caller'] } },
+    route: (operation) => ({
+      authorize({ who, input }) {
+        if (who.kind !== 'agent') return
+        const wanted = wants[operation](input, enabled)
+        const isGranted = wanted.some(
+          ({ verb, scope }) => grantFor(who.agent.grants, verb, scope) !== undefined,
+        )
+        if (wanted.length > 0 && !isGranted) throw denied(wanted[0]!)
+      },
+    }),
+  }
+}
+
+interface Wanted {
+  readonly verb: GrantVerb
+  readonly scope: string
+}
+type Wants = (input: Readonly<Record<string, unknown>>, enabled: readonly VaultChain[]) => readonly Wanted[]
+
+/** None where the request names nothing that there is: the plan says so, before it decodes. */
+const onChain =
+  (verb: GrantVerb): Wants =>
+  ({ chain }) => {
+    const facts = chainNamed(chain)
+    return facts === undefined ? [] : [{ verb, scope: `wallet.${facts.name}` }]
+  }
+const ofScope =
+  (verb: GrantVerb): Wants =>
+  ({ scope }) =>
+    typeof scope === 'string' && isScope(scope)
+      ? [{ verb: verb === 'read' && scope.startsWith('wallet.') ? 'address' : verb, scope }]
+      : []
+/** An offer names its chains itself; the agent must have one of them, and is held to it once one is chosen. */
+const onAnyChain: Wants = ({ network }, enabled) => {
+  const named = typeof network === 'string' ? chainOfNetwork(network) : undefined
+  const chains = typeof network !== 'string' ? enabled : named === undefined ? [] : [named.name]
+  return chains.map((name) => ({ verb: 'sign', scope: `wallet.${name}` }))
+}
+
+/** Any one of these lets a request be looked at. */
+const wants: Readonly<Record<VaultOperation, Wants>> = {
+  get_address: onChain('address'),
+  vault_read: ofScope('read'),
+  vault_write: ofScope('write'),
+  vault_delete: ofScope('write'),
+  vault_sign_tx: onChain('sign'),
+  vault_sign_message: onChain('sign'),
+  vault_sign_typed_data: onChain('sign'),
+  vault_sign_x402: onAnyChain,
+  vault_preview: onChain('sign'),
+  vault_call: ofScope('call'),
+}
+
+const denied = ({ verb, scope }: Wanted): VaultError =>
+  new VaultError('SCOPE_DENIED', `This agent has no grant to ${verb} ${scope}.`, { details: { scope, verb } })
+
 /** Holds an agent to its grants. The owner needs none, and has no wallet of an agent's to sign for. */
 export const grants: HostPlugin = {
-  name: 'grants',
+  name: 'plan-grants',
   slots: { authorize: { reads: ['request'] } },
   route: () => ({
     authorize(x) {
       const { scope, verb, check } = x.plan!
       if (x.who.kind === 'agent') {
         const grant = grantFor(x.who.agent.grants, verb, scope)
-        if (grant === undefined)
-          throw new VaultError('SCOPE_DENIED', `This agent has no grant to ${verb} ${scope}.`, {
-            details: { scope, verb },
-          })
+        if (grant === undefined) throw denied({ verb, scope })
         if (grant.asks) x.requireApproval(`The grant of ${scope} says that the owner is asked each time.`)
       }
       check?.()

@@ -5,7 +5,14 @@ import type { DecodeCode, DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
 import { showText } from '../../effects/showText.ts'
-import { integerOf, type TypedData, TypedDataProblem, type TypedField, typedDataPreimage } from './eip712.ts'
+import {
+  integerOf,
+  type TypedData,
+  TypedDataProblem,
+  type TypedField,
+  typedDataLimits,
+  typedDataPreimage,
+} from './eip712.ts'
 import { readTyped } from './readTyped.ts'
 import { warningsOf } from './warningsOf.ts'
 
@@ -59,6 +66,9 @@ export function decodeTypedData(request: TypedDataRequest): DecodeResult {
 
 function readInput(input: unknown): TypedData | string {
   let value = input
+  const { length } = typeof input === 'string' ? input : (JSON.stringify(input) ?? '')
+  if (length > typedDataLimits.chars)
+    return `Expected typed data of at most ${typedDataLimits.chars} characters as JSON, got ${length}.`
   if (typeof input === 'string') {
     const parsed = parseStrictJson(input)
     if (!parsed.ok) return `The typed data is not readable. ${parsed.message}`

@@ -79,6 +79,57 @@ t.test('any change of a value changes the digest', async () => {
   )
 })
 
+t.test('each type is hashed once and each value once, whatever the types are', async (t) => {
+  // A type that is wide by what it refers to, and as many of it as go in.
+  const wide = Array.from({ length: 300 }, (_, i) => field(`f${i}`, 'bool'))
+  const many: TypedData = {
+    domain: { name: 'x' },
+    types: new Map([
+      ['M', [field('a', 'S[]')]],
+      ['S', [field('w', 'W[]')]],
+      ['W', wide],
+    ]),
+    primaryType: 'M',
+    message: { a: Array.from({ length: 1_300 }, () => ({ w: [] })) },
+  }
+  let calls = 0
+  let bytes = 0
+  typedDataPreimage(many, (data) => {
+    calls++
+    bytes += data.length
+    return keccak256(data)
+  })
+  // Domain: type, name, struct. Types M and S; W is never met. The list, and of each S its list and itself.
+  t.equal(calls, 3 + 2 + 1 + 1 + 2 * 1_300)
+  t.ok(bytes < 200_000, 'the text of the types is not hashed for each value')
+})
+
+t.test('what would keep its reader busy is refused, with the limit', async (t) => {
+  const types = (count: number, fields: (i: number) => TypedField[]) =>
+    new Map(Array.from({ length: count }, (_, i) => [`T${i}`, fields(i)]))
+  const doubled = types(60, (i) => (i < 59 ? [field('a', `T${i + 1}[]`), field('b', `T${i + 1}[]`)] : []))
+  t.ok(typedDataPreimage({ ...mail, types: doubled, primaryType: 'T0', message: { a: [], b: [] } }))
+  const list = (type: string) => ({ types: new Map([['M', [field('a', type)]]]), primaryType: 'M' })
+  for (const [change, said] of [
+    [{ types: types(65, () => [field('a', 'bool')]), primaryType: 'T0', message: { a: true } }, /64 types/],
+    [
+      {
+        types: new Map([['M', Array.from({ length: 2_000 }, (_, i) => field(`f${i}`, 'uint256'))]]),
+        primaryType: 'M',
+      },
+      /16384 characters of types/,
+    ],
+    [{ ...list(`bool${'[]'.repeat(9_000)}`), message: { a: [] } }, /256 characters/],
+    [{ ...list('uint8[]'), message: { a: Array(5_000).fill(1) } }, /4096 values/],
+    [{ ...list(`uint8${'[]'.repeat(20)}`), message: { a: nested(20) } }, /16 levels/],
+  ] as const)
+    t.throws(() => typedDataPreimage({ ...mail, ...change } as TypedData), { message: said })
+})
+
+function nested(depth: number): unknown {
+  return depth === 0 ? 1 : [nested(depth - 1)]
+}
+
 function field(name: string, type: string): TypedField {
   return { name, type }
 }

@@ -27,6 +27,24 @@ const identifier = /^[A-Za-z_$][A-Za-z0-9_$]{0,127}$/
 const arrayForm = /^(.*)\[([1-9]\d{0,5})?\]$/
 const maxDepth = 16
 
+/**
+ * What typed data may have at most. Wallets meet orders of a few kilobytes; what is larger is made to keep a reader busy, or to
+ * bury what matters.
+ */
+export const typedDataLimits = {
+  /** Characters of the whole as JSON. */
+  chars: 65_536,
+  types: 64,
+  /** Characters of all types together, names and fields. */
+  typeChars: 16_384,
+  /** Values of the message, those in lists and structs included. */
+  values: 4_096,
+} as const
+const longestTypeName = 256
+
+/** Keccak-256, so that a test can count the work. */
+type Hash = (bytes: Uint8Array) => Uint8Array
+
 /** What was wrong with typed data, in words. */
 export class TypedDataProblem extends Error {
   override readonly name = 'TypedDataProblem'
@@ -35,21 +53,23 @@ export class TypedDataProblem extends Error {
 /**
  * The 66 bytes whose Keccak-256 is signed: 0x1901, the domain's hash, the message's hash. Strict: each struct has exactly
  * the fields of its type, numbers are in range, no type contains itself, names are names. A field that is shown but not
- * hashed, or hashed as zero because it is missing, would be one that the owner and the contract read differently.
+ * hashed, or hashed as zero because it is missing, would be one that the owner and the contract read differently. The work is
+ * bounded by {@link typedDataLimits}: each type is hashed once, each value once.
  *
  * @throws {TypedDataProblem}
  * @see https://eips.ethereum.org/EIPS/eip-712
  */
-export function typedDataPreimage(data: TypedData): Uint8Array {
+export function typedDataPreimage(data: TypedData, hash: Hash = keccak256): Uint8Array {
   checkTypes(data.types, data.primaryType)
   const fields = domainFields.filter(({ name }) => Object.hasOwn(data.domain, name))
   if (fields.length !== Object.keys(data.domain).length)
     throw new TypedDataProblem('Expected only the fields of EIP712Domain in domain.')
-  const domainTypes = new Map([['EIP712Domain', fields]])
+  const domain = new Encoder(new Map([['EIP712Domain', fields]]), hash)
+  const message = new Encoder(data.types, hash)
   return Buffer.concat([
     Uint8Array.of(0x19, 0x01),
-    hashStruct('EIP712Domain', data.domain, domainTypes, 0),
-    hashStruct(data.primaryType, data.message, data.types, 0),
+    domain.struct('EIP712Domain', data.domain, 0),
+    message.struct(data.primaryType, data.message, 0),
   ])
 }
 
@@ -77,6 +97,22 @@ export function encodeType(name: string, types: TypedData['types']): string {
 
 /** Every type is a name with fields of known types, none contains itself, and none has the name of an atomic type. */
 function checkTypes(types: TypedData['types'], primaryType: string): void {
+  // First of all their size: everything below looks at each of them, some of it more than once.
+  if (types.size > typedDataLimits.types)
+    throw new TypedDataProblem(`Expected at most ${typedDataLimits.types} types, got ${types.size}.`)
+  let chars = 0
+  for (const [name, fields] of types) {
+    chars += name.length
+    for (const field of fields) {
+      chars += field.name.length + field.type.length
+      if (field.type.length > longestTypeName)
+        throw new TypedDataProblem(`Expected types of at most ${longestTypeName} characters.`)
+    }
+  }
+  if (chars > typedDataLimits.typeChars)
+    throw new TypedDataProblem(
+      `Expected at most ${typedDataLimits.typeChars} characters of types, got ${chars}.`,
+    )
   if (!types.has(primaryType)) throw new TypedDataProblem('Expected primaryType to be one of types.')
   for (const [name, fields] of types) {
     if (!identifier.test(name) || isAtomic(name))
@@ -102,39 +138,63 @@ function checkTypes(types: TypedData['types'], primaryType: string): void {
   for (const name of types.keys()) visit(name, [])
 }
 
-function hashStruct(type: string, value: unknown, types: TypedData['types'], depth: number): Uint8Array {
-  const fields = types.get(type)!
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new TypedDataProblem(`Expected an object of type ${type}.`)
-  const given = Object.keys(value)
-  if (given.length !== fields.length || !fields.every(({ name }) => Object.hasOwn(value, name)))
-    throw new TypedDataProblem(`Expected exactly the fields of ${type}, no more and no fewer.`)
-  const words = fields.map(({ name, type: of }) =>
-    encodeValue(of, (value as Record<string, unknown>)[name], types, depth + 1),
-  )
-  return keccak256(Buffer.concat([keccak256(Buffer.from(encodeType(type, types), 'utf8')), ...words]))
-}
+/** Encodes values of one set of types, each type's hash made once. */
+class Encoder {
+  readonly #types: TypedData['types']
+  readonly #hash: Hash
+  readonly #typeHashes = new Map<string, Uint8Array>()
+  #values = 0
 
-/** One word of 32 bytes for a value. */
-function encodeValue(type: string, value: unknown, types: TypedData['types'], depth: number): Uint8Array {
-  if (depth > maxDepth) throw new TypedDataProblem(`Expected at most ${maxDepth} levels of nesting.`)
-  const array = arrayForm.exec(type)
-  if (array !== null) {
-    const [, of, length] = array
-    const isRight = Array.isArray(value) && (length === undefined || value.length === Number(length))
-    if (!isRight) throw new TypedDataProblem(`Expected a list of type ${type}.`)
-    return keccak256(Buffer.concat(value.map((item) => encodeValue(of!, item, types, depth + 1))))
+  constructor(types: TypedData['types'], hash: Hash) {
+    this.#types = types
+    this.#hash = hash
   }
-  return types.has(type) ? hashStruct(type, value, types, depth) : encodeAtomic(type, value)
+
+  struct(type: string, value: unknown, depth: number): Uint8Array {
+    const fields = this.#types.get(type)!
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw new TypedDataProblem(`Expected an object of type ${type}.`)
+    const given = Object.keys(value)
+    if (given.length !== fields.length || !fields.every(({ name }) => Object.hasOwn(value, name)))
+      throw new TypedDataProblem(`Expected exactly the fields of ${type}, no more and no fewer.`)
+    const words = fields.map(({ name, type: of }) =>
+      this.#value(of, (value as Record<string, unknown>)[name], depth + 1),
+    )
+    return this.#hash(Buffer.concat([this.#typeHash(type), ...words]))
+  }
+
+  /** One word of 32 bytes for a value. */
+  #value(type: string, value: unknown, depth: number): Uint8Array {
+    if (depth > maxDepth) throw new TypedDataProblem(`Expected at most ${maxDepth} levels of nesting.`)
+    if (++this.#values > typedDataLimits.values)
+      throw new TypedDataProblem(`Expected at most ${typedDataLimits.values} values.`)
+    const array = arrayForm.exec(type)
+    if (array !== null) {
+      const [, of, length] = array
+      const isRight = Array.isArray(value) && (length === undefined || value.length === Number(length))
+      if (!isRight) throw new TypedDataProblem(`Expected a list of type ${type}.`)
+      return this.#hash(Buffer.concat(value.map((item) => this.#value(of!, item, depth + 1))))
+    }
+    return this.#types.has(type) ? this.struct(type, value, depth) : encodeAtomic(type, value, this.#hash)
+  }
+
+  #typeHash(type: string): Uint8Array {
+    let found = this.#typeHashes.get(type)
+    if (found === undefined) {
+      found = this.#hash(Buffer.from(encodeType(type, this.#types), 'utf8'))
+      this.#typeHashes.set(type, found)
+    }
+    return found
+  }
 }
 
-function encodeAtomic(type: string, value: unknown): Uint8Array {
+function encodeAtomic(type: string, value: unknown, hash: Hash): Uint8Array {
   const wrong = (): never => {
     throw new TypedDataProblem(`Expected a value of type ${type} in its plain spelling.`)
   }
   if (type === 'string')
-    return typeof value === 'string' && value.isWellFormed() ? keccak256(Buffer.from(value, 'utf8')) : wrong()
-  if (type === 'bytes') return keccak256(hexOf(value) ?? wrong())
+    return typeof value === 'string' && value.isWellFormed() ? hash(Buffer.from(value, 'utf8')) : wrong()
+  if (type === 'bytes') return hash(hexOf(value) ?? wrong())
   if (type === 'bool') return typeof value === 'boolean' ? word(value ? 1n : 0n) : wrong()
   if (type === 'address')
     return typeof value === 'string' && addressForm.test(value) ? word(BigInt(value)) : wrong()

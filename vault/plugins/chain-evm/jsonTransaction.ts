@@ -1,5 +1,5 @@
 import { parseStrictJson } from '../../../core/x402/strictJson.ts'
-import type { EvmTransaction } from './transaction.ts'
+import { accessListTooLong, type EvmTransaction, isWithinLimits } from './transaction.ts'
 
 export type ReadJson =
   | { readonly ok: true; readonly transaction: EvmTransaction; readonly from: string | undefined }
@@ -87,6 +87,7 @@ function build(fields: ReadonlyMap<string, unknown>, type: EvmTransaction['type'
   if (fields.get('to') != null && to?.length !== 20) return no('Expected to as 0x and 40 hex digits.')
   const accessList = readAccessList(fields.get('accessList'))
   if (accessList === undefined) return no('Expected accessList as a list of {address, storageKeys}.')
+  if (!isWithinLimits(accessList)) return no(accessListTooLong)
   const from = fields.get('from')
   if (from !== undefined && typeof from !== 'string') return no('Expected from as an address.')
   const transaction: EvmTransaction = {

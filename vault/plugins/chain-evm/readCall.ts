@@ -37,6 +37,8 @@ const tokenCalls = bySelector(tokenAbi)
 const permit2Calls = bySelector(permit2Abi)
 
 type Hex = `0x${string}`
+/** Most arguments, those of a batch one by one: more are shown as what they are, too many. */
+const mostParts = 100
 interface Details {
   readonly token: string
   readonly amount: bigint
@@ -71,7 +73,15 @@ export function readCall(data: Uint8Array, context: CallContext): Effect[] {
   }
   const args = argumentsOf(item, hex)
   if (args === undefined) return opaque(`calls ${item.name} with arguments in an unusual spelling`)
+  const parts = args.flatMap(partsOf).length
+  if (parts > mostParts) return opaque(`calls ${item.name} with ${parts} parts, more than anybody reads`)
   return isPermit2 ? permit2Effects(item.name, args, context) : tokenEffects(item.name, args, context)
+}
+
+/** A batch's parts, which stand in a list or, of permits, in `details`. */
+const partsOf = (arg: unknown): readonly unknown[] => {
+  const inner = (arg as { details?: unknown } | null)?.details ?? arg
+  return Array.isArray(inner) ? inner : [arg]
 }
 
 function argumentsOf(item: unknown, data: Hex): readonly unknown[] | undefined {

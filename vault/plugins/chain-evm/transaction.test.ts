@@ -4,6 +4,7 @@ import { secp256k1 } from '@noble/curves/secp256k1'
 import fc from 'fast-check'
 import t from 'tap'
 import { keccak256 } from '../../../core/evm/keccak.ts'
+import { readJsonTransaction } from './jsonTransaction.ts'
 import { type RlpItem, readRlp, writeRlp } from './rlp.ts'
 import { readTransaction, writeTransaction } from './transaction.ts'
 
@@ -58,6 +59,33 @@ t.test('ethers: EIP-2930 and EIP-1559 transactions', { skip }, async (t) => {
   }
   t.equal(count, 1792)
   t.ok(refused.size < count / 4, `${refused.size} with a priority fee above the whole fee`)
+})
+
+t.test('an access list longer than anybody reads is refused, in both spellings', async (t) => {
+  const base = {
+    type: 'eip1559',
+    ...{ chainId: 8453n, nonce: 0n, gasLimit: 21_000n, maxFeePerGas: 2n, value: 0n },
+    ...{ maxPriorityFeePerGas: 1n, to: Buffer.alloc(20, 7), data: new Uint8Array(0) },
+  } as const
+  const account = (keys: number) => ({
+    address: Buffer.alloc(20, 1),
+    storageKeys: Array.from({ length: keys }, () => Buffer.alloc(32, 2)),
+  })
+  const read = (accessList: ReturnType<typeof account>[]) => {
+    const json = readJsonTransaction({
+      ...{ chainId: 8453, nonce: 0, gas: 21_000, maxFeePerGas: 2, maxPriorityFeePerGas: 1 },
+      to: hexOf(base.to),
+      accessList: accessList.map(({ address, storageKeys }) => ({
+        address: hexOf(address),
+        storageKeys: storageKeys.map(hexOf),
+      })),
+    })
+    const rlp = readTransaction(writeTransaction({ ...base, accessList }))
+    return [rlp.ok || rlp.message, json.ok || json.message]
+  }
+  t.strictSame(read(Array.from({ length: 256 }, () => account(4))), [true, true])
+  for (const long of [Array.from({ length: 257 }, () => account(0)), [account(1_000), account(25)]])
+    for (const message of read(long)) t.match(message, /at most 256 accounts and 1024 storage keys/)
 })
 
 t.test('an RLP item has one spelling', async (t) => {

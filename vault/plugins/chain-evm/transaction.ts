@@ -4,6 +4,9 @@ import { type RlpItem, readRlp, writeRlp } from './rlp.ts'
 const max64 = 2n ** 64n - 1n
 const max256 = 2n ** 256n - 1n
 
+/** What an access list may have at most: it costs gas and moves nothing, and honest ones name what one call touches. */
+export const accessListLimits = { entries: 256, keys: 1_024 } as const
+
 /** An account and storage keys that are loaded ahead (EIP-2930); costs gas, moves nothing. */
 export interface AccessListEntry {
   readonly address: Uint8Array
@@ -66,6 +69,7 @@ export function readTransaction(bytes: Uint8Array): ReadTransaction {
   ) {
     return no('Expected each field in its shortest form and in range.')
   }
+  if (!isWithinLimits(accessList)) return no(accessListTooLong)
   const common = { chainId, nonce, maxFeePerGas, accessList, ...body }
   if (type === 1) return { ok: true, transaction: { type: 'eip2930', ...common } }
   if (first > maxFeePerGas)
@@ -150,6 +154,13 @@ function readAccessList(item: RlpItem | undefined): AccessListEntry[] | undefine
   }
   return entries
 }
+
+/** Whether an access list is short enough to be shown to anybody. */
+export const isWithinLimits = (list: readonly AccessListEntry[]): boolean =>
+  list.length <= accessListLimits.entries &&
+  list.reduce((keys, { storageKeys }) => keys + storageKeys.length, 0) <= accessListLimits.keys
+
+export const accessListTooLong = `Expected an access list of at most ${accessListLimits.entries} accounts and ${accessListLimits.keys} storage keys.`
 
 /** A number in big-endian bytes without leading zeros; zero is no bytes. */
 function integer(item: RlpItem | undefined, max: bigint): bigint | undefined {

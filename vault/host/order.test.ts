@@ -1,0 +1,82 @@
+import t from 'tap'
+import type { PaymentRpc } from '../effects/payment.ts'
+import { createTestClock, type JsonAnswer, startVault } from '../testing/startVault.ts'
+import { signBody, smallPayments } from '../testing/transfers.ts'
+
+const codeOf = ({ status, body }: JsonAnswer) => [status, body.error?.code]
+const noWait = { prefer: 'wait=0' }
+
+/** Bodies whose decoding fails, so that an answer shows whether it was begun; and what the decoding answers. */
+const unreadable = [
+  ['sign', { ...signBody('1'), unsigned_tx: 'zz' }, 'INVALID_TX'],
+  ['sign-typed-data', { chain: 'base', typed_data: { domain: {} } }, 'VALIDATION_ERROR'],
+  ['sign-message', { chain: 'base', message: 'zz', encoding: 'hex' }, 'VALIDATION_ERROR'],
+  ['sign-payment', { payment_required: 'zz', max_amount: '1' }, 'VALIDATION_ERROR'],
+  ['preview', { chain: 'base', unsigned_tx: 'zz' }, 'INVALID_TX'],
+  [
+    'call',
+    { scope: 'credentials.api.x', method: 'GET', url: 'https://x.example/a/%2e%2e/b' },
+    'VALIDATION_ERROR',
+  ],
+] as const
+
+t.test('who may not, hears so before anything of the request is decoded or a node is asked', async (t) => {
+  let asked = 0
+  const rpc: PaymentRpc = () => void asked++ as never
+  const vault = await startVault(t, { rpc })
+  const may = await vault.agent('may', ['wallet.base', 'credentials.api.x'])
+  const mayNot = await vault.agent('may not', ['wallet.solana', 'custom.*', 'address:wallet.base'])
+  for (const [path, body, code] of unreadable) {
+    t.equal((await may.call('POST', `/v1/vault/${path}`, body, noWait)).body.error.code, code, path)
+    const asksOnSolana = path === 'sign-payment' ? { ...body, network: 'eip155:8453' } : body
+    t.strictSame(
+      codeOf(await mayNot.call('POST', `/v1/vault/${path}`, asksOnSolana, noWait)),
+      [403, 'SCOPE_DENIED'],
+      path,
+    )
+  }
+  const none = await vault.agent('none', [])
+  t.strictSame(
+    codeOf(await none.call('POST', '/v1/vault/sign-payment', { payment_required: 'zz', max_amount: '1' })),
+    [403, 'SCOPE_DENIED'],
+    'an offer on whatever chain',
+  )
+  t.equal(asked, 0)
+})
+
+t.test('who asks too often, hears that before its grants are looked at', async (t) => {
+  const vault = await startVault(t)
+  const { id, token } = await vault.agent('a', [])
+  await vault.api.agents.update(id, { requestsPerMinute: 1 }, vault.owner)
+  const headers = { authorization: `Bearer ${token}`, ...noWait }
+  const [[path, body]] = unreadable
+  const ask = () => vault.call('POST', `/v1/vault/${path}`, body, headers)
+  t.strictSame(codeOf(await ask()), [403, 'SCOPE_DENIED'])
+  t.strictSame(codeOf(await ask()), [429, 'RATE_LIMIT_EXCEEDED'])
+})
+
+t.test(
+  'an answer that was given under an Idempotency-Key is not given while the vault is locked',
+  async (t) => {
+    const vault = await startVault(t, { clock: createTestClock() })
+    const agent = await vault.agent('a', ['wallet.base'])
+    await vault.api.policies.set('a', smallPayments, vault.owner)
+    const keyed = { 'idempotency-key': 'k', ...noWait }
+    const sign = (amount = '0.5') => agent.call('POST', '/v1/vault/sign', signBody(amount), keyed)
+    const first = await sign()
+    t.equal(first.status, 200)
+    t.strictSame((await sign()).body, first.body)
+    await vault.asOwner('POST', '/v1/vault/lock', {})
+    t.strictSame(codeOf(await sign()), [423, 'VAULT_LOCKED'])
+    t.strictSame(codeOf(await sign('0.6')), [423, 'VAULT_LOCKED'], 'nor that there was one')
+    await vault.asOwner('POST', '/v1/vault/unlock', { password: 'correct horse battery staple' })
+    t.strictSame((await sign()).body, first.body)
+    t.strictSame(codeOf(await sign('0.6')), [409, 'IDEMPOTENCY_CONFLICT'])
+    await vault.api.agents.update(agent.id, { requestsPerMinute: 1 }, vault.owner)
+    t.strictSame(
+      [(await sign()).status, (await sign()).status].sort(),
+      [200, 429],
+      'and it counts as a request',
+    )
+  },
+)
