@@ -106,7 +106,9 @@ t.test('what is written can be read, replaced and deleted', async (t) => {
   t.strictSame(await post('read', { scope }), { value: 'two' })
   t.strictSame(await post('delete', { scope }), { deleted: true })
   t.strictSame(await post('delete', { scope }), { deleted: false })
-  t.match(await post('write', { scope: 'wallet.base', value: 'x' }), { error: { code: 'VALIDATION_ERROR' } })
+  const onKey = { scope: 'wallet.base', value: 'x' }
+  t.match(await post('write', onKey), { error: { code: 'SCOPE_DENIED' } }, 'there is no grant for that')
+  isError(t, await vault.asOwner('POST', '/v1/vault/write', onKey), 'VALIDATION_ERROR')
 })
 
 t.test('the owner hears what happens as it happens, an agent what is its own', async (t) => {

@@ -1,6 +1,5 @@
 import type { VaultOperation } from '../../../core/plugin/vault.ts'
 import { type GrantVerb, grantFor } from '../../agents/grant.ts'
-import { chainNamed, chainOfNetwork, type VaultChain } from '../../effects/chains.ts'
 import { VaultError } from '../../errors/error.ts'
 import { isScope } from '../../storage/scopes.ts'
 import { planAddress } from '../operations/address.ts'
@@ -56,14 +55,14 @@ function keep(x: VaultCall, plan: Plan): void {
  * Turns an agent without the grant away before anything of its request is decoded, looked up or asked of a node: what the
  * request names as its scope or chain is enough for that.
  */
-export function createGranting({ enabled }: VaultParts): HostPlugin {
+export function createGranting(parts: VaultParts): HostPlugin {
   return {
     name: 'grants',
     slots: { authorize: { reads: ['caller'] } },
     route: (operation) => ({
       authorize({ who, input }) {
         if (who.kind !== 'agent') return
-        const wanted = wants[operation](input, enabled)
+        const wanted = wants[operation](input, parts)
         const isGranted = wanted.some(
           ({ verb, scope }) => grantFor(who.agent.grants, verb, scope) !== undefined,
         )
@@ -77,13 +76,13 @@ interface Wanted {
   readonly verb: GrantVerb
   readonly scope: string
 }
-type Wants = (input: Readonly<Record<string, unknown>>, enabled: readonly VaultChain[]) => readonly Wanted[]
+type Wants = (input: Readonly<Record<string, unknown>>, parts: VaultParts) => readonly Wanted[]
 
 /** None where the request names nothing that there is: the plan says so, before it decodes. */
 const onChain =
   (verb: GrantVerb): Wants =>
-  ({ chain }) => {
-    const facts = chainNamed(chain)
+  ({ chain }, { assets }) => {
+    const facts = assets.chains.named(chain)
     return facts === undefined ? [] : [{ verb, scope: `wallet.${facts.name}` }]
   }
 const ofScope =
@@ -93,8 +92,8 @@ const ofScope =
       ? [{ verb: verb === 'read' && scope.startsWith('wallet.') ? 'address' : verb, scope }]
       : []
 /** An offer names its chains itself; the agent must have one of them, and is held to it once one is chosen. */
-const onAnyChain: Wants = ({ network }, enabled) => {
-  const named = typeof network === 'string' ? chainOfNetwork(network) : undefined
+const onAnyChain: Wants = ({ network }, { assets, enabled }) => {
+  const named = typeof network === 'string' ? assets.chains.ofNetwork(network) : undefined
   const chains = typeof network !== 'string' ? enabled : named === undefined ? [] : [named.name]
   return chains.map((name) => ({ verb: 'sign', scope: `wallet.${name}` }))
 }
