@@ -56,10 +56,11 @@ t.test('a transaction that the pool lost is sent again as it was', async (t) => 
   await settler.settle(payment, terms, identity, remember(attempts))
   await chain.dropTransaction(attempts[0]!.transaction as Hex)
   await chain.setAutomine(true)
-  t.match(await settler.recover(recordOf(identity, attempts[0]!)), {
-    status: 'settled',
-    transaction: attempts[0]!.transaction,
-  })
+  let outcome = await settler.recover(recordOf(identity, attempts[0]!))
+  // A look lasts 100 ms here, which a busy machine can need for one answer; the reconciler looks again, too.
+  for (let looks = 1; outcome.status === 'pending' && looks < 20; looks++)
+    outcome = await settler.recover(recordOf(identity, attempts[0]!))
+  t.match(outcome, { status: 'settled', transaction: attempts[0]!.transaction })
   t.equal(await chain.balanceUsdc(seller as Hex), 10_000n)
 })
 
