@@ -1,5 +1,7 @@
 import { VaultError } from '../errors/error.ts'
-import { type AuditEntry, type AuditQuery, auditActions, auditStatuses } from '../ports/audit.ts'
+import type { AuditEntry, AuditQuery } from '../ports/audit.ts'
+import type { activityQuery } from '../requests/agentRequests.ts'
+import type { InputOf } from '../requests/request.ts'
 
 /** The document's activity event. Where no money was asked for, `amount` is 0 and `currency` empty. */
 export interface ActivityEvent {
@@ -59,54 +61,20 @@ function numberOf(amount: string | undefined): number {
   return Number.isFinite(value) ? value : 0
 }
 
-const known = ['agent', 'action', 'status', 'scope', 'since', 'until', 'limit', 'cursor']
+/** Reads what was asked of the activity. @throws `VALIDATION_ERROR` for what is no time, in the words of a check */
+export function auditQueryOf(input: InputOf<typeof activityQuery>): AuditQuery {
+  const { since, until, ...rest } = input
+  return {
+    ...rest,
+    ...(since !== undefined && { since: timeOf('since', since) }),
+    ...(until !== undefined && { until: timeOf('until', until) }),
+  }
+}
 
-/** Reads the query of `GET /v1/vault/activity`. @throws `VALIDATION_ERROR` */
-export function readActivityQuery(query: URLSearchParams): AuditQuery {
-  const problems: { path: string; message: string }[] = []
-  const bad = (path: string, message: string): void => void problems.push({ path, message })
-  for (const name of query.keys())
-    if (!known.includes(name)) bad(name.slice(0, 64), `Expected ${known.join(', ')}.`)
-  const one = (name: string): string | undefined => {
-    const values = query.getAll(name)
-    if (values.length > 1) bad(name, 'Expected it once.')
-    const [value] = values
-    if (value !== undefined && (value === '' || value.length > 256))
-      bad(name, 'Expected 1 to 256 characters.')
-    return value
-  }
-  const choice = <T extends string>(name: string, of: readonly T[]): T | undefined => {
-    const value = one(name)
-    if (value === undefined || of.includes(value as T)) return value as T | undefined
-    bad(name, `Expected one of ${of.join(', ')}.`)
-    return undefined
-  }
-  const time = (name: string): string | undefined => {
-    const value = one(name)
-    if (value === undefined) return undefined
-    const ms = /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2}))?$/.test(value)
-      ? Date.parse(value)
-      : Number.NaN
-    if (Number.isNaN(ms)) bad(name, 'Expected an ISO 8601 time such as 2026-11-21T10:00:00Z.')
-    return Number.isNaN(ms) ? undefined : new Date(ms).toISOString()
-  }
-  const limitText = one('limit')
-  const limit = limitText === undefined ? undefined : Number(limitText)
-  if (limit !== undefined && (!/^\d{1,3}$/.test(limitText!) || limit < 1 || limit > 500))
-    bad('limit', 'Expected a whole number from 1 to 500.')
-  const found = {
-    agent: one('agent'),
-    action: choice('action', auditActions),
-    status: choice('status', auditStatuses),
-    scope: one('scope'),
-    since: time('since'),
-    until: time('until'),
-    limit,
-    cursor: one('cursor'),
-  }
-  if (problems.length > 0)
-    throw new VaultError('VALIDATION_ERROR', `${problems[0]!.path}: ${problems[0]!.message}`, {
-      details: problems,
-    })
-  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as AuditQuery
+function timeOf(path: string, text: string): string {
+  const isTime = /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2}))?$/.test(text)
+  const ms = isTime ? Date.parse(text) : Number.NaN
+  if (!Number.isNaN(ms)) return new Date(ms).toISOString()
+  const message = 'Expected an ISO 8601 time such as 2026-11-21T10:00:00Z.'
+  throw new VaultError('VALIDATION_ERROR', `${path}: ${message}`, { details: [{ path, message }] })
 }

@@ -3,8 +3,8 @@ import { canonicalAddress } from '../effects/canonicalAddress.ts'
 import { claimedAmount } from '../effects/claimedAmount.ts'
 import { VaultError } from '../errors/error.ts'
 import type { BudgetBook } from '../ports/budget.ts'
+import { budgetRequest } from '../requests/agentRequests.ts'
 import { accountOn } from './chainOf.ts'
-import { readFields } from './fields.ts'
 import type { VaultParts } from './parts.ts'
 import { budgetError } from './reserve.ts'
 import type { Rules } from './rules.ts'
@@ -37,12 +37,7 @@ export function checkBudget(
   rules: Rules,
   parts: VaultParts,
 ): { ok: boolean; code: string | null; details: unknown } {
-  const fields = readFields(input, ['chain', 'amount', 'currency', 'recipient'])
-  const chain = fields.text('chain', 64)
-  const amount = fields.required('amount')
-  const currency = fields.optionalText('currency', 64)
-  const recipientText = fields.optionalText('recipient', 128)
-  fields.done()
+  const { chain, amount, currency, recipient: recipientText } = budgetRequest.check(input)
   const { facts } = accountOn(parts, chain)
   const asset =
     currency === undefined ? parts.assets.native(facts.name) : parts.assets.bySymbol(facts.name, currency)

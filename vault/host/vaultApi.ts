@@ -6,6 +6,8 @@ import type { ApprovalState, ApprovalView } from '../approvals/approval.ts'
 import type { AuditQuery, AuditVerdict } from '../ports/audit.ts'
 import type { PairingOffer, PairingSummary } from '../ports/pairings.ts'
 import type { VaultState } from '../ports/vault.ts'
+import type { pairingRequest } from '../requests/ownerRequests.ts'
+import type { InputOf } from '../requests/request.ts'
 import type { ActivityEvent } from './activity.ts'
 import type { CustodyApi } from './api/custodyApi.ts'
 import type { VaultEvent } from './bus.ts'
@@ -84,7 +86,7 @@ export interface VaultApi {
   }
   pairings: {
     list(context: OwnerContext): { pairings: readonly PairingSummary[] }
-    create(input: unknown, context: OwnerContext): Promise<PairingOffer>
+    create(input: InputOf<typeof pairingRequest>, context: OwnerContext): Promise<PairingOffer>
     /** The owner says whether both sides show the same four words. */
     confirm(id: string, isSame: boolean, context: OwnerContext): Promise<{ id: string }>
     revoke(id: string, context: OwnerContext): Promise<{ id: string }>
@@ -97,8 +99,8 @@ export interface VaultApi {
   page: {
     /** A link that opens the page once; only for whoever speaks on the owner's socket. */
     link(context: OwnerContext): { url: string; expires_at: string }
-    /** `{code}` of such a link → a session. @throws `SIGN_IN_EXPIRED` */
-    signIn(input: unknown, context: OwnerContext): Promise<{ token: string; expires_at: string }>
+    /** The code of such a link → a session. @throws `SIGN_IN_EXPIRED` */
+    signIn(code: string, context: OwnerContext): Promise<{ token: string; expires_at: string }>
     /** Ends every session and every link. */
     signOut(context: OwnerContext): Promise<{ signed_out: true }>
   }

@@ -1,3 +1,4 @@
+import createRouter from 'find-my-way'
 import type { Log } from '../../core/ports/log.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
@@ -11,30 +12,20 @@ import { type Route, routes } from './routes.ts'
 /** Turns requests of any transport into calls of the {@link VaultApi}, and whatever comes of them into answers. */
 export type Dispatch = (request: VaultRequest) => Promise<VaultReply>
 
-const segmentPattern = /^[A-Za-z0-9._~@ -]{1,128}$/
+/** A name or id in the path; names may have spaces, which come escaped. */
+const namePattern = /^[A-Za-z0-9._~@ -]{1,128}$/
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
 export function createDispatch(api: VaultApi, log: Log): Dispatch {
-  const exact = new Map<string, Map<string, Route>>()
-  const withNames: { route: Route; segments: readonly string[] }[] = []
-  for (const route of routes) {
-    if (route.path.includes(':')) withNames.push({ route, segments: route.path.split('/') })
-    else exact.set(route.path, (exact.get(route.path) ?? new Map()).set(route.method, route))
-  }
+  const router = createRouter({ maxParamLength: 384 })
+  for (const route of routes) router.on(route.method, route.path, nothing, route)
 
-  /** The routes of a path by method, and what stands at its names. */
-  function find(path: string): { byMethod: ReadonlyMap<string, Route>; params: readonly string[] } {
-    const known = exact.get(path)
-    if (known !== undefined) return { byMethod: known, params: [] }
-    const segments = path.split('/')
-    const byMethod = new Map<string, Route>()
-    let params: readonly string[] = []
-    for (const { route, segments: wanted } of withNames) {
-      const found = match(wanted, segments)
-      if (found === undefined) continue
-      byMethod.set(route.method, route)
-      params = found
-    }
-    return { byMethod, params }
+  /** The route of a path, and what stands at its name. */
+  function find(method: string, path: string): { route: Route; name: string } | undefined {
+    const found = isMethod(method) ? router.find(method, path) : null
+    const [name] = Object.values(found?.params ?? {})
+    if (found === null || (name !== undefined && !namePattern.test(name))) return undefined
+    return { route: found.store as Route, name: name ?? '' }
   }
 
   return async (request) => {
@@ -42,20 +33,22 @@ export function createDispatch(api: VaultApi, log: Log): Dispatch {
     try {
       const mark = request.target.indexOf('?')
       const path = mark === -1 ? request.target : request.target.slice(0, mark)
-      const { byMethod, params } = find(path)
-      const route = byMethod.get(request.method)
-      if (byMethod.size === 0) throw new VaultError('NOT_FOUND')
-      if (route === undefined)
+      const found = path.includes('#') ? undefined : find(request.method, path)
+      if (found === undefined) {
+        const allowed = methods.filter((method) => find(method, path) !== undefined)
+        if (allowed.length === 0) throw new VaultError('NOT_FOUND')
         return reply(405, errorBody(new VaultError('METHOD_NOT_ALLOWED')), requestId, {
-          allow: [...byMethod.keys()].join(', '),
+          allow: allowed.join(', '),
         })
+      }
+      const { route, name } = found
       if (route.who === 'owner') assertOwner(request.caller)
       else if (route.who !== 'anyone') assertKnown(request.caller)
       const waitMs = preferWait(request.headers['prefer'])
       const idempotencyKey = request.headers['idempotency-key']
-      const { status = 200, body } = await route.run(api, {
-        params,
-        query: new URLSearchParams(mark === -1 ? '' : request.target.slice(mark + 1)),
+      const { status, body } = await route.run(api, {
+        name,
+        query: () => queryOf(mark === -1 ? '' : request.target.slice(mark + 1)),
         body: () => readJsonObject(request.headers['content-type'], request.body),
         context: {
           caller: request.caller,
@@ -102,27 +95,18 @@ const reply = (
   body: JSON.stringify(body, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value)),
 })
 
-function match(wanted: readonly string[], segments: readonly string[]): readonly string[] | undefined {
-  if (wanted.length !== segments.length) return undefined
-  const params: string[] = []
-  for (const [i, part] of wanted.entries()) {
-    if (!part.startsWith(':')) {
-      if (part !== segments[i]) return undefined
-      continue
-    }
-    const value = decode(segments[i]!)
-    if (value === undefined) return undefined
-    params.push(value)
-  }
-  return params
-}
+/** The router only finds; what a route does is in its store. */
+const nothing = (): void => undefined
 
-/** A name or id in the path; names may have spaces, which come escaped. */
-function decode(segment: string): string | undefined {
-  try {
-    const text = segment.includes('%') ? decodeURIComponent(segment) : segment
-    return segmentPattern.test(text) ? text : undefined
-  } catch {
-    return undefined
+const isMethod = (method: string): method is (typeof methods)[number] =>
+  (methods as readonly string[]).includes(method)
+
+/** The query as an object that schemas can check. @throws `VALIDATION_ERROR` for a field that comes twice */
+function queryOf(text: string): Readonly<Record<string, unknown>> {
+  const query = new Map<string, unknown>()
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (query.has(name)) throw new VaultError('VALIDATION_ERROR', `${name.slice(0, 64)}: Expected it once.`)
+    query.set(name, name === 'limit' && /^\d{1,15}$/.test(value) ? Number(value) : value)
   }
+  return Object.fromEntries(query)
 }

@@ -1,16 +1,33 @@
-import type { VaultOperation } from '../../core/plugin/vault.ts'
-import { type ApprovalState, approvalStates } from '../approvals/approval.ts'
-import { VaultError } from '../errors/error.ts'
-import { readActivityQuery } from '../host/activity.ts'
-import { readFields } from '../host/fields.ts'
+import type { VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
+import { auditQueryOf } from '../host/activity.ts'
 import type { OwnerContext, RequestContext } from '../host/requestContext.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
+import { activityQuery } from '../requests/agentRequests.ts'
+import {
+  agentChange,
+  approvalsQuery,
+  approveRequest,
+  backupRequest,
+  deriveRequest,
+  exportKeyRequest,
+  importKeyRequest,
+  keyRequest,
+  mnemonicRequest,
+  newAgentRequest,
+  newPasswordRequest,
+  pairingRequest,
+  passwordRequest,
+  signInRequest,
+  unlockRequest,
+} from '../requests/ownerRequests.ts'
+import type { Request } from '../requests/request.ts'
 
 /** What a route needs of its request. */
 export interface RouteInput {
-  /** What stands at the `:names` of the path. */
-  readonly params: readonly string[]
-  readonly query: URLSearchParams
+  /** What stands at the `:id` or `:chain` of the path; empty where there is none. */
+  readonly name: string
+  /** Each field of the query once; whole numbers as numbers. */
+  readonly query: () => Readonly<Record<string, unknown>>
   /** Reads the body; only routes that take one call it. */
   readonly body: () => Record<string, unknown>
   readonly context: RequestContext
@@ -22,39 +39,39 @@ export interface Route {
   readonly path: string
   /** Who is let through before anything of the request is read; the operation itself asks again. */
   readonly who?: 'owner' | 'anyone'
-  readonly run: (api: VaultApi, input: RouteInput) => Answer | Promise<Answer>
+  readonly run: (api: VaultApi, input: RouteInput) => VaultAnswer | Promise<VaultAnswer>
 }
 
-interface Answer {
-  readonly status?: number
-  readonly body: object
-}
+type Run<Body> = (
+  api: VaultApi,
+  input: Omit<RouteInput, 'body'> & { readonly body: Body },
+) => object | Promise<object>
 
-const operation =
-  (name: VaultOperation): Route['run'] =>
-  (api, { body, context }) =>
-    api.request(name, body(), context)
-
-const ok = (body: object): Answer => ({ body })
-type Owner = (api: VaultApi, input: RouteInput) => object | Promise<object>
-const plain =
-  (run: Owner): Route['run'] =>
-  async (api, input) =>
-    ok(await run(api, input))
-
-const post = (path: string, run: Route['run']): Route => ({ method: 'POST', path, run })
-const get = (path: string, run: Owner): Route => ({ method: 'GET', path, run: plain(run) })
 const base = '/v1/vault'
 
-/** What is done with keys themselves: the host takes it from the owner's socket only. */
-const custody = (
+/** A route whose answer is what `run` gives. */
+const route = (method: Route['method'], path: string, run: Run<RouteInput['body']>, status = 200): Route => ({
+  method,
+  path,
+  run: async (api, input) => ({ status, body: { ...(await run(api, input)) } }),
+})
+
+/** A route whose body passes the check of its request before anything is done. */
+const takes = <T>(
+  method: Route['method'],
   path: string,
-  run: (api: VaultApi, body: object, context: OwnerContext) => Promise<object>,
+  request: Request<T>,
+  run: Run<T>,
+  status = 200,
 ): Route =>
-  post(
-    `${base}/owner/${path}`,
-    plain((api, { body, context }) => run(api, body(), context)),
-  )
+  route(method, path, (api, input) => run(api, { ...input, body: request.check(input.body()) }), status)
+
+/** A route of the pipeline, which checks the request by the operation's own schema. */
+const operation = (path: string, name: VaultOperation): Route => ({
+  method: 'POST',
+  path: `${base}/${path}`,
+  run: (api, { body, context }) => api.request(name, body(), context),
+})
 
 /** Paths below which everything is the owner's. */
 const ownersOwn =
@@ -64,180 +81,141 @@ const ownersOwn =
 const signInPath = `${base}/owner/sign-in`
 
 const all: readonly Route[] = [
-  get('/v1/capabilities', (api, { context }) => api.capabilities(context.caller.via)),
+  route('GET', '/v1/capabilities', (api, { context }) => api.capabilities(context.caller.via)),
   {
     method: 'GET',
     path: '/address/:chain',
-    run: (api, { params, context }) => api.request('get_address', { chain: params[0] }, context),
+    run: (api, { name, context }) => api.request('get_address', { chain: name }, context),
   },
-  post(`${base}/read`, operation('vault_read')),
-  post(`${base}/sign`, operation('vault_sign_tx')),
-  post(`${base}/write`, operation('vault_write')),
-  post(`${base}/delete`, operation('vault_delete')),
-  post(`${base}/sign-message`, operation('vault_sign_message')),
-  post(`${base}/sign-typed-data`, operation('vault_sign_typed_data')),
-  post(`${base}/sign-payment`, operation('vault_sign_x402')),
-  post(`${base}/preview`, operation('vault_preview')),
-  post(`${base}/call`, operation('vault_call')),
+  operation('read', 'vault_read'),
+  operation('sign', 'vault_sign_tx'),
+  operation('write', 'vault_write'),
+  operation('delete', 'vault_delete'),
+  operation('sign-message', 'vault_sign_message'),
+  operation('sign-typed-data', 'vault_sign_typed_data'),
+  operation('sign-payment', 'vault_sign_x402'),
+  operation('preview', 'vault_preview'),
+  operation('call', 'vault_call'),
 
-  post(
-    `${base}/unlock`,
-    plain((api, { body, context }) => {
-      const fields = readFields(body(), ['password'])
-      const password = fields.required('password')
-      fields.done()
-      return api.unlock(password, context)
-    }),
+  takes('POST', `${base}/unlock`, unlockRequest, (api, { body, context }) =>
+    api.unlock(body.password, context),
   ),
-  post(
-    `${base}/lock`,
-    plain((api, { context }) => api.lock(context)),
-  ),
-  get(`${base}/status`, (api, { context }) => statusOf(api, context)),
-  get(`${base}/scopes`, (api, { context }) => api.scopes(context)),
-  get(`${base}/assets`, (api, { context }) => api.assets(context)),
-  get(`${base}/budget`, (api, { query, context }) => api.budget(context, query.get('agent') ?? undefined)),
-  post(
-    `${base}/budget/check`,
-    plain((api, { body, context }) => api.checkBudget(body(), context)),
-  ),
-  get(`${base}/activity`, (api, { query, context }) => api.activity(readActivityQuery(query), context)),
-  get(`${base}/activity/verify`, (api, { context }) => api.verifyActivity(context)),
-
-  get(`${base}/approvals`, (api, { query, context }) => {
-    const status = query.get('status')
-    if (status !== null && !approvalStates.includes(status as ApprovalState))
-      throw new VaultError('VALIDATION_ERROR', `status: Expected one of ${approvalStates.join(', ')}.`)
-    return api.approvals.list(context, status === null ? {} : { status: status as ApprovalState })
+  route('POST', `${base}/lock`, (api, { context }) => api.lock(context)),
+  route('GET', `${base}/status`, (api, { context }) => statusOf(api, context)),
+  route('GET', `${base}/scopes`, (api, { context }) => api.scopes(context)),
+  route('GET', `${base}/assets`, (api, { context }) => api.assets(context)),
+  route('GET', `${base}/budget`, (api, { query, context }) => {
+    const { agent } = query()
+    return api.budget(context, agent === undefined ? undefined : String(agent))
   }),
-  get(`${base}/approvals/:id`, (api, { params, context }) => api.approvals.get(params[0]!, context)),
-  post(
-    `${base}/approvals/:id/approve`,
-    plain((api, { params, body, context }) => {
-      const fields = readFields(body(), ['decision_hash', 'second_word'])
-      const hash = fields.required('decision_hash')
-      const secondWord = fields.optional('second_word')
-      fields.done()
-      return api.approvals.approve(params[0]!, hash, context, secondWord)
-    }),
+  route('POST', `${base}/budget/check`, (api, { body, context }) => api.checkBudget(body(), context)),
+  route('GET', `${base}/activity`, (api, { query, context }) =>
+    api.activity(auditQueryOf(activityQuery.check(query())), context),
   ),
-  post(
-    `${base}/approvals/:id/deny`,
-    plain((api, { params, context }) => api.approvals.deny(params[0]!, context)),
+  route('GET', `${base}/activity/verify`, (api, { context }) => api.verifyActivity(context)),
+
+  route('GET', `${base}/approvals`, (api, { query, context }) =>
+    api.approvals.list(context, approvalsQuery.check(query())),
   ),
-  post(
-    `${base}/approvals/:id/cancel`,
-    plain((api, { params, context }) => api.approvals.cancel(params[0]!, context)),
+  route('GET', `${base}/approvals/:id`, (api, { name, context }) => api.approvals.get(name, context)),
+  takes('POST', `${base}/approvals/:id/approve`, approveRequest, (api, { name, body, context }) =>
+    api.approvals.approve(name, body.decision_hash, context, body.second_word),
+  ),
+  route('POST', `${base}/approvals/:id/deny`, (api, { name, context }) => api.approvals.deny(name, context)),
+  route('POST', `${base}/approvals/:id/cancel`, (api, { name, context }) =>
+    api.approvals.cancel(name, context),
   ),
 
-  get(`${base}/agents`, (api, { context }) => api.agents.list(context)),
-  {
-    method: 'POST',
-    path: `${base}/agents`,
-    run: async (api, { body, context }) => {
-      const fields = readFields(body(), ['name', 'scopes', 'requests_per_minute'])
-      const name = fields.text('name', 64)
-      const scopes = fields.required('scopes') as readonly string[]
-      const rate = fields.optional('requests_per_minute') as number | null | undefined
-      fields.done()
-      const agent = { name, scopes, ...(rate !== undefined && { requestsPerMinute: rate }) }
-      return { status: 201, body: await api.agents.add(agent, context) }
+  route('GET', `${base}/agents`, (api, { context }) => api.agents.list(context)),
+  takes(
+    'POST',
+    `${base}/agents`,
+    newAgentRequest,
+    (api, { body, context }) => {
+      const { name, scopes, requests_per_minute: rate } = body
+      return api.agents.add({ name, scopes, ...(rate !== undefined && { requestsPerMinute: rate }) }, context)
     },
-  },
-  {
-    method: 'PATCH',
-    path: `${base}/agents/:id`,
-    run: plain((api, { params, body, context }) => {
-      const fields = readFields(body(), ['scopes', 'requests_per_minute'])
-      const scopes = fields.optional('scopes') as readonly string[] | undefined
-      const rate = fields.optional('requests_per_minute') as number | null | undefined
-      fields.done()
-      const change = {
-        ...(scopes !== undefined && { scopes }),
-        ...(rate !== undefined && { requestsPerMinute: rate }),
-      }
-      return api.agents.update(params[0]!, change, context)
-    }),
-  },
-  post(
-    `${base}/agents/:id/rotate`,
-    plain((api, { params, context }) => api.agents.rotate(params[0]!, context)),
+    201,
   ),
-  post(
-    `${base}/agents/:id/revoke`,
-    plain((api, { params, context }) => api.agents.revoke(params[0]!, context)),
+  takes('PATCH', `${base}/agents/:id`, agentChange, (api, { name, body, context }) => {
+    const { scopes, requests_per_minute: rate } = body
+    const change = {
+      ...(scopes !== undefined && { scopes }),
+      ...(rate !== undefined && { requestsPerMinute: rate }),
+    }
+    return api.agents.update(name, change, context)
+  }),
+  route('POST', `${base}/agents/:id/rotate`, (api, { name, context }) => api.agents.rotate(name, context)),
+  route('POST', `${base}/agents/:id/revoke`, (api, { name, context }) => api.agents.revoke(name, context)),
+
+  route('GET', `${base}/policies`, (api, { context }) => api.policies.list(context)),
+  route('GET', `${base}/policies/:id`, (api, { name, context }) => api.policies.get(name, context)),
+  route('PUT', `${base}/policies/:id`, (api, { name, body, context }) =>
+    api.policies.set(name, body(), context),
+  ),
+  route('DELETE', `${base}/policies/:id`, (api, { name, context }) => api.policies.delete(name, context)),
+
+  // What is done with keys themselves: the host takes it from the owner's socket only.
+  route('GET', `${base}/owner/keys`, (api, { context }) => api.custody.list(context)),
+  takes('POST', `${base}/owner/keys/derive`, deriveRequest, (api, { body, context }) =>
+    api.custody.derive(body, context),
+  ),
+  takes('POST', `${base}/owner/keys/use`, keyRequest, (api, { body, context }) =>
+    api.custody.use(body, context),
+  ),
+  takes('POST', `${base}/owner/keys/import`, importKeyRequest, (api, { body, context }) =>
+    api.custody.importKey(body, context),
+  ),
+  takes('POST', `${base}/owner/keys/export`, exportKeyRequest, (api, { body, context }) =>
+    api.custody.exportKey(body, context),
+  ),
+  takes('POST', `${base}/owner/mnemonic/import`, mnemonicRequest, (api, { body, context }) =>
+    api.custody.importMnemonic(body, context),
+  ),
+  takes('POST', `${base}/owner/mnemonic/export`, passwordRequest, (api, { body, context }) =>
+    api.custody.exportMnemonic(body, context),
+  ),
+  takes('POST', `${base}/owner/password`, newPasswordRequest, (api, { body, context }) =>
+    api.custody.changePassword(body, context),
+  ),
+  takes('POST', `${base}/owner/backup`, backupRequest, (api, { body, context }) =>
+    api.custody.backup(body, context),
   ),
 
-  get(`${base}/policies`, (api, { context }) => api.policies.list(context)),
-  get(`${base}/policies/:id`, (api, { params, context }) => api.policies.get(params[0]!, context)),
-  {
-    method: 'PUT',
-    path: `${base}/policies/:id`,
-    run: plain((api, { params, body, context }) => api.policies.set(params[0]!, body(), context)),
-  },
-  {
-    method: 'DELETE',
-    path: `${base}/policies/:id`,
-    run: plain((api, { params, context }) => api.policies.delete(params[0]!, context)),
-  },
+  route('GET', `${base}/pairings`, (api, { context }) => api.pairings.list(context)),
+  takes(
+    'POST',
+    `${base}/pairings`,
+    pairingRequest,
+    (api, { body, context }) => api.pairings.create(body, context),
+    201,
+  ),
+  route('POST', `${base}/pairings/:id/confirm`, (api, { name, context }) =>
+    api.pairings.confirm(name, true, context),
+  ),
+  route('POST', `${base}/pairings/:id/refuse`, (api, { name, context }) =>
+    api.pairings.confirm(name, false, context),
+  ),
+  route('POST', `${base}/pairings/:id/revoke`, (api, { name, context }) =>
+    api.pairings.revoke(name, context),
+  ),
 
-  get(`${base}/owner/keys`, (api, { context }) => api.custody.list(context)),
-  custody('keys/derive', (api, body, context) => api.custody.derive(body, context)),
-  custody('keys/use', (api, body, context) => api.custody.use(body, context)),
-  custody('keys/import', (api, body, context) => api.custody.importKey(body, context)),
-  custody('keys/export', (api, body, context) => api.custody.exportKey(body, context)),
-  custody('mnemonic/import', (api, body, context) => api.custody.importMnemonic(body, context)),
-  custody('mnemonic/export', (api, body, context) => api.custody.exportMnemonic(body, context)),
-  custody('password', (api, body, context) => api.custody.changePassword(body, context)),
-  custody('backup', (api, body, context) => api.custody.backup(body, context)),
-
-  get(`${base}/pairings`, (api, { context }) => api.pairings.list(context)),
-  {
-    method: 'POST',
-    path: `${base}/pairings`,
-    run: async (api, { body, context }) => ({
-      status: 201,
-      body: await api.pairings.create(body(), context),
-    }),
-  },
-  post(
-    `${base}/pairings/:id/confirm`,
-    plain((api, { params, context }) => api.pairings.confirm(params[0]!, true, context)),
+  route('POST', `${base}/owner/sessions`, (api, { context }) => api.createOwnerSession(context), 201),
+  route('DELETE', `${base}/owner/sessions`, (api, { context }) => api.page.signOut(context)),
+  route('POST', `${base}/owner/links`, (api, { context }) => api.page.link(context), 201),
+  takes(
+    'POST',
+    signInPath,
+    signInRequest,
+    (api, { body, context }) => api.page.signIn(body.code, context),
+    201,
   ),
-  post(
-    `${base}/pairings/:id/refuse`,
-    plain((api, { params, context }) => api.pairings.confirm(params[0]!, false, context)),
-  ),
-  post(
-    `${base}/pairings/:id/revoke`,
-    plain((api, { params, context }) => api.pairings.revoke(params[0]!, context)),
-  ),
-  {
-    method: 'POST',
-    path: `${base}/owner/sessions`,
-    run: (api, { context }) => ({ status: 201, body: api.createOwnerSession(context) }),
-  },
-  {
-    method: 'DELETE',
-    path: `${base}/owner/sessions`,
-    run: plain((api, { context }) => api.page.signOut(context)),
-  },
-  {
-    method: 'POST',
-    path: `${base}/owner/links`,
-    run: (api, { context }) => ({ status: 201, body: api.page.link(context) }),
-  },
-  {
-    method: 'POST',
-    path: signInPath,
-    run: async (api, { body, context }) => ({ status: 201, body: await api.page.signIn(body(), context) }),
-  },
 ]
 
 /** Every route of the vault. The password is the credential of unlocking, the link's code the one of signing in. */
-export const routes: readonly Route[] = all.map((route) => {
-  if (route.path === `${base}/unlock` || route.path === signInPath) return { ...route, who: 'anyone' }
-  return ownersOwn.test(route.path) ? { ...route, who: 'owner' } : route
+export const routes: readonly Route[] = all.map((one) => {
+  if (one.path === `${base}/unlock` || one.path === signInPath) return { ...one, who: 'anyone' }
+  return ownersOwn.test(one.path) ? { ...one, who: 'owner' } : one
 })
 
 /** Whether it is open, and for how long; for whoever the vault knows. */

@@ -6,7 +6,7 @@ import type { RequestContext } from '../host/requestContext.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import { startProgress } from './progress.ts'
 import type { Tool } from './tool.ts'
-import { longestWaitSeconds } from './toolTable.ts'
+import { once, waiting } from './toolTable.ts'
 
 /** What a tool call ends with, in the protocol's own words (CallToolResult). */
 export interface ToolResult {
@@ -70,26 +70,13 @@ async function run(api: VaultApi, call: ToolCall, caller: RequestContext): Promi
 
 /** Takes out what every tool of its kind has beside the operation's own fields. @throws `VALIDATION_ERROR` */
 function takeShared({ mayAsk, takesKey }: Tool, given: Readonly<Record<string, unknown>>) {
-  const { wait_seconds: wait, idempotency_key: key, ...rest } = given
-  const input = {
-    ...rest,
-    // Where they mean nothing they are fields that do not exist, and refused as such.
-    ...(wait !== undefined && !mayAsk && { wait_seconds: wait }),
-    ...(key !== undefined && !takesKey && { idempotency_key: key }),
-  }
-  const isWait = Number.isInteger(wait) && Number(wait) >= 0 && Number(wait) <= longestWaitSeconds
-  if (mayAsk && wait !== undefined && !isWait)
-    throw new VaultError(
-      'VALIDATION_ERROR',
-      `wait_seconds: Expected a whole number from 0 to ${longestWaitSeconds}.`,
-    )
-  if (takesKey && key !== undefined && typeof key !== 'string')
-    throw new VaultError('VALIDATION_ERROR', 'idempotency_key: Expected a text.')
-  return {
-    input,
-    waitSeconds: isWait ? Number(wait) : defaultWaitSeconds,
-    idempotencyKey: takesKey ? (key as string | undefined) : undefined,
-  }
+  const { wait_seconds, idempotency_key, ...rest } = given
+  // Where they mean nothing they are fields that do not exist, and refused as such by the operation.
+  const wait = wait_seconds === undefined ? {} : { wait_seconds }
+  const key = idempotency_key === undefined ? {} : { idempotency_key }
+  const { wait_seconds: waitSeconds = defaultWaitSeconds } = mayAsk ? waiting.check(wait) : {}
+  const { idempotency_key: idempotencyKey } = takesKey ? once.check(key) : {}
+  return { input: { ...rest, ...(!mayAsk && wait), ...(!takesKey && key) }, waitSeconds, idempotencyKey }
 }
 
 const pending = ({ approval_id, expires_at }: Readonly<Record<string, unknown>>): ToolResult =>

@@ -52,8 +52,11 @@ const instructions =
 const validator = new AjvJsonSchemaValidator()
 
 export function createMcpTools(api: VaultApi): McpTools {
-  const tools = toolTable(api.capabilities().chains)
-  return { byName: new Map(tools.map((tool) => [tool.name, tool])), listed: tools.map(viewTool) }
+  const { chains } = api.capabilities()
+  return {
+    byName: new Map(toolTable.map((tool) => [tool.name, tool])),
+    listed: toolTable.map((tool) => viewTool(tool, chains)),
+  }
 }
 
 /** The protocol's server of one session or one process: the vault's tools for one agent. Not yet connected. */
@@ -95,13 +98,13 @@ export function createMcpServer(options: McpServerOptions): Server {
   return server
 }
 
-const viewTool = (tool: Tool) => {
+const viewTool = (tool: Tool, chains: readonly string[]) => {
   const { name, title, description, hints } = tool
   return {
     name,
     title,
     description,
-    inputSchema: inputSchemaOf(tool),
+    inputSchema: inputSchemaOf(tool, chains),
     outputSchema: outputSchemaOf(tool),
     annotations: {
       title,

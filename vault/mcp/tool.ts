@@ -1,7 +1,7 @@
 import type { VaultAnswer } from '../../core/plugin/vault.ts'
 import type { RequestContext } from '../host/requestContext.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
-import type { ObjectSchema } from './schema.ts'
+import type { ObjectSchema } from '../requests/schema.ts'
 
 /** What a client may tell its user about a tool before it is called; the vault itself never relies on it. */
 export interface ToolHints {

@@ -1,4 +1,12 @@
-import { type ObjectSchema, type OutputSchema, object, text, wholeNumber } from './schema.ts'
+import { request } from '../requests/request.ts'
+import {
+  choice,
+  type ObjectSchema,
+  type OutputSchema,
+  object,
+  text,
+  wholeNumber,
+} from '../requests/schema.ts'
 import type { Tool } from './tool.ts'
 import { insightTools } from './tools/insightTools.ts'
 import { signingTools } from './tools/signingTools.ts'
@@ -10,35 +18,59 @@ export const longestWaitSeconds = 120
 /**
  * Every tool, in the order in which agents see them: first what tells, then what does. There is none to unlock the vault,
  * to approve, or to change what agents may do: those are the owner's, who does not come this way.
+ */
+const { address, scopes, budget, approval, activity, lock } = insightTools
+const { preview, transaction, message, typedData, payment } = signingTools
+const { read, write, call } = valueTools
+export const toolTable: readonly Tool[] = [
+  address,
+  scopes,
+  budget,
+  preview,
+  read,
+  write,
+  transaction,
+  message,
+  typedData,
+  payment,
+  call,
+  approval,
+  activity,
+  lock,
+]
+
+/** What tools that may ask the owner, and tools that do something once, take beside the operation's own fields. */
+export const waiting = request({
+  'wait_seconds?': wholeNumber(
+    0,
+    longestWaitSeconds,
+    'How long to wait when the owner has to be asked. Default 25; then the result is pending.',
+  ),
+})
+export const once = request({
+  'idempotency_key?': text(
+    'A name of your own for this one request, 1 to 128 visible characters: repeated under it, it is done once.',
+    128,
+  ),
+})
+const purpose = text('Why you want it, in a sentence. The owner reads it when asked.', 500)
+
+/**
+ * The input schema that clients see: the operation's own fields and those of every tool of its kind.
  *
  * @param chains the chains that the vault offers
  */
-export function toolTable(chains: readonly string[]): readonly Tool[] {
-  const { address, scopes, budget, approval, activity, lock } = insightTools(chains)
-  const [preview, ...signing] = signingTools(chains)
-  const [read, write, call] = valueTools
-  return [address, scopes, budget, preview!, read!, write!, ...signing, call!, approval, activity, lock]
-}
-
-/** The input schema that clients see: the operation's own fields and those of every tool of its kind. */
-export function inputSchemaOf({ input, mayAsk, takesKey }: Tool): ObjectSchema {
-  const shared = object({
-    ...(mayAsk && {
-      'purpose?': text('Why you want it, in a sentence. The owner reads it when asked.', 500),
-      'wait_seconds?': wholeNumber(
-        0,
-        longestWaitSeconds,
-        'How long to wait when the owner has to be asked. Default 25; then the result is pending.',
-      ),
-    }),
-    ...(takesKey && {
-      'idempotency_key?': text(
-        'A name of your own for this one request, 1 to 128 visible characters: repeated under it, it is done once.',
-        128,
-      ),
-    }),
-  })
-  return { ...input, properties: { ...input.properties, ...shared.properties } }
+export function inputSchemaOf({ input, mayAsk, takesKey }: Tool, chains: readonly string[]): ObjectSchema {
+  const { chain } = input.properties as { chain?: { description: string } }
+  return {
+    ...input,
+    properties: {
+      ...input.properties,
+      ...(chain && { chain: choice(chains, chain.description) }),
+      ...(mayAsk && { purpose, ...waiting.schema.properties }),
+      ...(takesKey && once.schema.properties),
+    },
+  }
 }
 
 const pending = object({

@@ -261,7 +261,7 @@ t.test('what is refused is a result that the agent can read and act on', async (
     ['vault_approval_status', { approval_id: { $ne: 1 } }, 'VALIDATION_ERROR'],
     ['vault_activity', { limit: 0 }, 'VALIDATION_ERROR'],
     ['vault_activity', { since: {} }, 'VALIDATION_ERROR'],
-    ['vault_activity', { agent: 'b' }, 'SCOPE_DENIED'],
+    ['vault_activity', { agent: 'b' }, 'VALIDATION_ERROR'],
     ['vault_sign_tx', { ...transfer('1'), amount: 2 }, 'TX_MISMATCH'],
     ['vault_sign_tx', transfer('6'), 'BUDGET_EXCEEDED_TX'],
     ['vault_sign_tx', { ...transfer('1'), idempotency_key: 7 }, 'VALIDATION_ERROR'],

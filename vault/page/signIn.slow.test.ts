@@ -83,7 +83,7 @@ t.test('links are made on the socket alone, and codes are taken at the vault its
   for (const via of ['relay', 'mcp', 'socket'] as const) {
     const code = codeOf(await link(vault))
     const context = { caller: { kind: 'anyone', via }, requestId: 'r' } as const
-    await t.rejects(vault.api.page.signIn({ code }, context), { code: 'OWNER_REQUIRED' }, via)
+    await t.rejects(vault.api.page.signIn(code, context), { code: 'OWNER_REQUIRED' }, via)
     t.equal((await signIn(vault, code)).status, 201, 'and it was not used up by that')
   }
 })

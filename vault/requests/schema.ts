@@ -1,5 +1,24 @@
+declare const checked: unique symbol
+
+/** A JSON Schema (2020-12) of one value, and the type of what passes it. */
+export interface Field<T = unknown> {
+  readonly [checked]?: T
+  readonly [keyword: string]: unknown
+}
+
+/** Fields by their names; a name that ends in `?` may be missing. */
+export type FieldTable = Readonly<Record<string, Field>>
+
+/** What an object of these fields is, once it passed. */
+export type ValuesOf<P extends FieldTable> = {
+  readonly [K in keyof P as K extends `${string}?` ? never : K]: ValueOf<P[K]>
+} & {
+  readonly [K in keyof P as K extends `${infer Name}?` ? Name : never]?: ValueOf<P[K]>
+}
+type ValueOf<F> = F extends { readonly [checked]?: infer T } ? T : unknown
+
 /** A JSON Schema (2020-12) of an object, as tools describe what they take and give. */
-export interface ObjectSchema {
+export interface ObjectSchema<T = unknown> extends Field<T> {
   readonly type: 'object'
   readonly properties: Readonly<Record<string, object>>
   readonly required: readonly string[]
@@ -12,9 +31,9 @@ export interface OutputSchema {
   readonly anyOf: readonly ObjectSchema[]
 }
 
-/** An object of these properties only; a name that ends in `?` may be missing. */
-export function object(properties: Readonly<Record<string, object>>): ObjectSchema {
-  const entries = Object.entries(properties)
+/** An object of these fields only. */
+export function object<P extends FieldTable>(fields: P): ObjectSchema<ValuesOf<P>> {
+  const entries = Object.entries(fields)
   return {
     type: 'object',
     properties: Object.fromEntries(entries.map(([name, schema]) => [name.replace(/\?$/, ''), schema])),
@@ -23,31 +42,44 @@ export function object(properties: Readonly<Record<string, object>>): ObjectSche
   }
 }
 
-/** A text. @param description what it is, for whoever fills it in */
-export const text = (description: string, maxLength?: number): object => ({
+/** A text. @param description what it is, for whoever fills it in @param maxLength in characters; then never empty */
+export const text = (description: string, maxLength?: number): Field<string> => ({
   type: 'string',
   ...(maxLength !== undefined && { minLength: 1, maxLength }),
   description,
 })
 
 /** One of these texts. */
-export const choice = (values: readonly string[], description: string): object => ({
+export const choice = <const T extends string>(values: readonly T[], description: string): Field<T> => ({
   type: 'string',
   enum: values,
   description,
 })
 
-export const wholeNumber = (minimum: number, maximum: number, description: string): object => ({
+export const wholeNumber = (minimum: number, maximum: number, description: string): Field<number> => ({
   type: 'integer',
   minimum,
   maximum,
   description,
 })
 
-export const boolean = (description: string): object => ({ type: 'boolean', description })
-export const textOrNull = (description: string): object => ({ type: ['string', 'null'], description })
-export const list = (items: object, description: string): object => ({ type: 'array', items, description })
-export const anyObject = (description: string): object => ({ type: 'object', description })
+export const boolean = (description: string): Field<boolean> => ({ type: 'boolean', description })
+export const textOrNull = (description: string): Field<string | null> => ({
+  type: ['string', 'null'],
+  description,
+})
+export const list = <T>(items: Field<T>, description: string): Field<readonly T[]> => ({
+  type: 'array',
+  items,
+  description,
+})
+export const anyObject = (description: string): Field<Readonly<Record<string, unknown>>> => ({
+  type: 'object',
+  description,
+})
 
 /** An amount in whole units, exact: a number of at most 15 digits, or a decimal text. */
-export const amount = (description: string): object => ({ type: ['number', 'string'], description })
+export const amount = (description: string): Field<number | string> => ({
+  type: ['number', 'string'],
+  description,
+})

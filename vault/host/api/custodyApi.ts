@@ -3,7 +3,17 @@ import { isVaultError, VaultError } from '../../errors/error.ts'
 import { readPrivateKeyText, writePrivateKeyText } from '../../keys/privateKeyText.ts'
 import type { KeyFamily, KeyInfo } from '../../ports/keyring.ts'
 import type { Vault } from '../../ports/vault.ts'
-import { readFields } from '../fields.ts'
+import type {
+  backupRequest,
+  deriveRequest,
+  exportKeyRequest,
+  importKeyRequest,
+  keyRequest,
+  mnemonicRequest,
+  newPasswordRequest,
+  passwordRequest,
+} from '../../requests/ownerRequests.ts'
+import type { InputOf } from '../../requests/request.ts'
 import type { OwnerContext } from '../requestContext.ts'
 
 /** A key without anything secret, as the API shows it. */
@@ -25,21 +35,27 @@ export interface KeyView {
 export interface CustodyApi {
   list(context: OwnerContext): { keys: readonly KeyView[] }
   /** `{family, index}`: one more account of the recovery words. */
-  derive(input: unknown, context: OwnerContext): Promise<KeyView>
+  derive(input: InputOf<typeof deriveRequest>, context: OwnerContext): Promise<KeyView>
   /** `{id}`: the key that agents use from now on, on every chain of its family. @throws `KEY_UNKNOWN` */
-  use(input: unknown, context: OwnerContext): Promise<KeyView>
+  use(input: InputOf<typeof keyRequest>, context: OwnerContext): Promise<KeyView>
   /** `{password, family, name, private_key}`. @throws `ALREADY_EXISTS` */
-  importKey(input: unknown, context: OwnerContext): Promise<KeyView>
+  importKey(input: InputOf<typeof importKeyRequest>, context: OwnerContext): Promise<KeyView>
   /** `{password, mnemonic}`: other recovery words, and with them other accounts. */
-  importMnemonic(input: unknown, context: OwnerContext): Promise<{ keys: readonly KeyView[] }>
+  importMnemonic(
+    input: InputOf<typeof mnemonicRequest>,
+    context: OwnerContext,
+  ): Promise<{ keys: readonly KeyView[] }>
   /** `{password, id}`. @throws `KEY_UNKNOWN` */
-  exportKey(input: unknown, context: OwnerContext): Promise<KeyView & { private_key: string }>
+  exportKey(
+    input: InputOf<typeof exportKeyRequest>,
+    context: OwnerContext,
+  ): Promise<KeyView & { private_key: string }>
   /** `{password}` */
-  exportMnemonic(input: unknown, context: OwnerContext): Promise<{ mnemonic: string }>
+  exportMnemonic(input: InputOf<typeof passwordRequest>, context: OwnerContext): Promise<{ mnemonic: string }>
   /** `{password, new_password}`; works locked, too. Nothing but the key that wraps the others is written. */
-  changePassword(input: unknown, context: OwnerContext): Promise<{ changed: true }>
+  changePassword(input: InputOf<typeof newPasswordRequest>, context: OwnerContext): Promise<{ changed: true }>
   /** `{file}`: one new file on the vault's machine. @throws `ALREADY_EXISTS`, `STORAGE_UNAVAILABLE` */
-  backup(input: unknown, context: OwnerContext): Promise<{ file: string }>
+  backup(input: InputOf<typeof backupRequest>, context: OwnerContext): Promise<{ file: string }>
 }
 
 export function createCustodyApi(vault: Vault): CustodyApi {
@@ -83,37 +99,22 @@ export function createCustodyApi(vault: Vault): CustodyApi {
       open(context)
       return list()
     },
-    async derive(input, context) {
+    async derive({ family, index }, context) {
       open(context)
-      const fields = readFields(input, ['family', 'index'])
-      const family = familyOf(fields.text('family'))
-      const index = fields.required('index')
-      fields.done()
-      if (typeof index !== 'number')
-        throw new VaultError('VALIDATION_ERROR', 'index: Expected a whole number from 0.')
       return noted(context, `account ${family}:${index} added`, async () =>
         view(await keys.derive(family, index)),
       )
     },
-    async use(input, context) {
+    async use({ id }, context) {
       open(context)
-      const fields = readFields(input, ['id'])
-      const id = fields.text('id', 128)
-      fields.done()
       const { family } = keys.get(id)
       return noted(context, `agents use the key ${id}`, async () => {
         await keys.setDefault(family, id)
         return view(keys.get(id))
       })
     },
-    async importKey(input, context) {
+    async importKey({ password, family, name, private_key: text }, context) {
       open(context)
-      const fields = readFields(input, ['password', 'family', 'name', 'private_key'])
-      const password = fields.text('password', 1_024)
-      const family = familyOf(fields.text('family'))
-      const name = fields.text('name', 64)
-      const text = fields.text('private_key', 1_024)
-      fields.done()
       const privateKey = readPrivateKeyText(family, text)
       try {
         return await noted(context, `a key of ${family} imported`, async () =>
@@ -123,23 +124,15 @@ export function createCustodyApi(vault: Vault): CustodyApi {
         privateKey.fill(0)
       }
     },
-    async importMnemonic(input, context) {
+    async importMnemonic({ password, mnemonic }, context) {
       open(context)
-      const fields = readFields(input, ['password', 'mnemonic'])
-      const password = fields.text('password', 1_024)
-      const mnemonic = fields.text('mnemonic', 1_024)
-      fields.done()
       return noted(context, 'other recovery words taken in', async () => {
         await vault.importMnemonic(password, mnemonic)
         return list()
       })
     },
-    async exportKey(input, context) {
+    async exportKey({ password, id }, context) {
       open(context)
-      const fields = readFields(input, ['password', 'id'])
-      const password = fields.text('password', 1_024)
-      const id = fields.text('id', 128)
-      fields.done()
       const key = keys.get(id)
       return noted(context, `the private key ${id} handed out`, async () => {
         const privateKey = await vault.exportKey(password, id)
@@ -151,31 +144,21 @@ export function createCustodyApi(vault: Vault): CustodyApi {
         }
       })
     },
-    async exportMnemonic(input, context) {
+    async exportMnemonic({ password }, context) {
       open(context)
-      const fields = readFields(input, ['password'])
-      const password = fields.text('password', 1_024)
-      fields.done()
       return noted(context, 'the recovery words handed out', async () => ({
         mnemonic: await vault.exportMnemonic(password),
       }))
     },
-    async changePassword(input, context) {
+    async changePassword({ password, new_password: next }, context) {
       assertSocket(context)
-      const fields = readFields(input, ['password', 'new_password'])
-      const password = fields.text('password', 1_024)
-      const next = fields.text('new_password', 1_024)
-      fields.done()
       return noted(context, 'the password changed', async () => {
         await vault.changePassword(password, next)
         return { changed: true as const }
       })
     },
-    async backup(input, context) {
+    async backup({ file }, context) {
       open(context)
-      const fields = readFields(input, ['file'])
-      const file = fields.text('file', 4_096)
-      fields.done()
       if (!isAbsolute(file) || file.includes('\0'))
         throw new VaultError('VALIDATION_ERROR', 'file: Expected an absolute path.')
       return noted(context, 'a backup written', async () => {
@@ -184,9 +167,4 @@ export function createCustodyApi(vault: Vault): CustodyApi {
       })
     },
   }
-}
-
-function familyOf(text: string): KeyFamily {
-  if (text === 'evm' || text === 'solana') return text
-  throw new VaultError('VALIDATION_ERROR', 'family: Expected evm or solana.')
 }

@@ -3,7 +3,6 @@ import type { OwnerSessions } from '../../agents/ownerSessions.ts'
 import { createSignInCodes } from '../../agents/signInCodes.ts'
 import { VaultError } from '../../errors/error.ts'
 import { assertOwner } from '../caller.ts'
-import { readFields } from '../fields.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
 
@@ -35,11 +34,8 @@ export function createPageApi(
       const url = `${base}${pagePath}/#code=${code}`
       return { url, expires_at: new Date(expiresAtMs).toISOString() }
     },
-    async signIn(input, { caller, requestId }) {
+    async signIn(code, { caller, requestId }) {
       if (caller.via !== 'direct') throw new VaultError('OWNER_REQUIRED')
-      const fields = readFields(input, ['code'])
-      const code = fields.text('code', 128)
-      fields.done()
       if (!codes.redeem(code)) throw new VaultError('SIGN_IN_EXPIRED')
       await gate.note('CONFIG', requestId, 'the approvals page was opened')
       const { token, expiresAtMs } = sessions.create()

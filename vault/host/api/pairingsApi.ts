@@ -1,7 +1,6 @@
 import type { Agents } from '../../agents/agents.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { Pairings } from '../../ports/pairings.ts'
-import { readFields } from '../fields.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
 
@@ -22,12 +21,8 @@ export function createPairingsApi(
       gate.open(context)
       return { pairings: pairings().list() }
     },
-    async create(input, context) {
+    async create({ service_id: serviceId, agent: name }, context) {
       gate.open(context)
-      const fields = readFields(input, ['service_id', 'agent', 'scopes'])
-      const serviceId = fields.text('service_id', 64)
-      const name = fields.text('agent', 64)
-      fields.done()
       const agent = registry.byName(name) ?? registry.get(name)
       if (agent === undefined || agent.revokedAt !== null)
         throw new VaultError('NOT_FOUND', 'There is no agent of this name; add it first.')

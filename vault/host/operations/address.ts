@@ -1,3 +1,4 @@
+import { addressRequest } from '../../requests/agentRequests.ts'
 import { accountOn } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
@@ -6,7 +7,7 @@ import type { VaultCall } from '../vaultCall.ts'
 
 /** `GET /address/:chain` → `{address, chain}`. */
 export function planAddress(x: VaultCall, parts: VaultParts): Plan {
-  const { facts, key } = accountOn(parts, x.input['chain'])
+  const { facts, key } = accountOn(parts, addressRequest.check(x.input).chain)
   const hash = hashOf('address', facts.name)
   return {
     ...withoutMoney,

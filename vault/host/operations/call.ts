@@ -1,11 +1,11 @@
 import type { PartDraft } from '../../approvals/shownPart.ts'
 import { showText } from '../../effects/showText.ts'
 import { VaultError } from '../../errors/error.ts'
+import { callRequest } from '../../requests/agentRequests.ts'
 import { assertAllowedCall, callApi, type FrozenCall, readCallHeaders } from '../../secrets/callApi.ts'
 import { readCallUrl } from '../../secrets/callTarget.ts'
 import type { Credential } from '../../secrets/credential.ts'
 import { parseScope } from '../../storage/scopes.ts'
-import { readFields } from '../fields.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
 import { type Plan, withoutMoney } from '../plan.ts'
@@ -16,18 +16,15 @@ import type { VaultCall } from '../vaultCall.ts'
  * taken out on the way back.
  */
 export function planCall(x: VaultCall, { vault, egress }: VaultParts): Plan {
-  const fields = readFields(x.input, ['scope', 'method', 'url', 'headers', 'body'])
-  const text = fields.text('scope', 200)
-  const method = fields.text('method', 16).toUpperCase()
-  const address = fields.text('url', 8_192)
-  fields.done()
-  const scope = parseScope(text)
+  const input = callRequest.check(x.input)
+  const method = input.method.toUpperCase()
+  const scope = parseScope(input.scope)
   if (!scope.startsWith('credentials.api.'))
     throw new VaultError('VALIDATION_ERROR', 'scope: Expected a credential, such as credentials.api.github.')
   const call: FrozenCall = {
     method,
-    url: readCallUrl(address).href,
-    ...readBody(fields.optional('headers'), fields.optional('body')),
+    url: readCallUrl(input.url).href,
+    ...readBody(input.headers, input.body),
   }
   const hash = hashOf('call', scope, JSON.stringify(call))
   return {
@@ -70,12 +67,13 @@ function partsOf({ method, url, headers, body }: FrozenCall): PartDraft[] {
   ]
 }
 
-function readBody(headersIn: unknown, body: unknown): Pick<FrozenCall, 'headers' | 'body'> {
+function readBody(
+  headersIn: Readonly<Record<string, string>> | undefined,
+  body: string | object | undefined,
+): Pick<FrozenCall, 'headers' | 'body'> {
   const headers = { ...readCallHeaders(headersIn) }
-  if (body === undefined || body === null) return { headers, body: null }
+  if (body === undefined) return { headers, body: null }
   if (typeof body === 'string') return { headers, body }
-  if (typeof body !== 'object')
-    throw new VaultError('VALIDATION_ERROR', 'body: Expected a text or a JSON object.')
   headers['content-type'] ??= 'application/json'
   return { headers, body: JSON.stringify(body) }
 }

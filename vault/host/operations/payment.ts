@@ -6,8 +6,8 @@ import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { VaultError } from '../../errors/error.ts'
+import { paymentRequest } from '../../requests/agentRequests.ts'
 import { accountOn } from '../chainOf.ts'
-import { readFields } from '../fields.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
 import type { Plan } from '../plan.ts'
@@ -24,12 +24,8 @@ const buildTimeoutMs = 20_000
  * vault when it is signed, because its bytes hold a time that may be over when the owner answers.
  */
 export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan> {
-  const fields = readFields(x.input, ['payment_required', 'max_amount', 'network', 'url'])
-  const paymentRequired = fields.required('payment_required')
-  const maxAmount = fields.required('max_amount')
-  const network = fields.optionalText('network', 64)
-  const urlText = fields.optionalText('url', 8_192)
-  fields.done()
+  const input = paymentRequest.check(x.input)
+  const { payment_required: paymentRequired, max_amount: maxAmount, network, url: urlText } = input
   if (network !== undefined && parts.assets.chains.ofNetwork(network) === undefined)
     throw new VaultError(
       'VALIDATION_ERROR',

@@ -1,5 +1,6 @@
 import { amountWords } from '../../effects/plainWords.ts'
 import { isVaultError, VaultError } from '../../errors/error.ts'
+import { previewRequest } from '../../requests/agentRequests.ts'
 import { accountOn } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
@@ -16,7 +17,7 @@ const refusals = new Set([403, 422])
  * would say. Nothing is signed, held back, asked or written down.
  */
 export function planPreview(x: VaultCall, parts: VaultParts): Plan {
-  const { facts } = accountOn(parts, x.input['chain'])
+  const { facts } = accountOn(parts, previewRequest.check(x.input).chain)
   return {
     ...withoutMoney,
     action: 'SIGN',
@@ -79,8 +80,11 @@ function shown(x: VaultCall, parts: VaultParts): Record<string, unknown> {
 }
 
 function planOf(x: VaultCall, parts: VaultParts): Plan {
-  if (Object.hasOwn(x.input, 'unsigned_tx')) return planTransaction(x, parts)
-  if (Object.hasOwn(x.input, 'typed_data')) return planTypedData(x, parts)
-  if (Object.hasOwn(x.input, 'message')) return planMessage(x, parts)
-  throw new VaultError('VALIDATION_ERROR', 'Expected unsigned_tx, typed_data or message.')
+  const input = previewRequest.check(x.input)
+  const { chain, unsigned_tx: transaction, typed_data: typedData, message, encoding } = input
+  if ([transaction, typedData, message].filter((one) => one !== undefined).length !== 1)
+    throw new VaultError('VALIDATION_ERROR', 'Expected exactly one of unsigned_tx, typed_data and message.')
+  if (transaction !== undefined) return planTransaction(x, parts, input)
+  if (typedData !== undefined) return planTypedData(x, parts, input)
+  return planMessage(x, parts, { chain, message: message!, ...(encoding && { encoding }) })
 }

@@ -6,8 +6,14 @@ import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
 import { visibleText } from '../../effects/visibleText.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { AuditAction } from '../../ports/audit.ts'
+import {
+  type previewRequest,
+  signMessageRequest,
+  signRequest,
+  signTypedDataRequest,
+} from '../../requests/agentRequests.ts'
+import type { InputOf } from '../../requests/request.ts'
 import { accountOn, type ChainAccount } from '../chainOf.ts'
-import { readFields } from '../fields.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
 import type { Plan } from '../plan.ts'
@@ -23,70 +29,65 @@ interface Claimed {
   readonly recipient: string | undefined
 }
 
+/** A signing request; a preview may leave the claim out, for it is about what the bytes do. */
+type Asked = InputOf<typeof previewRequest>
+
+const claimOf = ({ amount, currency, recipient }: Omit<Asked, 'chain'>): Claimed => ({
+  amount,
+  currency,
+  recipient,
+})
+
 /** `POST /v1/vault/sign` `{chain, agent_name, amount, currency, unsigned_tx}` → `{signed_tx, signature}`. */
-export function planTransaction(x: VaultCall, parts: VaultParts): Plan {
-  const fields = readFields(x.input, ['chain', 'amount', 'currency', 'recipient', 'unsigned_tx'])
-  const chain = fields.text('chain', 64)
-  const unsignedTx = fields.required('unsigned_tx')
-  // A preview may leave the claim out: it is about what the bytes do.
-  const amount = x.operation === 'vault_preview' ? fields.optional('amount') : fields.required('amount')
-  const claim: Claimed = {
-    amount: amount as string | number | undefined,
-    currency: fields.optionalText('currency', 64),
-    recipient: fields.optionalText('recipient', 128),
-  }
-  fields.done()
-  const account = accountOn(parts, chain)
+export function planTransaction(
+  x: VaultCall,
+  parts: VaultParts,
+  input: Asked = signRequest.check(x.input),
+): Plan {
+  const account = accountOn(parts, input.chain)
   const decoded = assertDecoded(
     account.plugin.decodeTransaction({
       chain: account.facts.name,
       account: account.key.address,
-      unsignedTx,
+      unsignedTx: input.unsigned_tx,
       assets: parts.assets,
     }),
   )
-  return signingPlan({ x, parts, account, decoded, claim, action: 'SIGN' })
+  return signingPlan({ x, parts, account, decoded, claim: claimOf(input), action: 'SIGN' })
 }
 
 /** `POST /v1/vault/sign-typed-data` `{chain, agent_name, typed_data, amount?, currency?, recipient?}` → `{signature}`. */
-export function planTypedData(x: VaultCall, parts: VaultParts): Plan {
-  const fields = readFields(x.input, ['chain', 'amount', 'currency', 'recipient', 'typed_data'])
-  const chain = fields.text('chain', 64)
-  const typedData = fields.required('typed_data')
-  const claim: Claimed = {
-    amount: fields.optional('amount') as string | number | undefined,
-    currency: fields.optionalText('currency', 64),
-    recipient: fields.optionalText('recipient', 128),
-  }
-  fields.done()
-  const account = accountOn(parts, chain)
+export function planTypedData(
+  x: VaultCall,
+  parts: VaultParts,
+  input: Asked = signTypedDataRequest.check(x.input),
+): Plan {
+  const account = accountOn(parts, input.chain)
   if (account.plugin.decodeTypedData === undefined)
     throw new VaultError('VALIDATION_ERROR', 'chain: Expected a chain with typed data, such as base.')
   const decoded = assertDecoded(
     account.plugin.decodeTypedData({
       chain: account.facts.name,
       account: account.key.address,
-      typedData,
+      typedData: input.typed_data,
       assets: parts.assets,
     }),
   )
   return {
-    ...signingPlan({ x, parts, account, decoded, claim, action: 'SIGN_TYPED_DATA' }),
+    ...signingPlan({ x, parts, account, decoded, claim: claimOf(input), action: 'SIGN_TYPED_DATA' }),
     kind: kindOf(decoded) === 'allowance' ? 'allowance' : decoded.isOpaque ? 'typed_data' : kindOf(decoded),
-    parts: () => typedDataParts(typedData),
+    parts: () => typedDataParts(input.typed_data),
   }
 }
 
 /** `POST /v1/vault/sign-message` `{chain, agent_name, message, encoding?}` → `{signature}`. */
-export function planMessage(x: VaultCall, parts: VaultParts): Plan {
-  const fields = readFields(x.input, ['chain', 'message', 'encoding'])
-  const chain = fields.text('chain', 64)
-  const message = fields.text('message', 65_536)
-  const encoding = fields.optionalText('encoding', 16) ?? 'utf8'
-  fields.done()
-  if (encoding !== 'utf8' && encoding !== 'hex' && encoding !== 'base64')
-    throw new VaultError('VALIDATION_ERROR', 'encoding: Expected utf8, hex or base64.')
-  const account = accountOn(parts, chain)
+export function planMessage(
+  x: VaultCall,
+  parts: VaultParts,
+  input: InputOf<typeof signMessageRequest> = signMessageRequest.check(x.input),
+): Plan {
+  const { message, encoding = 'utf8' } = input
+  const account = accountOn(parts, input.chain)
   const decoded = assertDecoded(
     account.plugin.decodeMessage({
       chain: account.facts.name,
@@ -96,8 +97,7 @@ export function planMessage(x: VaultCall, parts: VaultParts): Plan {
       assets: parts.assets,
     }),
   )
-  const claim = { amount: undefined, currency: undefined, recipient: undefined }
-  const plan = signingPlan({ x, parts, account, decoded, claim, action: 'SIGN_MESSAGE' })
+  const plan = signingPlan({ x, parts, account, decoded, claim: claimOf({}), action: 'SIGN_MESSAGE' })
   const signIn = decoded.effects[0]?.kind === 'note' ? readSignIn(decoded.effects[0].text) : undefined
   const shown = { ...plan, parts: () => [messagePart(decoded)] }
   if (signIn === undefined) return { ...shown, kind: 'message' }

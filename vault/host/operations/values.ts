@@ -1,6 +1,8 @@
 import type { PartDraft } from '../../approvals/shownPart.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { Records } from '../../ports/records.ts'
+import { ownerWriteRequest, scopeRequest, writeRequest } from '../../requests/agentRequests.ts'
+import type { InputOf } from '../../requests/request.ts'
 import {
   type Credential,
   type CredentialSettings,
@@ -8,21 +10,16 @@ import {
 } from '../../secrets/credential.ts'
 import { parseScope } from '../../storage/scopes.ts'
 import { accountOn } from '../chainOf.ts'
-import { readFields } from '../fields.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
 import { type Plan, withoutMoney } from '../plan.ts'
 import type { VaultCall } from '../vaultCall.ts'
 
-const longestValue = 65_536
 const credentials = 'credentials.api.'
 
 /** `POST /v1/vault/read` `{scope, agent_name}` → `{value}`. A wallet's value is its address. */
 export function planRead(x: VaultCall, parts: VaultParts): Plan {
-  const fields = readFields(x.input, ['scope'])
-  const text = fields.text('scope', 200)
-  fields.done()
-  const scope = parseScope(text)
+  const scope = parseScope(scopeRequest.check(x.input).scope)
   const { records } = parts.vault
   if (scope.startsWith('wallet.')) {
     const chain = scope.slice('wallet.'.length)
@@ -69,13 +66,10 @@ export function storedValue(records: Records, scope: string): string {
  * how it is used: `settings` `{inject?, rules?, allow_private?}`.
  */
 export function planWrite(x: VaultCall, parts: VaultParts): Plan {
-  const isOwner = x.who.kind === 'owner'
-  const fields = readFields(x.input, isOwner ? ['scope', 'value', 'settings'] : ['scope', 'value'])
-  const text = fields.text('scope', 200)
-  const value = fields.text('value', longestValue)
-  const given = fields.optional('settings')
-  fields.done()
-  const scope = parseScope(text)
+  const { settings: given, ...input }: InputOf<typeof ownerWriteRequest> =
+    x.who.kind === 'owner' ? ownerWriteRequest.check(x.input) : writeRequest.check(x.input)
+  const { value } = input
+  const scope = parseScope(input.scope)
   assertStorable(scope)
   const settings = given === undefined ? {} : parseCredentialSettings(given)
   const { records } = parts.vault
@@ -133,10 +127,7 @@ export async function writeValue(
 
 /** `POST /v1/vault/delete` `{scope, agent_name}` → `{deleted}`. */
 export function planDelete(x: VaultCall, parts: VaultParts): Plan {
-  const fields = readFields(x.input, ['scope'])
-  const text = fields.text('scope', 200)
-  fields.done()
-  const scope = parseScope(text)
+  const scope = parseScope(scopeRequest.check(x.input).scope)
   assertStorable(scope)
   const { records } = parts.vault
   const hash = hashOf('delete', scope)

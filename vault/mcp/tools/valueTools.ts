@@ -1,32 +1,29 @@
-import { anyObject, boolean, choice, object, text, wholeNumber } from '../schema.ts'
+import { callRequest, scopeRequest, writeRequest } from '../../requests/agentRequests.ts'
+import { anyObject, boolean, choice, object, text, wholeNumber } from '../../requests/schema.ts'
 import { readsOnly, type Tool } from '../tool.ts'
 
-const scopeWords =
-  'The exact name, such as identity.name, identity.email, address.shipping.primary or custom.notes.today. There are no ' +
-  'aliases; vault_list_scopes shows yours.'
-
 /** Tools about what is stored: values, and credentials that are used and never seen. */
-export const valueTools: readonly Tool[] = [
-  {
+export const valueTools = {
+  read: {
     name: 'vault_read',
     title: 'Read a stored value',
     description:
       'Gives what the owner stored under a scope: a name, an e-mail address, a postal address. Depending on the grant ' +
       'the owner is asked first. Do not read credentials.api.*: use them through vault_call_api.',
-    input: object({ scope: text(scopeWords, 200) }),
+    input: scopeRequest.schema,
     result: object({ value: text('The stored text.') }),
     hints: readsOnly,
     mayAsk: true,
     takesKey: false,
     run: (api, input, context) => api.request('vault_read', input, context),
   },
-  {
+  write: {
     name: 'vault_write',
     title: 'Store a value',
     description:
       'Stores a text under a scope; what was there is replaced. Unless the grant says otherwise, the owner is asked ' +
       'each time. Wallets can not be written.',
-    input: object({ scope: text(scopeWords, 200), value: text('What to store.', 65_536) }),
+    input: writeRequest.schema,
     result: object({
       scope: text('The scope.'),
       created: boolean('False when something was replaced.'),
@@ -38,27 +35,14 @@ export const valueTools: readonly Tool[] = [
     takesKey: true,
     run: (api, input, context) => api.request('vault_write', input, context),
   },
-  {
+  call: {
     name: 'vault_call_api',
     title: 'Call an API with a stored credential',
     description:
       'Calls an API for you with a credential that you never see: the vault puts it into the request and takes it out of ' +
       'the answer. Leave authorisation headers out. The owner’s rules say which addresses, methods and paths each ' +
       'credential may be used for. Redirects are not followed.',
-    input: object({
-      scope: text('The credential, such as credentials.api.github.', 200),
-      method: choice(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'The HTTP method.'),
-      url: text('The complete address, https.', 8_192),
-      'headers?': {
-        type: 'object',
-        additionalProperties: { type: 'string' },
-        description: 'Headers beside the credential.',
-      },
-      'body?': {
-        type: ['string', 'object'],
-        description: 'The body: a text, or an object that is sent as JSON.',
-      },
-    }),
+    input: callRequest.schema,
     result: object({
       status: wholeNumber(100, 599, 'The HTTP status that the API answered with.'),
       headers: anyObject('Headers of the answer.'),
@@ -70,4 +54,4 @@ export const valueTools: readonly Tool[] = [
     takesKey: false,
     run: (api, input, context) => api.request('vault_call', input, context),
   },
-]
+} satisfies Record<string, Tool>
