@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { AgentView } from '../../vault/agents/agent.ts'
+import { UsageError } from '../output/exitCodes.ts'
 import { asOwner, type CommonFlags, wholeNumber, withCommonFlags } from './flags.ts'
 
 interface AddFlags extends CommonFlags {
@@ -57,9 +58,47 @@ Examples:
             { title: 'Agent', value: (agent) => agent.name },
             { title: 'Scopes', value: (agent) => agent.scopes.join(', ') },
             { title: 'Revoked', value: (agent) => agent.revoked_at ?? '' },
+            { title: 'State', value: (agent) => (agent.suspended ? 'suspended' : '') },
           ],
           'No agents yet.',
         )
+      }),
+    )
+
+  withCommonFlags(agents.command('resume'))
+    .description('Let an agent go on that a restore suspended.')
+    .argument('[name]', 'name or id of the agent')
+    .option('--all', 'every agent that is suspended')
+    .addHelpText(
+      'after',
+      `
+After a restore it is not known what an agent spent since the backup, nor whether its token was changed or revoked. Its
+automatic approvals begin again with the budgets of the backup. Pairings go on one by one: tollgate vault pair resume ID.`,
+    )
+    .action((name: string | undefined, flags: CommonFlags & { readonly all?: true }) =>
+      asOwner(flags, async (client, output) => {
+        if ((name === undefined) === (flags.all === undefined))
+          throw new UsageError('Expected the name of an agent, or --all.')
+        const names =
+          name === undefined
+            ? (await client.call<{ agents: AgentView[] }>('GET', '/v1/vault/agents')).agents
+                .filter((agent) => agent.suspended)
+                .map((agent) => agent.id)
+            : [name]
+        const resumed: AgentView[] = []
+        for (const one of names)
+          resumed.push(
+            await client.call<AgentView>('PATCH', `/v1/vault/agents/${encodeURIComponent(one)}`, {
+              suspended: false,
+            }),
+          )
+        if (resumed.length > 0)
+          output.warn(
+            'What was spent between the backup and the restore does not count in the budgets of that day. A token that was ' +
+              'changed after the backup is the old one again: tollgate vault agents rotate NAME.',
+          )
+        const text = resumed.map((agent) => `${agent.name} goes on.`).join('\n')
+        output.result({ agents: resumed }, text === '' ? 'No agent is suspended.' : text)
       }),
     )
 

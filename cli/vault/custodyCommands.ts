@@ -65,8 +65,11 @@ Example:
       'after',
       `
 --password-file has the password of the day of the backup. No vault may be in the folder: stop a running one, and name
-another folder with --home or move the old one away. What was spent since the backup is not in it: look at the budgets
-before letting agents go on.
+another folder with --home or move the old one away.
+
+What came after the backup is not in it: spending of today does not count in the budgets, and agents and pairings that you
+revoked since are there again, with the tokens of then. So all of them are suspended. Look at the list, revoke or rotate what
+you revoked or rotated before, and let the others go on: tollgate vault agents resume NAME, pair resume ID.
 
 Example:
   tollgate vault restore ~/backups/vault-2026-11-01 --home ~/restored --password-file pw`,
@@ -76,7 +79,12 @@ Example:
         const { restoreHome } = await import('./restoreHome.ts')
         const home = vaultHome(flags.home, process.env)
         const restored = await restoreHome(home, resolve(file), await neededPassword(flags, output))
-        output.warn('What was spent since the backup does not count in the budgets of this vault.')
+        const { agents, pairings } = restored.suspended
+        output.warn(
+          `What was spent since the backup does not count in the budgets of this vault, and what you revoked since is there again. ` +
+            `So ${agents} agents and ${pairings} pairings are suspended, until you let each go on: ` +
+            'tollgate vault agents resume NAME, tollgate vault pair resume ID.',
+        )
         output.result(restored, `The vault ${restored.vault_id} is in ${home}.`)
       }),
     )

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { PairingOffer, PairingSummary } from '../../vault/ports/pairings.ts'
+import { UsageError } from '../output/exitCodes.ts'
 import { asOwner, type CommonFlags, withCommonFlags } from './flags.ts'
 
 interface AddFlags extends CommonFlags {
@@ -37,6 +38,29 @@ export function registerPairings(vault: Command): void {
           ],
           'No pairings yet.',
         )
+      }),
+    )
+
+  withCommonFlags(pair.command('resume'))
+    .description('Let a pairing go on that a restore suspended.')
+    .argument('[id]')
+    .option('--all', 'every pairing that is suspended')
+    .action((id: string | undefined, flags: CommonFlags & { readonly all?: true }) =>
+      asOwner(flags, async (client, output) => {
+        if ((id === undefined) === (flags.all === undefined))
+          throw new UsageError('Expected the id of a pairing, or --all.')
+        const ids =
+          id === undefined
+            ? (await client.call<{ pairings: PairingSummary[] }>('GET', '/v1/vault/pairings')).pairings
+                .filter(({ state }) => state === 'suspended')
+                .map((pairing) => pairing.id)
+            : [id]
+        for (const one of ids)
+          await client.call<object>('PATCH', `/v1/vault/pairings/${encodeURIComponent(one)}`, {
+            suspended: false,
+          })
+        const text = ids.map((one) => `${one} goes on.`).join('\n')
+        output.result({ ids }, text === '' ? 'No pairing is suspended.' : text)
       }),
     )
 

@@ -1,11 +1,14 @@
 import { statSync } from 'node:fs'
 import { systemVaultClock } from '../../vault/ports/clock.ts'
 import { restoreVault } from '../../vault/storage/restoreVault.ts'
+import type { Suspended } from '../../vault/storage/suspendCallers.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
 export interface RestoredVault {
   readonly vault_id: string
   readonly home: string
+  /** Agents and pairings that wait for the owner's word. */
+  readonly suspended: Suspended
   readonly addresses: { readonly evm: string; readonly solana: string }
 }
 
@@ -17,12 +20,13 @@ export interface RestoredVault {
 export async function restoreHome(home: string, file: string, password: string): Promise<RestoredVault> {
   if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
     throw new UsageError(`Expected a backup at ${file}, there is no such file.`)
-  const vault = await restoreVault({ home, file, password, clock: systemVaultClock })
+  const { vault, suspended } = await restoreVault({ home, file, password, clock: systemVaultClock })
   try {
     const { keys, vaultId } = vault
     return {
       vault_id: vaultId,
       home,
+      suspended,
       addresses: { evm: keys.default('evm').address, solana: keys.default('solana').address },
     }
   } finally {

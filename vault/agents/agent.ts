@@ -13,6 +13,8 @@ export interface AgentRecord {
   /** ISO 8601. */
   readonly createdAt: string
   readonly revokedAt: string | null
+  /** Since when a restored vault waits for the owner's word about this agent; absent and null when it does not. */
+  readonly suspendedAt?: string | null
 }
 
 /** An agent with its grants read. */
@@ -28,6 +30,8 @@ export interface AgentView {
   readonly requests_per_minute: number | null
   readonly created_at: string
   readonly revoked_at: string | null
+  /** True after a restore, until the owner says that it goes on. */
+  readonly suspended: boolean
 }
 
 export const viewAgent = (agent: AgentRecord): AgentView => ({
@@ -37,4 +41,9 @@ export const viewAgent = (agent: AgentRecord): AgentView => ({
   requests_per_minute: agent.requestsPerMinute,
   created_at: agent.createdAt,
   revoked_at: agent.revokedAt,
+  suspended: isSuspended(agent),
 })
+
+/** Whether a live agent waits for the owner's word. */
+export const isSuspended = ({ suspendedAt, revokedAt }: AgentRecord): boolean =>
+  revokedAt === null && typeof suspendedAt === 'string'

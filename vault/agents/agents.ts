@@ -12,6 +12,9 @@ export interface NewAgent {
   readonly requestsPerMinute?: number | null
 }
 
+/** What may be changed of an agent. Only a restore suspends. */
+export type AgentChange = Partial<Omit<NewAgent, 'name'>> & { readonly suspended?: false }
+
 /**
  * The agents that the owner let in. They are read from the vault's records when it is unlocked; their names and token
  * hashes stay in memory while it is locked again, so that a stranger hears 401 and a known agent 423.
@@ -28,8 +31,8 @@ export interface Agents {
   readonly isLoaded: boolean
   /** @returns the token, which is shown once. @throws `ALREADY_EXISTS`, `VALIDATION_ERROR`, `UNKNOWN_SCOPE` */
   add(agent: NewAgent): Promise<{ agent: Agent; token: string }>
-  /** Replaces the grants or the rate. @throws `NOT_FOUND` */
-  update(id: string, change: Partial<Omit<NewAgent, 'name'>>): Promise<Agent>
+  /** Replaces the grants or the rate, or lets a suspended one go on. @throws `NOT_FOUND` */
+  update(id: string, change: AgentChange): Promise<Agent>
   /** A new token; the old one is worth nothing from then on. */
   rotate(id: string): Promise<{ agent: Agent; token: string }>
   /** For good. Answers the same for an agent that is revoked already. */
@@ -128,6 +131,7 @@ export function createAgents(records: Records, clock: Clock): Agents {
           scopes: change.scopes === undefined ? agent.scopes : [...change.scopes],
           requestsPerMinute:
             change.requestsPerMinute === undefined ? agent.requestsPerMinute : change.requestsPerMinute,
+          suspendedAt: change.suspended === false ? null : (agent.suspendedAt ?? null),
         })
       }),
     rotate: (id) =>

@@ -55,6 +55,12 @@ export const vaultCodes = {
     'This agent has no grant for that.',
     'The owner can add the scope to the agent.',
   ),
+  AGENT_SUSPENDED: entry(
+    403,
+    true,
+    'The vault was restored from a backup, and its owner has not yet said that this agent goes on.',
+    'The owner runs `tollgate vault agents resume NAME` (`pair resume ID` for a pairing), or says so on the approvals page.',
+  ),
   OWNER_REQUIRED: entry(
     403,
     false,

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { VaultPorts } from '../../core/plugin/vault.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
+import { isSuspended } from '../agents/agent.ts'
 import { createAgents } from '../agents/agents.ts'
 import { createOwnerSessions } from '../agents/ownerSessions.ts'
 import { type ApprovalRecord, viewApproval } from '../approvals/approval.ts'
@@ -206,6 +207,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     watch({ caller }, listener) {
       assertKnown(caller)
       if (caller.kind === 'owner') return bus.watch(listener)
+      if (isSuspended(caller.agent)) throw new VaultError('AGENT_SUSPENDED')
       const id = callerId(caller)
       return bus.watch((event) => {
         if (event.type !== 'approval') return listener(event)

@@ -167,10 +167,91 @@ t.test('the password changes, locked or not, and a backup opens with the one of 
     code: 'BAD_PASSWORD',
   })
   t.notOk(existsSync(join(home, 'vault.json')))
-  const restored = await restoreVault({ home, file, password, hasher: quickHasher })
+  const { vault: restored } = await restoreVault({ home, file, password, hasher: quickHasher })
   t.equal(restored.keys.get('evm:0').address, vault.vault.keys.get('evm:0').address)
   await restored.close()
 })
+
+t.test(
+  'after a restore every agent and every pairing waits for the owner, whatever the backup says',
+  async (t) => {
+    const before = await startVault(t)
+    const folder = folderFor(t)
+    const file = join(folder, 'backup')
+    const kept = await before.agent('kept', ['identity.name', 'wallet.base'])
+    const revoked = await before.agent('revoked later', ['identity.name'])
+    const gone = await before.agent('revoked before', ['identity.name'])
+    await before.asOwner('POST', `/v1/vault/agents/${gone.id}/revoke`, {})
+    await before.vault.records.put('value', 'identity.name', 'Ada')
+    await before.vault.records.putJson('pairing', 'pair_1', {
+      id: 'pair_1',
+      agentId: kept.id,
+      state: 'paired',
+    })
+    await before.vault.records.putJson('pairing', 'pair_2', {
+      id: 'pair_2',
+      agentId: kept.id,
+      state: 'revoked',
+    })
+    await before.asOwner('POST', `${base}/backup`, { file })
+    await before.asOwner('POST', `/v1/vault/agents/${revoked.id}/revoke`, {})
+
+    const home = join(folder, 'restored')
+    const { vault: restored, suspended } = await restoreVault({ home, file, password, hasher: quickHasher })
+    await restored.close()
+    t.strictSame(suspended, { agents: 2, pairings: 1 })
+    const vault = await startVault(t, { home })
+    const as = (token: string, method: string, path: string, body?: unknown) =>
+      vault.call(method, path, body, { authorization: `Bearer ${token}` })
+    const read = (token: string) => as(token, 'POST', '/v1/vault/read', { scope: 'identity.name' })
+    for (const { token } of [kept, revoked]) {
+      t.match(await read(token), {
+        status: 403,
+        body: { error: { code: 'AGENT_SUSPENDED', action: /tollgate vault agents resume/ } },
+      })
+      for (const path of [
+        '/v1/vault/activity',
+        '/v1/vault/budget',
+        '/v1/vault/approvals',
+        '/v1/vault/events',
+        '/address/base',
+      ])
+        t.equal((await as(token, 'GET', path)).body.error.code, 'AGENT_SUSPENDED', path)
+      t.equal((await as(token, 'POST', '/v1/vault/sign', signBody('1'))).status, 403)
+      t.equal((await as(token, 'POST', '/v1/vault/lock', {})).body.error.code, 'AGENT_SUSPENDED')
+    }
+    t.equal((await read(gone.token)).status, 401)
+    const { agents } = (await vault.asOwner('GET', '/v1/vault/agents')).body
+    t.strictSame(
+      agents.map(({ name, suspended: is }: { name: string; suspended: boolean }) => [name, is]).toSorted(),
+      [
+        ['kept', true],
+        ['revoked before', false],
+        ['revoked later', true],
+      ],
+    )
+    t.match(vault.vault.records.getJson('pairing', 'pair_1'), { state: 'paired', suspendedAtMs: Number })
+    t.notOk(Object.hasOwn(vault.vault.records.getJson('pairing', 'pair_2') as object, 'suspendedAtMs'))
+    t.match((await vault.asOwner('GET', '/v1/vault/activity?action=CONFIG')).body.events[0], {
+      details: { note: /restored from a backup.* 2 agents and 1 pairings suspended/ },
+    })
+
+    const path = `/v1/vault/agents/${kept.id}`
+    t.equal((await as(kept.token, 'PATCH', path, { suspended: false })).status, 403, 'not by itself')
+    for (const value of [true, null, 0, 'false'])
+      t.equal((await vault.asOwner('PATCH', path, { suspended: value })).status, 400)
+    t.equal((await vault.asOwner('PATCH', path, { requests_per_minute: 60 })).body.suspended, true)
+    t.match(await vault.asOwner('PATCH', path, { suspended: false }), {
+      status: 200,
+      body: { suspended: false },
+    })
+    t.equal((await read(kept.token)).body.value, 'Ada')
+    t.equal((await read(revoked.token)).status, 403, 'one does not let another in')
+    await vault.asOwner('POST', '/v1/vault/lock', {})
+    await vault.asOwner('POST', '/v1/vault/unlock', { password })
+    t.equal((await read(kept.token)).status, 200, 'and it stays so')
+  },
+)
 
 t.test('an imported key signs what its agent asks for', async (t) => {
   const vault = await startVault(t)

@@ -1,6 +1,6 @@
 import type { ApprovalDesk, VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
 import type { Agent, AgentView } from '../agents/agent.ts'
-import type { Agents, NewAgent } from '../agents/agents.ts'
+import type { AgentChange, Agents, NewAgent } from '../agents/agents.ts'
 import type { OwnerSessions } from '../agents/ownerSessions.ts'
 import type { ApprovalState, ApprovalView } from '../approvals/approval.ts'
 import type { AuditQuery, AuditVerdict } from '../ports/audit.ts'
@@ -74,7 +74,7 @@ export interface VaultApi {
   agents: {
     list(context: OwnerContext): { agents: readonly AgentView[] }
     add(agent: NewAgent, context: OwnerContext): Promise<AgentView & { token: string }>
-    update(id: string, change: Partial<NewAgent>, context: OwnerContext): Promise<AgentView>
+    update(id: string, change: AgentChange, context: OwnerContext): Promise<AgentView>
     rotate(id: string, context: OwnerContext): Promise<AgentView & { token: string }>
     revoke(id: string, context: OwnerContext): Promise<AgentView>
   }
@@ -89,6 +89,8 @@ export interface VaultApi {
     create(input: InputOf<typeof pairingRequest>, context: OwnerContext): Promise<PairingOffer>
     /** The owner says whether both sides show the same four words. */
     confirm(id: string, isSame: boolean, context: OwnerContext): Promise<{ id: string }>
+    /** Lets one go on that a restore suspended. */
+    resume(id: string, context: OwnerContext): Promise<{ id: string }>
     revoke(id: string, context: OwnerContext): Promise<{ id: string }>
   }
   /** Keys, password and backups, on the owner's socket only. */

@@ -126,6 +126,9 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
         if (question === undefined) throw new VaultError('NOT_FOUND', 'Nobody asks about this pairing now.')
         question.answer(isSame)
       },
+      async resume(id) {
+        await connected().resume(id)
+      },
       async revoke(id) {
         await connected().revoke(id)
       },

@@ -15,6 +15,7 @@ import {
   mnemonicRequest,
   newAgentRequest,
   newPasswordRequest,
+  pairingChange,
   pairingRequest,
   passwordRequest,
   signInRequest,
@@ -138,10 +139,11 @@ const all: readonly Route[] = [
     201,
   ),
   takes('PATCH', `${base}/agents/:id`, agentChange, (api, { name, body, context }) => {
-    const { scopes, requests_per_minute: rate } = body
+    const { scopes, requests_per_minute: rate, suspended } = body
     const change = {
       ...(scopes !== undefined && { scopes }),
       ...(rate !== undefined && { requestsPerMinute: rate }),
+      ...(suspended !== undefined && { suspended }),
     }
     return api.agents.update(name, change, context)
   }),
@@ -189,6 +191,9 @@ const all: readonly Route[] = [
     pairingRequest,
     (api, { body, context }) => api.pairings.create(body, context),
     201,
+  ),
+  takes('PATCH', `${base}/pairings/:id`, pairingChange, (api, { name, context }) =>
+    api.pairings.resume(name, context),
   ),
   route('POST', `${base}/pairings/:id/confirm`, (api, { name, context }) =>
     api.pairings.confirm(name, true, context),

@@ -3,6 +3,7 @@ export interface PairingSummary {
   readonly id: string
   readonly agent_id: string
   readonly service_id: string
+  /** Also `expired` and `suspended`. */
   readonly state: string
   readonly created_at: string
   readonly expires_at: string
@@ -29,6 +30,8 @@ export interface Pairings {
   }): Promise<PairingOffer>
   /** The owner says that both phrases are the same, or that they are not. @throws `NOT_FOUND` */
   confirm(id: string, isSame: boolean): Promise<void>
+  /** Lets one go on that a restore suspended; any other stays as it is. @throws `NOT_FOUND` */
+  resume(id: string): Promise<void>
   /** Ends one. @throws `NOT_FOUND` */
   revoke(id: string): Promise<void>
 }

@@ -53,6 +53,8 @@ export interface Connector {
   createPairing(input: NewPairing): Promise<PairingOffer>
   pairings(): readonly PairingView[]
   /** The agent can do nothing from now on; a call under way ends without an answer. @throws `NOT_FOUND`. */
+  /** Lets one go on that a restore suspended. @throws VaultError `NOT_FOUND`. */
+  resume(pairingId: string): Promise<PairingView>
   revoke(pairingId: string): Promise<PairingView>
   /** Takes a rotated identity into use, which the host has stored before. Old keys go on working. */
   useIdentity(identity: VaultIdentity): void
@@ -139,6 +141,7 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
       return { pairing: desk.view(live), token, command: pairCommand(values) }
     },
     pairings: () => desk.all().map(desk.view),
+    resume: (pairingId) => desk.resume(pairingId),
     revoke: (pairingId) => desk.revoke(pairingId),
     useIdentity(next) {
       identity = next

@@ -277,6 +277,36 @@ t.test('a vault that has the static key but not the signing key is not believed'
   t.equal(vault.requests.length, 0)
 })
 
+t.test('a pairing that a restore suspended hears why, until the owner lets it go on', async (t) => {
+  const { vault, proxy, relay, offer } = await pairedWorld(t)
+  t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+  const asked = vault.requests.length
+  const unused = await offerFor(vault)
+  const suspend = async () => {
+    for (const record of await vault.store.list()) await vault.store.put({ ...record, suspendedAtMs: 1 })
+    await vault.restart()
+  }
+  await suspend()
+  t.strictSame(
+    vault.connector.pairings().map(({ state }) => state),
+    ['suspended', 'suspended'],
+  )
+  const refused = await call(proxy.url, '/v1/vault/scopes')
+  t.strictSame([refused.status, refused.json.error.code], [403, 'AGENT_SUSPENDED'])
+  t.match(refused.json.error.action, 'pair resume')
+  await t.rejects(
+    startProxy(proxyOptions(t, vault, relay, unused)),
+    { code: 'AGENT_SUSPENDED' },
+    'nor does a token that may have been used since',
+  )
+  t.equal(vault.requests.length, asked, 'the host was not asked')
+  t.match(await vault.connector.resume(offer.pairing.id), { state: 'paired' })
+  t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+  await vault.restart()
+  t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200, 'and it stays so')
+  await t.rejects(vault.connector.resume('pair_none'), { code: 'NOT_FOUND' })
+})
+
 t.test('only sensible pairings are made', async (t) => {
   const relay = await relayFor(t)
   const { connector } = await vaultFor(t, relay)

@@ -7,7 +7,13 @@ import { createKeyPair, toStored } from './channel/keyPair.ts'
 import { commitmentTo, pairingPhrase } from './channel/phrase.ts'
 import { signingPairOf, type VaultIdentity } from './identity.ts'
 import { type LivePairing, livePairing } from './livePairing.ts'
-import { type PairingRecord, type PairingStore, type PairingView, viewOf } from './pairingRecord.ts'
+import {
+  isSuspended,
+  type PairingRecord,
+  type PairingStore,
+  type PairingView,
+  viewOf,
+} from './pairingRecord.ts'
 import { createPairToken, formatPairToken, isTokenOf, parsePairToken, tokenRecordOf } from './pairToken.ts'
 
 /** What the owner is asked: whether the proxy shows the same four words. */
@@ -156,6 +162,16 @@ export class PairingDesk {
     if (state === 'refused')
       throw new VaultError('APPROVAL_DENIED', 'The owner did not confirm this pairing.')
     throw new VaultError('UNAUTHORIZED', 'This pairing was revoked.')
+  }
+
+  /** Lets a pairing go on that a restore suspended. @throws VaultError `NOT_FOUND`. */
+  async resume(id: string): Promise<PairingView> {
+    const live = this.byId(id)
+    if (live === undefined) throw new VaultError('NOT_FOUND', `There is no pairing ${id}.`)
+    return serialised(live, async () => {
+      if (isSuspended(live.record)) await this.#write(live, { suspendedAtMs: null })
+      return this.view(live)
+    })
   }
 
   /** Ends a pairing for good. @throws VaultError `NOT_FOUND`. */

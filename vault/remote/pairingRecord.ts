@@ -41,6 +41,8 @@ export interface PairingRecord {
   readonly claim?: PairingClaim
   readonly pairedAtMs?: number
   readonly endedAtMs?: number
+  /** Since when a restored vault waits for the owner's word about this pairing; absent and null when it does not. */
+  readonly suspendedAtMs?: number | null
 }
 
 /** What may be shown of a pairing. */
@@ -49,8 +51,8 @@ export interface PairingView {
   readonly agentId: string
   readonly serviceId: string
   readonly scopes: readonly string[]
-  /** As {@link PairingState}, and `expired` for an offer whose time is over. */
-  readonly state: PairingState | 'expired'
+  /** As {@link PairingState}; `expired` for an offer whose time is over, `suspended` after a restore. */
+  readonly state: PairingState | 'expired' | 'suspended'
   readonly createdAtMs: number
   readonly expiresAtMs: number
   readonly pairedAtMs: number | undefined
@@ -70,8 +72,17 @@ export const viewOf = (record: PairingRecord, nowMs: number): PairingView => ({
   agentId: record.agentId,
   serviceId: record.serviceId,
   scopes: record.scopes,
-  state: record.state === 'offered' && record.expiresAtMs <= nowMs ? 'expired' : record.state,
+  state: stateOf(record, nowMs),
   createdAtMs: record.createdAtMs,
   expiresAtMs: record.expiresAtMs,
   pairedAtMs: record.pairedAtMs,
 })
+
+/** Whether it waits for the owner's word: nobody pairs by it and no call of it is performed. */
+export const isSuspended = ({ state, suspendedAtMs }: PairingRecord): boolean =>
+  typeof suspendedAtMs === 'number' && state !== 'revoked' && state !== 'refused'
+
+function stateOf(record: PairingRecord, nowMs: number): PairingView['state'] {
+  if (record.state === 'offered' && record.expiresAtMs <= nowMs) return 'expired'
+  return isSuspended(record) ? 'suspended' : record.state
+}

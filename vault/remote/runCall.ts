@@ -3,6 +3,7 @@ import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
 import { encodeMessage, type Message } from './channel/message.ts'
 import type { LivePairing } from './livePairing.ts'
+import { isSuspended } from './pairingRecord.ts'
 import {
   answerHeaders,
   pickHeaders,
@@ -23,6 +24,7 @@ export async function runCall(
 ): Promise<Buffer> {
   if (live.running >= maxRunning)
     return failed(new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 }))
+  if (isSuspended(live.record)) return failed(new VaultError('AGENT_SUSPENDED'))
   live.running++
   try {
     const { agentId, id: pairingId, serviceId, scopes } = live.record

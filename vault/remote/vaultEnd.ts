@@ -17,6 +17,7 @@ import { decodeMessage, encodeMessage, type Message } from './channel/message.ts
 import type { IdentityKey, VaultIdentity } from './identity.ts'
 import { type LivePairing, ownChannel, tokenChannel } from './livePairing.ts'
 import type { PairingDesk } from './pairingDesk.ts'
+import { isSuspended } from './pairingRecord.ts'
 import { preSharedOf } from './pairToken.ts'
 import type { RemoteAnswer, RemoteRequest } from './remoteRequest.ts'
 import { runCall } from './runCall.ts'
@@ -92,6 +93,7 @@ export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndO
     { head }: Message,
     key: IdentityKey,
   ): Promise<object> {
+    if (header.kind !== 'hello' && isSuspended(live.record)) throw new VaultError('AGENT_SUSPENDED')
     if (header.kind === 'begin')
       return desk.begin(live, head, header.sender, Buffer.from(key.publicKey, 'base64'))
     if (header.kind === 'finish') return desk.finish(live, head)

@@ -11,6 +11,12 @@ const requestsPerMinute: Field<number | null> = {
   description: 'How often the agent may ask.',
 }
 
+const resumed: Field<false> = {
+  type: 'boolean',
+  enum: [false],
+  description: 'False lets go on what a restore suspended; to shut one out, revoke it.',
+}
+
 export const unlockRequest = request({ password })
 
 export const approvalsQuery = request({ 'status?': choice(approvalStates, 'Only these.') })
@@ -24,12 +30,17 @@ export const newAgentRequest = request({
   scopes,
   'requests_per_minute?': requestsPerMinute,
 })
-export const agentChange = request({ 'scopes?': scopes, 'requests_per_minute?': requestsPerMinute })
+export const agentChange = request({
+  'scopes?': scopes,
+  'requests_per_minute?': requestsPerMinute,
+  'suspended?': resumed,
+})
 
 export const pairingRequest = request({
   service_id: text('Name of the remote service.', 64),
   agent: text('The agent that it acts for, by name or id.', 64),
 })
+export const pairingChange = request({ suspended: resumed })
 export const signInRequest = request({ code: text('Of a link to the page.', 128) })
 
 export const deriveRequest = request({

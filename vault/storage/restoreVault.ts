@@ -1,8 +1,9 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
 import { VaultError } from '../errors/error.ts'
-import { systemVaultClock } from '../ports/clock.ts'
+import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import type { Vault } from '../ports/vault.ts'
 import { backupMagic, backupSaltBytes, backupUse, part } from './backup.ts'
 import { assertNoVault } from './createVault.ts'
@@ -14,6 +15,7 @@ import { takeHome } from './homeLock.ts'
 import { argon2idHasher } from './kdf.ts'
 import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
 import { RecordStore } from './recordStore.ts'
+import { type Suspended, suspendCallers } from './suspendCallers.ts'
 import { Throttle } from './throttle.ts'
 import { budgetPlace, recordsPlace, type VaultFiles, vaultFiles } from './vaultFiles.ts'
 
@@ -31,12 +33,19 @@ interface Contents {
 
 const fileNames = /^(?:audit\.head|audit\/\d{15}\.jsonl)$/
 
+export interface RestoredVault {
+  /** Unlocked. */
+  readonly vault: Vault
+  readonly suspended: Suspended
+}
+
 /**
- * Makes a vault in an empty folder out of a backup and opens it, unlocked. What was spent since the backup on its day is not
- * in it: look at the budgets before letting agents go on.
+ * Makes a vault in an empty folder out of a backup and opens it, unlocked. Every agent and pairing in it is suspended until the
+ * owner says that it goes on: what was revoked after the backup works in it again, and what was spent since on its day is
+ * not counted. The log says so.
  * @throws `BAD_PASSWORD`, `VAULT_CORRUPT`, `VAULT_EXISTS`
  */
-export async function restoreVault(options: RestoreVaultOptions): Promise<Vault> {
+export async function restoreVault(options: RestoreVaultOptions): Promise<RestoredVault> {
   const { home, file, password } = options
   const bytes = readFileSync(file)
   const { header, at } = readBackupHeader(bytes)
@@ -48,10 +57,10 @@ export async function restoreVault(options: RestoreVaultOptions): Promise<Vault>
     const lock = takeHome(home)
     try {
       assertNoVault(home)
-      await writeContents(options, header, masterKey, contents)
+      const suspended = await writeContents(options, header, masterKey, contents)
       const vault = openLocalVault(options, lock)
       await vault.openNew(masterKey)
-      return vault
+      return { vault, suspended }
     } catch (error) {
       lock.release()
       throw error
@@ -106,18 +115,42 @@ async function writeContents(
   header: VaultHeader,
   masterKey: Buffer,
   contents: Contents,
-): Promise<void> {
+): Promise<Suspended> {
   const files = vaultFiles(options.home)
   const clock = options.clock ?? systemVaultClock
   writeFiles(files, contents)
   const records = new RecordStore(clock, () => {})
   records.create(recordsPlace(files, header.vaultId, masterKey), contents.records)
+  // All of this is on disk before `vault.json` makes it a vault: there is none in which they are not suspended.
+  const suspended = await suspendCallers(records, clock.now())
   await records.close()
   const budget = new JournaledBudget(clock, () => {})
   budget.create(budgetPlace(files, header.vaultId, masterKey), contents.budget)
   await budget.close()
+  await note(files, header, masterKey, suspended, clock)
   Throttle.create(files.throttle, clock)
   replaceFile(files.header, encodeHeader(header))
+  return suspended
+}
+
+async function note(
+  { auditFolder, auditHead }: VaultFiles,
+  { vaultId }: VaultHeader,
+  masterKey: Buffer,
+  { agents, pairings }: Suspended,
+  clock: VaultClock,
+): Promise<void> {
+  const audit = ChainedAuditLog.open({ folder: auditFolder, headFile: auditHead, clock })
+  const auditKey = deriveKey(masterKey, 'audit', vaultId, new Uint8Array(0))
+  audit.unlock(auditKey)
+  auditKey.fill(0)
+  await audit.append({
+    agent: 'owner',
+    action: 'CONFIG',
+    status: 'APPROVED',
+    note: `restored from a backup: what came after the entry before this one is not in the vault; ${agents} agents and ${pairings} pairings suspended`,
+  })
+  await audit.close()
 }
 
 function writeFiles(files: VaultFiles, contents: Contents): void {

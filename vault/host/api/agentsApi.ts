@@ -20,7 +20,11 @@ export function createAgentsApi(gate: Gate, registry: Agents, book: ApprovalBook
     async update(id, change, context) {
       gate.open(context)
       const agent = await registry.update(id, change)
-      await gate.note('CONFIG', context.requestId, `agent ${agent.name} changed`)
+      await gate.note(
+        'CONFIG',
+        context.requestId,
+        `agent ${agent.name} ${change.suspended === false ? 'goes on after the restore' : 'changed'}`,
+      )
       return viewAgent(agent)
     },
     async rotate(id, context) {

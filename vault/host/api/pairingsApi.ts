@@ -36,6 +36,12 @@ export function createPairingsApi(
       await gate.note('PAIR', context.requestId, `pairing ${id} ${isSame ? 'confirmed' : 'refused'}`)
       return { id }
     },
+    async resume(id, context) {
+      gate.open(context)
+      await pairings().resume(id)
+      await gate.note('PAIR', context.requestId, `pairing ${id} goes on after the restore`)
+      return { id }
+    },
     async revoke(id, context) {
       gate.open(context)
       await pairings().revoke(id)
