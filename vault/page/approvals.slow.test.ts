@@ -67,7 +67,7 @@ if (browser !== undefined) {
     t.equal((await card.getByText(/^Decision/).getAttribute('title')) ?? '', approval!.decision_hash)
     t.match(await card.getByRole('timer').textContent(), /^[0-4]:[0-5]\d$|^5:00$/)
     t.equal(await page.title(), '(1) Tollgate vault')
-    t.match(await page.locator('[aria-live=assertive]').textContent(), /payer: Sign a transaction, 2 USDC/)
+    t.match(await page.locator('[aria-live=assertive]').textContent(), /payer: \w.*, 2 USDC/)
     await card.getByRole('button', { name: 'Approve' }).click()
     t.match(await answer, { status: 200, body: { signed_tx: /^0x/ } })
     await card.getByText('Approved and done').waitFor()
@@ -211,20 +211,108 @@ if (browser !== undefined) {
     const card = cards(page)
     await card.getByText('Not understood', { exact: true }).waitFor()
     await card.getByText('Nobody could check that.').waitFor()
-    await card.getByRole('button', { name: 'Approve' }).click()
-    await page.getByRole('dialog').waitFor()
-    await page.keyboard.press('Escape')
-    await page.locator('dialog').waitFor({ state: 'detached' })
-    t.equal(await page.evaluate('document.activeElement.textContent'), 'Approve', 'the focus is back')
+    t.equal(await card.locator('.button.primary').count(), 0, 'nothing says go')
+    const approve = card.getByRole('button', { name: 'Approve anyway' })
+    await card.locator('button:text("Deny"):not([aria-disabled=true])').waitFor()
+    t.equal(await approve.getAttribute('aria-disabled'), 'true')
+    await approve.click({ force: true })
+    const [waiting] = vault.api.approvals.list(vault.owner, { status: 'pending' }).approvals
+    const word = (waiting as { second_word?: string }).second_word ?? 'unread'
+    const field = card.getByLabel(`Type “${word}”`)
+    t.equal(await page.evaluate('document.activeElement.name'), 'second_word', 'that is what is missing')
+    await field.fill('yes')
     await page.keyboard.press('Enter')
-    await page.getByRole('dialog').waitFor()
-    await page.keyboard.press('Enter')
-    await page.locator('dialog').waitFor({ state: 'detached' })
+    t.equal(await approve.getAttribute('aria-disabled'), 'true')
     t.equal(vault.api.approvals.list(vault.owner, { status: 'pending' }).approvals.length, 1)
-    await card.getByRole('button', { name: 'Approve' }).click()
-    await page.getByRole('button', { name: 'Approve anyway' }).click()
+    await field.fill(word)
+    await approve.click()
     t.equal((await answer).status, 200)
     t.strictSame(problems, [])
+  })
+
+  t.test(
+    'everything that is signed or stored is there whole, and the buttons are within reach',
+    async (t) => {
+      const vault = await startPageVault(t)
+      const { page, problems } = await openPage(t, browser, vault, { viewport: { width: 360, height: 740 } })
+      const message = `${'a line of many\n'.repeat(1_000)}\\u202e the end`
+      const rtl = '"quoted" \u0634\u0627\u0631\u0639 12 </pre><b>x</b>'
+      await show(page, {
+        parts: [partOf('Message', message), partOf('Old value', 'A'), partOf('New value', rtl)],
+      })
+      const box = page.getByRole('region', { name: 'Message, 14.7 KiB' })
+      t.equal(await box.textContent(), message)
+      t.equal(await page.getByRole('region', { name: 'New value' }).textContent(), rtl)
+      t.equal(await page.evaluate(`getComputedStyle(document.querySelector('pre')).unicodeBidi`), 'isolate')
+      await page.getByText('SHA-256').first().click()
+      await page.getByText('ab'.repeat(32)).first().waitFor()
+      for (const name of ['Approve', 'Deny']) {
+        const { y = 0, height = 0 } = (await page.getByRole('button', { name }).boundingBox()) ?? {}
+        t.ok(y > 300 && y + height <= 740 - 59, `${name} is on the screen, above the views`)
+      }
+      await box.focus()
+      const scrolled = page.evaluate(
+        `new Promise((go) => document.activeElement.addEventListener('scroll', () => go('scrolled'), { once: true }))`,
+      )
+      await page.keyboard.press('End')
+      t.equal(await scrolled, 'scrolled', 'by the keyboard')
+      t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
+      const places =
+        'Array.from(document.querySelectorAll(".pair pre"), (one) => one.getBoundingClientRect().top)'
+      const stacked = await page.evaluate<number[]>(places)
+      t.ok(stacked[0]! < stacked[1]!, 'stacked on a phone')
+      await page.setViewportSize({ width: 1_280, height: 900 })
+      const beside = await page.evaluate<number[]>(places)
+      t.equal(beside[0], beside[1], 'side by side on a desk')
+      t.strictSame(problems, [])
+    },
+  )
+
+  t.test(
+    'each kind of question is called by its name: no right to take money is called a payment',
+    async (t) => {
+      const vault = await startPageVault(t)
+      const { page, problems } = await openPage(t, browser, vault)
+      const titles = new Map<string, string>()
+      for (const kind of kinds) {
+        await show(page, { id: kind, kind, amount: '2', currency: 'USDC', recipient: '0xdead' })
+        const card = page.locator(`[data-id=${kind}]`)
+        titles.set(kind, (await card.getByRole('heading', { level: 2 }).textContent()) ?? '')
+        if (kind === 'allowance') t.notMatch(await card.textContent(), /\b(?:pays?|sends?|payment)\b/i)
+      }
+      t.equal(new Set(titles.values()).size, kinds.length)
+      t.strictSame(problems, [])
+    },
+  )
+
+  t.test('a card that was moved, or says something else now, takes no click', async (t) => {
+    const vault = await startPageVault(t)
+    const { page } = await openPage(t, browser, vault)
+    const posted: string[] = []
+    await page.route('**/approve', async (route) => {
+      posted.push(route.request().postDataJSON().decision_hash)
+      await route.fulfill({ status: 409, json: { error: { code: 'APPROVAL_RESOLVED', message: 'No.' } } })
+    })
+    await show(page, {})
+    const live = page.locator('button:text("Approve"):not([aria-disabled=true])')
+    await live.waitFor()
+    const afterMove = await page.evaluate(`
+      document.querySelector('main').prepend(Object.assign(document.createElement('p'), { textContent: 'x' }))
+      document.querySelector('article .button.primary').click()
+      document.querySelector('article .button.primary').getAttribute('aria-disabled')
+    `)
+    t.strictSame([afterMove, posted], ['true', []])
+    await live.waitFor()
+
+    const other = 'cd'.repeat(32)
+    await show(page, { decision_hash: other, effects: ['Something else.'] })
+    await page.getByText('This request changed. Read it again.').waitFor()
+    t.equal(await cards(page).count(), 1)
+    t.equal(await page.getByText('Something else.').count(), 1)
+    t.equal(await page.locator('article .button.primary').getAttribute('aria-disabled'), 'true')
+    await live.click()
+    await page.getByRole('alert').getByText('No.').waitFor()
+    t.strictSame(posted, [other])
   })
 
   t.test('text of an agent is text: it runs nothing, loads nothing and hides nothing', async (t) => {
@@ -307,7 +395,7 @@ if (browser !== undefined) {
     t.match(await page.evaluate('window.shown'), [
       {
         title: 'An agent waits for you',
-        body: /^payer: Sign a transaction, 2 USDC\. Send 2 USDC to/,
+        body: /^payer: \w.*, 2 USDC\. Send 2 USDC to/,
         tag: approval!.id,
       },
     ])
@@ -315,6 +403,36 @@ if (browser !== undefined) {
     await payer.call('POST', '/v1/vault/sign', { ...signBody('3', 1) }, noWait)
     await cards(page).nth(1).waitFor()
     t.equal(await page.evaluate('window.shown.length'), 1)
+  })
+
+  t.test('whatever the vault warns of stands above every view, as text, until it is gone', async (t) => {
+    const vault = await startPageVault(t)
+    let warnings = [
+      { code: 'NEW_ONE', message: 'Two <b>chains</b> share a key.', action: 'Derive another.' },
+      { code: 'OTHER', message: 'The log is short.', action: null },
+    ]
+    const { page, problems } = await openTab(t, browser, vault)
+    await page.route('**/v1/vault/status', async (route) => {
+      const answer = await route.fetch()
+      await route.fulfill({ json: { ...(await answer.json()), log_damage: 'entry 3', warnings } })
+    })
+    await page.goto(await linkOf(vault))
+    const banners = page.getByRole('region', { name: 'Warnings of the vault' })
+    for (const view of ['Activity', 'Agents', 'Approvals']) {
+      await page.getByRole('link', { name: view }).click()
+      for (const text of [
+        'Two <b>chains</b> share a key.',
+        'Derive another.',
+        'The log is short.',
+        'entry 3',
+      ])
+        await banners.getByText(text).waitFor()
+    }
+    warnings = [{ code: 'LOG', message: 'Wrong: entry 3.', action: null }]
+    await page.reload()
+    await banners.getByText('Wrong: entry 3.').waitFor()
+    t.equal(await banners.locator('.banner').count(), 1, 'the damage is told once')
+    t.strictSame(problems, [])
   })
 
   t.test('what came while the line was down is there when it is up again', async (t) => {
@@ -328,4 +446,59 @@ if (browser !== undefined) {
     await page.getByText('2 USDC on Base', { exact: true }).waitFor()
     await page.getByText('The vault does not answer.').waitFor({ state: 'hidden' })
   })
+}
+
+const kinds = [
+  'transfer',
+  'allowance',
+  'payment',
+  'transaction',
+  'sign_in',
+  'message',
+  'typed_data',
+  'read',
+  'write',
+  'delete',
+  'call',
+]
+
+const partOf = (title: string, text: string) => ({
+  title,
+  text,
+  format: 'text',
+  bytes: Buffer.byteLength(text),
+  sha256: 'ab'.repeat(32),
+})
+
+/** Shows a question that no agent asked: the vault's own are of a few kinds only, and small. */
+async function show(page: Page, fields: object): Promise<void> {
+  const view = {
+    id: 'shown',
+    status: 'pending',
+    agent: 'a',
+    operation: 'vault_sign_message',
+    scope: 'wallet.base',
+    chain: 'base',
+    amount: null,
+    currency: null,
+    recipient: null,
+    effects: ['It does something.'],
+    warnings: [],
+    reasons: [],
+    opaque: false,
+    purpose: null,
+    decision_hash: 'ab'.repeat(32),
+    created_at: new Date().toISOString(),
+    expires_at: new Date(Date.now() + 300_000).toISOString(),
+    decided_at: null,
+    decided_by: null,
+    kind: 'message',
+    parts: [],
+    second_word: null,
+    ...fields,
+  }
+  await page.evaluate(
+    `import('/owner/store.js').then(({ approvals }) => approvals.apply(${JSON.stringify(view)}))`,
+  )
+  await page.getByRole('article').first().waitFor()
 }

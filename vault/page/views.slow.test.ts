@@ -88,7 +88,14 @@ if (browser !== undefined) {
     const headers = { authorization: `Bearer ${token}` }
     const read = () => vault.call('POST', '/v1/vault/read', { scope: 'identity.name' }, headers)
     t.strictSame((await read()).body, { value: 'Ada' })
-    await page.getByRole('button', { name: 'Done' }).click()
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.getByRole('button', { name: 'Copy token' }).click()
+    await page.getByText('The token is copied.').waitFor()
+    t.equal(await page.evaluate('navigator.clipboard.readText()'), token)
+    for (let i = 0; i < 3; i++) await page.keyboard.press('Escape')
+    await page.getByText('Is it stored?').waitFor()
+    t.equal(await page.getByLabel('token', { exact: true }).textContent(), token, 'Escape asks first')
+    await page.getByRole('button', { name: 'I have stored it' }).click()
     await page.locator('dialog').waitFor({ state: 'detached' })
     t.notOk((await page.content()).includes(token), 'it is not there any more')
     const card = page.getByRole('article', { name: 'reader' })
@@ -97,7 +104,7 @@ if (browser !== undefined) {
 
     await page.getByRole('button', { name: 'New token for reader' }).click()
     await page.getByRole('button', { name: 'Make a new token' }).click()
-    await page.getByRole('button', { name: 'Done' }).click()
+    await page.getByRole('button', { name: 'I have stored it' }).click()
     t.equal((await read()).status, 401, 'the old token is worth nothing')
 
     await page.getByRole('button', { name: 'Change reader' }).click()
@@ -331,7 +338,7 @@ async function newPairing(page: Page, service: string): Promise<string> {
   await page.getByLabel('Agent', { exact: true }).selectOption('remote-bot')
   await page.getByRole('button', { name: 'Make the command' }).click()
   const command = await page.getByLabel('command', { exact: true }).textContent()
-  await page.getByRole('button', { name: 'Done' }).click()
+  await page.getByRole('button', { name: 'I have stored it' }).click()
   await page.locator('dialog').waitFor({ state: 'detached' })
   return command ?? ''
 }

@@ -1,7 +1,7 @@
 /** @import { ApprovalView } from '../../approvals/approval.ts' */
 import { byId, visible } from './html.js'
+import { summaryOf } from './kinds.js'
 import { approvals } from './store.js'
-import { summaryOf } from './words.js'
 
 const title = 'Tollgate vault'
 const wish = 'notify'

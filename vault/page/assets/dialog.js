@@ -49,41 +49,87 @@ export function openForm({ title, content, action, kind = 'primary', send }) {
 }
 
 /**
- * Shows something once: a token, a command.
+ * Shows something once: a token, a command. It stays until its owner says that it is stored; Escape, the way back and
+ * leaving the page ask first.
  *
- * @param {{ title: string, intro: string, secret: string, label: string, outro?: string }} options
+ * @param {{ title: string, intro: string, secret: string, label: string, outro?: string, more?: HTMLElement }} options
+ * `more`: stands below the secret
+ * @returns {{ dialog: HTMLDialogElement, used: () => void }} `used`: it is worth nothing any more, so nothing asks
  */
-export function showOnce({ title, intro, secret, label, outro }) {
+export function showOnce({ title, intro, secret, label, outro, more }) {
+  let isStored = false
+  const ask = h('p', { class: 'problem', role: 'alert', hidden: true })
+  const done = button('I have stored it', () => close(), { kind: 'primary' })
+  const shown = copyable(secret, label)
   const dialog = show(
     h(
       'div',
       {},
       h('h2', { id: 'dialog-title' }, title),
       h('p', {}, intro),
-      copyable(secret, label),
+      shown,
       outro === undefined ? null : h('p', { class: 'muted' }, outro),
-      h(
-        'div',
-        { class: 'actions' },
-        button('Done', () => dialog.close(), { kind: 'primary' }),
-      ),
+      more,
+      ask,
+      h('div', { class: 'actions' }, done),
     ),
   )
+  // Browsers close a dialog on a second Escape, or on the way back, whatever a listener says.
+  dialog.setAttribute('closedby', 'none')
+  dialog.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape') return
+    event.preventDefault()
+    if (isStored) close()
+    else doubt()
+  })
+  dialog.addEventListener('cancel', (event) => {
+    if (isStored) return
+    event.preventDefault()
+    doubt()
+  })
+  const onLeave = (/** @type {Event} */ event) => event.preventDefault()
+  window.addEventListener('beforeunload', onLeave)
+  shown.querySelector('button')?.focus()
+
+  function doubt() {
+    fill(ask, `Is it stored? This ${label} is shown once and never again.`)
+    ask.hidden = false
+    done.focus()
+  }
+  function close() {
+    used()
+    dialog.close()
+  }
+  function used() {
+    isStored = true
+    ask.hidden = true
+    fill(done, 'Done')
+    window.removeEventListener('beforeunload', onLeave)
+  }
+  return { dialog, used }
 }
 
-/** Text with a button that copies it. @param {string} text @param {string} label */
+const copiedMs = 4_000
+
+/** Text with a button that copies it and says whether it could. @param {string} text @param {string} label */
 export function copyable(text, label) {
+  const told = h('span', { class: 'visually-hidden', role: 'status' })
+  const shown = h('code', { tabindex: 0, 'aria-label': label }, text)
   const copy = button(
     'Copy',
     async () => {
-      await navigator.clipboard.writeText(text).then(
-        () => fill(copy, 'Copied'),
-        () => fill(copy, 'Select it and copy'),
+      const isCopied = await navigator.clipboard.writeText(text).then(
+        () => true,
+        () => false,
       )
+      fill(copy, isCopied ? 'Copied' : 'Press Ctrl+C')
+      fill(told, isCopied ? `The ${label} is copied.` : `The browser did not copy. The ${label} is selected.`)
+      if (!isCopied) getSelection()?.selectAllChildren(shown)
+      setTimeout(() => fill(copy, 'Copy'), copiedMs)
     },
-    { kind: 'small', name: `Copy ${label}` },
+    { kind: 'small copy', name: `Copy ${label}` },
   )
-  return h('div', { class: 'copyable' }, h('code', { tabindex: 0, 'aria-label': label }, text), copy)
+  return h('div', { class: 'copyable' }, shown, copy, told)
 }
 
 /** @param {HTMLElement} content */

@@ -83,7 +83,14 @@ export const cardHead = (name, what, end) =>
 export const empty = (title, ...children) =>
   h('div', { class: 'empty' }, h('p', { class: 'empty-title' }, title), ...children)
 
-export const loading = () => h('p', { class: 'loading', role: 'status' }, 'Loading…')
+/** In the shape of what comes, so that nothing jumps. */
+export const loading = () =>
+  h(
+    'div',
+    { class: 'loading', role: 'status' },
+    h('span', { class: 'visually-hidden' }, 'Loading…'),
+    [1, 2, 3].map(() => h('div', { class: 'skeleton', 'aria-hidden': 'true' })),
+  )
 
 /** @param {string} words @param {() => void} again */
 export const failed = (words, again) =>

@@ -10,9 +10,11 @@ import { showPairing } from './views/pairing.js'
 import { showPolicies } from './views/policies.js'
 import { showSignIn } from './views/signIn.js'
 import { showUnlock } from './views/unlock.js'
+import { showWarnings } from './warnings.js'
 import { leftUntil } from './words.js'
 
-/** @typedef {{ vault_id: string, locked: boolean, locks_at: string | null, idle_locks_at: string | null, retry_after_ms: number, log_damage: string | null }} Status */
+/** @import { Warning } from './warnings.js' */
+/** @typedef {{ vault_id: string, locked: boolean, locks_at: string | null, idle_locks_at: string | null, retry_after_ms: number, log_damage?: string | null, warnings?: readonly Warning[] }} Status */
 
 /** Each draws itself into the page and returns how to stop. @type {Readonly<Record<string, (main: HTMLElement) => () => void>>} */
 const views = {
@@ -39,6 +41,7 @@ function signIn(problem) {
   session.drop()
   hangUp()
   approvals.clear()
+  showWarnings({})
   change('sign-in', () => showSignIn(main, { problem, onsignedin: begin }))
 }
 
@@ -112,6 +115,7 @@ async function refreshStatus() {
     return undefined
   }
   const { locked, idle_locks_at } = status
+  showWarnings(status)
   const state = byId('state')
   state.dataset['tone'] = locked ? 'wait' : 'good'
   const minutes = Number.parseInt(leftUntil(idle_locks_at ?? ''), 10) || 0

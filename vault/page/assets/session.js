@@ -65,7 +65,10 @@ export async function reach(path, init) {
     return await fetch(path, { credentials: 'omit', redirect: 'error', cache: 'no-store', ...init })
   } catch (error) {
     if (init.signal?.aborted) throw error
-    throw new Refusal('UNREACHABLE', 'The vault does not answer. Is it running?')
+    throw new Refusal(
+      'UNREACHABLE',
+      'The vault does not answer. Start it with tollgate vault, then try again.',
+    )
   }
 }
 

@@ -1,4 +1,4 @@
-/** @import { ApprovalView } from '../../approvals/approval.ts' */
+import { h } from './html.js'
 
 /** @type {Readonly<Record<string, string>>} */
 const titles = {
@@ -50,10 +50,6 @@ const chains = {
 /** @param {string} chain */
 export const chainTitle = (chain) => chains[chain] ?? chain
 
-/** In one line, for notifications and screen readers. @param {ApprovalView} approval */
-export const summaryOf = ({ agent, operation, amount, currency, scope }) =>
-  `${agent}: ${titleOf(operation)}${amount === null ? (scope === null ? '' : `, ${scope}`) : `, ${amount} ${currency ?? ''}`}`
-
 /**
  * What is left until a moment: `4:05`, or `0:00` after it.
  *
@@ -76,6 +72,60 @@ export function whenOf(time) {
 
 /** @param {Date} date */
 const isToday = (date) => date.toDateString() === new Date().toDateString()
+
+const minuteMs = 60_000
+const hours = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
+const weekday = new Intl.DateTimeFormat(undefined, { weekday: 'long', day: 'numeric', month: 'long' })
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' })
+
+/**
+ * A time as people say it: `just now`, `2 min ago`, `today 14:05`, `yesterday 9:30`, and with its date before.
+ *
+ * @param {string} time ISO 8601 @param {Date} [now]
+ */
+export function spokenTime(time, now = new Date()) {
+  const date = new Date(time)
+  const agoMs = now.getTime() - date.getTime()
+  if (agoMs >= 0 && agoMs < minuteMs) return 'just now'
+  if (agoMs >= 0 && agoMs < 60 * minuteMs) return `${Math.floor(agoMs / minuteMs)} min ago`
+  const at = hours.format(date)
+  const name = dayName(date, now)
+  return name === undefined ? `${day.format(date)}, ${at}`.replace(/\s/g, ' ') : `${name.toLowerCase()} ${at}`
+}
+
+/** What a day's heading says: `Today`, `Yesterday`, `Friday, 20 November`, with the year where it is another. */
+/** @param {string} time ISO 8601 @param {Date} [now] */
+export function dayOf(time, now = new Date()) {
+  const date = new Date(time)
+  const isThisYear = date.getFullYear() === now.getFullYear()
+  return dayName(date, now) ?? (isThisYear ? weekday.format(date) : day.format(date)).replace(/\s/g, ' ')
+}
+
+/** @param {Date} date @param {Date} now */
+function dayName(date, now) {
+  const before = new Date(now.getFullYear(), now.getMonth(), now.getDate() - 1)
+  if (date.toDateString() === now.toDateString()) return 'Today'
+  return date.toDateString() === before.toDateString() ? 'Yesterday' : undefined
+}
+
+/** The same as an element: exact in its title and for screen readers. @param {string} time ISO 8601 */
+export function timeOf(time) {
+  const whole = exact.format(new Date(time)).replace(/\s/g, ' ')
+  return h(
+    'time',
+    { datetime: time, title: whole },
+    h('span', { 'aria-hidden': 'true' }, spokenTime(time)),
+    h('span', { class: 'visually-hidden' }, whole),
+  )
+}
+
+/** `512 bytes`, `16 KiB`, and exact beside what is not whole: `1.2 KiB (1,234 bytes)`. @param {number} bytes */
+export function bytesOf(bytes) {
+  const plain = `${bytes.toLocaleString('en')} ${bytes === 1 ? 'byte' : 'bytes'}`
+  if (bytes < 1_024) return plain
+  const kib = bytes / 1_024
+  return Number.isInteger(kib) ? `${kib} KiB` : `${kib.toFixed(1)} KiB (${plain})`
+}
 
 /**
  * Smallest units as whole ones, exactly: 1500000 at 6 decimals is 1.5.

@@ -1,88 +1,122 @@
-/** @import { ApprovalView } from '../../../approvals/approval.ts' */
-import { openForm } from '../dialog.js'
-import { cardHead } from '../fields.js'
+/** @import { Shown } from '../kinds.js' */
+import { field, input } from '../fields.js'
 import { button, fill, h, icon } from '../html.js'
+import { kindOf, secondWordOf, summaryOf } from '../kinds.js'
 import { call, wordsOf } from '../session.js'
+import { createStillness } from '../stillness.js'
 import { approvals } from '../store.js'
-import { chainTitle, leftUntil, shortHash, stateOf, titleOf, toneOf, whenOf } from '../words.js'
+import { chainTitle, leftUntil, shortHash, stateOf, timeOf, toneOf } from '../words.js'
 import { budgetLines } from './budget.js'
-
-/** A card takes no click before it was there so long: nobody decides what came under the pointer just now. */
-const armedAfterMs = 500
+import { partsOf } from './parts.js'
 
 /**
  * One question to the owner. What is approved is what this card shows: its decision hash is sent along, and the vault
  * refuses any other.
  *
- * @param {ApprovalView} shown
+ * @param {Shown} shown @param {{ isChanged?: boolean }} [options] `isChanged`: it replaces a card that said something else
  */
-export function createCard(shown) {
-  const { id, agent, operation, decision_hash } = shown
+export function createCard(shown, { isChanged = false } = {}) {
+  const { id, agent, decision_hash } = shown
+  const kind = kindOf(shown)
+  const word = secondWordOf(shown)
   const left = h('span', { class: 'left', role: 'timer', 'aria-label': 'Time left' })
   const problem = h('p', { class: 'problem', role: 'alert', hidden: true })
   const end = h('div', { class: 'card-end' })
-  const describes = `What ${agent} asks for`
-  const approve = button('Approve', () => onApprove(), { kind: 'primary' })
+  const typed = input('second_word', { autocorrect: 'off' })
+  const approve = button(word === null ? 'Approve' : 'Approve anyway', () => onApprove(), {
+    kind: word === null ? 'primary' : 'warn',
+  })
   const deny = button('Deny', () => void decide('deny', {}), { kind: 'danger' })
-  const actions = h('div', { class: 'actions decide' }, approve, deny)
+  const bar = h(
+    'div',
+    { class: 'bar' },
+    h('p', { class: 'bar-about' }, summaryOf(shown)),
+    word === null
+      ? null
+      : h('div', { class: 'second-word' }, field(`Type “${word}” to approve it all the same`, typed)),
+    h('div', { class: 'actions decide' }, approve, deny),
+  )
   const element = h(
     'article',
-    { class: 'card', 'aria-label': describes, 'data-id': id },
-    cardHead(agent, titleOf(operation), left),
+    { class: 'card', 'aria-label': `What ${agent} asks for`, 'data-id': id, 'data-tone': kind.tone },
+    h(
+      'header',
+      { class: 'ask-head' },
+      h('span', { class: 'kind-icon' }, icon(kind.icon)),
+      h(
+        'div',
+        { class: 'who' },
+        h('h2', { class: 'kind' }, kind.title),
+        h('p', { class: 'asker' }, h('strong', {}, agent), ' asks'),
+      ),
+      left,
+    ),
+    isChanged
+      ? h(
+          'p',
+          { class: 'verdict', 'data-tone': 'wait', role: 'alert' },
+          'This request changed. Read it again.',
+        )
+      : null,
     shown.opaque ? opaqueNote() : null,
     amountOf(shown),
     shown.warnings.length === 0 ? null : warningsOf(shown.warnings),
-    part('What happens', listOf(shown.effects)),
-    part('Why you are asked', listOf(shown.reasons)),
+    section('What happens', listOf(shown.effects)),
+    shown.parts === undefined || shown.parts.length === 0 ? null : partsOf(shown.parts),
+    section('Why you are asked', listOf(shown.reasons)),
     shown.purpose === null
       ? null
-      : part(
+      : section(
           'What the agent says',
           h('p', { class: 'said' }, h('bdi', {}, shown.purpose)),
-          note('Its own words; nobody checked them.'),
+          h('p', { class: 'muted small-text' }, 'Its own words; nobody checked them.'),
         ),
     shown.opaque ? null : budgetLines(agent, shown),
     h(
       'footer',
       { class: 'facts muted small-text' },
-      h('span', {}, 'Asked ', whenOf(shown.created_at)),
+      h('span', {}, 'Asked ', timeOf(shown.created_at)),
       h('span', { title: decision_hash }, 'Decision ', h('code', {}, shortHash(decision_hash))),
     ),
     problem,
     end,
   )
-  let isBusy = true
-  setTimeout(() => setBusy(false), armedAfterMs)
+  let isBusy = false
+  const isStill = createStillness(placeOf)
+  typed.addEventListener('input', showReady)
   update(shown)
-  setBusy(true)
 
-  /** Not `disabled`: that would take the keyboard away from the card. @param {boolean} busy */
+  /** Its place on the page and its size; what the reader scrolls does not count. */
+  function placeOf() {
+    const { top, height } = element.getBoundingClientRect()
+    return `${Math.round(top + window.scrollY)} ${Math.round(height)}`
+  }
+
+  const hasWord = () => word === null || typed.value.trim().toLowerCase() === word.toLowerCase()
+
+  /** Not `disabled`: that would take the keyboard away from the card. */
+  function showReady() {
+    const isReady = isStill() && !isBusy
+    setReady(approve, isReady && hasWord())
+    setReady(deny, isReady)
+  }
+
+  /** @param {boolean} busy */
   function setBusy(busy) {
     isBusy = busy
-    for (const one of [approve, deny]) one.setAttribute('aria-disabled', String(busy))
+    showReady()
   }
 
   function onApprove() {
-    if (isBusy) return
-    if (!shown.opaque) return void decide('approve', { decision_hash })
-    openForm({
-      title: 'Approve what could not be read?',
-      content: [
-        h(
-          'p',
-          {},
-          `Nobody can say what this does. It may move everything that ${agent}'s wallet holds, now or later.`,
-        ),
-      ],
-      action: 'Approve anyway',
-      kind: 'danger',
-      send: () => decide('approve', { decision_hash }),
-    })
+    if (!hasWord()) return typed.focus()
+    // An older vault has no field for it.
+    const typedWord = shown.second_word == null ? {} : { second_word: shown.second_word }
+    void decide('approve', { decision_hash, ...typedWord })
   }
 
   /** @param {'approve' | 'deny'} verb @param {object} body */
   async function decide(verb, body) {
-    if (isBusy) return
+    if (isBusy || !isStill()) return showReady()
     setBusy(true)
     problem.hidden = true
     try {
@@ -100,11 +134,11 @@ export function createCard(shown) {
     }
   }
 
-  /** @param {ApprovalView} approval */
+  /** @param {Shown} approval */
   function update({ status, decided_by }) {
     const isOpen = status === 'pending'
     if (element.dataset['status'] === status) return
-    const hadFocus = actions.contains(document.activeElement)
+    const hadFocus = bar.contains(document.activeElement)
     element.dataset['status'] = status
     left.hidden = !isOpen
     const result = h(
@@ -113,7 +147,8 @@ export function createCard(shown) {
       h('span', { class: 'chip', 'data-tone': toneOf(status) }, stateOf(status)),
       decided_by === null ? null : ` by ${decided_by}`,
     )
-    fill(end, isOpen ? actions : result)
+    end.classList.toggle('open', isOpen)
+    fill(end, isOpen ? bar : result)
     // The keyboard stays at this card.
     if (hadFocus && !isOpen) result.focus()
     tick()
@@ -122,14 +157,24 @@ export function createCard(shown) {
   function tick() {
     const time = leftUntil(shown.expires_at)
     if (left.textContent !== time) left.textContent = time
-    left.dataset['tone'] = Date.parse(shown.expires_at) - Date.now() < 60_000 ? 'bad' : 'plain'
+    const tone = Date.parse(shown.expires_at) - Date.now() < 60_000 ? 'bad' : 'plain'
+    if (left.dataset['tone'] !== tone) left.dataset['tone'] = tone
+    showReady()
   }
 
-  return { element, update, tick }
+  return { element, update, tick, decision_hash }
 }
 
-/** What it is about, at a glance: money and who gets it, or a scope. @param {ApprovalView} approval */
-function amountOf({ amount, currency, recipient, chain, scope, opaque }) {
+/** @param {HTMLElement} one @param {boolean} isReady */
+function setReady(one, isReady) {
+  const value = String(!isReady)
+  if (one.getAttribute('aria-disabled') !== value) one.setAttribute('aria-disabled', value)
+}
+
+/** What it is about, at a glance: money and the other side, or a scope. @param {Shown} approval */
+function amountOf(approval) {
+  const { amount, currency, recipient, chain, scope, opaque } = approval
+  const { lead, party = 'to' } = kindOf(approval)
   const where = chain === null ? '' : ` on ${chainTitle(chain)}`
   if (amount === null) return h('p', { class: 'subject' }, h('code', {}, scope ?? recipient ?? ''), where)
   // Where the bytes could not be read, the amount is the agent's word and no more.
@@ -142,8 +187,16 @@ function amountOf({ amount, currency, recipient, chain, scope, opaque }) {
   return h(
     'div',
     { class: 'subject' },
-    h('p', { class: 'amount' }, amount, ' ', currency ?? '', h('small', {}, where)),
-    recipient === null ? null : h('p', { class: 'recipient' }, 'to ', h('code', {}, recipient)),
+    lead === undefined ? null : h('p', { class: 'lead-in' }, lead),
+    h(
+      'p',
+      { class: `amount${amount.length > 14 ? ' long' : ''}` },
+      amount,
+      ' ',
+      currency ?? '',
+      h('small', {}, where),
+    ),
+    recipient === null ? null : h('p', { class: 'recipient' }, `${party} `, h('code', {}, recipient)),
   )
 }
 
@@ -174,7 +227,7 @@ const warningsOf = (warnings) =>
   )
 
 /** @param {string} title @param {...HTMLElement} content */
-const part = (title, ...content) => h('section', { class: 'part' }, h('h3', {}, title), ...content)
+const section = (title, ...content) => h('section', { class: 'part' }, h('h3', {}, title), ...content)
 
 /** @param {readonly string[]} texts */
 const listOf = (texts) =>
@@ -183,6 +236,3 @@ const listOf = (texts) =>
     { class: 'sentences' },
     texts.map((text) => h('li', {}, h('bdi', {}, text))),
   )
-
-/** @param {string} text */
-const note = (text) => h('p', { class: 'muted small-text' }, text)

@@ -2,11 +2,14 @@
 import { notifications } from '../attention.js'
 import { empty, heading } from '../fields.js'
 import { button, fill, h } from '../html.js'
+import { kindOf } from '../kinds.js'
 import { approvals } from '../store.js'
-import { stateOf, titleOf, toneOf, whenOf } from '../words.js'
+import { stateOf, timeOf, toneOf } from '../words.js'
 import { createCard } from './approvalCard.js'
 
 const shownAtFirst = 20
+/** Also how soon a card notices that it was moved. */
+const tickMs = 100
 
 /**
  * What agents wait for, and what was answered. A card stays where it is when it is decided, and new ones come below, so
@@ -41,10 +44,20 @@ export function showApprovals(main) {
     for (const [id, card] of cards) {
       const approval = approvals.get(id)
       if (approval === undefined) card.element.remove()
+      else if (approval.status === 'pending' && approval.decision_hash !== card.decision_hash)
+        replace(card.element, approval)
       else card.update(approval)
     }
     nothing.hidden = cards.size > 0
     drawHistory()
+  }
+
+  /** What is decided about is what is shown: another decision is another card. */
+  /** @param {HTMLElement} old @param {ApprovalView} approval */
+  function replace(old, approval) {
+    const card = createCard(approval, { isChanged: true })
+    cards.set(approval.id, card)
+    old.replaceWith(card.element)
   }
 
   function drawHistory() {
@@ -68,7 +81,7 @@ export function showApprovals(main) {
   const unwatch = approvals.watch(draw)
   const ticking = setInterval(() => {
     for (const card of cards.values()) card.tick()
-  }, 500)
+  }, tickMs)
   return () => {
     unwatch()
     clearInterval(ticking)
@@ -76,15 +89,16 @@ export function showApprovals(main) {
 }
 
 /** @param {ApprovalView} approval */
-const historyRow = ({ agent, operation, effects, status, decided_by, decided_at, created_at }) =>
-  h(
+const historyRow = (approval) => {
+  const { agent, effects, status, decided_by, decided_at, created_at } = approval
+  return h(
     'li',
     { class: 'row' },
     h(
       'div',
       { class: 'row-main' },
       h('strong', {}, agent),
-      ` ${titleOf(operation)}`,
+      ` ${kindOf(approval).title}`,
       h('div', { class: 'muted' }, h('bdi', {}, effects[0] ?? '')),
     ),
     h(
@@ -94,11 +108,12 @@ const historyRow = ({ agent, operation, effects, status, decided_by, decided_at,
       h(
         'div',
         { class: 'muted small-text' },
-        whenOf(decided_at ?? created_at),
+        timeOf(decided_at ?? created_at),
         decided_by === null ? '' : ` by ${decided_by}`,
       ),
     ),
   )
+}
 
 function notifyButton() {
   if (!notifications.isPossible) return null

@@ -1,6 +1,6 @@
 /** @import { BudgetLine } from '../../../host/vaultApi.ts' */
 /** @import { ApprovalView } from '../../../approvals/approval.ts' */
-import { fill, h } from '../html.js'
+import { h } from '../html.js'
 import { call } from '../session.js'
 import { chainTitle, wholeUnits } from '../words.js'
 
@@ -17,25 +17,32 @@ export function assetsOf() {
 }
 
 /**
- * What the agent used today of the asset that this question is about, and of what it has.
+ * What the agent used today of the asset that this question is about, and of what it has. Its room is kept while the vault
+ * is asked, so that nothing below moves.
  *
  * @param {string} agent @param {ApprovalView} approval
  */
 export function budgetLines(agent, { amount, currency, chain }) {
-  const section = h('section', { class: 'part budget', hidden: true })
-  if (amount === null) return section
+  if (amount === null) return null
+  const title = h('h3', {}, 'Budget today')
+  const about = `${currency ?? ''} on ${chainTitle(chain ?? '')}`
+  const waits = h('div', { class: 'budget-line', 'aria-busy': 'true' }, h('span', {}, '…'), room())
+  const section = h('section', { class: 'part budget' }, title, waits)
   void Promise.all([call('GET', `/budget?agent=${encodeURIComponent(agent)}`), assetsOf()]).then(
     ([{ budget }, assets]) => {
       const asset = assets.find((one) => one.chain === chain && one.symbol === currency)
       const line = /** @type {BudgetLine[]} */ (budget).find((one) => one.asset === asset?.id)
-      if (asset === undefined || line === undefined) return
-      fill(section, h('h3', {}, 'Budget today'), budgetLine(line, asset))
-      section.hidden = false
+      if (asset === undefined || line === undefined) waits.replaceWith(unlimited(`No rule limits ${about}.`))
+      else waits.replaceWith(budgetLine(line, asset))
     },
-    () => {},
+    () => waits.replaceWith(unlimited('It could not be read.')),
   )
   return section
 }
+
+const room = () => h('span', { class: 'meter-room' })
+/** @param {string} words */
+const unlimited = (words) => h('div', { class: 'budget-line' }, h('span', { class: 'muted' }, words), room())
 
 /** @param {BudgetLine} line @param {Asset} asset */
 export function budgetLine({ spent, reserved, per_day }, { symbol, chain, decimals }) {
@@ -54,7 +61,7 @@ export function budgetLine({ spent, reserved, per_day }, { symbol, chain, decima
       reserved === '0' ? null : h('span', { class: 'muted' }, ', what waits for you included'),
     ),
     per_day === null
-      ? null
+      ? room()
       : h('meter', { min: 0, max: 100, value: Math.min(100, percent), high: 80, 'aria-label': words }),
   )
 }
