@@ -67,7 +67,7 @@ if (browser !== undefined) {
     t.equal((await card.getByText(/^Decision/).getAttribute('title')) ?? '', approval!.decision_hash)
     t.match(await card.getByRole('timer').textContent(), /^[0-4]:[0-5]\d$|^5:00$/)
     t.equal(await page.title(), '(1) Tollgate vault')
-    t.match(await page.locator('[aria-live=assertive]').textContent(), /payer: \w.*, 2 USDC/)
+    t.match(await page.locator('[aria-live=assertive]').textContent(), /payer: Send money, 2 USDC/)
     await card.getByRole('button', { name: 'Approve' }).click()
     t.match(await answer, { status: 200, body: { signed_tx: /^0x/ } })
     await card.getByText('Approved and done').waitFor()
@@ -217,7 +217,7 @@ if (browser !== undefined) {
     t.equal(await approve.getAttribute('aria-disabled'), 'true')
     await approve.click({ force: true })
     const [waiting] = vault.api.approvals.list(vault.owner, { status: 'pending' }).approvals
-    const word = (waiting as { second_word?: string }).second_word ?? 'unread'
+    const word = waiting!.second_word!
     const field = card.getByLabel(`Type “${word}”`)
     t.equal(await page.evaluate('document.activeElement.name'), 'second_word', 'that is what is missing')
     await field.fill('yes')
@@ -395,7 +395,7 @@ if (browser !== undefined) {
     t.match(await page.evaluate('window.shown'), [
       {
         title: 'An agent waits for you',
-        body: /^payer: \w.*, 2 USDC\. Send 2 USDC to/,
+        body: /^payer: Send money, 2 USDC\. Send 2 USDC to/,
         tag: approval!.id,
       },
     ])
@@ -468,6 +468,8 @@ const partOf = (title: string, text: string) => ({
   format: 'text',
   bytes: Buffer.byteLength(text),
   sha256: 'ab'.repeat(32),
+  whole: true,
+  secret: false,
 })
 
 /** Shows a question that no agent asked: the vault's own are of a few kinds only, and small. */

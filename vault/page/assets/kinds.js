@@ -1,17 +1,13 @@
 /** @import { ApprovalView } from '../../approvals/approval.ts' */
 import { titleOf } from './words.js'
 
-/** Something that is signed, sent or stored, whole. `bytes` and `sha256` are of the original, `text` shows what is invisible. */
-/** @typedef {{ title: string, text: string, format: 'text' | 'json' | 'hex', bytes: number, sha256: string }} Part */
-/** @typedef {ApprovalView & { kind?: string, parts?: readonly Part[], second_word?: string | null }} Shown */
-
 /**
  * How a kind of question looks: its name, its symbol and colour, and what stands before an amount and before the other side.
  *
  * @typedef {{ title: string, icon: string, tone: 'money' | 'right' | 'word' | 'data' | 'loss', lead?: string, party?: string }} Kind
  */
 
-/** @type {Readonly<Record<string, Kind>>} */
+/** @type {Readonly<Record<ApprovalView['kind'], Kind>>} */
 const kinds = {
   transfer: { title: 'Send money', icon: 'send', tone: 'money', lead: 'Sends', party: 'to' },
   payment: { title: 'Pay for an API call', icon: 'coin', tone: 'money', lead: 'Pays', party: 'to' },
@@ -32,13 +28,13 @@ const kinds = {
   call: { title: 'Call an API with a credential', icon: 'call', tone: 'data' },
 }
 
-/** @param {Pick<Shown, 'kind' | 'operation'>} approval @returns {Kind} */
-export const kindOf = ({ kind = '', operation }) =>
+/** @param {Pick<ApprovalView, 'kind' | 'operation'>} approval @returns {Kind} */
+export const kindOf = ({ kind, operation }) =>
   Object.hasOwn(kinds, kind)
-    ? /** @type {Kind} */ (kinds[kind])
+    ? kinds[kind]
     : { title: titleOf(operation), icon: 'approvals', tone: 'data', party: 'to' }
 
-/** In one line, for notifications, screen readers and beside the buttons. @param {Shown} approval */
+/** In one line, for notifications, screen readers and beside the buttons. @param {ApprovalView} approval */
 export const summaryOf = (approval) => {
   const { agent, amount, currency, scope } = approval
   // A number that fills lines says nothing in one; the card has it whole.
@@ -50,10 +46,3 @@ export const summaryOf = (approval) => {
         : `${amount} ${currency ?? ''}`
   return `${agent}: ${kindOf(approval).title}${what === null ? '' : `, ${what}`}`
 }
-
-/**
- * What must be typed before such a question can be approved; null where a click is enough. The vault demands it too.
- *
- * @param {Pick<Shown, 'second_word' | 'opaque'>} approval
- */
-export const secondWordOf = ({ second_word = null, opaque }) => second_word ?? (opaque ? 'unread' : null)

@@ -1,7 +1,7 @@
-/** @import { Shown } from '../kinds.js' */
+/** @import { ApprovalView } from '../../../approvals/approval.ts' */
 import { field, input } from '../fields.js'
 import { button, fill, h, icon } from '../html.js'
-import { kindOf, secondWordOf, summaryOf } from '../kinds.js'
+import { kindOf, summaryOf } from '../kinds.js'
 import { call, wordsOf } from '../session.js'
 import { createStillness } from '../stillness.js'
 import { approvals } from '../store.js'
@@ -13,12 +13,12 @@ import { partsOf } from './parts.js'
  * One question to the owner. What is approved is what this card shows: its decision hash is sent along, and the vault
  * refuses any other.
  *
- * @param {Shown} shown @param {{ isChanged?: boolean }} [options] `isChanged`: it replaces a card that said something else
+ * @param {ApprovalView} shown @param {{ isChanged?: boolean }} [options] `isChanged`: it replaces a card that said something else
  */
 export function createCard(shown, { isChanged = false } = {}) {
   const { id, agent, decision_hash } = shown
   const kind = kindOf(shown)
-  const word = secondWordOf(shown)
+  const word = shown.second_word
   const left = h('span', { class: 'left', role: 'timer', 'aria-label': 'Time left' })
   const problem = h('p', { class: 'problem', role: 'alert', hidden: true })
   const end = h('div', { class: 'card-end' })
@@ -62,7 +62,7 @@ export function createCard(shown, { isChanged = false } = {}) {
     amountOf(shown),
     shown.warnings.length === 0 ? null : warningsOf(shown.warnings),
     section('What happens', listOf(shown.effects)),
-    shown.parts === undefined || shown.parts.length === 0 ? null : partsOf(shown.parts),
+    shown.parts.length === 0 ? null : partsOf(shown.parts),
     section('Why you are asked', listOf(shown.reasons)),
     shown.purpose === null
       ? null
@@ -109,9 +109,7 @@ export function createCard(shown, { isChanged = false } = {}) {
 
   function onApprove() {
     if (!hasWord()) return typed.focus()
-    // An older vault has no field for it.
-    const typedWord = shown.second_word == null ? {} : { second_word: shown.second_word }
-    void decide('approve', { decision_hash, ...typedWord })
+    void decide('approve', { decision_hash, ...(word !== null && { second_word: word }) })
   }
 
   /** @param {'approve' | 'deny'} verb @param {object} body */
@@ -134,7 +132,7 @@ export function createCard(shown, { isChanged = false } = {}) {
     }
   }
 
-  /** @param {Shown} approval */
+  /** @param {ApprovalView} approval */
   function update({ status, decided_by }) {
     const isOpen = status === 'pending'
     if (element.dataset['status'] === status) return
@@ -171,7 +169,7 @@ function setReady(one, isReady) {
   if (one.getAttribute('aria-disabled') !== value) one.setAttribute('aria-disabled', value)
 }
 
-/** What it is about, at a glance: money and the other side, or a scope. @param {Shown} approval */
+/** What it is about, at a glance: money and the other side, or a scope. @param {ApprovalView} approval */
 function amountOf(approval) {
   const { amount, currency, recipient, chain, scope, opaque } = approval
   const { lead, party = 'to' } = kindOf(approval)

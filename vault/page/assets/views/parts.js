@@ -1,4 +1,4 @@
-/** @import { Part } from '../kinds.js' */
+/** @import { PartView } from '../../../approvals/approval.ts' */
 import { h, visible } from '../html.js'
 import { bytesOf, shortHash } from '../words.js'
 
@@ -6,12 +6,12 @@ import { bytesOf, shortHash } from '../words.js'
  * What is signed, sent or stored, whole and in the vault's order. An old value and a new one that follow each other stand
  * side by side.
  *
- * @param {readonly Part[]} parts
+ * @param {readonly PartView[]} parts
  */
 export function partsOf(parts) {
   const drawn = []
   for (let i = 0; i < parts.length; i++) {
-    const [one, next] = [/** @type {Part} */ (parts[i]), parts[i + 1]]
+    const [one, next] = [/** @type {PartView} */ (parts[i]), parts[i + 1]]
     if (one.title === 'Old value' && next?.title === 'New value') {
       drawn.push(
         h('div', { class: 'pair' }, boxOf(one), boxOf(next)),
@@ -23,8 +23,8 @@ export function partsOf(parts) {
   return h('div', { class: 'whole' }, drawn)
 }
 
-/** Long ones scroll in their own box, by keyboard too. @param {Part} part */
-function boxOf({ title, text, format, bytes, sha256 }) {
+/** Long ones scroll in their own box, by keyboard too. @param {PartView} part */
+function boxOf({ title, text, format, bytes, sha256, whole }) {
   const size = bytesOf(bytes)
   const box = h('pre', {
     class: 'whole-text',
@@ -41,6 +41,7 @@ function boxOf({ title, text, format, bytes, sha256 }) {
     { class: 'part' },
     h('h3', {}, title),
     bytes === 0 ? h('p', { class: 'muted' }, 'Empty') : box,
+    whole ? null : h('p', { class: 'cut' }, 'Not all of it: only the beginning stands here.'),
     h(
       'details',
       { class: 'digest' },
