@@ -26,7 +26,7 @@ const { api } = await openHost({
   localUrl: () => 'http://127.0.0.1',
   log: silentLog,
 })
-const { token } = await api.agents.add({ name: 'payer', scopes }, owner)
+const { token } = await api.agents.add({ name: 'payer', scopes, requestsPerMinute: 1e8 }, owner)
 const limits = { perTransaction: '1', perDay: '1000000', autoApproveUpTo: '1' }
 const fees = { perTransaction: '1', perDay: '1000000', autoApproveUpTo: '1' }
 const assets = [

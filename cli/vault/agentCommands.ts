@@ -22,7 +22,7 @@ export function registerAgents(vault: Command): void {
     .description('Let an agent in and print its token, once.')
     .argument('<name>', 'what the log and every question call it')
     .requiredOption('--scopes <list>', 'what it may use, separated by commas')
-    .option('--rate <n>', 'requests a minute')
+    .option('--rate <n>', 'requests a minute (default: 120)')
     .addHelpText(
       'after',
       `

@@ -1,5 +1,8 @@
 import type { Grant } from './grant.ts'
 
+/** What an agent may ask in a minute, and at once, unless its owner says otherwise: to poll twice a second is within it. */
+export const defaultRequestsPerMinute = 120
+
 /** An agent as it is stored. Its token is not here, only the hash of it. */
 export interface AgentRecord {
   readonly id: string
@@ -8,7 +11,7 @@ export interface AgentRecord {
   readonly tokenHash: string
   /** Lines of grants, as the owner wrote them. */
   readonly scopes: readonly string[]
-  /** Requests a minute; null for no limit of its own. */
+  /** Requests a minute; null for {@link defaultRequestsPerMinute}. */
   readonly requestsPerMinute: number | null
   /** ISO 8601. */
   readonly createdAt: string
@@ -27,7 +30,7 @@ export interface AgentView {
   readonly id: string
   readonly name: string
   readonly scopes: readonly string[]
-  readonly requests_per_minute: number | null
+  readonly requests_per_minute: number
   readonly created_at: string
   readonly revoked_at: string | null
   /** True after a restore, until the owner says that it goes on. */
@@ -38,7 +41,7 @@ export const viewAgent = (agent: AgentRecord): AgentView => ({
   id: agent.id,
   name: agent.name,
   scopes: agent.scopes,
-  requests_per_minute: agent.requestsPerMinute,
+  requests_per_minute: agent.requestsPerMinute ?? defaultRequestsPerMinute,
   created_at: agent.createdAt,
   revoked_at: agent.revokedAt,
   suspended: isSuspended(agent),

@@ -184,6 +184,6 @@ function checkRate(rate: number | null): void {
   if (rate === null || (Number.isSafeInteger(rate) && rate >= 1)) return
   throw new VaultError(
     'VALIDATION_ERROR',
-    'Expected requests_per_minute to be a whole number from 1, or null.',
+    'Expected requests_per_minute to be a whole number from 1, or null for the default.',
   )
 }

@@ -43,6 +43,59 @@ async function bookWith(
   return createApprovalBook({ records, clock, events: { changed } })
 }
 
+t.test('an owner is not asked again and again: thirty an hour, and a hundred and twenty a day', async (t) => {
+  const clock = createTestClock()
+  const words: string[] = []
+  const { records } = (await startVault(t)).vault
+  const events = { changed: async () => {}, wornOut: (_: unknown, text: string) => void words.push(text) }
+  const book = createApprovalBook({ records, clock, events })
+  let last = 0
+  const ask = (agentId = 'agt_1') =>
+    book.ask({ ...question, key: `request ${++last}`, question: { ...question.question, agentId } })
+  const askAndCancel = async () => void (await book.cancel((await ask()).id, 'payer'))
+  for (let i = 0; i < 30; i++) await askAndCancel()
+  t.strictSame(words, [])
+  for (let i = 0; i < 5; i++)
+    await t.rejects(ask(), { code: 'RATE_LIMIT_EXCEEDED', retryAfterSeconds: 3_600 })
+  t.match(words, [/at most 30 questions .* in an hour/])
+  t.equal(words.length, 1, 'the owner hears of it once')
+  t.ok(await ask('agt_2'), 'others are not held back')
+
+  // After a restart it is the same.
+  const again = createApprovalBook({ records, clock, events: { changed: async () => {} } })
+  await again.load()
+  await t.rejects(again.ask({ ...question, key: 'after a restart' }), { code: 'RATE_LIMIT_EXCEEDED' })
+  again.unload()
+
+  for (let hour = 1; hour < 4; hour++) {
+    clock.advance(3_600_000)
+    for (let i = 0; i < 30; i++) await askAndCancel()
+    await t.rejects(ask(), { code: 'RATE_LIMIT_EXCEEDED' })
+  }
+  clock.advance(3_600_000)
+  await t.rejects(ask(), {
+    code: 'RATE_LIMIT_EXCEEDED',
+    message: /120 questions .* in a day/,
+    retryAfterSeconds: 72_000,
+  })
+  clock.advance(72_000_000)
+  t.ok(await ask())
+  book.unload()
+})
+
+t.test('what the owner agrees to is not held against an agent, whatever is asked at once', async (t) => {
+  const book = await bookWith(t)
+  const ask = (i: number) => book.ask({ ...question, key: `request ${i}` })
+  for (let i = 0; i < 60; i++) {
+    const { id, decisionHash } = await ask(i)
+    await book.approve(id, decisionHash, 'owner')
+  }
+  for (let i = 60; i < 75; i++) await book.deny((await ask(i)).id, 'owner')
+  const asked = await Promise.allSettled(Array.from({ length: 40 }, (_, i) => ask(100 + i)))
+  t.equal(asked.filter(({ status }) => status === 'fulfilled').length, 15)
+  book.unload()
+})
+
 t.test('who joins a question while it is being written down waits for its answer', async (t) => {
   const written = Promise.withResolvers<void>()
   const logged = Promise.withResolvers<void>()

@@ -14,6 +14,14 @@ export const approvalTtlMs = 300_000
 /** Open questions of one agent; more would only bury the owner. */
 const mostOpenPerAgent = 20
 const mostKept = 2_000
+/**
+ * Questions of one agent that the owner did not agree to: refused, expired, taken back, or still open. An owner who is asked again
+ * and again agrees in the end; who agrees wants to be asked.
+ */
+const bounds = [
+  { most: 30, windowMs: 3_600_000, name: 'hour' },
+  { most: 120, windowMs: 86_400_000, name: 'day' },
+] as const
 
 export interface NewApproval {
   readonly key: string
@@ -29,6 +37,8 @@ export interface NewApproval {
 export interface ApprovalEvents {
   /** After each change is on disk, before anybody else hears of it. A failure here fails the change's caller. */
   changed(record: ApprovalRecord): Promise<void>
+  /** An agent was kept from asking more; told once until it may ask again. */
+  wornOut?(question: Question, words: string): void
 }
 
 /**
@@ -46,7 +56,7 @@ export interface ApprovalBook {
   byKey(key: string, isKeyed: boolean): ApprovalRecord | undefined
   /**
    * Asks, or joins the question that is open for this key.
-   * @throws `RATE_LIMIT_EXCEEDED` when the agent has too many open
+   * @throws `RATE_LIMIT_EXCEEDED` when the agent has too many open, or asked too much that was not approved
    */
   ask(init: NewApproval): Promise<ApprovalRecord>
   /** Fulfilled when it is not pending any more, after `waitMs`, or when the vault closes its book (lock). */
@@ -154,8 +164,11 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
 
   /** Questions that are being written: counted, but in `byId` only when they are on disk. */
   const onTheirWay = new Set<NewApproval>()
+  /** Agents whose owner was told that they ask too much, and until when that is. */
+  const told = new Map<string, number>()
   async function create(init: NewApproval): Promise<ApprovalRecord> {
     assertRoom(init.question.agentId)
+    assertBearable(init.question)
     onTheirWay.add(init)
     try {
       return await write(init)
@@ -173,6 +186,31 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       `Expected at most ${mostOpenPerAgent} open approvals of one agent; wait until some are answered.`,
       { retryAfterSeconds: 30 },
     )
+  }
+
+  function assertBearable(question: Question): void {
+    const { agentId } = question
+    const now = clock.now()
+    const askedAt = [...byId.values()]
+      .filter((r) => r.agentId === agentId && r.state !== 'approved' && r.state !== 'consumed')
+      .map((record) => record.createdAtMs)
+      .sort((a, b) => b - a)
+    const coming = [...onTheirWay].filter((one) => one.question.agentId === agentId).length
+    for (const { most, windowMs, name } of bounds) {
+      // The one whose leaving the window makes room for one more; those on their way came just now.
+      const oldest = coming >= most ? now : askedAt[most - 1 - coming]
+      if (oldest === undefined || now - oldest >= windowMs) continue
+      const untilMs = oldest + windowMs
+      const words = `Expected at most ${most} questions of one agent in ${name === 'hour' ? 'an' : 'a'} ${name} that the owner did not approve.`
+      if ((told.get(agentId) ?? 0) <= now) {
+        told.set(agentId, untilMs)
+        events.wornOut?.(question, words)
+      }
+      const retryAfterSeconds = Math.max(1, Math.ceil((untilMs - now) / 1_000))
+      throw new VaultError('RATE_LIMIT_EXCEEDED', `${words} Ask for less, or ask the owner for rules.`, {
+        retryAfterSeconds,
+      })
+    }
   }
 
   async function write(init: NewApproval): Promise<ApprovalRecord> {

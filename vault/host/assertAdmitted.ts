@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/ports/clock.ts'
-import { isSuspended } from '../agents/agent.ts'
+import { defaultRequestsPerMinute, isSuspended } from '../agents/agent.ts'
 import { VaultError } from '../errors/error.ts'
 import type { KnownCaller } from './caller.ts'
 import { createRate } from './rate.ts'
@@ -7,7 +7,7 @@ import { createRate } from './rate.ts'
 /** Lets a caller in. @throws `UNAUTHORIZED` for a revoked agent, `AGENT_SUSPENDED` after a restore, `RATE_LIMIT_EXCEEDED` */
 export type AssertAdmitted = (caller: KnownCaller) => void
 
-/** One count of an agent's requests, whatever they ask for: what the owner set as requests a minute. */
+/** One count of an agent's requests, whatever they ask for: what the owner set as requests a minute, or the default. */
 export function createAssertAdmitted(clock: Clock): AssertAdmitted {
   const takeOne = createRate(clock)
   return (caller) => {
@@ -15,6 +15,6 @@ export function createAssertAdmitted(clock: Clock): AssertAdmitted {
     const { id, requestsPerMinute, revokedAt } = caller.agent
     if (revokedAt !== null) throw new VaultError('UNAUTHORIZED')
     if (isSuspended(caller.agent)) throw new VaultError('AGENT_SUSPENDED')
-    if (requestsPerMinute !== null) takeOne(id, requestsPerMinute)
+    takeOne(id, requestsPerMinute ?? defaultRequestsPerMinute)
   }
 }

@@ -5,6 +5,8 @@ export type VaultEvent =
   | { readonly type: 'approval'; readonly agentId: string; readonly approval: ApprovalView }
   | { readonly type: 'locked'; readonly reason: string }
   | { readonly type: 'unlocked' }
+  /** Something about an agent that its owner should know; for the owner only. */
+  | { readonly type: 'notice'; readonly agentId: string; readonly text: string }
 
 export interface Bus {
   publish(event: VaultEvent): void

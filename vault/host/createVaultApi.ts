@@ -5,7 +5,7 @@ import type { Log } from '../../core/ports/log.ts'
 import { isSuspended } from '../agents/agent.ts'
 import { createAgents } from '../agents/agents.ts'
 import { createOwnerSessions } from '../agents/ownerSessions.ts'
-import { type ApprovalRecord, viewApproval } from '../approvals/approval.ts'
+import { type ApprovalRecord, type Question, viewApproval } from '../approvals/approval.ts'
 import { createApprovalBook } from '../approvals/approvalBook.ts'
 import type { AssetTable } from '../effects/assets.ts'
 import type { ChainPlugin } from '../effects/chainPlugin.ts'
@@ -29,7 +29,7 @@ import { createAssertAdmitted } from './assertAdmitted.ts'
 import { createBus } from './bus.ts'
 import { assertKnown, callerId } from './caller.ts'
 import { capabilitiesOf, vaultName } from './capabilities.ts'
-import { eventOfApproval } from './eventOf.ts'
+import { actionOf, eventOfApproval } from './eventOf.ts'
 import { freezeJson } from './freeze.ts'
 import { createIdempotency } from './idempotency.ts'
 import { createStoredRules } from './ownerRules.ts'
@@ -78,7 +78,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   const rules = createStoredRules({ records, budget, assets, clock })
   const bus = createBus()
   const idempotency = createIdempotency()
-  const book = createApprovalBook({ records, clock, events: { changed } })
+  const book = createApprovalBook({ records, clock, events: { changed, wornOut } })
   let isLoaded = false
 
   book.watch((record) =>
@@ -127,6 +127,15 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     }
     const event = eventOfApproval(record)
     if (event !== null) await audit.append(event)
+  }
+
+  /** The owner hears it where approvals are answered, and finds it in the log. */
+  function wornOut({ agentId, agentName, operation }: Question, words: string): void {
+    bus.publish({ type: 'notice', agentId, text: `${agentName} asks too much and has to wait. ${words}` })
+    const event = { agent: agentName, action: actionOf(operation), status: 'DENIED' } as const
+    audit.append({ ...event, code: 'RATE_LIMIT_EXCEEDED', note: words }).catch((err: unknown) => {
+      log.warn({ err }, 'an entry of the log was lost')
+    })
   }
 
   /** After each unlock: reads who is known and what is open, and decides what a crash left undecided. */
@@ -210,6 +219,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       if (isSuspended(caller.agent)) throw new VaultError('AGENT_SUSPENDED')
       const id = callerId(caller)
       return bus.watch((event) => {
+        if (event.type === 'notice') return
         if (event.type !== 'approval') return listener(event)
         const record = event.agentId === id ? book.get(event.approval.id) : undefined
         if (record !== undefined) listener({ ...event, approval: viewApproval(record, 'agent') })

@@ -17,6 +17,9 @@ const actions: Readonly<Record<VaultOperation, AuditAction>> = {
   vault_call: 'CALL',
 }
 
+/** What an operation is called in the log. */
+export const actionOf = (operation: VaultOperation): AuditAction => actions[operation]
+
 /** The log's entry about a request: what was asked for and what became of it, never what was handed out. */
 export function eventOf(x: VaultCall, status: AuditStatus): AuditEvent {
   const { plan, approval, failure } = x

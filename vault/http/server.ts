@@ -41,6 +41,11 @@ export interface VaultServer {
   close(): Promise<void>
 }
 
+/** Open streams of one agent: a client needs one, and each keeps a connection. */
+const mostStreamsPerAgent = 8
+/** Connections over TCP, of everybody together, so that descriptors are left for the owner's socket and the vault's files. */
+const mostConnections = 512
+
 const loopback = new Set(['127.0.0.1', '::1', 'localhost'])
 
 /**
@@ -62,6 +67,8 @@ export async function startVaultServer(
   let port = 0
   const web = createServer(timeouts, (req, res) => void onWeb(req, res))
   const own = createServer(timeouts, (req, res) => void onSocket(req, res))
+  web.maxConnections = mostConnections
+  const streams = new Map<string, number>()
   // Nothing here is ever upgraded.
   for (const server of [web, own]) server.on('upgrade', (_req, socket) => socket.destroy())
   if (options.port !== null) {
@@ -102,8 +109,10 @@ export async function startVaultServer(
     const path = req.url!.split('?', 1)[0]!
     const mount = options.mounts?.find((one) => path === one.path || path.startsWith(`${one.path}/`))
     if (mount !== undefined) return mount.handle(req, res, caller)
-    if (path === '/v1/vault/events' && req.method === 'GET')
+    if (path === '/v1/vault/events' && req.method === 'GET') {
+      countStream(caller, res)
       return streamEvents(api, { caller, requestId }, () => isStillValid(req, caller), req, res)
+    }
     const body = await readBodyText(req)
     const signal = abortOf(res)
     const answer = await dispatch({
@@ -116,6 +125,27 @@ export async function startVaultServer(
       signal,
     })
     send(res, answer)
+  }
+
+  /** @throws `RATE_LIMIT_EXCEEDED` for an agent that has enough of them open */
+  function countStream(caller: Caller, res: ServerResponse): void {
+    if (caller.kind !== 'agent') return
+    const { id } = caller.agent
+    const open = streams.get(id) ?? 0
+    if (open >= mostStreamsPerAgent)
+      throw new VaultError(
+        'RATE_LIMIT_EXCEEDED',
+        `Expected at most ${mostStreamsPerAgent} open streams of one agent.`,
+        {
+          retryAfterSeconds: 10,
+        },
+      )
+    streams.set(id, open + 1)
+    res.once('close', () => {
+      const left = streams.get(id)! - 1
+      if (left === 0) streams.delete(id)
+      else streams.set(id, left)
+    })
   }
 
   /** Who is asking, by the credential alone. @throws `UNAUTHORIZED`, `VAULT_LOCKED`, `RATE_LIMIT_EXCEEDED` */

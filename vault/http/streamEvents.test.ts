@@ -73,6 +73,18 @@ t.test('the stream of an agent whose token ended is closed, and others go on', a
   }
 })
 
+t.test('an agent has eight streams at most, and those of others are not counted', async (t) => {
+  const vault = await startVault(t)
+  const [one, two] = [await vault.agent('one', ['wallet.base']), await vault.agent('two', ['wallet.base'])]
+  const open = await Promise.all(Array.from({ length: 10 }, () => listen(t, vault, one.token)))
+  t.strictSame(open.map(({ status }) => status).sort(), [...Array(8).fill(200), 429, 429])
+  t.equal((await listen(t, vault, two.token)).status, 200)
+  t.equal((await listen(t, vault, undefined)).status, 200)
+  const { token } = (await vault.asOwner('POST', '/v1/vault/agents/one/rotate', {})).body
+  await Promise.all(open.map((stream) => stream.closed))
+  t.equal((await listen(t, vault, token)).status, 200, 'what is closed makes room')
+})
+
 t.test('the stream of a page that was signed out says nothing more', async (t) => {
   const vault = await startVault(t)
   const agent = await vault.agent('one', ['wallet.base'])

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { VaultEvent } from '../host/bus.ts'
 import type { OwnerContext } from '../host/requestContext.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 
@@ -17,9 +18,7 @@ export function streamEvents(
   res: ServerResponse,
 ): void {
   const stop = api.watch(context, (event) => {
-    const data =
-      event.type === 'approval' ? event.approval : event.type === 'locked' ? { reason: event.reason } : {}
-    write(`event: ${event.type}\ndata: ${JSON.stringify(data)}\n\n`)
+    write(`event: ${event.type}\ndata: ${JSON.stringify(dataOf(event))}\n\n`)
   })
   const { caller } = context
   const stopToken =
@@ -48,4 +47,10 @@ export function streamEvents(
     if (res.writableLength > mostBufferedBytes || !isStillValid()) res.destroy()
     else res.write(text)
   }
+}
+
+function dataOf(event: VaultEvent): object {
+  if (event.type === 'approval') return event.approval
+  if (event.type === 'locked') return { reason: event.reason }
+  return event.type === 'notice' ? { text: event.text } : {}
 }

@@ -158,7 +158,7 @@ export async function startVault(t: Test, options: StartOptions = {}): Promise<R
     call,
     asOwner: (method, path, body) => send({ socketPath, method, path }, body),
     async agent(name, scopes) {
-      const { id, token } = await api.agents.add({ name, scopes }, owner)
+      const { id, token } = await api.agents.add({ name, scopes, requestsPerMinute: 1e6 }, owner)
       return {
         id,
         token,

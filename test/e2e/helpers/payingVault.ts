@@ -62,7 +62,11 @@ export async function startPayingVault(
     socketPath: join(box.home, 'owner.sock'),
     password: () => undefined,
   })
-  const agent = { name: 'shopper', scopes: ['wallet.base-sepolia', 'wallet.solana-devnet'] }
+  const agent = {
+    name: 'shopper',
+    scopes: ['wallet.base-sepolia', 'wallet.solana-devnet'],
+    requests_per_minute: 10_000,
+  }
   const { id, token } = await owner.call<{ id: string; token: string }>('POST', '/v1/vault/agents', agent)
   const assets = ['base-sepolia', 'solana-devnet'].map((chain) => ({ chain, symbol: 'USDC', ...rules }))
   await owner.call('PUT', `/v1/vault/policies/${id}`, { assets, recipients: 'any' })

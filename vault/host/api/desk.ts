@@ -38,7 +38,7 @@ export function createDesk(vault: Vault, book: ApprovalBook, bus: Bus, log: Log)
     isLocked: () => vault.state.locked,
     watchLock: (listener) =>
       bus.watch(({ type }) => {
-        if (type !== 'approval') listener(type === 'locked')
+        if (type === 'locked' || type === 'unlocked') listener(type === 'locked')
       }),
   }
 }

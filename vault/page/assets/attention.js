@@ -43,6 +43,18 @@ function showCount(count) {
   if ('setAppBadge' in navigator) void navigator.setAppBadge(count).catch(() => {})
 }
 
+/** Says something about an agent that needs no answer, until it is clicked away. @param {string} text */
+export function showNotice(text) {
+  const place = byId('notice')
+  place.textContent = visible(text)
+  place.hidden = false
+  place.onclick = () => {
+    place.hidden = true
+  }
+  if (notifications.isOn)
+    new Notification(title, { body: visible(text), tag: 'notice', icon: 'icon-192.png' })
+}
+
 /** @param {ApprovalView} approval */
 function announce(approval) {
   if (approval.status !== 'pending' || announced.has(approval.id)) return

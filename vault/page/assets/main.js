@@ -1,4 +1,4 @@
-import { drawAttention } from './attention.js'
+import { drawAttention, showNotice } from './attention.js'
 import { byId, fill } from './html.js'
 import { call, hooks, Refusal, session } from './session.js'
 import { approvals } from './store.js'
@@ -55,6 +55,7 @@ function begin() {
     },
     onevent(type, data) {
       if (type === 'approval') approvals.apply(data)
+      else if (type === 'notice') showNotice(data.text)
       else void enter()
     },
     onlost: () => (byId('offline').hidden = false),

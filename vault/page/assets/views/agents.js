@@ -83,9 +83,7 @@ export function showAgents(main) {
             { class: 'tags', 'aria-label': 'Scopes' },
             scopes.map((scope) => h('li', {}, h('code', {}, scope))),
           ),
-      requests_per_minute === null
-        ? null
-        : h('p', { class: 'muted small-text' }, `At most ${requests_per_minute} requests a minute.`),
+      h('p', { class: 'muted small-text' }, `At most ${requests_per_minute} requests a minute.`),
       h(
         'div',
         { class: 'actions' },
@@ -176,11 +174,7 @@ const handOut = (name, token) =>
 /** @param {readonly string[]} scopes @param {number | null} rate */
 const fieldsOf = (scopes, rate) => [
   field('Scopes', area('scopes', scopes.join('\n'), { rows: 5 }), scopeHint),
-  field(
-    'Requests a minute',
-    input('rate', { inputmode: 'numeric', value: rate ?? '' }),
-    'Empty for no limit of its own.',
-  ),
+  field('Requests a minute', input('rate', { inputmode: 'numeric', value: rate ?? '' }), 'Empty for 120.'),
 ]
 
 /** @param {FormData} form */
