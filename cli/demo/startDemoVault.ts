@@ -37,7 +37,8 @@ export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solan
   const password = randomBytes(24).toString('base64url')
   mkdirSync(dataDir, { recursive: true })
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
-  const { addresses } = await initVault({ home, password, mnemonic: undefined })
+  // The local chains are test chains to the vault.
+  const { test_addresses: addresses } = await initVault({ home, password, mnemonic: undefined })
   await evm.mintUsdc(addresses.evm as `0x${string}`, walletUsdc)
   solana.mintUsdc(addresses.solana, walletUsdc)
 

@@ -11,6 +11,7 @@ import { readSecretFile } from './readSecretFile.ts'
 interface ImportFlags extends CommonFlags {
   readonly family: string
   readonly file: string
+  readonly test: boolean
 }
 interface WordFlags extends CommonFlags {
   readonly file: string
@@ -38,7 +39,7 @@ export function registerKeys(vault: Command): void {
             { title: 'Id', value: ({ id }) => id },
             { title: 'Address', value: ({ address }) => address },
             { title: 'From', value: ({ path }) => path ?? 'imported' },
-            { title: 'Used', value: ({ in_use }) => (in_use ? 'yes' : '') },
+            { title: 'Used', value: ({ in_use, test }) => (in_use ? (test ? 'on test chains' : 'yes') : '') },
           ],
           'No keys.',
         )
@@ -49,17 +50,39 @@ export function registerKeys(vault: Command): void {
     .description('Add one more account of the recovery words.')
     .argument('<family>', 'evm or solana')
     .argument('<index>', 'number of the account, from 0')
-    .action((family: string, index: string, flags: CommonFlags) =>
+    .option('--test', 'an account for test chains, which is used on no other', false)
+    .action((family: string, index: string, { test, ...flags }: CommonFlags & { test: boolean }) =>
       asOwner(flags, async (client, output) => {
-        const body = { family, index: wholeNumber('<index>', index, 0, 999_999_999) }
+        const body = { family, index: wholeNumber('<index>', index, 0, 999_999_999), test }
         const key = await client.call<KeyView>('POST', `${base}/keys/derive`, body)
         output.result(key, `${key.id}: ${key.address}`)
+      }),
+    )
+
+  withCommonFlags(keys.command('separate'))
+    .description('Give test chains addresses of their own.')
+    .addHelpText(
+      'after',
+      `
+Vaults that were made before test chains had keys of their own use one address for both. A signature for Solana Devnet could
+then move money on Solana, so the owner is asked for every one. What lies at the old address on test chains stays there.`,
+    )
+    .action((flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const answer = await client.call<{ keys: KeyView[] }>('POST', `${base}/keys/separate`, {})
+        const used = answer.keys.filter(({ test, in_use }) => test && in_use)
+        output.result({ keys: used }, used.map(({ id, address }) => `${id}: ${address}`).join('\n'))
       }),
     )
 
   withCommonFlags(keys.command('use'))
     .description('Let agents use this key from now on, on every chain of its family.')
     .argument('<id>', 'as keys list shows it: evm:0, import:hot …')
+    .addHelpText(
+      'after',
+      `
+A key for test chains (--test of derive and import) is used on these only, any other on none of them.`,
+    )
     .action((id: string, flags: CommonFlags) =>
       asOwner(flags, async (client, output) => {
         const key = await client.call<KeyView>('POST', `${base}/keys/use`, { id })
@@ -72,6 +95,7 @@ export function registerKeys(vault: Command): void {
     .argument('<name>', 'what it is called here; its id becomes import:<name>')
     .requiredOption('--family <family>', 'evm or solana')
     .option('--file <file>', 'where the key is; - for standard input', '-')
+    .option('--test', 'a key for test chains: never one that has real money anywhere', false)
     .addHelpText(
       'after',
       `
@@ -90,6 +114,7 @@ Example:
           family: flags.family,
           name,
           private_key: privateKey,
+          test: flags.test,
         }
         const key = await client.call<KeyView>('POST', `${base}/keys/import`, body)
         output.result(

@@ -3,13 +3,15 @@ import { systemVaultClock } from '../../vault/ports/clock.ts'
 import { restoreVault } from '../../vault/storage/restoreVault.ts'
 import type { Suspended } from '../../vault/storage/suspendCallers.ts'
 import { UsageError } from '../output/exitCodes.ts'
+import { addressesOf, type NewVault } from './initVault.ts'
 
 export interface RestoredVault {
   readonly vault_id: string
   readonly home: string
   /** Agents and pairings that wait for the owner's word. */
   readonly suspended: Suspended
-  readonly addresses: { readonly evm: string; readonly solana: string }
+  readonly addresses: NewVault['addresses']
+  readonly test_addresses: NewVault['test_addresses']
 }
 
 /**
@@ -22,13 +24,7 @@ export async function restoreHome(home: string, file: string, password: string):
     throw new UsageError(`Expected a backup at ${file}, there is no such file.`)
   const { vault, suspended } = await restoreVault({ home, file, password, clock: systemVaultClock })
   try {
-    const { keys, vaultId } = vault
-    return {
-      vault_id: vaultId,
-      home,
-      suspended,
-      addresses: { evm: keys.default('evm').address, solana: keys.default('solana').address },
-    }
+    return { vault_id: vault.vaultId, home, suspended, ...addressesOf(vault) }
   } finally {
     await vault.close()
   }

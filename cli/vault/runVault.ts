@@ -19,6 +19,9 @@ export interface RunVaultOptions extends ServeSettings {
   readonly tokenless: boolean
 }
 
+/** Whoever runs the vault is its owner. */
+const socketOwner = { caller: { kind: 'owner', via: 'socket' }, requestId: 'start' } as const
+
 /** Runs a vault until the process is told to stop. */
 export async function runVault(options: RunVaultOptions, output: Output): Promise<void> {
   const { home, password, host, port } = options
@@ -76,6 +79,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
   const { locked } = opened.api.state()
   const { damage } = opened.vault.audit
   if (damage !== undefined) output.warn(`The log of activity was changed or damaged: ${damage}`)
+  for (const { message, action } of opened.api.warnings(socketOwner)) output.warn(`${message} ${action}`)
   output.result(
     { mode: options.mode, url, socket: options.socketPath, locked, ...(mcp && { mcp: `${url}${mcp.path}` }) },
     `The vault serves agents at ${mcp === undefined ? url : `${url} and ${url}${mcp.path}`}; it is ${locked ? 'locked: tollgate vault unlock' : 'open'}. Owner: tollgate vault open, or ${options.socketPath}`,

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { Output } from '../output/createOutput.ts'
 import { asOwner, type CommonFlags, neededPassword, withCommonFlags } from './flags.ts'
 
 interface Status {
@@ -6,6 +7,7 @@ interface Status {
   readonly locked: boolean
   readonly locks_at: string | null
   readonly idle_locks_at: string | null
+  readonly warnings: readonly { readonly message: string; readonly action: string }[]
 }
 interface Verdict {
   readonly ok: boolean
@@ -26,6 +28,10 @@ interface Event {
   readonly currency: string
 }
 
+const tellWarnings = ({ warnings }: Status, output: Output): void => {
+  for (const { message, action } of warnings) output.warn(`${message} ${action}`)
+}
+
 /** `tollgate vault status`, `lock`, `unlock`, `activity`, `verify`. */
 export function registerState(vault: Command): void {
   withCommonFlags(vault.command('status'))
@@ -36,6 +42,7 @@ export function registerState(vault: Command): void {
         const text = status.locked
           ? 'locked'
           : `open until ${status.locks_at}, or ${status.idle_locks_at} when idle`
+        tellWarnings(status, output)
         output.result({ ...status, running: client.isRemote }, `The vault ${status.vault_id} is ${text}.`)
       }),
     )
@@ -46,6 +53,7 @@ export function registerState(vault: Command): void {
       asOwner(flags, async (client, output) => {
         const password = await neededPassword(flags, output)
         const answer = await client.call<{ expires_at: string }>('POST', '/v1/vault/unlock', { password })
+        tellWarnings(await client.call<Status>('GET', '/v1/vault/status'), output)
         output.result(answer, `The vault is open until ${answer.expires_at}.`)
       }),
     )

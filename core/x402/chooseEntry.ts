@@ -47,6 +47,8 @@ export interface EntryWishes {
   readonly only?: NetworkId | undefined
   /** Whether a price is within what may be paid without asking. Default: every price is. */
   readonly fits?: (terms: OfferTerms) => boolean
+  /** The tokens that may be paid in. Default: those that Tollgate knows. */
+  readonly assets?: readonly Asset[]
 }
 
 /**
@@ -60,13 +62,13 @@ export interface EntryWishes {
 export function chooseEntry<P extends Payer>(
   accepts: readonly Readonly<Record<string, unknown>>[],
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
-  { only, fits = () => true }: EntryWishes = {},
+  { only, fits = () => true, assets = builtInAssets }: EntryWishes = {},
 ): Choice<P> {
   const passedOver: string[] = []
   const fitting: ChosenEntry<P>[] = []
   let cheapest: ChosenEntry<P> | undefined
   for (const [i, entry] of accepts.entries()) {
-    const candidate = candidateOf(entry, wallets, only)
+    const candidate = candidateOf(entry, wallets, only, assets)
     if (typeof candidate === 'string') {
       passedOver.push(`${i + 1}: ${candidate}`)
       continue
@@ -92,13 +94,14 @@ function candidateOf<P extends Payer>(
   entry: Readonly<Record<string, unknown>>,
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
   only: NetworkId | undefined,
+  assets: readonly Asset[],
 ): { asset: Asset; buyer: P } | string {
   if (own(entry, 'scheme') !== 'exact') return 'another scheme than exact'
   const network = own(entry, 'network')
   const family = typeof network === 'string' ? familyOf(network) : undefined
   if (family === undefined) return 'a network that is not known'
   if (only !== undefined && network !== only) return 'another network than --network'
-  const ofNetwork = builtInAssets.filter((asset) => asset.network === network)
+  const ofNetwork = assets.filter((asset) => asset.network === network)
   if (ofNetwork.length === 0) return 'a network that is not known'
   const buyer = wallets[family]
   if (buyer === undefined) return `no ${family === 'solana' ? 'Solana' : 'EVM'} key was given`

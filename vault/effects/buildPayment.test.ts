@@ -76,7 +76,7 @@ const build = (paymentRequired: unknown, change: Partial<BuildPaymentRequest> = 
   buildPayment({
     paymentRequired,
     maxAmount: '0.25',
-    accounts: { eip155: account, solana: us.publicKey.toBase58() },
+    accountOn: ({ family }) => (family === 'solana' ? us.publicKey.toBase58() : account),
     plugins: [evm, solana],
     rpc: node(),
     signal: AbortSignal.timeout(10_000),
@@ -170,7 +170,7 @@ t.test('an offer that is not understood exactly is not paid', async (t) => {
       { ...offerOf(onBase), extensions: { x: { info: { required: true } } } },
     ],
     ['another origin', offerOf(onBase), { url: new URL('https://evil.example/') }],
-    ['no account', offerOf(onBase), { accounts: {} }],
+    ['no account', offerOf(onBase), { accountOn: () => undefined }],
     ['another network', offerOf(onBase), { network: mainnet }],
     ['a cap with an exponent', offerOf(onBase), { maxAmount: '1e9' }],
     ['a cap that is none', offerOf(onBase), { maxAmount: Number.NaN }],

@@ -1,3 +1,4 @@
+import type { Asset } from '../../core/domain/asset.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import type { ChainFamily, NetworkId } from '../../core/domain/network.ts'
 import { type ChosenEntry, chooseEntry, type EntryWishes } from '../../core/x402/chooseEntry.ts'
@@ -7,6 +8,7 @@ import { isObject } from '../../core/x402/own.ts'
 import { type Offer, readEnvelope } from '../../core/x402/readEnvelope.ts'
 import { type AssetTable, pinnedAssets } from './assets.ts'
 import type { ChainPlugin } from './chainPlugin.ts'
+import type { ChainFacts } from './chains.ts'
 import { claimedAmount } from './claimedAmount.ts'
 import type { Decoded } from './decoded.ts'
 import { nameRecipients } from './nameRecipients.ts'
@@ -29,8 +31,8 @@ export interface BuildPaymentRequest {
   readonly networks?: ReadonlySet<string>
   /** The address that the agent asked, when it says so: the offer must be for its origin. */
   readonly url?: URL
-  /** Our address by family; a family without one is passed over. */
-  readonly accounts: Readonly<Partial<Record<ChainFamily, string>>>
+  /** Our address on a chain; a chain without one is passed over. */
+  readonly accountOn: (chain: ChainFacts) => string | undefined
   readonly plugins: readonly ChainPlugin[]
   readonly rpc: PaymentRpc
   readonly signal: AbortSignal
@@ -66,8 +68,8 @@ export type BuildPayment =
     }
 
 interface Wallet {
-  readonly account: string
   readonly plugin: ChainPlugin
+  readonly networks: ReadonlySet<string>
   objectTo(terms: OfferTerms): string | undefined
 }
 
@@ -78,7 +80,8 @@ interface Wallet {
  * no say in any byte of it.
  */
 export async function buildPayment(request: BuildPaymentRequest): Promise<BuildPayment> {
-  const { plugins, accounts } = request
+  const { plugins, accountOn, assets = pinnedAssets } = request
+  const { all } = assets.chains
   const offer = offerOf(request.paymentRequired)
   if (typeof offer === 'string') return no('VALIDATION_ERROR', offer)
   const envelope = readEnvelope(offer, request.url)
@@ -86,10 +89,19 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
   const { accepts } = envelope.offer
   const wallets: Partial<Record<ChainFamily, Wallet>> = {}
   for (const family of ['eip155', 'solana'] as const) {
-    const account = accounts[family]
     const plugin = plugins.find((one) => one.family === family)
-    if (account === undefined || plugin === undefined) continue
-    wallets[family] = { account, plugin, objectTo: (terms) => plugin.objectToTerms(terms, account) }
+    if (plugin === undefined) continue
+    const ours = new Map(
+      all.flatMap((chain) => {
+        const account = chain.family === family ? accountOn(chain) : undefined
+        return account === undefined ? [] : [[chain.network as string, account] as const]
+      }),
+    )
+    wallets[family] = {
+      plugin,
+      networks: new Set(ours.keys()),
+      objectTo: (terms) => plugin.objectToTerms(terms, ours.get(terms.asset.network)!),
+    }
   }
   const wishes: EntryWishes = {
     only: request.network,
@@ -97,6 +109,7 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
       const most = claimedAmount(request.maxAmount, asset.decimals)
       return most.ok && amountAtomic <= most.atomic
     },
+    assets: payableAssets(assets),
   }
   const granted = chooseEntry(accepts, limitedTo(wallets, request.networks), wishes)
   // When there is nothing for the agent's own networks, it is told which one it lacks.
@@ -116,7 +129,21 @@ type Wallets = Readonly<Partial<Record<ChainFamily, Wallet>>>
 const limitedTo = (wallets: Wallets, networks: ReadonlySet<string> | undefined): Wallets =>
   networks === undefined
     ? wallets
-    : Object.fromEntries(Object.entries(wallets).map(([family, wallet]) => [family, { ...wallet, networks }]))
+    : Object.fromEntries(
+        Object.entries(wallets).map(([family, wallet]) => {
+          const both = [...wallet.networks].filter((network) => networks.has(network))
+          return [family, { ...wallet, networks: new Set(both) }]
+        }),
+      )
+
+/** The pinned tokens as the reader of offers takes them. What a unit is worth is not known and decides nothing here. */
+const payableAssets = ({ chains, tokensOf }: AssetTable): Asset[] =>
+  chains.all.flatMap(({ name, network, family }) =>
+    tokensOf(name)
+      // Without its domain no authorisation can be made: an offer of it is passed over.
+      .filter(({ eip712 }) => family === 'solana' || eip712 !== undefined)
+      .map((token) => ({ ...token, network, feeBps: 0, usdPerUnit: '1' })),
+  )
 
 /** Builds the payment of one entry; nothing is signed, so another may be tried when this one can not be built. */
 async function buildEntry(
@@ -126,7 +153,8 @@ async function buildEntry(
 ): Promise<BuildPayment> {
   const { assets = pinnedAssets } = request
   const chain = assets.chains.ofNetwork(terms.asset.network)
-  if (chain === undefined || buyer.plugin.family !== chain.family)
+  const account = chain === undefined ? undefined : request.accountOn(chain)
+  if (chain === undefined || account === undefined || buyer.plugin.family !== chain.family)
     return no('VALIDATION_ERROR', `The vault does not sign on ${terms.asset.network}.`)
   const cap = claimedAmount(request.maxAmount, terms.asset.decimals)
   if (!cap.ok) return no('VALIDATION_ERROR', `In max_amount. ${cap.message}`)
@@ -142,7 +170,7 @@ async function buildEntry(
     return no('VALIDATION_ERROR', 'The offer is so long that its payment could not be sent.')
 
   try {
-    const { account, plugin } = buyer
+    const { plugin } = buyer
     const { rpc, signal, nowMs } = request
     const prepared = await plugin.preparePayment({
       chain: chain.name,

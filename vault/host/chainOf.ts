@@ -2,12 +2,15 @@ import type { ChainPlugin } from '../effects/chainPlugin.ts'
 import type { ChainFacts } from '../effects/chains.ts'
 import { VaultError } from '../errors/error.ts'
 import type { KeyInfo } from '../ports/keyring.ts'
+import type { Vault } from '../ports/vault.ts'
 import type { VaultParts } from './parts.ts'
 
 export interface ChainAccount {
   readonly facts: ChainFacts
   readonly plugin: ChainPlugin
   readonly key: KeyInfo
+  /** True on a test chain whose key also holds real money; see `sharedKeyRisk`. */
+  readonly isShared: boolean
 }
 
 /** The chain that a request names, its plugin and our account there. @throws `VALIDATION_ERROR` */
@@ -24,5 +27,11 @@ export function accountOn(
     throw new VaultError('VALIDATION_ERROR', `chain: Expected one of ${enabled.join(', ')}.`, {
       details: [{ path: 'chain', message: `Expected one of ${enabled.join(', ')}.` }],
     })
-  return { facts, plugin, key: vault.keys.default(facts.family === 'solana' ? 'solana' : 'evm') }
+  const key = keyOn(vault, facts)
+  return { facts, plugin, key, isShared: facts.isTest && vault.keys.isShared(key) }
+}
+
+/** The key of our account on a chain. */
+export function keyOn({ keys }: Vault, { family, isTest }: ChainFacts): KeyInfo {
+  return keys.default(family === 'solana' ? 'solana' : 'evm', isTest)
 }

@@ -33,6 +33,7 @@ import { actionOf, eventOfApproval } from './eventOf.ts'
 import { freezeJson } from './freeze.ts'
 import { createIdempotency } from './idempotency.ts'
 import { createStoredRules } from './ownerRules.ts'
+import { ownerWarnings } from './ownerWarnings.ts'
 import { createApproving } from './phases/approve.ts'
 import { createAuditing } from './phases/audit.ts'
 import { createGranting, createPlanning, createRuling, grants } from './phases/authorize.ts'
@@ -198,6 +199,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     },
 
     ...createLockApi({ vault, bus, load, assertAdmitted }),
+    warnings: ({ caller }) => (caller.kind === 'owner' ? ownerWarnings(parts) : []),
     ...createInsightApi(inner, gate, registry),
     approvals: createApprovalsApi(gate, book),
     agents: createAgentsApi(gate, registry, book),

@@ -38,7 +38,7 @@ t.test(
     const { body } = await vault.asOwner('GET', `${base}/keys`)
     t.strictSame(
       body.keys.filter((key: { in_use: boolean }) => key.in_use).map((key: { id: string }) => key.id),
-      ['solana:0', 'import:hot'],
+      ['solana:0', 'evm-test:0', 'solana-test:0', 'import:hot'],
     )
     const exported = await vault.asOwner('POST', `${base}/keys/export`, { password, id: 'import:hot' })
     t.equal(exported.body.private_key, hotKey)

@@ -13,6 +13,7 @@ import type { CustodyApi } from './api/custodyApi.ts'
 import type { VaultEvent } from './bus.ts'
 import type { Via } from './caller.ts'
 import type { Capabilities } from './capabilities.ts'
+import type { OwnerWarning } from './ownerWarnings.ts'
 import type { OwnerContext, RequestContext } from './requestContext.ts'
 
 export interface BudgetLine {
@@ -36,6 +37,8 @@ export interface VaultApi {
   request(operation: VaultOperation, input: unknown, context: RequestContext): Promise<VaultAnswer>
 
   state(): VaultState
+  /** What the owner should know about the open vault, and how to mend it; for anybody else nothing. */
+  warnings(context: OwnerContext): readonly OwnerWarning[]
   unlock(password: unknown, context: OwnerContext): Promise<{ unlocked: true; expires_at: string }>
   lock(context: OwnerContext): Promise<{ locked: true }>
 

@@ -162,6 +162,7 @@ const all: readonly Route[] = [
   takes('POST', `${base}/owner/keys/derive`, deriveRequest, (api, { body, context }) =>
     api.custody.derive(body, context),
   ),
+  route('POST', `${base}/owner/keys/separate`, (api, { context }) => api.custody.separate(context)),
   takes('POST', `${base}/owner/keys/use`, keyRequest, (api, { body, context }) =>
     api.custody.use(body, context),
   ),
@@ -232,7 +233,10 @@ function statusOf(api: VaultApi, context: OwnerContext): object {
     locks_at: timeOf(locksAtMs),
     idle_locks_at: timeOf(idleLocksAtMs),
     retry_after_ms: context.caller.via === 'socket' ? wait.retryAfterMs : wait.pageRetryAfterMs,
-    ...(context.caller.kind === 'owner' && { log_damage: auditDamage ?? null }),
+    ...(context.caller.kind === 'owner' && {
+      log_damage: auditDamage ?? null,
+      warnings: api.warnings(context),
+    }),
   }
 }
 

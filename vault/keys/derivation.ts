@@ -5,15 +5,22 @@ import type { KeyFamily } from '../ports/keyring.ts'
 
 const mostIndex = 2 ** 31 - 1
 
-/** Where a family's accounts are: BIP-44 for EVM, all hardened for Solana, because SLIP-10 has nothing else for Ed25519. */
-export function derivationPath(family: KeyFamily, index: number): string {
+/**
+ * Where a family's accounts are: BIP-44 for EVM, all hardened for Solana, because SLIP-10 has nothing else for Ed25519.
+ * Test chains have the coin type 1, which SLIP-44 keeps for the test networks of all coins: a signature of such a key
+ * moves nothing on a chain where money is real, whatever the signed bytes leave out.
+ *
+ * @see https://github.com/satoshilabs/slips/blob/master/slip-0044.md
+ */
+export function derivationPath(family: KeyFamily, index: number, isTest = false): string {
   if (!Number.isInteger(index) || index < 0 || index > mostIndex) {
     throw new VaultError(
       'VALIDATION_ERROR',
       `Expected an account index from 0 to ${mostIndex}, got ${index}.`,
     )
   }
-  return family === 'evm' ? `m/44'/60'/0'/0/${index}` : `m/44'/501'/${index}'/0'`
+  if (family === 'evm') return `m/44'/${isTest ? 1 : 60}'/0'/0/${index}`
+  return `m/44'/${isTest ? 1 : 501}'/${index}'/0'`
 }
 
 /** The 32 private bytes at a path: BIP-32 on secp256k1 for EVM, SLIP-0010 on Ed25519 for Solana. The caller zeroes them. */

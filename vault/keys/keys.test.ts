@@ -120,12 +120,40 @@ t.test('EVM keys and addresses are those of the ethers vectors', async (t) => {
   t.ok(nodes > 20, `${nodes} keys`)
 })
 
+t.test('the same account of the same words is another one on test chains', async (t) => {
+  const seed = await toSeed('abandon '.repeat(11).concat('about'))
+  t.equal(derivationPath('evm', 3, true), "m/44'/1'/0'/0/3")
+  t.equal(derivationPath('solana', 3, true), "m/44'/1'/3'/0'")
+  const seen = new Set<string>()
+  for (const family of ['evm', 'solana'] as const)
+    for (let index = 0; index < 5; index++)
+      for (const isTest of [false, true])
+        seen.add(derivePrivateKey(family, seed, derivationPath(family, index, isTest)).toString('hex'))
+  t.equal(seen.size, 20)
+})
+
 t.test('indices and names that are none are refused', async (t) => {
   for (const index of [-1, 1.5, 2 ** 31, Number.NaN]) {
     t.throws(() => derivationPath('evm', index), { code: 'VALIDATION_ERROR' })
   }
-  t.strictSame(parseDerivedKeyId(derivedKeyId('solana', 12)), { family: 'solana', index: 12 })
-  for (const id of ['evm:01', 'evm:-1', 'evm:', 'import:x', 'evm:1 ', 'bitcoin:0', 'evm:12345678901']) {
+  for (const isTest of [false, true])
+    t.strictSame(parseDerivedKeyId(derivedKeyId('solana', 12, isTest)), {
+      family: 'solana',
+      index: 12,
+      isTest,
+    })
+  for (const id of [
+    'evm:01',
+    'evm:-1',
+    'evm:',
+    'import:x',
+    'evm:1 ',
+    'evm-tests:1',
+    'test:1',
+    'evm-test-test:1',
+    'bitcoin:0',
+    'evm:12345678901',
+  ]) {
     t.equal(parseDerivedKeyId(id), undefined, id)
   }
   t.equal(importedKeyId('hot-1'), 'import:hot-1')

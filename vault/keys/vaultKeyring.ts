@@ -9,6 +9,8 @@ import { solanaAddress } from './solanaAddress.ts'
 export interface KeyringState {
   readonly keys: readonly KeyInfo[]
   readonly defaults: { readonly evm: string; readonly solana: string }
+  /** Absent for a family in a vault that was made before test chains had keys of their own. */
+  readonly testDefaults?: { readonly evm?: string; readonly solana?: string }
 }
 
 export interface KeyringSupport {
@@ -24,6 +26,7 @@ export class VaultKeyring implements Keyring {
   readonly #support: KeyringSupport
   readonly #keys = new Map<string, KeyInfo>()
   #defaults = { evm: derivedKeyId('evm', 0), solana: derivedKeyId('solana', 0) }
+  #testDefaults: NonNullable<KeyringState['testDefaults']> = {}
 
   constructor(support: KeyringSupport) {
     this.#support = support
@@ -33,18 +36,23 @@ export class VaultKeyring implements Keyring {
   load(state: KeyringState | undefined): void {
     this.clear()
     if (state === undefined) return
-    for (const key of state.keys) this.#keys.set(key.keyId, Object.freeze({ ...key, path: key.path }))
+    for (const key of state.keys) {
+      const isTest = key.isTest === true
+      this.#keys.set(key.keyId, Object.freeze({ ...key, path: key.path, isTest }))
+    }
     this.#defaults = { ...state.defaults }
+    this.#testDefaults = { ...state.testDefaults }
   }
 
   clear(): void {
     this.#keys.clear()
     this.#defaults = { evm: derivedKeyId('evm', 0), solana: derivedKeyId('solana', 0) }
+    this.#testDefaults = {}
   }
 
   /** Key ids that {@link default} answers with. */
-  get defaults(): KeyringState['defaults'] {
-    return this.#defaults
+  get defaults(): Pick<KeyringState, 'defaults' | 'testDefaults'> {
+    return { defaults: this.#defaults, testDefaults: this.#testDefaults }
   }
 
   list(): readonly KeyInfo[] {
@@ -59,40 +67,55 @@ export class VaultKeyring implements Keyring {
     return key
   }
 
-  default(family: KeyFamily): KeyInfo {
-    return this.get(this.#defaults[family])
+  default(family: KeyFamily, isTest = false): KeyInfo {
+    return this.get((isTest ? this.#testDefaults[family] : undefined) ?? this.#defaults[family])
   }
 
   async setDefault(family: KeyFamily, keyId: string): Promise<void> {
-    if (this.get(keyId).family !== family) {
+    const key = this.get(keyId)
+    if (key.family !== family) {
       throw new VaultError('VALIDATION_ERROR', `Expected a key of ${family}, but ${keyId} is not one.`)
     }
-    this.#defaults = { ...this.#defaults, [family]: keyId }
+    if (key.isTest) this.#testDefaults = { ...this.#testDefaults, [family]: keyId }
+    else this.#defaults = { ...this.#defaults, [family]: keyId }
     await this.#save()
   }
 
-  async derive(family: KeyFamily, index: number): Promise<KeyInfo> {
+  async derive(family: KeyFamily, index: number, isTest = false): Promise<KeyInfo> {
     this.#support.beforeUse()
-    const keyId = derivedKeyId(family, index)
-    return this.#keys.get(keyId) ?? this.add(keyId, family, 'seed', derivationPath(family, index))
+    const keyId = derivedKeyId(family, index, isTest)
+    const path = derivationPath(family, index, isTest)
+    return this.#keys.get(keyId) ?? this.add({ keyId, family, source: 'seed', path, isTest })
+  }
+
+  isShared(key: KeyInfo): boolean {
+    this.#support.beforeUse()
+    if (!key.isTest) return true
+    for (const other of this.#keys.values())
+      if (!other.isTest && other.publicKey === key.publicKey) return true
+    return false
+  }
+
+  async separateTests(): Promise<void> {
+    for (const family of ['evm', 'solana'] as const) {
+      if (this.#testDefaults[family] !== undefined) continue
+      const { keyId } = await this.derive(family, 0, true)
+      await this.setDefault(family, keyId)
+    }
   }
 
   /** Remembers a key that the signing process has. */
-  async add(
-    keyId: string,
-    family: KeyFamily,
-    source: 'seed' | 'import',
-    path: string | undefined,
-  ): Promise<KeyInfo> {
+  async add(key: Omit<KeyInfo, 'address' | 'publicKey'>): Promise<KeyInfo> {
+    const { keyId, family } = key
     const publicKey = await this.#support.publicKey(keyId)
     const address = family === 'evm' ? evmAddress(publicKey) : solanaAddress(publicKey)
-    const key = Object.freeze({ keyId, family, address, publicKey: publicKey.toString('hex'), source, path })
-    this.#keys.set(keyId, key)
+    const added = Object.freeze({ ...key, address, publicKey: publicKey.toString('hex') })
+    this.#keys.set(keyId, added)
     await this.#save()
-    return key
+    return added
   }
 
   #save(): Promise<void> {
-    return this.#support.save({ keys: [...this.#keys.values()], defaults: this.#defaults })
+    return this.#support.save({ keys: [...this.#keys.values()], ...this.defaults })
   }
 }

@@ -3,7 +3,7 @@ export type KeyFamily = 'evm' | 'solana'
 
 /** One key, without anything secret. */
 export interface KeyInfo {
-  /** `evm:0`, `solana:3` for derived keys (family, account index); `import:<name>` for imported ones. */
+  /** `evm:0`, `solana:3`, `solana-test:0` for derived keys (family, account index); `import:<name>` for imported ones. */
   readonly keyId: string
   readonly family: KeyFamily
   /** EIP-55 for EVM, base58 for Solana. */
@@ -13,6 +13,8 @@ export interface KeyInfo {
   readonly source: 'seed' | 'import'
   /** `m/44'/60'/0'/0/0` or `m/44'/501'/0'/0'`; undefined for imported keys. */
   readonly path: string | undefined
+  /** True for a key that is for test chains only, and used on no other. */
+  readonly isTest: boolean
 }
 
 /** The vault's keys by id. Throws `VAULT_LOCKED` while locked; private keys never come out of here. */
@@ -20,9 +22,20 @@ export interface Keyring {
   list(): readonly KeyInfo[]
   /** The key of this id. Throws `KEY_UNKNOWN`. */
   get(keyId: string): KeyInfo
-  /** The key that a family's address is asked of when none is named: index 0, unless {@link setDefault} said otherwise. */
-  default(family: KeyFamily): KeyInfo
+  /**
+   * The key that a family's address is asked of when none is named: index 0, unless {@link setDefault} said otherwise. On
+   * test chains a key of their own; in a vault of before they had one the other, until {@link separateTests}.
+   */
+  default(family: KeyFamily, isTest?: boolean): KeyInfo
+  /** From now on this one is the default where it may be used: a key for test chains on these, any other on the rest. */
   setDefault(family: KeyFamily, keyId: string): Promise<void>
   /** Adds the account of this index (0 to 2³¹-1) and remembers it; the same index again gives the same key. */
-  derive(family: KeyFamily, index: number): Promise<KeyInfo>
+  derive(family: KeyFamily, index: number, isTest?: boolean): Promise<KeyInfo>
+  /**
+   * Whether a key that is asked for by a test chain is one of those that hold real money: the default of an old vault, or
+   * the same private key imported a second time.
+   */
+  isShared(key: KeyInfo): boolean
+  /** Gives test chains addresses of their own in a vault that has none yet. What lies at the old ones stays there. */
+  separateTests(): Promise<void>
 }

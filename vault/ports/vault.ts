@@ -61,9 +61,15 @@ export interface Vault {
   importMnemonic(password: string, mnemonic: string): Promise<void>
   /**
    * Takes in a raw key: 32 bytes for EVM; 32 (seed) or 64 bytes (seed and public key) for Solana, zeroed afterwards. The id
-   * becomes `import:<name>`.
+   * becomes `import:<name>`. `isTest` says that it is for test chains, and keeps it off every other; default false.
    */
-  importKey(password: string, family: KeyFamily, name: string, privateKey: Uint8Array): Promise<KeyInfo>
+  importKey(
+    password: string,
+    family: KeyFamily,
+    name: string,
+    privateKey: Uint8Array,
+    isTest?: boolean,
+  ): Promise<KeyInfo>
   /** The raw 32 bytes of one key; the caller zeroes them. Asks for the password again. */
   exportKey(password: string, keyId: string): Promise<Buffer>
   /** Writes everything, encrypted, to one new file (0600). It opens with the password of this moment. */

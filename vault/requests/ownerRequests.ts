@@ -1,6 +1,6 @@
 import { approvalStates } from '../approvals/approval.ts'
 import { request } from './request.ts'
-import { choice, type Field, list, text, wholeNumber } from './schema.ts'
+import { boolean, choice, type Field, list, text, wholeNumber } from './schema.ts'
 
 const password = text('The password of the vault.', 1_024)
 const family = choice(['evm', 'solana'], 'The kind of chain that the key is for.')
@@ -16,6 +16,8 @@ const resumed: Field<false> = {
   enum: [false],
   description: 'False lets go on what a restore suspended; to shut one out, revoke it.',
 }
+
+const forTests = boolean('True for a key of test chains only.')
 
 export const unlockRequest = request({ password })
 
@@ -46,6 +48,7 @@ export const signInRequest = request({ code: text('Of a link to the page.', 128)
 export const deriveRequest = request({
   family,
   index: wholeNumber(0, 2 ** 31 - 1, 'Which account of the recovery words.'),
+  'test?': forTests,
 })
 export const keyRequest = request({ id: keyId })
 export const importKeyRequest = request({
@@ -53,6 +56,7 @@ export const importKeyRequest = request({
   family,
   name: text('What it is called.', 64),
   private_key: text('The key as wallets write it.', 1_024),
+  'test?': forTests,
 })
 export const exportKeyRequest = request({ password, id: keyId })
 export const mnemonicRequest = request({ password, mnemonic: text('Twelve to twenty-four words.', 1_024) })

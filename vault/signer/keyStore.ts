@@ -57,8 +57,11 @@ export class KeyStore {
     if (found !== undefined) return found
     const derived = parseDerivedKeyId(keyId)
     if (derived === undefined || this.#seed === undefined) return undefined
-    const { family, index } = derived
-    const key = this.#toKey(family, derivePrivateKey(family, this.#seed, derivationPath(family, index)))
+    const { family, index, isTest } = derived
+    const key = this.#toKey(
+      family,
+      derivePrivateKey(family, this.#seed, derivationPath(family, index, isTest)),
+    )
     this.#keys.set(keyId, key)
     return key
   }

@@ -188,7 +188,13 @@ export class LocalVault implements Vault {
     })
   }
 
-  importKey(password: string, family: KeyFamily, name: string, privateKey: Uint8Array): Promise<KeyInfo> {
+  importKey(
+    password: string,
+    family: KeyFamily,
+    name: string,
+    privateKey: Uint8Array,
+    isTest = false,
+  ): Promise<KeyInfo> {
     return this.#withPassword(password, async () => {
       const keyId = importedKeyId(name)
       const key = await readPrivateKey(family, privateKey)
@@ -198,7 +204,7 @@ export class LocalVault implements Vault {
           throw new VaultError('ALREADY_EXISTS', `There is a key ${keyId} already. Choose another name.`)
         await this.#store.put('key', keyId, Buffer.concat([Uint8Array.of(family === 'evm' ? 0 : 1), key]))
         this.signer.addImported(keyId, family, key)
-        return await this.keys.add(keyId, family, 'import', undefined)
+        return await this.keys.add({ keyId, family, source: 'import', path: undefined, isTest })
       } finally {
         key.fill(0)
         privateKey.fill(0)
@@ -290,6 +296,8 @@ export class LocalVault implements Vault {
     if (saved !== undefined && saved.seedVersion !== this.#seedVersion) await this.#deriveAgain()
     await this.keys.derive('evm', 0)
     await this.keys.derive('solana', 0)
+    // Never by itself in a vault that is older: its owner knows the addresses, and money for play lies there.
+    if (saved === undefined) await this.keys.separateTests()
   }
 
   /** Whether there was one. */
@@ -373,10 +381,10 @@ export class LocalVault implements Vault {
   /** The same accounts under another seed; imported keys stay as they are. */
   async #deriveAgain(): Promise<void> {
     const known = this.keys.list()
-    this.keys.load({ keys: known.filter((key) => key.source === 'import'), defaults: this.keys.defaults })
+    this.keys.load({ keys: known.filter((key) => key.source === 'import'), ...this.keys.defaults })
     for (const { keyId } of known) {
       const derived = parseDerivedKeyId(keyId)
-      if (derived !== undefined) await this.keys.derive(derived.family, derived.index)
+      if (derived !== undefined) await this.keys.derive(derived.family, derived.index, derived.isTest)
     }
   }
 }

@@ -369,7 +369,7 @@ t.test(
         .list()
         .map(({ keyId }) => keyId)
         .toSorted(),
-      ['evm:0', 'import:hot', 'solana:0', 'solana:2'],
+      ['evm-test:0', 'evm:0', 'import:hot', 'solana-test:0', 'solana:0', 'solana:2'],
     )
     t.equal(await vault.exportMnemonic(password), words)
     const keys = vault.keys.list()

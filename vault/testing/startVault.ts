@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Egress } from '../../core/ports/egress.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
-import { createAssetTable } from '../effects/assets.ts'
+import { type AssetTable, pinnedAssets } from '../effects/assets.ts'
+import type { VaultChain } from '../effects/chains.ts'
 import type { PaymentRpc } from '../effects/payment.ts'
 import { createVaultApi } from '../host/createVaultApi.ts'
 import type { VaultPluginEntry } from '../host/programs.ts'
@@ -64,6 +65,9 @@ export interface StartOptions {
   /** Default: any free one. */
   readonly port?: number
   readonly log?: Log
+  /** Default: the chains where money is real. */
+  readonly enabled?: readonly VaultChain[]
+  readonly assets?: AssetTable
   /** Default: {@link quickHasher}. */
   readonly hasher?: PasswordHasher
   readonly rpc?: PaymentRpc
@@ -108,7 +112,7 @@ export async function startVault(t: Test, options: StartOptions = {}): Promise<R
   const clock = options.clock ?? createTestClock()
   const vault = await openOrCreate(home, clock, options.hasher ?? quickHasher)
   let server: VaultServer | undefined
-  const assets = createAssetTable()
+  const assets = options.assets ?? pinnedAssets
   const remote =
     options.relay === undefined
       ? undefined
@@ -116,7 +120,7 @@ export async function startVault(t: Test, options: StartOptions = {}): Promise<R
   const api = await createVaultApi({
     vault,
     chains: [chainEvm, chainSolana],
-    enabled: ['solana', 'base', 'ethereum'],
+    enabled: options.enabled ?? ['solana', 'base', 'ethereum'],
     assets,
     egress: options.egress ?? noEgress,
     rpc: options.rpc ?? (() => undefined),

@@ -50,7 +50,8 @@ export async function startPayingVault(
   more: readonly string[] = [],
 ): Promise<PayingVault> {
   const box = createVaultBox(t)
-  const { addresses } = await box.json(['init', ...box.withPassword])
+  // The local chains are test chains to the vault.
+  const { test_addresses: addresses } = await box.json(['init', ...box.withPassword])
   await chains.evm.mintUsdc(addresses.evm, 10_000_000n)
   chains.solana.mintUsdc(addresses.solana, 10_000_000n)
   const flags = ['--testnets', '--solana-rpc', chains.solana.rpcUrl, ...more]

@@ -1,5 +1,6 @@
 import { isAbsolute } from 'node:path'
 import { isVaultError, VaultError } from '../../errors/error.ts'
+import { derivedKeyId } from '../../keys/keyId.ts'
 import { readPrivateKeyText, writePrivateKeyText } from '../../keys/privateKeyText.ts'
 import type { KeyFamily, KeyInfo } from '../../ports/keyring.ts'
 import type { Vault } from '../../ports/vault.ts'
@@ -23,7 +24,9 @@ export interface KeyView {
   readonly address: string
   readonly source: 'seed' | 'import'
   readonly path: string | null
-  /** True for the one that agents use. */
+  /** True for a key that is for test chains only. */
+  readonly test: boolean
+  /** True for the one that agents use on such chains. */
   readonly in_use: boolean
 }
 
@@ -34,11 +37,16 @@ export interface KeyView {
  */
 export interface CustodyApi {
   list(context: OwnerContext): { keys: readonly KeyView[] }
-  /** `{family, index}`: one more account of the recovery words. */
+  /** `{family, index, test?}`: one more account of the recovery words. */
   derive(input: InputOf<typeof deriveRequest>, context: OwnerContext): Promise<KeyView>
-  /** `{id}`: the key that agents use from now on, on every chain of its family. @throws `KEY_UNKNOWN` */
+  /** Gives test chains addresses of their own, in a vault of before they had any. */
+  separate(context: OwnerContext): Promise<{ keys: readonly KeyView[] }>
+  /**
+   * `{id}`: the key that agents use from now on, on every chain of its family; a key for test chains on these, any other
+   * on the rest. @throws `KEY_UNKNOWN`
+   */
   use(input: InputOf<typeof keyRequest>, context: OwnerContext): Promise<KeyView>
-  /** `{password, family, name, private_key}`. @throws `ALREADY_EXISTS` */
+  /** `{password, family, name, private_key, test?}`. @throws `ALREADY_EXISTS` */
   importKey(input: InputOf<typeof importKeyRequest>, context: OwnerContext): Promise<KeyView>
   /** `{password, mnemonic}`: other recovery words, and with them other accounts. */
   importMnemonic(
@@ -90,7 +98,8 @@ export function createCustodyApi(vault: Vault): CustodyApi {
     address: key.address,
     source: key.source,
     path: key.path ?? null,
-    in_use: keys.default(key.family).keyId === key.keyId,
+    test: key.isTest,
+    in_use: keys.default(key.family, key.isTest).keyId === key.keyId,
   })
   const list = () => ({ keys: keys.list().map(view) })
 
@@ -99,11 +108,18 @@ export function createCustodyApi(vault: Vault): CustodyApi {
       open(context)
       return list()
     },
-    async derive({ family, index }, context) {
+    async derive({ family, index, test: isTest = false }, context) {
       open(context)
-      return noted(context, `account ${family}:${index} added`, async () =>
-        view(await keys.derive(family, index)),
+      return noted(context, `account ${derivedKeyId(family, index, isTest)} added`, async () =>
+        view(await keys.derive(family, index, isTest)),
       )
+    },
+    async separate(context) {
+      open(context)
+      return noted(context, 'test chains have keys of their own', async () => {
+        await keys.separateTests()
+        return list()
+      })
     },
     async use({ id }, context) {
       open(context)
@@ -113,12 +129,12 @@ export function createCustodyApi(vault: Vault): CustodyApi {
         return view(keys.get(id))
       })
     },
-    async importKey({ password, family, name, private_key: text }, context) {
+    async importKey({ password, family, name, private_key: text, test: isTest = false }, context) {
       open(context)
       const privateKey = readPrivateKeyText(family, text)
       try {
         return await noted(context, `a key of ${family} imported`, async () =>
-          view(await vault.importKey(password, family, name, privateKey)),
+          view(await vault.importKey(password, family, name, privateKey, isTest)),
         )
       } finally {
         privateKey.fill(0)

@@ -7,10 +7,11 @@ import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { VaultError } from '../../errors/error.ts'
 import { paymentRequest } from '../../requests/agentRequests.ts'
-import { accountOn } from '../chainOf.ts'
+import { accountOn, keyOn } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
 import type { Plan } from '../plan.ts'
+import { sharedKeyRisk } from '../sharedKey.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import { viewOf } from '../viewOf.ts'
 
@@ -41,10 +42,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
       ...(only !== undefined && { network: only as NetworkId }),
       networks: networksFor(x, parts),
       ...(url !== undefined && { url }),
-      accounts: {
-        eip155: parts.vault.keys.default('evm').address,
-        solana: parts.vault.keys.default('solana').address,
-      },
+      accountOn: (chain) => keyOn(parts.vault, chain).address,
       plugins: parts.chains,
       rpc: parts.rpc,
       signal: AbortSignal.timeout(buildTimeoutMs),
@@ -57,7 +55,9 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
   const payment = await build(network)
   const { decoded } = payment
   // Also refuses a chain that is not enabled.
-  const { facts, key } = accountOn(parts, decoded.chain)
+  const account = accountOn(parts, decoded.chain)
+  const { facts, key } = account
+  const risk = sharedKeyRisk(account, decoded)
   const moved = decoded.effects.find((effect) => effect.kind === 'transfer')
   if (moved === undefined || !moved.asset.isPinned)
     throw new TypeError('Expected a payment to be one transfer of a pinned asset.')
@@ -79,7 +79,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
     currency: asset.symbol,
     recipient: payment.payTo,
     plainWords: withoutTimes(payment, moved),
-    warnings: decoded.warnings,
+    warnings: [...risk.warnings, ...decoded.warnings],
     isOpaque: decoded.isOpaque,
     view: viewOf(decoded),
     requestHash: hashOf(
@@ -91,7 +91,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
     frozen: null,
     spends: budgetSpends(decoded),
     judged: { decoded, proof: { ok: true, asset, amount: payment.amountAtomic } },
-    reasons: [],
+    reasons: risk.reasons,
     // The same offer again is another purchase, unless an Idempotency-Key says that it is not.
     repeat: 'new',
     act: async (attempt) => {

@@ -71,7 +71,7 @@ function shown(x: VaultCall, parts: VaultParts): Record<string, unknown> {
     limits: judgement.limits,
   })
   if (!room.ok) return { verdict: 'refuse', code: room.code, ...base, reasons: [budgetError(room).message] }
-  const asks = [...x.reasons, ...judgement.reasons]
+  const asks = [...x.reasons, ...plan.reasons, ...judgement.reasons]
   return {
     verdict: asks.length === 0 && judgement.outcome === 'auto' ? 'auto' : 'ask',
     ...base,

@@ -17,6 +17,7 @@ import { accountOn, type ChainAccount } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
 import type { Plan } from '../plan.ts'
+import { sharedKeyRisk } from '../sharedKey.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import { viewOf } from '../viewOf.ts'
 import { readSignIn, signInWarnings, signInWords } from './signIn.ts'
@@ -140,6 +141,7 @@ function signingPlan(init: SigningPlanInit): Plan {
     decoded.signingBytes,
   )
   const moved = decoded.effects.find((effect) => effect.kind === 'transfer' || effect.kind === 'allowance')
+  const risk = sharedKeyRisk(account, decoded)
   return {
     action,
     kind: kindOf(decoded),
@@ -157,14 +159,14 @@ function signingPlan(init: SigningPlanInit): Plan {
           ? moved.spender
           : null,
     plainWords: decoded.plainWords,
-    warnings: decoded.warnings.map((text) => text),
+    warnings: [...risk.warnings, ...decoded.warnings],
     isOpaque: decoded.isOpaque,
     view: viewOf(decoded),
     requestHash: hashOf(action, frozenHash, ...claimed),
     frozenHash,
     frozen: null,
     spends: budgetSpends(decoded),
-    reasons: [],
+    reasons: risk.reasons,
     judged: { decoded, proof },
     repeat: 'same',
     act: async (attempt) => {

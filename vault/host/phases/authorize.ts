@@ -139,7 +139,7 @@ export function createRuling({ rules }: VaultParts): HostPlugin {
     slots: { authorize: { reads: ['request'], writes: ['verdict'] } },
     route: () => ({
       authorize(x) {
-        const { judged } = x.plan!
+        const { judged, reasons } = x.plan!
         if (judged === undefined) return
         if (x.who.kind !== 'agent')
           throw new VaultError('SCOPE_DENIED', 'Signing is for agents: register one and use its token.')
@@ -147,6 +147,7 @@ export function createRuling({ rules }: VaultParts): HostPlugin {
         x.limits = judgement.limits
         if (judgement.outcome === 'refuse')
           throw new VaultError(judgement.code ?? 'APPROVAL_DENIED', judgement.reasons.join(' '))
+        for (const reason of reasons) x.requireApproval(reason)
         if (judgement.outcome === 'auto') return
         for (const reason of judgement.reasons) x.requireApproval(reason)
         if (judgement.reasons.length === 0) x.requireApproval('A rule asks for it.')
