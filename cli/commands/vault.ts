@@ -87,6 +87,7 @@ The other commands speak to the running vault, or open its folder with --passwor
             `The vault is in ${made.home}.`,
             `EVM ${made.addresses.evm}`,
             `Solana ${made.addresses.solana}`,
+            `On test chains: EVM ${made.test_addresses.evm}, Solana ${made.test_addresses.solana}`,
             ...words,
           ].join('\n'),
         )

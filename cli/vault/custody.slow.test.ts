@@ -85,7 +85,11 @@ t.test(
     const elsewhere = ['--home', at('restored')]
     const restored = await box.run(['restore', at('backup'), ...elsewhere, ...box.withPassword, '--json'])
     t.equal(restored.status, 0, restored.stderr)
-    t.strictSame(JSON.parse(restored.stdout).addresses, made.addresses)
+    const { addresses, test_addresses } = JSON.parse(restored.stdout)
+    t.strictSame(
+      { addresses, test_addresses },
+      { addresses: made.addresses, test_addresses: made.test_addresses },
+    )
     t.match(restored.stderr, /spent since the backup/)
     const status = await box.json(['status', ...elsewhere, ...box.withPassword])
     t.match(status, { vault_id: made.vault_id, running: false })
