@@ -72,8 +72,8 @@ export class JournaledBudget implements BudgetBook {
     if (refusal !== undefined) return refusal
     const durable = this.#change(log, { t: 'reserve', id, day, charges })
     this.#onTheirWay.set(id, durable)
-    // Whoever fails before waiting for it has an error of its own to tell; this one must not end the process. What is
-    // not on disk stays in the table: a repeat of this id must not pass for one that is.
+    // Whoever fails before waiting for it has an error of its own to tell; this one must not end the process. What did
+    // not get to disk is not in the ledger any more.
     durable.then(
       () => this.#onTheirWay.delete(id),
       () => {},
@@ -161,6 +161,10 @@ export class JournaledBudget implements BudgetBook {
       compactAfterBytes,
       state: {
         snapshot: () => this.exportChanges(),
+        reset: () => {
+          this.#ledger.clear()
+          this.#onTheirWay.clear()
+        },
         replay: (payload) => this.#ledger.apply(decodeChange(payload)),
       },
     }

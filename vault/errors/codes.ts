@@ -210,7 +210,7 @@ export const vaultCodes = {
     503,
     true,
     'The vault could not write to its disk.',
-    'Make room on the disk and open the vault again.',
+    'Make room on the disk, then send the request again.',
   ),
 } as const satisfies Record<string, VaultCodeEntry>
 

@@ -54,6 +54,8 @@ export class RecordStore implements Records {
     this.#records.clear()
     opened?.masterKey.fill(0)
     await opened?.log.close()
+    // A last write that failed has read the file back.
+    this.#records.clear()
   }
 
   get(collection: StoredCollection, id: string): Buffer | undefined {
@@ -97,7 +99,33 @@ export class RecordStore implements Records {
   }
 
   async put(collection: StoredCollection, id: string, value: Uint8Array | string, options: PutOptions = {}) {
-    const { masterKey, vaultId, log } = this.#use()
+    return this.#put(this.#use(), collection, id, value, options)
+  }
+
+  putJson(collection: StoredCollection, id: string, value: unknown, options: PutOptions = {}) {
+    return this.put(collection, id, JSON.stringify(value), options)
+  }
+
+  /** Writes a note of the vault's own, also while it is being locked; nothing when the store is closed. */
+  async note(id: string, value: unknown): Promise<void> {
+    if (this.#opened !== undefined) await this.#put(this.#opened, 'key', id, JSON.stringify(value), {})
+  }
+
+  async delete(collection: StoredCollection, id: string): Promise<boolean> {
+    const { log } = this.#use()
+    const scope = scopeOf(collection, id)
+    if (!this.#records.delete(scope)) return false
+    await log.appendAndCompact(encodeDelete(scope))
+    return true
+  }
+
+  async #put(
+    { masterKey, vaultId, log }: Opened,
+    collection: StoredCollection,
+    id: string,
+    value: Uint8Array | string,
+    options: PutOptions,
+  ) {
     const scope = scopeOf(collection, id)
     const plain = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
     if (plain.length > largestValueBytes) {
@@ -122,18 +150,6 @@ export class RecordStore implements Records {
     return { ...infoOf(collection, id, record), created: before === 0 }
   }
 
-  putJson(collection: StoredCollection, id: string, value: unknown, options: PutOptions = {}) {
-    return this.put(collection, id, JSON.stringify(value), options)
-  }
-
-  async delete(collection: StoredCollection, id: string): Promise<boolean> {
-    const { log } = this.#use()
-    const scope = scopeOf(collection, id)
-    if (!this.#records.delete(scope)) return false
-    await log.appendAndCompact(encodeDelete(scope))
-    return true
-  }
-
   #use(): Opened {
     this.#beforeUse()
     if (this.#opened === undefined) throw new VaultError('VAULT_LOCKED')
@@ -143,7 +159,11 @@ export class RecordStore implements Records {
   #attach(place: SealedLogPlace, open: (options: SealedLogOptions) => SealedLog) {
     const log = open({
       ...place,
-      state: { snapshot: () => this.exportChanges(), replay: (payload) => this.#replay(payload) },
+      state: {
+        snapshot: () => this.exportChanges(),
+        reset: () => this.#records.clear(),
+        replay: (payload) => this.#replay(payload),
+      },
     })
     this.#opened = { log, masterKey: Buffer.from(place.masterKey), vaultId: place.vaultId }
   }

@@ -1,8 +1,12 @@
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
-import { SealedLog, type SealedLogOptions } from './sealedLog.ts'
+import { holdDisk } from '../testing/disk.ts'
+import type { SealedLogOptions } from './sealedLog.ts'
+
+// After the disk is held: what a module takes from node:fs, it takes once.
+const { SealedLog } = await import('./sealedLog.ts')
 
 const masterKey = Buffer.alloc(32, 5)
 
@@ -17,6 +21,7 @@ function wordLog(folder: string, compactAfterBytes?: number) {
     ...(compactAfterBytes === undefined ? {} : { compactAfterBytes }),
     state: {
       snapshot: () => words.map((word) => Buffer.from(word)),
+      reset: () => void words.splice(0),
       replay: (payload) => void words.push(payload.toString()),
     },
   }
@@ -130,6 +135,7 @@ t.test('the file stays as small as its state, and nothing deleted is left in it'
     ...wordLog(folder, 2_000).options,
     state: {
       snapshot: () => [Buffer.from(state.value)],
+      reset: () => void (state.value = ''),
       replay: (payload: Buffer) => void (state.value = payload.toString()),
     },
   }
@@ -148,17 +154,53 @@ t.test('the file stays as small as its state, and nothing deleted is left in it'
   t.equal(statSync(options.file).mode & 0o777, 0o600)
 })
 
-t.test('after a write that failed nothing more is taken, and what was acknowledged is there', async (t) => {
+t.test('on a full disk it takes nothing in part, and goes on as soon as there is room', async (t) => {
+  const disk = holdDisk(t)
+  const folder = t.testdir()
+  const { words, options } = wordLog(folder)
+  const log = SealedLog.create(options)
+  const add = (word: string) => {
+    words.push(word)
+    return log.append(Buffer.from(word))
+  }
+  await add('one')
+  const whole = statSync(options.file).size
+  for (let room = 0; room < 80; room += 9) {
+    disk.room = room
+    const refused = await Promise.allSettled([add('lost'), add('lost, too')])
+    t.match(
+      refused,
+      [{ reason: { code: 'STORAGE_UNAVAILABLE' } }, { status: 'rejected' }],
+      `${room} bytes left`,
+    )
+    t.strictSame(words, ['one'], 'the state is what the file says')
+    t.equal(statSync(options.file).size, whole, 'half an entry is cut off')
+  }
+  disk.room = Number.POSITIVE_INFINITY
+  await add('two')
+  disk.failsFlush = true
+  await t.rejects(add('never flushed'), { code: 'STORAGE_UNAVAILABLE' })
+  t.strictSame(words, ['one', 'two'], 'whole in the file, and refused all the same')
+  disk.failsFlush = false
+  await Promise.all([add('three'), add('four')])
+  await log.close()
+  t.strictSame(reopened(folder), ['one', 'two', 'three', 'four'])
+})
+
+t.test('without room for a second file it appends, and what must go is not said to be gone', async (t) => {
+  const disk = holdDisk(t)
   const folder = t.testdir()
   const { words, options } = wordLog(folder, 1)
+  words.push('x'.repeat(5_000))
   const log = SealedLog.create(options)
-  await log.append(Buffer.from('one'))
-  // The next batch makes a snapshot, which finds no folder to be written to.
-  options.state.snapshot = () => {
-    throw new Error('no room')
-  }
+  disk.room = 200
   words.push('two')
-  await t.rejects(log.append(Buffer.from('two')), { code: 'STORAGE_UNAVAILABLE' })
-  await t.rejects(log.append(Buffer.from('three')), { code: 'STORAGE_UNAVAILABLE' })
+  await log.append(Buffer.from('two'))
+  await t.rejects(log.appendAndCompact(Buffer.from('three')), { code: 'STORAGE_UNAVAILABLE' })
+  t.strictSame(readdirSync(folder), ['words.log'], 'no unfinished file takes the room that is left')
+  disk.room = Number.POSITIVE_INFINITY
+  words.push('four')
+  await log.appendAndCompact(Buffer.from('four'))
   await log.close()
+  t.strictSame(reopened(folder).slice(1), ['two', 'four'])
 })

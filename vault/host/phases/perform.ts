@@ -95,8 +95,17 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
     }
     x.isLogged = true
     await Promise.all([held?.durable, vault.audit.append(eventOf(x, 'AUTO_APPROVED'))])
-    if (held?.isRepeat === false) vault.budget.commit(spendId)
+    if (held !== null) commit(spendId, held.isRepeat)
     return answer
+  }
+
+  /** What an earlier try held back and did not use is spent by this one; most repeats were committed by the first. */
+  function commit(spendId: string, isRepeat: boolean): void {
+    try {
+      vault.budget.commit(spendId)
+    } catch (error) {
+      if (!isRepeat || !isVaultError(error) || error.code !== 'NOT_FOUND') throw error
+    }
   }
 
   async function doApproved(x: VaultCall): Promise<VaultAnswer> {
