@@ -12,6 +12,9 @@ interface Status {
 interface Verdict {
   readonly ok: boolean
   readonly entries: number
+  readonly dropped?: number
+  readonly unauthenticated: readonly { readonly from: number; readonly to: number; readonly count: number }[]
+  readonly clockTurnedBack?: number
   readonly firstBad?: number
   readonly reason?: string
 }
@@ -66,7 +69,8 @@ export function registerState(vault: Command): void {
       }),
     )
 
-  withCommonFlags(vault.command('activity'))
+  const activity = withCommonFlags(vault.command('activity'))
+  activity
     .description('Show what was asked and what became of it.')
     .option('--agent <name>')
     .option('--action <name>')
@@ -96,16 +100,38 @@ export function registerState(vault: Command): void {
       }),
     )
 
-  withCommonFlags(vault.command('verify'))
-    .description('Check the log of activity from its first entry to its last.')
-    .action((flags: CommonFlags) =>
-      asOwner(flags, async (client, output) => {
-        const verdict = await client.call<Verdict>('GET', '/v1/vault/activity/verify')
-        const text = verdict.ok
-          ? `All ${verdict.entries} entries are as they were written.`
-          : `Entry ${verdict.firstBad} is not as it was written: ${verdict.reason}.`
-        output.result(verdict, text)
-        if (!verdict.ok) process.exitCode = 1
-      }),
-    )
+  const verify = (flags: CommonFlags): Promise<void> =>
+    asOwner(flags, async (client, output) => {
+      const verdict = await client.call<Verdict>('GET', '/v1/vault/activity/verify')
+      output.result(verdict, sentenceOf(verdict))
+      if (!verdict.ok) process.exitCode = 1
+    })
+  const what = 'Check the log of activity from its first entry to its last.'
+  withCommonFlags(vault.command('verify')).description(what).action(verify)
+  withCommonFlags(activity.command('verify')).description(what).action(verify)
+}
+
+function sentenceOf({
+  ok,
+  entries,
+  dropped,
+  firstBad,
+  reason,
+  unauthenticated,
+  clockTurnedBack,
+}: Verdict): string {
+  const count = unauthenticated.reduce((sum, range) => sum + range.count, 0)
+  const places = unauthenticated.map(({ from, to }) => (from === to ? from : `${from} to ${to}`)).join(', ')
+  return [
+    ok
+      ? `All ${entries} entries are as they were written.`
+      : `Entry ${firstBad} is not as it was written: ${reason}.`,
+    dropped !== undefined &&
+      `The ${dropped} before them were dropped because the log was full or they were old.`,
+    count > 0 &&
+      `${count} of them (${places}) were written while the vault was locked, when nobody can vouch for what is added.`,
+    clockTurnedBack !== undefined && `The clock was turned back before entry ${clockTurnedBack}.`,
+  ]
+    .filter((sentence) => sentence !== false)
+    .join(' ')
 }

@@ -1,5 +1,13 @@
 import { spawn } from 'node:child_process'
-import { appendFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import fc from 'fast-check'
@@ -17,7 +25,14 @@ function openLog(
   options: { segmentBytes?: number; clock?: ManualClock; locked?: boolean } = {},
 ) {
   const { clock = new ManualClock(), locked = false, ...more } = options
-  const log = ChainedAuditLog.open({ folder: join(home, 'audit'), headFile: headOf(home), clock, ...more })
+  const isNew = !existsSync(join(home, 'audit'))
+  const log = ChainedAuditLog.open({
+    folder: join(home, 'audit'),
+    headFile: headOf(home),
+    clock,
+    isNew,
+    ...more,
+  })
   if (!locked) log.unlock(key)
   return log
 }
@@ -326,6 +341,7 @@ for (let i = 0; i < 8; i++) write()
 
 t.test('killed in the middle of writing, it loses no entry that was acknowledged', async (t) => {
   const home = t.testdir()
+  await written(home, 0)
   let last = 0
   for (let round = 0; round < 5; round++) {
     const child = spawn(

@@ -1,11 +1,12 @@
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import type { AuditMark } from '../ports/audit.ts'
 import { replaceFile } from '../storage/files.ts'
 
 /** How far the log had come, said under a key that only an unlocked vault has, in a file beside the log. */
-export interface AuditHead {
-  readonly seq: number
-  readonly hash: string
+export interface AuditHead extends AuditMark {
+  /** The last of the entries that were dropped because they were old; undefined while the log has all of its entries. */
+  readonly cut?: AuditMark | undefined
 }
 
 export type HeadRead =
@@ -26,9 +27,11 @@ export function readHead(file: string): HeadRead {
     return { kind: (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'missing' : 'damaged' }
   }
   try {
-    const { seq, hash, mac } = JSON.parse(text)
-    const isWhole = Number.isSafeInteger(seq) && textOf({ seq, hash }, mac) === text
-    return isWhole ? { kind: 'head', head: { seq, hash }, mac } : { kind: 'damaged' }
+    const { seq, hash, cut, mac } = JSON.parse(text)
+    const head = cut === undefined ? { seq, hash } : { seq, hash, cut: { seq: cut.seq, hash: cut.hash } }
+    const isWhole =
+      [head, ...(head.cut === undefined ? [] : [head.cut])].every(isMark) && textOf(head, mac) === text
+    return isWhole ? { kind: 'head', head, mac } : { kind: 'damaged' }
   } catch {
     return { kind: 'damaged' }
   }
@@ -38,10 +41,15 @@ export function isHeadOurs(key: Uint8Array, head: AuditHead, mac: string): boole
   return headMac(key, head) === mac
 }
 
-function headMac(key: Uint8Array, { seq, hash }: AuditHead): string {
-  return createHmac('sha256', key).update(`head ${seq} ${hash}`).digest('hex')
+const isMark = ({ seq, hash }: AuditMark): boolean =>
+  Number.isSafeInteger(seq) && seq >= 0 && /^[0-9a-f]{64}$/.test(hash)
+
+function headMac(key: Uint8Array, { seq, hash, cut }: AuditHead): string {
+  const dropped = cut === undefined ? '' : ` cut ${cut.seq} ${cut.hash}`
+  return createHmac('sha256', key).update(`head ${seq} ${hash}${dropped}`).digest('hex')
 }
 
-function textOf({ seq, hash }: AuditHead, mac: string): string {
-  return `${JSON.stringify({ seq, hash, mac })}\n`
+/** Without a cut it is the text that it was before there were cuts. */
+function textOf({ seq, hash, cut }: AuditHead, mac: string): string {
+  return `${JSON.stringify({ seq, hash, ...(cut !== undefined && { cut }), mac })}\n`
 }

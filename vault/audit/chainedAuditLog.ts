@@ -1,26 +1,44 @@
-import { mkdirSync, openSync, rmSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { Clock } from '../../core/ports/clock.ts'
-import type { AuditEntry, AuditEvent, AuditLog, AuditPage, AuditQuery, AuditVerdict } from '../ports/audit.ts'
+import { VaultError } from '../errors/error.ts'
+import type {
+  AuditEntry,
+  AuditEvent,
+  AuditLog,
+  AuditMark,
+  AuditPage,
+  AuditQuery,
+  AuditVerdict,
+} from '../ports/audit.ts'
 import { fileMode, flushFolder, folderMode } from '../storage/files.ts'
 import { GroupWriter, type WriteTarget } from '../storage/groupWriter.ts'
-import { type AuditHead, isHeadOurs, readHead, writeHead } from './auditHead.ts'
-import { firstHash, writeLine } from './auditLine.ts'
-import { openSegment } from './openSegment.ts'
+import { type AuditHead, type HeadRead, isHeadOurs, readHead, writeHead } from './auditHead.ts'
+import { firstHash, macOf, writeLine } from './auditLine.ts'
+import { openSegment, type TailEntry } from './openSegment.ts'
 import { queryLog } from './queryLog.ts'
 import { segmentFile, segmentsIn } from './segments.ts'
 import { verifyLog } from './verifyLog.ts'
+import { mayHappenLocked } from './whileLocked.ts'
 
 const segmentBytes = 4 << 20
 /** How far the head may lag behind the log: entries of this time are on disk, and vouched for by their own codes alone. */
 const headLagMs = 250
+const rememberEveryMs = 60_000
 
 export interface AuditPlace {
   /** Made when missing. */
   readonly folder: string
   readonly headFile: string
   readonly clock: Clock
+  /** True for a vault that is being made. Of every other one, a log without a head was tampered with. */
+  readonly isNew?: boolean
+  /**
+   * Told now and then, while unlocked, how far the log has come, to keep it where an older copy of the log does not reach:
+   * {@link ChainedAuditLog.unlock} wants the last one back. A failure is its own to bear.
+   */
+  readonly remember?: (mark: AuditMark) => void
   /** After how many bytes the log goes on in a new file. */
   readonly segmentBytes?: number
 }
@@ -30,7 +48,7 @@ export interface AuditPlace {
  * entry and writes it.
  *
  * Where the newest file or the head shows damage, the log goes on in a new file after every number that was ever given,
- * so that the gap stays for {@link verify} to name.
+ * and after one more where no entry tells of the damage, so that the gap stays for {@link verify} to name.
  */
 export class ChainedAuditLog implements AuditLog {
   readonly #place: AuditPlace
@@ -39,9 +57,22 @@ export class ChainedAuditLog implements AuditLog {
   #seq: number
   #hash: string
   /** The last entry on disk. */
-  #durable: AuditHead
-  /** The last entry handed to the file. */
-  #batchedSeq: number
+  #durable: AuditMark
+  /** Entries on their way to disk. */
+  #waiting: AuditMark[] = []
+  /** Entries that were there on opening and that the head did not reach; looked at on the first unlocking. */
+  #tail: readonly TailEntry[]
+  /** The entries at the end that nobody vouches for yet. */
+  #openRun: { readonly from: number; readonly to: number } | undefined
+  /** The next entry begins a file. */
+  #mustGoOnInNew = false
+  /** What was dropped because it was old, as an authentic head says. */
+  #cut: AuditMark | undefined
+  /** The head as it was written last. */
+  #written: AuditHead | undefined
+  /** What was remembered last. */
+  #anchor: AuditMark | undefined
+  #rememberedAtMs = 0
   #key: Buffer | undefined
   #damage: string | undefined
   #headTimer: NodeJS.Timeout | undefined
@@ -56,36 +87,71 @@ export class ChainedAuditLog implements AuditLog {
     const { folder, headFile } = place
     mkdirSync(folder, { recursive: true, mode: folderMode })
     const read = readHead(headFile)
-    const head = read.kind === 'head' ? read.head : { seq: 0, hash: firstHash }
-    const last = openNewest(folder, head.seq)
+    const head: AuditHead = read.kind === 'head' ? read.head : { seq: 0, hash: firstHash }
+    const last = openNewest(folder, head)
     this.#damage = last.damage
     if (read.kind === 'damaged') this.#damage ??= 'the head beside the log was changed'
+    if (read.kind === 'missing' && place.isNew !== true) this.#damage ??= 'the head beside the log is missing'
     if (head.seq > last.takenSeq)
       this.#damage ??= `entries ${last.lastSeq + 1} to ${head.seq} are missing at the end`
     const goesOn = last.file !== undefined && last.damage === undefined && head.seq <= last.takenSeq
     this.#seq = Math.max(last.takenSeq, head.seq)
     this.#hash = this.#seq === head.seq && head.seq > last.lastSeq ? head.hash : last.lastHash
     this.#durable = { seq: this.#seq, hash: this.#hash }
-    this.#batchedSeq = this.#seq
+    this.#tail = last.tail
+    const lastWithMac = last.tail.findLastIndex(({ mac }) => mac !== '')
+    const run = last.tail.slice(lastWithMac + 1)
+    if (run.length > 0) this.#openRun = { from: run[0]!.seq, to: run.at(-1)!.seq }
     const target = goesOn
       ? { descriptor: openSync(last.file!, 'r+', fileMode), offset: last.bytes }
       : this.#newSegment(this.#seq + 1)
-    this.#writer = new GroupWriter('the log', target, (batch, offset) => this.#redirect(batch, offset))
+    this.#writer = new GroupWriter('the log', target, {
+      redirect: (_batch, offset) => this.#redirect(offset),
+      written: (count) => this.#note(count),
+      failed: () => this.#forget(),
+    })
   }
 
   get damage(): string | undefined {
     return this.#damage
   }
 
-  /** Whether keyed codes are written, and the head is checked. The key is copied. */
-  unlock(key: Uint8Array): void {
+  /**
+   * From now on keyed codes are written. The head, and what was written behind it, is checked.
+   *
+   * @param key copied
+   * @param anchor what {@link AuditPlace.remember} was told last
+   */
+  unlock(key: Uint8Array, anchor?: AuditMark): void {
     this.#key = Buffer.from(key)
+    this.#anchor = anchor
     const read = readHead(this.#place.headFile)
-    if (read.kind === 'missing' && this.#seq > 0) this.#damage ??= 'the head beside the log is missing'
-    if (read.kind === 'head' && !isHeadOurs(key, read.head, read.mac)) {
-      this.#damage ??= 'the head beside the log was not written by this vault'
-    }
+    const isOurs = read.kind === 'head' && isHeadOurs(key, read.head, read.mac)
+    if (isOurs) this.#cut = read.head.cut
+    const isNew = this.#place.isNew === true && this.#written === undefined && read.kind === 'missing'
+    if (!isNew) this.#check(isOurs, read)
     this.#writeHead()
+    this.#remember()
+  }
+
+  /** Tells in the log that entries were written while locked, and by that vouches for their order. */
+  async closeRun(): Promise<void> {
+    const run = this.#openRun
+    if (run === undefined || this.#key === undefined) return
+    const which = run.from === run.to ? `entry ${run.from} was` : `entries ${run.from} to ${run.to} were`
+    await this.append({
+      agent: 'vault',
+      action: 'CONFIG',
+      status: 'APPROVED',
+      note: `${which} written while the vault was locked`,
+    })
+  }
+
+  /** Brings the head, and whatever else remembers the log, up to the last entry. */
+  async save(): Promise<void> {
+    await this.#writer.drain()
+    this.#writeHead()
+    this.#remember()
   }
 
   /** Writes the head and zeroes the key. */
@@ -102,27 +168,36 @@ export class ChainedAuditLog implements AuditLog {
   }
 
   async append(event: AuditEvent): Promise<AuditEntry> {
+    if (this.#key === undefined && !mayHappenLocked(event)) throw new VaultError('VAULT_LOCKED')
     const timestamp = new Date(this.#place.clock.now()).toISOString()
     const { line, entry } = writeLine(event, { seq: this.#seq + 1, prev: this.#hash, timestamp }, this.#key)
     this.#seq = entry.seq
     this.#hash = entry.hash
+    this.#openRun =
+      this.#key === undefined ? { from: this.#openRun?.from ?? entry.seq, to: entry.seq } : undefined
+    this.#waiting.push({ seq: entry.seq, hash: entry.hash })
     await this.#writer.append(line)
-    if (entry.seq > this.#durable.seq) this.#durable = { seq: entry.seq, hash: entry.hash }
     this.#headTimer ??= setTimeout(() => this.#writeHead(), headLagMs).unref()
     return entry
   }
 
   query(query: AuditQuery): Promise<AuditPage> {
-    return queryLog(segmentsIn(this.#place.folder), this.#durable.seq, query)
+    return queryLog(this.#segments(), this.#durable.seq, query)
   }
 
   async verify(): Promise<AuditVerdict> {
     await this.#writer.drain()
-    const { folder, headFile } = this.#place
-    const lastSeq = this.#durable.seq
     const key = this.#key === undefined ? undefined : Buffer.from(this.#key)
     try {
-      return await verifyLog({ segments: segmentsIn(folder), lastSeq, head: readHead(headFile), key })
+      return await verifyLog({
+        segments: segmentsIn(this.#place.folder),
+        lastSeq: this.#durable.seq,
+        head: readHead(this.#place.headFile),
+        key,
+        cut: this.#cutNow(),
+        written: this.#written,
+        anchor: this.#anchor,
+      })
     } finally {
       key?.fill(0)
     }
@@ -134,7 +209,7 @@ export class ChainedAuditLog implements AuditLog {
     this.#writeHead()
     const { folder, headFile } = this.#place
     yield { name: basename(headFile), bytes: await readFile(headFile) }
-    for (const { file } of segmentsIn(folder)) {
+    for (const { file } of this.#segments()) {
       const bytes = await readFile(file)
       yield {
         name: `${basename(folder)}/${basename(file)}`,
@@ -143,43 +218,139 @@ export class ChainedAuditLog implements AuditLog {
     }
   }
 
+  /** Looks at everything that could not be looked at without the key. */
+  #check(isOurs: boolean, read: HeadRead): void {
+    const foreign = this.#foreignTail()
+    this.#damage ??= foreign
+    const anchorSeq = Math.max(this.#anchor?.seq ?? 0, this.#written?.seq ?? 0)
+    if (isOurs) {
+      this.#goOnAfter(anchorSeq)
+      // The next head replaces it, and the entries that it does not name are all there: nothing is lost.
+      if (read.kind === 'head' && read.head.seq < anchorSeq)
+        this.#damage ??= `the head beside the log is an older one: it names entry ${read.head.seq}, and there were ${anchorSeq}`
+      return
+    }
+    this.#damage ??=
+      read.kind === 'missing'
+        ? 'the head beside the log is missing'
+        : 'the head beside the log was not written by this vault'
+    // The next head replaces it, so one number is left out, and tells of it for good.
+    this.#goOnAfter(Math.max(anchorSeq, this.#seq + 1))
+  }
+
+  /** What is wrong with the entries that the head does not reach. */
+  #foreignTail(): string | undefined {
+    const tail = this.#tail
+    this.#tail = []
+    const wrong = tail.find(({ mac, hash, mayBeWithoutMac }) =>
+      mac === '' ? !mayBeWithoutMac : mac !== macOf(this.#key!, hash),
+    )
+    if (wrong === undefined) return undefined
+    return wrong.mac === ''
+      ? `entry ${wrong.seq} has no code of this vault`
+      : `entry ${wrong.seq} was not written by this vault`
+  }
+
+  /** No number up to this one is given any more. */
+  #goOnAfter(seq: number): void {
+    if (seq <= this.#seq) return
+    this.#damage ??= `entries ${this.#seq + 1} to ${seq} are missing at the end`
+    this.#seq = seq
+    this.#durable = { seq, hash: this.#hash }
+    this.#mustGoOnInNew = true
+  }
+
+  /** The log's files; what was dropped, and is still there because a crash came between, is none of them. */
+  #segments() {
+    const cutSeq = this.#cutNow()?.seq ?? 0
+    return segmentsIn(this.#place.folder).filter(({ firstSeq }) => firstSeq > cutSeq)
+  }
+
+  /** While locked, the head is taken at its word. */
+  #cutNow(): AuditMark | undefined {
+    if (this.#key !== undefined || this.#cut !== undefined) return this.#cut
+    const read = readHead(this.#place.headFile)
+    return read.kind === 'head' ? read.head.cut : undefined
+  }
+
   #writeHead(): void {
     clearTimeout(this.#headTimer)
     this.#headTimer = undefined
     if (this.#key === undefined) return
+    const head = { ...this.#durable, cut: this.#cut }
     try {
-      writeHead(this.#place.headFile, this.#key, this.#durable)
+      writeHead(this.#place.headFile, this.#key, head)
+      this.#written = head
+      if (this.#place.clock.now() - this.#rememberedAtMs >= rememberEveryMs) this.#remember()
     } catch {
       // The log itself is on disk; a head that lags is caught up by the next one.
     }
   }
 
-  #redirect(batch: readonly Uint8Array[], offset: number): WriteTarget | undefined {
-    const firstSeq = this.#batchedSeq + 1
-    this.#batchedSeq += batch.length
-    return offset < this.#segmentBytes ? undefined : this.#newSegment(firstSeq)
+  /** Only what the head says, too: a head that is behind this is one from before. */
+  #remember(): void {
+    if (this.#key === undefined || this.#written === undefined) return
+    this.#rememberedAtMs = this.#place.clock.now()
+    const { seq, hash } = this.#written
+    if (seq === this.#anchor?.seq) return
+    this.#anchor = { seq, hash }
+    this.#place.remember?.(this.#anchor)
+  }
+
+  /** The first of what waits are on disk. */
+  #note(count: number): void {
+    this.#durable = this.#waiting.splice(0, count).at(-1)!
+  }
+
+  /** Nothing of what waits is on disk: its numbers are given again. */
+  #forget(): undefined {
+    this.#waiting = []
+    this.#seq = this.#durable.seq
+    this.#hash = this.#durable.hash
+  }
+
+  #redirect(offset: number): WriteTarget | undefined {
+    if (offset < this.#segmentBytes && !this.#mustGoOnInNew) return undefined
+    const target = this.#newSegment(this.#waiting[0]!.seq)
+    this.#mustGoOnInNew = false
+    return target
   }
 
   #newSegment(firstSeq: number): WriteTarget {
     const file = segmentFile(this.#place.folder, firstSeq)
     const descriptor = openSync(file, 'wx', fileMode)
-    flushFolder(dirname(file))
+    try {
+      flushFolder(dirname(file))
+    } catch (error) {
+      closeSync(descriptor)
+      rmSync(file, { force: true })
+      throw error
+    }
     return { descriptor, offset: 0 }
   }
 }
 
 /** The newest file that has an entry; an empty one that a crash left is removed. */
-function openNewest(folder: string, headSeq: number) {
+function openNewest(folder: string, head: AuditHead) {
   for (const segment of segmentsIn(folder).toReversed()) {
     const prev = segment.firstSeq === 1 ? firstHash : undefined
-    const opened = openSegment(segment, prev, headSeq)
+    const opened = openSegment(segment, prev, head)
     if (opened.lastHash === undefined && opened.damage === undefined) {
       rmSync(segment.file)
       continue
     }
-    const isEmptyFirst = opened.lastSeq === 0 && opened.damage === undefined
-    if (isEmptyFirst) return { ...opened, lastHash: firstHash, file: segment.file }
     return { ...opened, lastHash: opened.lastHash ?? firstHash, file: segment.file }
   }
-  return { lastSeq: 0, lastHash: firstHash, takenSeq: 0, bytes: 0, damage: undefined, file: undefined }
+  const none = { seq: 0, hash: firstHash }
+  // Dropped whole by the limits on its size: what is left is what the head says of it.
+  const { seq, hash } = head.cut?.seq === head.seq ? head : none
+  return {
+    lastSeq: seq,
+    lastHash: hash,
+    takenSeq: seq,
+    bytes: 0,
+    tail: [],
+    damage: undefined,
+    file: undefined,
+  }
 }

@@ -1,8 +1,16 @@
 import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
+import type { AuditMark } from '../ports/audit.ts'
 import { fileMode } from '../storage/files.ts'
 import { readLine } from './auditLine.ts'
 import type { Segment } from './segments.ts'
+import { mayHappenLocked } from './whileLocked.ts'
+
+export interface TailEntry extends AuditMark {
+  /** Empty for one that was written while the vault was locked. */
+  readonly mac: string
+  readonly mayBeWithoutMac: boolean
+}
 
 /** The newest file of the log, as far as it can be believed. */
 export interface OpenedSegment {
@@ -14,6 +22,8 @@ export interface OpenedSegment {
   readonly takenSeq: number
   /** Bytes up to the end of that entry. */
   readonly bytes: number
+  /** The whole entries that the head does not reach: who wrote them is looked at when there is a key. */
+  readonly tail: readonly TailEntry[]
   /** Set when something other than a torn end is wrong; the file is left as it is and the log goes on in another. */
   readonly damage: string | undefined
 }
@@ -22,14 +32,16 @@ export interface OpenedSegment {
  * Follows the chain of the newest file (a few MiB at most) and cuts off an end that a crash tore: bytes behind the last
  * line break, unless the head says that the entry they were was on disk.
  *
- * @param headSeq of the head beside the log; 0 when there is none.
+ * @param head beside the log; entry 0 when there is none.
  */
-export function openSegment(segment: Segment, prevHash: string | undefined, headSeq: number): OpenedSegment {
+export function openSegment(segment: Segment, prevHash: string | undefined, head: AuditMark): OpenedSegment {
+  const headSeq = head.seq
   const bytes = readFileSync(segment.file)
   let lastSeq = segment.firstSeq - 1
   let lastHash = prevHash
   let at = 0
   let damage: string | undefined
+  const tail: TailEntry[] = []
   while (at < bytes.length) {
     const end = bytes.indexOf(10, at)
     if (end === -1) break
@@ -43,13 +55,24 @@ export function openSegment(segment: Segment, prevHash: string | undefined, head
     lastSeq = line.seq
     lastHash = line.hash
     at = end + 1
+    if (lastSeq === headSeq && lastHash !== head.hash) {
+      damage = `entry ${lastSeq} in ${basename(segment.file)} is not the one that the head names`
+      break
+    }
+    if (lastSeq > headSeq)
+      tail.push({
+        seq: lastSeq,
+        hash: lastHash,
+        mac: line.mac,
+        mayBeWithoutMac: mayHappenLocked(line.entry),
+      })
   }
   if (damage === undefined && at < bytes.length) {
     if (headSeq > lastSeq) damage = `entry ${lastSeq + 1} in ${basename(segment.file)} is cut off`
     else cutTo(segment.file, at)
   }
   const takenSeq = damage === undefined ? lastSeq : Math.max(headSeq, lastSeq + linesFrom(bytes, at))
-  return { lastSeq, lastHash, takenSeq, bytes: at, damage }
+  return { lastSeq, lastHash, takenSeq, bytes: at, tail, damage }
 }
 
 function linesFrom(bytes: Buffer, at: number): number {

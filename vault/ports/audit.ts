@@ -79,14 +79,36 @@ export interface AuditPage {
   readonly cursor: string | undefined
 }
 
+/** A place in the log: an entry's number and its hash. */
+export interface AuditMark {
+  readonly seq: number
+  readonly hash: string
+}
+
+/** Entries without a keyed code that follow each other. */
+export interface UnauthenticatedRange {
+  readonly from: number
+  readonly to: number
+  readonly count: number
+}
+
 export interface AuditVerdict {
   readonly ok: boolean
   /** Entries looked at. */
   readonly entries: number
+  /** How many older ones were dropped before them, by the limits on the log's size and age; the head says so. */
+  readonly dropped?: number
   /** The `seq` of the first entry that is missing, changed or not ours. */
   readonly firstBad?: number
   /** What is wrong with it, in words; for a head, which one. */
   readonly reason?: string
+  /**
+   * Runs of entries that were written while the vault was locked, oldest first, at most 1,000: whoever could write the
+   * files then may have added or changed them. Those behind them follow them.
+   */
+  readonly unauthenticated: readonly UnauthenticatedRange[]
+  /** The `seq` of the first entry whose time is before the one of the entry before it: a clock was turned back. */
+  readonly clockTurnedBack?: number
   /** False while locked: the chain was followed, but nobody could check the keyed codes. */
   readonly authenticated: boolean
 }
@@ -98,14 +120,15 @@ export interface AuditVerdict {
 export interface AuditLog {
   /**
    * Writes one entry; fulfilled when it is on disk. Entries of one loop turn share a flush, in the order of the calls.
-   * Works while locked too (a wrong password is an event), then without a keyed code of its own: the next entry that is
-   * written unlocked covers it.
-   * @throws `STORAGE_UNAVAILABLE`; the caller then must not answer what it wanted to log.
+   * Works while locked too for the few events that happen then (a wrong password, a changed one, a lock), without a
+   * keyed code of its own: the next entry that is written unlocked covers it.
+   * @throws `STORAGE_UNAVAILABLE`, and `VAULT_LOCKED` for any other event while locked; the caller then must not answer
+   *         what it wanted to log.
    */
   append(event: AuditEvent): Promise<AuditEntry>
   query(query: AuditQuery): Promise<AuditPage>
   /** Reads the whole log; takes time in proportion to it, but never holds it in memory. */
   verify(): Promise<AuditVerdict>
-  /** What was wrong when the newest file of the log was opened, or undefined. Say it to the owner; entries go on. */
+  /** What was wrong when the log was opened or unlocked, or undefined. Say it to the owner; entries go on. */
   readonly damage: string | undefined
 }

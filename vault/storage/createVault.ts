@@ -95,7 +95,12 @@ async function writeContents(
   const budget = new JournaledBudget(clock, () => {})
   budget.create(budgetPlace(files, vaultId, masterKey))
   await budget.close()
-  const audit = ChainedAuditLog.open({ folder: files.auditFolder, headFile: files.auditHead, clock })
+  const audit = ChainedAuditLog.open({
+    folder: files.auditFolder,
+    headFile: files.auditHead,
+    clock,
+    isNew: true,
+  })
   const auditKey = deriveKey(masterKey, 'audit', vaultId, new Uint8Array(0))
   audit.unlock(auditKey)
   auditKey.fill(0)

@@ -4,6 +4,7 @@ import { JournaledBudget } from '../budget/journaledBudget.ts'
 import { VaultError } from '../errors/error.ts'
 import { importedKeyId, parseDerivedKeyId } from '../keys/keyId.ts'
 import { type KeyringState, VaultKeyring } from '../keys/vaultKeyring.ts'
+import type { AuditMark } from '../ports/audit.ts'
 import type { VaultClock } from '../ports/clock.ts'
 import type { KeyFamily, KeyInfo } from '../ports/keyring.ts'
 import type { PasswordHasher } from '../ports/passwordHasher.ts'
@@ -34,6 +35,8 @@ export interface LocalVaultOptions {
 
 const seedId = 'seed'
 const keyringId = 'keyring'
+/** How far the log had come, kept with what an older copy of the log and its head does not bring along. */
+const logMarkId = 'log-mark'
 const noSalt = new Uint8Array(0)
 
 /** {@link Vault} in a folder of this machine. */
@@ -76,7 +79,12 @@ export class LocalVault implements Vault {
     this.records = createPublicRecords(this.#store)
     this.budget = new JournaledBudget(clock, beforeUse)
     this.signer = createSigner(beforeUse)
-    this.audit = ChainedAuditLog.open({ folder: files.auditFolder, headFile: files.auditHead, clock })
+    this.audit = ChainedAuditLog.open({
+      folder: files.auditFolder,
+      headFile: files.auditHead,
+      clock,
+      remember: (mark) => void this.#store.note(logMarkId, mark).catch(() => {}),
+    })
     this.keys = new VaultKeyring({
       beforeUse,
       publicKey: (keyId) => this.signer.publicKey(keyId),
@@ -265,7 +273,7 @@ export class LocalVault implements Vault {
     try {
       this.#store.open(recordsPlace(this.#files, this.vaultId, masterKey))
       this.budget.open(budgetPlace(this.#files, this.vaultId, masterKey))
-      this.audit.unlock(auditKey)
+      this.audit.unlock(auditKey, this.#store.getJson<AuditMark>('key', logMarkId))
       this.signer.start(() => this.#material())
       await this.#openKeys()
       const { damage } = this.audit
@@ -277,6 +285,7 @@ export class LocalVault implements Vault {
           note: `The log: ${damage}.`,
         })
       }
+      await this.audit.closeRun()
       this.#autoLock.start()
       this.#masterKey = masterKey
     } catch (error) {
@@ -313,6 +322,7 @@ export class LocalVault implements Vault {
     if (!this.#isOpen) return
     this.keys.clear()
     await this.signer.stop()
+    await this.audit.save()
     await this.#store.close()
     await this.budget.close()
     await this.audit.lock()

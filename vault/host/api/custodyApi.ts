@@ -1,4 +1,5 @@
 import { isAbsolute } from 'node:path'
+import { passwordChanged } from '../../audit/whileLocked.ts'
 import { isVaultError, VaultError } from '../../errors/error.ts'
 import { derivedKeyId } from '../../keys/keyId.ts'
 import { readPrivateKeyText, writePrivateKeyText } from '../../keys/privateKeyText.ts'
@@ -168,7 +169,7 @@ export function createCustodyApi(vault: Vault): CustodyApi {
     },
     async changePassword({ password, new_password: next }, context) {
       assertSocket(context)
-      return noted(context, 'the password changed', async () => {
+      return noted(context, passwordChanged, async () => {
         await vault.changePassword(password, next)
         return { changed: true as const }
       })
