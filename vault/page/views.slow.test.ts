@@ -195,7 +195,13 @@ if (browser !== undefined) {
     await other.call('POST', '/v1/vault/read', { scope: 'custom.n1' })
     const { page, problems } = await openPage(t, browser, vault)
     await go(page, 'Activity')
-    await rows(page).filter({ hasText: 'other Read' }).getByText('Denied', { exact: true }).waitFor()
+    const refused = rows(page).filter({ hasText: 'other Read a value' })
+    await refused.getByText('Denied', { exact: true }).waitFor()
+    await refused.getByText('It has no grant for that.').waitFor()
+    const exact = await refused.locator('time').getAttribute('title')
+    t.match(exact, new RegExp(String(new Date().getFullYear())))
+    t.equal(await refused.locator('time .visually-hidden').textContent(), exact, 'told exactly, too')
+    await page.getByRole('region', { name: 'Today' }).waitFor()
     await page.getByLabel('Who').selectOption('reader')
     await rows(page).filter({ hasText: 'custom.n59' }).waitFor()
     t.equal(await rows(page).filter({ hasText: 'other' }).count(), 0)
@@ -206,10 +212,50 @@ if (browser !== undefined) {
       t.ok((await rows(page).count()) >= before)
     }
     t.equal(await rows(page).count(), 60)
+    await agent.call('POST', '/v1/vault/write', { scope: 'custom.n60', value: 'x' })
+    await other.call('POST', '/v1/vault/sign', signBody('2'), noWait)
+    await rows(page).filter({ hasText: 'custom.n60' }).waitFor()
+    t.equal(await rows(page).count(), 61, 'what comes stands above what was opened')
+    await page.getByLabel('Text').fill('STORE n4')
+    await rows(page).filter({ hasText: 'custom.n60' }).waitFor({ state: 'detached' })
+    await page.getByText('That is all.').waitFor()
+    t.equal(await rows(page).count(), 11, 'n4 and n40 to n49, on whichever page of the log')
     await page.getByLabel('Outcome').selectOption('Denied')
     await page.getByText('Nothing here').waitFor()
+    await page.getByRole('button', { name: 'Show everything' }).click()
+    await rows(page).filter({ hasText: 'other Sign a transaction, 2 USDC' }).first().waitFor()
     await page.getByRole('button', { name: 'Verify log' }).click()
     await page.getByText(/^All \d+ entries are as they were written\.$/).waitFor()
+    t.strictSame(problems, [])
+  })
+
+  t.test('a lie in the log shows what the agent said beside what it would have done, as text', async (t) => {
+    const vault = await startPageVault(t)
+    const { page, problems } = await openPage(t, browser, vault)
+    const entry = {
+      timestamp: '2025-03-01T10:00:00Z',
+      agent: 'x',
+      action: 'SIGN',
+      currency: 'USDC',
+      status: 'DENIED',
+    }
+    const details = { seq: 9, amount: '0.01', chain: 'base', code: 'TX_MISMATCH' }
+    const lie = { claimed: '0.01 USDC <b>to a friend</b>', found: '250 USDC to \u202Edead' }
+    const unknown = { ...entry, action: 'NEW_ONE', details: { seq: 8, code: 'NEW_CODE' } }
+    await page.route('**/v1/vault/activity?*', (route) =>
+      route.fulfill({ json: { events: [{ ...entry, ...lie, details }, unknown] } }),
+    )
+    await go(page, 'Activity')
+    await rows(page).first().waitFor()
+    const text = (await rows(page).first().textContent()) ?? ''
+    t.ok(text.includes('The agent said0.01 USDC <b>to a friend</b>It would do250 USDC to \\u{202e}dead'))
+    t.notMatch(text, /TX_MISMATCH|SIGN\b/)
+    t.match(
+      await rows(page).nth(1).textContent(),
+      /x New one.*New code/,
+      'what the page does not know is told, too',
+    )
+    await page.getByRole('region', { name: /2025/ }).waitFor()
     t.strictSame(problems, [])
   })
 

@@ -9,6 +9,7 @@ const folder = new URL('./', worker.location.href)
 /** Every file of this folder but this one; a test compares. */
 const files = [
   './',
+  'activityWords.js',
   'attention.js',
   'dialog.js',
   'fields.js',
