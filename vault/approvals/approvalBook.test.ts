@@ -47,7 +47,10 @@ t.test('an owner is not asked again and again: thirty an hour, and a hundred and
   const clock = createTestClock()
   const words: string[] = []
   const { records } = (await startVault(t)).vault
-  const events = { changed: async () => {}, wornOut: (_: unknown, text: string) => void words.push(text) }
+  const events = {
+    changed: async () => {},
+    wornOut: async (_: unknown, text: string) => void words.push(text),
+  }
   const book = createApprovalBook({ records, clock, events })
   let last = 0
   const ask = (agentId = 'agt_1') =>

@@ -38,7 +38,7 @@ export interface ApprovalEvents {
   /** After each change is on disk, before anybody else hears of it. A failure here fails the change's caller. */
   changed(record: ApprovalRecord): Promise<void>
   /** An agent was kept from asking more; told once until it may ask again. */
-  wornOut?(question: Question, words: string): void
+  wornOut?(question: Question, words: string): Promise<void>
 }
 
 /**
@@ -168,7 +168,11 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
   const told = new Map<string, number>()
   async function create(init: NewApproval): Promise<ApprovalRecord> {
     assertRoom(init.question.agentId)
-    assertBearable(init.question)
+    const tooMuch = tooMuchOf(init.question.agentId)
+    if (tooMuch !== undefined) {
+      if (tooMuch.isNew) await events.wornOut?.(init.question, tooMuch.words)
+      throw tooMuch.error
+    }
     onTheirWay.add(init)
     try {
       return await write(init)
@@ -188,8 +192,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     )
   }
 
-  function assertBearable(question: Question): void {
-    const { agentId } = question
+  function tooMuchOf(agentId: string): { words: string; error: VaultError; isNew: boolean } | undefined {
     const now = clock.now()
     const askedAt = [...byId.values()]
       .filter((r) => r.agentId === agentId && r.state !== 'approved' && r.state !== 'consumed')
@@ -202,15 +205,14 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       if (oldest === undefined || now - oldest >= windowMs) continue
       const untilMs = oldest + windowMs
       const words = `Expected at most ${most} questions of one agent in ${name === 'hour' ? 'an' : 'a'} ${name} that the owner did not approve.`
-      if ((told.get(agentId) ?? 0) <= now) {
-        told.set(agentId, untilMs)
-        events.wornOut?.(question, words)
-      }
+      const isNew = (told.get(agentId) ?? 0) <= now
+      if (isNew) told.set(agentId, untilMs)
       const retryAfterSeconds = Math.max(1, Math.ceil((untilMs - now) / 1_000))
-      throw new VaultError('RATE_LIMIT_EXCEEDED', `${words} Ask for less, or ask the owner for rules.`, {
-        retryAfterSeconds,
-      })
+      const advice = `${words} Ask for less, or ask the owner for rules.`
+      const error = new VaultError('RATE_LIMIT_EXCEEDED', advice, { retryAfterSeconds })
+      return { words, error, isNew }
     }
+    return undefined
   }
 
   async function write(init: NewApproval): Promise<ApprovalRecord> {

@@ -131,12 +131,10 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   }
 
   /** The owner hears it where approvals are answered, and finds it in the log. */
-  function wornOut({ agentId, agentName, operation }: Question, words: string): void {
+  async function wornOut({ agentId, agentName, operation }: Question, words: string): Promise<void> {
     bus.publish({ type: 'notice', agentId, text: `${agentName} asks too much and has to wait. ${words}` })
     const event = { agent: agentName, action: actionOf(operation), status: 'DENIED' } as const
-    audit.append({ ...event, code: 'RATE_LIMIT_EXCEEDED', note: words }).catch((err: unknown) => {
-      log.warn({ err }, 'an entry of the log was lost')
-    })
+    await audit.append({ ...event, code: 'RATE_LIMIT_EXCEEDED', note: words })
   }
 
   /** After each unlock: reads who is known and what is open, and decides what a crash left undecided. */
