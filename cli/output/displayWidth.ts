@@ -27,6 +27,29 @@ export function truncate(text: string, columns: number): string {
   return `${cut}…`
 }
 
+/** Breaks a line into lines of so many columns, at spaces where there are any; nothing is left out but those spaces. */
+export function wrap(text: string, columns: number): string[] {
+  if (displayWidth(text) <= columns) return [text]
+  const lines: string[] = []
+  let line = ''
+  let width = 0
+  for (const { segment } of graphemes.segment(text)) {
+    const more = widthOf(segment)
+    if (width + more > columns && line !== '') {
+      const space = segment === ' ' ? line.length : line.lastIndexOf(' ')
+      // A space near the beginning would leave most of the line empty: a long word is broken then.
+      const end = space > line.length / 2 ? space : line.length
+      lines.push(line.slice(0, end).trimEnd())
+      line = line.slice(end).trimStart()
+      width = displayWidth(line)
+      if (segment === ' ' && line === '') continue
+    }
+    line += segment
+    width += more
+  }
+  return [...lines, line]
+}
+
 function widthOf(grapheme: string): number {
   if (zeroWidth.test(grapheme)) return 0
   return wide.test(grapheme) || grapheme.includes('\ufe0f') ? 2 : 1

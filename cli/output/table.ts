@@ -1,4 +1,4 @@
-import { displayWidth, truncate } from './displayWidth.ts'
+import { displayWidth, truncate, wrap } from './displayWidth.ts'
 import { safeLine } from './sanitise.ts'
 import type { Styles } from './style.ts'
 
@@ -7,6 +7,8 @@ export interface Column<T> {
   /** The cell's text; it is made safe afterwards. */
   readonly value: (row: T) => string | number | bigint | boolean | null | undefined
   readonly align?: 'left' | 'right'
+  /** True for what must never be cut, such as an id: it goes on in the next line instead. */
+  readonly isWhole?: boolean
 }
 
 const gap = 2
@@ -24,24 +26,29 @@ export function formatTable<T>(
   const natural = columns.map(({ title }, i) =>
     Math.max(displayWidth(title), ...cells.map((row) => displayWidth(row[i]!))),
   )
-  const widths = fit(
-    natural,
-    columns.map(({ title }) => displayWidth(title)),
-    width,
+  // What is whole keeps its words whole, too, where they fit.
+  const least = columns.map(({ title, isWhole }, i) =>
+    Math.max(displayWidth(title), ...(isWhole ? cells.map((row) => longestWord(row[i]!)) : [])),
   )
+  const widths = fit(natural, least, width)
   if (widths === undefined) return blocks(cells, columns, width, styles)
   const line = (texts: readonly string[]) =>
     texts
-      .map((text, i) => pad(truncate(text, widths[i]!), widths[i]!, columns[i]!.align))
+      .map((text, i) => pad(text, widths[i]!, columns[i]!.align))
       .join(' '.repeat(gap))
       .trimEnd()
-  return [styles.bold(line(columns.map(({ title }) => title))), ...cells.map(line)]
+  const lines = (row: readonly string[]) => {
+    const broken = row.map((text, i) => linesOf(text, widths[i]!, columns[i]!))
+    const height = Math.max(...broken.map(({ length }) => length))
+    return Array.from({ length: height }, (_, n) => line(broken.map((cell) => cell[n] ?? '')))
+  }
+  return [styles.bold(line(columns.map(({ title }) => title))), ...cells.flatMap(lines)]
 }
 
 /** Takes from the widest column until the line fits; undefined when it can not. */
-function fit(natural: readonly number[], titles: readonly number[], width: number): number[] | undefined {
+function fit(natural: readonly number[], atLeast: readonly number[], width: number): number[] | undefined {
   const widths = [...natural]
-  const least = natural.map((n, i) => Math.min(n, Math.max(leastWidth, titles[i]!)))
+  const least = natural.map((n, i) => Math.min(n, Math.max(leastWidth, atLeast[i]!)))
   const total = () => widths.reduce((sum, w) => sum + w, 0) + gap * (widths.length - 1)
   while (total() > width) {
     let widest = -1
@@ -61,17 +68,27 @@ function blocks<T>(
   styles: Styles,
 ): string[] {
   return cells.flatMap((row, i) => {
-    const lines = row.map(
-      (cell, j) =>
-        `${styles.bold(columns[j]!.title)}: ${truncate(cell, Math.max(leastWidth, width - displayWidth(columns[j]!.title) - 2))}`,
-    )
+    const lines = row.flatMap((cell, j) => {
+      const column = columns[j]!
+      const room = Math.max(leastWidth, width - displayWidth(column.title) - 2)
+      const [first, ...others] = linesOf(cell, room, column)
+      return [`${styles.bold(column.title)}: ${first}`, ...others.map((text) => `  ${text}`)]
+    })
     return i === 0 ? lines : ['', ...lines]
   })
 }
+
+const linesOf = (
+  text: string,
+  width: number,
+  { isWhole = false }: Pick<Column<never>, 'isWhole'>,
+): string[] => (isWhole ? wrap(text, width) : [truncate(text, width)])
 
 function pad(text: string, width: number, align: 'left' | 'right' = 'left'): string {
   const space = ' '.repeat(Math.max(0, width - displayWidth(text)))
   return align === 'right' ? space + text : text + space
 }
+
+const longestWord = (text: string): number => Math.max(...text.split(' ').map(displayWidth))
 
 const shown = (value: unknown): string => (value === null || value === undefined ? '' : String(value))

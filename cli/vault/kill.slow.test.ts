@@ -48,7 +48,8 @@ t.test('kill -9 at each step of an approval loses nothing and signs once', async
   t.equal((await sign())?.body.approval_id, id, 'the question is still there')
   t.strictSame(await used(vault, token), { spent: 0, reserved: 2_000_000 }, 'and the money is held once')
 
-  await box.json(['approve', id])
+  const { decision_hash } = await box.json(['approvals', id])
+  await box.json(['approve', id, '--hash', decision_hash])
   await restart()
   t.equal((await ask(vault.url, token, `/v1/vault/approvals/${id}`))?.body.status, 'approved')
   t.strictSame(await used(vault, token), { spent: 0, reserved: 2_000_000 })

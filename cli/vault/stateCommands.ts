@@ -27,8 +27,11 @@ interface Event {
     readonly amount: string | null
     readonly scope: string | null
     readonly note: string | null
+    readonly code: string | null
   }
   readonly currency: string
+  readonly claimed?: string
+  readonly found?: string
 }
 
 const tellWarnings = ({ warnings }: Status, output: Output): void => {
@@ -89,11 +92,7 @@ export function registerState(vault: Command): void {
             { title: 'Agent', value: ({ agent }) => agent },
             { title: 'Action', value: ({ action }) => action },
             { title: 'Status', value: ({ status }) => status },
-            {
-              title: 'What',
-              value: ({ details, currency }) =>
-                details.amount === null ? (details.scope ?? details.note) : `${details.amount} ${currency}`,
-            },
+            { title: 'What', value: whatOf, isWhole: true },
           ],
           'Nothing happened yet.',
         )
@@ -134,4 +133,11 @@ function sentenceOf({
   ]
     .filter((sentence) => sentence !== false)
     .join(' ')
+}
+
+/** What an entry is about; of a lie that was refused both sides. */
+function whatOf({ details, currency, claimed, found }: Event): string | null {
+  const about = details.amount === null ? (details.scope ?? details.note) : `${details.amount} ${currency}`
+  if (found === undefined) return about
+  return `${details.code ?? 'Refused'}. Claimed: ${claimed ?? 'nothing'}. Found: ${found}`
 }

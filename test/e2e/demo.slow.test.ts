@@ -48,7 +48,9 @@ t.test('without --once the demo waits for a person to answer its vault', async (
   await demo.said('tollgate vault approve apr_')
   await demo.said('or in a browser')
   const [, id, home] = /vault approve (apr_\S+) --home (\S+)/.exec(demo.stderr())!
-  const approved = await runTollgate(t, ['vault', 'approve', id!, '--home', home!]).exited
+  const shown = await runTollgate(t, ['vault', 'approvals', id!, '--home', home!]).exited
+  const { decision_hash: hash } = JSON.parse(shown.stdout)
+  const approved = await runTollgate(t, ['vault', 'approve', id!, '--hash', hash, '--home', home!]).exited
   t.equal(approved.code, 0, approved.stderr)
   await eventually(
     async () => demo.stderr().match(/Paid; the chain confirms it\./g)?.length === 2 || undefined,

@@ -124,6 +124,38 @@ t.test('the same request at the same time is one question', async (t) => {
   t.equal(book.list().length, 1)
 })
 
+t.test('open questions hold a bounded sum of bytes: of one agent, and of all', async (t) => {
+  const book = await bookWith(t)
+  const text = 'x'.repeat(60_000)
+  const part = { title: 'Message', text, format: 'text', bytes: 60_000, sha256: '', isWhole: true } as const
+  const big = (agent: number, n: number): NewApproval => ({
+    ...question,
+    key: `${agent} ${n}`,
+    question: {
+      ...question.question,
+      agentId: `agt_${agent}`,
+      parts: [{ ...part, by: 'agent', isSecret: false }],
+    },
+  })
+  const refused = { code: 'RATE_LIMIT_EXCEEDED' }
+  const asked = await Promise.allSettled(Array.from({ length: 12 }, (_, n) => book.ask(big(0, n))))
+  t.equal(asked.filter(({ status }) => status === 'fulfilled').length, 8)
+  const [first] = book.list()
+  await book.deny(first!.id, 'owner')
+  t.notOk(book.get(first!.id)!.parts[0]!.text, 'a long text is gone with the decision')
+  await book.ask(big(0, 20))
+  await t.rejects(book.ask(big(0, 21)), refused)
+  let open = 8
+  for (let agent = 1; agent < 10; agent++)
+    for (let n = 0; n < 8; n++)
+      await book.ask(big(agent, n)).then(
+        () => open++,
+        (error) => t.match(error, refused),
+      )
+  t.equal(open, 69, 'of all of them together four MiB')
+  await t.resolves(book.ask({ ...question, key: 'a short one' }), 'and there is room for what is short')
+})
+
 t.test('nobody waits any longer than the book is open', async (t) => {
   const book = await bookWith(t)
   const { id } = await book.ask(question)

@@ -13,6 +13,9 @@ import { createWaiting } from './waiting.ts'
 export const approvalTtlMs = 300_000
 /** Open questions of one agent; more would only bury the owner. */
 const mostOpenPerAgent = 20
+/** What open questions show, in bytes: of one agent, and of all. They are in memory, and go to every page that is open. */
+const mostOpenBytesPerAgent = 524_288
+const mostOpenBytes = 4_194_304
 const mostKept = 2_000
 /**
  * Questions of one agent that the owner did not agree to: refused, expired, taken back, or still open. An owner who is asked again
@@ -167,7 +170,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
   /** Agents whose owner was told that they ask too much, and until when that is. */
   const told = new Map<string, number>()
   async function create(init: NewApproval): Promise<ApprovalRecord> {
-    assertRoom(init.question.agentId)
+    assertRoom(init.question)
     const tooMuch = tooMuchOf(init.question.agentId)
     if (tooMuch !== undefined) {
       if (tooMuch.isNew) await events.wornOut?.(init.question, tooMuch.words)
@@ -181,15 +184,24 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     }
   }
 
-  function assertRoom(agentId: string): void {
-    const open = [...byId.values()].filter((r) => r.agentId === agentId && r.state === 'pending').length
-    const coming = [...onTheirWay].filter(({ question }) => question.agentId === agentId).length
-    if (open + coming < mostOpenPerAgent) return
-    throw new VaultError(
-      'RATE_LIMIT_EXCEEDED',
-      `Expected at most ${mostOpenPerAgent} open approvals of one agent; wait until some are answered.`,
-      { retryAfterSeconds: 30 },
-    )
+  function assertRoom(asked: Question): void {
+    const open = [...byId.values()].filter(({ state }) => state === 'pending')
+    const all: Question[] = [...open, ...[...onTheirWay].map(({ question }) => question)]
+    const own = all.filter(({ agentId }) => agentId === asked.agentId)
+    const sum = (questions: readonly Question[]) =>
+      questions.reduce((bytes, one) => bytes + sizeOf(one), sizeOf(asked))
+    const problem =
+      own.length >= mostOpenPerAgent
+        ? `Expected at most ${mostOpenPerAgent} open approvals of one agent`
+        : sum(own) > mostOpenBytesPerAgent
+          ? `Expected the open approvals of one agent to show at most ${mostOpenBytesPerAgent} bytes`
+          : sum(all) > mostOpenBytes
+            ? `Expected all open approvals to show at most ${mostOpenBytes} bytes`
+            : undefined
+    if (problem === undefined) return
+    throw new VaultError('RATE_LIMIT_EXCEEDED', `${problem}; wait until some are answered.`, {
+      retryAfterSeconds: 30,
+    })
   }
 
   function tooMuchOf(agentId: string): { words: string; error: VaultError; isNew: boolean } | undefined {
@@ -321,6 +333,10 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     },
   }
 }
+
+/** What a question holds of others' texts, in characters; its other fields are short. */
+const sizeOf = ({ parts, plainWords, warnings }: Question): number =>
+  [...parts.map(({ text }) => text), ...plainWords, ...warnings].reduce((sum, { length }) => sum + length, 0)
 
 const resolved = (record: ApprovalRecord): VaultError =>
   record.state === 'expired'

@@ -62,7 +62,9 @@ t.test('what is not understood wants a second word, over every way that leads to
   t.match(card.parts, [{ title: 'Transaction', format: 'hex', text: unsigned_tx, whole: true }])
   for (const word of [undefined, '', 'Blind', 'unread', 1, null, ['blind']]) {
     const { status, body: refused } = await approve(vault, card, word)
-    t.match([status, refused.error.code, refused.error.message], [400, 'VALIDATION_ERROR', /"blind"/])
+    t.match([status, refused.error.code], [400, 'VALIDATION_ERROR'])
+    // What is no word at all is refused before that.
+    if (typeof word === 'string' && word !== '') t.match(refused.error.message, /"blind"/)
   }
   await t.rejects(vault.api.desk.approve(card.id, card.decision_hash, 'a chat'), { code: 'VALIDATION_ERROR' })
   t.equal(vault.api.approvals.get(card.id, vault.owner).status, 'pending')
@@ -89,7 +91,8 @@ t.test('a write shows the old value and the new one, and the agent sees of it wh
   const path = `/v1/vault/approvals/${card.id}`
   const polled = (await agent.call('GET', path)).body
   const listed = (await agent.call('GET', '/v1/vault/approvals')).body.approvals[0]
-  for (const [how, seen] of Object.entries({ polled, listed, heard: heard[0] })) {
+  t.strictSame(listed.parts, [], 'a list is short')
+  for (const [how, seen] of Object.entries({ polled, heard: heard[0] })) {
     t.strictSame(
       seen.parts.map(({ title }: { title: string }) => title),
       ['New value'],

@@ -18,7 +18,7 @@ export interface AuditLine {
 }
 
 /** How long each text of an entry may be; longer ones are cut, because a log that refuses an entry hides what happened. */
-const longest: Readonly<Record<string, number>> = { note: 500 }
+const longest: Readonly<Record<string, number>> = { note: 500, claimed: 500, found: 500 }
 const longestText = 256
 
 /**
@@ -88,4 +88,6 @@ const fieldNames = [
   'requestId',
   'code',
   'note',
+  'claimed',
+  'found',
 ] as const satisfies readonly (keyof AuditEvent)[]

@@ -11,6 +11,10 @@ export interface ActivityEvent {
   readonly amount: number
   readonly currency: string
   readonly status: string
+  /** Where a request was refused: what the agent said that it does. */
+  readonly claimed?: string
+  /** And what its bytes do. */
+  readonly found?: string
 }
 
 /** What the owner sees beside it. */
@@ -36,6 +40,8 @@ export const eventView = (entry: AuditEntry): ActivityEvent => ({
   amount: numberOf(entry.amount),
   currency: entry.currency ?? '',
   status: entry.status,
+  ...(entry.claimed !== undefined && { claimed: entry.claimed }),
+  ...(entry.found !== undefined && { found: entry.found }),
 })
 
 export const ownerEventView = (entry: AuditEntry): ActivityEvent & { readonly details: ActivityDetails } => ({

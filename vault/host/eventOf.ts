@@ -36,7 +36,15 @@ export function eventOf(x: VaultCall, status: AuditStatus): AuditEvent {
     ...(approval !== null && { approvalId: approval.id, decisionHash: approval.decisionHash }),
     ...(approval?.decidedBy != null && { note: `decided by ${approval.decidedBy}` }),
     ...(failure !== null && { code: isVaultError(failure) ? failure.code : 'INTERNAL_ERROR' }),
+    ...(status === 'DENIED' && lieOf(x)),
   }
+}
+
+/** Refused: what was said and what was found stand side by side, so that the owner sees who lies. */
+function lieOf({ claimed, found, failure }: VaultCall): Pick<AuditEvent, 'claimed' | 'found'> {
+  if (claimed === null) return {}
+  // Bytes that were not even decoded: the refusal says what is in them.
+  return { claimed, found: found ?? (isVaultError(failure) ? failure.message : 'unknown') }
 }
 
 const statuses: Readonly<Record<(typeof approvalStates)[number], AuditStatus | null>> = {

@@ -129,6 +129,35 @@ t.test('a claim that the bytes do not keep is refused before anybody is asked', 
   t.equal(spent(), '0')
 })
 
+t.test('a lie that is refused stays in the log: what was claimed, and what was found', async (t) => {
+  const { agent, vault } = await startWithPolicy(t)
+  const good = signBody('0.5')
+  const evil = 'a\u202e\u001b[2J'.repeat(40)
+  for (const [change, claimed, found] of [
+    [
+      { amount: 0.4, recipient: payee },
+      /^Move 0\.4 “USDC” to “0x0{36}dEaD” on “base”$/,
+      /^Send 0\.5 USDC to 0x0{36}dEaD.*network/,
+    ],
+    [{ chain: 'ethereum' }, /^Move 0\.5 “USDC” on “ethereum”$/, /8453/],
+    [{ amount: 9, unsigned_tx: usdcTransfer('9') }, /^Move 9 “USDC” on “base”$/, /^Send 9 USDC/],
+    [{ recipient: evil.slice(0, 128) }, /“a\\u\{202e\}\\u\{1b\}\[2J/, /^Send 0\.5 USDC/],
+  ] as const) {
+    await agent.call('POST', '/v1/vault/sign', { ...good, ...change }, noWait)
+    const own = (await agent.call('GET', '/v1/vault/activity?limit=1')).body.events[0]
+    const owners = (await vault.asOwner('GET', '/v1/vault/activity?limit=1')).body.events[0]
+    for (const event of [own, owners]) {
+      t.match(event, { status: 'DENIED', claimed, found })
+      t.ok(event.claimed.length <= 500 && event.found.length <= 500)
+      t.notMatch(event.claimed + event.found, /[\p{Cc}\p{Cf}]/u)
+    }
+  }
+  await agent.call('POST', '/v1/vault/sign', good)
+  const done = (await agent.call('GET', '/v1/vault/activity?limit=1')).body.events[0]
+  t.strictSame([done.status, 'claimed' in done, 'found' in done], ['AUTO_APPROVED', false, false])
+  t.equal((await vault.vault.audit.verify()).ok, true)
+})
+
 t.test('what is not understood is never approved by a rule', async (t) => {
   const { agent, vault } = await startWithPolicy(t, {
     ...smallPayments,

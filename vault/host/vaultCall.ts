@@ -41,6 +41,10 @@ export class VaultCall implements VaultExchange {
   limits: readonly BudgetLimit[] = []
   /** Why the owner is asked; empty when the rules allow it by themselves. */
   readonly reasons: string[] = []
+  /** What the agent says that its request does; null where it says nothing. */
+  claimed: string | null = null
+  /** What its bytes do, as far as they were read. */
+  found: string | null = null
   approval: ApprovalRecord | null = null
   failure: Error | null = null
   /** True when somebody else has written down what became of this request. */

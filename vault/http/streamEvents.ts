@@ -4,7 +4,8 @@ import type { OwnerContext } from '../host/requestContext.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 
 const heartbeatMs = 15_000
-const mostBufferedBytes = 262_144
+/** A page that is quick enough gets all that one agent may have open at once. */
+const mostBufferedBytes = 1_048_576
 
 /**
  * `GET /v1/vault/events`: what happens, as server-sent events. Whoever reads too slowly is let go; a stream whose credential

@@ -44,6 +44,10 @@ export interface AuditEvent {
   readonly requestId?: string
   /** One of the vault's error codes, when it failed or was denied. */
   readonly code?: string
+  /** Where it was refused: what the agent said that its request does, at most 500 characters. */
+  readonly claimed?: string
+  /** And what its bytes do, at most 500 characters. */
+  readonly found?: string
   /** Plain words for the owner, at most 500 characters; treat it as text from a stranger when showing it. */
   readonly note?: string
 }

@@ -5,6 +5,7 @@ import type { PinnedAsset } from '../../effects/assets.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
 import type { Effect } from '../../effects/effect.ts'
+import { showText } from '../../effects/showText.ts'
 import { VaultError } from '../../errors/error.ts'
 import { paymentRequest } from '../../requests/agentRequests.ts'
 import { accountOn, keyOn } from '../chainOf.ts'
@@ -35,6 +36,8 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
   const url = urlText === undefined ? undefined : URL.parse(urlText)
   if (url === null) throw new VaultError('VALIDATION_ERROR', 'url: Expected an absolute address.')
 
+  if (typeof maxAmount === 'string' || typeof maxAmount === 'number')
+    x.claimed = `Pay at most ${showText(String(maxAmount), 80)}`
   const build = async (only: string | undefined): Promise<BuiltPayment> => {
     const result = await buildPayment({
       paymentRequired,
@@ -54,6 +57,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
   }
   const payment = await build(network)
   const { decoded } = payment
+  x.found = payment.describe.join(' ')
   // Also refuses a chain that is not enabled.
   const account = accountOn(parts, decoded.chain)
   const { facts, key } = account

@@ -3,6 +3,7 @@ import { budgetSpends } from '../../effects/budgetSpends.ts'
 import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
 import { nameRecipients } from '../../effects/nameRecipients.ts'
 import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
+import { showText } from '../../effects/showText.ts'
 import { visibleText } from '../../effects/visibleText.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { AuditAction } from '../../ports/audit.ts'
@@ -45,6 +46,7 @@ export function planTransaction(
   parts: VaultParts,
   input: Asked = signRequest.check(x.input),
 ): Plan {
+  x.claimed = claimWords(input.chain, claimOf(input))
   const account = accountOn(parts, input.chain)
   const decoded = assertDecoded(
     account.plugin.decodeTransaction({
@@ -63,6 +65,7 @@ export function planTypedData(
   parts: VaultParts,
   input: Asked = signTypedDataRequest.check(x.input),
 ): Plan {
+  x.claimed = claimWords(input.chain, claimOf(input))
   const account = accountOn(parts, input.chain)
   if (account.plugin.decodeTypedData === undefined)
     throw new VaultError('VALIDATION_ERROR', 'chain: Expected a chain with typed data, such as base.')
@@ -111,6 +114,15 @@ export function planMessage(
   }
 }
 
+/** What the agent says, for the log: every word of it is the agent's own. */
+function claimWords(chain: string, { amount, currency, recipient }: Claimed): string | null {
+  if (amount === undefined) return null
+  const isPlain = typeof amount === 'number' || /^[\d.]{1,80}$/.test(String(amount))
+  const sum = isPlain ? String(amount) : showText(typeof amount === 'string' ? amount : typeof amount, 40)
+  const to = recipient === undefined ? '' : ` to ${showText(recipient, 128)}`
+  return `Move ${sum} ${currency === undefined ? 'of the native currency' : showText(currency, 64)}${to} on ${showText(chain, 64)}`
+}
+
 /** @throws what the chain's plugin says is wrong with the bytes */
 function assertDecoded(result: DecodeResult): Decoded {
   if (result.ok) return result.decoded
@@ -130,6 +142,7 @@ interface SigningPlanInit {
 function signingPlan(init: SigningPlanInit): Plan {
   const { x, parts, account, claim, action } = init
   const decoded = nameRecipients(init.decoded, knownWallets(init), parts.assets)
+  x.found = decoded.plainWords.join(' ')
   const proof = proofOf(account.facts.name, claim, decoded, parts)
   if (proof !== null && !proof.ok && !proof.mayBeShown) throw new VaultError(proof.code, proof.message)
   const claimed = [claim.amount ?? null, claim.currency ?? null, claim.recipient ?? null]

@@ -136,6 +136,8 @@ export const insightTools = {
           amount: { type: 'number', description: '0 where no money was asked for.' },
           currency: text('Empty where no money was asked for.'),
           status: text('What became of it.'),
+          'claimed?': text('Where it was refused: what you said that it does.'),
+          'found?': text('And what its bytes do.'),
         }),
         'Newest first.',
       ),

@@ -6,6 +6,7 @@ import { type Press, readButton } from './buttons.ts'
 import type { Chat, Incoming } from './chat.ts'
 import { failureOf } from './failure.ts'
 import type { Messages } from './messages.ts'
+import { questionText } from './questionText.ts'
 
 /** Somebody who is refused over and over is logged once in this time. */
 const refusalLogMs = 60_000
@@ -44,8 +45,8 @@ export function createAnswers(parts: AnswersParts): (incoming: Incoming) => Prom
     if (question === undefined) return 'The vault has no such question any more.'
     if (question.decisionHash !== decisionHash)
       return `This button is for ${shortHash(decisionHash)}, the question now is ${shortHash(question.decisionHash)}. Nothing was done.`
-    if (verb === 'approve' && question.isOpaque)
-      return 'Not all of it was understood. Approve it on the vault itself.'
+    if (verb === 'approve' && question.state === 'pending' && !questionText(question).isWhole)
+      return 'Not all of it was understood, or shown here. Approve it on the vault itself.'
     const by = `telegram user ${userId}`
     try {
       if (verb === 'approve') await desk.approve(id, decisionHash, by)

@@ -50,7 +50,7 @@ t.test('whatever a question says, the text fits and every mark lies within it', 
         const isPlain = !/(?!\n)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(shown.text)
         const isTold = shown.isWhole
           ? shown.text.includes('abab abab abab abab')
-          : /too long/.test(shown.text)
+          : /open the page to decide/.test(shown.text)
         return shown.text.length <= 4_096 && isInside && isPlain && isTold
       },
     ),
@@ -63,6 +63,32 @@ t.test('what does not fit is not whole: nobody is offered to approve it', (t) =>
   const long = questionText({ ...question, plainWords: ['x'.repeat(5_000)] })
   t.equal(long.isWhole, false)
   t.equal(questionText(question).isWhole, true)
+  t.end()
+})
+
+t.test('what is signed, sent or stored stands in the chat whole, or the chat offers to deny only', (t) => {
+  const part = (text: string, bytes = text.length) =>
+    ({ title: 'Message', text, format: 'text', bytes, sha256: '00', isWhole: bytes === text.length }) as const
+  const whole = questionText({ ...question, parts: [part('one\n\n  two')] })
+  t.match(whole.text, /Message \(10 bytes\):\n│ one\n│ \n│ {3}two/)
+  t.equal(whole.isWhole, true)
+  const long = questionText({ ...question, parts: [part('x'.repeat(16_384))] })
+  const [, shown] = /… shown: ([\d,]+) of 16,384 bytes; open the page to decide\.$/.exec(long.text)!
+  t.equal(Number(shown!.replace(',', '')), /x{100,}/.exec(long.text)![0].length)
+  t.match(long, { isWhole: false, text: /abab abab abab abab/ })
+  for (const cut of [
+    { parts: [part('', 20)] },
+    { parts: [part('one'), part('o', 3), part('three')] },
+    { parts: [part('ok')], secondWord: 'blind' },
+    { parts: [part('x'.repeat(3_900 - 400)), part('y'.repeat(400))] },
+    { plainWords: ['x'.repeat(5_000)], parts: [part('one')] },
+  ]) {
+    const text = questionText({ ...question, ...cut })
+    t.match(text, { isWhole: false, text: /open the page to decide\.$/ })
+    t.ok(text.text.length <= 4_096)
+  }
+  t.notMatch(questionText({ ...question, state: 'approved', parts: [part('', 20)] }).text, /open the page/)
+  t.match(questionText({ ...question, kind: 'allowance' }).text, /Up to: 3 USDC\nMay take it: 0x/)
   t.end()
 })
 

@@ -1,5 +1,5 @@
 import { shortHash } from '../../../core/plugin/shortHash.ts'
-import type { ApprovalQuestion, QuestionState } from '../../../core/plugin/vault.ts'
+import type { ApprovalQuestion, QuestionPart, QuestionState } from '../../../core/plugin/vault.ts'
 
 /** Bot API, sendMessage: "1-4096 characters after entities parsing"; UTF-16 units, to be on the safe side. */
 const mostChars = 4_096
@@ -8,7 +8,7 @@ const room = 200
 
 /** A part of a text that Telegram shows in a special way; offsets in UTF-16 units, as JavaScript counts. */
 interface Entity {
-  readonly type: 'bold' | 'code'
+  readonly type: 'bold' | 'code' | 'pre'
   readonly offset: number
   readonly length: number
 }
@@ -16,38 +16,44 @@ interface Entity {
 export interface QuestionText {
   readonly text: string
   readonly entities: Entity[]
-  /** False when not all of it fits: nobody may approve what was not shown. */
+  /** False when not all of it is here, or the vault wants a second word: nobody may approve it in the chat. */
   readonly isWhole: boolean
 }
 
 /**
  * A question as the chat shows it. There is no markup in it: it is sent without a parse mode, and what a request brought
  * along is marked as code, in which Telegram makes no links, mentions or commands either.
+ *
+ * What decides stands before what may be long: however long the rest is, the decision hash is there.
  */
 export function questionText(question: ApprovalQuestion): QuestionText {
-  const { agent, operation, plainWords, amount, currency, recipient, chain, scope } = question
+  const { agent, kind, operation, plainWords, amount, currency, recipient, chain, scope } = question
   const text = createText(mostChars - room)
   text.line('bold', headOf(question.state))
   text.field('Agent', agent)
-  text.field('Asks for', operation)
-  for (const words of plainWords) text.line('code', plain(words))
-  if (amount !== null) text.field('Amount', currency === null ? amount : `${amount} ${currency}`)
-  if (recipient !== null) text.field('To', recipient)
-  if (chain !== null) text.field('Chain', chain)
-  if (scope !== null) text.field('Scope', scope)
-  text.field('Purpose', question.purpose ?? 'not said')
+  text.field('Asks for', kind === 'allowance' ? `${operation}, to let somebody take money later` : operation)
+  text.field('Decision', shortHash(question.decisionHash))
+  if (question.state === 'pending') text.field('Answer until', timeOf(question.expiresAtMs))
+  else text.field('Answered by', question.decidedBy ?? 'nobody')
   if (question.isOpaque)
     text.line(
       'bold',
       '⚠ Not all of it was understood: it may do anything with this account. To approve it, look at it on the vault itself.',
     )
+  if (amount !== null) text.field(amountLabel(question), currency === null ? amount : `${amount} ${currency}`)
+  if (recipient !== null) text.field(kind === 'allowance' ? 'May take it' : 'To', recipient)
+  if (chain !== null) text.field('Chain', chain)
+  if (scope !== null) text.field('Scope', scope)
+  for (const words of plainWords) text.line('code', plain(words))
   for (const warning of question.warnings) text.field('⚠', warning)
   for (const reason of question.reasons) text.field('Asked because', reason)
-  text.field('Decision', shortHash(question.decisionHash))
-  if (question.state === 'pending') text.field('Answer until', timeOf(question.expiresAtMs))
-  else text.field('Answered by', question.decidedBy ?? 'nobody')
-  return text.done()
+  text.field('Purpose', question.purpose ?? 'not said')
+  for (const part of question.parts) text.part(part)
+  return text.done(question)
 }
+
+const amountLabel = ({ kind, isOpaque }: ApprovalQuestion): string =>
+  isOpaque ? 'Amount, by the word of the agent' : kind === 'allowance' ? 'Up to' : 'Amount'
 
 /** The head of a question's message in each of its states. */
 const heads: Readonly<Record<QuestionState, string>> = {
@@ -65,15 +71,16 @@ const headOf = (state: QuestionState): string => heads[state] ?? state
 const timeOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19).replace('T', ' ')} UTC`
 
 /** One line, without anything that acts on a screen instead of being seen. */
-export const plain = (text: string): string =>
-  text
-    .replaceAll(/\s+/g, ' ')
-    .replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`)
-    .trim()
+export const plain = (text: string): string => plainLine(text.replaceAll(/\s+/g, ' ')).trim()
+
+/** The same, with every space that there is. */
+const plainLine = (text: string): string =>
+  text.replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`)
 
 function createText(most: number) {
   let text = ''
   let isWhole = true
+  let shownBytes = 0
   const entities: Entity[] = []
   const add = (type: Entity['type'] | null, part: string): void => {
     if (!isWhole || part === '') return
@@ -95,9 +102,38 @@ function createText(most: number) {
       add(null, ': ')
       add('code', plain(value))
     },
-    done(): QuestionText {
-      if (!isWhole) text += '\n… too long for this chat. Look at it, and approve it, on the vault itself.'
-      return { text, entities, isWhole }
+    /** What is signed, sent or stored: as much of it as there is room for. */
+    part({ title, text: all, bytes, isWhole: isAll }: QuestionPart) {
+      line('bold', title)
+      add(null, ` (${bytes} bytes)${all === '' ? '' : ':\n'}`)
+      // A bar before each line: none can be taken for one of the card's own.
+      const shown =
+        all === ''
+          ? ''
+          : all
+              .split('\n')
+              .map((words) => `│ ${plainLine(words)}`)
+              .join('\n')
+      const cut = shown.slice(0, Math.max(0, most - text.length)).toWellFormed()
+      add('pre', cut)
+      if (isWhole && isAll && cut === shown) shownBytes += bytes
+      else {
+        shownBytes += Math.min(bytes, Buffer.byteLength(cut.replaceAll(/^│ ?/gm, '')))
+        isWhole = false
+      }
+    },
+    done({ state, parts, secondWord }: ApprovalQuestion): QuestionText {
+      const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
+      if (state === 'pending' && !isWhole)
+        text +=
+          bytes > shownBytes
+            ? `\n… shown: ${grouped(shownBytes)} of ${grouped(bytes)} bytes; open the page to decide.`
+            : '\n… too long for this chat; open the page to decide.'
+      else if (state === 'pending' && secondWord !== null)
+        text += '\n… it wants a second word; open the page to decide.'
+      return { text, entities, isWhole: isWhole && secondWord === null }
     },
   }
 }
+
+const grouped = (count: number): string => count.toLocaleString('en-US')

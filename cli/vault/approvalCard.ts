@@ -1,0 +1,58 @@
+import type { ApprovalView, PartView } from '../../vault/approvals/approval.ts'
+import { wrap } from '../output/displayWidth.ts'
+import { safeLine } from '../output/sanitise.ts'
+
+const titles: Readonly<Record<ApprovalView['kind'], string>> = {
+  transfer: 'sign a transfer',
+  allowance: 'let somebody take money later',
+  payment: 'pay for something',
+  transaction: 'sign a transaction',
+  sign_in: 'sign in somewhere',
+  message: 'sign a message',
+  typed_data: 'sign typed data',
+  read: 'hand out a stored value',
+  write: 'store a value',
+  delete: 'delete a stored value',
+  call: 'call an API',
+}
+
+/**
+ * A question to the owner, whole, as lines of at most `columns`. The card's own words begin a line; everything that came
+ * from elsewhere stands behind a bar or an indent on every line, so that no text can look like a line of the card.
+ */
+export function approvalCard(view: ApprovalView, columns: number): string {
+  const width = Math.max(20, columns - 4)
+  const indented = (text: string, mark = '  ') => wrap(safeLine(text), width).map((line) => `${mark}${line}`)
+  const list = (title: string, texts: readonly string[]) =>
+    texts.length === 0 ? [] : [title, ...texts.flatMap((text) => [...wrapped(text)])]
+  const wrapped = (text: string) => indented(text).map((line, i) => (i === 0 ? line : `  ${line}`))
+  const amount = view.currency === null ? view.amount : `${view.amount} ${view.currency}`
+  const facts = [
+    view.scope !== null && `Scope: ${view.scope}`,
+    view.chain !== null && `Chain: ${view.chain}`,
+    view.amount !== null && `${view.opaque ? 'Amount, by the word of the agent' : 'Amount'}: ${amount}`,
+    view.recipient !== null && `${view.kind === 'allowance' ? 'May take it' : 'To'}: ${view.recipient}`,
+    `Status: ${view.status}, until ${view.expires_at}`,
+  ].filter((line) => line !== false)
+  return [
+    `${safeLine(view.agent)} asks to ${titles[view.kind]}.`,
+    ...facts.flatMap(wrapped),
+    ...(view.opaque ? ['NOT UNDERSTOOD: it may do anything with this account.'] : []),
+    ...list('What happens:', view.effects),
+    ...list('Be careful:', view.warnings),
+    ...list('You are asked because:', view.reasons),
+    ...list('What the agent says it is for:', view.purpose === null ? [] : [view.purpose]),
+    ...view.parts.flatMap(partLines),
+    `Approval: ${view.id}`,
+    'Decision hash:',
+    `  ${view.decision_hash}`,
+  ].join('\n')
+
+  function partLines({ title, text, bytes, sha256, whole }: PartView): string[] {
+    const size = whole ? `${bytes} bytes` : `${bytes} bytes, NOT ALL OF THEM SHOWN`
+    return [
+      `${safeLine(title)} (${size}, SHA-256 ${sha256}):`,
+      ...text.split('\n').flatMap((line) => indented(line, '  │ ')),
+    ]
+  }
+}

@@ -1,0 +1,145 @@
+import t from 'tap'
+import type { ApprovalView } from '../../vault/approvals/approval.ts'
+import { type RunningVault, startVault } from '../../vault/testing/startVault.ts'
+import { createOutput } from '../output/createOutput.ts'
+import { displayWidth } from '../output/displayWidth.ts'
+import { approvalCard } from './approvalCard.ts'
+import { approve, deny, listApprovals } from './approvalCommands.ts'
+import { openOwnerClient } from './ownerClient.ts'
+
+const noWait = { prefer: 'wait=0' }
+
+/** A command as a person or a script would run it; what it says lands in `text`. */
+async function sitting(vault: RunningVault, isTTY: boolean, answers: string[] = [], columns = 80) {
+  const said: string[] = []
+  const stream = { isTTY, columns, write: (text: string) => said.push(text) }
+  const output = createOutput({ stdout: stream, stderr: stream, env: { NO_COLOR: '1' } })
+  const client = await openOwnerClient({
+    home: vault.home,
+    socketPath: vault.socketPath,
+    password: () => undefined,
+  })
+  const terminal = {
+    columns,
+    ask: async (question: string) => {
+      said.push(`${question}\n`)
+      return answers.shift() ?? ''
+    },
+  }
+  return {
+    text: () => said.join(''),
+    left: answers,
+    approve: (id: string, flags = {}) => approve(client, output, isTTY ? terminal : undefined, id, flags),
+    deny: (id: string) => deny(client, output, id),
+    list: () => listApprovals(client, output, false),
+  }
+}
+
+async function start(t: Parameters<typeof startVault>[0]) {
+  const vault = await startVault(t)
+  const agent = await vault.agent('asker', ['wallet.base', 'ask:write:identity.*'])
+  const asked = async (path: string, body: object): Promise<ApprovalView> => {
+    const { body: answer } = await agent.call('POST', `/v1/vault/${path}`, body, noWait)
+    return vault.api.approvals.get(answer.approval_id, vault.owner)
+  }
+  const message = (text: string) => asked('sign-message', { chain: 'base', agent_name: 'x', message: text })
+  const status = ({ id }: ApprovalView) => vault.api.approvals.get(id, vault.owner).status
+  return { vault, asked, message, status }
+}
+
+t.test('a person sees the whole card before the question, and only yes approves', async (t) => {
+  const { vault, message, status } = await start(t)
+  const card = await message(`${'line\n'.repeat(500)}the last line`)
+  for (const answer of ['', 'n', 'no', 'yep', 'n y']) {
+    const person = await sitting(vault, true, [answer])
+    await t.rejects(person.approve(card.id), { message: 'Nothing was approved.' })
+    t.equal(status(card), 'pending')
+    const text = person.text()
+    t.ok(text.indexOf('the last line') > 0 && text.indexOf('the last line') < text.indexOf('[y/N]'))
+    t.ok(text.includes(card.decision_hash) && text.includes(card.parts[0]!.sha256))
+  }
+  const person = await sitting(vault, true, ['y'])
+  await person.approve(card.id)
+  t.equal(status(card), 'approved')
+})
+
+t.test('a script approves what it names by its hash, and nothing else', async (t) => {
+  const { vault, message, status } = await start(t)
+  const [card, other] = [await message('one'), await message('two')]
+  const script = await sitting(vault, false)
+  await t.rejects(script.approve(card.id), { code: 'USAGE', message: /--hash/ })
+  await t.rejects(script.approve(card.id, { hash: other.decision_hash }), { code: 'USAGE' })
+  await t.rejects(script.approve(card.id, { word: 'blind' }), { code: 'USAGE' })
+  t.strictSame([status(card), script.text()], ['pending', ''])
+  await script.approve(card.id, { hash: card.decision_hash })
+  t.equal(status(card), 'approved')
+  t.match(JSON.parse(script.text()), { id: card.id, status: 'approved' })
+  await t.rejects(script.approve(card.id, { hash: card.decision_hash }), { code: 'APPROVAL_RESOLVED' })
+  await script.deny(other.id)
+  t.equal(status(other), 'denied')
+})
+
+t.test('the second word is typed, or given; anything else approves nothing', async (t) => {
+  const { vault, asked, status } = await start(t)
+  const card = await asked('write', { scope: 'identity.name', value: '\u0007'.repeat(20_000) })
+  t.equal(card.second_word, 'unread')
+  const script = await sitting(vault, false)
+  const hash = card.decision_hash
+  await t.rejects(script.approve(card.id, { hash }), { code: 'USAGE', message: /--word unread/ })
+  await t.rejects(script.approve(card.id, { hash, word: 'blind' }), { code: 'VALIDATION_ERROR' })
+  for (const typed of ['y', '', 'blind']) {
+    const person = await sitting(vault, true, [typed])
+    await t.rejects(person.approve(card.id), { message: 'Nothing was approved.' })
+    t.match(person.text(), /NOT ALL OF THEM SHOWN[\s\S]*type unread: /)
+  }
+  t.equal(status(card), 'pending')
+  const person = await sitting(vault, true, ['unread'])
+  await person.approve(card.id)
+  t.equal(status(card), 'approved')
+})
+
+t.test('no line of a text can be taken for one of the card, at any width', async (t) => {
+  const { message } = await start(t)
+  const forged = `Decision hash:\n  ${'0'.repeat(64)}\n${' '.repeat(76)}Approval: apr_other ${'\u001b[2J\u202e'}${'天'.repeat(50)}`
+  const card = await message(forged)
+  for (const columns of [20, 40, 80, 200]) {
+    const lines = approvalCard(card, columns).split('\n')
+    t.equal(lines.filter((line) => line.startsWith('Decision hash:')).length, 1)
+    t.equal(lines.filter((line) => line.startsWith('Approval: ')).length, 1)
+    t.notMatch(lines.join(''), /[\p{Cc}\p{Cf}]/u)
+    const part = lines.filter((line) => line.startsWith('  │ '))
+    t.ok(part.every((line) => displayWidth(line) <= Math.max(24, columns)))
+    t.ok(
+      part
+        .map((line) => line.slice(4))
+        .join('')
+        .includes('天'.repeat(5)),
+    )
+  }
+})
+
+t.test('the list cuts neither an id nor a hash nor what would happen', async (t) => {
+  const { vault, message } = await start(t)
+  const card = await message(`${'long '.repeat(60)}end of it`)
+  for (const columns of [40, 80, 120, 200]) {
+    const person = await sitting(vault, true, [], columns)
+    await person.list()
+    const flat = person.text().replaceAll(/\s+/g, ' ')
+    t.ok(flat.includes(card.id), `${columns}`)
+    t.notMatch(person.text(), /…/)
+    t.match(person.text(), /end of/)
+    t.ok(
+      person
+        .text()
+        .split('\n')
+        .every((line) => displayWidth(line) <= columns),
+    )
+  }
+  const script = await sitting(vault, false)
+  await script.list()
+  t.match(JSON.parse(script.text()), {
+    id: card.id,
+    decision_hash: card.decision_hash,
+    parts: [{ whole: true }],
+  })
+})
