@@ -3,7 +3,6 @@ import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { configJsonSchema, type DescribedPlugin } from '../../core/config/jsonSchema.ts'
 import { readSource } from '../../core/config/source.ts'
-import { createPluginLoader, type LoadablePlugin, type PluginKind } from '../../core/kernel/load.ts'
 import { createOutput, type Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
@@ -49,8 +48,8 @@ export async function runSchema(
   output: Output,
   print: (text: string) => void,
 ): Promise<void> {
-  const { builtIn, kind, schema } = flags.vault === true ? await ofVault() : await ofGateway()
-  const own = flags.config === undefined ? [] : await pluginsOf(flags.config, builtIn, kind)
+  const { builtIn, loaderAt, schema } = flags.vault === true ? await ofVault() : await ofGateway()
+  const own = flags.config === undefined ? [] : await pluginsOf(flags.config, builtIn, loaderAt)
   const text = `${JSON.stringify(configJsonSchema([...builtIn, ...own], schema), null, 2)}\n`
   if (flags.write === undefined) {
     print(text)
@@ -60,26 +59,33 @@ export async function runSchema(
   output.result({ written: flags.write }, `Wrote ${flags.write}.`)
 }
 
+/** Finds plugins from a folder; those of the vault are looked at in a process of their own. */
+type LoaderAt = (folder: string) => { load(use: string): Promise<DescribedPlugin> }
+
 // Plugins are loaded when they are asked for: every command of this program registers this one.
 const ofGateway = async () => {
   const { builtInPlugins } = await import('../../plugins/builtIn.ts')
-  return { builtIn: builtInPlugins, kind: 'gateway', schema: undefined } as const
+  const { createPluginLoader } = await import('../../core/kernel/load.ts')
+  const loaderAt: LoaderAt = (folder) => createPluginLoader(builtInPlugins, folder)
+  return { builtIn: builtInPlugins, loaderAt, schema: undefined } as const
 }
 const ofVault = async () => {
   const { builtInVaultPlugins } = await import('../../vault/plugins/builtIn.ts')
   const { vaultConfigSchema } = await import('../../vault/config/vaultConfigSchema.ts')
-  return { builtIn: builtInVaultPlugins, kind: 'vault', schema: vaultConfigSchema } as const
+  const { createPluginFinder } = await import('../../vault/sandbox/findPlugin.ts')
+  const loaderAt: LoaderAt = (folder) => createPluginFinder(builtInVaultPlugins, folder, folder)
+  return { builtIn: builtInVaultPlugins, loaderAt, schema: vaultConfigSchema } as const
 }
 
 /** The plugins that a file uses beside the built-in ones, by what stands behind `use:`. */
 async function pluginsOf(
   file: string,
-  builtInPlugins: readonly LoadablePlugin[],
-  kind: PluginKind,
+  builtInPlugins: readonly DescribedPlugin[],
+  loaderAt: LoaderAt,
 ): Promise<DescribedPlugin[]> {
   const { tree, problems } = readSource(file, await readFile(file, 'utf8'))
   if (problems.length > 0) throw new UsageError(`${file} can't be read; tollgate check says why.`)
-  const loader = createPluginLoader(builtInPlugins, dirname(resolve(file)), kind)
+  const loader = loaderAt(dirname(resolve(file)))
   const builtIn = new Set(builtInPlugins.map(({ name }) => name))
   const named = new Set(usesOf(tree).filter((use) => !builtIn.has(use)))
   return Promise.all([...named].map(async (use) => ({ ...(await loader.load(use)), name: use })))

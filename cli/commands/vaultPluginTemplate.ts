@@ -36,10 +36,10 @@ export default {
         if (operation !== 'vault_sign_tx') return undefined
         return {
           // Once per request. A phase is one of identify, authorize, approve, perform, audit.
-          // Answer undefined to go on, an answer to stop, or a promise of either.
+          // Answer undefined to go on, ask or deny, or a promise of these. What it throws refuses the request.
           authorize(x) {
-            if (x.input['currency'] !== currency || Number(x.input['amount']) <= above) return
-            x.requireApproval(\`More than \${above} \${currency}.\`)
+            if (x.input['currency'] !== currency || Number(x.input['amount']) <= above) return undefined
+            return { decision: 'ask', reason: \`More than \${above} \${currency}.\` }
           },
         }
       },
@@ -84,30 +84,27 @@ const testImports = {
 function test(contract: string, runner: TestRunner): string {
   const isTap = runner === 'tap'
   const [open, close] = isTap ? ['t.test(', ', (t) => {'] : ['test(', ', () => {']
-  const equal = isTap ? 't.strictSame' : 'assert.deepEqual'
+  const equal = isTap ? 't.equal' : 'assert.equal'
   const end = isTap ? '\n  t.end()\n})' : '\n})'
   return `${testImports[runner]}
 import type { VaultExchange, VaultOperation } from '${contract}'
 import plugin from './index.ts'
 
-/** Why the owner would be asked; undefined when the plugin has nothing to do with the operation. */
-function reasonsFor(operation: VaultOperation, input: object): string[] | undefined {
+/** What the plugin says; undefined when it has nothing to do with the operation. */
+function saidOf(operation: VaultOperation, input: object): string | undefined {
   const hooks = plugin.setup({ currency: 'USDC', above: 10 }).route(operation)
   if (hooks === undefined) return undefined
-  // The part of a request that the plugin touches.
-  const reasons: string[] = []
-  const request = { input, requireApproval: (reason: string) => reasons.push(reason) }
-  hooks.authorize(request as unknown as VaultExchange)
-  return reasons
+  // The part of a request that the plugin looks at.
+  return hooks.authorize({ input } as unknown as VaultExchange)?.reason ?? 'nothing'
 }
 
 ${open}'large amounts are asked for'${close}
-  ${equal}(reasonsFor('vault_sign_tx', { currency: 'USDC', amount: 11 }), ['More than 10 USDC.'])
-  ${equal}(reasonsFor('vault_sign_tx', { currency: 'USDC', amount: 10 }), [])
-  ${equal}(reasonsFor('vault_sign_tx', { currency: 'SOL', amount: 11 }), [])${end}
+  ${equal}(saidOf('vault_sign_tx', { currency: 'USDC', amount: 11 }), 'More than 10 USDC.')
+  ${equal}(saidOf('vault_sign_tx', { currency: 'USDC', amount: 10 }), 'nothing')
+  ${equal}(saidOf('vault_sign_tx', { currency: 'SOL', amount: 11 }), 'nothing')${end}
 
 ${open}'other operations do not run the plugin at all'${close}
-  ${equal}(reasonsFor('vault_read', {}), undefined)${end}
+  ${equal}(saidOf('vault_read', {}), undefined)${end}
 `
 }
 

@@ -30,7 +30,7 @@ t.test(
       plugin(
         'refuses',
         `setup({ text }) {
-        return { route: () => ({ authorize: () => ({ status: 403, body: { error: { code: 'NOT_TODAY', message: text } } }) }) }
+        return { route: () => ({ authorize: () => ({ decision: 'deny', code: 'NOT_TODAY', message: text }) }) }
       },`,
       ),
     )
@@ -39,7 +39,13 @@ t.test(
     const vault = await box.serve()
     const answer = await fetch(`${vault.url}/address/base`, { headers: { authorization: `Bearer ${token}` } })
     t.equal(answer.status, 403)
-    t.strictSame(await answer.json(), { error: { code: 'NOT_TODAY', message: 'closed' } })
+    t.match(await answer.json(), {
+      error: {
+        code: 'APPROVAL_DENIED',
+        message: /refuses refuses this: closed/,
+        details: { plugin: 'refuses', code: 'NOT_TODAY' },
+      },
+    })
     const { stdout } = await box.run(['activity', '--agent', 'bot', '--json'])
     t.match(stdout, /"ADDRESS".*"DENIED"/, 'what a plugin refuses is written down')
     t.equal(await vault.stop(), 0)

@@ -3,11 +3,10 @@ import { dirname, join, resolve } from 'node:path'
 import { type CheckedDocument, checkDocument } from '../../core/config/checkDocument.ts'
 import type { Environment } from '../../core/config/interpolate.ts'
 import { readConfigText } from '../../core/config/readConfigText.ts'
-import { createPluginLoader } from '../../core/kernel/load.ts'
-import type { AnyVaultPlugin } from '../../core/plugin/vault.ts'
 import { type VaultConfig, vaultConfigSchema } from '../../vault/config/vaultConfigSchema.ts'
 import type { VaultPluginEntry } from '../../vault/host/programs.ts'
 import { builtInVaultPlugins } from '../../vault/plugins/builtIn.ts'
+import { createPluginFinder, type FoundPlugin } from '../../vault/sandbox/findPlugin.ts'
 
 /** The file that is read without `--config`, in the vault's folder, where there is one. */
 export const defaultVaultConfig = 'vault.yaml'
@@ -35,18 +34,25 @@ export async function readVaultConfig(
   const file = given !== undefined ? resolve(given) : existsSync(usual) ? usual : undefined
   const text =
     file === undefined ? '' : await readConfigText(file, 'Name another with --config, or leave the flag out.')
-  const { values, plugins, warnings } = await checkVaultConfig(text, file ?? usual, env)
+  const { values, plugins, warnings } = await checkVaultConfig(text, file ?? usual, env, home)
   return {
     file,
     config: values,
-    plugins,
+    plugins: plugins.map((plugin, i) => ({ ...plugin, ...mayAnswer(values, i) })),
     warnings: [
       ...warnings.map(({ line, message }) => `${file}:${line}: ${message}`),
       ...(file !== undefined && isOpenToOthers(file)
-        ? [`Others may change ${file}, which names code that runs in the vault; give it mode 0600.`]
+        ? [
+            `Others may change ${file}, which names code that takes part in what the vault decides; give it mode 0600.`,
+          ]
         : []),
     ],
   }
+}
+
+const mayAnswer = ({ plugins }: VaultConfig, i: number): { mayAnswer?: boolean } => {
+  const said = plugins[i]?.mayAnswer
+  return said === undefined ? {} : { mayAnswer: said }
 }
 
 /** {@link readVaultConfig} for a text that is there already. */
@@ -54,13 +60,14 @@ export const checkVaultConfig = (
   text: string,
   file: string,
   env: Environment,
-): Promise<CheckedDocument<typeof vaultConfigSchema, AnyVaultPlugin>> =>
+  home = dirname(resolve(file)),
+): Promise<CheckedDocument<typeof vaultConfigSchema, FoundPlugin>> =>
   checkDocument(text, {
     file,
     env,
     schema: vaultConfigSchema,
     plugins: {
-      ...createPluginLoader(builtInVaultPlugins, dirname(resolve(file)), 'vault'),
+      ...createPluginFinder(builtInVaultPlugins, dirname(resolve(file)), home),
       names: builtInVaultPlugins.map(({ name }) => name),
     },
   })

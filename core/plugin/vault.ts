@@ -49,25 +49,44 @@ export interface RequestView {
 /** What a phase leaves for later ones; the order check knows who reads and who writes which. */
 export type VaultSlot = 'caller' | 'request' | 'verdict' | 'approval' | 'answer'
 
-/** One request on its way through its operation's program, as plugins see it. */
+/** What the vault makes of a request so far. A plugin can only make it stricter. */
+export interface VerdictView {
+  /** `ask`: the owner will be asked, unless something refuses it before. */
+  readonly decision: 'allow' | 'ask'
+  /** Why the owner is asked. */
+  readonly reasons: readonly string[]
+}
+
+/** One request as plugins see it: plain data, frozen all the way down. Whole numbers beyond JSON's are texts. */
 export interface VaultExchange {
   readonly operation: VaultOperation
   readonly requestId: string
   readonly caller: VaultCaller
   /** The way it came. */
   readonly via: 'direct' | 'socket' | 'relay' | 'mcp'
-  /** The request's fields, frozen all the way down. Text in it is an agent's: never markup, never a command. */
+  /** The request's fields, without the value of a write. Text in it is an agent's: never markup, never a command. */
   readonly input: Readonly<Record<string, unknown>>
   readonly startedAtMs: number
   /** The exact scope that is asked for, such as `wallet.solana`. */
   readonly scope: string | null
   /** Null where nothing is signed, and before the request was read. */
   readonly request: RequestView | null
+  readonly verdict: VerdictView
   /** What failed, in the phase `audit`; null before, and when nothing did. */
-  readonly failure: Error | null
-  /** Makes the vault ask the owner, whatever its rules say. For the phases identify and authorize. */
-  requireApproval(reason: string): void
+  readonly failure: { readonly code: string; readonly message: string } | null
 }
+
+/**
+ * What a plugin says about a request. There is no way to allow what something else refuses.
+ *
+ * - `allow`, or nothing: it has nothing against it; the request goes on as it was.
+ * - `ask`: the owner is asked, whatever the rules say. In the phases identify and authorize.
+ * - `deny`: the request ends with 403 `APPROVAL_DENIED`; the code (`A-Z`, `0-9`, `_`) and the message reach the agent.
+ */
+export type VaultDecision =
+  | { readonly decision: 'allow' }
+  | { readonly decision: 'ask'; readonly reason: string }
+  | { readonly decision: 'deny'; readonly code: string; readonly message: string }
 
 /** An answer that ends a request. The host writes it as JSON, or hands it to whoever asked in the same process. */
 export interface VaultAnswer {
@@ -75,10 +94,13 @@ export interface VaultAnswer {
   readonly body: Readonly<Record<string, unknown>>
 }
 
-/** One plugin's part in one phase: goes on (`undefined`), or stops with an answer, now or later. */
+/**
+ * One plugin's part in one phase: what it says about the request, now or later. What it throws, and what is no decision,
+ * refuses the request; so does being late. In the phase audit nobody waits for it, and its answer counts for nothing.
+ */
 export type VaultHook = (
   x: VaultExchange,
-) => VaultAnswer | undefined | void | Promise<VaultAnswer | undefined | void>
+) => VaultDecision | undefined | void | Promise<VaultDecision | undefined | void>
 
 export type VaultHooks = { readonly [P in VaultPhase]?: VaultHook }
 
@@ -179,7 +201,10 @@ export interface PluginStore {
   write(value: unknown): Promise<void>
 }
 
-/** Everything that a vault plugin may ask for in `needs`. There is no port to keys, values or the signing process. */
+/**
+ * Everything that a vault plugin may ask for in `needs`. There is no port to keys, values or the signing process. `approvals`
+ * is given to built-in plugins, and to those that the owner's configuration names with `mayAnswer: true`.
+ */
 export interface VaultPorts {
   clock: Clock
   log: Log
@@ -240,8 +265,8 @@ export interface AnyVaultPlugin {
  *   needs: ['clock'],
  *   setup: (_options, { ports: { clock } }) => ({
  *     route: () => ({
- *       authorize(x) {
- *         if (new Date(clock.now()).getUTCHours() < 7) x.requireApproval('Asked for at night.')
+ *       authorize() {
+ *         if (new Date(clock.now()).getUTCHours() < 7) return { decision: 'ask', reason: 'Asked for at night.' }
  *       },
  *     }),
  *   }),

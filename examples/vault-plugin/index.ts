@@ -31,11 +31,12 @@ export default {
         if (!watched.includes(operation)) return undefined
         return {
           authorize(x) {
-            if (isQuiet()) x.requireApproval(`It is between ${quietFrom} and ${quietTo}.`)
-            if (operation !== 'vault_call') return
+            if (isQuiet()) return { decision: 'ask', reason: `It is between ${quietFrom} and ${quietTo}.` }
+            if (operation !== 'vault_call') return undefined
             // The vault has read the address before and refused what is none.
             const { host } = new URL(String(x.input['url']))
-            if (!known.has(host)) x.requireApproval(`${host} is not on the list of hosts.`)
+            if (known.has(host)) return undefined
+            return { decision: 'ask', reason: `${host} is not on the list of hosts.` }
           },
         }
       },

@@ -71,7 +71,7 @@ export const vaultConfigSchema = {
       default: [],
       maxItems: 50,
       description:
-        'Plugins beside the built-in parts: approval channels and policies of your own. Inside one phase, the order here is the order of work. They run in the process of the vault: use only what you trust.',
+        'Plugins beside the built-in parts: approval channels and policies of your own. Inside one phase, the order here is the order of work. Each runs in a process of its own, away from keys and values, and can only make the vault stricter.',
       items: {
         type: 'object',
         additionalProperties: false,
@@ -88,6 +88,11 @@ export const vaultConfigSchema = {
             additionalProperties: true,
             default: {},
             description: "The plugin's own options.",
+          },
+          mayAnswer: {
+            type: 'boolean',
+            description:
+              'Whether the plugin may answer questions in your name, as an approval channel does. Only built-in ones may without it.',
           },
         },
       },

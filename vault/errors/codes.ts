@@ -158,6 +158,12 @@ export const vaultCodes = {
   RELAY_UNREACHABLE: entry(502, true, 'The relay can not be reached.', 'Try again; check the relay address.'),
   UPSTREAM_ERROR: entry(502, true, 'The API that was called did not answer well.', 'Try again later.'),
   VAULT_UNREACHABLE: entry(503, true, 'The vault is not connected.', 'Start the vault, then try again.'),
+  PLUGIN_FAILED: entry(
+    503,
+    true,
+    "A plugin of the owner's that takes part in this did not decide.",
+    'Try again; if it stays so, the owner looks at the log of the vault.',
+  ),
   CHAIN_UNAVAILABLE: entry(503, true, 'The chain could not be asked.', 'Try again later.'),
   VAULT_TIMEOUT: entry(504, true, 'The vault did not answer in time.', 'Repeat the same request.'),
   OUTCOME_UNKNOWN: entry(

@@ -15,6 +15,7 @@ import { VaultError } from '../errors/error.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import type { Pairings } from '../ports/pairings.ts'
 import type { Vault } from '../ports/vault.ts'
+import type { PluginLimits } from '../sandbox/sandboxedPlugin.ts'
 import { createAgentsApi } from './api/agentsApi.ts'
 import { createApprovalsApi } from './api/approvalsApi.ts'
 import { createCustodyApi } from './api/custodyApi.ts'
@@ -60,6 +61,8 @@ export interface VaultApiParts {
   /** Where agents reach it; known once it listens. */
   readonly localUrl: () => string
   readonly plugins?: readonly VaultPluginEntry[]
+  /** How long plugins may take. Default: 5 s a request. */
+  readonly pluginLimits?: PluginLimits
   /** The way out of plugins. Default: public addresses only. */
   readonly pluginEgress?: VaultPorts['egress']
   /** Absent where no relay is configured. */
@@ -113,6 +116,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       egress: parts.pluginEgress ?? parts.egress([]),
       store: createPluginStore(records, place),
     }),
+    parts.pluginLimits,
   )
   if (!vault.state.locked) await load()
   programs.start()

@@ -35,6 +35,7 @@ export function eventOf(x: VaultCall, status: AuditStatus): AuditEvent {
     ...(plan?.chain != null && { chain: plan.chain }),
     ...(approval !== null && { approvalId: approval.id, decisionHash: approval.decisionHash }),
     ...(approval?.decidedBy != null && { note: `decided by ${approval.decidedBy}` }),
+    ...pluginNote(failure),
     ...(failure !== null && { code: isVaultError(failure) ? failure.code : 'INTERNAL_ERROR' }),
     ...(status === 'DENIED' && lieOf(x)),
   }
@@ -45,6 +46,12 @@ function lieOf({ claimed, found, failure }: VaultCall): Pick<AuditEvent, 'claime
   if (claimed === null) return {}
   // Bytes that were not even decoded: the refusal says what is in them.
   return { claimed, found: found ?? (isVaultError(failure) ? failure.message : 'unknown') }
+}
+
+/** Which of the owner's plugins refused it or failed at it. */
+function pluginNote(failure: Error | null): { note?: string } {
+  const details = isVaultError(failure) ? (failure.details as { plugin?: unknown } | undefined) : undefined
+  return typeof details?.plugin === 'string' ? { note: `plugin ${details.plugin}` } : {}
 }
 
 const statuses: Readonly<Record<(typeof approvalStates)[number], AuditStatus | null>> = {

@@ -1,32 +1,49 @@
-import type { AnyVaultPlugin, VaultAnswer, VaultPluginInstance } from '../../core/plugin/vault.ts'
+import type { VaultDecision, VaultPhase } from '../../core/plugin/vault.ts'
 import { VaultError } from '../errors/error.ts'
+import type { SandboxedPlugin } from '../sandbox/sandboxedPlugin.ts'
 import type { HostHook, HostHooks, HostPlugin } from './phases/hostPlugin.ts'
+import { pluginView } from './pluginView.ts'
 import type { VaultCall } from './vaultCall.ts'
 
-/** A plugin of the configuration as a part of the host: what it refuses is written down like every other refusal. */
-export function pluginPart(plugin: AnyVaultPlugin, instance: VaultPluginInstance): HostPlugin {
+/** Phases in which a plugin may still have the owner asked. */
+const asking: readonly VaultPhase[] = ['identify', 'authorize']
+
+/** A plugin of the configuration as a part of the host: it is told of a request, and can make its verdict stricter. */
+export function pluginPart(
+  name: string,
+  place: string,
+  slots: HostPlugin['slots'],
+  plugin: SandboxedPlugin,
+): HostPlugin {
   return {
-    name: plugin.name,
-    ...(plugin.slots && { slots: plugin.slots }),
+    name,
+    ...(slots && { slots }),
     route(operation) {
-      const hooks = instance.route(operation)
-      if (hooks === undefined) return undefined
-      const noted = Object.entries(hooks).map(([phase, hook]) => [phase, noting(plugin.name, hook)])
-      return Object.fromEntries(noted) as HostHooks
+      const phases = plugin.phasesOf(operation)
+      if (phases.length === 0) return undefined
+      return Object.fromEntries(phases.map((phase) => [phase, hookOf(phase as VaultPhase)])) as HostHooks
     },
   }
-}
 
-/** A plugin's hook takes less than the whole call; the host's own shape is that of a plugin. */
-function noting(name: string, hook: HostHook): HostHook {
-  return (x) => {
-    const answer = hook(x)
-    return answer instanceof Promise ? answer.then((late) => note(x, late)) : note(x, answer)
+  function hookOf(phase: VaultPhase): HostHook {
+    if (phase === 'audit')
+      return (x) => {
+        // What was done is done: whoever asked gets the answer, whatever becomes of this; its failure is logged.
+        plugin.decide(phase, pluginView(x)).catch(() => undefined)
+      }
+    return async (x) => apply(x, phase, await plugin.decide(phase, pluginView(x)))
   }
 
-  function note(x: VaultCall, answer: VaultAnswer | undefined | void): VaultAnswer | undefined | void {
-    if (answer !== undefined && answer.status >= 400)
-      x.failure ??= new VaultError('APPROVAL_DENIED', `Plugin ${name} refused this.`)
-    return answer
+  function apply(x: VaultCall, phase: VaultPhase, said: VaultDecision | undefined): void {
+    if (said === undefined || said.decision === 'allow') return
+    if (said.decision === 'deny')
+      throw new VaultError('APPROVAL_DENIED', `The plugin ${place} refuses this: ${said.message}`, {
+        details: { plugin: place, code: said.code },
+      })
+    if (!asking.includes(phase))
+      throw new VaultError('PLUGIN_FAILED', `The plugin ${place} wants the owner to be asked too late.`, {
+        details: { plugin: place },
+      })
+    x.requireApproval(`Plugin ${place}: ${said.reason}`)
   }
 }

@@ -2,26 +2,34 @@ import { GenerationError } from '../../core/kernel/generationError.ts'
 import { lineUp } from '../../core/kernel/lineUp.ts'
 import { checkOrder } from '../../core/kernel/order.ts'
 import { run } from '../../core/kernel/run.ts'
-import { closePlugins, setUpPlugin } from '../../core/kernel/setUpPlugin.ts'
+import { closePlugins } from '../../core/kernel/setUpPlugin.ts'
 import { handled } from '../../core/plugin/reply.ts'
 import {
-  type AnyVaultPlugin,
   type VaultAnswer,
   type VaultOperation,
   type VaultPhase,
-  type VaultPluginInstance,
-  type VaultPorts,
+  type VaultPortName,
   vaultOperations,
   vaultPhases,
 } from '../../core/plugin/vault.ts'
+import { type FoundPlugin, filesOf } from '../sandbox/findPlugin.ts'
+import type { HostPorts } from '../sandbox/portServer.ts'
+import {
+  defaultPluginLimits,
+  type PluginLimits,
+  type SandboxedPlugin,
+  startPlugin,
+} from '../sandbox/sandboxedPlugin.ts'
 import type { HostHook, HostPlugin } from './phases/hostPlugin.ts'
 import { pluginPart } from './pluginPart.ts'
 import type { VaultCall } from './vaultCall.ts'
 
 /** A plugin of the configuration, its options checked. */
 export interface VaultPluginEntry {
-  readonly plugin: AnyVaultPlugin
+  readonly plugin: FoundPlugin
   readonly options: unknown
+  /** Whether it may answer questions in the owner's name (port `approvals`); built-in ones may. */
+  readonly mayAnswer?: boolean
 }
 
 /** What every operation does, in order; made once when the vault starts. */
@@ -37,8 +45,18 @@ interface Program {
   readonly audits: readonly HostHook[]
 }
 
+/** The names of everything that a plugin may need. */
+const portNames: readonly string[] = [
+  'approvals',
+  'clock',
+  'egress',
+  'log',
+  'store',
+] satisfies readonly VaultPortName[]
+
 /**
- * Lines the host's own parts and the owner's plugins up, the plugins of a phase after the host's.
+ * Lines the host's own parts and the owner's plugins up, the plugins of a phase after the host's. Each plugin is started in
+ * a process of its own; without plugins, none is.
  *
  * @param portsOf what a plugin may be given; told its place, which names it: `telegram`, a second one `telegram-2`
  * @throws {GenerationError} naming the plugin that refused its set-up, that has hooks of another host, or that reads what
@@ -47,29 +65,58 @@ interface Program {
 export async function buildPrograms(
   own: readonly HostPlugin[],
   entries: readonly VaultPluginEntry[],
-  portsOf: (place: string) => VaultPorts,
+  portsOf: (place: string) => HostPorts,
+  limits: PluginLimits = defaultPluginLimits,
 ): Promise<Programs> {
-  const instances: VaultPluginInstance[] = []
+  const plugins: SandboxedPlugin[] = []
   const parts: HostPlugin[] = [...own]
   const times = new Map<string, number>()
   try {
-    for (const { plugin, options } of entries) {
-      const time = (times.get(plugin.name) ?? 0) + 1
-      times.set(plugin.name, time)
-      const ports = portsOf(time === 1 ? plugin.name : `${plugin.name}-${time}`)
-      const instance = await setUpPlugin<VaultPluginInstance>(plugin, options, ports, 'vault')
-      instances.push(instance)
-      parts.push(pluginPart(plugin, instance))
+    for (const entry of entries) {
+      const { name, slots } = entry.plugin
+      const time = (times.get(name) ?? 0) + 1
+      times.set(name, time)
+      const place = time === 1 ? name : `${name}-${time}`
+      const plugin = await start(entry, place, portsOf(place), limits)
+      plugins.push(plugin)
+      parts.push(pluginPart(name, place, slots, plugin))
     }
-    return lined(parts, instances)
+    return lined(parts, plugins)
   } catch (error) {
     // Why it was refused matters more than how it closed.
-    await closePlugins(instances).catch(() => undefined)
+    await closePlugins(plugins).catch(() => undefined)
     throw error
   }
 }
 
-function lined(parts: readonly HostPlugin[], instances: readonly VaultPluginInstance[]): Programs {
+async function start(
+  { plugin, options, mayAnswer = plugin.where.isBuiltIn }: VaultPluginEntry,
+  place: string,
+  ports: HostPorts,
+  limits: PluginLimits,
+): Promise<SandboxedPlugin> {
+  const { name, needs, where } = plugin
+  const unknown = needs.find((need) => !portNames.includes(need))
+  if (unknown !== undefined)
+    throw new GenerationError(`Plugin ${name} needs ${unknown}, which this vault does not have.`)
+  if (needs.includes('approvals') && !mayAnswer)
+    throw new GenerationError(
+      `Plugin ${name} wants to answer questions in your name. If it may, say mayAnswer: true beside its use.`,
+    )
+  try {
+    return await startPlugin(
+      { name, needs, where, options, files: filesOf(plugin, options) },
+      place,
+      ports,
+      limits,
+    )
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new GenerationError(`Plugin ${name} refused its set-up: ${reason}`, { cause })
+  }
+}
+
+function lined(parts: readonly HostPlugin[], plugins: readonly SandboxedPlugin[]): Programs {
   const programs = new Map(vaultOperations.map((operation) => [operation, compile(operation, parts)]))
   return {
     async run(x) {
@@ -86,9 +133,9 @@ function lined(parts: readonly HostPlugin[], instances: readonly VaultPluginInst
       }
     },
     start() {
-      for (const instance of instances) instance.start?.()
+      for (const plugin of plugins) plugin.start()
     },
-    close: () => closePlugins(instances),
+    close: () => closePlugins(plugins),
   }
 }
 

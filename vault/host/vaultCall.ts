@@ -1,4 +1,4 @@
-import type { RequestView, VaultCaller, VaultExchange, VaultOperation } from '../../core/plugin/vault.ts'
+import type { RequestView, VaultCaller, VaultOperation } from '../../core/plugin/vault.ts'
 import type { ApprovalRecord } from '../approvals/approval.ts'
 import type { BudgetLimit } from '../ports/budget.ts'
 import { type Caller, callerId, callerName, type Via } from './caller.ts'
@@ -19,9 +19,9 @@ export interface VaultCallInit {
 
 /**
  * One request on its way through its operation's program. All fields are set here, so that every one has one shape.
- * Plugins from outside see the part that {@link VaultExchange} declares.
+ * The owner's plugins get a copy of a part of it; see `pluginView`.
  */
-export class VaultCall implements VaultExchange {
+export class VaultCall {
   readonly operation: VaultOperation
   readonly requestId: string
   readonly who: Caller
@@ -68,6 +68,7 @@ export class VaultCall implements VaultExchange {
     this.onAsked = init.onAsked
   }
 
+  /** Makes the vault ask the owner, whatever its rules say. */
   requireApproval(reason: string): void {
     this.reasons.push(reason)
   }

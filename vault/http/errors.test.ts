@@ -1,5 +1,4 @@
 import t, { type Test } from 'tap'
-import { vaultPlugin } from '../../core/plugin/vault.ts'
 import { vaultCodes } from '../errors/codes.ts'
 import { createTestClock, type JsonAnswer, password, startVault } from '../testing/startVault.ts'
 import { signBody, smallPayments } from '../testing/transfers.ts'
@@ -135,39 +134,6 @@ t.test('the owner hears what happens as it happens, an agent what is its own', a
   t.match(text, /^event: approval\ndata: \{/m)
   t.notMatch(text, /"agent":"b"/)
   await reader.cancel()
-})
-
-t.test("an owner's plugin can ask for more, never for less, and never sees a byte", async (t) => {
-  const seen: unknown[] = []
-  const plugin = vaultPlugin({
-    name: 'careful',
-    api: 1,
-    options: { type: 'object', additionalProperties: false, properties: {} },
-    needs: ['clock'],
-    setup: (_options, { ports }) => {
-      t.strictSame(Object.keys(ports), ['clock'])
-      return {
-        route: (operation) =>
-          operation === 'vault_sign_tx'
-            ? {
-                authorize(x) {
-                  seen.push(x.request)
-                  x.requireApproval('A plugin wants it.')
-                },
-              }
-            : undefined,
-      }
-    },
-  })
-  const vault = await startVault(t, { plugins: [{ plugin, options: {} }] })
-  const agent = await vault.agent('a', ['wallet.base'])
-  await vault.api.policies.set('a', smallPayments, vault.owner)
-  const { status, body } = await agent.call('POST', '/v1/vault/sign', signBody('0.5'), noWait)
-  t.equal(status, 202)
-  t.match(vault.api.approvals.get(body.approval_id, vault.owner).reasons, ['A plugin wants it.'])
-  t.match(seen, [{ kind: 'transaction', chain: 'base', isOpaque: false }])
-  t.notOk(JSON.stringify(Object.keys(seen[0] as object)).includes('ytes'))
-  t.ok(Object.isFrozen(seen[0]))
 })
 
 t.test('a payment is built by the vault, within the price that the agent names', async (t) => {

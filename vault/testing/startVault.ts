@@ -19,6 +19,7 @@ import type { VaultClock } from '../ports/clock.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import type { PasswordHasher } from '../ports/passwordHasher.ts'
 import type { Vault } from '../ports/vault.ts'
+import type { PluginLimits } from '../sandbox/sandboxedPlugin.ts'
 import { createVault } from '../storage/createVault.ts'
 import { openVault } from '../storage/openVault.ts'
 
@@ -58,6 +59,7 @@ export interface StartOptions {
   readonly clock?: VaultClock
   readonly egress?: VaultEgress
   readonly plugins?: readonly VaultPluginEntry[]
+  readonly pluginLimits?: PluginLimits
   readonly mounts?: readonly Mount[]
   readonly tokenlessAgent?: string
   /** `ws://…`: lets paired agents in through this relay. */
@@ -128,6 +130,7 @@ export async function startVault(t: Test, options: StartOptions = {}): Promise<R
     log: options.log ?? silentLog,
     localUrl: () => urlOf(server),
     plugins: options.plugins ?? [],
+    ...(options.pluginLimits !== undefined && { pluginLimits: options.pluginLimits }),
     ...(remote !== undefined && { pairings: remote.pairings }),
   })
   await remote?.attach(api)

@@ -6,9 +6,15 @@ import { secondWordOf } from '../../approvals/secondWord.ts'
 import type { Vault } from '../../ports/vault.ts'
 import type { Bus } from '../bus.ts'
 
-/** For approval channels in this process, which the owner configured: questions, and the owner's answers to them. */
-export function createDesk(vault: Vault, book: ApprovalBook, bus: Bus, log: Log): ApprovalDesk {
+export interface HostDesk extends ApprovalDesk {
+  /** Every question that the vault still has; none while it is locked. */
+  all(): readonly ApprovalQuestion[]
+}
+
+/** For approval channels, which the owner configured: questions, and the owner's answers to them. */
+export function createDesk(vault: Vault, book: ApprovalBook, bus: Bus, log: Log): HostDesk {
   return {
+    all: () => book.list().map(questionOf),
     open: () =>
       book
         .list()

@@ -6,6 +6,7 @@ import { createEgress } from '../../../adapters/egress/createEgress.ts'
 import { shortHash } from '../../../core/plugin/shortHash.ts'
 import type { VaultPorts } from '../../../core/plugin/vault.ts'
 import type { Log } from '../../../core/ports/log.ts'
+import { builtInPlugin } from '../../sandbox/findPlugin.ts'
 import { createTestClock, password, type RunningVault, startVault } from '../../testing/startVault.ts'
 import { signBody } from '../../testing/transfers.ts'
 import { type BotApi, ownerId, startBotApi, token } from './botApi.fixture.ts'
@@ -51,7 +52,7 @@ async function startWorld(t: Test, change: Partial<Options> = {}, api?: BotApi):
   t.teardown(() => rmSync(dirname(home), { recursive: true, force: true }))
   const start = async (withoutChat = false) => {
     const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8'] })
-    const plugins = withoutChat ? [] : [{ plugin: telegram, options: optionsFor(bot, change) }]
+    const plugins = withoutChat ? [] : [{ plugin: builtInPlugin(telegram), options: optionsFor(bot, change) }]
     const vault = await startVault(t, { home, clock, log, plugins, egress: () => egress })
     t.teardown(() => egress.close())
     return vault

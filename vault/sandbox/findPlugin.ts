@@ -1,0 +1,91 @@
+import { resolve } from 'node:path'
+import { eachOption } from '../../core/config/eachOption.ts'
+import type { OptionsSchema } from '../../core/plugin/options.ts'
+import type { AnyVaultPlugin, VaultPlugin } from '../../core/plugin/vault.ts'
+import { PluginProcess } from './pluginProcess.ts'
+import type { PluginPlace } from './readable.ts'
+import { defaultPluginLimits } from './sandboxedPlugin.ts'
+import type { PluginDescription } from './wire.ts'
+
+/** A plugin that was found, as far as it is data: what it says of itself, and where its code is. */
+export interface FoundPlugin {
+  readonly name: string
+  readonly options: OptionsSchema
+  readonly needs: readonly string[]
+  readonly slots?: VaultPlugin['slots']
+  readonly where: PluginPlace
+}
+
+const nameForm = /^[A-Za-z0-9@][A-Za-z0-9@/._-]{0,99}$/
+/** Who else decides in the vault: in its log a plugin must not pass for them. */
+const takenNames: readonly string[] = ['owner', 'agent', 'rule', 'vault']
+
+/** A built-in plugin: described by our own code, run like every other. */
+export const builtInPlugin = ({ name, options, needs, slots }: AnyVaultPlugin): FoundPlugin => ({
+  name,
+  options,
+  needs,
+  ...(slots && { slots }),
+  where: { use: name, isBuiltIn: true, baseDir: resolve('/'), home: resolve('/'), names: [] },
+})
+
+/**
+ * Finds the plugin that `use` names: a built-in one, a file beside the configuration, or an npm package. What is not built in
+ * is loaded in a process of its own, to hear what it says of itself: no code of a plugin runs in this process.
+ *
+ * @param home the folder of the vault, closed to plugins
+ */
+export function createPluginFinder(
+  builtIn: readonly AnyVaultPlugin[],
+  baseDir: string,
+  home: string,
+): { load(use: string): Promise<FoundPlugin> } {
+  const names = builtIn.map(({ name }) => name)
+  return {
+    async load(use) {
+      const own = builtIn.find(({ name }) => name === use)
+      if (own !== undefined) return builtInPlugin(own)
+      const where = { use, isBuiltIn: false, baseDir: resolve(baseDir), home: resolve(home), names }
+      const life = new PluginProcess(where, [], { onMessage() {}, onEnd() {} })
+      try {
+        return { ...described(await life.load(where, defaultPluginLimits.loadMs)), where }
+      } catch (error) {
+        const { message } = error as Error
+        // What it says itself names it already.
+        throw message.includes(JSON.stringify(use))
+          ? error
+          : new Error(`Plugin ${JSON.stringify(use)} ${message}`)
+      } finally {
+        life.kill('was looked at')
+        await life.gone
+      }
+    },
+  }
+}
+
+/**
+ * The files that options name and that the plugin may read: those that the owner wrote. A default is the plugin's own word.
+ */
+export function filesOf({ options: schema, where }: FoundPlugin, options: unknown): string[] {
+  return [...eachOption(schema, options, '')].flatMap(({ option, value }) => {
+    const { format, default: usual } = option as { format?: unknown; default?: unknown }
+    if (format !== 'path' || typeof value !== 'string') return []
+    return typeof usual === 'string' && resolve(where.baseDir, usual) === value ? [] : [value]
+  })
+}
+
+/** @throws {Error} for what is no description */
+function described(said: PluginDescription): Omit<FoundPlugin, 'where'> {
+  const { name, options, needs, slots } = (said ?? {}) as Partial<Record<keyof PluginDescription, unknown>>
+  if (typeof name !== 'string' || !nameForm.test(name) || takenNames.includes(name))
+    throw new Error('has no name of letters, digits, `-`, `.`, `_`, `@` and `/`.')
+  if (typeof options !== 'object' || options === null) throw new Error('has no options schema.')
+  if (!Array.isArray(needs) || !needs.every((need) => typeof need === 'string'))
+    throw new Error('has no list of needs.')
+  return {
+    name,
+    options: options as OptionsSchema,
+    needs,
+    ...(typeof slots === 'object' && slots !== null && { slots: slots as NonNullable<VaultPlugin['slots']> }),
+  }
+}

@@ -1,0 +1,192 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { until } from '../../test/helpers/rawHttp.ts'
+import { buildPrograms } from '../host/programs.ts'
+import { pluginFrom } from '../testing/pluginFrom.ts'
+import { signBody } from '../testing/transfers.ts'
+import { authorize, impatient, noWait, vaultWith } from '../testing/vaultWithPlugins.ts'
+import { createPluginFinder } from './findPlugin.ts'
+
+t.setTimeout(120_000)
+
+t.test('what throws, and what is no decision, refuses the request and nothing else', async (t) => {
+  const answers: Record<string, string> = {
+    '0.01': "throw new Error('oops')",
+    '0.02': "return Promise.reject(new Error('later'))",
+    '0.03': "return { status: 200, body: { signature: '0x' } }",
+    '0.04': "return { decision: 'approve' }",
+    '0.05': "return { decision: 'ask', reason: '' }",
+    '0.06': "return { decision: 'deny', code: 'lower case', message: 'x' }",
+    '0.07': "return { decision: 'ask', reason: 'x'.repeat(1000) }",
+    '0.08': "return 'allow'",
+    '0.09': 'return { get decision() { throw 1 } }',
+    '0.11': 'return () => 1',
+  }
+  const cases = Object.entries(answers).map(
+    ([amount, code]) => `if (String(x.input.amount) === '${amount}') { ${code} }`,
+  )
+  const { vault, sign, lines } = await vaultWith(t, [await pluginFrom(t, authorize(cases.join('\n')))])
+  for (const [nonce, amount] of Object.keys(answers).entries()) {
+    const { status, body, headers } = await sign(amount, nonce)
+    if (amount === '0.11') {
+      t.equal(status, 200, 'a function is nothing as data: the plugin has nothing against it')
+      continue
+    }
+    t.match(
+      [status, body.error.code, body.error.retryable, headers['retry-after']],
+      [503, 'PLUGIN_FAILED', true, '1'],
+      String(answers[amount]),
+    )
+    t.match(body.error, { message: /odd/, details: { plugin: 'odd' } })
+  }
+  t.equal((await sign('0.5', 20)).status, 200, 'the vault and the plugin go on')
+  const { body } = await vault.asOwner('GET', '/v1/vault/activity?status=FAILED')
+  t.match(body.events[0], { details: { note: 'plugin odd' } }, 'the owner reads which plugin it was')
+  t.match(
+    lines.find(({ reason }) => reason?.includes('oops')),
+    { plugin: 'odd' },
+  )
+})
+
+t.test(
+  'a plugin that hangs, loops, leaves or blows up is started again; meanwhile its requests are refused',
+  async (t) => {
+    const deadly = {
+      '0.01': 'while (true) {}',
+      '0.02': 'return new Promise(() => {})',
+      '0.03': 'process.exit(0)',
+      '0.04': 'process.stdout.write = 1; for (const all = []; ; ) all.push(new Array(1e6).fill(1.5))',
+      '0.05': "Promise.reject(new Error('nobody catches it')); return new Promise(() => {})",
+      '0.06': "return new Promise((done) => setTimeout(done, 900, { decision: 'allow' }))",
+      '0.07': 'process.abort()',
+      '0.08': "return { decision: 'ask', reason: 'x'.repeat(3_000_000) }",
+    }
+    const cases = Object.entries(deadly).map(
+      ([amount, code]) => `if (String(x.input.amount) === '${amount}') { ${code} }`,
+    )
+    const { sign, lines, agent } = await vaultWith(
+      t,
+      [
+        await pluginFrom(
+          t,
+          `return { route: (operation) => operation === 'vault_sign_tx' ? { authorize: (x) => { ${cases.join('\n')} } } : undefined }`,
+        ),
+      ],
+      impatient,
+    )
+    let nonce = 0
+    for (const [amount, code] of Object.entries(deadly)) {
+      const before = lines.filter(({ text }) => text === 'the plugin is back').length
+      const failing = sign(amount, nonce++)
+      t.equal((await agent.call('GET', '/address/base')).status, 200, 'others are not held up')
+      const { status, body } = await failing
+      t.strictSame([status, body.error.code], [503, 'PLUGIN_FAILED'], code)
+      await until(() => lines.filter(({ text }) => text === 'the plugin is back').length > before)
+      t.equal((await sign('0.5', nonce++)).status, 200, `after ${code}`)
+    }
+    t.match(
+      lines.map(({ reason }) => reason).join('\n'),
+      /did not decide within 400 ms[\s\S]*nobody catches it/,
+    )
+  },
+)
+
+t.test('a plugin reads no file of the home, no environment, and reaches nothing but its ports', async (t) => {
+  const tries = await pluginFrom(
+    t,
+    `return { route: () => ({ async authorize(x) {
+      const got = []
+      const attempt = async (name, work) => { try { await work(); got.push(name) } catch {} }
+      const file = x.input.purpose
+      await attempt('read', () => fs.readFileSync(file))
+      await attempt('list', () => fs.readdirSync('/tmp'))
+      await attempt('parent', () => fs.readFileSync('/proc/' + process.ppid + '/environ'))
+      await attempt('write', () => fs.writeFileSync(file + '.x', ''))
+      await attempt('run', () => import('node:child_process').then((m) => m.execSync('true')))
+      await attempt('thread', () => import('node:worker_threads').then((m) => new m.Worker('', { eval: true })))
+      await attempt('database', () => import('node:sqlite').then((m) => new m.DatabaseSync(file + '.db')))
+      await attempt('builtin', () => process.getBuiltinModule('node:sqlite').DatabaseSync)
+      await attempt('debugger', () => process._debugProcess(process.ppid))
+      await attempt('signal', () => process.kill(process.ppid, 0))
+      await attempt('priority', () => os.setPriority(process.ppid, 10))
+      await attempt('net', () => new Promise((ok, no) => net.connect(Number(x.input.agent_name), '127.0.0.1').on('connect', ok).on('error', no)))
+      await attempt('environment', () => { if (Object.keys(process.env).length === 0) throw 1 })
+      await attempt('ports', () => { if (Object.keys(ports).length === 0) throw 1 })
+      return { decision: 'deny', code: 'GOT', message: 'got ' + got.join() }
+    } }) }`,
+    { before: "import fs from 'node:fs'\nimport net from 'node:net'\nimport os from 'node:os'" },
+  )
+  const { vault, agent } = await vaultWith(t, [tries])
+  const file = join(vault.home, 'vault.json')
+  const { body } = await agent.call(
+    'POST',
+    '/v1/vault/sign',
+    { ...signBody('0.5'), purpose: file, agent_name: new URL(vault.url).port },
+    noWait,
+  )
+  t.equal(body.error.message, 'The plugin odd refuses this: got ')
+  t.notOk(existsSync(`${file}.x`) || existsSync(`${file}.db`))
+})
+
+t.test(
+  'nothing of a plugin runs in the process that finds it, and loading it may fail in any way',
+  async (t) => {
+    const codes = {
+      'throws at load': ["throw new Error('not today')", /not today/],
+      'leaves at load': ['process.exit(0)', /ended with status 0/],
+      'is no plugin': ['export default 7', /no default export that is an object/],
+      'has a name of two lines': [
+        "export default { name: 'a\\nb', api: 1, options: {}, needs: [], setup() {} }",
+        /no name/,
+      ],
+      'writes to the channel': [
+        "process.binding; (await import('node:fs')).writeSync(1, 'hello\\n')",
+        /wrote to the channel/,
+      ],
+    } as const
+    const folder = t.testdir(
+      Object.fromEntries(
+        Object.entries(codes).map(([name, [code]]) => [
+          `${name.replaceAll(' ', '-')}.mjs`,
+          `globalThis.ran = true\n${code}`,
+        ]),
+      ),
+    )
+    const finder = createPluginFinder([], folder, folder)
+    for (const [name, [, words]] of Object.entries(codes))
+      await t.rejects(finder.load(`./${name.replaceAll(' ', '-')}.mjs`), { message: words }, name)
+    t.notOk('ran' in globalThis)
+  },
+)
+
+t.test('a plugin that wants to answer for the owner needs the owner’s word for it', async (t) => {
+  const channel = await pluginFrom(
+    t,
+    `return {
+      route: () => undefined,
+      start() {
+        ports.approvals.watch(async (question) => {
+          if (question.state !== 'pending') return
+          await ports.approvals.approve(question.id, '00', 'somebody').catch((error) => ports.log.warn({ code: error.code }, 'wrong hash'))
+          await ports.approvals.approve(question.id, question.decisionHash, 'somebody')
+        })
+      },
+    }`,
+    { name: 'channel', more: "needs: ['approvals', 'log']" },
+  )
+  await t.rejects(
+    buildPrograms([], [channel], () => undefined as never),
+    { message: /channel .*in your name.*mayAnswer/ },
+  )
+  const { vault, sign, lines } = await vaultWith(t, [{ ...channel, mayAnswer: true }])
+  const asked = await sign('3')
+  const approval = () => vault.api.approvals.get(asked.body.approval_id, vault.owner)
+  await until(() => approval().status !== 'pending')
+  t.equal((await sign('3')).status, 200)
+  t.match(
+    lines.find(({ text }) => text === 'wrong hash'),
+    { plugin: 'channel', said: { code: 'APPROVAL_RESOLVED' } },
+  )
+  t.match(JSON.stringify((await vault.asOwner('GET', '/v1/vault/activity')).body), /channel: somebody/)
+})
