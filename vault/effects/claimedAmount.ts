@@ -9,9 +9,9 @@ export type ClaimedAmount =
   | { readonly ok: false; readonly message: string }
 
 /**
- * Reads the `amount` of a request, a JSON number or a string, into atomic units, exactly: no sign, no exponent, no more
- * decimals than the asset has, nothing that is not finite. A number of more than 15 digits may have been changed on its
- * way through JSON, so it has to come as a string.
+ * Reads the `amount` of a request, a JSON number or a string, into atomic units, exactly: no sign, no more decimals than
+ * the asset has, nothing that is not finite, and no exponent in a string. A number of more than 15 digits may have been
+ * changed on its way through JSON, so it has to come as a string.
  */
 export function claimedAmount(amount: unknown, decimals: number): ClaimedAmount {
   if (typeof amount !== 'number' && typeof amount !== 'string') {
@@ -22,7 +22,7 @@ export function claimedAmount(amount: unknown, decimals: number): ClaimedAmount 
       return no('Expected amount to be zero or more and finite.')
     }
     if (
-      String(amount)
+      decimalText(amount)
         .replace('.', '')
         .replace(/^0+|0+$/g, '').length > exactDigits
     ) {
@@ -30,11 +30,22 @@ export function claimedAmount(amount: unknown, decimals: number): ClaimedAmount 
     }
   }
   try {
-    return { ok: true, atomic: parseAmount(String(amount), decimals) }
+    return { ok: true, atomic: parseAmount(decimalText(amount), decimals) }
   } catch (error) {
     if (!isTollgateError(error)) throw error
     return no(`In amount: ${error.message}`)
   }
+}
+
+/**
+ * An amount of a request in decimal digits. Numbers below a millionth are the ones that JavaScript writes with an exponent:
+ * 1e-7 is 0.0000001. Numbers from 1e21 on keep theirs, and are refused: no asset has as much.
+ */
+export function decimalText(amount: number | string): string {
+  const small = typeof amount === 'number' ? /^(\d)(?:\.(\d+))?e-(\d+)$/.exec(String(amount)) : null
+  if (small === null) return String(amount)
+  const [, first = '', rest = '', exponent] = small
+  return `0.${'0'.repeat(Number(exponent) - 1)}${first}${rest}`
 }
 
 const no = (message: string): ClaimedAmount => ({ ok: false, message })

@@ -14,23 +14,35 @@ export interface TransferEffect {
   readonly toOwner?: string
   /** How, in one word of the chain's: `send`, `transfer`, `transferWithAuthorization` … */
   readonly via: string
+  /** Seconds since 1970 from which on a signed authorisation can be used; absent for a transaction. */
+  readonly validAfter?: bigint
   /** Seconds since 1970 until which a signed authorisation can be used; absent for a transaction. */
   readonly validBefore?: bigint
 }
 
-/** Somebody else may take up to `amount` later. */
+/** Somebody else may take up to `amount` later. A permit is one whose signature somebody still has to submit. */
 export interface AllowanceEffect {
   readonly kind: 'allowance'
   readonly asset: AssetRef
-  /** The whole value that the spender may take, in atomic units; 0 takes an allowance back. */
+  /** The whole value that the spender may take, in atomic units; 0 takes an allowance back, unless it is added. */
   readonly amount: bigint
+  /** True where the amount is added to whatever the spender may take already; that stays as it is. */
+  readonly isAdded?: boolean
   /** True where the amount is one of those that tokens take for "everything, for ever". */
   readonly isUnlimited: boolean
   readonly owner: string
   readonly spender: string
   readonly via: string
-  /** Seconds since 1970 until which it may be used; absent where it has no end. */
+  /**
+   * Seconds since 1970 until which the spender may take; absent where it has no end. 0 is Permit2's way to say: only in the
+   * block in which it begins.
+   */
   readonly expiresAt?: bigint
+  /**
+   * Seconds since 1970 until which a signed permit can be submitted; absent for a transaction. It is not the end of what was
+   * permitted: an allowance of EIP-2612 that was made in time stays for good.
+   */
+  readonly submitBefore?: bigint
 }
 
 /** An account is made on the chain; its rent is paid with native money and belongs to its owner from then on. */

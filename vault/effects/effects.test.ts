@@ -18,6 +18,11 @@ t.test('an amount is read exactly or not at all', async (t) => {
     ['0.000001', 6, 1n],
     ['1.50', 6, 1_500_000n],
     [0, 18, 0n],
+    [1e-7, 18, 10n ** 11n],
+    [5e-9, 9, 5n],
+    [1.5e-7, 18, 15n * 10n ** 10n],
+    [1.23456789012345e-3, 18, 1_234_567_890_123_450n],
+    [1e-18, 18, 1n],
     ['1.0000000', 6, 1_000_000n],
     ['123456789012345678.123456789012345678', 18, 123456789012345678123456789012345678n],
   ]
@@ -26,6 +31,9 @@ t.test('an amount is read exactly or not at all', async (t) => {
   for (const bad of [
     '0.0000001',
     0.0000001,
+    1e-18,
+    5e-324,
+    '1e-7',
     1e21,
     '1e3',
     '+1',
@@ -53,6 +61,7 @@ t.test('an amount is read exactly or not at all', async (t) => {
   ]) {
     t.match(claimedAmount(bad, 6), { ok: false, message: /Expected/ }, String(bad))
   }
+  t.match(claimedAmount(1.234567890123456e-7, 18 + 4), { ok: false, message: /15 digits/ }, 'sixteen')
   fc.assert(
     fc.property(fc.anything(), fc.integer({ min: 0, max: 18 }), (amount, decimals) => {
       const read = claimedAmount(amount, decimals)
@@ -67,6 +76,10 @@ t.test('an amount is read exactly or not at all', async (t) => {
         .replace(/(\d{6})$/, '.$1')
       const read = claimedAmount(text, 6)
       const asNumber = claimedAmount(Number(text), 6)
+      // The same digits as a number of nine decimals, most of which JavaScript writes with an exponent.
+      const small = Number(`${atomic % 10n ** 9n}e-15`)
+      const tiny = claimedAmount(small, 15)
+      if (tiny.ok && tiny.atomic !== atomic % 10n ** 9n) return false
       // A number is either the same amount or refused: never another one.
       return read.ok && read.atomic === atomic && (!asNumber.ok || asNumber.atomic === atomic)
     }),

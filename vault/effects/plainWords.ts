@@ -1,7 +1,7 @@
 import { formatAmount } from '../../core/domain/money.ts'
 import type { AssetRef, AssetTable } from './assets.ts'
 import type { Decoded } from './decoded.ts'
-import type { Effect } from './effect.ts'
+import type { AllowanceEffect, Effect, TransferEffect } from './effect.ts'
 import { showText } from './showText.ts'
 
 /**
@@ -32,17 +32,23 @@ function sentenceOf(effect: Effect, from: string): string {
     case 'transfer': {
       const whose = effect.from === from ? '' : ` of ${effect.from}`
       const to = effect.toOwner === undefined ? effect.to : `${effect.toOwner} (token account ${effect.to})`
-      const until = effect.validBefore === undefined ? '' : `, by anyone until ${timeOf(effect.validBefore)}`
-      return `Send ${amountWords(effect.asset, effect.amount)}${whose} to ${to}${until}.`
+      return `Send ${amountWords(effect.asset, effect.amount)}${whose} to ${to}${timeWords(effect)}.`
     }
     case 'allowance': {
       const whose = effect.owner === from ? '' : ` of ${effect.owner}`
-      if (effect.amount === 0n) return `Take back what ${effect.spender} may take${whose}.`
-      const until = effect.expiresAt === undefined ? 'without an end' : `until ${timeOf(effect.expiresAt)}`
+      const permit =
+        effect.submitBefore === undefined
+          ? ''
+          : `; by whoever submits this until ${timeOf(effect.submitBefore)}`
+      if (effect.amount === 0n)
+        return effect.isAdded === true
+          ? `Add nothing to what ${effect.spender} may take${whose}; that stays as it is.`
+          : `Take back what ${effect.spender} may take${whose}${permit}.`
       const amount = effect.isUnlimited
-        ? `ALL ${effect.asset.symbol ?? effect.asset.address}, now and later,`
+        ? `ALL ${effect.asset.symbol ?? effect.asset.address}, now and later`
         : `up to ${amountWords(effect.asset, effect.amount)}`
-      return `Allow ${effect.spender} to take ${amount}${whose}, ${until}.`
+      const more = effect.isAdded === true ? ', beside what it may take already' : ''
+      return `Allow ${effect.spender} to take ${amount}${whose}${more}, ${endOf(effect)}${permit}.`
     }
     case 'account': {
       const payer = effect.payer === from ? 'pay' : `${effect.payer} pays`
@@ -54,6 +60,18 @@ function sentenceOf(effect: Effect, from: string): string {
     case 'opaque':
       return `NOT UNDERSTOOD: ${effect.reason} (${effect.target}). It may do anything.`
   }
+}
+
+/** When a signed authorisation can be used, as a part of a sentence; empty for a transaction. */
+export function timeWords({ validBefore, validAfter = 0n }: TransferEffect): string {
+  if (validBefore === undefined) return ''
+  const from = validAfter === 0n ? '' : `, not before ${timeOf(validAfter)}`
+  return `, by anyone until ${timeOf(validBefore)}${from}`
+}
+
+function endOf({ expiresAt }: AllowanceEffect): string {
+  if (expiresAt === undefined) return 'without an end'
+  return expiresAt === 0n ? 'only in the block in which it begins' : `until ${timeOf(expiresAt)}`
 }
 
 /** Seconds since 1970 as ISO 8601, or words where they are beyond what a date can say. */

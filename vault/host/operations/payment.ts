@@ -5,6 +5,7 @@ import type { PinnedAsset } from '../../effects/assets.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
 import type { Effect } from '../../effects/effect.ts'
+import { timeWords } from '../../effects/plainWords.ts'
 import { showText } from '../../effects/showText.ts'
 import { VaultError } from '../../errors/error.ts'
 import { paymentRequest } from '../../requests/agentRequests.ts'
@@ -142,12 +143,9 @@ function withoutTimes(
   payment: BuiltPayment,
   moved: Extract<Effect, { kind: 'transfer' }>,
 ): readonly string[] {
-  const until =
-    moved.validBefore === undefined ? undefined : new Date(Number(moved.validBefore) * 1_000).toISOString()
+  const times = timeWords(moved)
   return payment.describe.map((text) =>
-    until === undefined
-      ? text
-      : text.replace(`, by anyone until ${until}`, ', by the seller within the time of its offer'),
+    times === '' ? text : text.replace(times, ', by the seller within the time of its offer'),
   )
 }
 

@@ -1,5 +1,6 @@
 import type { PartDraft } from '../../approvals/shownPart.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
+import { decimalText } from '../../effects/claimedAmount.ts'
 import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
 import { nameRecipients } from '../../effects/nameRecipients.ts'
 import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
@@ -162,7 +163,7 @@ function signingPlan(init: SigningPlanInit): Plan {
     scope: `wallet.${account.facts.name}`,
     verb: 'sign',
     chain: account.facts.name,
-    amount: claim.amount === undefined ? null : String(claim.amount),
+    amount: claim.amount === undefined ? null : decimalText(claim.amount),
     currency:
       claim.amount === undefined ? null : (claim.currency ?? parts.assets.native(decoded.chain).symbol),
     recipient:

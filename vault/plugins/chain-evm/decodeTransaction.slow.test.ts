@@ -116,6 +116,22 @@ t.test('allowances count at their whole value, with the spender as the one who g
   t.match(proveClaim(claim, all), { ok: false, code: 'TX_MISMATCH' })
 })
 
+t.test('to add nothing to an allowance, or to lower one, takes none back', async (t) => {
+  const of = (name: string, amount: bigint) => decoded(decode(unsigned({ data: call(name, other, amount) })))
+  t.match(of('approve', 0n).plainWords, [/^Take back/])
+  const nothing = of('increaseAllowance', 0n)
+  t.match(nothing.effects, [{ kind: 'allowance', amount: 0n, isAdded: true }])
+  t.match(nothing.plainWords, [/^Add nothing .*stays as it is/])
+  t.match(of('increaseAllowance', 5n).plainWords, [
+    /up to 0.000005 USDC, beside what it may take already, without/,
+  ])
+  for (const amount of [0n, 5n, 2n ** 256n - 1n]) {
+    const lowered = of('decreaseAllowance', amount)
+    t.equal(lowered.isOpaque, true)
+    t.match(lowered.plainWords, [/lowers what .* leaves the rest/])
+  }
+})
+
 t.test('Permit2 calls are read with their tokens', async (t) => {
   const permit2 = parseAbi([
     'function approve(address token, address spender, uint160 amount, uint48 expiration)',

@@ -52,6 +52,43 @@ t.test('permits are allowances, authorisations are transfers', async (t) => {
   t.equal(signer, account)
 })
 
+t.test('a deadline is the last moment to submit a permit, and no end of what it allows', async (t) => {
+  const at = '2030-03-17T17:46:40.000Z'
+  const read = decoded(typed(permit))
+  const [effect] = read.effects
+  t.match(effect, { submitBefore: 1_900_000_000n })
+  t.notOk(Object.hasOwn(effect!, 'expiresAt'))
+  t.match(read.plainWords, [`take up to 5 USDC, without an end; by whoever submits this until ${at}.`])
+  t.match(read.warnings, [/no end/])
+  const back = decoded(typed({ ...permit, message: { ...permit.message, value: 0 } }))
+  t.match(back.plainWords, [`Take back what ${other} may take; by whoever submits this until ${at}.`])
+
+  const dai = {
+    ...permit,
+    types: { Permit: fields('address holder,address spender,uint256 nonce,uint256 expiry,bool allowed') },
+    message: { holder: account, spender: other, nonce: 0, expiry: 1_900_000_000, allowed: true },
+  }
+  const everything = {
+    kind: 'allowance',
+    owner: account,
+    spender: other,
+    isUnlimited: true,
+    expiresAt: undefined,
+  }
+  t.match(decoded(typed(dai)).effects, [{ ...everything, submitBefore: 1_900_000_000n }])
+  t.match(decoded(typed(dai)).plainWords, [/ALL USDC, now and later, without an end/])
+  t.match(
+    decoded(typed({ ...dai, message: { ...dai.message, expiry: 0 } })).effects,
+    [{ ...everything, submitBefore: 2n ** 256n - 1n }],
+    'none at all',
+  )
+  t.match(decoded(typed({ ...dai, message: { ...dai.message, allowed: false } })).effects, [{ amount: 0n }])
+
+  t.match(decoded(typed(authorization)).effects, [{ validAfter: 0n, validBefore: 1_900_000_000n }])
+  const later = { ...authorization, message: { ...authorization.message, validAfter: 1_899_999_999 } }
+  t.match(decoded(typed(later)).plainWords, [/by anyone until .*, not before 2030-03-17T17:46:39/])
+})
+
 t.test('Permit2 messages name their tokens, in singles and in batches', async (t) => {
   const tokens = { token: usdc, amount: '9', expiration: 100, nonce: 0 }
   const batch = {
@@ -69,6 +106,9 @@ t.test('Permit2 messages name their tokens, in singles and in batches', async (t
     { kind: 'allowance', asset: { isPinned: false } },
   ])
   t.ok(read.isOpaque, 'one of the tokens is not known')
+  t.match(read.effects, [{ expiresAt: 100n, submitBefore: 1n }, {}], 'its end and its deadline')
+  const block = { ...batch, message: { ...batch.message, details: [{ ...tokens, expiration: 0 }] } }
+  t.match(decoded(typed(block)).plainWords, [/only in the block in which it begins; by whoever submits/])
   const once = {
     ...batch,
     types: {
@@ -80,7 +120,7 @@ t.test('Permit2 messages name their tokens, in singles and in batches', async (t
   }
   t.match(decoded(typed(once)), {
     isOpaque: false,
-    effects: [{ kind: 'allowance', amount: 4n, expiresAt: 5n }],
+    effects: [{ kind: 'allowance', amount: 4n, expiresAt: 5n, submitBefore: 5n }],
   })
 })
 

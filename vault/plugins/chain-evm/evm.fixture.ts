@@ -19,6 +19,7 @@ export const abi = parseAbi([
   'function transferFrom(address from, address to, uint256 amount)',
   'function approve(address spender, uint256 amount)',
   'function increaseAllowance(address spender, uint256 amount)',
+  'function decreaseAllowance(address spender, uint256 amount)',
   'function setApprovalForAll(address operator, bool approved)',
   'function multicall(bytes[] calls)',
 ])

@@ -2,16 +2,19 @@ import { decodeFunctionData, encodeFunctionData, parseAbi, toFunctionSelector } 
 import { type AssetRef, type AssetTable, unknownAsset } from '../../effects/assets.ts'
 import type { VaultChain } from '../../effects/chains.ts'
 import type { Effect } from '../../effects/effect.ts'
-import { permit2Address, unlimitedFrom } from './permit2.ts'
+import { amountWords } from '../../effects/plainWords.ts'
+import { everything, permit2Address, unlimitedFrom } from './permit2.ts'
 
-/** Calls of a token: EIP-20, its common additions, EIP-2612 and EIP-3009 with both forms of a signature. */
+/** Calls of a token: EIP-20, its common additions, EIP-2612 and EIP-3009 with both forms of a signature, Dai's permit. */
 const tokenAbi = parseAbi([
   'function transfer(address to, uint256 amount)',
   'function transferFrom(address from, address to, uint256 amount)',
   'function approve(address spender, uint256 amount)',
   'function increaseAllowance(address spender, uint256 amount)',
+  'function decreaseAllowance(address spender, uint256 amount)',
   'function permit(address owner, address spender, uint256 value, uint256 deadline, uint8 v, bytes32 r, bytes32 s)',
   'function permit(address owner, address spender, uint256 value, uint256 deadline, bytes signature)',
+  'function permit(address holder, address spender, uint256 nonce, uint256 expiry, bool allowed, uint8 v, bytes32 r, bytes32 s)',
   'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)',
   'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)',
   'function receiveWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)',
@@ -98,7 +101,7 @@ function argumentsOf(item: unknown, data: Hex): readonly unknown[] | undefined {
 function tokenEffects(name: string, args: readonly unknown[], context: CallContext): Effect[] {
   const { from } = context
   const asset = assetAt(context.to, context)
-  const [a, b, c] = args
+  const [a, b, c, , e] = args
   const transfer = (payer: unknown, payee: unknown, amount: unknown): Effect[] => [
     {
       kind: 'transfer',
@@ -109,7 +112,7 @@ function tokenEffects(name: string, args: readonly unknown[], context: CallConte
       via: name,
     },
   ]
-  const allow = (owner: unknown, spender: unknown, value: unknown): Effect[] => {
+  const allow = (owner: unknown, spender: unknown, value: unknown, isAdded = false): Effect[] => {
     const amount = value as bigint
     const isUnlimited = amount >= unlimitedFrom
     return [
@@ -121,6 +124,7 @@ function tokenEffects(name: string, args: readonly unknown[], context: CallConte
         owner: owner as string,
         spender: spender as string,
         via: name,
+        ...(isAdded && { isAdded }),
       },
     ]
   }
@@ -128,10 +132,21 @@ function tokenEffects(name: string, args: readonly unknown[], context: CallConte
     case 'transfer':
       return transfer(from, a, b)
     case 'approve':
-    case 'increaseAllowance':
       return allow(from, a, b)
+    case 'increaseAllowance':
+      return allow(from, a, b, true)
+    // How much stays is not in it: no taking back that could be told as one.
+    case 'decreaseAllowance':
+      return [
+        {
+          kind: 'opaque',
+          target: context.to,
+          reason: `lowers what ${a as string} may take by ${amountWords(asset, b as bigint)} and leaves the rest`,
+        },
+      ]
     case 'permit':
-      return allow(a, b, c)
+      // Dai's says whether its holder allows everything or nothing.
+      return typeof e === 'boolean' ? allow(a, b, e ? everything : 0n) : allow(a, b, c)
     // transferFrom and EIP-3009: payer, payee, amount.
     default:
       return transfer(a, b, c)

@@ -3,7 +3,7 @@ import { canonicalAddress } from '../../effects/canonicalAddress.ts'
 import type { VaultChain } from '../../effects/chains.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { encodeType, integerOf, type TypedData } from './eip712.ts'
-import { permit2Address, unlimitedFrom } from './permit2.ts'
+import { everything, permit2Address, unlimitedFrom } from './permit2.ts'
 
 export interface TypedContext {
   readonly chain: VaultChain
@@ -24,6 +24,7 @@ const authorization =
  * compared, so that a struct with a familiar name and other fields is not taken for it.
  *
  * @see https://eips.ethereum.org/EIPS/eip-2612 @see https://eips.ethereum.org/EIPS/eip-3009
+ * @see https://github.com/makerdao/dss/blob/master/src/dai.sol for the permit that says `allowed`
  * @see https://github.com/Uniswap/permit2/blob/main/src/libraries/PermitHash.sol
  */
 export function readTyped(data: TypedData, context: TypedContext): Effect[] | undefined {
@@ -36,8 +37,17 @@ export function readTyped(data: TypedData, context: TypedContext): Effect[] | un
   if (token === undefined || !hasDomainOf(token.eip712, data.domain)) return undefined
   const { message } = data
   if (type === 'Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)') {
-    const { value, deadline } = message
-    return [allow(token, message['owner'], message['spender'], value, deadline, 'permit', context)]
+    const { owner, spender, value, deadline } = message
+    // The deadline is the permit's; what it permits has no end.
+    const submitBefore = integerOf(deadline)!
+    return [allow({ asset: token, owner, spender, value, via: 'permit', submitBefore }, context)]
+  }
+  if (type === 'Permit(address holder,address spender,uint256 nonce,uint256 expiry,bool allowed)') {
+    const { holder, spender, expiry, allowed } = message
+    const value = allowed === true ? everything : 0n
+    // Here 0 says that it can be submitted at any time.
+    const submitBefore = integerOf(expiry)! || everything
+    return [allow({ asset: token, owner: holder, spender, value, via: 'permit', submitBefore }, context)]
   }
   if (type !== `Transfer${authorization}` && type !== `Receive${authorization}`) return undefined
   return [
@@ -48,67 +58,73 @@ export function readTyped(data: TypedData, context: TypedContext): Effect[] | un
       from: address(message['from']),
       to: address(message['to']),
       via: type.slice(0, type.indexOf('(')),
+      validAfter: integerOf(message['validAfter'])!,
       validBefore: integerOf(message['validBefore'])!,
     },
   ]
 }
 
-/** Every permit of Permit2, with or without a witness, lets the spender take up to the amounts named. */
+/**
+ * Every permit of Permit2 lets the spender take up to the amounts named. Those of its allowance half say how long (0: in the
+ * block in which they are submitted) and, apart from that, until when they can be submitted; the other half's are used by
+ * being submitted, so both are one time. With a witness they are not known: what it means is its contract's affair.
+ */
 function readPermit2(
   type: string,
   { domain, message }: TypedData,
   context: TypedContext,
 ): Effect[] | undefined {
   if (domain['name'] !== 'Permit2' || Object.hasOwn(domain, 'version')) return undefined
-  const grant = ({ token, amount }: Values, spender: unknown, until: unknown, via: string): Effect =>
-    allow(assetAt(token, context), undefined, spender, amount, until, via, context)
+  const { spender } = message
+  const grant = (granted: unknown, via: string, submitBefore: bigint, expiresAt: bigint): Effect => {
+    const { token, amount } = granted as Values
+    const asset = assetAt(token, context)
+    return allow({ asset, spender, value: amount, via, submitBefore, expiresAt }, context)
+  }
+  const standing = (granted: unknown, via: string): Effect => {
+    const { expiration } = granted as Values
+    return grant(granted, via, integerOf(message['sigDeadline'])!, integerOf(expiration)!)
+  }
+  const once = (permitted: unknown, via: string): Effect => {
+    const deadline = integerOf(message['deadline'])!
+    return grant(permitted, via, deadline, deadline)
+  }
   switch (type) {
-    case `PermitSingle(PermitDetails details,address spender,uint256 sigDeadline)${details}`: {
-      const granted = message['details'] as Values
-      return [grant(granted, message['spender'], granted['expiration'], 'permit2 PermitSingle')]
-    }
+    case `PermitSingle(PermitDetails details,address spender,uint256 sigDeadline)${details}`:
+      return [standing(message['details'], 'permit2 PermitSingle')]
     case `PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${details}`:
-      return (message['details'] as Values[]).map((granted) =>
-        grant(granted, message['spender'], granted['expiration'], 'permit2 PermitBatch'),
-      )
+      return (message['details'] as Values[]).map((granted) => standing(granted, 'permit2 PermitBatch'))
     case `PermitTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline)${permissions}`:
-      return [
-        grant(
-          message['permitted'] as Values,
-          message['spender'],
-          message['deadline'],
-          'permit2 PermitTransferFrom',
-        ),
-      ]
+      return [once(message['permitted'], 'permit2 PermitTransferFrom')]
     case `PermitBatchTransferFrom(TokenPermissions[] permitted,address spender,uint256 nonce,uint256 deadline)${permissions}`:
-      return (message['permitted'] as Values[]).map((granted) =>
-        grant(granted, message['spender'], message['deadline'], 'permit2 PermitBatchTransferFrom'),
+      return (message['permitted'] as Values[]).map((permitted) =>
+        once(permitted, 'permit2 PermitBatchTransferFrom'),
       )
     default:
       return undefined
   }
 }
 
-/** @param owner undefined in Permit2's messages, which do not name it: it is whoever signs */
-function allow(
-  asset: AssetRef,
-  owner: unknown,
-  spender: unknown,
-  value: unknown,
-  until: unknown,
-  via: string,
-  context: TypedContext,
-): Effect {
+interface Allowed {
+  readonly asset: AssetRef
+  /** Absent in Permit2's messages, which do not name it: it is whoever signs. */
+  readonly owner?: unknown
+  readonly spender: unknown
+  readonly value: unknown
+  readonly via: string
+  readonly submitBefore: bigint
+  readonly expiresAt?: bigint
+}
+
+function allow({ owner, spender, value, ...rest }: Allowed, context: TypedContext): Effect {
   const amount = integerOf(value)!
   return {
     kind: 'allowance',
-    asset,
     amount,
     isUnlimited: amount >= unlimitedFrom,
     owner: owner === undefined ? context.from : address(owner),
     spender: address(spender),
-    via,
-    expiresAt: integerOf(until)!,
+    ...rest,
   }
 }
 

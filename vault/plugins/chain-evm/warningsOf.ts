@@ -23,7 +23,9 @@ export function warningsOf(
     if (other === from) warnings.add('The recipient is this wallet itself.')
     if (!effect.asset.isPinned) warnings.add(`The token ${effect.asset.address} is not known.`)
     if (effect.kind === 'allowance' && effect.isUnlimited) warnings.add('The allowance has no limit.')
-    if (effect.kind === 'allowance' && effect.via === 'increaseAllowance')
+    if (effect.kind === 'allowance' && effect.submitBefore !== undefined && effect.expiresAt === undefined)
+      warnings.add('The deadline is for submitting it: what it allows has no end.')
+    if (effect.kind === 'allowance' && effect.isAdded === true)
       warnings.add('The allowance is added to one that may be there already.')
   }
   return [...warnings]

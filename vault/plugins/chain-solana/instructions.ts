@@ -10,6 +10,7 @@ import {
   tokenProgramBytes,
 } from '../../../core/solana/programs.ts'
 import { readAddress } from '../../../core/solana/readAddress.ts'
+import { accountRent } from '../../effects/accountRent.ts'
 import { type AssetRef, type AssetTable, type PinnedAsset, unknownAsset } from '../../effects/assets.ts'
 import type { VaultChain } from '../../effects/chains.ts'
 import type { Effect } from '../../effects/effect.ts'
@@ -20,10 +21,6 @@ const memo = base58.encode(memoProgram)
 const associatedToken = base58.encode(associatedTokenProgram)
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Lamports that a token account must hold: 165 bytes and 128 of overhead at 6,960 each. */
-const tokenAccountRent = 2_039_280n
-/** At most for Token-2022, whose accounts grow with the extensions of the mint: 400 bytes more than any has today. */
-const token2022AccountRent = 4_900_000n
 /** SPL Token takes the largest amount for "everything". */
 const max64 = 2n ** 64n - 1n
 
@@ -180,7 +177,7 @@ function readAssociated({ program, accounts, data, signs }: Named, context: Inst
     tokenProgram === tokenProgramAddress[asset.program ?? 'token'] &&
     accountOf(owner!, asset) === account
   if (!isRight) return [opaque(program, 'makes a token account in a way that is not known')]
-  const rent = asset.program === 'token-2022' ? token2022AccountRent : tokenAccountRent
+  const rent = accountRent[asset.program ?? 'token']
   return [{ kind: 'account', account: account!, owner: owner!, asset, payer: payer!, rent }]
 }
 
