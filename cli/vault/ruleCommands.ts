@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { PolicyView } from '../../vault/host/policyView.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { asOwner, type CommonFlags, withCommonFlags } from './flags.ts'
 import { readSecretFile } from './readSecretFile.ts'
@@ -22,14 +23,17 @@ Example of an agent's rules:
   {"assets":[{"chain":"base","symbol":"USDC","perTransaction":"5","perDay":"20","autoApproveUpTo":"1"}],
    "recipients":"any"}
 
+Fees of a chain's network have room by what may be spent there, and none on other chains. To say it yourself:
+  "fees":[{"chain":"base","perTransaction":"0.0002","perDay":"0.001","autoApproveUpTo":"0.0001"}]
+
 Example of the vault's:
-  {"limits":[{"chain":"base","symbol":"USDC","perDay":"50"}]}`,
+  {"limits":[{"chain":"base","symbol":"USDC","perDay":"50"}],"fees":[{"chain":"base","perDay":"0.01"}]}`,
     )
     .action((id: string, flags: SetFlags) =>
       asOwner(flags, async (client, output) => {
         const policy = parse(readSecretFile(flags.file, () => undefined))
-        const set = await client.call<{ id: string }>('PUT', pathOf(id), policy)
-        output.result(set, `The rules of ${id} are stored.`)
+        const set = await client.call<PolicyView>('PUT', pathOf(id), policy)
+        output.result(set, [`The rules of ${id} are stored.`, ...wordsOf(set)].join('\n'))
       }),
     )
 
@@ -37,18 +41,12 @@ Example of the vault's:
     .description('Show all rules.')
     .action((flags: CommonFlags) =>
       asOwner(flags, async (client, output) => {
-        const answer = await client.call<{ policies: { id: string; policy: unknown }[] }>(
-          'GET',
-          '/v1/vault/policies',
-        )
-        output.rows(
-          answer.policies,
-          [
-            { title: 'Id', value: ({ id }) => id },
-            { title: 'Rules', value: ({ policy }) => JSON.stringify(policy) },
-          ],
-          'No rules yet: every signature is asked for.',
-        )
+        const answer = await client.call<{ policies: PolicyView[] }>('GET', '/v1/vault/policies')
+        const { policies } = answer
+        if (output.isJson || policies.length === 0)
+          output.rows(policies, [], 'No rules yet: every signature is asked for.')
+        for (const view of policies)
+          output.say([view.id, ...wordsOf(view), JSON.stringify(view.policy)].join('\n  '))
       }),
     )
 
@@ -61,6 +59,37 @@ Example of the vault's:
         output.result(answer, answer.deleted ? `The rules of ${id} are gone.` : 'There were none.')
       }),
     )
+}
+
+/** What may be spent, fees included, one sentence a line; what does not apply is said. */
+function wordsOf({ policy, fees, without_scope }: PolicyView): string[] {
+  const { assets, limits = [] } = policy as { assets?: readonly Amounts[]; limits?: readonly Amounts[] }
+  const spending = (assets ?? limits).map((rule) => `${limitWords(rule, rule.symbol)} on ${rule.chain}`)
+  const paying = fees.map((rule) => `${limitWords(rule, `${rule.symbol} of fees`)} on ${rule.chain}`)
+  const idle = without_scope.map((chain) => `${chain} does not apply: the agent has no scope wallet.${chain}`)
+  return [...spending, ...paying, ...idle]
+}
+
+interface Amounts {
+  readonly chain: string
+  readonly symbol: string
+  readonly perTransaction?: string
+  readonly perDay?: string
+  readonly autoApproveUpTo?: string
+  readonly recipient?: string
+}
+
+function limitWords(
+  { perDay, perTransaction, autoApproveUpTo, recipient }: Omit<Amounts, 'chain' | 'symbol'>,
+  what: string,
+): string {
+  const parts = [
+    ...(perDay === undefined ? [] : [`up to ${perDay} ${what} a day`]),
+    ...(perTransaction === undefined ? [] : [`up to ${perTransaction} ${what} at once`]),
+    ...(autoApproveUpTo === undefined ? [] : [`${autoApproveUpTo} without asking`]),
+    ...(recipient === undefined ? [] : [`to ${recipient}`]),
+  ]
+  return parts.join(', ')
 }
 
 const pathOf = (id: string): string => `/v1/vault/policies/${encodeURIComponent(id)}`

@@ -45,6 +45,18 @@ t.test('a vault is made, run and used without a person', async (t) => {
   t.equal((await ask(vault.url, added.token, '/v1/vault/read', read))?.body.error.code, 'VAULT_LOCKED')
   await box.json(['unlock', ...box.withPassword])
   t.equal((await ask(vault.url, added.token, '/v1/vault/read', read))?.status, 200)
+
+  const assets = [{ chain: 'base', symbol: 'USDC', perTransaction: '5', perDay: '5', autoApproveUpTo: '1' }]
+  const rules = JSON.stringify({ assets, recipients: 'any' })
+  const fees = [{ chain: 'base', symbol: 'ETH', perDay: '0.0001', autoApproveUpTo: '0.0001' }]
+  t.match(
+    await box.json(['policies', 'set', 'bot', '--file', '-'], rules),
+    { fees },
+    'the fees that go with it',
+  )
+  t.match((await box.run(['policies', 'list'])).stdout, JSON.stringify({ without_scope: [] }).slice(1, -1))
+  const elsewhere = await box.run(['policies', 'set', 'bot', '--file', '-'], rules.replace('base', 'solana'))
+  t.match([elsewhere.status, elsewhere.stdout], [1, /no scope wallet\.solana/])
   await box.json(['agents', 'revoke', 'bot'])
   t.equal((await ask(vault.url, added.token, '/v1/vault/read', read))?.status, 401)
   t.equal((await box.json(['verify'])).ok, true)

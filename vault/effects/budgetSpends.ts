@@ -1,15 +1,26 @@
 import type { Spend } from '../ports/budget.ts'
 import type { Decoded } from './decoded.ts'
+import { feesId } from './feesId.ts'
 
 /**
  * What a request may cost, in the form that the budget book counts: every transfer and allowance of the signing account
- * at its full value with the one who gets it, then fee and rent together.
+ * at its full value with the one who gets it; the rent of accounts, with the one who gets the account; the fee. Fee and
+ * rent count once more under {@link feesId}.
  */
 export function budgetSpends({ effects, fee, from }: Pick<Decoded, 'effects' | 'fee' | 'from'>): Spend[] {
   const spends: Spend[] = []
-  let costs = fee.payer === from ? fee.amount : 0n
+  const native = fee.asset.id
+  const own = fee.payer === from ? fee.amount : 0n
+  let costs = own
   for (const effect of effects) {
-    if (effect.kind === 'account' && effect.payer === from) costs += effect.rent
+    if (effect.kind === 'account' && effect.payer === from) {
+      costs += effect.rent
+      spends.push({
+        asset: native,
+        amount: effect.rent,
+        ...(effect.owner !== from && { recipient: effect.owner }),
+      })
+    }
     if (effect.kind === 'transfer' && effect.from === from) {
       const recipient = effect.toOwner ?? effect.to
       spends.push({ asset: effect.asset.id, amount: effect.amount, recipient })
@@ -18,5 +29,6 @@ export function budgetSpends({ effects, fee, from }: Pick<Decoded, 'effects' | '
       spends.push({ asset: effect.asset.id, amount: effect.amount, recipient: effect.spender })
     }
   }
-  return costs === 0n ? spends : [...spends, { asset: fee.asset.id, amount: costs }]
+  if (own > 0n) spends.push({ asset: native, amount: own })
+  return costs === 0n ? spends : [...spends, { asset: feesId(fee.asset), amount: costs }]
 }

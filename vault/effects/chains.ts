@@ -18,7 +18,10 @@ export interface ChainFacts {
   readonly isTest: boolean
   /** Highest fee of one transaction that is signed at all, in wei or lamports; above it something is wrong. */
   readonly maxFee: bigint
-  /** Highest fee that a rule may approve without the owner, unless the rule says otherwise; same unit. */
+  /**
+   * Highest fee that a rule may approve without the owner, unless the rule says otherwise; same unit. A day's fees are so
+   * many of these as there are payments in what may be spent a day.
+   */
   readonly usualFee: bigint
 }
 
@@ -38,17 +41,17 @@ export interface ChainTable {
 
 const milliEther = 10n ** 15n
 const ether = { symbol: 'ETH', decimals: 18 }
-/** Rent of one token account and a priority fee: what a first payment to somebody costs. */
-const solanaFees = { maxFee: 10_000_000n, usualFee: 2_200_000n } as const
 /** Base charges its data fee in Ethereum's blocks beside the gas. */
 const baseFees = { maxFee: 2n * milliEther, usualFee: milliEther / 10n } as const
+/** Usual: some signatures and a priority fee. Rent of accounts comes on top, and is asked for. */
+const solanaFees = { maxFee: 10_000_000n, usualFee: 200_000n } as const
 
 const builtIn: readonly AddedChain[] = [
   {
     ...evm('ethereum', 1, 'Ethereum'),
     isTest: false,
     maxFee: 20n * milliEther,
-    usualFee: 2n * milliEther,
+    usualFee: milliEther,
   },
   { ...evm('base', 8453, 'Base'), isTest: false, ...baseFees },
   { ...evm('base-sepolia', 84532, 'Base Sepolia'), isTest: true, ...baseFees },

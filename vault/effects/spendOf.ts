@@ -7,8 +7,6 @@ export interface Spend {
   readonly moved: ReadonlyMap<string, { readonly asset: AssetRef; readonly amount: bigint }>
   /** Network fee and rent of new accounts that the account pays, in atomic native units. */
   readonly fee: bigint
-  /** By asset id: `moved` and `fee` together; what budgets count. */
-  readonly total: ReadonlyMap<string, bigint>
 }
 
 /**
@@ -30,8 +28,5 @@ export function spendOf(decoded: Pick<Decoded, 'effects' | 'fee' | 'from'>): Spe
     const before = moved.get(effect.asset.id)?.amount ?? 0n
     moved.set(effect.asset.id, { asset: effect.asset, amount: before + effect.amount })
   }
-  const total = new Map([...moved].map(([id, { amount }]) => [id, amount]))
-  const native = decoded.fee.asset.id
-  if (fee > 0n) total.set(native, (total.get(native) ?? 0n) + fee)
-  return { moved, fee, total }
+  return { moved, fee }
 }

@@ -5,6 +5,8 @@ const brand: unique symbol = Symbol.for('tollgate.vault.error') as never
 export interface VaultErrorOptions extends ErrorOptions {
   /** What a program can act on: fields, limits, ids. Never a secret, a key or a signature. */
   readonly details?: unknown
+  /** What to do about it, where that can be said more exactly than for the code in general. */
+  readonly action?: string
   /** Seconds after which the caller may try again; becomes `Retry-After`. */
   readonly retryAfterSeconds?: number
 }
@@ -19,6 +21,7 @@ export class VaultError extends Error {
   readonly code: VaultCode
   readonly status: number
   readonly details: unknown
+  readonly action: string
   readonly retryAfterSeconds: number | undefined
   readonly [brand] = true
 
@@ -28,6 +31,7 @@ export class VaultError extends Error {
     this.code = code
     this.status = vaultCodes[code].status
     this.details = options.details
+    this.action = options.action ?? vaultCodes[code].remedy
     this.retryAfterSeconds = options.retryAfterSeconds
   }
 

@@ -1,4 +1,3 @@
-import { vaultCodes } from './codes.ts'
 import { isVaultError, VaultError } from './error.ts'
 
 /** The body of every failed answer of the vault. */
@@ -17,12 +16,12 @@ export interface VaultErrorBody {
 /** The answer to whatever was thrown; what was not thrown on purpose says nothing about itself. */
 export function errorBody(error: unknown): VaultErrorBody {
   const shown = isVaultError(error) ? error : new VaultError('INTERNAL_ERROR')
-  const { code, message, retryable, details } = shown
+  const { code, message, action, retryable, details } = shown
   return {
     error: {
       code,
       message,
-      action: vaultCodes[code].remedy,
+      action,
       retryable,
       ...(details === undefined ? {} : { details }),
     },

@@ -3,6 +3,7 @@ import { isTollgateError } from '../../core/errors/error.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { AssetTable } from '../effects/assets.ts'
 import { canonicalAddress } from '../effects/canonicalAddress.ts'
+import { feesId } from '../effects/feesId.ts'
 import { VaultError } from '../errors/error.ts'
 import { budgetLimits } from '../policy/budgetLimits.ts'
 import { checkPolicy } from '../policy/checkPolicy.ts'
@@ -19,6 +20,18 @@ export interface VaultLimit {
   readonly perTransaction?: string
   readonly perDay?: string
   readonly recipient?: string
+}
+
+/** A bound on the fees of all agents together on one chain, rent of accounts included. Decimal strings of the native asset. */
+export interface VaultFeeLimit {
+  readonly chain: string
+  readonly perTransaction?: string
+  readonly perDay?: string
+}
+
+interface VaultRules {
+  readonly limits: readonly VaultLimit[]
+  readonly fees?: readonly VaultFeeLimit[]
 }
 
 /** The policies that the owner stores: one an agent, `default` for agents without, and `vault` for all together. */
@@ -53,8 +66,11 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
 
   function refresh(): void {
     limits = new Map()
-    const forAll = policies.get('vault') as { limits: readonly VaultLimit[] } | undefined
-    vaultLimits = (forAll?.limits ?? []).map((limit) => readVaultLimit(limit, assets))
+    const { limits: amounts, fees = [] } = (policies.get('vault') as VaultRules | undefined) ?? { limits: [] }
+    vaultLimits = [
+      ...amounts.map((limit) => readVaultLimit(limit, assets)),
+      ...fees.map((limit) => readVaultFees(limit, assets)),
+    ]
   }
   function limitsOf(agentId: string): readonly BudgetLimit[] {
     const known = limits.get(agentId)
@@ -87,8 +103,11 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
       const used = budget.usedAll({ kind: 'agent', agentId: agent.id })
       const spentToday = new Map(used.map(({ asset, spent, reserved }) => [asset, spent + reserved]))
       const verdict = evaluate({ decoded, policy, nowMs: clock.now(), spentToday, assets })
-      if (verdict.decision === 'deny')
-        return { outcome: 'refuse', reasons: [verdict.message], code: verdict.code, limits: bounds }
+      if (verdict.decision === 'deny') {
+        const { message, code, missing } = verdict
+        const refusal = { outcome: 'refuse', reasons: [message], code, limits: bounds } as const
+        return missing === undefined ? refusal : { ...refusal, action: adding(missing, agent.name) }
+      }
       if (verdict.decision === 'ask') reasons.unshift(...verdict.reasons)
       return { outcome: reasons.length === 0 ? 'auto' : 'ask', reasons, limits: bounds }
     },
@@ -121,29 +140,43 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
   }
 }
 
+/** How a missing rule is added, for the agent to pass on and for the owner to do. */
+function adding({ chain, what }: { chain: string; what: string }, agent: string): string {
+  const name = /^[\w.@-]+$/.test(agent) ? agent : `'${agent}'`
+  return `The owner can add a rule for ${what} on ${chain} to agent ${agent}, on the approvals page or with: tollgate vault policies set ${name} --file rules.json`
+}
+
 function policyProblem(policy: unknown, assets: AssetTable): string | undefined {
   const checked = checkPolicy(policy, assets)
   return checked.ok ? undefined : checked.message
 }
 
 function vaultProblem(policy: unknown, assets: AssetTable): string | undefined {
-  const limits = (policy as { limits?: unknown } | null)?.limits
-  const form = 'Expected {limits: [{chain, symbol, perTransaction?, perDay?, recipient?}]}, all strings.'
-  if (!Array.isArray(limits) || Object.keys(policy as object).length !== 1) return form
-  const known = ['chain', 'symbol', 'perTransaction', 'perDay', 'recipient']
-  for (const limit of limits) {
-    const isPlain =
-      typeof limit === 'object' &&
-      limit !== null &&
-      Object.entries(limit).every(([key, value]) => known.includes(key) && typeof value === 'string')
-    if (!isPlain) return form
-    try {
-      readVaultLimit(limit as VaultLimit, assets)
-    } catch (error) {
-      return error instanceof VaultError || isTollgateError(error) ? error.message : form
-    }
+  const form =
+    'Expected {limits: [{chain, symbol, perTransaction?, perDay?, recipient?}], fees?: [{chain, perTransaction?, perDay?}]}, all strings.'
+  const { limits, fees = [], ...rest } = (policy ?? {}) as Partial<Record<string, unknown>>
+  if (!Array.isArray(limits) || !Array.isArray(fees) || Object.keys(rest).length > 0) return form
+  const isPlain = (limit: unknown, known: readonly string[]): boolean =>
+    typeof limit === 'object' &&
+    limit !== null &&
+    Object.entries(limit).every(([key, value]) => known.includes(key) && typeof value === 'string')
+  const known = ['chain', 'perTransaction', 'perDay']
+  if (!limits.every((limit) => isPlain(limit, [...known, 'symbol', 'recipient']))) return form
+  if (!fees.every((limit) => isPlain(limit, known))) return form
+  try {
+    for (const limit of limits) readVaultLimit(limit, assets)
+    for (const limit of fees) readVaultFees(limit, assets)
+  } catch (error) {
+    return error instanceof VaultError || isTollgateError(error) ? error.message : form
   }
   return undefined
+}
+
+function readVaultFees({ chain, ...bounds }: VaultFeeLimit, assets: AssetTable): BudgetLimit {
+  // A chain that is not known is refused by what reads the limit.
+  const symbol = assets.chains.named(chain)?.native.symbol ?? ''
+  const limit = readVaultLimit({ chain, symbol, ...bounds }, assets)
+  return { ...limit, asset: feesId({ id: limit.asset }) }
 }
 
 function readVaultLimit(limit: VaultLimit, assets: AssetTable): BudgetLimit {

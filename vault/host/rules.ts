@@ -19,6 +19,8 @@ export interface Judgement {
   readonly reasons: readonly string[]
   /** Set with `refuse`. */
   readonly code?: VaultCode
+  /** With `refuse`, where a rule is missing: which one, and how the owner adds it. */
+  readonly action?: string
   /** The limits that apply to this agent, to be held by the budget book in the same step in which it counts. */
   readonly limits: readonly BudgetLimit[]
 }

@@ -182,6 +182,118 @@ t.test('what is not understood is never approved by a rule', async (t) => {
   t.match([denied.status, denied.body.error.code], [422, 'TX_OPAQUE'])
 })
 
+/** A transaction on a chain that moves nothing: its gas is all that it costs. */
+const feeOnly = (chain: 'base' | 'ethereum', nonce: number) => ({
+  chain,
+  agent_name: 'x',
+  amount: 0,
+  unsigned_tx: serializeTransaction({
+    chainId: chain === 'base' ? 8453 : 1,
+    type: 'eip1559',
+    nonce,
+    gas: 21_000n,
+    maxFeePerGas: 1_000_000_000n,
+    to: payee,
+    value: 0n,
+  }),
+})
+
+t.test('no fee is paid on a chain without a rule, however often it is asked for', async (t) => {
+  const { agent, vault } = await startWithPolicy(t, {
+    ...smallPayments,
+    messages: 'auto',
+    allowances: 'auto',
+  })
+  for (const chain of ['ethereum', 'base'] as const) {
+    for (let nonce = 0; nonce < 5; nonce++) {
+      const { status, body } = await agent.call('POST', '/v1/vault/sign', feeOnly(chain, nonce), noWait)
+      t.match([status, body.error.code], [403, 'SCOPE_DENIED'])
+      t.equal(body.error.message, `The agent has no rule for ETH on ${chain}.`)
+      t.match(
+        body.error.action,
+        `rule for ETH on ${chain} to agent payer, on the approvals page or with: tollgate vault policies set payer --file`,
+      )
+      t.notMatch(body.error.action, 'scope')
+    }
+  }
+  const { reasons } = (await agent.call('POST', '/v1/vault/preview', feeOnly('ethereum', 0))).body
+  t.match(reasons, [/no rule for ETH/, /policies set payer/])
+  t.strictSame(vault.api.approvals.list(vault.owner).approvals, [])
+  t.ok(
+    vault.api
+      .budget(vault.owner, 'payer')
+      .budget.every(({ spent, reserved }) => spent === '0' && reserved === '0'),
+  )
+})
+
+t.test('what only costs a fee is asked for, and the day has so much room for fees and no more', async (t) => {
+  const eth = pinnedAssets.native('base').id
+  const rule = { chain: 'base', symbol: 'ETH', perTransaction: '1', perDay: '1', autoApproveUpTo: '1' }
+  const { agent, vault } = await startWithPolicy(t, { ...smallPayments, assets: [rule] })
+  const asked = await agent.call('POST', '/v1/vault/sign', feeOnly('base', 0), noWait)
+  t.equal(asked.status, 202)
+  t.match(vault.api.approvals.get(asked.body.approval_id, vault.owner).reasons, [/moves nothing/])
+  const lines = vault.api.budget(vault.owner, 'payer').budget
+  t.match(
+    lines.find((line) => line.asset === `${eth}/fees`),
+    { reserved: '21000000000000', per_day: '100000000000000' },
+    'held while it waits',
+  )
+  t.match(
+    lines.find((line) => line.asset === eth),
+    { reserved: '21000000000000', per_day: String(10n ** 18n) },
+  )
+  const answers = []
+  for (let nonce = 1; nonce < 6; nonce++)
+    answers.push(await agent.call('POST', '/v1/vault/sign', feeOnly('base', nonce), noWait))
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [202, 202, 202, 403, 403],
+  )
+  t.match(answers.at(-1)!.body.error, { code: 'BUDGET_EXCEEDED_DAILY', message: /fees a day/ })
+})
+
+t.test('the vault has limits of its own for fees, whoever pays them', async (t) => {
+  const { agent, vault } = await startWithPolicy(t)
+  const other = await vault.agent('other', ['wallet.base'])
+  await vault.api.policies.set('other', smallPayments, vault.owner)
+  // One transfer costs 0.000006 ETH at most.
+  const fees = [{ chain: 'base', perDay: '0.00001' }]
+  await vault.api.policies.set('vault', { limits: [], fees }, vault.owner)
+  t.equal((await agent.call('POST', '/v1/vault/sign', signBody('1', 0))).status, 200)
+  const second = await other.call('POST', '/v1/vault/sign', signBody('1', 1))
+  t.match(second.body.error, { code: 'BUDGET_EXCEEDED_DAILY', details: { subject: 'vault', asset: /fees/ } })
+  for (const bad of [
+    { fees },
+    { limits: [], fees: {} },
+    { limits: [], fees: [{ ...fees[0], symbol: 'ETH' }] },
+  ])
+    await t.rejects(vault.api.policies.set('vault', bad, vault.owner), { code: 'VALIDATION_ERROR' })
+})
+
+t.test('rules are for chains that the agent has a scope for', async (t) => {
+  const { vault } = await startWithPolicy(t)
+  const rule = (chain: string) => ({ ...smallPayments.assets[0], chain })
+  const set = (policy: object, id = 'payer') =>
+    vault.api.policies.set(id, { ...smallPayments, ...policy }, vault.owner)
+  const refused = { code: 'VALIDATION_ERROR', message: /payer has no scope wallet\.solana/ }
+  await t.rejects(set({ assets: [rule('base'), rule('solana')] }), refused)
+  await t.rejects(set({ fees: [{ chain: 'solana' }] }), refused)
+  await set({ assets: [rule('solana')] }, 'default')
+  await set({ assets: [rule('base'), rule('ethereum')] })
+  const listed = () =>
+    vault.api.policies
+      .list(vault.owner)
+      .policies.find(({ policy }) => JSON.stringify(policy).includes('ethereum'))
+  t.strictSame(listed()?.without_scope, [])
+  t.match(listed()?.fees, [
+    { chain: 'ethereum', symbol: 'ETH', perDay: '0.004', perTransaction: '0.004', autoApproveUpTo: '0.001' },
+    { chain: 'base', symbol: 'ETH', perDay: '0.0004', autoApproveUpTo: '0.0001' },
+  ])
+  await vault.api.agents.update('payer', { scopes: ['wallet.base'] }, vault.owner)
+  t.strictSame(listed()?.without_scope, ['ethereum'], 'the rule is kept and does not apply')
+})
+
 t.test('a preview says what a request would do and what the rules say, and changes nothing', async (t) => {
   const { agent, vault, spent } = await startWithPolicy(t)
   const preview = async (amount: string) =>

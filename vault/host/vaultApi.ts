@@ -14,6 +14,7 @@ import type { VaultEvent } from './bus.ts'
 import type { Via } from './caller.ts'
 import type { Capabilities } from './capabilities.ts'
 import type { OwnerWarning } from './ownerWarnings.ts'
+import type { PolicyView } from './policyView.ts'
 import type { OwnerContext, RequestContext } from './requestContext.ts'
 
 export interface BudgetLine {
@@ -82,9 +83,10 @@ export interface VaultApi {
     revoke(id: string, context: OwnerContext): Promise<AgentView>
   }
   policies: {
-    list(context: OwnerContext): { policies: readonly { id: string; policy: unknown }[] }
-    get(id: string, context: OwnerContext): { id: string; policy: unknown }
-    set(id: string, policy: unknown, context: OwnerContext): Promise<{ id: string; policy: unknown }>
+    list(context: OwnerContext): { policies: readonly PolicyView[] }
+    get(id: string, context: OwnerContext): PolicyView
+    /** @throws `VALIDATION_ERROR`, also for a chain that the agent has no scope to sign on */
+    set(id: string, policy: unknown, context: OwnerContext): Promise<PolicyView>
     delete(id: string, context: OwnerContext): Promise<{ deleted: boolean }>
   }
   pairings: {

@@ -27,7 +27,7 @@ const names = [
 async function start(t: Test, scopes: readonly string[], options: Parameters<typeof startMcp>[1] = {}) {
   const mcp = await startMcp(t, options)
   const agent = await mcp.vault.agent('a', scopes)
-  await mcp.vault.api.policies.set('a', smallPayments, mcp.vault.owner)
+  if (scopes.includes('wallet.base')) await mcp.vault.api.policies.set('a', smallPayments, mcp.vault.owner)
   return { ...mcp, agent, ...(await mcp.connect(agent)) }
 }
 

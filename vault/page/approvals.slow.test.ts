@@ -56,7 +56,7 @@ if (browser !== undefined) {
     for (const text of [
       '2 USDC on Base',
       'Send 2 USDC to 0x000000000000000000000000000000000000dEaD. (Base)',
-      'Pay up to 0.00006 ETH to the network.',
+      'Pay up to 0.000006 ETH to the network.',
       'The recipient is an address that burns.',
       '2 USDC is above 1 USDC, up to which rules approve.',
       '“Lunch”',

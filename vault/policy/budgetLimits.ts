@@ -1,11 +1,13 @@
 import type { AssetTable } from '../effects/assets.ts'
+import { feesId } from '../effects/feesId.ts'
 import type { BudgetLimit } from '../ports/budget.ts'
 import type { Policy } from './policy.ts'
 import { feeLimitsOf, limitsOf } from './rules.ts'
 
 /**
- * A policy as the limits that the budget book holds an agent to when an amount is reserved. The native asset of a chain
- * gets the room of its rule and of the chain's fees together, because the book counts them in one sum.
+ * A policy as the limits that the budget book holds an agent to when an amount is reserved. Fees have limits of their own.
+ * They count under the native asset of their chain as well: a rule for that one bounds what is sent and fees together, in
+ * a transaction with the fee on top, and where the fees have more room in a day than the rule, they keep it.
  */
 export function budgetLimits(policy: Policy, agentId: string, assets: AssetTable): BudgetLimit[] {
   const subject = { kind: 'agent', agentId } as const
@@ -17,13 +19,16 @@ export function budgetLimits(policy: Policy, agentId: string, assets: AssetTable
   }
   for (const { name } of assets.chains.all) {
     const fees = feeLimitsOf(policy, name, assets)
+    if (fees === undefined) continue
+    const { perTransaction, perDay } = fees
     const { id } = fees.asset
-    const own = limits.get(id)
+    const [own, ownDay] = [limits.get(id)?.perTransaction ?? 0n, limits.get(id)?.perDay ?? 0n]
+    limits.set(feesId(fees.asset), { subject, asset: feesId(fees.asset), perTransaction, perDay })
     limits.set(id, {
       subject,
       asset: id,
-      perTransaction: (own?.perTransaction ?? 0n) + fees.perTransaction,
-      perDay: (own?.perDay ?? 0n) + fees.perDay,
+      perTransaction: own + perTransaction,
+      perDay: ownDay > perDay ? ownDay : perDay,
     })
   }
   return [...limits.values()]

@@ -1,12 +1,19 @@
-import { type AssetTable, pinnedAssets } from '../effects/assets.ts'
+import { type AssetRef, type AssetTable, pinnedAssets } from '../effects/assets.ts'
+import type { VaultChain } from '../effects/chains.ts'
 import type { Decoded } from '../effects/decoded.ts'
-import type { Effect } from '../effects/effect.ts'
+import type { AllowanceEffect, Effect } from '../effects/effect.ts'
+import { feesId } from '../effects/feesId.ts'
 import { goesTo } from '../effects/goesTo.ts'
 import { amountWords } from '../effects/plainWords.ts'
 import { spendOf } from '../effects/spendOf.ts'
 import { isWithinHours } from './isWithinHours.ts'
 import type { Policy } from './policy.ts'
 import { feeLimitsOf, limitsOf } from './rules.ts'
+
+/** A signature that somebody else may use later is approved by a rule for at most a day: longer, today's limits are no bound. */
+const longestUseSeconds = 86_400n
+/** What begins later than this is a payment of another day, counted today. */
+const latestBeginSeconds = 3_600n
 
 export type DenyCode =
   | 'BUDGET_EXCEEDED_TX'
@@ -19,7 +26,13 @@ export type Verdict =
   | { readonly decision: 'auto' }
   /** The owner decides; the reasons are for showing. */
   | { readonly decision: 'ask'; readonly reasons: readonly string[] }
-  | { readonly decision: 'deny'; readonly code: DenyCode; readonly message: string }
+  | {
+      readonly decision: 'deny'
+      readonly code: DenyCode
+      readonly message: string
+      /** What the owner could write a rule for: `USDC`, or the fees of a chain, which come with a rule for any asset there. */
+      readonly missing?: { readonly chain: VaultChain; readonly what: string }
+    }
 
 export interface EvaluateRequest {
   readonly decoded: Decoded
@@ -33,8 +46,10 @@ export interface EvaluateRequest {
 
 /**
  * What the owner's rules say to a request. A refusal is final, whoever is asked; among the rest the owner is asked as soon
- * as one reason is there. Sends and allowances count at their full value, fees and rent beside them; money in an asset
- * without a rule is refused, and nothing opaque is ever approved here.
+ * as one reason is there. Sends and allowances count at their full value, fees and rent beside them. An asset without a
+ * rule is refused, also where nothing of it is moved, and so are fees on a chain without one. Nothing opaque is ever
+ * approved here, nor what moves nothing and only costs its fee, an account that is paid for somebody else, or a signature
+ * that can be used for more than a day.
  *
  * The day's budget is decided again, atomically, by the budget book when the amount is reserved: this is a judgement on a
  * snapshot.
@@ -42,9 +57,10 @@ export interface EvaluateRequest {
 export function evaluate(request: EvaluateRequest): Verdict {
   const { decoded, policy, nowMs, assets = pinnedAssets } = request
   const reasons: string[] = []
+  judgeTimes(decoded, nowMs, reasons)
   const denial =
     judgeOpaque(decoded, policy, reasons) ??
-    judgeKinds(decoded, policy, reasons) ??
+    judgeKinds(decoded, policy, assets, reasons) ??
     judgeRecipients(decoded, policy, assets, reasons) ??
     judgeAmounts(request, assets, reasons)
   if (denial !== undefined) return denial
@@ -63,7 +79,25 @@ function judgeOpaque({ isOpaque }: Decoded, policy: Policy, reasons: string[]): 
   reasons.push('A part of the request was not understood: it may do anything.')
 }
 
-function judgeKinds({ effects, from }: Decoded, policy: Policy, reasons: string[]): Verdict | undefined {
+/** Transactions have no time of their own. A permit's deadline is when it is submitted last, see {@link AllowanceEffect}. */
+function judgeTimes({ effects }: Decoded, nowMs: number, reasons: string[]): void {
+  const nowSeconds = BigInt(Math.floor(nowMs / 1_000))
+  for (const effect of effects) {
+    if (effect.kind !== 'transfer' && effect.kind !== 'allowance') continue
+    const until = effect.kind === 'transfer' ? effect.validBefore : effect.submitBefore
+    if (until !== undefined && until > nowSeconds + longestUseSeconds)
+      reasons.push('The signature could be used for more than a day.')
+    if (effect.kind === 'transfer' && (effect.validAfter ?? 0n) > nowSeconds + latestBeginSeconds)
+      reasons.push('The time in which the signature can be used begins later.')
+  }
+}
+
+function judgeKinds(
+  { kind, effects, from, isOpaque }: Decoded,
+  policy: Policy,
+  assets: AssetTable,
+  reasons: string[],
+): Verdict | undefined {
   if (effects.some((effect) => isMoney(effect) && payerOf(effect) !== from))
     reasons.push('The request moves money of another account.')
   if (effects.some((effect) => effect.kind === 'allowance' && effect.amount > 0n)) {
@@ -71,16 +105,27 @@ function judgeKinds({ effects, from }: Decoded, policy: Policy, reasons: string[
     if (allowances === 'deny') return deny('SCOPE_DENIED', 'The agent may not let others take money later.')
     if (allowances === 'ask') reasons.push('The request lets somebody take money later.')
   }
-  // Nothing but notes: a text to sign, or a transaction that only costs its fee.
-  if (effects.every((effect) => effect.kind === 'note')) {
-    const { messages = 'ask' } = policy
-    if (messages === 'deny') return deny('SCOPE_DENIED', 'The agent may not sign messages.')
+  if (effects.some((effect) => effect.kind === 'account' && effect.owner !== from))
+    reasons.push('The request pays for an account for somebody else.')
+  const { messages = 'ask' } = policy
+  if (messages === 'deny' && effects.every((effect) => effect.kind === 'note'))
+    return deny('SCOPE_DENIED', 'The agent may not sign messages.')
+  if (kind === 'message') {
     if (messages === 'ask') reasons.push('The request signs a text.')
+    return undefined
   }
+  // What is opaque may move anything, and is asked for already.
+  const isMoving = (effect: Effect): boolean =>
+    effect.kind === 'transfer'
+      ? effect.amount > 0n && !goesTo(effect, from, assets)
+      : effect.kind === 'allowance' && effect.amount > 0n
+  const isEmpty = (effect: Effect): boolean => effect.kind === 'transfer' && effect.amount === 0n
+  if (!isOpaque && (!effects.some(isMoving) || effects.some(isEmpty)))
+    reasons.push('The request moves nothing, or a part of it does: it only costs its fee.')
 }
 
 function judgeRecipients(
-  { effects, chain }: Decoded,
+  { effects, chain, from }: Decoded,
   policy: Policy,
   assets: AssetTable,
   reasons: string[],
@@ -90,10 +135,10 @@ function judgeRecipients(
   const known = recipients.filter((recipient) => recipient.chain === chain)
   const isKnown = (effect: Effect): boolean => {
     if (effect.kind === 'transfer') return known.some(({ address }) => goesTo(effect, address, assets))
-    if (effect.kind === 'account') return known.some(({ address }) => address === effect.owner)
-    // What is taken back goes to nobody.
+    if (effect.kind === 'account')
+      return effect.owner === from || known.some(({ address }) => address === effect.owner)
     if (effect.kind === 'allowance')
-      return effect.amount === 0n || known.some(({ address }) => address === effect.spender)
+      return isTakenBack(effect) || known.some(({ address }) => address === effect.spender)
     return true
   }
   if (effects.every(isKnown)) return undefined
@@ -109,14 +154,18 @@ function judgeAmounts(
 ): Verdict | undefined {
   const { moved, fee } = spendOf(decoded)
   const native = assets.native(decoded.chain)
+  for (const effect of decoded.effects) {
+    if (!isMoney(effect) || !effect.asset.isPinned) continue
+    const isNamed = limitsOf(policy, effect.asset.id, assets) !== undefined
+    // To take an allowance back costs its fee, and may always be asked for.
+    if (!isNamed && !(effect.kind === 'allowance' && isTakenBack(effect))) return lacksRule(effect.asset)
+  }
   for (const [id, { asset, amount }] of moved) {
     if (!asset.isPinned) {
       reasons.push(`The token ${asset.address} is not known.`)
       continue
     }
-    const limits = limitsOf(policy, id, assets)
-    if (limits === undefined)
-      return deny('SCOPE_DENIED', `The agent has no rule for ${asset.symbol} on ${asset.chain}.`)
+    const limits = limitsOf(policy, id, assets)!
     const words = (value: bigint) => amountWords(asset, value)
     if (amount > limits.perTransaction)
       return deny(
@@ -145,20 +194,22 @@ function judgeFee(
   reasons: string[],
 ): Verdict | undefined {
   const limits = feeLimitsOf(policy, chain, assets)
+  if (limits === undefined)
+    return {
+      ...deny('SCOPE_DENIED', `The agent has no rule for anything on ${chain}, and so none for fees there.`),
+      missing: { chain, what: 'fees' },
+    }
   const words = (value: bigint) => amountWords(limits.asset, value)
   if (fee > limits.perTransaction)
     return deny(
       'FEE_EXCESSIVE',
-      `Expected a fee of at most ${words(limits.perTransaction)}, got ${words(fee)}.`,
+      `Expected fees and rent of at most ${words(limits.perTransaction)}, got ${words(fee)}.`,
     )
-  // Where the native asset has a rule of its own, what is sent of it counts in the same sum: it has that rule's room too.
-  const own = limitsOf(policy, limits.asset.id, assets)
-  const room = limits.perDay + (own?.perDay ?? 0n)
-  const today = (spentToday.get(limits.asset.id) ?? 0n) + fee
-  if (today > room)
+  const today = (spentToday.get(feesId(limits.asset)) ?? 0n) + fee
+  if (today > limits.perDay)
     return deny(
       'BUDGET_EXCEEDED_DAILY',
-      `Expected at most ${words(room)} of fees a day; with this request it would be ${words(today)}.`,
+      `Expected at most ${words(limits.perDay)} of fees a day; with this request it would be ${words(today)}.`,
     )
   if (fee > limits.autoApproveUpTo)
     reasons.push(
@@ -174,4 +225,12 @@ const isMoney = (effect: Effect): effect is MoneyEffect =>
 const payerOf = (effect: MoneyEffect): string =>
   effect.kind === 'transfer' ? effect.from : effect.kind === 'allowance' ? effect.owner : effect.payer
 
-const deny = (code: DenyCode, message: string): Verdict => ({ decision: 'deny', code, message })
+/** Setting an allowance to nothing. Adding nothing to one leaves it as it was. */
+const isTakenBack = ({ amount, isAdded }: AllowanceEffect): boolean => amount === 0n && isAdded !== true
+
+const lacksRule = ({ symbol, chain, address }: AssetRef): Verdict => ({
+  ...deny('SCOPE_DENIED', `The agent has no rule for ${symbol} on ${chain}.`),
+  missing: { chain, what: symbol ?? address },
+})
+
+const deny = (code: DenyCode, message: string) => ({ decision: 'deny', code, message }) as const

@@ -1,9 +1,12 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { formatAmount } from '../../core/domain/money.ts'
 import { pinnedAssets, unknownAsset } from '../effects/assets.ts'
 import { budgetSpends } from '../effects/budgetSpends.ts'
+import { pinnedChains, type VaultChain } from '../effects/chains.ts'
 import type { Decoded } from '../effects/decoded.ts'
 import type { Effect } from '../effects/effect.ts'
+import { feesId } from '../effects/feesId.ts'
 import { finish } from '../effects/finish.ts'
 import { spendOf } from '../effects/spendOf.ts'
 import { budgetLimits } from './budgetLimits.ts'
@@ -12,6 +15,7 @@ import { decisionHash } from './decisionHash.ts'
 import { evaluate } from './evaluate.ts'
 import { isWithinHours } from './isWithinHours.ts'
 import type { Policy } from './policy.ts'
+import { feeLimitsOf } from './rules.ts'
 
 const from = '0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1'
 const payee = '0x5050A4F4b3f9338C3472dcC01A87C76A144b3c9c'
@@ -86,18 +90,152 @@ t.test('allowances ask unless the owner says otherwise, and count at their whole
   t.match(judge(decoded([allow(1_000_000n)]), { allowances: 'auto' }), { decision: 'auto' })
   t.match(judge(decoded([allow(1_000_000n), send(1n)]), { allowances: 'auto' }), { decision: 'ask' })
   t.match(judge(decoded([allow(2n ** 255n)]), { allowances: 'auto' }), { code: 'BUDGET_EXCEEDED_TX' })
-  t.match(judge(decoded([allow(0n)])), { decision: 'auto' }, 'taking one back')
 })
 
-t.test('fees count by themselves and in the day', async (t) => {
+t.test(
+  'what moves nothing is never approved by a rule, and is refused where no rule names its asset',
+  async (t) => {
+    const open = { allowances: 'auto', messages: 'auto' } as const
+    const nothing = { reasons: [/moves nothing/] }
+    t.match(judge(decoded([send(0n)], 5n), open), { decision: 'ask', ...nothing }, 'a transfer of nothing')
+    t.match(judge(decoded([send(0n), send(1n)], 5n), open), { decision: 'ask' }, 'beside one of something')
+    t.match(judge(decoded([{ ...send(5n), to: from } as Effect], 5n), open), nothing, 'to itself')
+    t.match(judge(decoded([allow(0n)], 5n), open), nothing, 'taking an allowance back')
+    t.match(judge(decoded([], 5n), open), nothing, 'only a fee')
+    t.match(judge(decoded([{ kind: 'note', text: 'hi' }], 5n), open), nothing, 'a memo alone')
+    t.match(judge(decoded([send(0n, eth)], 5n), open), { decision: 'deny', code: 'SCOPE_DENIED' })
+    const stranger: Effect = { ...send(0n, eth), from: payee } as Effect
+    t.match(judge(decoded([stranger], 5n), open), { decision: 'deny', code: 'SCOPE_DENIED' }, 'of another')
+  },
+)
+
+t.test('an allowance that is added to is not taken back by adding nothing', async (t) => {
+  const listed = { recipients: [{ chain: 'base' as const, address: from }], allowances: 'auto' } as const
+  t.match(judge(decoded([allow(0n)]), listed), { decision: 'ask' }, 'taken back from anybody')
+  const added: Effect = { ...allow(0n), isAdded: true } as Effect
+  t.match(judge(decoded([added]), listed), { decision: 'deny', code: 'SCOPE_DENIED' })
+})
+
+t.test('a signature that is good for more than a day, or begins later, is for the owner', async (t) => {
+  const seconds = BigInt(nowMs / 1_000)
+  const day = 86_400n
+  const authorised = (validBefore: bigint, validAfter = 0n): Effect =>
+    ({ ...send(1n), validAfter, validBefore }) as Effect
+  t.match(judge(decoded([authorised(seconds + day)])), { decision: 'auto' })
+  t.match(judge(decoded([authorised(seconds + day + 1n)])), { reasons: [/more than a day/] })
+  t.match(judge(decoded([authorised(2n ** 256n - 1n)])), { decision: 'ask' })
+  t.match(judge(decoded([authorised(seconds + day, seconds + 3_600n)])), { decision: 'auto' })
+  t.match(judge(decoded([authorised(seconds + day, seconds + 3_601n)])), { reasons: [/begins/] })
+  const permit = (submitBefore: bigint): Effect => ({ ...allow(1n), submitBefore }) as Effect
+  t.match(judge(decoded([permit(seconds + day)]), { allowances: 'auto' }), { decision: 'auto' })
+  t.match(judge(decoded([permit(seconds + day + 1n)]), { allowances: 'auto' }), {
+    reasons: [/more than a day/],
+  })
+})
+
+t.test('an account for somebody else is asked for, and refused where no rule names its token', async (t) => {
+  const solUsdc = pinnedAssets.bySymbol('solana', 'USDC')!
+  const sol = pinnedAssets.native('solana')
+  const us = '4Nd1mYvM4qk4mbyWs6eWc2a8Y4nXyWcK9mW2Wn3qKcZp'
+  const them = 'So11111111111111111111111111111111111111112'
+  const rule = {
+    chain: 'solana',
+    symbol: 'USDC',
+    perTransaction: '5',
+    perDay: '20',
+    autoApproveUpTo: '1',
+  } as const
+  const account = (owner: string): Effect => ({
+    kind: 'account',
+    account: them,
+    owner,
+    asset: solUsdc,
+    payer: us,
+    rent: 2_039_280n,
+  })
+  const pays: Effect = { kind: 'transfer', asset: solUsdc, amount: 1n, from: us, to: them, via: 'transfer' }
+  const on = (effects: readonly Effect[]) =>
+    finish(pinnedAssets, {
+      ...decoded([]),
+      chain: 'solana',
+      from: us,
+      effects,
+      fee: { amount: 5_000n, asset: sol, payer: us },
+    })
+  const first = on([account(them), pays])
+  t.match(judge(on([pays]), { assets: [rule] }), { decision: 'auto' })
+  t.match(judge(first, { assets: [rule] }), { decision: 'ask', reasons: [/account for somebody else/] })
+  t.match(judge(on([...Array(5).fill(account(them)), pays]), { assets: [rule] }), { code: 'FEE_EXCESSIVE' })
+  t.match(judge(first, { assets: [{ ...rule, symbol: 'USDT' }] }), { code: 'SCOPE_DENIED' })
+  t.match(judge(first), { code: 'SCOPE_DENIED' }, 'rules of another chain')
+  t.match(
+    budgetSpends(first).filter(({ recipient }) => recipient === them),
+    [
+      { asset: sol.id, amount: 2_039_280n },
+      { asset: solUsdc.id, amount: 1n },
+    ],
+    'the rent counts for whoever gets it',
+  )
+})
+
+t.test('fees have limits of their own, which follow from what may be spent', async (t) => {
   const usual = 10n ** 14n
+  const spentOnFees = (amount: bigint): [string, bigint][] => [[feesId(eth), amount]]
   t.match(judge(decoded([send(1n)], usual)), { decision: 'auto' })
   t.match(judge(decoded([send(1n)], usual + 1n)), { decision: 'ask' })
-  t.match(judge(decoded([send(1n)], 20n * usual + 1n)), { decision: 'deny', code: 'FEE_EXCESSIVE' })
-  t.match(judge(decoded([send(1n)], usual), {}, [[eth.id, 200n * usual]]), { code: 'BUDGET_EXCEEDED_DAILY' })
+  t.match(judge(decoded([send(1n)], 4n * usual)), { decision: 'ask' }, '20 a day are 4 payments of 5')
+  t.match(judge(decoded([send(1n)], 4n * usual + 1n)), { decision: 'deny', code: 'FEE_EXCESSIVE' })
+  t.match(judge(decoded([send(1n)], usual), {}, spentOnFees(3n * usual)), { decision: 'auto' })
+  t.match(judge(decoded([send(1n)], usual), {}, spentOnFees(3n * usual + 1n)), {
+    code: 'BUDGET_EXCEEDED_DAILY',
+  })
   const fees = [{ chain: 'base' as const, perTransaction: '0.00001', autoApproveUpTo: '0' }]
   t.match(judge(decoded([send(1n)], 1n), { fees }), { decision: 'ask' })
   t.match(judge(decoded([send(1n)], usual), { fees }), { decision: 'deny', code: 'FEE_EXCESSIVE' })
+})
+
+t.test('a chain that no rule names has no room for fees', async (t) => {
+  const opaque: Effect = { kind: 'opaque', target: payee, reason: 'calls something' }
+  const assets = [{ ...policy.assets[0]!, chain: 'ethereum' as const }]
+  t.match(judge(decoded([opaque], 1n), { assets }), { decision: 'deny', code: 'SCOPE_DENIED' })
+  t.match(judge(decoded([], 1n), { assets: [] }), { decision: 'deny', code: 'SCOPE_DENIED' })
+  const none = [{ ...policy.assets[0]!, perTransaction: '0', autoApproveUpTo: '0' }]
+  t.match(judge(decoded([opaque], 1n), { assets: none }), { code: 'SCOPE_DENIED' }, 'a rule for nothing')
+  t.match(judge(decoded([opaque], 1n), { assets, fees: [{ chain: 'base' }] }), { decision: 'ask' })
+  const limits = budgetLimits(policy, 'a', pinnedAssets)
+  t.strictSame(
+    limits.map(({ asset }) => asset).sort(),
+    [usdc.id, eth.id, feesId(eth)].sort(),
+    'the budget book has limits for the chains of the rules only, and what has none is refused before',
+  )
+})
+
+t.test('five dollars a day are no hundredth of an ether in fees, however they are divided', async () => {
+  const text = (units: bigint) => formatAmount(units, 6)
+  fc.assert(
+    fc.property(
+      fc.constantFrom<VaultChain>('ethereum', 'base', 'base-sepolia', 'solana', 'solana-devnet'),
+      fc.bigInt(1n, 5_000_000n),
+      fc.bigInt(0n, 5_000_000n),
+      (chain, perTransaction, auto) => {
+        const rule = {
+          chain,
+          symbol: 'USDC',
+          perTransaction: text(perTransaction),
+          perDay: '5',
+          autoApproveUpTo: text(auto % (perTransaction + 1n)),
+        }
+        const limits = feeLimitsOf({ ...policy, assets: [rule] }, chain, pinnedAssets)!
+        const { usualFee, maxFee } = pinnedChains.of(chain)
+        const isOrdered =
+          limits.autoApproveUpTo <= limits.perTransaction && limits.perTransaction <= limits.perDay
+        const most = chain.startsWith('solana') ? 25_000_000n : 10n ** 16n
+        return (
+          isOrdered && limits.perDay >= usualFee && limits.perDay <= most && limits.perTransaction <= maxFee
+        )
+      },
+    ),
+  )
 })
 
 t.test('what is sent of the native asset and its fee come out of one purse', async (t) => {
@@ -119,8 +257,9 @@ t.test('opaque requests, texts and foreign money are for the owner', async (t) =
   const opaque: Effect = { kind: 'opaque', target: payee, reason: 'calls something' }
   t.match(judge(decoded([opaque])), { decision: 'ask' })
   t.match(judge(decoded([opaque]), { opaque: 'deny' }), { decision: 'deny', code: 'TX_OPAQUE' })
-  t.match(judge(decoded([{ kind: 'note', text: 'hi' }])), { decision: 'ask' })
-  t.match(judge(decoded([{ kind: 'note', text: 'hi' }]), { messages: 'auto' }), { decision: 'auto' })
+  const message = { ...decoded([{ kind: 'note', text: 'hi' }]), kind: 'message' as const }
+  t.match(judge(message), { decision: 'ask' })
+  t.match(judge(message, { messages: 'auto' }), { decision: 'auto' })
   t.match(judge(decoded([{ ...send(1n), from: payee } as Effect])), { decision: 'ask' })
 })
 
@@ -175,11 +314,11 @@ t.test(
           for (const e of effects) {
             if (e.kind === 'opaque') return false
             if (e.kind === 'transfer' && (e.from !== from || !e.asset.isPinned)) return false
-            if (e.kind === 'transfer' && e.asset === eth && e.amount > 0n) return false
+            if (e.kind === 'transfer' && (e.asset === eth || e.amount === 0n)) return false
             if (e.kind === 'allowance' && e.amount > 0n && allowances !== 'auto') return false
             if ((e.kind === 'transfer' && e.asset === usdc) || e.kind === 'allowance') own += e.amount
           }
-          return own <= 1_000_000n && (own === 0n || own + spent <= 20_000_000n) && fee <= 10n ** 14n
+          return own > 0n && own <= 1_000_000n && own + spent <= 20_000_000n && fee <= 10n ** 14n
         },
       ),
       { numRuns: 5_000, examples: [[[send(1n)], 0n, 0n, 'ask']] },
@@ -195,8 +334,14 @@ t.test('what the budget book is given adds up to what can be lost', async () => 
       const sums = new Map<string, bigint>()
       for (const spend of budgetSpends(tx))
         sums.set(spend.asset, (sums.get(spend.asset) ?? 0n) + spend.amount)
-      const { total } = spendOf(tx)
-      return [...sums].every(([id, sum]) => (total.get(id) ?? 0n) === sum) && total.size <= sums.size
+      const spent = spendOf(tx)
+      const movedOf = (id: string) => spent.moved.get(id)?.amount ?? 0n
+      sums.set(eth.id, (sums.get(eth.id) ?? 0n) - spent.fee)
+      sums.set(feesId(eth), (sums.get(feesId(eth)) ?? 0n) - spent.fee + movedOf(feesId(eth)))
+      return (
+        [...sums].every(([id, sum]) => movedOf(id) === sum) &&
+        [...spent.moved.keys()].every((id) => sums.has(id))
+      )
     }),
   )
 })

@@ -13,12 +13,16 @@ export interface AssetRule {
   readonly autoApproveUpTo: string
 }
 
-/** What an agent may pay to the network of one chain; whole native units as decimal strings. */
+/**
+ * What an agent may pay to the network of one chain, fees and rent of new accounts together; whole native units as decimal
+ * strings. Without one, a chain with a rule for an asset has the defaults, and a chain without any has no room for fees:
+ * see {@link import('./rules.ts').feeLimitsOf}.
+ */
 export interface FeeRule {
   readonly chain: VaultChain
-  /** Above it the request is refused. Default: the chain's pinned bound. */
+  /** Above it the request is refused. Default: a day's fees, at most the chain's pinned bound. */
   readonly perTransaction?: string
-  /** Fees of a UTC day together; above it the request is refused. Default: ten times `perTransaction`. */
+  /** Fees of a UTC day together; above it the request is refused. Default: by what may be spent a day. */
   readonly perDay?: string
   /** Up to here the owner is not asked. Default: the chain's usual fee. */
   readonly autoApproveUpTo?: string
@@ -49,7 +53,7 @@ export interface Policy {
   readonly allowances?: 'auto' | 'ask' | 'deny'
   /** Requests that are not understood completely: never approved by a rule. Default `ask`. */
   readonly opaque?: 'ask' | 'deny'
-  /** Messages without any effect on money (sign-in texts). Default `ask`. */
+  /** Messages (sign-in texts): a transaction that moves nothing is none, and is always asked for. Default `ask`. */
   readonly messages?: 'auto' | 'ask' | 'deny'
   readonly hours?: HoursRule
 }

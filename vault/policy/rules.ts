@@ -1,10 +1,11 @@
 import { parseAmount } from '../../core/domain/money.ts'
+import { accountRent } from '../effects/accountRent.ts'
 import type { AssetTable, PinnedAsset } from '../effects/assets.ts'
 import type { VaultChain } from '../effects/chains.ts'
-import type { FeeRule, Policy } from './policy.ts'
+import type { Policy } from './policy.ts'
 
-/** Days' worth of single fees that may be paid in a day unless the owner says otherwise. */
-const feesPerDay = 10n
+/** Most payments a day that fees are meant for on one chain unless the owner says otherwise, however small they are. */
+const mostPayments = 10n
 
 /** The limits of one asset or of a chain's fees, in atomic units. */
 export interface Limits {
@@ -34,18 +35,49 @@ export function limitsOf(policy: Policy, assetId: string, assets: AssetTable): L
   }
 }
 
-/** The limits of a chain's fees, with the chain's own bounds where the policy says nothing. */
-export function feeLimitsOf(policy: Policy, chain: VaultChain, assets: AssetTable): Limits {
-  const rule: Partial<FeeRule> = policy.fees?.find((fee) => fee.chain === chain) ?? {}
+/**
+ * The limits of a chain's fees, rent of accounts included; undefined where the policy names neither an asset nor fees of
+ * the chain: then nothing may be paid to its network.
+ *
+ * What the policy leaves open follows from what may be spent, without knowing any price: a day's budget is so many payments
+ * as it takes of the largest ones, `perDay` by `perTransaction` rounded up, and {@link mostPayments} at most for all assets
+ * of the chain together. Each has one usual fee, on Solana with the rent of one account for whom it pays. One transaction
+ * may take the day's fees, up to the chain's pinned bound.
+ *
+ * @example 5 USDC at once and 20 a day on Base are 4 payments: 0.0004 ETH of fees a day, 0.0001 at once without asking.
+ */
+export function feeLimitsOf(policy: Policy, chain: VaultChain, assets: AssetTable): Limits | undefined {
+  const rule = policy.fees?.find((fee) => fee.chain === chain)
   const asset = assets.native(chain)
   const { maxFee, usualFee } = assets.chains.of(chain)
-  const read = (text: string | undefined, otherwise: bigint): bigint =>
-    text === undefined ? otherwise : parseAmount(text, asset.decimals)
-  const perTransaction = read(rule.perTransaction, maxFee)
-  return {
-    asset,
-    perTransaction,
-    perDay: read(rule.perDay, perTransaction * feesPerDay),
-    autoApproveUpTo: read(rule.autoApproveUpTo, usualFee),
-  }
+  const { count, rent } = paymentsOf(policy, chain, assets)
+  if (rule === undefined && count === 0n) return undefined
+  const read = (text: string | undefined): bigint | undefined =>
+    text === undefined ? undefined : parseAmount(text, asset.decimals)
+  const [perTransaction, auto] = [read(rule?.perTransaction), read(rule?.autoApproveUpTo)]
+  const single = perTransaction ?? max(usualFee + rent, auto ?? 0n)
+  const perDay = read(rule?.perDay) ?? single * max(count, 1n)
+  const limit = perTransaction ?? max(min(perDay, maxFee), auto ?? 0n)
+  return { asset, perTransaction: limit, perDay, autoApproveUpTo: auto ?? min(usualFee, limit) }
 }
+
+/** How many payments what may be spent a day on a chain is, and the most rent that one of them can take. */
+function paymentsOf(
+  { assets: rules }: Policy,
+  chain: VaultChain,
+  assets: AssetTable,
+): { count: bigint; rent: bigint } {
+  let [count, rent] = [0n, 0n]
+  for (const { symbol, ...rule } of rules) {
+    const asset = rule.chain === chain ? assets.bySymbol(chain, symbol) : undefined
+    if (asset === undefined) continue
+    const [perDay, most] = [rule.perDay, rule.perTransaction].map((text) => parseAmount(text, asset.decimals))
+    if (perDay === 0n || most === 0n) continue
+    count += (perDay! + most! - 1n) / most!
+    if (asset.program !== undefined) rent = max(rent, accountRent[asset.program])
+  }
+  return { count: min(count, mostPayments), rent }
+}
+
+const min = (a: bigint, b: bigint): bigint => (a < b ? a : b)
+const max = (a: bigint, b: bigint): bigint => (a > b ? a : b)

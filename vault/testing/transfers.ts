@@ -16,7 +16,7 @@ export const usdcTransfer = (amount: string, nonce = 0): string =>
     type: 'eip1559',
     nonce,
     gas: 60_000n,
-    maxFeePerGas: 1_000_000_000n,
+    maxFeePerGas: 100_000_000n,
     maxPriorityFeePerGas: 1n,
     to: usdcOnBase,
     data: encodeFunctionData({

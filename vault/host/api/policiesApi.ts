@@ -1,33 +1,51 @@
 import type { Agents } from '../../agents/agents.ts'
+import type { AssetTable } from '../../effects/assets.ts'
 import { VaultError } from '../../errors/error.ts'
 import { freezeJson } from '../freeze.ts'
 import type { StoredRules } from '../ownerRules.ts'
+import { chainsWithoutScope, viewPolicy } from '../policyView.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
 
 /** The rules by which the vault decides without asking; the owner's alone. */
-export function createPoliciesApi(gate: Gate, registry: Agents, rules: StoredRules): VaultApi['policies'] {
+export function createPoliciesApi(
+  gate: Gate,
+  registry: Agents,
+  rules: StoredRules,
+  assets: AssetTable,
+): VaultApi['policies'] {
   const policyId = (id: string): string => registry.byName(id)?.id ?? id
 
   return {
     list(context) {
       gate.open(context)
-      return { policies: rules.list() }
+      return {
+        policies: rules.list().map(({ id, policy }) => viewPolicy(id, policy, registry.get(id), assets)),
+      }
     },
     get(id, context) {
       gate.open(context)
       const policy = rules.get(policyId(id))
       if (policy === undefined) throw new VaultError('NOT_FOUND', 'There is no policy of this id.')
-      return { id: policyId(id), policy }
+      return viewPolicy(policyId(id), policy, registry.get(policyId(id)), assets)
     },
     async set(id, policy, context) {
       gate.open(context)
       const target = policyId(id)
-      if (target !== 'default' && target !== 'vault' && registry.get(target) === undefined)
+      const agent = registry.get(target)
+      if (target !== 'default' && target !== 'vault' && agent === undefined)
         throw new VaultError('NOT_FOUND', 'Expected the name or id of an agent, default, or vault.')
-      await rules.set(target, freezeJson(policy))
+      const frozen = freezeJson(policy)
+      const [chain] = agent === undefined ? [] : chainsWithoutScope(frozen, agent, assets)
+      if (chain !== undefined)
+        throw new VaultError(
+          'VALIDATION_ERROR',
+          `Agent ${agent!.name} has no scope wallet.${chain}, so a rule for ${chain} would never apply.`,
+          { action: `Give the agent the scope wallet.${chain} first, or leave ${chain} out of its rules.` },
+        )
+      await rules.set(target, frozen)
       await gate.note('CONFIG', context.requestId, `policy of ${id} set`)
-      return { id: target, policy }
+      return viewPolicy(target, policy, agent, assets)
     },
     async delete(id, context) {
       gate.open(context)

@@ -63,7 +63,15 @@ function shown(x: VaultCall, parts: VaultParts): Record<string, unknown> {
   if (x.who.kind !== 'agent') return { verdict: 'ask', reasons: [], ...facts }
   const judgement = parts.rules.judge({ agent: x.who.agent, decoded, proof })
   const base = { reasons: judgement.reasons, ...facts }
-  if (judgement.outcome === 'refuse') return { verdict: 'refuse', code: judgement.code, ...base }
+  if (judgement.outcome === 'refuse') {
+    const { reasons, action } = judgement
+    return {
+      verdict: 'refuse',
+      code: judgement.code,
+      ...base,
+      reasons: action === undefined ? reasons : [...reasons, action],
+    }
+  }
   const room = parts.vault.budget.check({
     id: x.requestId,
     agentId: x.caller.id,

@@ -146,7 +146,9 @@ export function createRuling({ rules }: VaultParts): HostPlugin {
         const judgement = rules.judge({ agent: x.who.agent, ...judged })
         x.limits = judgement.limits
         if (judgement.outcome === 'refuse')
-          throw new VaultError(judgement.code ?? 'APPROVAL_DENIED', judgement.reasons.join(' '))
+          throw new VaultError(judgement.code ?? 'APPROVAL_DENIED', judgement.reasons.join(' '), {
+            ...(judgement.action !== undefined && { action: judgement.action }),
+          })
         for (const reason of reasons) x.requireApproval(reason)
         if (judgement.outcome === 'auto') return
         for (const reason of judgement.reasons) x.requireApproval(reason)

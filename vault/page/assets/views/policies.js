@@ -1,4 +1,5 @@
 /** @import { AgentView } from '../../../agents/agent.ts' */
+/** @import { PolicyView } from '../../../host/policyView.ts' */
 /** @import { Policy } from '../../../policy/policy.ts' */
 import { openForm } from '../dialog.js'
 import { cardHead, failed, heading, loading } from '../fields.js'
@@ -42,9 +43,9 @@ export function showPolicies(main) {
       ])
       if (isLeft) return
       /** @type {Map<string, unknown>} */
-      const byId = new Map(
-        policies.map((/** @type {{ id: string, policy: unknown }} */ one) => [one.id, one.policy]),
-      )
+      const byId = new Map(policies.map((/** @type {PolicyView} */ one) => [one.id, one.policy]))
+      /** @type {Map<string, PolicyView>} */
+      const views = new Map(policies.map((/** @type {PolicyView} */ one) => [one.id, one]))
       const live = /** @type {AgentView[]} */ (agents).filter((one) => one.revoked_at === null)
       const subjects = [
         ...live.map(({ id, name }) => ({
@@ -68,7 +69,7 @@ export function showPolicies(main) {
           'article',
           { class: 'card', 'aria-label': `Policy: ${name}` },
           cardHead(name),
-          policy === undefined ? h('p', { class: 'muted' }, hint) : summary(policy),
+          policy === undefined ? h('p', { class: 'muted' }, hint) : summary(policy, views.get(id)),
           h(
             'div',
             { class: 'actions' },
@@ -115,10 +116,11 @@ export function showPolicies(main) {
 
 /** @typedef {{ chain: string, symbol: string, perTransaction?: string, perDay?: string, autoApproveUpTo?: string, recipient?: string }} Line */
 
-/** @param {unknown} policy */
-function summary(policy) {
+/** @param {unknown} policy @param {PolicyView} [view] */
+function summary(policy, view) {
   const { assets, limits, recipients } = /** @type {Partial<Policy> & { limits?: Line[] }} */ (policy)
-  const lines = /** @type {readonly Line[]} */ (assets ?? limits ?? [])
+  const lines = /** @type {Line[]} */ ([...(assets ?? limits ?? [])])
+  for (const { symbol, ...fee } of view?.fees ?? []) lines.push({ ...fee, symbol: `Fees in ${symbol}` })
   return h(
     'div',
     {},
@@ -139,6 +141,7 @@ function summary(policy) {
             perTransaction === undefined ? [] : fact('at once', `at most ${perTransaction}`),
             perDay === undefined ? [] : fact('a day', `at most ${perDay}`),
             recipient === undefined ? [] : fact('to', recipient),
+            view?.without_scope.includes(chain) ? fact('does not apply', `no scope wallet.${chain}`) : [],
           ),
         ),
       ),

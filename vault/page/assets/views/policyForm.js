@@ -51,7 +51,7 @@ export function editPolicy({ id, name, policy, assets, onsaved }) {
         'As JSON',
         text,
         isVault
-          ? 'limits: chain, symbol, and any of perTransaction, perDay, recipient; amounts as text.'
+          ? 'limits: chain, symbol, and any of perTransaction, perDay, recipient; fees: chain, perTransaction, perDay. Amounts as text.'
           : 'Everything that a policy can say: assets, fees, recipients, otherRecipients, allowances, opaque, messages, hours.',
       ),
       isVault
