@@ -11,7 +11,7 @@ export interface DemoConfigParts {
 /** The demo's configuration: what an operator would write in tollgate.yaml, for two local chains. */
 export function demoConfig({ dataDir, port, evm, solana }: DemoConfigParts): object {
   return {
-    publicUrl: `http://localhost:${port}`,
+    publicUrl: `http://127.0.0.1:${port}`,
     gateway: { port, drainTimeoutMs: 1_000 },
     admin: { port: 0 },
     storage: { path: `${dataDir}/tollgate.db` },

@@ -6,6 +6,8 @@ export interface OpenedStore {
   readonly link: { readonly url: string; readonly price: string }
   readonly dearLink: { readonly url: string; readonly price: string }
   readonly freeLink: { readonly url: string }
+  /** `?address=` of a wallet gets test money. */
+  readonly faucetLink: { readonly url: string }
 }
 
 /** Opens a store the way every seller does: by the marketplace API, with a wallet's signature. */
@@ -47,11 +49,24 @@ export async function openStore(
     { ...weather, title: 'Weather, free', slug: 'hello' },
     apiKey,
   )
+  const faucet = await call(
+    baseUrl,
+    'POST',
+    '/api/v1/links',
+    {
+      url: `${sample.url}/faucet`,
+      title: 'Faucet',
+      description: 'Test money of this machine.',
+      slug: 'faucet',
+    },
+    apiKey,
+  )
   return {
     apiKey,
     link: { url: link.fullUrl, price: link.price },
     dearLink: { url: dear.fullUrl, price: dear.price },
     freeLink: { url: free.fullUrl },
+    faucetLink: { url: faucet.fullUrl },
   }
 }
 

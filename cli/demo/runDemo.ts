@@ -25,7 +25,11 @@ export async function runDemo(flags: DemoFlags): Promise<number> {
   let demo: Demo | undefined
   let vault: DemoVault | undefined
   try {
-    demo = await startDemo({ port, onStep: (text) => output.say(`• ${text}`) })
+    demo = await startDemo({
+      port,
+      ...(port !== 0 && { evmPort: 8545 }),
+      onStep: (text) => output.say(`• ${text}`),
+    })
     let allHold = true
     for (const buyer of demo.buyers) {
       output.say(
@@ -93,6 +97,7 @@ Everything is running until you press Ctrl-C.
   store          ${gatewayUrl}/demo
   paid link      ${demo.link.url}
   free link      ${demo.freeLink.url}
+  faucet         ${demo.faucetLink.url}?address=…   (5 USDC for a wallet of yours)
   operator       ${adminUrl}/metrics
   sample API     ${demo.sample.url}
   EVM node       ${demo.evm.rpcUrl}   (chain ${demo.evm.chainId})

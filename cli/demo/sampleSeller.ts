@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** The API that the demo sells: it knows nothing of payments. */
+/** The API that the demo sells: it knows nothing of payments. Beside it, a faucet for whoever wants to try. */
 export interface SampleSeller {
   readonly url: string
   /** How often it was called. */
@@ -9,12 +9,18 @@ export interface SampleSeller {
   close(): Promise<void>
 }
 
-export async function startSampleSeller(): Promise<SampleSeller> {
+/** @param fund gives test money to an address of either chain, and says how much it holds then */
+export async function startSampleSeller(fund: (address: string) => Promise<object>): Promise<SampleSeller> {
   let calls = 0
-  const server = createServer((req, res) => {
+  const server = createServer(async (req, res) => {
+    const { pathname, searchParams } = new URL(req.url!, 'http://sample')
+    res.setHeader('content-type', 'application/json')
+    if (pathname === '/faucet') {
+      const answer = await fund(searchParams.get('address') ?? '')
+      return res.end(JSON.stringify(answer))
+    }
     calls++
-    const city = new URL(req.url!, 'http://sample').searchParams.get('city') ?? 'Lisbon'
-    res.writeHead(200, { 'content-type': 'application/json' })
+    const city = searchParams.get('city') ?? 'Lisbon'
     res.end(JSON.stringify({ city, temperatureC: 21, sky: 'clear', asOf: new Date().toISOString() }))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isAddress } from 'viem'
 import {
   createEvmDemoBuyer,
   createSolanaDemoBuyer,
@@ -13,6 +14,7 @@ import { createDemoSeller, type DemoSeller } from '../../adapters/chains/local/d
 import { type LocalEvm, startLocalEvm } from '../../adapters/chains/local/evm/startLocalEvm.ts'
 import { type LocalSolana, startLocalSolana } from '../../adapters/chains/local/solana/startLocalSolana.ts'
 import { parseConfig } from '../../core/config/load.ts'
+import { formatAmount } from '../../core/domain/money.ts'
 import { createLog } from '../runtime/createLog.ts'
 import { pluginSource } from '../runtime/readConfig.ts'
 import { startTollgate, type Tollgate } from '../runtime/startTollgate.ts'
@@ -32,6 +34,8 @@ export interface Demo {
   /** The same API at a price above what the demo's vault pays without asking. */
   readonly dearLink: { readonly url: string; readonly price: string }
   readonly freeLink: { readonly url: string }
+  /** `?address=` of a wallet on either chain gets 5 USDC there. */
+  readonly faucetLink: { readonly url: string }
   readonly apiKey: string
   /** Everything that the demo writes; gone with it. */
   readonly dataDir: string
@@ -43,26 +47,31 @@ export interface Demo {
 export interface DemoOptions {
   /** Port of the gateway; 0 for a free one. */
   readonly port: number
+  /** Port of the EVM node. Default: a free one. */
+  readonly evmPort?: number
   readonly onStep: (text: string) => void
 }
 
 const BUYER_USDC = 5_000_000n
 
-export async function startDemo({ port, onStep }: DemoOptions): Promise<Demo> {
+export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Promise<Demo> {
   const closers: (() => unknown)[] = []
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer()
   }
   try {
     onStep('Starting a local EVM node (as Base Sepolia) and a local Solana runtime (as Devnet)')
-    const [evm, solana] = await Promise.all([startLocalEvm(), startLocalSolana()])
+    const [evm, solana] = await Promise.all([
+      freePort(evmPort).then((chosen) => startLocalEvm({ port: chosen })),
+      startLocalSolana(),
+    ])
     closers.push(
       () => evm.close(),
       () => solana.close(),
     )
 
     onStep('Starting a sample API: the one that will be sold')
-    const sample = await startSampleSeller()
+    const sample = await startSampleSeller(faucetOf(evm, solana))
     closers.push(() => sample.close())
 
     onStep('Starting the gateway in front of it')
@@ -96,6 +105,20 @@ export async function startDemo({ port, onStep }: DemoOptions): Promise<Demo> {
   }
 }
 
+/** Gives test money to whoever asks; an address that is none is told what was expected. */
+const faucetOf = (evm: LocalEvm, solana: LocalSolana) => async (address: string) => {
+  if (isAddress(address)) {
+    await evm.mintUsdc(address, BUYER_USDC)
+    return { address, network: evm.network, usdc: formatAmount(await evm.balanceUsdc(address), 6) }
+  }
+  try {
+    solana.mintUsdc(address, BUYER_USDC)
+    return { address, network: solana.network, usdc: formatAmount(await solana.balanceUsdc(address), 6) }
+  } catch {
+    return { error: 'Expected ?address= with a wallet on Base Sepolia (0x…) or Solana Devnet.' }
+  }
+}
+
 /** Starts on the port asked for, or on a free one when somebody else has it. */
 async function startOn(
   port: number,
@@ -116,10 +139,18 @@ async function startOn(
   }
 }
 
-/** A port that nobody has now: the public URL names it, so it has to be known before the gateway listens. */
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
+/**
+ * A port that nobody has now, the wanted one where it is free: the public URL names it, so it has to be known before the
+ * gateway listens.
+ */
+async function freePort(wanted = 0): Promise<number> {
+  const probe = createServer().listen(wanted, '127.0.0.1')
+  try {
+    await once(probe, 'listening')
+  } catch (error) {
+    if (wanted === 0) throw error
+    return freePort()
+  }
   const { port } = probe.address() as AddressInfo
   probe.close()
   await once(probe, 'close')

@@ -2,10 +2,12 @@ import type { Command } from 'commander'
 import type { AgentView } from '../../vault/agents/agent.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { asOwner, type CommonFlags, wholeNumber, withCommonFlags } from './flags.ts'
+import { handOut } from './handOut.ts'
 
 interface AddFlags extends CommonFlags {
   readonly scopes: string
   readonly rate?: string
+  readonly tokenFile?: string
 }
 
 const list = (text: string): string[] =>
@@ -23,6 +25,7 @@ export function registerAgents(vault: Command): void {
     .argument('<name>', 'what the log and every question call it')
     .requiredOption('--scopes <list>', 'what it may use, separated by commas')
     .option('--rate <n>', 'requests a minute (default: 120)')
+    .option('--token-file <file>', 'write the token to a new file (mode 0600) instead of printing it')
     .addHelpText(
       'after',
       `
@@ -36,11 +39,23 @@ Examples:
     )
     .action((name: string, flags: AddFlags) =>
       asOwner(flags, async (client, output) => {
-        const added = await client.call<AgentView & { token: string }>('POST', '/v1/vault/agents', {
+        const body = {
           name,
           scopes: list(flags.scopes),
           ...(flags.rate !== undefined && { requests_per_minute: wholeNumber('--rate', flags.rate, 1, 1e8) }),
-        })
+        }
+        const add = () => client.call<AgentView & { token: string }>('POST', '/v1/vault/agents', body)
+        if (flags.tokenFile !== undefined)
+          return handOut(flags.tokenFile, output, async () => {
+            const { token, ...agent } = await add()
+            return {
+              secret: token,
+              shown: agent,
+              name: 'token',
+              warning: 'Whoever has this file is this agent.',
+            }
+          })
+        const added = await add()
         if (added.scopes.some((scope) => scope.includes('read:credentials.')))
           output.warn('This agent may ask to read credentials themselves. Calls keep them in the vault.')
         output.result(added, `${added.name}: ${added.token}\nThe token is not shown again.`)

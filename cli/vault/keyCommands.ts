@@ -1,11 +1,8 @@
-import { rmSync, writeFileSync } from 'node:fs'
-import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import type { KeyView } from '../../vault/host/api/custodyApi.ts'
-import type { Output } from '../output/createOutput.ts'
-import { UsageError } from '../output/exitCodes.ts'
 import { assertOneStdin } from './custodyCommands.ts'
 import { asOwner, type CommonFlags, neededPassword, wholeNumber, withCommonFlags } from './flags.ts'
+import { handOut } from './handOut.ts'
 import { readSecretFile } from './readSecretFile.ts'
 
 interface ImportFlags extends CommonFlags {
@@ -21,9 +18,23 @@ interface ExportFlags extends CommonFlags {
 }
 
 const base = '/v1/vault/owner'
+const warning = 'Whoever has this needs no approval of yours any more. Delete it where it is not needed.'
 
-/** `tollgate vault keys …` */
+/** `tollgate vault keys …` and `tollgate vault address` */
 export function registerKeys(vault: Command): void {
+  withCommonFlags(vault.command('address'))
+    .description('Print the address of the wallet on a chain: where to send it money.')
+    .argument('<chain>', 'such as base, solana, base-sepolia')
+    .action((chain: string, flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const path = `/address/${encodeURIComponent(chain)}`
+        const answer = await client.call<{ address: string; chain: string }>('GET', path)
+        // Into a pipe as well: it is there to be put into another command.
+        if (flags.json) output.result(answer, answer.address)
+        else process.stdout.write(`${answer.address}\n`)
+      }),
+    )
+
   const keys = vault
     .command('keys')
     .description('The keys themselves: which there are, which are used, in and out.')
@@ -168,7 +179,7 @@ Example:
             `${base}/keys/export`,
             body,
           )
-          return { secret, shown: key, name: 'private_key' }
+          return { secret, shown: key, name: 'private_key', warning }
         })
       }),
     )
@@ -193,44 +204,8 @@ Example:
             `${base}/mnemonic/export`,
             body,
           )
-          return { secret: mnemonic, shown: {}, name: 'mnemonic' }
+          return { secret: mnemonic, shown: {}, name: 'mnemonic', warning }
         })
       }),
     )
-}
-
-interface Secret {
-  readonly secret: string
-  readonly shown: object
-  /** Its field in JSON. */
-  readonly name: string
-}
-
-/** Takes the place for the secret before it is asked for: one that can't be written is not handed out. */
-async function handOut(to: string, output: Output, ask: () => Promise<Secret>): Promise<void> {
-  const file = to === '-' ? undefined : resolve(to)
-  if (file !== undefined) makePrivateFile(file)
-  try {
-    const { secret, shown, name } = await ask()
-    output.warn('Whoever has this needs no approval of yours any more. Delete it where it is not needed.')
-    if (file === undefined) return output.result({ ...shown, [name]: secret }, secret)
-    writeFileSync(file, `${secret}\n`)
-    output.result({ ...shown, file }, `Written to ${file}.`)
-  } catch (error) {
-    if (file !== undefined) rmSync(file, { force: true })
-    throw error
-  }
-}
-
-function makePrivateFile(file: string): void {
-  try {
-    writeFileSync(file, '', { flag: 'wx', mode: 0o600 })
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new UsageError(
-      code === 'EEXIST'
-        ? `There is a file ${file} already. Choose another name.`
-        : `Can't write ${file}: ${code}.`,
-    )
-  }
 }
