@@ -4,7 +4,6 @@ import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
 import { assertKnown, assertOwner } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
-import { preferWait } from './preferWait.ts'
 import { readJsonObject } from './readJson.ts'
 import type { VaultReply, VaultRequest } from './request.ts'
 import { type Route, routes } from './routes.ts'
@@ -109,4 +108,15 @@ function queryOf(text: string): Readonly<Record<string, unknown>> {
     query.set(name, name === 'limit' && /^\d{1,15}$/.test(value) ? Number(value) : value)
   }
   return Object.fromEntries(query)
+}
+
+/**
+ * The milliseconds of `Prefer: wait=N` (RFC 7240, section 4.3, N in seconds); undefined when it is not there or no number.
+ */
+function preferWait(prefer: string | undefined): number | undefined {
+  for (const part of prefer?.split(/[,;]/) ?? []) {
+    const match = /^\s*wait\s*=\s*"?(\d{1,6})"?\s*$/i.exec(part)
+    if (match !== null) return Number(match[1]) * 1_000
+  }
+  return undefined
 }

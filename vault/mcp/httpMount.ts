@@ -9,15 +9,16 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/sdk/types.js'
 import type { Log } from '../../core/ports/log.ts'
+import { parseStrictJson } from '../../core/x402/strictJson.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import type { Caller } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
+import { readBodyText } from '../http/readBody.ts'
 import { requestIdOf } from '../http/requestId.ts'
 import type { Mount } from '../http/server.ts'
 import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import { type CallOrigin, createMcpServer, createMcpTools } from './createMcpServer.ts'
 import { sendRpcError } from './jsonRpcError.ts'
-import { readMessage } from './readMessage.ts'
 import { createSessions, mostSessionsPerAgent, type Session } from './sessions.ts'
 
 export interface McpMount extends Mount {
@@ -206,4 +207,18 @@ async function giveUp(
   const error = { code: ErrorCode.ConnectionClosed, message: 'The request was cancelled.' }
   // After the stream was closed this reaches nobody: it makes the transport forget the id.
   await transport.send({ jsonrpc: '2.0', id, error }).catch(() => undefined)
+}
+
+/** What an HTTP body of the vault may have, and the levels that JSON-RPC puts around a tool's arguments. */
+const maxDepth = 36
+
+/**
+ * The JSON of a POST, at most 256 KiB, read as strictly as every other body of the vault.
+ *
+ * @throws `PAYLOAD_TOO_LARGE`, `UNSUPPORTED_MEDIA_TYPE` (compressed), `VALIDATION_ERROR` (no JSON, or JSON with two meanings)
+ */
+async function readMessage(req: IncomingMessage): Promise<unknown> {
+  const parsed = parseStrictJson(await readBodyText(req), { maxDepth })
+  if (parsed.ok) return parsed.value
+  throw new VaultError('VALIDATION_ERROR', parsed.message)
 }
