@@ -6,18 +6,22 @@ import { assertKnown, assertOwner } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import { readJsonObject } from './readJson.ts'
 import type { VaultReply, VaultRequest } from './request.ts'
-import { type Route, routes } from './routes.ts'
+import { isOpenPath, type Route, routes } from './routes.ts'
 
 /** Turns requests of any transport into calls of the {@link VaultApi}, and whatever comes of them into answers. */
 export type Dispatch = (request: VaultRequest) => Promise<VaultReply>
 
 /** A name or id in the path; names may have spaces, which come escaped. */
 const namePattern = /^[A-Za-z0-9._~@ -]{1,128}$/
-const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
 export function createDispatch(api: VaultApi, log: Log): Dispatch {
   const router = createRouter({ maxParamLength: 384 })
-  for (const route of routes) router.on(route.method, route.path, nothing, route)
+  for (const route of routes) {
+    router.on(route.method, route.path, nothing, route)
+    // Node leaves the body of its answer out.
+    if (isOpenPath(route.path)) router.on('HEAD', route.path, nothing, route)
+  }
 
   /** The route of a path, and what stands at its name. */
   function find(method: string, path: string): { route: Route; name: string } | undefined {

@@ -158,13 +158,32 @@ t.test('who says who it is wrongly is nobody', async (t) => {
     `Bearer vow_${'A'.repeat(43)}`,
   ])
     t.match(
-      (await vault.call('GET', '/v1/capabilities', undefined, { authorization })).status,
+      (await vault.call('GET', '/v1/vault/scopes', undefined, { authorization })).status,
       401,
       authorization,
     )
-  t.equal((await vault.call('GET', '/v1/capabilities')).status, 401)
+  t.equal((await vault.call('GET', '/v1/vault/scopes')).status, 401)
   await vault.api.agents.revoke('a', vault.owner)
-  t.equal((await agent.call('GET', '/v1/capabilities')).status, 401)
+  t.equal((await agent.call('GET', '/v1/vault/scopes')).status, 401)
+})
+
+t.test('what says how to ask is open, to GET and HEAD, before anybody unlocked the vault too', async (t) => {
+  const vault = await startVault(t)
+  const { call } = await vault.agent('a', [])
+  await vault.asOwner('POST', '/v1/vault/lock', {})
+  t.equal((await vault.call('GET', '/v1/vault/status')).status, 401)
+  for (const path of ['/health', '/v1/capabilities']) {
+    const { status, body, headers } = await vault.call('GET', path)
+    t.equal(status, 200, path)
+    t.match(body, path === '/health' ? { status: 'ok' } : { name: 'tollgate-vault', mode: 'local' })
+    const head = await vault.call('HEAD', path)
+    t.strictSame([head.status, head.body], [200, null])
+    t.equal(head.headers['content-length'], headers['content-length'])
+    t.equal((await call('GET', path)).status, 200)
+    t.equal((await vault.call('GET', path, undefined, { host: 'evil.example' })).status, 403)
+    const other = await vault.call('POST', path, {})
+    t.strictSame([other.status, other.headers['allow']], [405, 'GET, HEAD'])
+  }
 })
 
 t.test('an owner session counts for the page until it ends, and agents never are the owner', async (t) => {

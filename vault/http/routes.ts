@@ -82,6 +82,7 @@ const ownersOwn =
 const signInPath = `${base}/owner/sign-in`
 
 const all: readonly Route[] = [
+  route('GET', '/health', () => ({ status: 'ok' })),
   route('GET', '/v1/capabilities', (api, { context }) => api.capabilities(context.caller.via)),
   {
     method: 'GET',
@@ -218,9 +219,13 @@ const all: readonly Route[] = [
   ),
 ]
 
+/** What says how to ask, and that somebody answers; also for HEAD, and for whoever shows no credential. */
+export const isOpenPath = (path: string): boolean => path === '/health' || path === '/v1/capabilities'
+
 /** Every route of the vault. The password is the credential of unlocking, the link's code the one of signing in. */
 export const routes: readonly Route[] = all.map((one) => {
-  if (one.path === `${base}/unlock` || one.path === signInPath) return { ...one, who: 'anyone' }
+  if (one.path === `${base}/unlock` || one.path === signInPath || isOpenPath(one.path))
+    return { ...one, who: 'anyone' }
   return ownersOwn.test(one.path) ? { ...one, who: 'owner' } : one
 })
 

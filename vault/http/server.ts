@@ -13,6 +13,7 @@ import { assertLocalRequest } from './guard.ts'
 import { readBodyText } from './readBody.ts'
 import type { VaultReply } from './request.ts'
 import { requestIdOf } from './requestId.ts'
+import { isOpenPath } from './routes.ts'
 import { streamEvents } from './streamEvents.ts'
 
 /** Serves what lies below a path of its own, such as `/mcp` or the approvals page, behind the same guard. */
@@ -156,7 +157,10 @@ export async function startVaultServer(
     const agent = isToken(token, 'vat') ? api.registry.byToken(token) : undefined
     if (agent !== undefined) return { kind: 'agent', agent, via: 'direct' }
     // Before the first unlock nobody can be told apart.
-    if (isToken(token, 'vat') && !api.registry.isLoaded) throw new VaultError('VAULT_LOCKED')
+    if (isToken(token, 'vat') && !api.registry.isLoaded) {
+      if (isOpenPath(req.url!)) return { kind: 'anyone', via: 'direct' }
+      throw new VaultError('VAULT_LOCKED')
+    }
     failures.count(req.socket.remoteAddress ?? '')
     throw new VaultError('UNAUTHORIZED')
   }

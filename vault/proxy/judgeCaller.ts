@@ -20,9 +20,10 @@ export const hostsOf = (host: string, port: number): ReadonlySet<string> => {
  * Lets programs through and stops pages: a browser on the same machine can reach the port, too, so whoever names another
  * host or origin, or is said by the browser to come from another site, is refused.
  *
+ * @param isOpen whether what is asked for needs no token
  * @throws VaultError `ORIGIN_FORBIDDEN`, `UNAUTHORIZED`
  */
-export function judgeCaller(request: IncomingMessage, rules: CallerRules): void {
+export function judgeCaller(request: IncomingMessage, rules: CallerRules, isOpen = false): void {
   const { headers } = request
   const named = valuesOf(request, 'host')
   if (named.length !== 1 || !rules.hosts.has(named[0]!.toLowerCase()))
@@ -33,6 +34,7 @@ export function judgeCaller(request: IncomingMessage, rules: CallerRules): void 
   const site = headers['sec-fetch-site']
   if (site !== undefined && site !== 'same-origin' && site !== 'none')
     throw new VaultError('ORIGIN_FORBIDDEN', 'Pages of other sites can not call this proxy.')
+  if (isOpen && rules.tokenHash !== undefined) return
   if (rules.tokenHash !== undefined) return assertToken(headers.authorization, rules.tokenHash)
   if (!isLoopback(request.socket.remoteAddress ?? ''))
     throw new VaultError('UNAUTHORIZED', 'Without a token this proxy serves its own machine only.')

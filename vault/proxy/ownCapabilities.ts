@@ -6,12 +6,14 @@ export const proxyName = 'tollgate-proxy'
 /**
  * The vault's capabilities document as the proxy's own: its name, its address, and of the routes those that it forwards.
  * Undefined when it is no such document.
+ *
+ * @param mode `local` where the vault itself is on this machine
  */
-export function ownCapabilities(body: Buffer, localUrl: string): string | undefined {
+export function ownCapabilities(body: Buffer, localUrl: string, mode: 'local' | 'proxy'): string | undefined {
   try {
     const document = JSON.parse(body.toString('utf8')) as Record<string, unknown>
     const routes = Array.isArray(document['routes']) ? document['routes'].filter(isForwarded) : []
-    return JSON.stringify({ ...document, name: proxyName, mode: 'proxy', local_url: localUrl, routes })
+    return JSON.stringify({ ...document, name: proxyName, mode, local_url: localUrl, routes })
   } catch {
     return undefined
   }

@@ -18,19 +18,32 @@ import type { VaultClient } from './vaultClient.ts'
 /** Calls at once; the vault takes fewer of one agent. */
 const maxAtOnce = 64
 
+export interface ServeAgent {
+  /** Whose calls a request's are. @throws VaultError `UNAUTHORIZED`, `VAULT_LOCKED` */
+  readonly clientOf: (request: IncomingMessage, isOpen: boolean) => Pick<VaultClient, 'call'>
+  readonly rules: CallerRules
+  readonly localUrl: string
+  /** `local` where the vault itself is on this machine. */
+  readonly mode: 'local' | 'proxy'
+  readonly log: Log
+}
+
+/** What needs no token, and may be asked for by HEAD too. */
+const openPaths: readonly string[] = ['/health', '/v1/capabilities']
+
 /** Answers the agent's HTTP calls with what the vault says. One place for every header that goes out. */
-export function serveAgent(
-  client: VaultClient,
-  rules: CallerRules,
-  localUrl: string,
-  log: Log,
-): RequestListener {
+export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent): RequestListener {
   let atOnce = 0
 
   async function forward(request: IncomingMessage, requestId: string): Promise<Reply> {
-    judgeCaller(request, rules)
-    const { method = '', url = '' } = request
+    const { url = '' } = request
+    const isOpen = openPaths.includes(url)
+    judgeCaller(request, rules, isOpen)
+    // Node leaves the body of its answer out.
+    const method = isOpen && request.method === 'HEAD' ? 'GET' : (request.method ?? '')
+    if (url === '/health' && method === 'GET') return healthy
     assertAllowed(method, url)
+    const client = clientOf(request, isOpen)
     const body = await readBody(request)
     if (atOnce >= maxAtOnce) throw new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 })
     atOnce++
@@ -43,7 +56,7 @@ export function serveAgent(
         body,
       })
       const isCapabilities = url === '/v1/capabilities' && head['status'] === 200
-      const own = isCapabilities ? ownCapabilities(answer, localUrl) : undefined
+      const own = isCapabilities ? ownCapabilities(answer, localUrl, mode) : undefined
       const fields = (head['headers'] ?? {}) as Record<string, unknown>
       return {
         status: Number(head['status']),
@@ -65,6 +78,9 @@ export function serveAgent(
       .then((reply) => answer(request, response, requestId, reply))
   }
 }
+
+/** This program answers; whether the vault does is said by its answers. */
+const healthy: Reply = { status: 200, headers: {}, body: Buffer.from('{"status":"ok"}') }
 
 interface Reply {
   readonly status: number

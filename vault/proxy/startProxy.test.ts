@@ -205,6 +205,12 @@ t.test('with a token of its own the proxy serves nobody who does not show it', a
     (await call(proxy.url, '/v1/vault/scopes', authorization ? { headers: { authorization } } : {})).status
   t.equal(await statusWith(), 401)
   t.equal(await statusWith('Bearer vat_wrong'), 401)
+  for (const path of ['/health', '/v1/capabilities']) {
+    t.equal((await call(proxy.url, path)).status, 200, `${path} is open`)
+    const head = await call(proxy.url, path, { method: 'HEAD' })
+    t.strictSame([head.status, head.text], [200, ''])
+  }
+  t.equal((await call(proxy.url, '/health', { headers: { origin: 'https://evil.example' } })).status, 403)
   t.equal(await statusWith(`Basic ${token}`), 401)
   t.equal(await statusWith(`Bearer ${token}`), 200)
   t.notOk(

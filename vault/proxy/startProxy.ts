@@ -92,7 +92,8 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     await once(server, 'listening')
     const bound = (server.address() as AddressInfo).port
     const localUrl = `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
-    server.on('request', serveAgent(client, { hosts: hostsOf(host, bound), tokenHash }, localUrl, log))
+    const rules = { hosts: hostsOf(host, bound), tokenHash }
+    server.on('request', serveAgent({ clientOf: () => client, rules, localUrl, mode: 'proxy', log }))
     return {
       url: localUrl,
       port: bound,
