@@ -44,11 +44,12 @@ Examples:
       asOwner(flags, async (client, output) => {
         const value = readSecretFile(flags.file ?? '-', (text) => output.warn(text))
         const settings = settingsOf(flags)
-        const stored = await client.call<{ scope: string; created: boolean; version: number }>(
-          'POST',
-          '/v1/vault/write',
-          { scope, value, ...(Object.keys(settings).length > 0 && { settings }) },
-        )
+        const stored = await client.call<Stored>('POST', '/v1/vault/write', {
+          scope,
+          value,
+          ...(Object.keys(settings).length > 0 && { settings }),
+        })
+        for (const warning of stored.warnings ?? []) output.warn(warning)
         output.result(
           stored,
           `${stored.scope} is ${stored.created ? 'stored' : 'replaced'}, version ${stored.version}.`,
@@ -75,6 +76,13 @@ Examples:
         output.result(answer, answer.deleted ? `${scope} is gone.` : 'Nothing was stored there.')
       }),
     )
+}
+
+interface Stored {
+  readonly scope: string
+  readonly created: boolean
+  readonly version: number
+  readonly warnings?: readonly string[]
 }
 
 function settingsOf(flags: PutFlags): Record<string, unknown> {

@@ -121,15 +121,70 @@ t.test('only what a rule allows is called, and the credential goes nowhere else'
     ['/v1/items', { headers: { 'X-Forwarded-For': '1.1.1.1' } }],
     ['/v1/items', { headers: { 'x-a': 'a\r\nb: c' } }],
     ['/v1/items', { headers: { 'x-a': '1', 'X-A': '2' } }],
+    ['/v1/items', { headers: { 'x-a': '1', x_a: '2' } }],
+    ...[
+      ...[
+        'Range',
+        'If-Range',
+        'Content-Encoding',
+        'Accept-Charset',
+        'Client-IP',
+        'True-Client-Ip',
+        'X-Real-IP',
+      ],
+      ...[
+        'X-HTTP-Method-Override',
+        'X-HTTP-Method',
+        'X-Method-Override',
+        'x_http_method_override',
+        'X-Method',
+      ],
+      ...[
+        'X-Original-URL',
+        'X-Rewrite-URL',
+        'X_Rewrite_URL',
+        'X-Original-Host',
+        'X-Host',
+        'X-Forwarded',
+        'Forwarded',
+      ],
+      ...['X-Forwarded-Prefix', 'X-Envoy-Original-Path', 'Sec-Fetch-Site', 'Authorization.', 'Proxy'],
+    ].map((name) => ['/v1/items', { headers: { [name]: 'x' } }] as const),
+    ['/v1/items/7;admin', {}],
+    ['/v1/items;x=1', {}],
+    ['/open/..;/admin', {}],
+    ['/open/a%3b/b', {}],
+    ['/open/a%252fb', {}],
+    ['/open/%2E%2E/admin', {}],
+    ['/open/a%5Cb', {}],
+    ['/open/a%3Fb', {}],
+    ['/open/%c0%ae%c0%ae/b', {}],
+    ['/open/%EF%BC%8E%EF%BC%8E/b', {}],
+    ['/open/a%EF%BC%8Fb', {}],
+    ['/open/./a', {}],
+    ['/open/a/', { url: `${origin}/open/a//` }],
+    ['/v1/items?_method=DELETE', {}],
+    ['/v1/items?a=1;_method=DELETE', {}],
+    ['/v1/items?%5Fmethod=DELETE', {}],
+    ['/v1/items?_METHOD[]=DELETE', {}],
+    ['/v1/items?x-http-method-override=DELETE', {}],
+    ['/v1/items', { method: 'POST', body: { _method: 'DELETE' } }],
+    ['/v1/items', { method: 'POST', body: '{"\\u005fmethod":"DELETE"}' }],
+    ['/v1/items', { method: 'POST', body: '{"_method" : "DELETE",}' }],
+    ['/v1/items', { method: 'POST', body: 'a=1&_method=DELETE' }],
+    ['/v1/items', { method: 'POST', body: 'a=1&%5fmethod=DELETE' }],
+    ['/v1/items', { method: 'POST', body: 'content-disposition: form-data; name="_method"\r\n\r\nDELETE' }],
   ] as const) {
     const { status, body } = await call(path, more)
-    t.match([status, body.error.code], [400, 'VALIDATION_ERROR'], path + JSON.stringify(more))
+    t.match([status, body.error?.code], [400, 'VALIDATION_ERROR'], path + JSON.stringify(more))
   }
   t.equal(seen.length, 0)
   t.equal((await call('/open/a/b')).status, 200)
   t.equal((await call('/v1/items/7?q=1')).status, 200)
-  t.equal((await call('/v1/items', { method: 'POST', body: { a: 1 } })).status, 200)
-  t.equal(seen.length, 3)
+  t.equal((await call('/v1/items', { method: 'POST', body: { a: 1, payment_method: 'x' } })).status, 200)
+  t.equal((await call('/v1/items?method=x', { headers: { 'x-a-b': '1', accept: '*/*' } })).status, 200)
+  t.equal((await call('/open/caf%C3%A9')).status, 200)
+  t.equal(seen.length, 5)
 })
 
 t.test('private addresses are called by an explicit rule only', async (t) => {
@@ -182,6 +237,115 @@ t.test('the other ways to put a credential in', async (t) => {
   t.equal((await call('/v1/items?a=1')).status, 200)
   t.equal(new URL(seen[0]!.url!, 'http://x').searchParams.get('key'), secret)
   t.equal((await call('/v1/items?key=mine')).body.error.code, 'VALIDATION_ERROR')
+})
+
+t.test('every usual spelling of a secret is masked, also where it is escaped in part or twice', async (t) => {
+  const text = 'ghp_S3cr3t/with+signs=and"quotes&<é>\\n\n end'
+  const html = (c: string) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[c] ?? c
+  const each = (of: (c: string) => string) => [...text].map(of).join('')
+  const hex = Buffer.from(text).toString('hex')
+  const base64 = (before: string, after = '') => Buffer.from(before + text + after).toString('base64')
+  const code = (c: string) => c.codePointAt(0)!
+  const spellings: Readonly<Record<string, string | Buffer>> = {
+    'as it is': text,
+    JSON: JSON.stringify(text),
+    'JSON in JSON': JSON.stringify(JSON.stringify(text)),
+    'JSON with slashes escaped': JSON.stringify(text).replaceAll('/', '\\/'),
+    'JSON in ASCII': each((c) => `\\u${code(c).toString(16).padStart(4, '0')}`),
+    'JSON escaped in part': each((c) =>
+      c === '/' || c === 'é'
+        ? `\\u00${code(c).toString(16).padStart(2, '0')}`
+        : JSON.stringify(c).slice(1, -1),
+    ),
+    HTML: each(html),
+    'HTML twice': each((c) => html(c).replace('&', '&amp;')),
+    'HTML by number': each((c) => `&#${code(c)};`),
+    'HTML by hex number': each((c) => `&#x${code(c).toString(16)};`),
+    percent: encodeURIComponent(text),
+    'percent in part': encodeURI(text),
+    'percent twice': encodeURIComponent(encodeURIComponent(text)),
+    'percent, all of it': [...Buffer.from(text)]
+      .map((b) => `%${b.toString(16).toUpperCase().padStart(2, '0')}`)
+      .join(''),
+    form: new URLSearchParams({ text }).toString(),
+    hex,
+    'hex in capitals': hex.toUpperCase(),
+    'hex with colons': hex.match(/../g)!.join(':'),
+    'hex in C': hex
+      .match(/../g)!
+      .map((b) => `\\x${b}`)
+      .join(''),
+    'a list of numbers': JSON.stringify(Buffer.from(text)),
+    'a list of numbers, printed': JSON.stringify([...Buffer.from(text)], null, 1),
+    base64: base64(''),
+    'base64, one further': base64('a', 'b'),
+    'base64, two further': base64('ab', ':x'),
+    base64url: Buffer.from(`ab${text}`).toString('base64url'),
+    'base64 in lines': base64('user:').replaceAll(/.{20}/g, '$&\r\n'),
+    'base64 in lines, as JSON': JSON.stringify(base64('user:').replaceAll(/.{20}/g, '$&\n')),
+    'base64 in a URL': encodeURIComponent(base64('a')),
+    'base64 in JSON': base64('a').replaceAll('/', '\\/'),
+    'UTF-16': Buffer.from(text, 'utf16le'),
+    'UTF-16, the other way': Buffer.from(text, 'utf16le').swap16(),
+    reversed: [...text].reverse().join(''),
+  }
+  const mask = createMask([text])
+  for (const [name, spelling] of Object.entries(spellings)) {
+    const bytes = Buffer.concat([
+      Buffer.from('before '),
+      Buffer.from(spelling as string),
+      Buffer.from(' after'),
+    ])
+    const masked = mask(bytes.toString('latin1'))
+    t.match(masked, /before .{0,30}\[secret\].{0,12} after/s, name)
+    t.equal(masked.split('[secret]').length, 2, name)
+  }
+  const key = 'k3y+of/32=bits'
+  t.equal(
+    createMask([key])('NN2XS43PMYXTGMR5MJUXI4Y k3y+of/32=bit s'),
+    'NN2XS43PMYXTGMR5MJUXI4Y k3y+of/32=bit s',
+  )
+})
+
+t.test('a text made to keep the mask busy does not: every step of its patterns is bounded', async (t) => {
+  // Each would take hours, were a repetition in the patterns without a bound.
+  const mask = createMask(['ghp_S3cr3t/with "quotes"&\\\\ and\nlines'])
+  for (const piece of ['\\', '&amp;', '%25', '&#0', '000', ' ', '\\u', 'ghp_S3cr3t/with ', '\r\n'])
+    t.notMatch(mask(piece.repeat(Math.floor(262_144 / piece.length))), /secret\]/)
+})
+
+t.test('nothing of a secret stands in the head of an answer, in one header or in two', async (t) => {
+  const { call } = await start(t, (_req, res) => {
+    res.setHeader('content-type', 'text/plain')
+    res.setHeader('x-github-a', 'ghp_S3cr3t/with')
+    res.setHeader('x-github-b', '+signs=and"quotes')
+    res.setHeader(`x-github-${Buffer.from(secret).toString('hex')}`, '1')
+    res.setHeader('x-ratelimit-left', '5')
+    res.statusMessage = secret.replaceAll(/[^ -~]/g, '')
+    res.end('ok')
+  })
+  const { body } = await call('/v1/items')
+  t.strictSame(body, {
+    status: 200,
+    headers: { 'content-type': 'text/plain' },
+    body: 'ok',
+    body_encoding: 'utf8',
+  })
+})
+
+t.test('the owner is told when a credential would travel unencrypted', async (t) => {
+  const vault = await startVault(t)
+  const rules = (origin: string) => ({ rules: [{ origin, methods: ['GET'], paths: ['/**'] }] })
+  const put = async (origin: string) =>
+    (await vault.asOwner('POST', '/v1/vault/write', { scope, value: 'abcdefgh', settings: rules(origin) }))
+      .body
+  t.strictSame(Object.keys(await put('https://api.example.com')), ['scope', 'created', 'version'])
+  t.notOk('warnings' in (await put('http://127.0.0.1:8080')))
+  t.match((await put('http://api.example.com')).warnings, [/http:\/\/api\.example\.com unencrypted/])
+  const agent = await vault.agent('careful', [`ask:${scope}`])
+  const body = { scope, method: 'GET', url: 'http://api.example.com/x' }
+  const asked = await agent.call('POST', '/v1/vault/call', body, { prefer: 'wait=0' })
+  t.match(vault.api.approvals.get(asked.body.approval_id, vault.owner).warnings, [/unencrypted/])
 })
 
 t.test('a mask leaves nothing of a secret, wherever it stands in base64', async () => {

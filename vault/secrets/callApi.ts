@@ -1,7 +1,7 @@
 import type { EgressAnswer, EgressRequest } from '../../core/ports/egress.ts'
 import { VaultError } from '../errors/error.ts'
 import type { VaultEgress } from '../ports/egress.ts'
-import { isAllowedCall } from './callTarget.ts'
+import { isAllowedCall, parameterNames } from './callTarget.ts'
 import type { Credential, Injection } from './credential.ts'
 import { createMask } from './maskSecret.ts'
 
@@ -25,9 +25,20 @@ const timeoutMs = 30_000
 const maxAnswerBytes = 1_048_576
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/
 const headerValue = /^[\x20-\x7e]{0,4096}$/
-/** What an agent may not set: credentials of its own, framing, and what servers trust about where a call comes from. */
-const reserved =
-  /^(?:authorization|proxy-.*|cookie|host|content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|accept-encoding|forwarded|via|x-forwarded-.*|x-real-ip|x-http-method.*|x-original-.*|x-rewrite-.*|origin|referer)$/i
+/**
+ * What an agent may not set: credentials of its own, framing, what servers trust about where a call comes from, what makes
+ * it another call than the one that the rules judged, and what lets the answer come in pieces or encodings that hide the
+ * secret from the mask. Judged with every other character as `-`, as servers read names that hand them on as variables.
+ */
+const reserved = new RegExp(
+  `^(?:${[
+    'authorization.*|proxy.*|cookie2?|content-length|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect',
+    'host|x-host|forwarded.*|via|x-forwarded.*|x-real-ip|(?:x-|true-|cf-|fastly-)?(?:cluster-)?(?:client|connecting)-ip',
+    'x-remote-.*|remote-.*|x-envoy-.*|x-proxy.*|origin|referer|sec-.*|max-forwards',
+    '(?:x-)?http-method.*|(?:x-)?method-override|x-method|x-original-.*|x-rewrite-.*|x-override-.*|x-url-.*|request-uri|x-request-uri',
+    'range|if-range|request-range|accept-encoding|accept-charset|content-encoding|content-range|a-im',
+  ].join('|')})$`,
+)
 
 /** Headers of an answer that mean something to the agent. `set-cookie` would be a credential of its own. */
 const passedOn =
@@ -39,16 +50,22 @@ export function readCallHeaders(value: unknown): Readonly<Record<string, string>
   if (typeof value !== 'object' || Array.isArray(value) || Object.keys(value).length > 50)
     throw invalid('headers: expected an object of at most 50 names and texts.')
   const headers: Record<string, string> = {}
+  const seen = new Set<string>()
   for (const [name, text] of Object.entries(value)) {
     if (!headerName.test(name) || typeof text !== 'string' || !headerValue.test(text))
       throw invalid('headers: expected ordinary names and printable texts.')
     const lower = name.toLowerCase()
-    if (reserved.test(lower) || Object.hasOwn(headers, lower))
+    const variable = variableOf(lower)
+    if (reserved.test(variable) || seen.has(variable))
       throw invalid(`headers: ${lower} can not be set here, or came twice.`)
+    seen.add(variable)
     headers[lower] = text
   }
   return headers
 }
+
+/** The name as a server's environment has it, where `x_api-key` and `x-api-key` are one. */
+const variableOf = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')
 
 /** Whether the credential's owner allows this call. @throws `SCOPE_DENIED` */
 export function assertAllowedCall({ rules }: Credential, call: FrozenCall): void {
@@ -89,10 +106,13 @@ function inject(credential: Credential, call: FrozenCall): EgressRequest {
   const { inject: how, secret } = credential
   const name = how.kind === 'header' ? how.name.toLowerCase() : 'authorization'
   if (how.kind === 'query') {
-    if (url.searchParams.has(how.name)) throw invalid(`url: expected no query parameter ${how.name}.`)
+    const wanted = how.name.toLowerCase()
+    const isThere = parameterNames(url).some((name) => name.toLowerCase().split('[')[0] === wanted)
+    if (isThere) throw invalid(`url: expected no query parameter ${how.name}.`)
     url.searchParams.append(how.name, secret)
   } else {
-    if (Object.hasOwn(headers, name)) throw invalid(`headers: ${name} can not be set here.`)
+    if (Object.keys(headers).some((given) => variableOf(given) === variableOf(name)))
+      throw invalid(`headers: ${name} can not be set here.`)
     headers[name] = headerOf(how, secret)
   }
   return {
@@ -117,17 +137,31 @@ function headerOf(how: Exclude<Injection, { kind: 'query' }>, secret: string): s
 }
 
 function masked({ secret, inject: how }: Credential, answer: EgressAnswer): CallAnswer {
-  const password = how.kind === 'basic' ? secret.slice(secret.indexOf(':') + 1) : ''
-  const mask = createMask([secret, password])
-  const headers: Record<string, string> = {}
-  for (const [name, value] of Object.entries(answer.headers)) {
-    if (value !== undefined && passedOn.test(name)) headers[name] = mask(String(value)).slice(0, 4_096)
-  }
+  const made = how.kind === 'basic' ? [secret.slice(secret.indexOf(':') + 1), toBase64(secret)] : []
+  const mask = createMask([secret, ...made])
+  const headers = maskedHeaders(answer.headers, mask)
   const bytes = Buffer.from(mask(Buffer.from(answer.body).toString('latin1')), 'latin1')
   const text = utf8Of(bytes)
   return text === undefined
     ? { status: answer.status, headers, body: bytes.toString('base64'), body_encoding: 'base64' }
     : { status: answer.status, headers, body: text, body_encoding: 'utf8' }
+}
+
+const toBase64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64')
+
+/** What is passed on of an answer's head. A name that holds the secret, or values that do so together, are left out. */
+function maskedHeaders(
+  given: EgressAnswer['headers'],
+  mask: (text: string) => string,
+): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const [name, value] of Object.entries(given))
+    if (value !== undefined && passedOn.test(name) && mask(name) === name)
+      headers[name] = mask(String(value)).slice(0, 4_096)
+  const together = Object.values(headers).join('')
+  if (mask(together) === together) return headers
+  const { 'content-type': type } = headers
+  return type === undefined ? {} : { 'content-type': type }
 }
 
 function utf8Of(bytes: Uint8Array): string | undefined {

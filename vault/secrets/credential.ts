@@ -1,4 +1,5 @@
 import { VaultError } from '../errors/error.ts'
+import { isLoopback } from '../relay/isLoopback.ts'
 
 /** Where a credential may be sent: every part has to hold. */
 export interface CallRule {
@@ -89,7 +90,7 @@ function parseRule(value: unknown): CallRule {
 
 /** `*` stands for a whole segment, `**` for all that follow, at the end only. */
 const isPathPattern = (path: string): boolean =>
-  /^(?:\/(?:\*|[A-Za-z0-9._~!$&'()+,;=:@%-]*))*(?:\/\*\*)?$/.test(path) && path.startsWith('/')
+  /^(?:\/(?:\*|[A-Za-z0-9._~!$&'()+,=:@%-]*))*(?:\/\*\*)?$/.test(path) && path.startsWith('/')
 
 function parseRange(value: unknown): string {
   if (typeof value === 'string' && /^[0-9a-fA-F.:]{2,45}\/\d{1,3}$/.test(value)) return value
@@ -107,6 +108,17 @@ function objectOf(value: unknown, what: string, known: readonly string[]): Reado
 function listOf(value: unknown, what: string, most: number): readonly unknown[] {
   if (Array.isArray(value) && value.length <= most) return value
   throw invalid(`${what}: expected a list of at most ${most}.`)
+}
+
+/** What the owner is told where the secret would travel unencrypted over more than this machine. */
+export function plainHttpWarnings(rules: readonly Pick<CallRule, 'origin'>[]): readonly string[] {
+  const origins = new Set(rules.map(({ origin }) => origin))
+  return [...origins]
+    .filter((origin) => origin.startsWith('http:') && !isLoopback(new URL(origin).hostname))
+    .map(
+      (origin) =>
+        `The credential goes to ${origin} unencrypted: whoever is on the way can read it. Use https.`,
+    )
 }
 
 const isToken = (value: unknown): value is string => typeof value === 'string' && token.test(value)

@@ -3,8 +3,8 @@ import { showText } from '../../effects/showText.ts'
 import { VaultError } from '../../errors/error.ts'
 import { callRequest } from '../../requests/agentRequests.ts'
 import { assertAllowedCall, callApi, type FrozenCall, readCallHeaders } from '../../secrets/callApi.ts'
-import { readCallUrl } from '../../secrets/callTarget.ts'
-import type { Credential } from '../../secrets/credential.ts'
+import { assertNoOverride, readCallUrl } from '../../secrets/callTarget.ts'
+import { type Credential, plainHttpWarnings } from '../../secrets/credential.ts'
 import { parseScope } from '../../storage/scopes.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
@@ -26,6 +26,7 @@ export function planCall(x: VaultCall, { vault, egress }: VaultParts): Plan {
     url: readCallUrl(input.url).href,
     ...readBody(input.headers, input.body),
   }
+  if (call.body !== null) assertNoOverride(call.body)
   const hash = hashOf('call', scope, JSON.stringify(call))
   return {
     ...withoutMoney,
@@ -40,6 +41,7 @@ export function planCall(x: VaultCall, { vault, egress }: VaultParts): Plan {
         ? []
         : [`The agent sends ${Buffer.byteLength(call.body)} bytes: ${showText(call.body, 300)}`]),
     ],
+    warnings: plainHttpWarnings([{ origin: new URL(call.url).origin }]),
     requestHash: hash,
     frozenHash: hash,
     repeat: 'once',

@@ -7,6 +7,7 @@ import {
   type Credential,
   type CredentialSettings,
   parseCredentialSettings,
+  plainHttpWarnings,
 } from '../../secrets/credential.ts'
 import { parseScope } from '../../storage/scopes.ts'
 import { accountOn } from '../chainOf.ts'
@@ -96,7 +97,9 @@ export function planWrite(x: VaultCall, parts: VaultParts): Plan {
     frozen: { version: shown },
     act: async () => {
       assertUnchanged(x, records, scope)
-      return { status: 200, body: await writeValue(records, scope, value, settings) }
+      const written = await writeValue(records, scope, value, settings)
+      const warnings = x.who.kind === 'owner' ? plainHttpWarnings(settings.rules ?? []) : []
+      return { status: 200, body: warnings.length === 0 ? written : { ...written, warnings } }
     },
   }
 }
