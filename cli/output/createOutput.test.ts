@@ -3,7 +3,7 @@ import t from 'tap'
 import { parseConfig } from '../../core/config/load.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { createOutput } from './createOutput.ts'
-import { displayWidth, truncate } from './displayWidth.ts'
+import { displayWidth, truncate, wrap } from './displayWidth.ts'
 import { UsageError } from './exitCodes.ts'
 import type { Column } from './table.ts'
 
@@ -197,4 +197,26 @@ t.test('a text is cut to a width between characters, and keeps what fits', (t) =
     ),
   )
   t.end()
+})
+
+t.test('a line is broken between words, or anywhere, and no word is lost', async (t) => {
+  t.strictSame(wrap('to 0xabcdef and on', 10), ['to', '0xabcdef', 'and on'])
+  t.strictSame(wrap('abcdefghijkl mn', 5), ['abcde', 'fghij', 'kl mn'])
+  t.strictSame(wrap('a  b', 2, 'anywhere'), ['a ', ' b'])
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'grapheme', maxLength: 60 }),
+      fc.integer({ min: 2, max: 20 }),
+      (text, columns) => {
+        const isSame = wrap(text, columns, 'anywhere').join('') === text
+        const words = wrap(text, columns)
+        const isWhole = words.join('').replaceAll(' ', '') === text.replaceAll(' ', '')
+        return (
+          isSame &&
+          isWhole &&
+          [...words, ...wrap(text, columns, 'anywhere')].every((line) => displayWidth(line) <= columns)
+        )
+      },
+    ),
+  )
 })

@@ -27,8 +27,13 @@ export function truncate(text: string, columns: number): string {
   return `${cut}…`
 }
 
-/** Breaks a line into lines of so many columns, at spaces where there are any; nothing is left out but those spaces. */
-export function wrap(text: string, columns: number): string[] {
+/**
+ * Breaks a line into lines of so many columns.
+ *
+ * @param at `spaces`: between words, whose spaces there are left out; a word that is longer than a line is broken all the same.
+ *           `anywhere`: nothing is left out.
+ */
+export function wrap(text: string, columns: number, at: 'spaces' | 'anywhere' = 'spaces'): string[] {
   if (displayWidth(text) <= columns) return [text]
   const lines: string[] = []
   let line = ''
@@ -36,18 +41,17 @@ export function wrap(text: string, columns: number): string[] {
   for (const { segment } of graphemes.segment(text)) {
     const more = widthOf(segment)
     if (width + more > columns && line !== '') {
-      const space = segment === ' ' ? line.length : line.lastIndexOf(' ')
-      // A space near the beginning would leave most of the line empty: a long word is broken then.
-      const end = space > line.length / 2 ? space : line.length
-      lines.push(line.slice(0, end).trimEnd())
-      line = line.slice(end).trimStart()
+      const space = at === 'anywhere' ? -1 : segment === ' ' ? line.length : line.lastIndexOf(' ')
+      const end = space > 0 ? space : line.length
+      lines.push(line.slice(0, end))
+      line = at === 'anywhere' ? '' : line.slice(end).trimStart()
       width = displayWidth(line)
-      if (segment === ' ' && line === '') continue
+      if (at === 'spaces' && segment === ' ' && line === '') continue
     }
     line += segment
     width += more
   }
-  return [...lines, line]
+  return line === '' ? lines : [...lines, line]
 }
 
 function widthOf(grapheme: string): number {

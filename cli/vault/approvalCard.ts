@@ -22,9 +22,9 @@ const titles: Readonly<Record<ApprovalView['kind'], string>> = {
  */
 export function approvalCard(view: ApprovalView, columns: number): string {
   const width = Math.max(20, columns - 4)
-  const indented = (text: string, mark = '  ') => wrap(safeLine(text), width).map((line) => `${mark}${line}`)
+  const indented = (text: string) => wrap(safeLine(text), width).map((line) => `  ${line}`)
   const list = (title: string, texts: readonly string[]) =>
-    texts.length === 0 ? [] : [title, ...texts.flatMap((text) => [...wrapped(text)])]
+    texts.length === 0 ? [] : [title, ...texts.flatMap(wrapped)]
   const wrapped = (text: string) => indented(text).map((line, i) => (i === 0 ? line : `  ${line}`))
   const amount = view.currency === null ? view.amount : `${view.amount} ${view.currency}`
   const facts = [
@@ -52,7 +52,10 @@ export function approvalCard(view: ApprovalView, columns: number): string {
     const size = whole ? `${bytes} bytes` : `${bytes} bytes, NOT ALL OF THEM SHOWN`
     return [
       `${safeLine(title)} (${size}, SHA-256 ${sha256}):`,
-      ...text.split('\n').flatMap((line) => indented(line, '  │ ')),
+      ...text
+        .split('\n')
+        .flatMap((line) => wrap(safeLine(line), width, 'anywhere'))
+        .map((line) => `  │ ${line}`),
     ]
   }
 }

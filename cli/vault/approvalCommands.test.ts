@@ -1,11 +1,13 @@
 import t from 'tap'
 import type { ApprovalView } from '../../vault/approvals/approval.ts'
 import { type RunningVault, startVault } from '../../vault/testing/startVault.ts'
+import { signBody } from '../../vault/testing/transfers.ts'
 import { createOutput } from '../output/createOutput.ts'
 import { displayWidth } from '../output/displayWidth.ts'
 import { approvalCard } from './approvalCard.ts'
 import { approve, deny, listApprovals } from './approvalCommands.ts'
 import { openOwnerClient } from './ownerClient.ts'
+import { listActivity } from './stateCommands.ts'
 
 const noWait = { prefer: 'wait=0' }
 
@@ -32,6 +34,7 @@ async function sitting(vault: RunningVault, isTTY: boolean, answers: string[] = 
     approve: (id: string, flags = {}) => approve(client, output, isTTY ? terminal : undefined, id, flags),
     deny: (id: string) => deny(client, output, id),
     list: () => listApprovals(client, output, false),
+    activity: () => listActivity(client, output, new URLSearchParams({ action: 'SIGN' })),
   }
 }
 
@@ -142,4 +145,17 @@ t.test('the list cuts neither an id nor a hash nor what would happen', async (t)
     decision_hash: card.decision_hash,
     parts: [{ whole: true }],
   })
+})
+
+t.test('activity tells of a refused lie what was claimed and what was found, uncut', async (t) => {
+  const { vault } = await start(t)
+  const liar = await vault.agent('liar', ['wallet.base'])
+  await liar.call('POST', '/v1/vault/sign', { ...signBody('0.5'), amount: 0.4 }, noWait)
+  const person = await sitting(vault, true, [], 60)
+  await person.activity()
+  const flat = person.text().replaceAll(/\s+/g, ' ')
+  t.match(flat, /TX_MISMATCH\. Claimed: Move 0\.4 “USDC” on “base”\. Found: Send 0\.5 USDC to 0x0{36}dEaD/)
+  const script = await sitting(vault, false)
+  await script.activity()
+  t.match(JSON.parse(script.text()), { claimed: /0\.4/, found: /0\.5/, details: { code: 'TX_MISMATCH' } })
 })

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Output } from '../output/createOutput.ts'
 import { asOwner, type CommonFlags, neededPassword, withCommonFlags } from './flags.ts'
+import type { OwnerClient } from './ownerClient.ts'
 
 interface Status {
   readonly vault_id: string
@@ -84,18 +85,7 @@ export function registerState(vault: Command): void {
         const query = new URLSearchParams()
         for (const name of ['agent', 'action', 'status', 'limit'] as const)
           if (flags[name] !== undefined) query.set(name, flags[name])
-        const { events } = await client.call<{ events: Event[] }>('GET', `/v1/vault/activity?${query}`)
-        output.rows(
-          events,
-          [
-            { title: 'Time', value: ({ timestamp }) => timestamp },
-            { title: 'Agent', value: ({ agent }) => agent },
-            { title: 'Action', value: ({ action }) => action },
-            { title: 'Status', value: ({ status }) => status },
-            { title: 'What', value: whatOf, isWhole: true },
-          ],
-          'Nothing happened yet.',
-        )
+        await listActivity(client, output, query)
       }),
     )
 
@@ -133,6 +123,26 @@ function sentenceOf({
   ]
     .filter((sentence) => sentence !== false)
     .join(' ')
+}
+
+/** Lists the log, newest first. */
+export async function listActivity(
+  client: OwnerClient,
+  output: Output,
+  query: URLSearchParams,
+): Promise<void> {
+  const { events } = await client.call<{ events: Event[] }>('GET', `/v1/vault/activity?${query}`)
+  output.rows(
+    events,
+    [
+      { title: 'Time', value: ({ timestamp }) => timestamp },
+      { title: 'Agent', value: ({ agent }) => agent },
+      { title: 'Action', value: ({ action }) => action },
+      { title: 'Status', value: ({ status }) => status },
+      { title: 'What', value: whatOf, isWhole: true },
+    ],
+    'Nothing happened yet.',
+  )
 }
 
 /** What an entry is about; of a lie that was refused both sides. */

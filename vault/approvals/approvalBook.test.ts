@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createTestClock, startVault } from '../testing/startVault.ts'
+import { viewApproval } from './approval.ts'
 import {
   type ApprovalBookParts,
   approvalTtlMs,
@@ -39,8 +40,7 @@ async function bookWith(
   changed: ApprovalBookParts['events']['changed'] = async () => {},
   clock = createTestClock(),
 ) {
-  const { records } = (await startVault(t)).vault
-  return createApprovalBook({ records, clock, events: { changed } })
+  return bookOver((await startVault(t)).vault.records, changed, clock)
 }
 
 t.test('an owner is not asked again and again: thirty an hour, and a hundred and twenty a day', async (t) => {
@@ -97,6 +97,25 @@ t.test('what the owner agrees to is not held against an agent, whatever is asked
   const asked = await Promise.allSettled(Array.from({ length: 40 }, (_, i) => ask(100 + i)))
   t.equal(asked.filter(({ status }) => status === 'fulfilled').length, 15)
   book.unload()
+})
+
+const bookOver = (
+  records: ApprovalBookParts['records'],
+  changed: ApprovalBookParts['events']['changed'] = async () => {},
+  clock = createTestClock(),
+) => createApprovalBook({ records, clock, events: { changed } })
+
+t.test('a question of an earlier version, which shows no parts, is not approved by one click', async (t) => {
+  const { records } = (await startVault(t)).vault
+  const { id } = await bookOver(records).ask(question)
+  const { kind: _, parts: __, ...old } = records.getJson<Record<string, unknown>>('approval', id)!
+  await records.putJson('approval', id, old)
+  const book = bookOver(records)
+  await book.load()
+  const view = viewApproval(book.get(id)!)
+  t.match(view, { kind: 'transaction', parts: [], opaque: true, second_word: 'blind' })
+  await t.rejects(book.approve(id, view.decision_hash, 'owner'), { code: 'VALIDATION_ERROR' })
+  t.equal((await book.approve(id, view.decision_hash, 'owner', 'blind')).state, 'approved')
 })
 
 t.test('who joins a question while it is being written down waits for its answer', async (t) => {

@@ -197,6 +197,8 @@ t.test('typed data is shown whole, in the order of its types', async (t) => {
   const body = { chain: 'base', agent_name: 'x', typed_data: order }
   const card = await cardOf(vault, agent, 'sign-typed-data', body)
   t.match(card, { kind: 'typed_data', opaque: true, second_word: 'blind' })
+  t.match(card.effects, [/NOT UNDERSTOOD/], 'and not once more, field by field, in other words')
+  t.equal(card.effects.length, 1)
   const [domain, message, types] = card.parts
   t.strictSame([domain!.title, message!.title, types!.title], ['Domain', 'Message', 'Types'])
   t.equal(

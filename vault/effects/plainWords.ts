@@ -2,7 +2,7 @@ import { formatAmount } from '../../core/domain/money.ts'
 import type { AssetRef, AssetTable } from './assets.ts'
 import type { Decoded } from './decoded.ts'
 import type { AllowanceEffect, Effect, TransferEffect } from './effect.ts'
-import { showText } from './showText.ts'
+import { maxShown, showText } from './showText.ts'
 
 /**
  * A request in plain words: one sentence for each effect, then the fee. Made of amounts, addresses and quoted text only,
@@ -56,7 +56,7 @@ function sentenceOf(effect: Effect, from: string): string {
       return `Make an account of ${effect.owner} for ${effect.asset.symbol ?? effect.asset.address}; ${payer} up to ${lamports} SOL of rent.`
     }
     case 'note':
-      return `Write the text ${showText(effect.text)}.`
+      return `Write the text ${showText(effect.text)}${effect.text.length > maxShown ? `, the first ${maxShown} of its ${effect.text.length} characters` : ''}.`
     case 'opaque':
       return `NOT UNDERSTOOD: ${effect.reason} (${effect.target}). It may do anything.`
   }

@@ -1,7 +1,7 @@
 import { visibleInSentence } from './visibleText.ts'
 
 /** Longest text of somebody else that is shown, in characters. */
-const maxShown = 500
+export const maxShown = 500
 
 /**
  * Text from an agent or a contract inside a sentence to the owner: in quotes, with everything that has no plain look, or

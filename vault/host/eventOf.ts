@@ -1,5 +1,6 @@
 import type { VaultOperation } from '../../core/plugin/vault.ts'
 import type { ApprovalRecord, approvalStates } from '../approvals/approval.ts'
+import { visibleText } from '../effects/visibleText.ts'
 import { isVaultError } from '../errors/error.ts'
 import type { AuditAction, AuditEvent, AuditStatus } from '../ports/audit.ts'
 import type { VaultCall } from './vaultCall.ts'
@@ -45,7 +46,8 @@ export function eventOf(x: VaultCall, status: AuditStatus): AuditEvent {
 function lieOf({ claimed, found, failure }: VaultCall): Pick<AuditEvent, 'claimed' | 'found'> {
   if (claimed === null) return {}
   // Bytes that were not even decoded: the refusal says what is in them.
-  return { claimed, found: found ?? (isVaultError(failure) ? failure.message : 'unknown') }
+  const inFact = found ?? (isVaultError(failure) ? failure.message : 'unknown')
+  return { claimed: visibleText(claimed), found: visibleText(inFact) }
 }
 
 /** Which of the owner's plugins refused it or failed at it. */

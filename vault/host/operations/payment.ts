@@ -1,6 +1,8 @@
 import { formatAmount } from '../../../core/domain/money.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
+import { parseStrictJson } from '../../../core/x402/strictJson.ts'
 import { grantFor } from '../../agents/grant.ts'
+import type { PartDraft } from '../../approvals/shownPart.ts'
 import type { PinnedAsset } from '../../effects/assets.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
@@ -73,10 +75,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
     action: 'SIGN',
     kind: 'payment',
     // What is signed are the amounts and addresses of the effects; the offer is what it is for.
-    parts: () => [
-      { title: 'Paid for', content: payment.resourceUrl },
-      { title: 'Offer', content: textOfOffer(paymentRequired), ...offerFormat(paymentRequired) },
-    ],
+    parts: () => [{ title: 'Paid for', content: payment.resourceUrl }, offerPart(paymentRequired)],
     scope: `wallet.${facts.name}`,
     verb: 'sign',
     chain: facts.name,
@@ -149,8 +148,13 @@ function withoutTimes(
   )
 }
 
-const textOfOffer = (offer: unknown): string => (typeof offer === 'string' ? offer : JSON.stringify(offer))
-
-/** As the agent sent it: a header's base64, or JSON, which is laid out for reading. */
-const offerFormat = (offer: unknown): { format: 'text' } | { format: 'json'; shownAs: string } =>
-  typeof offer === 'string' ? { format: 'text' } : { format: 'json', shownAs: JSON.stringify(offer, null, 2) }
+/** The offer laid out for reading; as the agent sent it where that is a header's base64, size and hash are of that. */
+function offerPart(offer: unknown): PartDraft {
+  const content = typeof offer === 'string' ? offer : JSON.stringify(offer)
+  const read = parseStrictJson(
+    typeof offer === 'string' ? Buffer.from(offer, 'base64').toString('utf8') : content,
+  )
+  return read.ok
+    ? { title: 'Offer', content, shownAs: JSON.stringify(read.value, null, 2), format: 'json' }
+    : { title: 'Offer', content }
+}

@@ -168,6 +168,6 @@ export function signInWarnings(signIn: SignIn, { address, facts, nowMs }: SignIn
 /** How a sign-in may name the chain; Solana's clusters by their names. */
 const chainNames = ({ chainId, name, network }: ChainFacts): readonly string[] => {
   if (chainId !== undefined) return [String(chainId)]
-  const cluster = name === 'solana' ? 'mainnet' : 'devnet'
-  return [cluster, `solana:${cluster}`, network, ...(cluster === 'mainnet' ? ['mainnet-beta'] : [])]
+  if (name === 'solana') return ['mainnet', 'mainnet-beta', 'solana:mainnet', network]
+  return name === 'solana-devnet' ? ['devnet', 'solana:devnet', network] : [network]
 }

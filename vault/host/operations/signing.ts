@@ -3,6 +3,7 @@ import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { decimalText } from '../../effects/claimedAmount.ts'
 import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
 import { nameRecipients } from '../../effects/nameRecipients.ts'
+import { plainWords } from '../../effects/plainWords.ts'
 import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
 import { showText } from '../../effects/showText.ts'
 import { visibleText } from '../../effects/visibleText.ts'
@@ -78,8 +79,14 @@ export function planTypedData(
       assets: parts.assets,
     }),
   )
+  const plan = signingPlan({ x, parts, account, decoded, claim: claimOf(input), action: 'SIGN_TYPED_DATA' })
   return {
-    ...signingPlan({ x, parts, account, decoded, claim: claimOf(input), action: 'SIGN_TYPED_DATA' }),
+    ...plan,
+    // Its fields are the parts below, whole and in their order; as sentences they would only be some of them.
+    plainWords: plainWords(
+      { ...decoded, effects: decoded.effects.filter(({ kind }) => kind !== 'note') },
+      parts.assets,
+    ),
     kind: kindOf(decoded) === 'allowance' ? 'allowance' : decoded.isOpaque ? 'typed_data' : kindOf(decoded),
     parts: () => typedDataParts(input.typed_data),
   }
