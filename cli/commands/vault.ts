@@ -34,6 +34,12 @@ export function registerVault(program: Command): void {
     .option('--config <file>', 'settings and plugins (default: vault.yaml in that folder); flags win')
     .option('--host <address>', 'loopback address to listen on (default: 127.0.0.1)')
     .option('--port <n>', 'port for agents; 0 for any free one (default: 8420)')
+    .option(
+      '--local-agent <name>',
+      'serve programs of this machine without a token on a second port, as that agent',
+    )
+    .option('--local-port <n>', 'that port (default: 8421)')
+    .option('--require-token', 'open that port, and ask its callers for an agent’s token, too')
     .option('--testnets', 'offer Base Sepolia and Solana Devnet, too')
     .option('--relay <url>', 'let paired agents of other machines in through this relay')
     .option('--relay-ca <file>', "PEM of the relay's certificate authority")
@@ -126,9 +132,11 @@ async function run(flags: RunFlags, output: Output): Promise<void> {
 }
 
 async function runForOne(flags: RunFlags, output: Output): Promise<void> {
-  for (const name of ['host', 'port'] as const) {
+  for (const name of ['host', 'port', 'localAgent', 'localPort', 'requireToken'] as const) {
     if (flags[name] !== undefined)
-      throw new UsageError('--mode stdio opens no port: --host and --port do not go with it.')
+      throw new UsageError(
+        '--mode stdio opens no port: --host, --port, --local-… and --require-token do not go with it.',
+      )
   }
   if (flags.agent !== undefined && flags.insecureNoToken === true)
     throw new UsageError('--insecure-no-token has an agent of its own: it does not go with --agent.')

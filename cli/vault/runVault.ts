@@ -1,4 +1,5 @@
 import closeWithGrace from 'close-with-grace'
+import type { LocalAgents } from '../../vault/http/localAgents.ts'
 import type { VaultServer } from '../../vault/http/server.ts'
 import { startVaultServer } from '../../vault/http/server.ts'
 import type { McpMount } from '../../vault/mcp/httpMount.ts'
@@ -32,6 +33,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
   const log = createLog({ level: 'info', format: 'auto' })
   let server: VaultServer | undefined
   let mcp: McpMount | undefined
+  let local: LocalAgents | undefined
   const opened = await openHost({
     home,
     password,
@@ -60,8 +62,13 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
       mounts: [createOwnerPage(), ...(mcp === undefined ? [] : [mcp])],
       ...(options.tokenless && { tokenlessAgent }),
     })
+    if (options.local !== undefined) {
+      const { startLocalAgents } = await import('../../vault/http/localAgents.ts')
+      local = await startLocalAgents(opened.api, log, { host, ...options.local })
+    }
   } catch (error) {
     await mcp?.close()
+    await server?.close()
     await opened.close()
     throw error
   }
@@ -70,6 +77,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
   closeWithGrace({ delay: 10_000, logger: false, skip: ['SIGHUP'] }, async ({ err }) => {
     if (err) log.error({ err }, 'stopping after an error')
     await mcp?.close()
+    await local?.close()
     await listening.close()
     await opened.close()
   })
@@ -81,8 +89,15 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
   if (damage !== undefined) output.warn(`The log of activity was changed or damaged: ${damage}`)
   for (const { message, action } of opened.api.warnings(socketOwner)) output.warn(`${message} ${action}`)
   output.result(
-    { mode: options.mode, url, socket: options.socketPath, locked, ...(mcp && { mcp: `${url}${mcp.path}` }) },
-    `The vault serves agents at ${mcp === undefined ? url : `${url} and ${url}${mcp.path}`}; it is ${locked ? 'locked: tollgate vault unlock' : 'open'}. Owner: tollgate vault open, or ${options.socketPath}`,
+    {
+      mode: options.mode,
+      url,
+      socket: options.socketPath,
+      locked,
+      ...(mcp && { mcp: `${url}${mcp.path}` }),
+      ...(local && { local: local.url }),
+    },
+    `The vault serves agents at ${[url, ...(mcp ? [`${url}${mcp.path}`] : []), ...(local ? [local.url] : [])].join(' and ')}; it is ${locked ? 'locked: tollgate vault unlock' : 'open'}. Owner: tollgate vault open, or ${options.socketPath}`,
   )
 }
 

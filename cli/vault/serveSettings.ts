@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Environment } from '../../core/config/interpolate.ts'
 import type { VaultPluginEntry } from '../../vault/host/programs.ts'
+import type { LocalAgentsOptions } from '../../vault/http/localAgents.ts'
 import { wholeNumber } from './flags.ts'
 
 /** The flags of `tollgate vault` that its configuration file may say, too. */
@@ -8,6 +9,9 @@ export interface ServeFlags {
   readonly config?: string
   readonly host?: string
   readonly port?: string
+  readonly localAgent?: string
+  readonly localPort?: string
+  readonly requireToken?: boolean
   readonly testnets?: boolean
   readonly relay?: string
   readonly relayCa?: string
@@ -20,6 +24,8 @@ export interface ServeFlags {
 export interface ServeSettings {
   readonly host: string
   readonly port: number
+  /** Undefined where the port for tokenless agents of this machine is closed. */
+  readonly local: Omit<LocalAgentsOptions, 'host'> | undefined
   readonly testnets: boolean
   readonly relay: string | undefined
   /** PEM text. */
@@ -50,9 +56,16 @@ export async function serveSettings(
   const number = (name: string, flag: string | undefined, said: number, least: number, most: number) =>
     flag === undefined ? said : wholeNumber(name, flag, least, most)
   const caFile = flags.relayCa ?? config.relayCa
+  const requireToken = flags.requireToken ?? config.requireToken
+  const localAgent = flags.localAgent ?? config.localAgent
+  const localPort = number('--local-port', flags.localPort, config.localPort, 0, 65_535)
   return {
     host: flags.host ?? config.host,
     port: number('--port', flags.port, config.port, 0, 65_535),
+    local:
+      localAgent === undefined && !requireToken
+        ? undefined
+        : { port: localPort, agent: requireToken ? undefined : localAgent },
     testnets: flags.testnets ?? config.testnets,
     relay: flags.relay ?? config.relay,
     relayCa: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),

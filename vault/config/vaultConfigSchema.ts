@@ -27,6 +27,26 @@ export const vaultConfigSchema = {
       default: 8420,
       description: 'Port for agents; 0 for any free one.',
     },
+    localAgent: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 64,
+      description:
+        'Name of an agent: programs of this machine that call `localPort` without a token count as it. Without it, that port is closed, unless `requireToken` is set.',
+    },
+    localPort: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 65_535,
+      default: 8421,
+      description:
+        'Port for agents of this machine, as `tollgate proxy` has one on others; 0 for any free one.',
+    },
+    requireToken: {
+      type: 'boolean',
+      default: false,
+      description: 'On `localPort`, too, agents show their own token; calls without one are refused.',
+    },
     testnets: {
       type: 'boolean',
       default: false,
