@@ -1,6 +1,7 @@
 import { createEgress } from '../../adapters/egress/createEgress.ts'
 import type { Egress } from '../../core/ports/egress.ts'
 import type { Log } from '../../core/ports/log.ts'
+import type { AuditLimits } from '../../vault/audit/dropOld.ts'
 import { createAssetTable } from '../../vault/effects/assets.ts'
 import type { VaultChain } from '../../vault/effects/chains.ts'
 import { createVaultApi } from '../../vault/host/createVaultApi.ts'
@@ -25,6 +26,8 @@ export interface OpenHostOptions {
   readonly solanaRpc?: string | undefined
   readonly idleLockMs?: number | undefined
   readonly maxAgeMs?: number | undefined
+  /** How much of the log is kept; left out, all of it. */
+  readonly logLimits?: AuditLimits
   readonly plugins?: readonly VaultPluginEntry[]
   /** Ranges that are not public and that plugins may connect to. */
   readonly pluginCidrs?: readonly string[]
@@ -50,6 +53,7 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
   const { home, password, log, relay } = options
   const vault = await openVault({
     home,
+    ...(options.logLimits !== undefined && { logLimits: options.logLimits }),
     autoLock: {
       ...(options.idleLockMs !== undefined && { idleMs: options.idleLockMs }),
       ...(options.maxAgeMs !== undefined && { maxAgeMs: options.maxAgeMs }),

@@ -43,6 +43,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     relayCa: options.relayCa,
     idleLockMs: options.idleLockMs,
     maxAgeMs: options.maxAgeMs,
+    logLimits: options.logLimits,
     plugins: options.plugins,
     pluginCidrs: options.pluginCidrs,
     localUrl: () => urlOf(server, host, port),
@@ -85,8 +86,6 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
   if (process.connected) process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
   const url = urlOf(server, host, port)
   const { locked } = opened.api.state()
-  const { damage } = opened.vault.audit
-  if (damage !== undefined) output.warn(`The log of activity was changed or damaged: ${damage}`)
   for (const { message, action } of opened.api.warnings(socketOwner)) output.warn(`${message} ${action}`)
   output.result(
     {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Environment } from '../../core/config/interpolate.ts'
+import type { AuditLimits } from '../../vault/audit/dropOld.ts'
 import type { VaultPluginEntry } from '../../vault/host/programs.ts'
 import type { LocalAgentsOptions } from '../../vault/http/localAgents.ts'
 import { wholeNumber } from './flags.ts'
@@ -33,6 +34,7 @@ export interface ServeSettings {
   readonly solanaRpc: string | undefined
   readonly idleLockMs: number
   readonly maxAgeMs: number
+  readonly logLimits: AuditLimits
   readonly plugins: readonly VaultPluginEntry[]
   /** Ranges that are not public and that plugins may connect to. */
   readonly pluginCidrs: readonly string[]
@@ -72,6 +74,10 @@ export async function serveSettings(
     solanaRpc: flags.solanaRpc ?? config.solanaRpc,
     idleLockMs: number('--idle-minutes', flags.idleMinutes, config.idleMinutes, 1, 10_080) * 60_000,
     maxAgeMs: number('--max-hours', flags.maxHours, config.maxHours, 1, 168) * 3_600_000,
+    logLimits: {
+      maxBytes: config.log.maxMegabytes * 1_048_576,
+      keepMs: config.log.keepDays === undefined ? undefined : config.log.keepDays * 86_400_000,
+    },
     plugins,
     pluginCidrs: config.pluginEgress.allowPrivateCidrs,
   }

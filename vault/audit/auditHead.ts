@@ -44,7 +44,8 @@ export function isHeadOurs(key: Uint8Array, head: AuditHead, mac: string): boole
 const isMark = ({ seq, hash }: AuditMark): boolean =>
   Number.isSafeInteger(seq) && seq >= 0 && /^[0-9a-f]{64}$/.test(hash)
 
-function headMac(key: Uint8Array, { seq, hash, cut }: AuditHead): string {
+/** The head's keyed code. */
+export function headMac(key: Uint8Array, { seq, hash, cut }: AuditHead): string {
   const dropped = cut === undefined ? '' : ` cut ${cut.seq} ${cut.hash}`
   return createHmac('sha256', key).update(`head ${seq} ${hash}${dropped}`).digest('hex')
 }

@@ -11,13 +11,17 @@ import type {
   AuditPage,
   AuditQuery,
   AuditVerdict,
+  AuditWarning,
 } from '../ports/audit.ts'
 import { fileMode, flushFolder, folderMode } from '../storage/files.ts'
 import { GroupWriter, type WriteTarget } from '../storage/groupWriter.ts'
-import { type AuditHead, type HeadRead, isHeadOurs, readHead, writeHead } from './auditHead.ts'
+import { Alarms, logWarnings } from './alarms.ts'
+import { type AuditHead, type HeadRead, headMac, isHeadOurs, readHead, writeHead } from './auditHead.ts'
 import { firstHash, macOf, writeLine } from './auditLine.ts'
+import { type AuditLimits, oldOnes } from './dropOld.ts'
 import { openSegment, type TailEntry } from './openSegment.ts'
 import { queryLog } from './queryLog.ts'
+import { RefusalSums } from './refusalSums.ts'
 import { segmentFile, segmentsIn } from './segments.ts'
 import { verifyLog } from './verifyLog.ts'
 import { mayHappenLocked } from './whileLocked.ts'
@@ -26,6 +30,12 @@ const segmentBytes = 4 << 20
 /** How far the head may lag behind the log: entries of this time are on disk, and vouched for by their own codes alone. */
 const headLagMs = 250
 const rememberEveryMs = 60_000
+const sumsEveryMs = 60_000
+const hourMs = 3_600_000
+/** A log that would be full in less than this is told of. */
+const leastHours = 7 * 24
+
+const noLimits: AuditLimits = { maxBytes: Number.POSITIVE_INFINITY }
 
 export interface AuditPlace {
   /** Made when missing. */
@@ -41,6 +51,8 @@ export interface AuditPlace {
   readonly remember?: (mark: AuditMark) => void
   /** After how many bytes the log goes on in a new file. */
   readonly segmentBytes?: number
+  /** How much of it is kept; whole files of the oldest entries are dropped above it. Left out, nothing is dropped. */
+  readonly limits?: AuditLimits
 }
 
 /**
@@ -76,6 +88,17 @@ export class ChainedAuditLog implements AuditLog {
   #key: Buffer | undefined
   #damage: string | undefined
   #headTimer: NodeJS.Timeout | undefined
+  readonly #limits: AuditLimits
+  readonly #refusals = new RefusalSums()
+  #sumsTimer: NodeJS.Timeout | undefined
+  readonly #alarms = new Alarms(() => this.warnings)
+  /** What was written in the hour that began at `sinceMs`. */
+  #hour = { sinceMs: 0, bytes: 0 }
+  #isUnwritable = false
+  /** Queries and checks under way: a file that they may come to is not removed. */
+  #readers = 0
+  #mustDropOld = false
+  #isDropping = false
 
   static open(place: AuditPlace): ChainedAuditLog {
     return new ChainedAuditLog(place)
@@ -84,6 +107,7 @@ export class ChainedAuditLog implements AuditLog {
   private constructor(place: AuditPlace) {
     this.#place = place
     this.#segmentBytes = place.segmentBytes ?? segmentBytes
+    this.#limits = place.limits ?? noLimits
     const { folder, headFile } = place
     mkdirSync(folder, { recursive: true, mode: folderMode })
     const read = readHead(headFile)
@@ -110,10 +134,26 @@ export class ChainedAuditLog implements AuditLog {
       written: (count) => this.#note(count),
       failed: () => this.#forget(),
     })
+    this.#alarms.look()
   }
 
   get damage(): string | undefined {
     return this.#damage
+  }
+
+  get warnings(): readonly AuditWarning[] {
+    const now = this.#place.clock.now()
+    return logWarnings({
+      damage: this.#damage,
+      isUnwritable: this.#isUnwritable,
+      refused: this.#refusals.unusual(now),
+      isFilling:
+        now - this.#hour.sinceMs < 2 * hourMs && this.#hour.bytes * leastHours > this.#limits.maxBytes,
+    })
+  }
+
+  onWarning(listener: (warning: AuditWarning) => void): () => void {
+    return this.#alarms.listen(listener)
   }
 
   /**
@@ -132,6 +172,8 @@ export class ChainedAuditLog implements AuditLog {
     if (!isNew) this.#check(isOurs, read)
     this.#writeHead()
     this.#remember()
+    this.#alarms.look()
+    setImmediate(() => void this.dropOld().catch(() => undefined))
   }
 
   /** Tells in the log that entries were written while locked, and by that vouches for their order. */
@@ -147,8 +189,16 @@ export class ChainedAuditLog implements AuditLog {
     })
   }
 
-  /** Brings the head, and whatever else remembers the log, up to the last entry. */
+  async appendRefusal(event: AuditEvent): Promise<void> {
+    const first = this.#refusals.take(event, this.#place.clock.now())
+    this.#alarms.look()
+    this.#sumsTimer ??= setInterval(() => void this.#sumUp(false), sumsEveryMs).unref()
+    if (first !== undefined) await this.append(first)
+  }
+
+  /** Writes what was counted, and brings the head and whatever else remembers the log up to the last entry. */
   async save(): Promise<void> {
+    await this.#sumUp(true)
     await this.#writer.drain()
     this.#writeHead()
     this.#remember()
@@ -156,6 +206,7 @@ export class ChainedAuditLog implements AuditLog {
 
   /** Writes the head and zeroes the key. */
   async lock(): Promise<void> {
+    await this.#sumUp(true)
     await this.#writer.drain()
     this.#writeHead()
     this.#key?.fill(0)
@@ -176,16 +227,56 @@ export class ChainedAuditLog implements AuditLog {
     this.#openRun =
       this.#key === undefined ? { from: this.#openRun?.from ?? entry.seq, to: entry.seq } : undefined
     this.#waiting.push({ seq: entry.seq, hash: entry.hash })
+    this.#grow(line.length)
     await this.#writer.append(line)
     this.#headTimer ??= setTimeout(() => this.#writeHead(), headLagMs).unref()
     return entry
   }
 
   query(query: AuditQuery): Promise<AuditPage> {
-    return queryLog(this.#segments(), this.#durable.seq, query)
+    return this.#reading(() => queryLog(this.#segments(), this.#durable.seq, query))
   }
 
-  async verify(): Promise<AuditVerdict> {
+  verify(): Promise<AuditVerdict> {
+    return this.#reading(() => this.#verify())
+  }
+
+  /**
+   * Drops the oldest files above the limits, once the head says where the log begins then. Happens by itself on unlocking
+   * and when a file is full; while locked it does nothing.
+   */
+  async dropOld(): Promise<void> {
+    if (this.#isDropping || this.#key === undefined) return
+    this.#isDropping = true
+    const key = Buffer.from(this.#key)
+    try {
+      this.#removeDropped()
+      const old = oldOnes(this.#segments(), this.#limits, this.#place.clock.now())
+      // A file that is not full may be old, too: the next entry begins another, and the one after that finds this one.
+      this.#mustGoOnInNew ||= old.isNewestAging
+      const { cut, dropped } = old
+      if (cut === undefined) return
+      const head = { kind: 'head', head: cut, mac: headMac(key, cut) } as const
+      const { ok, reason } = await this.#reading(() =>
+        verifyLog({ segments: dropped, lastSeq: cut.seq, head, key, cut: this.#cut }),
+      )
+      const which = `entries ${(this.#cut?.seq ?? 0) + 1} to ${cut.seq} are dropped by its limits`
+      await this.append({
+        agent: 'vault',
+        action: 'CONFIG',
+        status: ok ? 'APPROVED' : 'FAILED',
+        note: `The log: ${which}.${ok ? '' : ` They were damaged: ${reason}.`}`,
+      })
+      this.#cut = cut
+      this.#writeHead()
+      this.#removeDropped()
+    } finally {
+      key.fill(0)
+      this.#isDropping = false
+    }
+  }
+
+  async #verify(): Promise<AuditVerdict> {
     await this.#writer.drain()
     const key = this.#key === undefined ? undefined : Buffer.from(this.#key)
     try {
@@ -216,6 +307,33 @@ export class ChainedAuditLog implements AuditLog {
         bytes: bytes.subarray(0, bytes.lastIndexOf(10) + 1),
       }
     }
+  }
+
+  async #reading<T>(read: () => Promise<T>): Promise<T> {
+    this.#readers++
+    try {
+      return await read()
+    } finally {
+      this.#readers--
+    }
+  }
+
+  /** Only what the head on disk does not want any more. */
+  #removeDropped(): void {
+    const cutSeq = this.#written?.cut?.seq
+    if (cutSeq === undefined || this.#readers > 0) return
+    for (const { file, firstSeq } of segmentsIn(this.#place.folder)) if (firstSeq <= cutSeq) rmSync(file)
+  }
+
+  /** What was counted and has no entry. A count that can't be written is lost: it is of what was refused. */
+  async #sumUp(isAll: boolean): Promise<void> {
+    if (this.#key === undefined) return
+    const due = this.#refusals.due(this.#place.clock.now(), isAll)
+    if (this.#refusals.isEmpty) {
+      clearInterval(this.#sumsTimer)
+      this.#sumsTimer = undefined
+    }
+    await Promise.all(due.map((event) => this.append(event).catch(() => undefined)))
   }
 
   /** Looks at everything that could not be looked at without the key. */
@@ -297,9 +415,20 @@ export class ChainedAuditLog implements AuditLog {
     this.#place.remember?.(this.#anchor)
   }
 
+  #grow(bytes: number): void {
+    const now = this.#place.clock.now()
+    if (now - this.#hour.sinceMs >= hourMs || now < this.#hour.sinceMs) this.#hour = { sinceMs: now, bytes }
+    else this.#hour.bytes += bytes
+  }
+
   /** The first of what waits are on disk. */
   #note(count: number): void {
     this.#durable = this.#waiting.splice(0, count).at(-1)!
+    this.#isUnwritable = false
+    this.#alarms.look()
+    if (!this.#mustDropOld) return
+    this.#mustDropOld = false
+    setImmediate(() => void this.dropOld().catch(() => undefined))
   }
 
   /** Nothing of what waits is on disk: its numbers are given again. */
@@ -307,12 +436,15 @@ export class ChainedAuditLog implements AuditLog {
     this.#waiting = []
     this.#seq = this.#durable.seq
     this.#hash = this.#durable.hash
+    this.#isUnwritable = true
+    this.#alarms.look()
   }
 
   #redirect(offset: number): WriteTarget | undefined {
     if (offset < this.#segmentBytes && !this.#mustGoOnInNew) return undefined
     const target = this.#newSegment(this.#waiting[0]!.seq)
     this.#mustGoOnInNew = false
+    this.#mustDropOld = true
     return target
   }
 

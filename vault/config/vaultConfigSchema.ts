@@ -86,6 +86,29 @@ export const vaultConfigSchema = {
       default: 12,
       description: 'The vault locks after so many hours in any case.',
     },
+    log: {
+      type: 'object',
+      additionalProperties: false,
+      default: {},
+      description:
+        'How much of the log of activity is kept. The oldest entries go first, a file of up to 4 MiB at a time; what is left still verifies.',
+      properties: {
+        maxMegabytes: {
+          type: 'integer',
+          minimum: 16,
+          maximum: 1_000_000,
+          default: 256,
+          description: 'Largest size of the log, in MiB; about 3,000 entries each.',
+        },
+        keepDays: {
+          type: 'integer',
+          minimum: 1,
+          maximum: 36_500,
+          description:
+            'Entries older than so many days are dropped. Without it, they are kept while there is room.',
+        },
+      },
+    },
     plugins: {
       type: 'array',
       default: [],

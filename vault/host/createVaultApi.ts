@@ -88,6 +88,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   book.watch((record) =>
     bus.publish({ type: 'approval', agentId: record.agentId, approval: viewApproval(record) }),
   )
+  const unwatchLog = audit.onWarning(({ code, message, action }) => log.warn({ code, action }, message))
   const unwatchLock = vault.onLock((reason) => {
     isLoaded = false
     book.unload()
@@ -231,6 +232,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     },
     async close() {
       unwatchLock()
+      unwatchLog()
       sessions.endAll()
       await programs.close()
       book.unload()

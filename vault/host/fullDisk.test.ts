@@ -1,4 +1,5 @@
 import t from 'tap'
+import { silentLog } from '../../core/ports/log.ts'
 import { holdDisk } from '../testing/disk.ts'
 import { signBody, smallPayments } from '../testing/transfers.ts'
 
@@ -37,6 +38,10 @@ t.test(
       }
     }
     t.ok(refused.length > 5, 'the disk was full')
+    const warnings = async () => (await vault.asOwner('GET', '/v1/vault/status')).body.warnings
+    disk.room = 0
+    await agent.call('POST', '/v1/vault/read', { scope: 'identity.name', agent_name: 'test' })
+    t.match(await warnings(), [{ code: 'LOG_UNWRITABLE', message: String, action: /room/ }])
     disk.room = Number.POSITIVE_INFINITY
     const { status, body } = await agent.call('POST', '/v1/vault/sign', signBody('0.5'))
     t.match([status, body], [200, { signed_tx: /^0x/ }], 'without a restart')
@@ -47,6 +52,7 @@ t.test(
       2,
     )
     t.match((await vault.asOwner('GET', '/v1/vault/activity/verify')).body, { ok: true })
+    t.strictSame(await warnings(), [], 'and the owner is told so')
     disk.failsFlush = true
     t.equal(
       (await agent.call('POST', '/v1/vault/sign', signBody('0.25', 2))).status,
@@ -61,3 +67,25 @@ t.test(
     t.match((await vault.asOwner('GET', '/v1/vault/activity/verify')).body, { ok: true })
   },
 )
+
+t.test('an agent that is refused again and again fills no log, and its owner is warned', async (t) => {
+  const lines: unknown[] = []
+  const vault = await startVault(t, {
+    log: { ...silentLog, warn: (...line: unknown[]) => void lines.push(line) },
+  })
+  const agent = await vault.agent('eager', ['identity.name'])
+  await vault.asOwner('PATCH', `/v1/vault/agents/${agent.id}`, { requests_per_minute: null })
+  for (let n = 0; n < 120; n++) {
+    const scope = n % 2 === 0 ? 'identity.email' : `custom.n${n}`
+    const { status } = await agent.call('POST', '/v1/vault/read', { scope, agent_name: 'test' })
+    if (status !== 403) t.equal(status, 403)
+  }
+  const { events } = (await vault.asOwner('GET', '/v1/vault/activity?agent=eager')).body
+  t.ok(events.length >= 1 && events.length <= 21, `${events.length} entries`)
+  const { warnings } = (await vault.asOwner('GET', '/v1/vault/status')).body
+  t.match(warnings, [
+    { code: 'LOG_REFUSALS', message: /eager was refused 100 times/, action: /--agent eager/ },
+  ])
+  t.match(lines, [[{ code: 'LOG_REFUSALS' }, /eager/]], 'and in the log of the process, once')
+  t.equal((await agent.call('GET', '/v1/vault/status')).body.warnings, undefined, 'agents are not told')
+})

@@ -130,9 +130,26 @@ export interface AuditLog {
    *         what it wanted to log.
    */
   append(event: AuditEvent): Promise<AuditEntry>
+  /**
+   * Writes down what was refused to an agent. The first of a kind gets its entry at once; the same ones again are counted,
+   * and have one entry together after a quarter of an hour, or when the vault is locked. A crash loses such a count.
+   */
+  appendRefusal(event: AuditEvent): Promise<void>
   query(query: AuditQuery): Promise<AuditPage>
   /** Reads the whole log; takes time in proportion to it, but never holds it in memory. */
   verify(): Promise<AuditVerdict>
   /** What was wrong when the log was opened or unlocked, or undefined. Say it to the owner; entries go on. */
   readonly damage: string | undefined
+  /** What the owner should look at, as it is now. */
+  readonly warnings: readonly AuditWarning[]
+  /** Called once for each warning that there was not before. Returns how to stop listening. */
+  onWarning(listener: (warning: AuditWarning) => void): () => void
+}
+
+/** Something about the log that is not as usual. */
+export interface AuditWarning {
+  readonly code: 'LOG_DAMAGED' | 'LOG_UNWRITABLE' | 'LOG_REFUSALS' | 'LOG_GROWS'
+  readonly message: string
+  /** What to do about it. */
+  readonly action: string
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
+import type { AuditLimits } from '../audit/dropOld.ts'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
 import { VaultError } from '../errors/error.ts'
 import { importedKeyId, parseDerivedKeyId } from '../keys/keyId.ts'
@@ -31,6 +32,7 @@ export interface LocalVaultOptions {
   readonly clock: VaultClock
   readonly hasher: PasswordHasher
   readonly autoLock: AutoLockOptions
+  readonly logLimits?: AuditLimits
 }
 
 const seedId = 'seed'
@@ -65,7 +67,7 @@ export class LocalVault implements Vault {
   readonly budget: JournaledBudget
   readonly audit: ChainedAuditLog
 
-  constructor({ files, lock, clock, hasher, autoLock }: LocalVaultOptions) {
+  constructor({ files, lock, clock, hasher, autoLock, logLimits }: LocalVaultOptions) {
     this.#files = files
     this.#homeLock = lock
     this.#hasher = hasher
@@ -83,6 +85,7 @@ export class LocalVault implements Vault {
       folder: files.auditFolder,
       headFile: files.auditHead,
       clock,
+      ...(logLimits !== undefined && { limits: logLimits }),
       remember: (mark) => void this.#store.note(logMarkId, mark).catch(() => {}),
     })
     this.keys = new VaultKeyring({

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import type { AuditLimits } from '../audit/dropOld.ts'
 import { VaultError } from '../errors/error.ts'
 import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import type { PasswordHasher } from '../ports/passwordHasher.ts'
@@ -16,6 +17,8 @@ export interface OpenVaultOptions {
   /** Default: 15 minutes idle, 12 hours in all. */
   readonly autoLock?: Partial<AutoLockOptions>
   readonly clock?: VaultClock
+  /** How much of the log is kept. Left out, nothing of it is dropped: not by a command that looks at a folder once. */
+  readonly logLimits?: AuditLimits
   /** For tests. */
   readonly hasher?: PasswordHasher
 }
@@ -56,5 +59,6 @@ export function openLocalVault(options: OpenVaultOptions, lock: { release(): voi
     clock: options.clock ?? systemVaultClock,
     hasher: options.hasher ?? argon2idHasher,
     autoLock: { ...defaultAutoLock, ...options.autoLock },
+    ...(options.logLimits !== undefined && { logLimits: options.logLimits }),
   })
 }

@@ -14,7 +14,11 @@ export function createAuditing(audit: AuditLog): HostPlugin {
         : {
             async audit(x) {
               const status = x.isLogged ? undefined : statusOf(x)
-              if (status !== undefined) await audit.append(eventOf(x, status))
+              if (status === undefined) return
+              const event = eventOf(x, status)
+              // A call that failed may have been made; each of them counts.
+              if (event.action === 'CALL' && status === 'FAILED') await audit.append(event)
+              else await audit.appendRefusal(event)
             },
           },
   }
