@@ -33,7 +33,7 @@ const assets = [
   { chain: 'base', symbol: 'USDC', ...limits },
   { chain: 'base', symbol: 'ETH', ...fees },
 ]
-await api.policies.set('payer', { assets, recipients: 'any' }, owner)
+await api.policies.set('payer', { assets, fees: [{ chain: 'base', ...fees }], recipients: 'any' }, owner)
 await api.request('vault_write', { scope: 'identity.name', value: 'Someone' }, owner)
 const server = await startVaultServer(api, silentLog, { host: '127.0.0.1', port: 0 })
 const port = relay === undefined ? server.address.port : await proxyPort(relay.url, api)

@@ -48,6 +48,8 @@ export function checkBudget(
   const recipient = recipientText === undefined ? undefined : canonicalAddress(facts.family, recipientText)
   if (recipientText !== undefined && recipient === undefined)
     throw new VaultError('VALIDATION_ERROR', 'recipient: Expected an address of the chain.')
+  const lacking = rules.refusalFor(agent, asset)
+  if (lacking !== undefined) return { ok: false, code: 'SCOPE_DENIED', details: lacking }
   const room = parts.vault.budget.check({
     id: requestId,
     agentId: agent.id,

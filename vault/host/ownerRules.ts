@@ -7,8 +7,9 @@ import { feesId } from '../effects/feesId.ts'
 import { VaultError } from '../errors/error.ts'
 import { budgetLimits } from '../policy/budgetLimits.ts'
 import { checkPolicy } from '../policy/checkPolicy.ts'
-import { evaluate } from '../policy/evaluate.ts'
+import { type DenyCode, evaluate, lacksRule } from '../policy/evaluate.ts'
 import type { Policy } from '../policy/policy.ts'
+import { limitsOf as limitsOfAsset } from '../policy/rules.ts'
 import type { BudgetBook, BudgetLimit } from '../ports/budget.ts'
 import type { Records } from '../ports/records.ts'
 import type { JudgedRequest, Judgement, Rules } from './rules.ts'
@@ -106,10 +107,18 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
       if (verdict.decision === 'deny') {
         const { message, code, missing } = verdict
         const refusal = { outcome: 'refuse', reasons: [message], code, limits: bounds } as const
-        return missing === undefined ? refusal : { ...refusal, action: adding(missing, agent.name) }
+        if (missing !== undefined) return { ...refusal, action: adding(missing, agent.name) }
+        const action = changing[code]
+        return action === undefined ? refusal : { ...refusal, action: `${action} of agent ${agent.name}.` }
       }
       if (verdict.decision === 'ask') reasons.unshift(...verdict.reasons)
       return { outcome: reasons.length === 0 ? 'auto' : 'ask', reasons, limits: bounds }
+    },
+    refusalFor(agent, asset) {
+      const policy = policyOf(agent.id)
+      if (policy === undefined || limitsOfAsset(policy, asset.id, assets) !== undefined) return undefined
+      const { message, missing } = lacksRule(asset)
+      return { message, action: adding(missing, agent.name) }
     },
     limitsOf: (agent) => limitsOf(agent.id),
     walletsOf(agent) {
@@ -138,6 +147,12 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
       return isThere
     },
   }
+}
+
+/** What is to be done about a refusal that is not about a missing rule, where that is not what its code says. */
+const changing: Readonly<Partial<Record<DenyCode, string>>> = {
+  SCOPE_DENIED: 'The owner can change the rules',
+  FEE_EXCESSIVE: 'Lower the fee, or the owner can allow more by fees in the rules',
 }
 
 /** How a missing rule is added, for the agent to pass on and for the owner to do. */

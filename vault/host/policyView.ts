@@ -30,7 +30,10 @@ export function viewPolicy(
 ): PolicyView {
   const { fees: written = [] } = policy as Partial<Policy>
   if (id === 'vault') {
-    const fees = written.map((fee) => ({ ...fee, symbol: assets.chains.of(fee.chain).native.symbol }))
+    const fees = written.map((fee) => ({
+      ...fee,
+      symbol: assets.chains.named(fee.chain)?.native.symbol ?? '',
+    }))
     return { id, policy, fees, without_scope: [] }
   }
   const fees = assets.chains.all.flatMap(({ name }) => {

@@ -1,4 +1,5 @@
 import type { Agent } from '../agents/agent.ts'
+import type { AssetRef } from '../effects/assets.ts'
 import type { Decoded } from '../effects/decoded.ts'
 import type { ClaimProof } from '../effects/proveClaim.ts'
 import type { VaultCode } from '../errors/codes.ts'
@@ -31,6 +32,8 @@ export interface Rules {
   judge(request: JudgedRequest): Judgement
   /** Addresses that mean something to the rules of an agent: recipients that are named, on any chain. */
   walletsOf(agent: Agent): readonly string[]
+  /** What an agent is told of an asset that its rules do not name; undefined where they do, and where it has none. */
+  refusalFor(agent: Agent, asset: AssetRef): { readonly message: string; readonly action: string } | undefined
   /** The limits of an agent, for `/v1/vault/budget`. */
   limitsOf(agent: Agent): readonly BudgetLimit[]
 }

@@ -325,4 +325,10 @@ t.test('a budget can be asked for and checked', async (t) => {
     agent.call('POST', '/v1/vault/budget/check', { chain: 'base', amount, currency: 'USDC', agent_name: 'x' })
   t.match((await check(5)).body, { ok: true, code: null })
   t.match((await check(5.1)).body, { ok: false, code: 'BUDGET_EXCEEDED_TX' })
+  const other = { chain: 'base', amount: 0.0001, currency: 'ETH', agent_name: 'x' }
+  t.match((await agent.call('POST', '/v1/vault/budget/check', other)).body, {
+    ok: false,
+    code: 'SCOPE_DENIED',
+    details: { message: /no rule for ETH on base/, action: /policies set payer/ },
+  })
 })

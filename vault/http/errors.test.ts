@@ -183,6 +183,8 @@ t.test('a payment is built by the vault, within the price that the agent names',
   t.equal((await pay({})).body.approval_id, asked.body.approval_id)
   const { decision_hash, effects } = vault.api.approvals.get(asked.body.approval_id, vault.owner)
   t.match(effects[0], /Pay for .*api\.example\.com/)
+  t.match(effects.at(-1), /by the seller within the time of its offer/)
+  t.notMatch(effects.join(), /\d{4}-\d\d-\d\dT/, 'no time that is another with every building')
   await vault.api.approvals.approve(asked.body.approval_id, decision_hash, vault.owner)
   t.equal((await pay({})).status, 200)
   t.equal((await pay({})).status, 202, 'one answer pays once')

@@ -120,8 +120,9 @@ function judgeKinds(
       ? effect.amount > 0n && !goesTo(effect, from, assets)
       : effect.kind === 'allowance' && effect.amount > 0n
   const isEmpty = (effect: Effect): boolean => effect.kind === 'transfer' && effect.amount === 0n
-  if (!isOpaque && (!effects.some(isMoving) || effects.some(isEmpty)))
-    reasons.push('The request moves nothing, or a part of it does: it only costs its fee.')
+  if (isOpaque) return undefined
+  if (!effects.some(isMoving)) reasons.push('The request moves nothing: it only costs its fee.')
+  else if (effects.some(isEmpty)) reasons.push('A part of the request moves nothing.')
 }
 
 function judgeRecipients(
@@ -228,9 +229,10 @@ const payerOf = (effect: MoneyEffect): string =>
 /** Setting an allowance to nothing. Adding nothing to one leaves it as it was. */
 const isTakenBack = ({ amount, isAdded }: AllowanceEffect): boolean => amount === 0n && isAdded !== true
 
-const lacksRule = ({ symbol, chain, address }: AssetRef): Verdict => ({
-  ...deny('SCOPE_DENIED', `The agent has no rule for ${symbol} on ${chain}.`),
-  missing: { chain, what: symbol ?? address },
-})
+/** The refusal of an asset that no rule names. */
+export function lacksRule({ symbol, chain, address }: AssetRef) {
+  const message = `The agent has no rule for ${symbol} on ${chain}.`
+  return { ...deny('SCOPE_DENIED', message), missing: { chain, what: symbol ?? address } }
+}
 
 const deny = (code: DenyCode, message: string) => ({ decision: 'deny', code, message }) as const

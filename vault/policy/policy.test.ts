@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { formatAmount } from '../../core/domain/money.ts'
-import { pinnedAssets, unknownAsset } from '../effects/assets.ts'
+import { createAssetTable, pinnedAssets, unknownAsset } from '../effects/assets.ts'
 import { budgetSpends } from '../effects/budgetSpends.ts'
 import { pinnedChains, type VaultChain } from '../effects/chains.ts'
 import type { Decoded } from '../effects/decoded.ts'
@@ -23,6 +23,7 @@ const usdc = pinnedAssets.bySymbol('base', 'USDC')!
 const eth = pinnedAssets.native('base')
 const unknown = unknownAsset(pinnedAssets.chains.of('base'), payee)
 const nowMs = Date.UTC(2026, 0, 1, 12)
+const nowSeconds = BigInt(nowMs / 1_000)
 
 const policy: Policy = {
   assets: [{ chain: 'base', symbol: 'USDC', perTransaction: '5', perDay: '20', autoApproveUpTo: '1' }],
@@ -210,6 +211,44 @@ t.test('a chain that no rule names has no room for fees', async (t) => {
   )
 })
 
+t.test(
+  'what fees leave open follows from the rest of the rule, and rent from the program of the token',
+  async (t) => {
+    const [rule] = policy.assets
+    const usual = 10n ** 14n
+    const of = (fees: object, assets: Policy['assets'] = [rule!]) => {
+      const limits = feeLimitsOf(
+        { ...policy, assets, fees: [{ chain: 'base', ...fees }] },
+        'base',
+        pinnedAssets,
+      )!
+      return [limits.autoApproveUpTo, limits.perTransaction, limits.perDay].map((amount) =>
+        Number(amount / (usual / 10n)),
+      )
+    }
+    t.strictSame(of({}), [10, 40, 40])
+    t.strictSame(of({}, []), [10, 10, 10], 'fees for a chain without an asset')
+    t.strictSame(of({ perTransaction: '0.00005' }), [5, 5, 20])
+    t.strictSame(of({ perDay: '1' }), [10, 200, 100_000], 'the pinned bound of one')
+    t.strictSame(of({ autoApproveUpTo: '0.001' }), [100, 200, 400])
+    t.strictSame(of({}, [rule!, { ...rule!, symbol: 'USDT', perDay: '1000' }]), [10, 100, 100], 'ten at most')
+
+    const big = {
+      chain: 'solana',
+      symbol: 'BIG',
+      address: 'So11111111111111111111111111111111111111112',
+      decimals: 6,
+    }
+    const table = createAssetTable([{ ...big, program: 'token-2022' }])
+    const once = { ...rule!, chain: 'solana', perDay: '5' }
+    const ofSolana = (symbol: string) =>
+      feeLimitsOf({ ...policy, assets: [{ ...once, symbol }] }, 'solana', table)
+    t.match(ofSolana('USDC'), { perDay: 200_000n + 2_039_280n, autoApproveUpTo: 200_000n })
+    t.match(ofSolana('BIG'), { perDay: 200_000n + 4_900_000n, autoApproveUpTo: 200_000n })
+    t.match(ofSolana('SOL'), { perDay: 200_000n })
+  },
+)
+
 t.test('five dollars a day are no hundredth of an ether in fees, however they are divided', async () => {
   const text = (units: bigint) => formatAmount(units, 6)
   fc.assert(
@@ -292,6 +331,21 @@ const effect: fc.Arbitrary<Effect> = fc.oneof(
   amount.map((a): Effect => ({ ...(send(a) as Extract<Effect, { kind: 'transfer' }>), asset: unknown })),
   fc.constant<Effect>({ kind: 'opaque', target: payee, reason: 'x' }),
   fc.string().map((text): Effect => ({ kind: 'note', text })),
+  amount.map((a): Effect => ({ ...(send(a) as Extract<Effect, { kind: 'transfer' }>), to: from })),
+  fc.constantFrom(0n, 5n).map((a): Effect => ({ ...allow(a), isAdded: true }) as Effect),
+  fc
+    .record({
+      owner: fc.constantFrom(from, payee),
+      payer: fc.constantFrom(from, payee),
+      rent: fc.bigInt(0n, 2n ** 40n),
+    })
+    .map((parts): Effect => ({ kind: 'account', account: payee, asset: usdc, ...parts })),
+  fc
+    .tuple(fc.bigInt(0n, 2n * 86_400n), fc.bigInt(0n, 2n * 86_400n))
+    .map(
+      ([after, before]): Effect =>
+        ({ ...send(1n), validAfter: nowSeconds + after, validBefore: nowSeconds + before }) as Effect,
+    ),
 )
 
 t.test(
@@ -311,19 +365,56 @@ t.test(
           automatic++
           // Counted again by hand, from the effects alone.
           let own = 0n
+          let costs = fee
+          let isMoving = false
           for (const e of effects) {
             if (e.kind === 'opaque') return false
+            if (e.kind === 'account' && (e.owner !== from || e.payer !== from)) return false
+            if (e.kind === 'account') costs += e.rent
+            if (e.kind === 'transfer' && (e.validBefore ?? 0n) > nowSeconds + 86_400n) return false
+            if (e.kind === 'transfer' && (e.validAfter ?? 0n) > nowSeconds + 3_600n) return false
+            isMoving ||= e.kind === 'transfer' && e.to !== from
+            isMoving ||= e.kind === 'allowance' && e.amount > 0n
             if (e.kind === 'transfer' && (e.from !== from || !e.asset.isPinned)) return false
             if (e.kind === 'transfer' && (e.asset === eth || e.amount === 0n)) return false
             if (e.kind === 'allowance' && e.amount > 0n && allowances !== 'auto') return false
             if ((e.kind === 'transfer' && e.asset === usdc) || e.kind === 'allowance') own += e.amount
           }
-          return own > 0n && own <= 1_000_000n && own + spent <= 20_000_000n && fee <= 10n ** 14n
+          return isMoving && own <= 1_000_000n && own + spent <= 20_000_000n && costs <= 10n ** 14n
         },
       ),
       { numRuns: 5_000, examples: [[[send(1n)], 0n, 0n, 'ask']] },
     )
     t.ok(automatic > 0, `${automatic} were approved`)
+  },
+)
+
+t.test(
+  'however an agent divides a day, rules approve no more of fees than the day has room for',
+  async (t) => {
+    const requests = fc.array(
+      fc.tuple(fc.array(effect, { minLength: 1, maxLength: 2 }), fc.bigInt(0n, 10n ** 14n)),
+      { minLength: 30, maxLength: 60 },
+    )
+    const room = feeLimitsOf(policy, 'base', pinnedAssets)!.perDay
+    let most = 0n
+    fc.assert(
+      fc.property(requests, (asked) => {
+        const spent = new Map<string, bigint>()
+        for (const [effects, fee] of asked) {
+          // Something to send in each, so that many are approved.
+          const tx = decoded([...effects, send(1n)], fee)
+          if (judge(tx, { allowances: 'auto', messages: 'auto' }, [...spent]).decision !== 'auto') continue
+          for (const { asset, amount } of budgetSpends(tx))
+            spent.set(asset, (spent.get(asset) ?? 0n) + amount)
+        }
+        const paid = spent.get(feesId(eth)) ?? 0n
+        if (paid > most) most = paid
+        return paid <= room && (spent.get(eth.id) ?? 0n) <= room && (spent.get(usdc.id) ?? 0n) <= 20_000_000n
+      }),
+      { numRuns: 300 },
+    )
+    t.ok(most > room / 2n, `at most ${most} of ${room}`)
   },
 )
 

@@ -65,7 +65,7 @@ export const insightTools = {
       details: { description: 'Which limit, and what is left of it.' },
       budget: list(
         object({
-          asset: text('CAIP-19 id of the asset.'),
+          asset: text("CAIP-19 id of the asset; with /fees at its end, what goes to the chain's network."),
           spent: text('Spent today.'),
           reserved: text('Held back for requests that wait for the owner.'),
           per_transaction: textOrNull('Most for one transaction.'),

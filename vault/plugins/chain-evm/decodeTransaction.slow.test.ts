@@ -4,6 +4,7 @@ import { encodeFunctionData, type Hex, parseAbi, parseTransaction, recoverTransa
 import { keccak256 } from '../../../core/evm/keccak.ts'
 import { proveClaim } from '../../effects/proveClaim.ts'
 import { spendOf } from '../../effects/spendOf.ts'
+import { evaluate } from '../../policy/evaluate.ts'
 import { evmDigest } from '../../signer/preimage.ts'
 import { account, call, decode, decoded, other, sign, unsigned, usdc, usdt } from './evm.fixture.ts'
 import plugin from './index.ts'
@@ -130,6 +131,43 @@ t.test('to add nothing to an allowance, or to lower one, takes none back', async
     t.equal(lowered.isOpaque, true)
     t.match(lowered.plainWords, [/lowers what .* leaves the rest/])
   }
+})
+
+t.test('no rule signs a transaction for its fee alone, whatever it looks like', async (t) => {
+  const rule = { perTransaction: '5', perDay: '50', autoApproveUpTo: '5' }
+  const policy = {
+    assets: [
+      { chain: 'base', symbol: 'USDC', ...rule },
+      { chain: 'base', symbol: 'ETH', ...rule },
+    ],
+    recipients: 'any',
+    allowances: 'auto',
+    messages: 'auto',
+  } as const
+  const judge = (change: Record<string, unknown>) =>
+    evaluate({ decoded: decoded(decode(unsigned(change))), policy, nowMs: 0, spentToday: new Map() })
+  t.match(judge({}), { decision: 'auto' })
+  t.match(judge({ to: other, data: '0x', value: 1n }), { decision: 'auto' })
+  for (const [why, change] of [
+    ['no value and no data', { to: other, data: '0x', value: 0n }],
+    ['to itself', { to: account, data: '0x', value: 10n ** 18n }],
+    ['no value, with data for nobody', { to: other, data: '0xdeadbeef', value: 0n }],
+    ['a transfer of nothing', { data: call('transfer', other, 0n) }],
+    ['of nothing, with value beside it', { data: call('transfer', other, 0n), value: 1n }],
+    ['a transfer to itself', { data: call('transfer', account, 5n) }],
+    ['nothing of our own', { data: call('transferFrom', account, other, 0n) }],
+    ['nothing of another', { data: call('transferFrom', other, account, 0n) }],
+    ['money of another', { data: call('transferFrom', other, account, 5n) }],
+    ['an allowance taken back', { data: call('approve', other, 0n) }],
+    ['nothing added to one', { data: call('increaseAllowance', other, 0n) }],
+    ['one that is lowered', { data: call('decreaseAllowance', other, 5n) }],
+  ] as const) {
+    t.match(judge(change), { decision: 'ask' }, why)
+    const dear = { ...change, gas: 1_000_000n, maxFeePerGas: 1_000_000_001n }
+    t.match(judge(dear), { decision: 'deny', code: 'FEE_EXCESSIVE' }, `${why}, for a fee above the day's`)
+  }
+  t.match(judge({ to: usdt, data: call('transfer', other, 0n) }), { decision: 'deny', code: 'SCOPE_DENIED' })
+  t.match(judge({ to: usdt, data: call('approve', other, 0n) }), { decision: 'ask' }, 'back from anybody')
 })
 
 t.test('Permit2 calls are read with their tokens', async (t) => {

@@ -1,5 +1,6 @@
 import {
   AddressLookupTableAccount,
+  ComputeBudgetProgram,
   PublicKey,
   SystemProgram,
   Transaction,
@@ -13,6 +14,7 @@ import { tokenProgramBytes } from '../../../core/solana/programs.ts'
 import { pinnedAssets } from '../../effects/assets.ts'
 import { proveClaim } from '../../effects/proveClaim.ts'
 import { spendOf } from '../../effects/spendOf.ts'
+import { evaluate } from '../../policy/evaluate.ts'
 import plugin from './index.ts'
 import {
   account,
@@ -298,6 +300,84 @@ t.test('no change of a byte leaves another transfer with the same proof', async 
   }
   t.ok(proved > 0, `${proved} were proved`)
 })
+
+t.test(
+  'whatever is put together, a rule signs only what sends, for a small fee and no account of others',
+  async (t) => {
+    const policy = {
+      assets: [{ chain: 'solana', symbol: 'USDC', perTransaction: '5', perDay: '50', autoApproveUpTo: '5' }],
+      recipients: 'any',
+      allowances: 'auto',
+      messages: 'auto',
+    } as const
+    const [mine, theirs] = [account(ata(own), false, true), account(ata(payee), false, true)]
+    const token2022 = new PublicKey(tokenProgramBytes['token-2022'])
+    const wrapped = new PublicKey('So11111111111111111111111111111111111111112')
+    const moving = [
+      transferChecked(1n),
+      transferChecked(5n),
+      token(4, 7n, [mine, theirs, account(own, true)]),
+    ]
+    const harmless = [memo('hi'), createAccount(own)]
+    const asking: readonly TransactionInstruction[] = [
+      transferChecked(0n),
+      token(3, 0n, [mine, theirs, account(own, true)]),
+      token(12, 1n, [mine, account(mint), theirs, account(own, true)], 9),
+      createAccount(payee),
+      createAccount(stranger.publicKey),
+      send(0),
+      send(1),
+      send(1, own),
+      raw(tokenProgram, [9], [mine, account(stranger.publicKey, false, true), account(own, true)]),
+      raw(tokenProgram, [17], [account(wrapped, false, true)]),
+      raw(token2022, [26, 1, ...new Uint8Array(17)], [mine, account(mint), theirs, account(own, true)]),
+      raw(token2022, [12, 1, 0, 0, 0, 0, 0, 0, 0, 6], [mine, account(mint), theirs, account(own, true)]),
+      SystemProgram.createAccount({
+        fromPubkey: own,
+        newAccountPubkey: stranger.publicKey,
+        lamports: 2_039_280,
+        space: 165,
+        programId: tokenProgram,
+      }),
+      ComputeBudgetProgram.requestHeapFrame({ bytes: 1024 }),
+    ]
+    const heap = asking.at(-1)!
+    const picked = fc.array(fc.constantFrom(...moving, ...harmless, ...asking), { maxLength: 6 })
+    const price = fc.option(fc.tuple(fc.integer({ min: 0, max: 2_000_000 }), fc.bigInt(0n, 2n ** 64n - 1n)))
+    let [automatic, asked] = [0, 0]
+    const nowMs = Date.UTC(2026, 0, 1)
+    fc.assert(
+      fc.property(picked, price, (instructions, limits) => {
+        const all = [...(limits === null ? [] : budget(...limits)), ...instructions]
+        if (all.length === 0) return true
+        const result = decode(base64(unsigned(all).serialize()))
+        if (!result.ok) return true
+        const verdict = evaluate({ decoded: result.decoded, policy, nowMs, spentToday: new Map() })
+        if (verdict.decision !== 'auto') {
+          asked++
+          return true
+        }
+        automatic++
+        const priority =
+          limits === null ? 0n : (BigInt(Math.min(limits[0], 1_400_000)) * limits[1]) / 1_000_000n
+        return (
+          instructions.every((one) => one === heap || !asking.includes(one)) &&
+          !instructions.includes(harmless[1]!) &&
+          instructions.some((one) => moving.includes(one)) &&
+          priority <= 195_000n
+        )
+      }),
+      {
+        numRuns: 3_000,
+        examples: [
+          [[moving[0]!], null],
+          [[moving[0]!], [20_000, 1n]],
+        ],
+      },
+    )
+    t.ok(automatic > 10 && asked > 1_000, `${automatic} were approved, ${asked} were not`)
+  },
+)
 
 t.test('the signed transaction is the one that was shown', async (t) => {
   for (const bytes of [unsigned([send(5)]).serialize(), Uint8Array.from(legacy([send(5)]))]) {
