@@ -10,6 +10,7 @@ import {
   uint32,
 } from './frames.ts'
 import type { RelayLimits } from './limits.ts'
+import { makeRoomFor } from './makeRoomFor.ts'
 import { closeCodes, type Peer } from './peer.ts'
 import type { Routes } from './routes.ts'
 
@@ -66,8 +67,14 @@ export function createForwarder(
     if (id.byteLength !== routeBytes || agent.isIdentified)
       return agent.end(closeCodes.badFrame, 'bad attachment')
     const route = id.toString('hex')
-    if (routes.agentsOf(route).size >= limits.maxAgentsPerRoute)
-      return agent.end(closeCodes.tooMany, 'too many for one routing id')
+    if (routes.agentsOf(route).size >= limits.maxAgentsPerRoute) {
+      const largest = makeRoomFor(agent, routes.agentsOf(route))
+      if (largest === undefined) return agent.end(closeCodes.tooMany, 'too many for one routing id')
+      // At once, and not when its end was heard: the place is given to another.
+      routes.remove(largest)
+      routes.vaultOf(route)?.send(frame(frameTypes.gone, uint32(largest.id)), route, largest)
+      largest.end(closeCodes.tooMany, 'others come from fewer connections')
+    }
     agent.isIdentified = true
     routes.attach(route, agent)
     agent.send(frame(routes.vaultOf(route) ? frameTypes.present : frameTypes.absent))
@@ -78,10 +85,11 @@ export function createForwarder(
     if (route === undefined) return agent.end(closeCodes.badFrame, 'not attached')
     const vault = routes.vaultOf(route)
     if (vault === undefined) return agent.send(frame(frameTypes.absent))
-    // The vault stays: it serves others too.
-    if (vault.isOverfull) return agent.end(closeCodes.tooSlow, 'the vault is too slow')
-    vault.send(frame(frameTypes.fromAgent, uint32(agent.id), Buffer.from(route, 'hex'), payload))
-    if (vault.isFull) vault.holdBack(agent)
+    vault.send(
+      frame(frameTypes.fromAgent, uint32(agent.id), Buffer.from(route, 'hex'), payload),
+      route,
+      agent,
+    )
   }
 
   function toAgent(vault: Peer, rest: Buffer): void {

@@ -1,5 +1,6 @@
 import { createHash, randomBytes, sign } from 'node:crypto'
 import { once } from 'node:events'
+import { connect } from 'node:net'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
@@ -8,6 +9,7 @@ import { selfSignedCertificate } from '../../test/helpers/selfSignedCertificate.
 import { createKeyPair, type KeyPair, privateKeyObject } from '../remote/channel/keyPair.ts'
 import { call } from '../remote/testing/call.ts'
 import { offerFor, proxyFor, proxyOptions, relayFor, vaultFor } from '../remote/testing/world.ts'
+import { addressKey } from './addressKey.ts'
 import { Buckets } from './buckets.ts'
 import { frame, frameTypes, maxFrameBytes, registrationBytes, relayPath, routeOf, uint32 } from './frames.ts'
 import type { RelayLimits } from './limits.ts'
@@ -25,8 +27,10 @@ interface Wire {
   readonly closed: Promise<number>
 }
 
-async function wire(t: Test, url: string): Promise<Wire> {
-  const socket = new WebSocket(url + relayPath)
+/** @param from the address that a proxy in front of the relay would have seen */
+async function wire(t: Test, url: string, from?: string): Promise<Wire> {
+  const headers = from === undefined ? {} : { 'x-forwarded-for': from }
+  const socket = new WebSocket(url + relayPath, { headers })
   t.teardown(() => socket.terminate())
   const frames: Buffer[] = []
   socket.on('message', (data) => frames.push(data as Buffer))
@@ -51,8 +55,8 @@ async function wire(t: Test, url: string): Promise<Wire> {
 const proofOf = (keys: KeyPair, challenge: Buffer): Buffer =>
   sign(null, registrationBytes(challenge, keys.publicKey), privateKeyObject('Ed25519', keys))
 
-async function vaultAt(t: Test, url: string, keys: KeyPair): Promise<Wire> {
-  const vault = await wire(t, url)
+async function vaultAt(t: Test, url: string, keys: KeyPair, from?: string): Promise<Wire> {
+  const vault = await wire(t, url, from)
   vault.send(frameTypes.register, keys.publicKey, proofOf(keys, vault.challenge))
   t.same(await vault.next(frameTypes.registered), routeOf(keys.publicKey))
   return vault
@@ -256,6 +260,142 @@ t.test('who does not read holds up who writes to it, and the relay’s memory st
       createHash('sha1').update(one.subarray(25)).digest().equals(createHash('sha1').update(chunk).digest()),
     ),
   )
+})
+
+async function agentOf(t: Test, url: string, keys: KeyPair, from?: string): Promise<Wire> {
+  const agent = await wire(t, url, from)
+  agent.send(frameTypes.attach, routeOf(keys.publicKey))
+  await agent.next(frameTypes.present)
+  return agent
+}
+
+t.test(
+  'a flood by one routing id makes no other of the same vault wait, or lose its connection',
+  async (t) => {
+    const maxBufferedBytes = 1024 * 1024
+    const limits = { maxBufferedBytes, framesPerSecondPerIp: 100_000 }
+    const { url, stats } = await relayFor(t, { limits, trustProxy: true })
+    const [flooded, quiet] = [createKeyPair('Ed25519'), createKeyPair('Ed25519')]
+    const vault = await vaultAt(t, url, flooded, '10.0.0.1')
+    vault.send(frameTypes.register, quiet.publicKey, proofOf(quiet, vault.challenge))
+    await vault.next(frameTypes.registered)
+    const floods = []
+    for (let i = 0; i < 10; i++) floods.push(await agentOf(t, url, flooded, `10.1.0.${i}`))
+    const other = await agentOf(t, url, quiet, '10.2.0.1')
+    vault.socket.pause()
+    const chunk = randomBytes(400 * 1024)
+    for (let round = 0; round < 4; round++)
+      for (const flood of floods)
+        if (flood.socket.readyState === WebSocket.OPEN) flood.send(frameTypes.payload, chunk)
+    await Promise.race(floods.map(({ closed }) => closed))
+    for (let i = 0; i < 3; i++) other.send(frameTypes.payload, Buffer.from(`quiet ${i}`))
+    await until(() => stats().backlogBytes > 0)
+    t.ok(stats().backlogBytes <= maxBufferedBytes * 2, `${stats().backlogBytes} bytes wait at the relay`)
+    vault.socket.resume()
+    const heard = () => vault.frames.filter((one) => one.subarray(21).toString('latin1').startsWith('quiet'))
+    await until(() => heard().length === 3, 'the quiet one')
+    t.strictSame(
+      heard().map((one) => one.subarray(21).toString()),
+      ['quiet 0', 'quiet 1', 'quiet 2'],
+    )
+    t.equal(other.socket.readyState, WebSocket.OPEN)
+    t.equal(vault.socket.readyState, WebSocket.OPEN)
+  },
+)
+
+t.test('what one address leaves lying costs nobody else a connection', async (t) => {
+  const maxTotalBufferedBytes = 2 * 1024 * 1024
+  const limits = { maxTotalBufferedBytes, maxBufferedBytes: 1024 * 1024, framesPerSecondPerIp: 100_000 }
+  const { url, stats } = await relayFor(t, { limits, trustProxy: true })
+  const [hoard, keys] = [createKeyPair('Ed25519'), createKeyPair('Ed25519')]
+  // A vault and agents of one owner, who reads nothing of what it sends itself.
+  const hoarder = await vaultAt(t, url, hoard, '10.0.0.1')
+  const slow: Wire[] = []
+  for (let i = 0; i < 6; i++) {
+    const agent = await agentOf(t, url, hoard, '10.0.0.1')
+    agent.send(frameTypes.payload, Buffer.from('hello'))
+    slow.push(agent)
+  }
+  const [vault, agent] = [await vaultAt(t, url, keys, '10.0.0.2'), await agentOf(t, url, keys, '10.0.0.3')]
+  await until(() => hoarder.frames.length >= 6)
+  for (const one of slow) one.socket.pause()
+  const chunk = randomBytes(250 * 1024)
+  let answers = 0
+  for (let round = 0; round < 30; round++) {
+    for (const hello of hoarder.frames.slice(0, 6))
+      hoarder.send(frameTypes.toAgent, hello.subarray(1, 5), chunk)
+    agent.send(frameTypes.payload, uint32(round))
+    const asked = await vault.next(frameTypes.fromAgent)
+    vault.send(frameTypes.toAgent, asked.subarray(0, 4), uint32(round))
+    if ((await agent.next(frameTypes.payload)).readUInt32BE() === round) answers++
+    t.ok(stats().backlogBytes <= maxTotalBufferedBytes)
+  }
+  t.equal(answers, 30)
+  await until(() => stats().agents < 7, 'the slow ones being let go')
+  t.equal(agent.socket.readyState, WebSocket.OPEN)
+})
+
+t.test('an address that holds many places makes room for one that holds none', async (t) => {
+  const limits = { maxConnections: 6, maxAgentsPerRoute: 3, connectsPerMinutePerIp: 1_000 }
+  const { url, stats } = await relayFor(t, { limits, trustProxy: true })
+  const keys = createKeyPair('Ed25519')
+  const vault = await vaultAt(t, url, keys, '10.0.0.1')
+  const many = []
+  for (let i = 0; i < 3; i++) many.push(await agentOf(t, url, keys, '2001:db8::1'))
+  const own = await agentOf(t, url, keys, '10.0.0.2')
+  t.equal(await many[2]!.closed, 4002, 'the newest of the many')
+  const others = [await agentOf(t, url, keys, '10.0.0.3')]
+  t.equal(await many[1]!.closed, 4002)
+  const full = await wire(t, url, '10.0.0.4')
+  full.send(frameTypes.attach, routeOf(keys.publicKey))
+  t.equal(await full.closed, 4002, 'places that are held evenly stay with whoever has them')
+
+  // The same for connections that are attached to nothing, whatever last bits their address has.
+  await until(() => stats().connections === 4)
+  const idle = [await wire(t, url, '2001:db8::2'), await wire(t, url, '2001:db8::3')]
+  const late = await wire(t, url, '10.0.0.5')
+  t.equal(late.socket.readyState, WebSocket.OPEN)
+  await idle[1]!.closed
+  for (const one of [vault, own, ...others, many[0]!]) t.equal(one.socket.readyState, WebSocket.OPEN)
+})
+
+t.test('whoever connects and says nothing, or half of a request, is let go', async (t) => {
+  const { port } = await limited(t, { identifyMs: 50, maxConnectionsPerIp: 3 })
+  const open = async (text: string) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.resume()
+    t.teardown(() => socket.destroy())
+    socket.write(text)
+    await once(socket, 'close')
+  }
+  await Promise.all([open(''), open('GET /v1/re'), open('GET /v1/relay HTTP/1.1\r\nUpgrade: webs')])
+  // More sockets of one address than it may have are closed before a byte is read.
+  const sockets = Array.from({ length: 60 }, () => connect(port, '127.0.0.1'))
+  let closed = 0
+  for (const socket of sockets) {
+    t.teardown(() => socket.destroy())
+    socket.on('error', () => {})
+    socket.resume()
+    socket.once('close', () => closed++)
+  }
+  await until(() => closed >= 25, 'those beyond the bound')
+})
+
+t.test('an address is counted by its network', async (t) => {
+  for (const [address, key] of [
+    ['192.0.2.1', '192.0.2.1'],
+    ['::ffff:192.0.2.1', '192.0.2.1'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:db8:1:2::9', '2001:db8:1:2::/64'],
+    ['2001:0DB8:0001:0002::', '2001:db8:1:2::/64'],
+    ['2001:db8::', '2001:db8:0:0::/64'],
+    ['64:ff9b::192.0.2.1', '64:ff9b:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['unknown', 'unknown'],
+  ] as const)
+    t.equal(addressKey(address), key)
 })
 
 t.test('an agent that does not read is let go; the vault serves the others on', async (t) => {

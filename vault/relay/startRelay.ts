@@ -2,18 +2,24 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import { type AddressInfo, isIPv6 } from 'node:net'
+import { type AddressInfo, isIPv6, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
+import { addressKey } from './addressKey.ts'
+import { Backlog } from './backlog.ts'
 import { Buckets } from './buckets.ts'
 import { createForwarder } from './forward.ts'
 import { challengeBytes, frame, frameTypes, maxFrameBytes, relayPath } from './frames.ts'
 import { isLoopback } from './isLoopback.ts'
 import { defaultRelayLimits, type RelayLimits } from './limits.ts'
-import { type Backlog, closeCodes, Peer } from './peer.ts'
+import { makeRoomFor } from './makeRoomFor.ts'
+import { closeCodes, Peer } from './peer.ts'
 import { Routes } from './routes.ts'
+
+/** Sockets of one address beyond its connections: those that are being opened, refused or asked for their health. */
+const spareSockets = 32
 
 export interface RelayOptions {
   readonly host: string
@@ -58,8 +64,18 @@ export interface Relay {
 export async function startRelay(options: RelayOptions): Promise<Relay> {
   const { host, port, tls, trustProxy = false, clock = systemClock, log = silentLog } = options
   const limits: RelayLimits = { ...defaultRelayLimits, ...options.limits }
-  const server = tls ? createTlsServer({ ...tls, minVersion: 'TLSv1.2' }, health) : createServer(health)
+  const checks = { connectionsCheckingInterval: Math.min(5_000, limits.identifyMs) }
+  const server = tls
+    ? createTlsServer(
+        { ...tls, ...checks, minVersion: 'TLSv1.2', handshakeTimeout: limits.identifyMs },
+        health,
+      )
+    : createServer(checks, health)
+  // Whoever connects and says nothing, or speaks half of a request, is let go like one who does not say what it is.
   server.headersTimeout = limits.identifyMs
+  server.requestTimeout = limits.identifyMs
+  server.maxConnections = limits.maxConnections * 2
+  if (!trustProxy) server.on('connection', countConnection)
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: maxFrameBytes,
@@ -68,12 +84,13 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   })
   const peers = new Map<number, Peer>()
   const routes = new Routes()
-  const backlog: Backlog = { bytes: 0, maxBytes: limits.maxTotalBufferedBytes }
+  const backlog = new Backlog(limits.maxTotalBufferedBytes)
   const challenges = new WeakMap<Peer, Buffer>()
   const forward = createForwarder(routes, peers, (peer) => challenges.get(peer)!, limits)
   const connects = new Buckets(limits.connectsPerMinutePerIp, limits.connectsPerMinutePerIp / 60)
   const frames = new Buckets(limits.framesPerSecondPerIp, limits.framesPerSecondPerIp)
   const perIp = new Map<string, number>()
+  const socketsPerIp = new Map<string, number>()
   let lastId = 0
   let slowed = 0
 
@@ -89,9 +106,27 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     if (request.url !== relayPath) return '404 Not Found'
     // Programs send no Origin; a page in a browser has nothing to do here.
     if (request.headers.origin !== undefined) return '403 Forbidden'
-    if (peers.size >= limits.maxConnections) return '503 Service Unavailable'
     if ((perIp.get(ip) ?? 0) >= limits.maxConnectionsPerIp) return '429 Too Many Requests'
-    return connects.take(ip, clock.now()) > 0 ? '429 Too Many Requests' : undefined
+    if (connects.take(ip, clock.now()) > 0) return '429 Too Many Requests'
+    if (peers.size < limits.maxConnections) return undefined
+    const largest = makeRoomFor({ ip }, peers.values())
+    if (largest === undefined) return '503 Service Unavailable'
+    largest.socket.terminate()
+    leave(largest)
+    return undefined
+  }
+
+  /** Bounds what never becomes a WebSocket, before a byte of it is read. */
+  function countConnection(socket: Socket): void {
+    const ip = addressKey(socket.remoteAddress ?? 'unknown')
+    const open = (socketsPerIp.get(ip) ?? 0) + 1
+    if (open > limits.maxConnectionsPerIp + spareSockets) return void socket.destroy()
+    socketsPerIp.set(ip, open)
+    socket.once('close', () => {
+      const left = socketsPerIp.get(ip)! - 1
+      if (left === 0) socketsPerIp.delete(ip)
+      else socketsPerIp.set(ip, left)
+    })
   }
 
   function welcome(socket: WebSocket, ip: string): void {
@@ -129,7 +164,8 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   }
 
   function leave(peer: Peer): void {
-    peers.delete(peer.id)
+    // One that had to make room left before its socket closed.
+    if (!peers.delete(peer.id)) return
     const left = perIp.get(peer.ip)! - 1
     if (left === 0) perIp.delete(peer.ip)
     else perIp.set(peer.ip, left)
@@ -137,7 +173,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     if (route !== undefined) {
       const id = Buffer.alloc(4)
       id.writeUInt32BE(peer.id)
-      routes.vaultOf(route)?.send(frame(frameTypes.gone, id))
+      routes.vaultOf(route)?.send(frame(frameTypes.gone, id), route, peer)
     }
     for (const lost of routes.remove(peer))
       for (const agent of routes.agentsOf(lost)) agent.send(frame(frameTypes.absent))
@@ -192,7 +228,7 @@ function refuse(socket: Duplex, status: string): void {
 function addressOf(request: IncomingMessage, trustProxy: boolean): string {
   const forwarded = trustProxy ? request.headers['x-forwarded-for'] : undefined
   const last = forwarded?.toString().split(',').at(-1)?.trim()
-  return last || (request.socket.remoteAddress ?? 'unknown')
+  return addressKey(last || (request.socket.remoteAddress ?? 'unknown'))
 }
 
 async function listen(server: Server, host: string, port: number): Promise<void> {
