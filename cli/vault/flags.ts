@@ -55,6 +55,7 @@ export const asOwner = (
       home,
       socketPath: ownerSocket(home, flags.socket),
       password: () => passwordOf(flags, output),
+      warn: (text) => output.warn(text),
     })
     try {
       await work(client, output)

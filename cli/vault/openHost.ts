@@ -2,7 +2,7 @@ import { createEgress } from '../../adapters/egress/createEgress.ts'
 import type { Egress } from '../../core/ports/egress.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { AuditLimits } from '../../vault/audit/dropOld.ts'
-import { createAssetTable } from '../../vault/effects/assets.ts'
+import { type AssetTable, pinnedAssets } from '../../vault/effects/assets.ts'
 import type { VaultChain } from '../../vault/effects/chains.ts'
 import { createVaultApi } from '../../vault/host/createVaultApi.ts'
 import type { VaultPluginEntry } from '../../vault/host/programs.ts'
@@ -13,13 +13,17 @@ import chainSolana from '../../vault/plugins/chain-solana/index.ts'
 import { systemVaultClock } from '../../vault/ports/clock.ts'
 import type { Vault } from '../../vault/ports/vault.ts'
 import { openVault } from '../../vault/storage/openVault.ts'
-import { createPaymentRpc } from './paymentRpc.ts'
+import { createPaymentRpc, type OwnChain } from './paymentRpc.ts'
 
 export interface OpenHostOptions {
   readonly home: string
   readonly password?: string | undefined
   /** Chains for testing beside the real ones. */
   readonly testnets?: boolean
+  /** The pinned assets and chains, and the owner's own. Default: the pinned ones. */
+  readonly assets?: AssetTable
+  /** Offered beside the others. */
+  readonly ownChains?: readonly OwnChain[]
   readonly relay?: string | undefined
   readonly relayCa?: string | undefined
   /** Node for payments on Solana; default: the public one. */
@@ -59,7 +63,7 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
       ...(options.maxAgeMs !== undefined && { maxAgeMs: options.maxAgeMs }),
     },
   })
-  const assets = createAssetTable()
+  const { assets = pinnedAssets, ownChains = [] } = options
   const waysOut = new Map<string, Egress>()
   let remote: RemoteAccess | undefined
   try {
@@ -75,9 +79,13 @@ export async function openHost(options: OpenHostOptions): Promise<OpenHost> {
     const api = await createVaultApi({
       vault,
       chains: [chainEvm, chainSolana],
-      enabled: options.testnets === true ? [...chains, ...testChains] : chains,
+      enabled: [
+        ...chains,
+        ...(options.testnets === true ? testChains : []),
+        ...ownChains.map(({ name }) => name),
+      ],
       assets,
-      rpc: createPaymentRpc(options.solanaRpc, assets.chains),
+      rpc: createPaymentRpc(options.solanaRpc, assets.chains, ownChains),
       egress: (ranges) => wayOut(waysOut, ranges, log),
       pluginEgress: wayOut(waysOut, options.pluginCidrs ?? [], log),
       plugins: options.plugins ?? [],

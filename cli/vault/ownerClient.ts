@@ -1,4 +1,5 @@
 import { request } from 'node:http'
+import { isConfigError } from '../../core/config/configError.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
@@ -16,6 +17,8 @@ export interface OwnerClientOptions {
   readonly socketPath: string
   /** Needed when no vault runs. */
   readonly password: () => string | undefined
+  /** Is told, when no vault runs, that the configuration could not be read. */
+  readonly warn?: (text: string) => void
 }
 
 /** The vault refused, or failed; its own code and words. */
@@ -56,6 +59,7 @@ export async function openOwnerClient(options: OwnerClientOptions): Promise<Owne
   const { openHost } = await import('./openHost.ts')
   const { createDispatch } = await import('../../vault/http/dispatch.ts')
   const host = await openHost({
+    ...(await ownSettingsOf(options)),
     home: options.home,
     password,
     localUrl: () => 'http://127.0.0.1:8420',
@@ -76,6 +80,23 @@ export async function openOwnerClient(options: OwnerClientOptions): Promise<Owne
         }),
       ),
     close: () => host.close(),
+  }
+}
+
+/**
+ * The chains and assets that the owner's rules may name. A configuration that can't be read here, such as one whose variables
+ * are those of a service, keeps nobody from a backup: it is said, and rules that need it do not apply meanwhile.
+ */
+async function ownSettingsOf({ home, warn }: OwnerClientOptions) {
+  const { readOwnAssets } = await import('./readVaultConfig.ts')
+  const { ownSettings } = await import('./serveSettings.ts')
+  try {
+    const config = await readOwnAssets(home, process.env)
+    return { testnets: config.testnets, ...ownSettings(config) }
+  } catch (error) {
+    if (!isConfigError(error)) throw error
+    warn?.(`Chains and assets of your own are not known to this command. ${error.message}`)
+    return {}
   }
 }
 

@@ -4,6 +4,13 @@ import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
 import type { ChainTable, VaultChain } from '../../vault/effects/chains.ts'
 import type { PaymentRpc, SolanaPaymentRpc } from '../../vault/effects/payment.ts'
 
+/** A chain of the owner's configuration. */
+export interface OwnChain {
+  readonly name: VaultChain
+  /** The node of a Solana cluster. */
+  readonly rpc?: string | undefined
+}
+
 type SolanaAccounts = Awaited<ReturnType<SolanaPaymentRpc['accounts']>>
 
 /**
@@ -12,11 +19,17 @@ type SolanaAccounts = Awaited<ReturnType<SolanaPaymentRpc['accounts']>>
  * @param solanaRpc used for the main cluster, whatever it serves; for Devnet where that is what it serves. Default: the
  *   public nodes
  */
-export function createPaymentRpc(solanaRpc: string | undefined, chains: ChainTable): PaymentRpc {
+export function createPaymentRpc(
+  solanaRpc: string | undefined,
+  chains: ChainTable,
+  ownChains: readonly OwnChain[] = [],
+): PaymentRpc {
   const given = solanaRpc === undefined ? undefined : nodeAt(solanaRpc)
   return (chain: VaultChain) => {
     const { family, network } = chains.of(chain)
     if (family !== 'solana') return undefined
+    const own = ownChains.find(({ name }) => name === chain)
+    if (own !== undefined) return own.rpc === undefined ? undefined : nodeAt(own.rpc)
     if (given !== undefined && chain === 'solana') return given
     const url = publicRpcUrl(network)
     const open = url === undefined ? undefined : nodeAt(url)

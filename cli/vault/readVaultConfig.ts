@@ -1,8 +1,11 @@
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type CheckedDocument, checkDocument } from '../../core/config/checkDocument.ts'
+import type { PluginDeclaration, PluginSource } from '../../core/config/checkPlugins.ts'
 import type { Environment } from '../../core/config/interpolate.ts'
 import { readConfigText } from '../../core/config/readConfigText.ts'
+import { mistake } from '../../core/config/rules/finding.ts'
+import { ownAssets } from '../../vault/config/ownAssets.ts'
 import { type VaultConfig, vaultConfigSchema } from '../../vault/config/vaultConfigSchema.ts'
 import type { VaultPluginEntry } from '../../vault/host/programs.ts'
 import { builtInVaultPlugins } from '../../vault/plugins/builtIn.ts'
@@ -62,14 +65,44 @@ export const checkVaultConfig = (
   env: Environment,
   home = dirname(resolve(file)),
 ): Promise<CheckedDocument<typeof vaultConfigSchema, FoundPlugin>> =>
+  check(text, file, env, {
+    ...createPluginFinder(builtInVaultPlugins, dirname(resolve(file)), home),
+    names: builtInVaultPlugins.map(({ name }) => name),
+  })
+
+/** What a command that opens the folder of a vault needs of its configuration. */
+export type OwnChainsAndAssets = Pick<VaultConfig, 'chains' | 'assets' | 'testnets'>
+
+/**
+ * The chains and assets of the vault's usual configuration; its plugins are neither looked for nor run.
+ *
+ * @throws {ConfigError}
+ */
+export async function readOwnAssets(home: string, env: Environment): Promise<OwnChainsAndAssets> {
+  const file = join(home, defaultVaultConfig)
+  const text = existsSync(file) ? await readConfigText(file, '') : ''
+  const load = () => ({ name: 'any', options: anyOptions })
+  return (await check(text, file, env, { load })).values
+}
+
+const anyOptions = { type: 'object', additionalProperties: true, properties: {} } as never
+
+const check = <P extends PluginDeclaration>(
+  text: string,
+  file: string,
+  env: Environment,
+  plugins: PluginSource<P>,
+): Promise<CheckedDocument<typeof vaultConfigSchema, P>> =>
   checkDocument(text, {
     file,
     env,
     schema: vaultConfigSchema,
-    plugins: {
-      ...createPluginFinder(builtInVaultPlugins, dirname(resolve(file)), home),
-      names: builtInVaultPlugins.map(({ name }) => name),
+    rules: ({ chains, assets }, _, found) => {
+      // Entries that do not fit the schema are told already.
+      if (found.some(({ pointer }) => /^\/(?:chains|assets)(?:\/|$)/.test(pointer))) return []
+      return ownAssets({ chains, assets }).problems.map(({ pointer, message }) => mistake(pointer, message))
     },
+    plugins,
   })
 
 const isOpenToOthers = (file: string): boolean => (statSync(file).mode & 0o022) !== 0

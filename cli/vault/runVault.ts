@@ -38,6 +38,8 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     home,
     password,
     testnets: options.testnets,
+    assets: options.assets,
+    ownChains: options.ownChains,
     relay: options.relay,
     solanaRpc: options.solanaRpc,
     relayCa: options.relayCa,

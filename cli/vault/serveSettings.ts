@@ -1,9 +1,13 @@
 import { readFileSync } from 'node:fs'
 import type { Environment } from '../../core/config/interpolate.ts'
 import type { AuditLimits } from '../../vault/audit/dropOld.ts'
+import { ownAssets } from '../../vault/config/ownAssets.ts'
+import type { VaultConfig } from '../../vault/config/vaultConfigSchema.ts'
+import type { AssetTable } from '../../vault/effects/assets.ts'
 import type { VaultPluginEntry } from '../../vault/host/programs.ts'
 import type { LocalAgentsOptions } from '../../vault/http/localAgents.ts'
 import { wholeNumber } from './flags.ts'
+import type { OwnChain } from './paymentRpc.ts'
 
 /** The flags of `tollgate vault` that its configuration file may say, too. */
 export interface ServeFlags {
@@ -32,6 +36,10 @@ export interface ServeSettings {
   /** PEM text. */
   readonly relayCa: string | undefined
   readonly solanaRpc: string | undefined
+  /** The pinned chains and assets, and the owner's own. */
+  readonly assets: AssetTable
+  /** Chains of the owner's own, which are always offered, with the node of each Solana cluster. */
+  readonly ownChains: readonly OwnChain[]
   readonly idleLockMs: number
   readonly maxAgeMs: number
   readonly logLimits: AuditLimits
@@ -39,6 +47,14 @@ export interface ServeSettings {
   /** Ranges that are not public and that plugins may connect to. */
   readonly pluginCidrs: readonly string[]
 }
+
+/** The chains and assets of a configuration, as a host takes them. */
+export const ownSettings = (
+  config: Pick<VaultConfig, 'chains' | 'assets'>,
+): Pick<ServeSettings, 'assets' | 'ownChains'> => ({
+  assets: ownAssets(config).assets,
+  ownChains: config.chains.map(({ name, rpc }) => ({ name, rpc })),
+})
 
 /**
  * Reads the vault's configuration and lays the flags over it.
@@ -72,6 +88,7 @@ export async function serveSettings(
     relay: flags.relay ?? config.relay,
     relayCa: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
     solanaRpc: flags.solanaRpc ?? config.solanaRpc,
+    ...ownSettings(config),
     idleLockMs: number('--idle-minutes', flags.idleMinutes, config.idleMinutes, 1, 10_080) * 60_000,
     maxAgeMs: number('--max-hours', flags.maxHours, config.maxHours, 1, 168) * 3_600_000,
     logLimits: {

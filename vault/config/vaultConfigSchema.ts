@@ -72,6 +72,117 @@ export const vaultConfigSchema = {
       writeOnly: true,
       description: 'Node for payments on Solana. Default: the public one.',
     },
+    chains: {
+      type: 'array',
+      default: [],
+      maxItems: 50,
+      description:
+        'Chains of your own beside Ethereum, Base and Solana. Agents may name them by `name`, in grants as `wallet.<name>`. None of them replaces a chain that the vault knows, and none may look like one.',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['name', 'network', 'symbol', 'test', 'usualFee', 'maxFee'],
+        description: 'One chain.',
+        properties: {
+          name: {
+            type: 'string',
+            pattern: '^[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?$',
+            description: 'What requests, rules and grants call it, such as `polygon`.',
+          },
+          title: {
+            type: 'string',
+            minLength: 1,
+            maxLength: 40,
+            description: 'What you are shown. Default: `name`.',
+          },
+          network: {
+            type: 'string',
+            format: 'caip2',
+            description:
+              'CAIP-2 id: `eip155:` and the chain id, or `solana:` and the first 32 characters of the genesis hash.',
+          },
+          symbol: { type: 'string', minLength: 1, maxLength: 16, description: 'Symbol of its own coin.' },
+          decimals: {
+            type: 'integer',
+            minimum: 0,
+            maximum: 18,
+            description: 'Decimals of that coin. Default: 18, on Solana 9.',
+          },
+          test: {
+            type: 'boolean',
+            description:
+              'Whether money there is for play. Such a chain has the addresses of test chains; with `false` it has those where money is real. A cluster of Solana has to be a test chain.',
+          },
+          usualFee: {
+            type: 'string',
+            format: 'decimal',
+            description:
+              'Highest fee of one transaction that a rule may approve without you, unless the rule says otherwise, in the coin.',
+          },
+          maxFee: {
+            type: 'string',
+            format: 'decimal',
+            description: 'Highest fee of one transaction that is signed at all, in the coin.',
+          },
+          rpc: {
+            type: 'string',
+            format: 'url',
+            pattern: '^https?://',
+            writeOnly: true,
+            description: 'Node for x402 payments on a cluster of Solana. Without it, none are made there.',
+          },
+        },
+      },
+    },
+    assets: {
+      type: 'array',
+      default: [],
+      maxItems: 500,
+      description:
+        'Tokens of your own beside USDC and USDT: claims and rules may name them by `symbol`. None of them replaces a token that the vault knows, and none may look like one on its chain.',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['chain', 'symbol', 'address', 'decimals'],
+        description: 'One token on one chain.',
+        properties: {
+          chain: { type: 'string', minLength: 1, description: 'Name of its chain, such as `solana`.' },
+          symbol: {
+            type: 'string',
+            minLength: 1,
+            maxLength: 16,
+            description:
+              'What claims and rules call it: up to 16 letters, digits, `$` and `.`, in this very case.',
+          },
+          address: {
+            type: 'string',
+            minLength: 1,
+            description: 'Its contract, with the checksum in the case of its letters (EIP-55), or its mint.',
+          },
+          decimals: {
+            type: 'integer',
+            minimum: 0,
+            maximum: 18,
+            description: 'Its decimals, as the contract or mint has them.',
+          },
+          program: {
+            enum: ['token', 'token-2022'],
+            description: 'Program that owns the mint, on Solana. Default: `token`.',
+          },
+          eip712: {
+            type: 'object',
+            additionalProperties: false,
+            required: ['name', 'version'],
+            description:
+              "The token's domain, on EVM chains: without it no permit and no x402 payment of it is understood.",
+            properties: {
+              name: { type: 'string', minLength: 1, description: '`name` of the domain.' },
+              version: { type: 'string', minLength: 1, description: '`version` of the domain.' },
+            },
+          },
+        },
+      },
+    },
     idleMinutes: {
       type: 'integer',
       minimum: 1,

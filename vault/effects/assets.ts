@@ -6,8 +6,10 @@ import {
   isSymbol,
   lookOf,
   pinnedChains,
+  symbolForm,
   type VaultChain,
 } from './chains.ts'
+import { PinProblem } from './pinProblem.ts'
 
 /**
  * What is moved. `id` names it for budgets and comparisons, as CAIP-19 does: `eip155:8453/erc20:0x…` in lower case,
@@ -76,7 +78,7 @@ const builtIn: readonly AddedAsset[] = [
  * The pinned assets and those that the owner adds. An addition never replaces what is pinned: a second address for
  * `USDC` on a chain would let one token be taken for another, and so would a look-alike.
  *
- * @throws {TypeError} when a symbol or an address is there already, or the entry makes no sense
+ * @throws {PinProblem} when a symbol or an address is there already, or the entry makes no sense
  */
 export function createAssetTable(
   added: readonly AddedAsset[] = [],
@@ -87,7 +89,7 @@ export function createAssetTable(
   const tokens: PinnedAsset[] = []
   for (const asset of [...builtIn, ...added]) {
     const problem = problemOf(asset, chains, tokens)
-    if (problem !== undefined) throw new TypeError(problem)
+    if (problem !== undefined) throw problem
     tokens.push({ ...asset, id: assetId(chains.of(asset.chain), asset.address), isPinned: true })
   }
   return {
@@ -120,26 +122,31 @@ function problemOf(
   { chain, symbol, address, decimals, program, eip712 }: AddedAsset,
   chains: ChainTable,
   tokens: readonly PinnedAsset[],
-): string | undefined {
+): PinProblem | undefined {
+  const no = (field: string, message: string) => new PinProblem(field, message)
   const facts = chains.named(chain)
   if (facts === undefined)
-    return `Expected the chain of ${symbol} to be one of ${chains.all.map(({ name }) => name).join(', ')}, got ${chain}.`
-  if (!isSymbol(symbol) || !isDecimals(decimals))
-    return `Expected a symbol of letters and digits and 0 to 18 decimals for ${address}.`
+    return no('chain', `Expected one of ${chains.all.map(({ name }) => name).join(', ')}.`)
+  if (!isSymbol(symbol)) return no('symbol', symbolForm)
+  if (!isDecimals(decimals)) return no('decimals', 'Expected 0 to 18 decimals.')
+  const isSolana = facts.family === 'solana'
   if (canonicalAddress(facts.family, address) !== address)
-    return facts.family === 'solana'
-      ? `Expected ${symbol} on ${chain} to be at a mint in base58, got ${address}.`
-      : `Expected ${symbol} on ${chain} to be at a contract with its EIP-55 checksum, got ${address}.`
-  if (facts.family === 'solana' ? eip712 !== undefined : program !== undefined)
-    return `Expected ${symbol} on ${chain} without ${facts.family === 'solana' ? 'eip712' : 'program'}, which is for the other family of chains.`
+    return no(
+      'address',
+      isSolana
+        ? 'Expected the mint, 32 bytes in base58.'
+        : 'Expected the contract, 0x and 40 digits with their checksum in upper and lower case (EIP-55).',
+    )
+  if (isSolana && eip712 !== undefined) return no('eip712', `Expected no eip712 on ${facts.title}.`)
+  if (!isSolana && program !== undefined) return no('program', `Expected no program on ${facts.title}.`)
   const here = tokens.filter((token) => token.chain === chain)
   const same = here.find((token) => token.address === address)
   if (same !== undefined)
-    return `Expected another address than ${address} on ${chain}, which is ${same.symbol}.`
+    return no('address', `Expected another address: this one is ${same.symbol} on ${facts.title} already.`)
   const symbols = [facts.native.symbol, ...here.map((token) => token.symbol)]
   const double = symbols.find((one) => lookOf(one) === lookOf(symbol))
   if (double !== undefined)
-    return `Expected a symbol that is not taken for ${double} on ${chain}, got ${symbol} at ${address}.`
+    return no('symbol', `Expected a symbol that is not taken for ${double} on ${facts.title}.`)
   return undefined
 }
 

@@ -1,4 +1,5 @@
 import { type ChainFamily, familyOf, type NetworkId } from '../../core/domain/network.ts'
+import { PinProblem } from './pinProblem.ts'
 
 /** A chain as requests to the vault name it: one of a {@link ChainTable}, such as `base` or `solana-devnet`. */
 export type VaultChain = string
@@ -39,6 +40,9 @@ export interface ChainTable {
   ofNetwork(network: string): ChainFacts | undefined
 }
 
+/** What {@link isSymbol} wants. */
+export const symbolForm = 'Expected 1 to 16 letters, digits, $ and . of ASCII.'
+
 const milliEther = 10n ** 15n
 const ether = { symbol: 'ETH', decimals: 18 }
 /** Base charges its data fee in Ethereum's blocks beside the gas. */
@@ -67,14 +71,14 @@ const builtIn: readonly AddedChain[] = [
  * The pinned chains and those that the owner adds. An addition never replaces what is pinned: two names for one network
  * would give one chain two rules, and two networks under one name would let one be taken for the other.
  *
- * @throws {TypeError} when a name, title or network is there already, or the entry makes no sense
+ * @throws {PinProblem} when a name, title or network is there already, or the entry makes no sense
  */
 export function createChainTable(added: readonly AddedChain[] = []): ChainTable {
   const byName = new Map<string, ChainFacts>()
   const byNetwork = new Map<string, ChainFacts>()
   for (const chain of [...builtIn, ...added]) {
     const problem = problemOf(chain, [...byName.values()])
-    if (problem !== undefined) throw new TypeError(problem)
+    if (problem !== undefined) throw problem
     const isEvm = chain.family === 'eip155'
     const facts: ChainFacts = Object.freeze({
       ...chain,
@@ -100,28 +104,39 @@ export function createChainTable(added: readonly AddedChain[] = []): ChainTable 
 /** The chains without any additions. */
 export const pinnedChains: ChainTable = createChainTable()
 
-function problemOf(chain: AddedChain, known: readonly ChainFacts[]): string | undefined {
+function problemOf(chain: AddedChain, known: readonly ChainFacts[]): PinProblem | undefined {
   const { name, title, family, network, native } = chain
-  if (!/^[a-z][a-z0-9-]{0,31}$/.test(name))
-    return 'Expected a name of 1 to 32 lower-case letters, digits and -, beginning with a letter.'
-  // What is shown is what people decide by: printable ASCII has no two letters that look alike but 0 and O, l and I.
+  const isSolana = family === 'solana'
+  // What is shown is what people decide by, so it is ASCII, and nothing in it moves or hides.
+  if (!/^[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?$/.test(name))
+    return no('name', 'Expected 1 to 32 lower-case letters, digits and -, beginning with a letter.')
   if (!/^[\x21-\x7e](?:[\x20-\x7e]{0,38}[\x21-\x7e])?$/.test(title))
-    return `Expected a title of 1 to 40 printable ASCII characters for ${name}.`
-  for (const text of [name, title]) {
+    return no('title', 'Expected 1 to 40 printable ASCII characters.')
+  for (const [field, text] of Object.entries({ name, title })) {
     const double = known.find((one) => [one.name, one.title].map(lookOf).includes(lookOf(text)))
-    if (double !== undefined) return `Expected a name that is not taken for ${double.title}, got ${text}.`
+    if (double !== undefined) return no(field, `Expected a ${field} that is not taken for ${double.title}.`)
   }
   if (familyOf(network) !== family)
-    return `Expected the CAIP-2 id of ${name} to be ${family === 'solana' ? 'solana:<32 characters>' : 'eip155:<number>'}, got ${network}.`
+    return no('network', `Expected ${isSolana ? 'solana:<32 characters>' : 'eip155:<number>'}.`)
   const same = known.find((one) => one.network === network)
-  if (same !== undefined) return `Expected another network than ${network}, which is ${same.name}.`
-  if (!isSymbol(native.symbol) || !isDecimals(native.decimals))
-    return `Expected a symbol of letters and digits and 0 to 18 decimals for the coin of ${name}.`
+  if (same !== undefined)
+    return no('network', `Expected another network than ${network}, which is ${same.name}.`)
+  if (!isSolana && BigInt(network.slice('eip155:'.length)) > BigInt(Number.MAX_SAFE_INTEGER))
+    return no('network', `Expected a chain id of at most ${Number.MAX_SAFE_INTEGER}.`)
+  if (!isSymbol(native.symbol)) return no('symbol', symbolForm)
+  if (!isDecimals(native.decimals)) return no('decimals', 'Expected 0 to 18 decimals.')
   if (chain.usualFee < 0n || chain.usualFee > chain.maxFee)
-    return `Expected usualFee to be at most maxFee for ${name}.`
-  if (family === 'solana' && !chain.isTest && known.some((one) => one.family === 'solana' && !one.isTest))
-    return `Expected ${name} to be a test chain: Solana's transactions name no cluster, so its signatures could move money on Solana.`
+    return no('usualFee', 'Expected usualFee to be at most maxFee.')
+  if (isSolana && !chain.isTest && known.some((one) => one.family === family && !one.isTest))
+    return no(
+      'test',
+      "Expected true: Solana's transactions name no cluster, so a signature for this one could move money on Solana.",
+    )
   return undefined
+}
+
+function no(field: string, message: string): PinProblem {
+  return new PinProblem(field, message)
 }
 
 /** Letters, digits, $ and . in ASCII: what else there is looks like one of these. */
