@@ -77,6 +77,67 @@ t.test('what does not fit is said with its line, and with what was probably mean
   t.match(await problemsOf('host: 0.0.0.0'), [/one of 127\.0\.0\.1/])
 })
 
+t.test('chains and assets of the owner are checked together, and each problem has its place', async (t) => {
+  const chain = `  - name: mine
+    network: eip155:31337
+    symbol: COIN
+    test: true
+    usualFee: "0.001"
+    maxFee: "0.01"
+`
+  const asset = (more: string) => `assets:
+  - chain: mine
+    symbol: TOLL
+    address: "0x52908400098527886E0F7030069857D2E4169EE7"
+    decimals: 18
+${more}`
+  const home = homeWith(t, { 'vault.yaml': `chains:\n${chain}${asset('')}` })
+  const { assets, ownChains } = await serveSettings({}, home, {}, t.fail)
+  t.match(assets.bySymbol('mine', 'TOLL'), { decimals: 18, id: /^eip155:31337\/erc20:0x5290/ })
+  t.match(assets.chains.of('mine'), { isTest: true, title: 'mine', usualFee: 10n ** 15n, maxFee: 10n ** 16n })
+  t.match(ownChains, [{ name: 'mine' }])
+
+  const withChain = (from: string, to: string) => problemsOf(`chains:\n${chain.replace(from, to)}`)
+  t.match(await withChain('eip155:31337', 'eip155:8453'), [/^3 chains\[0\].network .*which is base/])
+  t.match(await withChain('eip155:31337', 'eip155:84532'), [/^3 chains\[0\].network .*which is base-sepolia/])
+  t.match(await withChain('name: mine', 'name: ba5e'), [/^2 chains\[0\].name .*taken for Base/])
+  t.match(await withChain('name: mine', 'name: m\u0456ne'), [/^2 chains\[0\].name /])
+  t.match(await withChain('symbol: COIN', 'symbol: COIN\n    title: "S0lana"'), [
+    /chains\[0\].title .*Solana/,
+  ])
+  t.match(await withChain('symbol: COIN', 'symbol: "CO IN"'), [/^4 chains\[0\].symbol /])
+  t.match(await withChain('"0.001"', '"0.1"'), [/^6 chains\[0\].usualFee .*at most maxFee/])
+  t.match(await withChain('"0.001"', '"0.0000000000000000001"'), [/^6 chains\[0\].usualFee .*Expected/])
+  t.match(await withChain('test: true', 'rpc: https://node.example\n    test: false'), [/chains\[0\].rpc /])
+  t.match(await withChain('    test: true\n', ''), [/chains\[0\].*test is missing/])
+  const cluster = chain.replace('eip155:31337', `solana:${'2'.repeat(32)}`)
+  t.match(await problemsOf(`chains:\n${cluster.replace('test: true', 'test: false')}`), [
+    /^5 chains\[0\].test .*name no cluster/,
+  ])
+  t.match(await problemsOf(`chains:\n${chain}${chain}`), [/^8 chains\[1\].name /])
+
+  const twice =
+    '  - { chain: mine, symbol: toll, address: "0x8617E340B3D01FA5F11F306F4090FD50E238070D", decimals: 6 }\n'
+  t.match(await problemsOf(`chains:\n${chain}${asset(twice)}`), [/^13 assets\[1\].symbol .*taken for TOLL/])
+  t.match(await problemsOf(asset('')), [/^2 assets\[0\].chain .*one of ethereum, base/])
+  const onBase = (fields: string) => problemsOf(`assets: [{ chain: base, decimals: 6, ${fields} }]`)
+  t.match(await onBase('symbol: USDC, address: "0x52908400098527886E0F7030069857D2E4169EE7"'), [
+    /symbol .*USDC/,
+  ])
+  t.match(await onBase('symbol: USD\u0421, address: "0x52908400098527886E0F7030069857D2E4169EE7"'), [
+    /symbol .*ASCII/,
+  ])
+  t.match(await onBase('symbol: A, address: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"'), [
+    /address .*USDC on Base/,
+  ])
+  t.match(await onBase('symbol: A, address: "0x52908400098527886E0F7030069857D2E4169Ee7"'), [
+    /address .*EIP-55/,
+  ])
+  t.match(await onBase('symbol: A, program: token, address: "0x52908400098527886E0F7030069857D2E4169EE7"'), [
+    /program .*Expected no program/,
+  ])
+})
+
 t.test('plugins are found beside the file, with their options checked and complete', async (t) => {
   const home = homeWith(t, {
     'mine.mjs': plugin('mine'),

@@ -7,6 +7,7 @@ import { type AddedChain, createChainTable, pinnedChains } from './chains.ts'
 import { claimedAmount } from './claimedAmount.ts'
 import { finish } from './finish.ts'
 import { nameRecipients } from './nameRecipients.ts'
+import { PinProblem } from './pinProblem.ts'
 import { proveClaim } from './proveClaim.ts'
 import { showText } from './showText.ts'
 import { visibleLines, visibleText } from './visibleText.ts'
@@ -117,7 +118,7 @@ t.test('the pinned assets are spelled canonically, and no addition takes the pla
     { chain: 'toString' },
     { program: 'token' as const },
   ]) {
-    t.throws(() => createAssetTable([{ ...added, ...change }]), TypeError)
+    t.throws(() => createAssetTable([{ ...added, ...change }]), PinProblem)
   }
 })
 
@@ -174,7 +175,7 @@ t.test('a chain of the owner stands beside the pinned ones, and takes the place 
   ]) {
     t.throws(
       () => createChainTable([{ ...mine, ...change }]),
-      TypeError,
+      PinProblem,
       JSON.stringify(Object.values(change).map(String)),
     )
   }

@@ -202,7 +202,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     },
 
     ...createLockApi({ vault, bus, load, assertAdmitted }),
-    warnings: ({ caller }) => (caller.kind === 'owner' ? ownerWarnings(parts) : []),
+    warnings: ({ caller }) => (caller.kind === 'owner' ? ownerWarnings({ ...inner, registry }) : []),
     ...createInsightApi(inner, gate, registry),
     approvals: createApprovalsApi(gate, book),
     agents: createAgentsApi(gate, registry, book),

@@ -5,6 +5,7 @@ import type { AssetTable } from '../effects/assets.ts'
 import { canonicalAddress } from '../effects/canonicalAddress.ts'
 import { feesId } from '../effects/feesId.ts'
 import { VaultError } from '../errors/error.ts'
+import { applicablePolicy } from '../policy/applicablePolicy.ts'
 import { budgetLimits } from '../policy/budgetLimits.ts'
 import { checkPolicy } from '../policy/checkPolicy.ts'
 import { type DenyCode, evaluate, lacksRule } from '../policy/evaluate.ts'
@@ -42,6 +43,14 @@ export interface StoredRules extends Rules {
   /** @throws `VALIDATION_ERROR` that says what was expected */
   set(id: string, policy: unknown): Promise<void>
   delete(id: string): Promise<boolean>
+  /** Rules that do not apply any more, because the configuration lacks what they name: by policy, in words. */
+  lost(): readonly LostRules[]
+}
+
+export interface LostRules {
+  /** Of the policy: an agent, `default` or `vault`. */
+  readonly id: string
+  readonly about: readonly string[]
 }
 
 export interface StoredRulesParts {
@@ -58,20 +67,47 @@ const askForAll: Judgement = { outcome: 'ask', reasons: ['No rule says what this
 
 export function createStoredRules({ records, budget, assets, clock }: StoredRulesParts): StoredRules {
   let policies = new Map<string, unknown>()
+  /** What of them can be judged by. */
+  let applicable = new Map<string, Policy>()
+  let lost: LostRules[] = []
   let vaultLimits: readonly BudgetLimit[] = []
   /** Reading amounts out of a policy takes longer than judging by it. */
   let limits = new Map<string, readonly BudgetLimit[]>()
 
   const policyOf = (agentId: string): Policy | undefined =>
-    (policies.get(agentId) ?? policies.get('default')) as Policy | undefined
+    applicable.get(agentId) ?? applicable.get('default')
 
   function refresh(): void {
     limits = new Map()
+    applicable = new Map()
+    lost = []
+    const lose = (id: string, about: readonly string[]) => {
+      if (about.length > 0) lost.push({ id, about })
+    }
+    for (const [id, stored] of policies) {
+      if (id === 'vault') continue
+      const read = applicablePolicy(stored as Policy, assets)
+      applicable.set(id, read.policy)
+      lose(id, read.lost)
+    }
     const { limits: amounts, fees = [] } = (policies.get('vault') as VaultRules | undefined) ?? { limits: [] }
+    const gone: string[] = []
+    const orGone = (what: string, read: () => BudgetLimit): BudgetLimit[] => {
+      try {
+        return [read()]
+      } catch (error) {
+        if (!(error instanceof VaultError) && !isTollgateError(error)) throw error
+        gone.push(what)
+        return []
+      }
+    }
     vaultLimits = [
-      ...amounts.map((limit) => readVaultLimit(limit, assets)),
-      ...fees.map((limit) => readVaultFees(limit, assets)),
+      ...amounts.flatMap((limit) =>
+        orGone(`${limit.symbol} on ${limit.chain}`, () => readVaultLimit(limit, assets)),
+      ),
+      ...fees.flatMap((limit) => orGone(`fees on ${limit.chain}`, () => readVaultFees(limit, assets))),
     ]
+    lose('vault', gone)
   }
   function limitsOf(agentId: string): readonly BudgetLimit[] {
     const known = limits.get(agentId)
@@ -129,6 +165,7 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
       )
       return [...listed, ...limited]
     },
+    lost: () => lost,
     list: () => [...policies].map(([id, policy]) => ({ id, policy })),
     get: (id) => policies.get(id),
     async set(id, policy) {

@@ -1,5 +1,7 @@
+import type { Agents } from '../agents/agents.ts'
 import type { AuditWarning } from '../ports/audit.ts'
 import { keyOn } from './chainOf.ts'
+import type { StoredRules } from './ownerRules.ts'
 import type { VaultParts } from './parts.ts'
 
 /** Something about this vault that its owner should know and mend; shown at the start, in the status and on the page. */
@@ -10,23 +12,39 @@ export interface OwnerWarning {
   readonly action: string
 }
 
+export interface WarnedAbout extends Pick<VaultParts, 'vault' | 'enabled' | 'assets'> {
+  readonly rules: StoredRules
+  readonly registry: Agents
+}
+
 /** What the owner should know; of a locked vault nothing is known but its log. */
-export function ownerWarnings(parts: Pick<VaultParts, 'vault' | 'enabled' | 'assets'>): OwnerWarning[] {
-  const { vault, enabled, assets } = parts
-  const ofLog = vault.audit.warnings
-  if (vault.state.locked) return [...ofLog]
+export function ownerWarnings(parts: WarnedAbout): OwnerWarning[] {
+  const ofLog = parts.vault.audit.warnings
+  return parts.vault.state.locked ? [...ofLog] : [...ofLog, ...sharedKeys(parts), ...lostRules(parts)]
+}
+
+function sharedKeys({ vault, enabled, assets }: WarnedAbout): OwnerWarning[] {
   const shared = enabled
     .map((name) => assets.chains.of(name))
     .filter((facts) => facts.isTest && vault.keys.isShared(keyOn(vault, facts)))
-  if (shared.length === 0) return [...ofLog]
+  if (shared.length === 0) return []
   const titles = shared.map(({ title }) => title).join(' and ')
   return [
-    ...ofLog,
     {
       code: 'TEST_KEYS_SHARED',
-      message: `The address on ${titles} is the one of a chain where money is real, and a signature may be good on both. So you are asked each time.`,
+      message: `The address on ${titles} is the one of a chain where money is real, and a signature may be good on both. So no rule approves what could be used there, and you are asked.`,
       action:
         'Give test chains addresses of their own: tollgate vault keys separate. What lies at the address on test chains stays there; move it before, or ask a faucet again.',
     },
   ]
 }
+
+const lostRules = ({ rules, registry }: WarnedAbout): OwnerWarning[] =>
+  rules.lost().map(({ id, about }) => {
+    const whose = registry.get(id)?.name ?? id
+    return {
+      code: 'RULES_WITHOUT_ASSET',
+      message: `Rules of the policy ${whose} do not apply, because the configuration lacks what they name: ${about.join(', ')}. What they would have allowed is refused.`,
+      action: `Put it back among assets or chains of the configuration, or set the policy anew: tollgate vault policies set ${whose}.`,
+    }
+  })
