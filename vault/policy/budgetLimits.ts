@@ -6,8 +6,8 @@ import { feeLimitsOf, limitsOf } from './rules.ts'
 
 /**
  * A policy as the limits that the budget book holds an agent to when an amount is reserved. Fees have limits of their own.
- * They count under the native asset of their chain as well: a rule for that one bounds what is sent and fees together, in
- * a transaction with the fee on top, and where the fees have more room in a day than the rule, they keep it.
+ * They count under the native asset of their chain as well: a rule for that one bounds what is sent in a day and all fees
+ * together, and in a transaction what is sent, with the fee on top. Without such a rule only fees are there.
  */
 export function budgetLimits(policy: Policy, agentId: string, assets: AssetTable): BudgetLimit[] {
   const subject = { kind: 'agent', agentId } as const
@@ -28,7 +28,7 @@ export function budgetLimits(policy: Policy, agentId: string, assets: AssetTable
       subject,
       asset: id,
       perTransaction: own + perTransaction,
-      perDay: ownDay > perDay ? ownDay : perDay,
+      perDay: ownDay === 0n ? perDay : ownDay,
     })
   }
   return [...limits.values()]

@@ -290,6 +290,14 @@ t.test('what is sent of the native asset and its fee come out of one purse', asy
   const hundredth = 10n ** 16n
   t.match(judge(decoded([send(hundredth - 5n, eth)], 5n), { assets }), { decision: 'auto' })
   t.match(judge(decoded([send(hundredth - 5n, eth)], 6n), { assets }), { code: 'BUDGET_EXCEEDED_DAILY' })
+  const nativeDay = (rules: Policy['assets']) =>
+    budgetLimits(
+      { ...policy, assets: rules, fees: [{ chain: 'base', perDay: '1' }] },
+      'a',
+      pinnedAssets,
+    ).find(({ asset }) => asset === eth.id)?.perDay
+  t.equal(nativeDay(assets), hundredth, 'however many ask at once, and whatever room there is for fees')
+  t.equal(nativeDay(policy.assets), 100n * hundredth, 'without a rule of its own it holds the fees only')
 })
 
 t.test('opaque requests, texts and foreign money are for the owner', async (t) => {

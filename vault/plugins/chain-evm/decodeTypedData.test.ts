@@ -124,6 +124,30 @@ t.test('Permit2 messages name their tokens, in singles and in batches', async (t
   })
 })
 
+t.test('a Permit2 message with a witness is opaque, whatever it permits', async (t) => {
+  const read = decoded(
+    typed({
+      domain: { name: 'Permit2', chainId: 8453, verifyingContract: permit2Address },
+      types: {
+        PermitWitnessTransferFrom: fields(
+          'TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,Order witness',
+        ),
+        TokenPermissions: fields('address token,uint256 amount'),
+        Order: fields('uint256 id'),
+      },
+      primaryType: 'PermitWitnessTransferFrom',
+      message: {
+        permitted: { token: usdc, amount: '4' },
+        spender: other,
+        nonce: 1,
+        deadline: '99999999999999',
+        witness: { id: 1 },
+      },
+    }),
+  )
+  t.equal(read.isOpaque, true)
+})
+
 t.test('anything that only looks familiar is opaque', async (t) => {
   for (const [why, data] of [
     [
