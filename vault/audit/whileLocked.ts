@@ -1,7 +1,11 @@
 import type { AuditEvent } from '../ports/audit.ts'
 
-/** The note of a changed password: the one act of the owner's that needs no open vault and is written down. */
+/** The note of a changed password, which needs no open vault. */
 export const passwordChanged = 'the password changed'
+
+/** The notes of an approvals page that is opened, to unlock the vault on it, and of all that are signed out. */
+export const pageOpened = 'the approvals page was opened'
+export const pagesSignedOut = 'every approvals page was signed out'
 
 /**
  * Whether an event is one that happens while the vault is locked. Nothing else may stand in the log without a keyed code:
@@ -11,5 +15,7 @@ export const passwordChanged = 'the password changed'
 export function mayHappenLocked({ action, status, note }: AuditEvent): boolean {
   if (action === 'UNLOCK') return status === 'DENIED' || status === 'FAILED'
   if (action === 'LOCK') return status === 'APPROVED'
-  return action === 'CONFIG' && note === passwordChanged && (status === 'APPROVED' || status === 'DENIED')
+  if (action !== 'CONFIG') return false
+  if (note === passwordChanged) return status === 'APPROVED' || status === 'DENIED'
+  return (note === pageOpened || note === pagesSignedOut) && status === 'APPROVED'
 }

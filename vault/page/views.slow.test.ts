@@ -77,11 +77,24 @@ if (browser !== undefined) {
     await go(page, 'Agents')
     await page.getByText('No agent is let in').waitFor()
     await page.getByRole('button', { name: 'Add agent' }).click()
-    await page.getByLabel('Name').fill('reader')
-    await page.getByRole('textbox', { name: 'Scopes' }).fill('identity.name\nidentity.fullname\n')
-    await page.getByRole('button', { name: 'Add agent' }).last().click()
-    await page.getByRole('alert').getByText('identity.fullname').waitFor()
-    await page.getByRole('textbox', { name: 'Scopes' }).fill('identity.name\nwallet.base')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Name', { exact: true }).fill('reader')
+    const own = dialog.getByLabel('Another scope')
+    await own.fill('identity.fullname')
+    await own.press('Enter')
+    await dialog.getByRole('alert').getByText('There is no scope "identity.fullname"').waitFor()
+    await own.fill('read:credentials.api.github')
+    await own.press('Enter')
+    await dialog.getByText('The agent gets the secret itself').waitFor()
+    await dialog
+      .getByLabel('How it may use credentials.api.github')
+      .selectOption('Use it in calls, never see it')
+    await dialog.getByText('The agent gets the secret itself').waitFor({ state: 'hidden' })
+    await dialog.getByText('Who you are').click()
+    await dialog.getByLabel('Full name identity.name').check()
+    await dialog.getByText('Wallets').click()
+    await dialog.getByLabel('Base wallet.base').check()
+    await dialog.getByLabel('How it may use wallet.base').selectOption('Ask every time')
     await page.getByLabel('Requests a minute').fill('60')
     await page.getByLabel('Requests a minute').press('Enter')
     const token = (await page.getByLabel('token', { exact: true }).textContent())!
@@ -99,7 +112,12 @@ if (browser !== undefined) {
     await page.locator('dialog').waitFor({ state: 'detached' })
     t.notOk((await page.content()).includes(token), 'it is not there any more')
     const card = page.getByRole('article', { name: 'reader' })
-    await card.getByText('wallet.base').waitFor()
+    t.strictSame([...(vault.api.registry.byName('reader')?.scopes ?? [])].sort(), [
+      'ask:wallet.base',
+      'credentials.api.github',
+      'identity.name',
+    ])
+    await card.getByText('ask:wallet.base').waitFor()
     await card.getByText('At most 60 requests a minute.').waitFor()
 
     await page.getByRole('button', { name: 'New token for reader' }).click()
@@ -108,7 +126,9 @@ if (browser !== undefined) {
     t.equal((await read()).status, 401, 'the old token is worth nothing')
 
     await page.getByRole('button', { name: 'Change reader' }).click()
-    await page.getByRole('textbox', { name: 'Scopes' }).fill('')
+    await dialog.getByLabel('Full name identity.name').waitFor()
+    const chosen = dialog.getByRole('checkbox', { checked: true })
+    while ((await chosen.count()) > 0) await chosen.first().uncheck()
     await page.getByRole('button', { name: 'Save' }).click()
     await card.getByText('It may do nothing yet').waitFor()
     await page.getByRole('button', { name: 'Revoke reader' }).click()
@@ -177,8 +197,29 @@ if (browser !== undefined) {
     t.match(vault.api.policies.get('payer', vault.owner).policy, { fees: [{ perTransaction: '0.001' }] })
 
     await page.getByRole('button', { name: 'Set policy: Whole vault' }).click()
+    t.equal(await page.getByLabel('At most a day').inputValue(), '100', 'a start that can be kept')
+    await page.getByRole('button', { name: 'Add a limit' }).click()
+    await page.getByLabel('At most at once').nth(1).fill('x')
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('alert').filter({ visible: true }).waitFor()
+    await page.getByLabel('At most at once').nth(1).fill('7')
+    await page.getByLabel('Only to').nth(1).fill('0x70997970C51812dc3A010C7d01b50e0d17dc79C8')
+    await page.getByRole('button', { name: 'Add a limit' }).click()
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('article', { name: 'Policy: Whole vault' }).getByText('at most 100').waitFor()
+    t.match(vault.api.policies.get('vault', vault.owner).policy, {
+      limits: [
+        { chain: 'base', symbol: 'USDC', perDay: '100' },
+        { chain: 'base', symbol: 'USDC', perTransaction: '7', recipient: /^0x7099/ },
+      ],
+    })
+    await page.getByRole('button', { name: 'Edit policy: Whole vault' }).click()
+    await page.getByRole('button', { name: 'Remove this limit' }).first().click()
+    await page.getByRole('button', { name: 'Edit as JSON' }).click()
+    await page.getByRole('button', { name: 'Back to the form' }).click()
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('article', { name: 'Policy: Whole vault' }).getByText('at most 7').waitFor()
+    t.equal((vault.api.policies.get('vault', vault.owner).policy as { limits: [] }).limits.length, 1)
     await page.getByRole('button', { name: 'Remove policy: payer' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
     await page.getByRole('button', { name: 'Set policy: payer' }).waitFor()
@@ -281,6 +322,10 @@ if (browser !== undefined) {
 
       const phrases = Promise.withResolvers<string>()
       const command = await newPairing(page, 'vps-1')
+      const dialog = page.getByRole('dialog')
+      await dialog.getByText('Not started yet.').waitFor()
+      await page.keyboard.press('Escape')
+      await dialog.getByText('Is it stored?').waitFor()
       const flag = (name: string) => new RegExp(`--${name} (\\S+)`).exec(command)?.[1] ?? ''
       const paired = proxyFor(t, {
         pair: flag('pair'),
@@ -293,9 +338,12 @@ if (browser !== undefined) {
         onPhrase: phrases.resolve,
       })
       const phrase = await phrases.promise
+      await dialog.getByText(phrase, { exact: true }).waitFor()
+      await dialog.getByRole('button', { name: 'They are the same' }).click()
+      await dialog.getByText('Paired. Its agent reaches this vault').waitFor()
+      await page.keyboard.press('Escape')
+      await dialog.waitFor({ state: 'detached' })
       const card = page.getByRole('article', { name: 'vps-1' })
-      await card.getByText(phrase, { exact: true }).waitFor()
-      await page.getByRole('button', { name: 'The same words' }).click()
       const proxy = await paired
       await card.getByText('Paired', { exact: true }).waitFor()
       t.equal((await fetch(`${proxy.url}/v1/capabilities`)).status, 200)
@@ -381,7 +429,5 @@ async function newPairing(page: Page, service: string): Promise<string> {
   await page.getByLabel('Agent', { exact: true }).selectOption('remote-bot')
   await page.getByRole('button', { name: 'Make the command' }).click()
   const command = await page.getByLabel('command', { exact: true }).textContent()
-  await page.getByRole('button', { name: 'I have stored it' }).click()
-  await page.locator('dialog').waitFor({ state: 'detached' })
   return command ?? ''
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../core/ports/clock.ts'
 import type { OwnerSessions } from '../../agents/ownerSessions.ts'
 import { createSignInCodes } from '../../agents/signInCodes.ts'
+import { pageOpened, pagesSignedOut } from '../../audit/whileLocked.ts'
 import { VaultError } from '../../errors/error.ts'
 import { assertOwner } from '../caller.ts'
 import type { VaultApi } from '../vaultApi.ts'
@@ -37,7 +38,7 @@ export function createPageApi(
     async signIn(code, { caller, requestId }) {
       if (caller.via !== 'direct') throw new VaultError('OWNER_REQUIRED')
       if (!codes.redeem(code)) throw new VaultError('SIGN_IN_EXPIRED')
-      await gate.note('CONFIG', requestId, 'the approvals page was opened')
+      await gate.note('CONFIG', requestId, pageOpened)
       const { token, expiresAtMs } = sessions.create()
       return { token, expires_at: new Date(expiresAtMs).toISOString() }
     },
@@ -45,7 +46,7 @@ export function createPageApi(
       assertOwner(caller)
       codes.endAll()
       sessions.endAll()
-      await gate.note('CONFIG', requestId, 'every approvals page was signed out')
+      await gate.note('CONFIG', requestId, pagesSignedOut)
       return { signed_out: true }
     },
   }

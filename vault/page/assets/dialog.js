@@ -103,6 +103,8 @@ export function showOnce({ title, intro, secret, label, outro, more }) {
   function used() {
     isStored = true
     ask.hidden = true
+    dialog.setAttribute('closedby', 'closerequest')
+    if (!dialog.contains(document.activeElement)) done.focus()
     fill(done, 'Done')
     window.removeEventListener('beforeunload', onLeave)
   }

@@ -1,12 +1,12 @@
 /** @import { AgentView } from '../../../agents/agent.ts' */
 import { openForm, showOnce } from '../dialog.js'
-import { area, cardHead, empty, failed, field, heading, input, linesOf, loading } from '../fields.js'
+import { cardHead, empty, failed, field, heading, input, loading } from '../fields.js'
+import { isLoud } from '../grants.js'
 import { button, fill, h } from '../html.js'
 import { call, wordsOf } from '../session.js'
-import { whenOf } from '../words.js'
-
-const scopeHint =
-  'One a line, such as identity.name or wallet.base. Put ask: before one to be asked every time, auto:write: to let it write without asking.'
+import { timeOf } from '../words.js'
+import { assetsOf } from './budget.js'
+import { createScopePicker } from './scopePicker.js'
 
 /**
  * Who may ask.
@@ -17,7 +17,14 @@ const scopeHint =
 export function showAgents(main) {
   const list = h('div', { class: 'cards' }, loading())
   let isLeft = false
-  fill(main, heading('Agents', button('Add agent', add, { kind: 'primary', icon: 'plus' })), list)
+  fill(
+    main,
+    heading(
+      'Agents',
+      button('Add agent', () => void add(), { kind: 'primary', icon: 'plus' }),
+    ),
+    list,
+  )
   void load()
   return () => {
     isLeft = true
@@ -54,7 +61,7 @@ export function showAgents(main) {
                     'li',
                     { class: 'row' },
                     h('span', {}, one.name),
-                    h('span', { class: 'muted' }, whenOf(one.revoked_at ?? '')),
+                    h('span', { class: 'muted' }, timeOf(one.revoked_at ?? '')),
                   ),
                 ),
               ),
@@ -75,26 +82,46 @@ export function showAgents(main) {
     return h(
       'article',
       { class: 'card', 'aria-label': name },
-      cardHead(name, undefined, h('span', { class: 'muted small-text' }, 'since ', whenOf(created_at))),
+      cardHead(name, undefined, h('span', { class: 'muted small-text' }, 'added ', timeOf(created_at))),
       scopes.length === 0
         ? h('p', { class: 'muted' }, 'It may do nothing yet: change its scopes.')
         : h(
             'ul',
             { class: 'tags', 'aria-label': 'Scopes' },
-            scopes.map((scope) => h('li', {}, h('code', {}, scope))),
+            scopes.map((scope) =>
+              h(
+                'li',
+                isLoud(scope) ? { class: 'loud', title: 'It gets the secret itself' } : {},
+                h('code', {}, scope),
+              ),
+            ),
           ),
       h('p', { class: 'muted small-text' }, `At most ${requests_per_minute} requests a minute.`),
+      agent.suspended
+        ? h(
+            'p',
+            { class: 'verdict', 'data-tone': 'wait' },
+            'It waits since the vault was restored from a backup. Let it go on if you still know it.',
+          )
+        : null,
       h(
         'div',
         { class: 'actions' },
-        button('Change', () => edit(agent), { kind: 'small', name: `Change ${name}` }),
+        agent.suspended
+          ? button('Let it go on', () => void goOn(agent), {
+              kind: 'small primary',
+              name: `Let ${name} go on`,
+            })
+          : null,
+        button('Change', () => void edit(agent), { kind: 'small', name: `Change ${name}` }),
         button('New token', () => rotate(agent), { kind: 'small', name: `New token for ${name}` }),
         button('Revoke', () => revoke(agent), { kind: 'small danger', name: `Revoke ${name}` }),
       ),
     )
   }
 
-  function add() {
+  async function add() {
+    const scopes = await pickerFor([])
     openForm({
       title: 'Add an agent',
       content: [
@@ -103,28 +130,49 @@ export function showAgents(main) {
           input('name', { maxlength: 64, required: true }),
           'Shown in every question and in the log.',
         ),
-        ...fieldsOf([], null),
+        scopes.element,
+        rateField(null),
       ],
       action: 'Add agent',
       async send(form) {
-        const { name, token } = await call('POST', '/agents', { name: form.get('name'), ...valuesOf(form) })
+        const { name, token } = await call('POST', '/agents', {
+          name: form.get('name'),
+          scopes: scopes.lines(),
+          requests_per_minute: rateOf(form),
+        })
         handOut(name, token)
         await load()
       },
-    })
+    }).classList.add('wide')
   }
 
   /** @param {AgentView} agent */
-  function edit({ id, name, scopes, requests_per_minute }) {
+  async function edit({ id, name, scopes: granted, requests_per_minute }) {
+    const scopes = await pickerFor(granted)
     openForm({
       title: `Change ${name}`,
-      content: fieldsOf(scopes, requests_per_minute),
+      content: [scopes.element, rateField(requests_per_minute)],
       action: 'Save',
       async send(form) {
-        await call('PATCH', `/agents/${id}`, valuesOf(form))
+        await call('PATCH', `/agents/${id}`, { scopes: scopes.lines(), requests_per_minute: rateOf(form) })
         await load()
       },
-    })
+    }).classList.add('wide')
+  }
+
+  /** @param {Pick<AgentView, 'id' | 'name'>} agent */
+  async function goOn({ id, name }) {
+    try {
+      await call('PATCH', `/agents/${id}`, { suspended: false })
+      await load()
+    } catch (error) {
+      openForm({
+        title: `${name} still waits`,
+        content: [h('p', {}, wordsOf(error))],
+        action: 'Try again',
+        send: () => goOn({ id, name }),
+      })
+    }
   }
 
   /** @param {AgentView} agent */
@@ -171,14 +219,27 @@ const handOut = (name, token) =>
     outro: `The agent sends it as Authorization: Bearer … to ${location.origin}.`,
   })
 
-/** @param {readonly string[]} scopes @param {number | null} rate */
-const fieldsOf = (scopes, rate) => [
-  field('Scopes', area('scopes', scopes.join('\n'), { rows: 5 }), scopeHint),
-  field('Requests a minute', input('rate', { inputmode: 'numeric', value: rate ?? '' }), 'Empty for 120.'),
-]
+/** A picker with what there is to choose from; without it where the vault could not be asked. @param {readonly string[]} granted */
+async function pickerFor(granted) {
+  const [stored, chains] = await Promise.all([
+    call('GET', '/scopes').then(
+      ({ scopes }) => scopes.map((/** @type {{ scope: string }} */ { scope }) => scope),
+      () => [],
+    ),
+    assetsOf().then(
+      (assets) => [...new Set(assets.map(({ chain }) => chain))],
+      () => [],
+    ),
+  ])
+  return createScopePicker({ granted, stored, chains })
+}
+
+/** @param {number | null} rate */
+const rateField = (rate) =>
+  field('Requests a minute', input('rate', { inputmode: 'numeric', value: rate ?? '' }), 'Empty for 120.')
 
 /** @param {FormData} form */
-function valuesOf(form) {
+function rateOf(form) {
   const rate = String(form.get('rate')).trim()
-  return { scopes: linesOf(form.get('scopes')), requests_per_minute: rate === '' ? null : Number(rate) }
+  return rate === '' ? null : Number(rate)
 }

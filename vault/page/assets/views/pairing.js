@@ -1,9 +1,10 @@
 /** @import { PairingSummary } from '../../../ports/pairings.ts' */
-import { copyable, openForm, showOnce } from '../dialog.js'
+import { copyable, openForm } from '../dialog.js'
 import { cardHead, choice, empty, failed, field, heading, input, loading } from '../fields.js'
 import { button, fill, h } from '../html.js'
 import { call, Refusal, wordsOf } from '../session.js'
-import { whenOf } from '../words.js'
+import { timeOf } from '../words.js'
+import { showOffer } from './pairingOffer.js'
 
 /** @type {Readonly<Record<string, string>>} */
 const states = {
@@ -13,9 +14,10 @@ const states = {
   refused: 'Refused',
   revoked: 'Ended',
   expired: 'Expired',
+  suspended: 'Suspended since a restore',
 }
 /** @type {Readonly<Record<string, string>>} */
-const tones = { offered: 'wait', claimed: 'wait', paired: 'good', refused: 'bad' }
+const tones = { offered: 'wait', claimed: 'wait', paired: 'good', refused: 'bad', suspended: 'wait' }
 /** @param {string} state */
 const isOver = (state) => /^(refused|revoked|expired)$/.test(state)
 
@@ -33,6 +35,8 @@ export function showPairing(main) {
   const add = button('New pairing', () => void offer(), { kind: 'primary', icon: 'plus' })
   let isLeft = false
   let drawn = ''
+  /** Tells the open command how far its pairing is. @type {{ id: string, show: ReturnType<typeof showOffer> } | undefined} */
+  let offered
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let looking
   fill(main, heading('Pairing', add), list)
@@ -49,6 +53,7 @@ export function showPairing(main) {
       const [{ pairings }, { agents }] = await Promise.all([call('GET', '/pairings'), call('GET', '/agents')])
       if (isLeft) return
       const names = new Map(agents.map(({ id, name }) => [id, name]))
+      offered?.show(pairings.find(({ id }) => id === offered?.id))
       const now = JSON.stringify(pairings)
       // Drawn only when something changed: the keyboard may be on one of its buttons.
       if (now !== drawn)
@@ -92,17 +97,12 @@ export function showPairing(main) {
       ],
       action: 'Make the command',
       async send(form) {
-        const { command, expires_at } = await call('POST', '/pairings', {
-          service_id: form.get('service_id'),
+        const service = String(form.get('service_id'))
+        const { id, command, expires_at } = await call('POST', '/pairings', {
+          service_id: service,
           agent: form.get('agent'),
         })
-        showOnce({
-          title: 'Run this on the other machine',
-          intro: `It works once, until ${whenOf(expires_at)}. Its token is a secret: send it by a way that you trust.`,
-          secret: command,
-          label: 'command',
-          outro: 'Both sides then show four words; say here whether they are the same.',
-        })
+        offered = { id, show: showOffer({ id, service, command, expires_at }, load) }
         await load()
       },
     })
@@ -126,8 +126,9 @@ export function showPairing(main) {
         ? h(
             'p',
             { class: 'muted small-text' },
-            `Since ${whenOf(created_at)}`,
-            state === 'offered' ? `, open until ${whenOf(expires_at)}` : '',
+            'Since ',
+            timeOf(created_at),
+            state === 'offered' ? [', open until ', timeOf(expires_at)] : null,
           )
         : h(
             'div',
@@ -140,6 +141,12 @@ export function showPairing(main) {
         : h(
             'div',
             { class: 'actions' },
+            state === 'suspended'
+              ? button('Let it go on', act('resume'), {
+                  kind: 'small primary',
+                  name: `Let ${service_id} go on`,
+                })
+              : null,
             phrase === null
               ? button('Revoke', () => revoke(id, service_id), {
                   kind: 'small danger',

@@ -1,3 +1,4 @@
+/** @import { VaultLimit } from '../../../host/ownerRules.ts' */
 /** @import { Policy } from '../../../policy/policy.ts' */
 /** @import { Asset } from './budget.js' */
 import { openForm } from '../dialog.js'
@@ -5,6 +6,7 @@ import { area, choice, field, input, linesOf } from '../fields.js'
 import { button, fill, h } from '../html.js'
 import { call, Refusal, wordsOf } from '../session.js'
 import { chainTitle } from '../words.js'
+import { createVaultLimits } from './vaultLimitsForm.js'
 
 /** @type {Policy} */
 const blank = { assets: [], recipients: 'any' }
@@ -29,7 +31,7 @@ export function editPolicy({ id, name, policy, assets, onsaved }) {
   const body = h('div', {})
   /** @type {(form: FormData) => unknown} */
   let read = () => policy
-  if (isVault) showJson(policy ?? blankVault)
+  if (isVault) showVaultForm(/** @type {typeof blankVault} */ (policy ?? blankVault))
   else showForm(/** @type {Policy} */ (policy ?? blank))
   openForm({
     title: `Policy: ${name}`,
@@ -54,21 +56,35 @@ export function editPolicy({ id, name, policy, assets, onsaved }) {
           ? 'limits: chain, symbol, and any of perTransaction, perDay, recipient; fees: chain, perTransaction, perDay. Amounts as text.'
           : 'Everything that a policy can say: assets, fees, recipients, otherRecipients, allowances, opaque, messages, hours.',
       ),
-      isVault
-        ? null
-        : button(
-            'Back to the form',
-            () => {
-              try {
-                showForm(/** @type {Policy} */ ({ ...blank, ...parse(text.value) }))
-              } catch (error) {
-                text.setCustomValidity(wordsOf(error))
-                text.reportValidity()
-                text.setCustomValidity('')
-              }
-            },
-            { kind: 'small' },
-          ),
+      button(
+        'Back to the form',
+        () => {
+          try {
+            if (isVault) showVaultForm({ limits: [], ...parse(text.value) })
+            else showForm(/** @type {Policy} */ ({ ...blank, ...parse(text.value) }))
+          } catch (error) {
+            text.setCustomValidity(wordsOf(error))
+            text.reportValidity()
+            text.setCustomValidity('')
+          }
+        },
+        { kind: 'small' },
+      ),
+    )
+  }
+
+  /** What it does not have, such as fees, it leaves as it is. @param {{ limits: readonly VaultLimit[] }} value */
+  function showVaultForm(value) {
+    const limits = createVaultLimits(assets, value.limits)
+    read = () => ({ ...value, limits: limits.read() })
+    fill(body, limits.element, toJson())
+  }
+
+  function toJson() {
+    return button(
+      'Edit as JSON',
+      () => showJson(read(new FormData(/** @type {HTMLFormElement} */ (body.closest('form'))))),
+      { kind: 'small' },
     )
   }
 
@@ -126,11 +142,7 @@ export function editPolicy({ id, name, policy, assets, onsaved }) {
         field('Not understood', opaque),
         field('Messages', messages, 'Texts that move no money.'),
       ),
-      button(
-        'Edit as JSON',
-        () => showJson(read(new FormData(/** @type {HTMLFormElement} */ (body.closest('form'))))),
-        { kind: 'small' },
-      ),
+      toJson(),
     )
   }
 }
