@@ -64,6 +64,21 @@ export function registerPairings(vault: Command): void {
       }),
     )
 
+  withCommonFlags(pair.command('rotate-key'))
+    .description(
+      'Give the vault a new key for remote agents; proxies that are paired follow it by themselves.',
+    )
+    .action((flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const { generation } = await client.call<{ generation: number }>(
+          'POST',
+          '/v1/vault/pairings/rotate-key',
+          {},
+        )
+        output.result({ generation }, `Key ${generation} is in use.`)
+      }),
+    )
+
   for (const [verb, description] of [
     ['confirm', 'Say that both sides show the same four words.'],
     ['refuse', 'Say that they differ.'],

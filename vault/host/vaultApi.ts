@@ -96,6 +96,8 @@ export interface VaultApi {
     confirm(id: string, isSame: boolean, context: OwnerContext): Promise<{ id: string }>
     /** Lets one go on that a restore suspended. */
     resume(id: string, context: OwnerContext): Promise<{ id: string }>
+    /** Gives the vault its next key for proxies; those that are paired follow by themselves. */
+    rotateKey(context: OwnerContext): Promise<{ generation: number }>
     revoke(id: string, context: OwnerContext): Promise<{ id: string }>
   }
   /** Keys, password and backups, on the owner's socket only. */

@@ -36,7 +36,7 @@ interface World {
   /** What the command of an offer says, and a folder of its own. */
   optionsOf(offer: PairingOffer): ProxyOptions & { readonly home: string }
   /** The way of an owner: the same four words on both sides, then the answer. */
-  pair(offer: PairingOffer, isSame?: boolean): Promise<RunningProxy>
+  pair(offer: PairingOffer, isSame?: boolean, options?: ProxyOptions): Promise<RunningProxy>
 }
 
 /** A vault with its host, a relay, and the way between them; time is real, since messages expire by it. */
@@ -87,9 +87,9 @@ async function startWorld(t: Test): Promise<World> {
         backoff: eager,
       }
     },
-    async pair(offer, isSame = true) {
+    async pair(offer, isSame = true, options = world.optionsOf(offer)) {
       const theirs = Promise.withResolvers<string>()
-      const starting = startProxy({ ...world.optionsOf(offer), onPhrase: theirs.resolve })
+      const starting = startProxy({ ...options, onPhrase: theirs.resolve })
       starting.catch(() => {})
       const ours = () => api.pairings.list(owner).pairings.find(({ id }) => id === offer.id)?.phrase ?? null
       await until(() => ours() !== null, 'the four words')
@@ -193,6 +193,40 @@ t.test('a question that is asked over the relay waits for the owner, and its ans
   const { status, json } = await waiting
   t.equal(status, 200)
   t.match(json.signed_tx, /^0x/)
+})
+
+t.test('the vault’s key is changed, and proxies that are paired follow it by themselves', async (t) => {
+  const world = await startWorld(t)
+  const [offer, unused] = [await world.offer(), await world.offer('later')]
+  const options = world.optionsOf(offer)
+  const proxy = await world.pair(offer, true, options)
+  t.equal((await read(proxy)).status, 200)
+  t.strictSame(await world.api.pairings.rotateKey(owner), { generation: 2 })
+  t.equal((await read(proxy)).status, 200, 'a session that is open goes on')
+  t.not(world.optionsOf(await world.offer('new')).hpkeKey, options.hpkeKey)
+  await proxy.close()
+
+  const again = await startProxy({ ...options, pair: undefined })
+  t.equal((await read(again)).status, 200)
+  await again.close()
+  const state = await openProxyState(options.home, options.vaultId, options.serviceId).read()
+  t.match(state, { generation: 2, givenKey: options.hpkeKey })
+  t.not(state!.hpkeKey, options.hpkeKey)
+
+  await world.pair(unused)
+  // Until the first key is forgotten; another life of the vault has the same ones.
+  const more = await Promise.all([1, 2, 3, 4].map(() => world.api.pairings.rotateKey(owner)))
+  t.strictSame(
+    more.map(({ generation }) => generation),
+    [3, 4, 5, 6],
+  )
+  await world.api.lock(owner)
+  await world.api.unlock(password, owner)
+  const last = await startProxy({ ...options, pair: undefined })
+  t.teardown(() => last.close())
+  await until(async () => (await read(last)).status === 200, 'the proxy that followed reaches its vault')
+  const { events } = await world.api.activity({ limit: 100 }, owner)
+  t.equal(events.filter((event) => /"key \d of the vault/.test(JSON.stringify(event))).length, 5)
 })
 
 t.test('what is the owner’s is not there over the relay, whatever program speaks', async (t) => {

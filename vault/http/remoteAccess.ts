@@ -7,7 +7,7 @@ import type { Pairings } from '../ports/pairings.ts'
 import type { Records } from '../ports/records.ts'
 import type { Vault } from '../ports/vault.ts'
 import { type Connector, startConnector } from '../remote/connector.ts'
-import { createVaultIdentity, type VaultIdentity } from '../remote/identity.ts'
+import { createVaultIdentity, rotateVaultIdentity, type VaultIdentity } from '../remote/identity.ts'
 import type { PairingQuestion } from '../remote/pairingDesk.ts'
 import type { PairingRecord, PairingStore } from '../remote/pairingRecord.ts'
 import type { RemoteAnswer, RemoteRequest } from '../remote/remoteRequest.ts'
@@ -43,6 +43,7 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
   let dispatch: Dispatch | undefined
   let api: VaultApi | undefined
   let stopWatching = (): void => {}
+  let rotation: Promise<unknown> = Promise.resolve()
   // Starting and stopping take turns: an unlock right after a lock must find the old connector gone.
   let turn: Promise<void> = Promise.resolve()
   const inTurn = (work: () => Promise<void>): Promise<void> => {
@@ -112,8 +113,8 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
             expires_at: new Date(pairing.expiresAtMs).toISOString(),
             phrase: questions.get(pairing.id)?.phrase ?? null,
           })),
-      async create({ serviceId, agentId, scopes }) {
-        const offer = await connected().createPairing({ serviceId, agentId, scopes, ttlMs: offerTtlMs })
+      async create({ serviceId, agentId }) {
+        const offer = await connected().createPairing({ serviceId, agentId, ttlMs: offerTtlMs })
         return {
           id: offer.pairing.id,
           token: offer.token,
@@ -128,6 +129,18 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
       },
       async resume(id) {
         await connected().resume(id)
+      },
+      rotateKey() {
+        // One after the other: each key follows the one that is stored.
+        const next = rotation.then(async () => {
+          const used = connected()
+          const identity = rotateVaultIdentity(await identityOf(vault, clock), clock.now())
+          await vault.records.putJson('state', identityId, identity)
+          used.useIdentity(identity)
+          return identity.keys[0]!.generation
+        })
+        rotation = next.catch(() => undefined)
+        return next
       },
       async revoke(id) {
         await connected().revoke(id)

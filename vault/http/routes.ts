@@ -194,6 +194,7 @@ const all: readonly Route[] = [
     (api, { body, context }) => api.pairings.create(body, context),
     201,
   ),
+  route('POST', `${base}/pairings/rotate-key`, (api, { context }) => api.pairings.rotateKey(context)),
   takes('PATCH', `${base}/pairings/:id`, pairingChange, (api, { name, context }) =>
     api.pairings.resume(name, context),
   ),

@@ -23,15 +23,13 @@ export interface PairingOffer {
 /** Pairing with remote agents; absent from a vault that speaks to no relay. */
 export interface Pairings {
   list(): readonly PairingSummary[]
-  create(request: {
-    readonly serviceId: string
-    readonly agentId: string
-    readonly scopes: readonly string[]
-  }): Promise<PairingOffer>
+  create(request: { readonly serviceId: string; readonly agentId: string }): Promise<PairingOffer>
   /** The owner says that both phrases are the same, or that they are not. @throws `NOT_FOUND` */
   confirm(id: string, isSame: boolean): Promise<void>
   /** Lets one go on that a restore suspended; any other stays as it is. @throws `NOT_FOUND` */
   resume(id: string): Promise<void>
+  /** Gives the vault its next key for proxies, who follow by themselves. @returns the number of that key */
+  rotateKey(): Promise<number>
   /** Ends one. @throws `NOT_FOUND` */
   revoke(id: string): Promise<void>
 }

@@ -52,7 +52,6 @@ t.test('an agent far away calls the vault through the command that the owner was
     Object.keys(answer.headers).some((name) => name.startsWith('access-control')),
     'no CORS',
   )
-  t.strictSame(vault.requests[0]!.scopes, ['identity.name', 'wallet.solana'])
   t.equal((await call(proxy.url, '/address/solana')).json.path, '/address/solana')
 })
 

@@ -15,11 +15,11 @@ export interface IdentityKey extends StoredKeyPair {
 export interface VaultIdentity {
   readonly vaultId: string
   readonly signing: StoredKeyPair
-  /** Newest first. Old ones stay until no proxy needs them any more. */
+  /** Newest first; the last ones before it still work, for proxies that have not heard of it. */
   readonly keys: readonly IdentityKey[]
 }
 
-/** How many old keys are kept, so that a proxy that was off for long still finds its vault. */
+/** How many old keys are kept: a proxy that was off during that many changes still finds its vault. */
 const oldKeys = 4
 
 export function createVaultIdentity(vaultId: string, nowMs: number): VaultIdentity {

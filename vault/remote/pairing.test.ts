@@ -310,7 +310,7 @@ t.test('a pairing that a restore suspended hears why, until the owner lets it go
 t.test('only sensible pairings are made', async (t) => {
   const relay = await relayFor(t)
   const { connector } = await vaultFor(t, relay)
-  const good = { serviceId: 'a', scopes: [], ttlMs: 60_000 }
+  const good = { serviceId: 'a', ttlMs: 60_000 }
   for (const bad of [
     { serviceId: '' },
     { serviceId: '-x' },

@@ -27,7 +27,6 @@ export interface PairingQuestion {
 export interface NewPairing {
   /** 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter or digit. */
   readonly serviceId: string
-  readonly scopes: readonly string[]
   /** How long the token may be used, in milliseconds: a minute to a week. */
   readonly ttlMs: number
   /** Whom the vault knows the agent as; made up when left out. */
@@ -87,7 +86,7 @@ export class PairingDesk {
 
   /** @throws VaultError `VALIDATION_ERROR`, or what the store throws. */
   async create(input: NewPairing): Promise<{ readonly live: LivePairing; readonly token: string }> {
-    const { serviceId, scopes, ttlMs } = checked(input)
+    const { serviceId, ttlMs } = checked(input)
     await this.#prune()
     if (this.#byRoute.size >= maxPairings)
       throw new VaultError('VALIDATION_ERROR', `There are ${maxPairings} pairings; delete some first.`)
@@ -96,7 +95,7 @@ export class PairingDesk {
     const base = { routing, createdAtMs, expiresAtMs: createdAtMs + ttlMs, state: 'offered' as const }
     const id = `pair_${randomBytes(12).toString('hex')}`
     const agentId = input.agentId ?? `agent_${randomBytes(8).toString('hex')}`
-    const draft = { id, agentId, serviceId, scopes: [...scopes], ...base }
+    const draft = { id, agentId, serviceId, ...base }
     const token = createPairToken(livePairing({ ...draft, token: { hash: '', psk: '' } }).route)
     const record: PairingRecord = { ...draft, token: tokenRecordOf(token) }
     await this.#options.store.put(record)

@@ -27,10 +27,9 @@ export interface PairingClaim {
 export interface PairingRecord {
   /** `pair_` and 24 hex digits. */
   readonly id: string
-  /** Whom the vault knows the agent as; given when the pairing was made. */
+  /** Whom the vault knows the agent as, given when the pairing was made: what it may do is what that agent may do. */
   readonly agentId: string
   readonly serviceId: string
-  readonly scopes: readonly string[]
   readonly state: PairingState
   readonly createdAtMs: number
   /** When the token expires, in milliseconds since 1970. */
@@ -50,7 +49,6 @@ export interface PairingView {
   readonly id: string
   readonly agentId: string
   readonly serviceId: string
-  readonly scopes: readonly string[]
   /** As {@link PairingState}; `expired` for an offer whose time is over, `suspended` after a restore. */
   readonly state: PairingState | 'expired' | 'suspended'
   readonly createdAtMs: number
@@ -71,7 +69,6 @@ export const viewOf = (record: PairingRecord, nowMs: number): PairingView => ({
   id: record.id,
   agentId: record.agentId,
   serviceId: record.serviceId,
-  scopes: record.scopes,
   state: stateOf(record, nowMs),
   createdAtMs: record.createdAtMs,
   expiresAtMs: record.expiresAtMs,

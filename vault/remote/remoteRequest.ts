@@ -11,8 +11,6 @@ export interface RemoteRequest {
   readonly agentId: string
   readonly pairingId: string
   readonly serviceId: string
-  /** The scopes the owner named when pairing. */
-  readonly scopes: readonly string[]
   readonly method: 'GET' | 'POST'
   /** Path and query, one of the allowed routes: `/v1/vault/activity?limit=5`. */
   readonly path: string

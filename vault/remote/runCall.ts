@@ -27,8 +27,8 @@ export async function runCall(
   if (isSuspended(live.record)) return failed(new VaultError('AGENT_SUSPENDED'))
   live.running++
   try {
-    const { agentId, id: pairingId, serviceId, scopes } = live.record
-    const request = { agentId, pairingId, serviceId, scopes, ...readRemoteCall(message) }
+    const { agentId, id: pairingId, serviceId } = live.record
+    const request = { agentId, pairingId, serviceId, ...readRemoteCall(message) }
     const { status, headers = {}, body = '' } = await handle(request)
     if (!Number.isInteger(status) || status < 200 || status > 599)
       throw new RangeError(`expected a status from 200 to 599, got ${status}`)

@@ -26,7 +26,7 @@ export function createPairingsApi(
       const agent = registry.byName(name) ?? registry.get(name)
       if (agent === undefined || agent.revokedAt !== null)
         throw new VaultError('NOT_FOUND', 'There is no agent of this name; add it first.')
-      const offer = await pairings().create({ serviceId, agentId: agent.id, scopes: agent.scopes })
+      const offer = await pairings().create({ serviceId, agentId: agent.id })
       await gate.note('PAIR', context.requestId, `pairing ${offer.id} offered to ${agent.name}`)
       return offer
     },
@@ -41,6 +41,12 @@ export function createPairingsApi(
       await pairings().resume(id)
       await gate.note('PAIR', context.requestId, `pairing ${id} goes on after the restore`)
       return { id }
+    },
+    async rotateKey(context) {
+      gate.open(context)
+      const generation = await pairings().rotateKey()
+      await gate.note('PAIR', context.requestId, `key ${generation} of the vault for remote agents`)
+      return { generation }
     },
     async revoke(id, context) {
       gate.open(context)

@@ -52,6 +52,6 @@ async function vault(): Promise<object> {
   const { vaultId } = kept.identity
   const said = { url: options.relay, vaultId, hpkeKey: hpkeKeyOf(kept.identity) }
   if (!isNew) return said
-  const { token } = await connector.createPairing({ serviceId: 'bot', scopes: [], ttlMs: 600_000 })
+  const { token } = await connector.createPairing({ serviceId: 'bot', ttlMs: 600_000 })
   return { ...said, token }
 }

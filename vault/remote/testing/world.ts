@@ -94,7 +94,7 @@ export async function vaultFor(
 }
 
 export const offerFor = (vault: TestVault, serviceId = 'bot'): Promise<PairingOffer> =>
-  vault.connector.createPairing({ serviceId, scopes: ['identity.name', 'wallet.solana'], ttlMs: 600_000 })
+  vault.connector.createPairing({ serviceId, ttlMs: 600_000 })
 
 /** What the proxy's command line says, and a folder of its own. */
 export const proxyOptions = (
