@@ -135,7 +135,8 @@ export async function deny(client: OwnerClient, output: Output, id: string): Pro
   output.result(denied, `Denied to ${denied.agent}.`)
 }
 
-const columns = (): number => process.stdout.columns ?? 80
+/** Some terminals say that they are 0 columns wide. */
+const columns = (): number => process.stdout.columns || 80
 
 /** A person reads standard output and types into standard input, or there is nobody. */
 function terminalOf({ isJson }: Output): OwnersTerminal | undefined {
@@ -144,10 +145,16 @@ function terminalOf({ isJson }: Output): OwnersTerminal | undefined {
     columns: columns(),
     async ask(question) {
       const lines = createInterface({ input: process.stdin, output: process.stdout })
-      const left = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
+      const { promise: left, resolve } = Promise.withResolvers<string>()
+      const leave = () => {
+        process.stdout.write('\n')
+        resolve('')
+      }
+      lines.once('close', leave)
       try {
         return (await Promise.race([lines.question(question), left])).trim()
       } finally {
+        lines.off('close', leave)
         lines.close()
       }
     },

@@ -117,7 +117,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     if (changing.has(id) || !from.includes(record.state)) throw resolved(record)
     changing.add(id)
     try {
-      const next: ApprovalRecord = { ...record, ...change, parts: keptParts(record.parts) }
+      const next: ApprovalRecord = { ...record, ...change, parts: keptParts(record.kind, record.parts) }
       await records.putJson('approval', id, next)
       byId.set(id, next)
       await events.changed(next)

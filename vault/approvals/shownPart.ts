@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { QuestionPart } from '../../core/plugin/vault.ts'
+import type { QuestionKind, QuestionPart } from '../../core/plugin/vault.ts'
 import { visibleLines } from '../effects/visibleText.ts'
 
 /** Most text of one card's parts together, in bytes as it is shown. More than this nobody reads. */
@@ -15,7 +15,7 @@ export interface PartDraft {
   readonly format?: QuestionPart['format']
   /** Whose it is: an agent gets back only what it sent. Default `agent`. */
   readonly by?: 'agent' | 'vault'
-  /** True for stored values: shown on the owner's machine only, and forgotten when it is decided. */
+  /** True for stored values: shown on the owner's machine only. */
   readonly isSecret?: boolean
 }
 
@@ -46,17 +46,14 @@ export function showParts(drafts: readonly PartDraft[]): ShownPart[] {
   })
 }
 
-/** As much of the text as has room, made visible. */
+/** As much of the text as has room, made visible; an escape is not cut in two. */
 function fitting(text: string, room: number): { text: string; isWhole: boolean } {
-  const all = text.length > room ? undefined : visibleLines(text)
-  if (all !== undefined && Buffer.byteLength(all) <= room) return { text: all, isWhole: true }
-  let [fits, tooMany] = [0, Math.min(text.length, room) + 1]
-  while (tooMany - fits > 1) {
-    const middle = (fits + tooMany) >> 1
-    if (Buffer.byteLength(visibleLines(text.slice(0, middle))) <= room) fits = middle
-    else tooMany = middle
-  }
-  return { text: visibleLines(text.slice(0, fits)), isWhole: false }
+  // Every character takes a byte at least.
+  const bytes = Buffer.from(visibleLines(text.slice(0, room + 1)), 'utf8')
+  if (text.length <= room && bytes.length <= room) return { text: bytes.toString('utf8'), isWhole: true }
+  let end = room
+  while ((bytes[end]! & 0xc0) === 0x80) end--
+  return { text: bytes.toString('utf8', 0, end).replace(/\\(?:u[0-9a-f]{0,3})?$/, ''), isWhole: false }
 }
 
 /** What the owner is told of a part that is not shown whole. */
@@ -70,8 +67,9 @@ export const cutWarning = ({ title, bytes, text, isWhole }: ShownPart): string[]
 /** Most text of its parts that a question keeps when it is decided, in characters. */
 const mostKeptChars = 2_000
 
-/** What is kept of the parts of a decided question: no stored value, and only short texts; sizes and hashes of all. */
-export function keptParts(parts: readonly ShownPart[]): readonly ShownPart[] {
+/** What is kept of the parts of a decided question: nothing of stored values, and short texts; sizes and hashes of all. */
+export function keptParts(kind: QuestionKind, parts: readonly ShownPart[]): readonly ShownPart[] {
   const isShort = parts.reduce((sum, { text }) => sum + text.length, 0) <= mostKeptChars
-  return parts.map((part) => (isShort && !part.isSecret ? part : { ...part, text: '', isWhole: false }))
+  const isKept = isShort && kind !== 'write' && kind !== 'delete'
+  return parts.map((part) => (isKept ? part : { ...part, text: '', isWhole: false }))
 }

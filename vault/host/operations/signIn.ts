@@ -124,9 +124,9 @@ export function signInWarnings(signIn: SignIn, { address, facts, nowMs }: SignIn
     return ['It looks like a sign-in and is not written as one: whoever gets it may read it in another way.']
   const { domain, scheme, fields, resources } = signIn
   const warnings: string[] = []
-  const isHost = /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?$/i.test(
-    domain,
-  )
+  const isHost =
+    domain.length <= 253 &&
+    /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?$/i.test(domain)
   const host = isHost ? URL.parse(`https://${domain}`) : null
   if (host === null)
     warnings.push(
