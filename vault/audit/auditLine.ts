@@ -86,6 +86,7 @@ const fieldNames = [
   'approvalId',
   'decisionHash',
   'requestId',
+  'act',
   'code',
   'note',
   'claimed',

@@ -19,6 +19,7 @@ import { Alarms, logWarnings } from './alarms.ts'
 import { type AuditHead, type HeadRead, headMac, isHeadOurs, readHead, writeHead } from './auditHead.ts'
 import { firstHash, macOf, writeLine } from './auditLine.ts'
 import { type AuditLimits, oldOnes } from './dropOld.ts'
+import { KnownActs } from './knownActs.ts'
 import { openSegment, type TailEntry } from './openSegment.ts'
 import { queryLog } from './queryLog.ts'
 import { RefusalSums } from './refusalSums.ts'
@@ -89,6 +90,7 @@ export class ChainedAuditLog implements AuditLog {
   #damage: string | undefined
   #headTimer: NodeJS.Timeout | undefined
   readonly #limits: AuditLimits
+  readonly #acts = new KnownActs()
   readonly #refusals = new RefusalSums()
   #sumsTimer: NodeJS.Timeout | undefined
   readonly #alarms = new Alarms(() => this.warnings)
@@ -170,6 +172,7 @@ export class ChainedAuditLog implements AuditLog {
     if (isOurs) this.#cut = read.head.cut
     const isNew = this.#place.isNew === true && this.#written === undefined && read.kind === 'missing'
     if (!isNew) this.#check(isOurs, read)
+    this.#acts.read(this.#segments(), key)
     this.#writeHead()
     this.#remember()
     this.#alarms.look()
@@ -187,6 +190,10 @@ export class ChainedAuditLog implements AuditLog {
       status: 'APPROVED',
       note: `${which} written while the vault was locked`,
     })
+  }
+
+  hasAct(id: string): boolean {
+    return this.#acts.has(id)
   }
 
   async appendRefusal(event: AuditEvent): Promise<void> {
@@ -229,6 +236,7 @@ export class ChainedAuditLog implements AuditLog {
     this.#waiting.push({ seq: entry.seq, hash: entry.hash })
     this.#grow(line.length)
     await this.#writer.append(line)
+    this.#acts.note(event)
     this.#headTimer ??= setTimeout(() => this.#writeHead(), headLagMs).unref()
     return entry
   }

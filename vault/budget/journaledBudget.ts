@@ -81,6 +81,11 @@ export class JournaledBudget implements BudgetBook {
     return { ok: true, id, isRepeat: false, durable }
   }
 
+  isCommitted(id: string): boolean {
+    this.#use()
+    return this.#ledger.isCommitted(id)
+  }
+
   check(request: ReserveRequest): { readonly ok: true } | BudgetRefusal {
     this.#use()
     return refusalFor(chargesOf(request), request.limits, this.#ledger, this.#today()) ?? { ok: true }

@@ -5,7 +5,8 @@ import { isVaultError } from '../errors/error.ts'
 import type { AuditAction, AuditEvent, AuditStatus } from '../ports/audit.ts'
 import type { VaultCall } from './vaultCall.ts'
 
-const actions: Readonly<Record<VaultOperation, AuditAction>> = {
+/** What the log calls each operation. */
+export const actions: Readonly<Record<VaultOperation, AuditAction>> = {
   get_address: 'ADDRESS',
   vault_read: 'READ',
   vault_write: 'WRITE',

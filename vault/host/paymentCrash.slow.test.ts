@@ -11,7 +11,7 @@ import type { Vault } from '../ports/vault.ts'
 import { createVault } from '../storage/createVault.ts'
 import { openVault } from '../storage/openVault.ts'
 import { createTestClock, mnemonic, password, quickHasher } from '../testing/startVault.ts'
-import { smallPayments, usdcOnBase } from '../testing/transfers.ts'
+import { signBody, smallPayments, usdcOnBase } from '../testing/transfers.ts'
 import { createVaultApi } from './createVaultApi.ts'
 import type { OwnerContext } from './requestContext.ts'
 import type { VaultApi } from './vaultApi.ts'
@@ -73,6 +73,70 @@ for (const [way, amount] of Object.entries(amounts))
       t.match(await after.vault.audit.verify(), { ok: true }, 'the log is whole')
     })
   }
+
+/** Signed by the rules, and only after the owner's approval, in USDC. */
+const transfers = { 'by the rules': '0.5', 'after an approval': '2' } as const
+
+for (const [way, amount] of Object.entries(transfers))
+  for (const point of points) {
+    if (way === 'by the rules' && onlyApproved.includes(point)) continue
+    t.test(`a transaction signed ${way}: the machine stops ${point}; counted and logged once`, async (t) => {
+      const machine = await start(t, join(mkdtempSync(join(tmpdir(), 'vault-')), 'home'), true)
+      const { id, token } = await machine.api.agents.add({ name: 'shopper', scopes: ['wallet.base'] }, owner)
+      await machine.api.policies.set(id, smallPayments, owner)
+      const approve = async (api: VaultApi) => {
+        const [asked] = api.approvals.list(owner).approvals
+        await api.approvals.approve(asked!.id, asked!.decision_hash, owner)
+      }
+      if (way === 'after an approval') {
+        t.match(await sign(machine.api, token, amount), { status: 202 })
+        await approve(machine.api)
+      }
+      machine.stopAt(point)
+      await sign(machine.api, token, amount)
+      if (point === 'after the answer has left') machine.stop()
+
+      const left = machine.left()!
+      const signed = new Set<unknown>()
+      let after = await start(t, left)
+      for (let i = 0; i < 2; i++) {
+        const answer = await sign(after.api, token, amount)
+        if (typeof answer !== 'string') signed.add(bodyOf(answer)['signed_tx'])
+      }
+      t.equal(signed.size, 1, 'the same signature, again and again')
+      const micros = BigInt(Number(amount) * 1_000_000)
+      t.equal(counted(after.api, token), micros, 'counted once')
+      t.equal(await deeds(after), 1, 'one entry in the log')
+
+      // Once more, when nobody remembers the answer and the rules have changed.
+      await after.api.close()
+      clock.advance(600_000)
+      after = await start(t, left)
+      const generous = { ...smallPayments, assets: [{ ...smallPayments.assets[0], autoApproveUpTo: '5' }] }
+      await after.api.policies.set(id, generous, owner)
+      t.match(await sign(after.api, token, amount), { status: 200, body: { signed_tx: [...signed][0] } })
+      await after.api.policies.set(id, smallPayments, owner)
+      t.equal(counted(after.api, token), micros, 'and not again by a rule')
+      t.equal(await deeds(after), 1)
+      t.match(await after.vault.audit.verify(), { ok: true })
+    })
+  }
+
+/** Entries about signatures that were made. */
+const deeds = async ({ vault }: Machine): Promise<number> =>
+  (await vault.audit.query({ action: 'SIGN' })).entries.filter(({ status }) => /APPROVED$/.test(status))
+    .length
+
+/** An agent's request to sign a transfer; always the same bytes for the same amount. */
+async function sign(api: VaultApi, token: string, amount: string): Promise<VaultAnswer | string> {
+  const agent = api.registry.byToken(token)!
+  const context = { caller: { kind: 'agent', agent, via: 'direct' } as const, requestId: 'test', waitMs: 0 }
+  try {
+    return await api.request('vault_sign_tx', signBody(amount), context)
+  } catch (error) {
+    return isVaultError(error) ? error.code : 'stopped'
+  }
+}
 
 /** A folder, a vault in it, and a switch that stops the machine: the folder as it is then is all that is left. */
 interface Machine {

@@ -24,6 +24,22 @@ export function reserve(budget: BudgetBook, x: VaultCall, id: string): Held | nu
   return { reservationId: held.id, isRepeat: held.isRepeat, durable: held.durable }
 }
 
+/**
+ * Notes that a signature's money is counted, under the approval that allowed it: the same bytes are not counted again, whoever
+ * allows them next.
+ */
+export function markCounted(budget: BudgetBook, agentId: string, id: string): void {
+  try {
+    if (budget.isCommitted(id)) return
+    const marked = budget.reserve({ id, agentId, spends: [], limits: [] })
+    if (!marked.ok || marked.isRepeat) return
+    marked.durable.catch(() => undefined)
+    budget.commit(id)
+  } catch {
+    // The vault was locked meanwhile. It is made up for after the next unlock.
+  }
+}
+
 export function budgetError(refusal: BudgetRefusal): VaultError {
   const { subject } = refusal
   const whose =

@@ -1,6 +1,10 @@
+import type { VaultOperation } from '../../core/plugin/vault.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { ApprovalBook } from '../approvals/approvalBook.ts'
 import type { BudgetBook } from '../ports/budget.ts'
+import { actions } from './eventOf.ts'
+import { markCounted } from './reserve.ts'
+import { signatureId } from './signatureId.ts'
 
 interface SettleParts {
   readonly budget: BudgetBook
@@ -11,7 +15,20 @@ interface SettleParts {
 /** Decides what became of money that was held back when the vault was closed or killed. */
 export async function settleReservations(ids: readonly string[], parts: SettleParts): Promise<void> {
   for (const id of ids) await settle(id, parts)
+  for (const record of parts.book.list()) {
+    const { state, reservationId, operation, agentId, frozenHash } = record
+    if (state !== 'consumed' || reservationId === null || !ofSameBytes.has(operation)) continue
+    // A crash came between the use of the approval and the note that its bytes are counted.
+    markCounted(parts.budget, agentId, signatureId(agentId, actions[operation], frozenHash))
+  }
 }
+
+/** Operations whose plan says that a repeat is the same. */
+const ofSameBytes: ReadonlySet<VaultOperation> = new Set([
+  'vault_sign_tx',
+  'vault_sign_message',
+  'vault_sign_typed_data',
+])
 
 async function settle(id: string, { budget, book, log }: SettleParts): Promise<void> {
   const approval = id.startsWith('apr_') ? book.get(id) : undefined

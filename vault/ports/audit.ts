@@ -42,6 +42,8 @@ export interface AuditEvent {
   /** Hash of what was shown to whoever decided. */
   readonly decisionHash?: string
   readonly requestId?: string
+  /** Names a deed that is the same however often it is asked for, such as a signature over these bytes. */
+  readonly act?: string
   /** One of the vault's error codes, when it failed or was denied. */
   readonly code?: string
   /** Where it was refused: what the agent said that its request does, at most 500 characters. */
@@ -135,6 +137,11 @@ export interface AuditLog {
    * and have one entry together after a quarter of an hour, or when the vault is locked. A crash loses such a count.
    */
   appendRefusal(event: AuditEvent): Promise<void>
+  /**
+   * Whether the log has an entry with this `act`, or an `APPROVED` one with this approval id, among the newest 10,000 of
+   * them; also after a restart. False while locked if nothing was unlocked before.
+   */
+  hasAct(id: string): boolean
   query(query: AuditQuery): Promise<AuditPage>
   /** Reads the whole log; takes time in proportion to it, but never holds it in memory. */
   verify(): Promise<AuditVerdict>

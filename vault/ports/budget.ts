@@ -75,6 +75,8 @@ export interface BudgetUse {
 export interface BudgetBook {
   /** An id that is open, or among the last 10,000 committed, is counted already: no limit is asked again. */
   reserve(request: ReserveRequest): Reservation | BudgetRefusal
+  /** Whether an id is among the last 10,000 committed. */
+  isCommitted(id: string): boolean
   /** Same verdict as `reserve`, counting nothing. */
   check(request: ReserveRequest): { readonly ok: true } | BudgetRefusal
   /** The signature leaves: final. Needs no flush of its own, because an undecided reservation counts the same. */

@@ -9,6 +9,7 @@ import type { Vault } from '../../ports/vault.ts'
 import { hashOf } from '../hashOf.ts'
 import { purposeOf } from '../operations/signing.ts'
 import { reserve } from '../reserve.ts'
+import { signatureId } from '../signatureId.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import type { HostPlugin } from './hostPlugin.ts'
 
@@ -96,7 +97,12 @@ export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
           ...(plan.judged !== undefined && { decoded: plan.judged.decoded }),
           verdict: { decision: 'ask', reasons: question.reasons },
         }),
-      reserve: (id: string) => reserve(vault.budget, x, id),
+      // The same bytes move their money once: what was counted for them is not held back again.
+      reserve: (id: string) =>
+        plan.repeat === 'same' &&
+        vault.budget.isCommitted(signatureId(x.caller.id, plan.action, plan.frozenHash))
+          ? null
+          : reserve(vault.budget, x, id),
     }
   }
 }

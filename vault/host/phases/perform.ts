@@ -5,8 +5,8 @@ import { type ApprovalBook, approvalTtlMs } from '../../approvals/approvalBook.t
 import { isVaultError, VaultError } from '../../errors/error.ts'
 import type { Vault } from '../../ports/vault.ts'
 import { eventOf } from '../eventOf.ts'
-import { hashOf } from '../hashOf.ts'
-import { reserve } from '../reserve.ts'
+import { markCounted, reserve } from '../reserve.ts'
+import { signatureId } from '../signatureId.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import { keyOf } from './approve.ts'
 import type { HostPlugin } from './hostPlugin.ts'
@@ -65,7 +65,7 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
    * hash, also after a restart, and the log has one entry.
    */
   function doSame(x: VaultCall): VaultAnswer | Promise<VaultAnswer> {
-    const id = `sig_${hashOf('signature', x.caller.id, x.plan!.action, x.plan!.frozenHash)}`
+    const id = sameId(x)
     const before = answers.get(id)
     if (before !== undefined) {
       x.isLogged = true
@@ -94,7 +94,13 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
       throw error
     }
     x.isLogged = true
-    await Promise.all([held?.durable, vault.audit.append(eventOf(x, 'AUTO_APPROVED'))])
+    const isSame = x.plan!.repeat === 'same'
+    // A crash after the entry and before the answer: asked for again, it is given, and has its entry.
+    const logged =
+      isSame && vault.audit.hasAct(spendId)
+        ? undefined
+        : vault.audit.append({ ...eventOf(x, 'AUTO_APPROVED'), ...(isSame && { act: spendId }) })
+    await Promise.all([held?.durable, logged])
     if (held !== null) commit(spendId, held.isRepeat)
     return answer
   }
@@ -127,10 +133,19 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
       throw error
     }
     // First the log, then the approval: once it is consumed, its answer is given to whoever asks again.
-    await vault.audit.append(eventOf(x, 'APPROVED'))
+    // It has its entry already where a crash came between.
+    if (!vault.audit.hasAct(approval.id))
+      await vault.audit.append({
+        ...eventOf(x, 'APPROVED'),
+        ...(repeat === 'same' && { act: sameId(x) }),
+      })
     if (repeat !== 'once') await book.consume(approval.id, answerKept ? answer : null)
+    if (repeat === 'same' && approval.reservationId !== null)
+      markCounted(vault.budget, x.caller.id, sameId(x))
     return answer
   }
 }
+
+const sameId = ({ caller, plan }: VaultCall): string => signatureId(caller.id, plan!.action, plan!.frozenHash)
 
 const newAttempt = (): string => `req_${randomBytes(12).toString('base64url')}`
