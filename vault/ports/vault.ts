@@ -4,8 +4,8 @@ import type { KeyFamily, KeyInfo, Keyring } from './keyring.ts'
 import type { Records } from './records.ts'
 import type { Signer } from './signer.ts'
 
-/** Why a vault locked itself, or was locked. */
-export type LockReason = 'owner' | 'idle' | 'age' | 'closing'
+/** Why a vault locked itself, or was locked; `signer`: the signing process ended by itself, and the keys with it. */
+export type LockReason = 'owner' | 'idle' | 'age' | 'closing' | 'signer'
 
 /** Where a password came in: the owner's socket, or a signed-in approvals page. Wrong ones are counted apart. */
 export type Door = 'socket' | 'page'
@@ -13,6 +13,8 @@ export type Door = 'socket' | 'page'
 export interface VaultState {
   readonly vaultId: string
   readonly locked: boolean
+  /** While locked: why; undefined when it was not open since it was started. */
+  readonly lockReason: LockReason | undefined
   /** Milliseconds since 1970, while unlocked: when it locks at the latest, whatever happens. */
   readonly locksAtMs: number | undefined
   /** While unlocked: when it locks if nothing uses it until then. */

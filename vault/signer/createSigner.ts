@@ -1,8 +1,7 @@
 import { VaultError } from '../errors/error.ts'
-import type { KeyFamily } from '../ports/keyring.ts'
 import type { Signature, Signer, SignRequest } from '../ports/signer.ts'
 import { signKinds } from './protocol.ts'
-import { type KeyMaterial, SigningProcess } from './signingProcess.ts'
+import type { SigningProcess } from './signingProcess.ts'
 
 const rememberedIds = 50_000
 const longestId = 128
@@ -10,27 +9,32 @@ const longestBytes = 512 * 1024
 
 /** The signer with the handles that its vault alone has. */
 export interface OwnedSigner extends Signer {
-  /** Starts signing. The material is asked for at each start of a child, and zeroed by it. */
-  start(material: () => KeyMaterial): void
-  /** Ends the child and waits for its end; `start` begins anew. Used request ids stay used. */
+  /** Takes a process over that holds the vault's keys; nothing is signed before. */
+  start(process: SigningProcess): void
+  /** Ends the process and waits for its end; `start` begins anew. Used request ids stay used. */
   stop(): Promise<void>
+  /** The process that runs. @throws `VAULT_LOCKED` */
+  readonly process: SigningProcess
   /** @throws `KEY_UNKNOWN`, `SIGNER_LOST`, `VAULT_LOCKED` */
   publicKey(keyId: string): Promise<Buffer>
-  /** Hands one more key to a child that runs; a later child gets it from the material. Zeroes the bytes. */
-  addImported(keyId: string, family: KeyFamily, privateKey: Buffer): void
   /** Of the child that runs, for tests and diagnosis. */
   readonly pid: number | undefined
 }
 
-/** A {@link Signer} whose child is started when first needed, and again after it died. @param beforeUse throws when locked. */
-export function createSigner(beforeUse: () => void): OwnedSigner {
+export interface SignerSupport {
+  /** Throws when the vault is locked. */
+  beforeUse(): void
+  /** The process ended and nobody ended it. With it went the master key: only the password brings it back. */
+  lost(): void
+}
+
+/** A {@link Signer} over one process after the other, each of which holds the keys from an unlock to a lock. */
+export function createSigner({ beforeUse, lost }: SignerSupport): OwnedSigner {
   const used = new Set<string>()
-  let material: (() => KeyMaterial) | undefined
   let current: SigningProcess | undefined
 
   const running = (): SigningProcess => {
-    if (material === undefined) throw new VaultError('VAULT_LOCKED')
-    if (current === undefined || !current.isAlive) current = new SigningProcess(material())
+    if (current === undefined) throw new VaultError('VAULT_LOCKED')
     return current
   }
 
@@ -51,21 +55,22 @@ export function createSigner(beforeUse: () => void): OwnedSigner {
       take(requestId)
       return { bytes: await child.sign(keyId, kind, bytes) }
     },
-    start(give) {
-      material = give
-      running()
+    start(process) {
+      current = process
+      process.onLost(() => {
+        if (current === process) lost()
+      })
     },
     async stop() {
-      material = undefined
       const last = current
       current = undefined
       await last?.end()
     },
+    get process() {
+      return running()
+    },
     async publicKey(keyId) {
       return running().publicKey(keyId)
-    },
-    addImported(keyId, family, privateKey) {
-      running().addImported(keyId, family, privateKey)
     },
     get pid() {
       return current?.isAlive ? current.pid : undefined

@@ -17,8 +17,14 @@ export class KeyStore {
   readonly #keys = new Map<string, Key>()
   #seed: Buffer | undefined
 
-  /** The bytes are copied. */
+  /** Takes the place of an earlier one, and with it of every derived key. The bytes are copied. */
   setSeed(seed: Uint8Array): void {
+    this.#seed?.fill(0)
+    for (const [keyId, key] of this.#keys) {
+      if (parseDerivedKeyId(keyId) === undefined) continue
+      this.#keys.delete(keyId)
+      if (key.family === 'evm') key.privateKey.fill(0)
+    }
     this.#seed = Buffer.from(seed)
   }
 
@@ -27,11 +33,21 @@ export class KeyStore {
     this.#keys.set(keyId, this.#toKey(family, Buffer.from(privateKey)))
   }
 
-  /** 65 bytes for EVM, 32 for Solana, or undefined when there is no such key. */
+  /** 65 bytes for EVM, 32 for Solana, in a buffer of their own; undefined when there is no such key. */
   publicKey(keyId: string): Buffer | undefined {
     const key = this.#find(keyId)
     if (key === undefined) return undefined
-    return key.family === 'evm' ? this.#secp256k1.publicKey(key.privateKey) : key.publicKey
+    return key.family === 'evm' ? this.#secp256k1.publicKey(key.privateKey) : Buffer.from(key.publicKey)
+  }
+
+  /** The 32 private bytes in a buffer of their own, or undefined when there is no such key. The caller zeroes them. */
+  privateKey(keyId: string): Buffer | undefined {
+    const key = this.#find(keyId)
+    if (key?.family !== 'solana') return key && Buffer.from(key.privateKey)
+    const der = key.key.export({ format: 'der', type: 'pkcs8' })
+    const bytes = Buffer.from(der.subarray(-32))
+    der.fill(0)
+    return bytes
   }
 
   sign(keyId: string, kind: SignKind, bytes: Uint8Array): Buffer | 'key-unknown' | 'wrong-kind' {

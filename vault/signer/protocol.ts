@@ -1,4 +1,3 @@
-import type { KeyFamily } from '../ports/keyring.ts'
 import type { SignKind } from '../ports/signer.ts'
 
 /**
@@ -17,40 +16,108 @@ export const signKinds: readonly SignKind[] = [
   'solana-message',
 ]
 
-/** Request types: the first byte of a frame to the child. */
-export const toChild = { seed: 1, importKey: 2, describe: 3, sign: 4 } as const
-/** The byte after the request's number in a frame from the child. */
-export const fromChild = { done: 0, keyUnknown: 1, wrongKind: 2, failed: 3 } as const
+/**
+ * Request types: the first byte of a frame to the child, before the request's number. Those of the second group begin with
+ * a {@link Proof}: the child itself looks whether it opens the vault's master key.
+ */
+export const toChild = {
+  describe: 1,
+  sign: 2,
+  fileKey: 3,
+  adopt: 4,
+  load: 5,
 
-export function seedFrame(seed: Uint8Array): Buffer {
-  return frame(Uint8Array.of(toChild.seed), seed)
+  open: 16,
+  check: 17,
+  wrap: 18,
+  importKey: 19,
+  importSeed: 20,
+  exportKey: 21,
+  exportWords: 22,
+
+  /** Makes a master key: there is nothing to prove yet. */
+  create: 32,
+} as const
+/** The byte after the request's number in a frame from the child; `refused` is followed by words for the owner. */
+export const fromChild = {
+  done: 0,
+  keyUnknown: 1,
+  wrongKind: 2,
+  failed: 3,
+  badPassword: 4,
+  corrupt: 5,
+  refused: 6,
+} as const
+
+/** What the files' keys are asked for by name; the child derives no other. */
+export const fileUses = ['records', 'budget', 'backup'] as const
+export type FileUse = (typeof fileUses)[number]
+
+/** What shows that the owner is there: a key that a password gave, and the master key wrapped under it. */
+export interface Proof {
+  readonly vaultId: string
+  readonly wrappedKey: Uint8Array
+  /** What the wrapping belongs to. */
+  readonly associated: Uint8Array
+  /** 32 bytes; the caller zeroes them. */
+  readonly passwordKey: Uint8Array
 }
 
-export function importFrame(keyId: string, family: KeyFamily, privateKey: Uint8Array): Buffer {
-  return frame(Uint8Array.of(toChild.importKey, family === 'evm' ? 0 : 1), shortText(keyId), privateKey)
+export const proofFields = (proof: Proof): readonly (string | Uint8Array)[] => [
+  proof.vaultId,
+  proof.wrappedKey,
+  proof.associated,
+  proof.passwordKey,
+]
+
+/** A request of fields, each preceded by its length in 4 bytes. */
+export function requestFrame(
+  type: number,
+  request: number,
+  fields: readonly (string | Uint8Array)[],
+): Buffer {
+  const packed = packFields(fields)
+  const framed = frame(Uint8Array.of(type), u32(request), packed)
+  packed.fill(0)
+  return framed
 }
 
 /** Asks for a key's public half. */
 export function describeFrame(request: number, keyId: string): Buffer {
-  return frame(Uint8Array.of(toChild.describe), number(request), shortText(keyId))
+  return requestFrame(toChild.describe, request, [keyId])
 }
 
 export function signFrame(request: number, kind: SignKind, keyId: string, bytes: Uint8Array): Buffer {
-  const kindByte = Uint8Array.of(signKinds.indexOf(kind))
-  return frame(Uint8Array.of(toChild.sign), number(request), kindByte, shortText(keyId), bytes)
+  return requestFrame(toChild.sign, request, [Uint8Array.of(signKinds.indexOf(kind)), keyId, bytes])
 }
 
 export function answerFrame(request: number, status: number, bytes: Uint8Array = new Uint8Array(0)): Buffer {
-  return frame(number(request), Uint8Array.of(status), bytes)
+  return frame(u32(request), Uint8Array.of(status), bytes)
 }
 
-/** A text preceded by its length in one byte, at an offset. */
-export function readShortText(
-  body: Buffer,
-  offset: number,
-): { readonly text: string; readonly next: number } {
-  const next = offset + 1 + body.readUInt8(offset)
-  return { text: body.toString('utf8', offset + 1, next), next }
+/** Fields one behind the other, each preceded by its length, in a buffer of their own. */
+export function packFields(fields: readonly (string | Uint8Array)[]): Buffer {
+  const parts = fields.map((field) => (typeof field === 'string' ? Buffer.from(field, 'utf8') : field))
+  const packed = Buffer.alloc(parts.reduce((sum, part) => sum + lengthBytes + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    packed.writeUInt32BE(part.length, at)
+    packed.set(part, at + lengthBytes)
+    at += lengthBytes + part.length
+  }
+  return packed
+}
+
+/** Views of the fields that {@link packFields} joined. @throws {RangeError} for bytes that it did not */
+export function unpackFields(packed: Buffer): Buffer[] {
+  const fields: Buffer[] = []
+  for (let at = 0; at < packed.length; ) {
+    const end = at + lengthBytes + packed.readUInt32BE(at)
+    if (end > packed.length) throw new RangeError('A field is longer than its frame.')
+    fields.push(packed.subarray(at + lengthBytes, end))
+    at = end
+  }
+  return fields
 }
 
 /** Cuts a stream into frames. What it hands out is valid during the call only, and is zeroed afterwards. */
@@ -74,6 +141,13 @@ export function createFrameReader(onFrame: (body: Buffer) => void): (chunk: Buff
   }
 }
 
+/** A whole number in 4 bytes. */
+export function u32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
+
 function frame(...parts: readonly Uint8Array[]): Buffer {
   const body = parts.reduce((sum, part) => sum + part.length, 0)
   const bytes = Buffer.alloc(lengthBytes + body)
@@ -84,15 +158,4 @@ function frame(...parts: readonly Uint8Array[]): Buffer {
     at += part.length
   }
   return bytes
-}
-
-function number(value: number): Buffer {
-  const bytes = Buffer.alloc(4)
-  bytes.writeUInt32BE(value)
-  return bytes
-}
-
-function shortText(text: string): Buffer {
-  const bytes = Buffer.from(text, 'utf8')
-  return Buffer.concat([Uint8Array.of(bytes.length), bytes])
 }

@@ -17,34 +17,82 @@ import {
 import { readVectors, type Wycheproof } from '../../test/helpers/vectors.ts'
 import { evmAddress } from '../keys/evmAddress.ts'
 import type { SignKind } from '../ports/signer.ts'
+import { seal } from '../storage/aead.ts'
+import { openRecord, sealRecord, wrappedBytes } from '../storage/envelope.ts'
 import { createSigner } from './createSigner.ts'
+import type { SealedRecord } from './custodian.ts'
 import { ed25519Key, ed25519PublicKey, ed25519Sign } from './ed25519.ts'
 import { evmDigest } from './preimage.ts'
-import { createFrameReader, describeFrame, fromChild, seedFrame, signFrame } from './protocol.ts'
+import {
+  createFrameReader,
+  describeFrame,
+  fromChild,
+  type Proof,
+  proofFields,
+  requestFrame,
+  signFrame,
+  toChild,
+  u32,
+  unpackFields,
+} from './protocol.ts'
 import { loadNative, loadNoble } from './secp256k1.ts'
+import { SigningProcess } from './signingProcess.ts'
 import { spawnChild } from './spawnChild.ts'
 
 const seed = Buffer.alloc(64, 11)
 const halfOrder = secp256k1.CURVE.n / 2n
 
-function startSigner(t: { teardown(end: () => Promise<void>): void }, beforeUse = () => {}) {
-  const signer = createSigner(beforeUse)
+const masterKey = Buffer.alloc(32, 3)
+const passwordKey = Buffer.alloc(32, 4)
+const vaultId = 'vlt_1'
+const associated = Buffer.from('a header')
+const proof: Proof = {
+  vaultId,
+  wrappedKey: seal(passwordKey, masterKey, associated),
+  associated,
+  passwordKey,
+}
+const wrongProof: Proof = { ...proof, passwordKey: Buffer.alloc(32, 5) }
+
+/** The seed as its record holds it: behind entropy that nobody asks for. */
+const seedRecord: SealedRecord = {
+  id: 'seed',
+  version: 1,
+  sealed: sealRecord(
+    masterKey,
+    { vaultId, scope: 'key/seed', version: 1 },
+    Buffer.concat([Uint8Array.of(16), Buffer.alloc(16, 9), seed]),
+  ),
+}
+
+type Teardown = { teardown(end: () => Promise<void>): void }
+
+/** A process that has the master key, the seed and an imported key. */
+async function startProcess(t: Teardown): Promise<SigningProcess> {
+  const process = new SigningProcess()
+  t.teardown(() => process.end())
+  await process.open(proof)
+  await process.load(seedRecord)
+  await process.importKey(proof, { id: 'import:hot', version: 1 }, 'evm', Buffer.alloc(32, 7))
+  return process
+}
+
+async function startSigner(t: Teardown) {
+  const lost: string[] = []
+  const signer = createSigner({ beforeUse: () => {}, lost: () => lost.push('lost') })
   t.teardown(() => signer.stop())
-  signer.start(() => ({
-    seed: Buffer.from(seed),
-    imported: [{ keyId: 'import:hot', family: 'evm', privateKey: Buffer.alloc(32, 7) }],
-  }))
+  signer.start(await startProcess(t))
   let requests = 0
   const sign = async (
     kind: SignKind,
     bytes: Uint8Array,
     keyId = kind.startsWith('evm') ? 'evm:0' : 'solana:0',
   ) => (await signer.sign({ requestId: `r${++requests}`, keyId, kind, bytes })).bytes
-  return { signer, sign }
+  return { signer, sign, lost }
 }
 
 /** The child by itself, spoken to as the vault speaks to it and without what the vault looks at before. */
-async function startChild(t: { teardown(end: () => Promise<void>): void }) {
+async function startChild(t: Teardown) {
   const child = spawnChild()
   const gone = once(child, 'close')
   t.teardown(async () => {
@@ -59,13 +107,15 @@ async function startChild(t: { teardown(end: () => Promise<void>): void }) {
       answers.get(body.readUInt32BE())?.(answer)
     }),
   )
-  child.stdin!.write(seedFrame(seed))
   let requests = 0
   const send = (frame: (request: number) => Buffer) =>
     new Promise<{ status: number; bytes: Buffer }>((answered) => {
       answers.set(++requests, answered)
       child.stdin!.write(frame(requests))
     })
+  await send((request) => requestFrame(toChild.open, request, proofFields(proof)))
+  const { id, version, sealed } = seedRecord
+  await send((request) => requestFrame(toChild.load, request, [id, u32(version), sealed]))
   return {
     ask: (kind: SignKind, keyId: string, bytes: Uint8Array) =>
       send((request) => signFrame(request, kind, keyId, bytes)),
@@ -96,7 +146,7 @@ function signerOf(digest: `0x${string}`, signature: Buffer): Promise<string> {
 }
 
 t.test('each kind of EVM bytes is signed as other libraries hash it, with s in the lower half', async (t) => {
-  const { signer, sign } = startSigner(t)
+  const { signer, sign } = await startSigner(t)
   const address = evmAddress(await signer.publicKey('evm:0'))
   const low = (signature: Buffer) => BigInt(`0x${signature.toString('hex', 32, 64)}`) <= halfOrder
   for (const tx of [transaction, legacy]) {
@@ -142,7 +192,7 @@ const otherKey = Buffer.alloc(32, 1)
 const programKey = Buffer.alloc(32, 2)
 
 t.test('Solana bytes are signed as they are', async (t) => {
-  const { signer, sign } = startSigner(t)
+  const { signer, sign } = await startSigner(t)
   const publicKey = await signer.publicKey('solana:0')
   const key = createPublicKey({
     key: Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), publicKey]),
@@ -159,7 +209,7 @@ t.test('Solana bytes are signed as they are', async (t) => {
 })
 
 t.test('bytes of one kind are not signed as another, nor by a key of the other family', async (t) => {
-  const { sign } = startSigner(t)
+  const { sign } = await startSigner(t)
   const typed = Buffer.concat([Uint8Array.of(0x19, 0x01), Buffer.alloc(64, 1)])
   const setCode = Buffer.concat([Uint8Array.of(4), bytesOf(transaction).subarray(1)])
   const refused: [SignKind, Uint8Array, string?][] = [
@@ -286,7 +336,7 @@ t.test('no preimage of one EVM kind is one of another', async () => {
 t.test(
   'the bytes that were given are the bytes that are signed, whatever becomes of the buffer',
   async (t) => {
-    const { signer, sign } = startSigner(t)
+    const { signer, sign } = await startSigner(t)
     const bytes = Buffer.from('frozen')
     const signing = sign('evm-message', bytes)
     bytes.write('melted')
@@ -295,7 +345,7 @@ t.test(
 )
 
 t.test('one request id gets one answer, whatever it was', async (t) => {
-  const { signer } = startSigner(t)
+  const { signer } = await startSigner(t)
   const request = { requestId: 'once', keyId: 'evm:0', kind: 'evm-message', bytes: Buffer.from('x') } as const
   const answers = await Promise.allSettled(Array.from({ length: 5 }, () => signer.sign(request)))
   t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1)
@@ -303,32 +353,100 @@ t.test('one request id gets one answer, whatever it was', async (t) => {
   await t.rejects(signer.sign({ ...request, bytes: Buffer.from('y') }), { code: 'REQUEST_ID_USED' })
   await t.rejects(signer.sign({ ...request, requestId: '' }), { code: 'VALIDATION_ERROR' })
   await signer.stop()
-  signer.start(() => ({ seed: Buffer.from(seed), imported: [] }))
+  signer.start(await startProcess(t))
   await t.rejects(signer.sign(request), { code: 'REQUEST_ID_USED' }, 'locking does not free it')
 })
 
-t.test(
-  'a child that dies with requests fails them cleanly, and the next request finds another',
-  async (t) => {
-    const { signer, sign } = startSigner(t)
-    await signer.publicKey('evm:0')
-    const pid = signer.pid!
-    process.kill(pid, 'SIGSTOP')
-    const ids = ['a', 'b', 'c']
-    const request = (requestId: string) =>
-      ({ requestId, keyId: 'evm:0', kind: 'evm-message', bytes: Buffer.from(requestId) }) as const
-    const answers = ids.map((id) => signer.sign(request(id)))
-    process.kill(pid, 'SIGKILL')
-    for (const answer of answers) await t.rejects(answer, { code: 'SIGNER_LOST' })
-    for (const id of ids)
-      await t.rejects(signer.sign(request(id)), { code: 'REQUEST_ID_USED' }, 'nobody knows how far it got')
-    t.equal((await sign('evm-message', Buffer.from('next'))).length, 65)
-    t.not(signer.pid, pid)
-  },
-)
+t.test('a child that dies fails its requests cleanly, is told of once, and is not replaced', async (t) => {
+  const { signer, sign, lost } = await startSigner(t)
+  const pid = signer.pid!
+  process.kill(pid, 'SIGSTOP')
+  const ids = ['a', 'b', 'c']
+  const request = (requestId: string) =>
+    ({ requestId, keyId: 'evm:0', kind: 'evm-message', bytes: Buffer.from(requestId) }) as const
+  const answers = ids.map((id) => signer.sign(request(id)))
+  process.kill(pid, 'SIGKILL')
+  for (const answer of answers) await t.rejects(answer, { code: 'SIGNER_LOST' })
+  for (const id of ids)
+    await t.rejects(signer.sign(request(id)), { code: 'REQUEST_ID_USED' }, 'nobody knows how far it got')
+  await t.rejects(sign('evm-message', Buffer.from('next')), { code: 'SIGNER_LOST' }, 'the keys went with it')
+  t.strictSame(lost, ['lost'])
+  t.equal(signer.pid, undefined)
+  await signer.stop()
+  signer.start(await startProcess(t))
+  t.equal((await sign('evm-message', Buffer.from('next'))).length, 65)
+  await signer.stop()
+  t.strictSame(lost, ['lost'], 'an end that was asked for is no loss')
+})
+
+t.test('whoever has the other end of the pipe and no password gets signatures and no key', async (t) => {
+  const child = await startProcess(t)
+  const bad = { code: 'BAD_PASSWORD' }
+  const own = Buffer.alloc(32, 6)
+  const forged = { ...proof, wrappedKey: seal(own, Buffer.alloc(32, 8), associated), passwordKey: own }
+  for (const wrong of [wrongProof, forged, { ...proof, associated: Buffer.from('another') }]) {
+    await t.rejects(child.check(wrong), bad)
+    await t.rejects(child.open(wrong), bad)
+    await t.rejects(child.exportKey(wrong, 'evm:0'), bad)
+    await t.rejects(child.exportWords(wrong, seedRecord), bad)
+    await t.rejects(child.wrap(wrong, own, associated), bad)
+    await t.rejects(child.importKey(wrong, { id: 'import:x', version: 1 }, 'evm', Buffer.alloc(32, 1)), bad)
+    await t.rejects(child.importSeed(wrong, Buffer.from('words'), 2), bad)
+  }
+  const wrapped = seedRecord.sealed.subarray(0, wrappedBytes)
+  for (const scope of ['key/seed', 'key/import:hot', 'key/seed-1', 'value/identity.name', 'key/keyring'])
+    await t.rejects(child.adopt([{ scope, version: 1, wrapped }]), { code: 'VAULT_CORRUPT' }, scope)
+  for (const other of [{ version: 2 }, { id: 'import:hot' }, { sealed: Buffer.alloc(200) }])
+    await t.rejects(child.load({ ...seedRecord, ...other }), { code: 'VAULT_CORRUPT' })
+  for (const id of ['keyring', '../value/x', 'seeds', ''])
+    await t.rejects(child.load({ ...seedRecord, id }), { code: 'SIGNER_LOST' }, id)
+  for (const use of ['host records', 'seed', '', 'audit'])
+    await t.rejects(child.fileKey(use as 'backup', Buffer.alloc(16)), { code: 'SIGNER_LOST' }, use)
+  for (const key of Object.values(await child.open(proof))) {
+    t.equal(openRecord(key, { vaultId, scope: 'key/seed', version: 1 }, seedRecord.sealed), undefined)
+    t.notOk(key.equals(masterKey))
+  }
+  t.equal((await child.sign('evm:0', 'evm-message', Buffer.from('x'))).length, 65, 'and it goes on')
+})
+
+t.test('with the password, keys go in and out, and stay sealed in between', async (t) => {
+  const child = await startProcess(t)
+  t.strictSame(await child.exportKey(proof, 'import:hot'), Buffer.alloc(32, 7))
+  const solana = Buffer.alloc(32, 12)
+  const sealed = await child.importKey(proof, { id: 'import:sun', version: 1 }, 'solana', solana)
+  t.notOk(sealed.includes(solana))
+  t.strictSame(await child.exportKey(proof, 'import:sun'), solana)
+  await t.rejects(child.importKey(proof, { id: 'import:nil', version: 1 }, 'evm', Buffer.alloc(32)), {
+    code: 'VALIDATION_ERROR',
+    message: /order of secp256k1/,
+  })
+  await t.rejects(child.exportKey(proof, 'import:none'), { code: 'KEY_UNKNOWN' })
+
+  const before = await child.publicKey('evm:0')
+  const words = 'test test test test test test test test test test test junk'
+  const as = { id: 'seed-1', version: 1 }
+  await t.rejects(child.importSeed(proof, Buffer.from(`${words} ${words}`), 2, { record: seedRecord, as }), {
+    code: 'VALIDATION_ERROR',
+    message: /checksum/,
+  })
+  const made = await child.importSeed(proof, Buffer.from(words), 2, { record: seedRecord, as })
+  t.strictSame(await child.publicKey('evm:0'), before, 'not before it is on disk')
+  await child.load({ id: 'seed', version: 2, sealed: made.sealed })
+  t.equal(evmAddress(await child.publicKey('evm:0')), '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266')
+  t.equal((await child.exportWords(proof, { version: 2, sealed: made.sealed })).toString(), words)
+  await t.rejects(child.load({ id: 'seed', version: 1, sealed: made.kept! }), { code: 'VAULT_CORRUPT' })
+  t.ok(
+    openRecord(masterKey, { vaultId, scope: 'key/seed-1', version: 1 }, made.kept!),
+    'the former one is kept',
+  )
+
+  const next = Buffer.alloc(32, 13)
+  const wrappedKey = await child.wrap(proof, next, Buffer.from('the next header'))
+  await child.check({ vaultId, wrappedKey, associated: Buffer.from('the next header'), passwordKey: next })
+})
 
 t.test('stopping ends the process and fails what was under way; nothing is signed afterwards', async (t) => {
-  const { signer, sign } = startSigner(t)
+  const { signer, sign } = await startSigner(t)
   await signer.publicKey('evm:0')
   const pid = signer.pid!
   process.kill(pid, 'SIGSTOP')
@@ -343,7 +461,7 @@ t.test(
   'keys are in no argument and no environment, and the process dumps no core',
   { skip: process.platform !== 'linux' },
   async (t) => {
-    const { signer } = startSigner(t)
+    const { signer } = await startSigner(t)
     await signer.publicKey('evm:0')
     const shown = ['cmdline', 'environ']
       .map((name) => readFileSync(`/proc/${signer.pid}/${name}`, 'latin1'))
@@ -362,7 +480,9 @@ t.test('frames arrive whole, however the pipe cuts them', async (t) => {
       (all, size) => {
         const stream = Buffer.concat(all.map((bytes, i) => signFrame(i, 'evm-message', 'evm:0', bytes)))
         const seen: string[] = []
-        const read = createFrameReader((body) => seen.push(body.subarray(12).toString('hex')))
+        const read = createFrameReader((body) =>
+          seen.push(unpackFields(body.subarray(5))[2]!.toString('hex')),
+        )
         for (let at = 0; at < stream.length; at += size) read(Buffer.from(stream.subarray(at, at + size)))
         return JSON.stringify(seen) === JSON.stringify(all.map((bytes) => Buffer.from(bytes).toString('hex')))
       },

@@ -3,7 +3,21 @@ import { performance } from 'node:perf_hooks'
 import { VaultError } from '../errors/error.ts'
 import type { KeyFamily } from '../ports/keyring.ts'
 import type { SignKind } from '../ports/signer.ts'
-import { createFrameReader, describeFrame, fromChild, importFrame, seedFrame, signFrame } from './protocol.ts'
+import type { SealedRecord } from './custodian.ts'
+import { type HostKeys, readHostKeys } from './hostKeys.ts'
+import {
+  createFrameReader,
+  describeFrame,
+  type FileUse,
+  fromChild,
+  type Proof,
+  proofFields,
+  requestFrame,
+  signFrame,
+  toChild,
+  u32,
+  unpackFields,
+} from './protocol.ts'
 import { spawnChild } from './spawnChild.ts'
 
 /** A process that has not answered for so long never will. */
@@ -11,23 +25,22 @@ const silenceMs = 10_000
 /** What it gets to zero its keys in once its input has ended. */
 const farewellMs = 500
 
-/** Private keys on their way to the child. Every buffer is zeroed once it is through. */
-export interface KeyMaterial {
-  readonly seed: Buffer
-  readonly imported: readonly {
-    readonly keyId: string
-    readonly family: KeyFamily
-    readonly privateKey: Buffer
-  }[]
-}
-
 interface Pending {
   readonly done: (bytes: Buffer) => void
   readonly failed: (error: Error) => void
   readonly askedAtMs: number
 }
 
-/** One child process that holds the keys, from its start to its end. It is never started again: make another. */
+/** Below the longest frame, with room for what stands around it. */
+const batchBytes = 512 * 1024
+
+/**
+ * One child process that holds the keys, from its start to its end. It is never started again: make another.
+ *
+ * Every request throws `SIGNER_LOST` when the process is gone, and `VAULT_LOCKED` once {@link end} was called. Those that take
+ * a {@link Proof} throw `BAD_PASSWORD` when it opens nothing; those that take a record throw `VAULT_CORRUPT` when it does not
+ * open. Buffers that come back are the caller's, who zeroes them.
+ */
 export class SigningProcess {
   readonly #child: ChildProcess
   readonly #pending = new Map<number, Pending>()
@@ -36,8 +49,9 @@ export class SigningProcess {
   #isOver = false
   #endedAs: () => VaultError = () => new VaultError('SIGNER_LOST')
   #watch: NodeJS.Timeout | undefined
+  #lost: (() => void) | undefined
 
-  constructor(material: KeyMaterial) {
+  constructor() {
     const child = spawnChild()
     this.#child = child
     this.#ended = new Promise((ended) => {
@@ -49,9 +63,103 @@ export class SigningProcess {
       'data',
       createFrameReader((body) => this.#answered(body)),
     )
-    this.#send(seedFrame(material.seed))
-    material.seed.fill(0)
-    for (const { keyId, family, privateKey } of material.imported) this.addImported(keyId, family, privateKey)
+  }
+
+  /** Makes the master key of a new vault, in there. @returns it, wrapped under the password key, and the host's keys */
+  async create(proof: Omit<Proof, 'wrappedKey'>): Promise<{ wrappedKey: Buffer; keys: HostKeys }> {
+    const { vaultId, associated, passwordKey } = proof
+    const packed = await this.#request(toChild.create, [vaultId, associated, passwordKey])
+    const [wrappedKey, keys] = unpackFields(packed)
+    return { wrappedKey: wrappedKey!, keys: readHostKeys(keys!) }
+  }
+
+  /** Has it unwrap the master key and keep it. @returns the host's keys */
+  async open(proof: Proof): Promise<HostKeys> {
+    return readHostKeys(await this.#request(toChild.open, proofFields(proof)))
+  }
+
+  /** Whether this password key is the vault's, by `BAD_PASSWORD` when it is not. */
+  async check(proof: Proof): Promise<void> {
+    await this.#request(toChild.check, proofFields(proof))
+  }
+
+  /** The master key wrapped under another password key. */
+  wrap(proof: Proof, passwordKey: Uint8Array, associated: Uint8Array): Promise<Buffer> {
+    return this.#request(toChild.wrap, [...proofFields(proof), passwordKey, associated])
+  }
+
+  /** The key of one file, by its salt. */
+  fileKey(use: FileUse, salt: Uint8Array): Promise<Buffer> {
+    return this.#request(toChild.fileKey, [use, salt])
+  }
+
+  /** Wrapped data keys of the host's records, from under the master key to under the host's. */
+  async adopt(
+    records: readonly { readonly scope: string; readonly version: number; readonly wrapped: Uint8Array }[],
+  ): Promise<Buffer[]> {
+    const adopted: Buffer[] = []
+    let batch: (string | Uint8Array)[] = []
+    let bytes = 0
+    const flush = async (): Promise<void> => {
+      if (batch.length > 0) adopted.push(...unpackFields(await this.#request(toChild.adopt, batch)))
+      batch = []
+      bytes = 0
+    }
+    for (const { scope, version, wrapped } of records) {
+      batch.push(scope, u32(version), wrapped)
+      bytes += Buffer.byteLength(scope) + wrapped.length + 16
+      if (bytes > batchBytes) await flush()
+    }
+    await flush()
+    return adopted
+  }
+
+  /** Hands it a record of keys to sign with: `seed`, or `import:…`. */
+  async load({ id, version, sealed }: SealedRecord): Promise<void> {
+    await this.#request(toChild.load, [id, u32(version), sealed])
+  }
+
+  /** Hands it a raw key, which signs from now on. @returns the record to keep. @throws `VALIDATION_ERROR` */
+  importKey(
+    proof: Proof,
+    { id, version }: Omit<SealedRecord, 'sealed'>,
+    family: KeyFamily,
+    privateKey: Uint8Array,
+  ): Promise<Buffer> {
+    return this.#request(toChild.importKey, [...proofFields(proof), id, u32(version), family, privateKey])
+  }
+
+  /**
+   * Hands it recovery words. Nothing signs with them before their record is loaded.
+   * @param kept the record of the seed as it is, and the name under which it stays
+   * @returns the record to keep, and the one that keeps the former seed. @throws `VALIDATION_ERROR`
+   */
+  async importSeed(
+    proof: Proof,
+    words: Uint8Array,
+    version: number,
+    kept?: { readonly record: SealedRecord; readonly as: Omit<SealedRecord, 'sealed'> },
+  ): Promise<{ sealed: Buffer; kept: Buffer | undefined }> {
+    const old = kept && [u32(kept.record.version), kept.record.sealed, kept.as.id, u32(kept.as.version)]
+    const fields = [...proofFields(proof), words, u32(version), ...(old ?? [])]
+    const [sealed, again] = unpackFields(await this.#request(toChild.importSeed, fields))
+    return { sealed: sealed!, kept: again }
+  }
+
+  /** The 32 private bytes of a key. @throws `KEY_UNKNOWN` */
+  exportKey(proof: Proof, keyId: string): Promise<Buffer> {
+    return this.#request(toChild.exportKey, [...proofFields(proof), keyId])
+  }
+
+  /** The words of a seed's record, as UTF-8. */
+  exportWords(proof: Proof, { version, sealed }: Omit<SealedRecord, 'id'>): Promise<Buffer> {
+    return this.#request(toChild.exportWords, [...proofFields(proof), u32(version), sealed])
+  }
+
+  /** Calls back once when the process ends and nobody ended it. */
+  onLost(listener: () => void): void {
+    if (this.#isOver) return queueMicrotask(listener)
+    this.#lost = listener
   }
 
   /** False from the moment at which it is known to be gone. */
@@ -62,12 +170,6 @@ export class SigningProcess {
   /** For tests and diagnosis. */
   get pid(): number | undefined {
     return this.#child.pid
-  }
-
-  /** Zeroes the bytes. */
-  addImported(keyId: string, family: KeyFamily, privateKey: Buffer): void {
-    this.#send(importFrame(keyId, family, privateKey))
-    privateKey.fill(0)
   }
 
   /** The public half of a key. @throws `KEY_UNKNOWN`, `SIGNER_LOST` */
@@ -83,12 +185,17 @@ export class SigningProcess {
   /** Ends it; fulfilled when the process is gone. Requests under way fail with `VAULT_LOCKED`. */
   async end(): Promise<void> {
     this.#endedAs = () => new VaultError('VAULT_LOCKED', 'The vault was locked before this was signed.')
+    this.#lost = undefined
     this.#refuseAll()
     this.#isOver = true
     this.#child.stdin!.end()
     const late = setTimeout(() => this.#kill(), farewellMs)
     await this.#ended
     clearTimeout(late)
+  }
+
+  #request(type: number, fields: readonly (string | Uint8Array)[]): Promise<Buffer> {
+    return this.#ask((request) => requestFrame(type, request, fields))
   }
 
   #ask(write: (request: number) => Buffer): Promise<Buffer> {
@@ -113,7 +220,7 @@ export class SigningProcess {
     this.#pending.delete(request)
     const status = body.readUInt8(4)
     if (status === fromChild.done) return pending.done(Buffer.from(body.subarray(5)))
-    pending.failed(refusalOf(status))
+    pending.failed(refusalOf(status, body.toString('utf8', 5)))
   }
 
   #checkSilence(): void {
@@ -134,6 +241,8 @@ export class SigningProcess {
     clearTimeout(this.#watch)
     this.#refuseAll()
     ended()
+    this.#lost?.()
+    this.#lost = undefined
   }
 
   #refuseAll(): void {
@@ -142,7 +251,12 @@ export class SigningProcess {
   }
 }
 
-function refusalOf(status: number): VaultError {
+function refusalOf(status: number, words: string): VaultError {
+  if (status === fromChild.badPassword) return new VaultError('BAD_PASSWORD')
+  if (status === fromChild.refused) return new VaultError('VALIDATION_ERROR', words)
+  if (status === fromChild.corrupt) {
+    return new VaultError('VAULT_CORRUPT', 'A record of keys does not open. Restore the newest backup.')
+  }
   if (status === fromChild.keyUnknown) return new VaultError('KEY_UNKNOWN')
   if (status === fromChild.wrongKind) {
     return new VaultError(
@@ -151,5 +265,5 @@ function refusalOf(status: number): VaultError {
         'that it signs, a message that is none, or the 66 bytes of typed data. Nothing was signed.',
     )
   }
-  return new VaultError('SIGNER_LOST', 'The signing process could not sign this. Nothing was signed.')
+  return new VaultError('SIGNER_LOST', 'The signing process could not do this. Nothing was signed.')
 }

@@ -1,16 +1,13 @@
-import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, linkSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { VaultError } from '../errors/error.ts'
 import { lengthPrefixed } from './aead.ts'
-import { deriveKey } from './deriveKey.ts'
 import { fileMode, flushFolder, unfinishedName, writeAll } from './files.ts'
 import { writeFrame } from './frame.ts'
 import { encodeHeader, type VaultHeader } from './header.ts'
 
 export const backupMagic = Buffer.from('TGVBAK01', 'latin1')
 export const backupSaltBytes = 16
-export const backupUse = 'backup'
 /** The first byte of each frame's payload: what follows it. */
 export const part = { record: 1, budget: 2, file: 3, end: 4 } as const
 const chunkBytes = 512 * 1024
@@ -19,8 +16,10 @@ export interface BackupContent {
   /** Made by this call; one that is there is not replaced. */
   readonly file: string
   readonly header: VaultHeader
-  /** Read before the first wait. */
-  readonly masterKey: Uint8Array
+  /** 16 bytes, of this file alone. */
+  readonly salt: Uint8Array
+  /** What the signing process gives for the salt. */
+  readonly key: Uint8Array
   readonly records: readonly Buffer[]
   readonly budget: readonly Buffer[]
   readonly audit: { exportFiles(): AsyncIterable<{ readonly name: string; readonly bytes: Buffer }> }
@@ -34,13 +33,12 @@ export interface BackupContent {
 export async function writeBackup({
   file,
   header,
-  masterKey,
+  salt,
+  key,
   records,
   budget,
   audit,
 }: BackupContent): Promise<void> {
-  const salt = randomBytes(backupSaltBytes)
-  const key = deriveKey(masterKey, backupUse, header.vaultId, salt)
   const unfinished = unfinishedName(file)
   try {
     rmSync(unfinished, { force: true })
@@ -73,7 +71,6 @@ export async function writeBackup({
       })
     throw new VaultError('STORAGE_UNAVAILABLE', `Could not write the backup to ${file}.`, { cause })
   } finally {
-    key.fill(0)
     rmSync(unfinished, { force: true })
   }
 }

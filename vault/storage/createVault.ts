@@ -7,16 +7,23 @@ import { createMnemonic, parseMnemonic } from '../keys/mnemonic.ts'
 import { systemVaultClock } from '../ports/clock.ts'
 import type { KdfParameters } from '../ports/passwordHasher.ts'
 import type { Vault } from '../ports/vault.ts'
-import { keyBytes } from './aead.ts'
-import { deriveKey } from './deriveKey.ts'
+import type { SealedRecord } from '../signer/custodian.ts'
+import type { HostKeys } from '../signer/hostKeys.ts'
+import { SigningProcess } from '../signer/signingProcess.ts'
 import { preparePrivateFolder, replaceFile } from './files.ts'
-import { encodeHeader, wrapMasterKey } from './header.ts'
+import {
+  associatedOf,
+  encodeHeader,
+  headerFor,
+  newestVersion,
+  type OpenHeader,
+  passwordKeyOf,
+} from './header.ts'
 import { takeHome } from './homeLock.ts'
 import { argon2idHasher, calibrateKdf } from './kdf.ts'
 import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
 import { assertPassword } from './password.ts'
 import { RecordStore } from './recordStore.ts'
-import { encodeSeed } from './seedRecord.ts'
 import { Throttle } from './throttle.ts'
 import { budgetPlace, recordsPlace, vaultFiles } from './vaultFiles.ts'
 
@@ -48,21 +55,42 @@ export async function createVault(options: CreateVaultOptions): Promise<CreatedV
   const kdf = options.kdf ?? (await calibrateKdf(hasher))
   preparePrivateFolder(home)
   const lock = takeHome(home)
-  const masterKey = randomBytes(keyBytes)
+  let signer: SigningProcess | undefined
   try {
     assertNoVault(home)
     const vaultId = `vlt_${randomBytes(12).toString('hex')}`
     const createdAt = new Date((options.clock ?? systemVaultClock).now()).toISOString()
-    const header = await wrapMasterKey({ vaultId, createdAt, kdf }, masterKey, password, hasher)
-    await writeContents(options, vaultId, masterKey, mnemonic)
+    const open = headerFor({ version: newestVersion, vaultId, createdAt, kdf })
+    signer = new SigningProcess()
+    const { header, keys, seed } = await makeKeys(
+      signer,
+      open,
+      mnemonic,
+      await passwordKeyOf(open, password, hasher),
+    )
+    await writeContents(options, vaultId, keys, seed)
     replaceFile(vaultFiles(home).header, encodeHeader(header))
     const vault = openLocalVault(options, lock)
-    await vault.openNew(masterKey)
+    await vault.openNew(signer, keys)
     return { vault, mnemonic }
   } catch (error) {
-    masterKey.fill(0)
+    await signer?.end()
     lock.release()
     throw error
+  }
+}
+
+/** Has the signing process make the master key and seal the seed. Zeroes the password key. */
+async function makeKeys(signer: SigningProcess, open: OpenHeader, mnemonic: string, passwordKey: Buffer) {
+  const words = Buffer.from(mnemonic, 'utf8')
+  try {
+    const proof = { vaultId: open.vaultId, associated: associatedOf(open), passwordKey }
+    const { wrappedKey, keys } = await signer.create(proof)
+    const { sealed } = await signer.importSeed({ ...proof, wrappedKey }, words, 1)
+    return { header: { ...open, wrappedKey }, keys, seed: { id: 'seed', version: 1, sealed } }
+  } finally {
+    passwordKey.fill(0)
+    words.fill(0)
   }
 }
 
@@ -78,22 +106,15 @@ export function assertNoVault(home: string): void {
   )
 }
 
-async function writeContents(
-  options: OpenVaultOptions,
-  vaultId: string,
-  masterKey: Buffer,
-  mnemonic: string,
-) {
+async function writeContents(options: OpenVaultOptions, vaultId: string, keys: HostKeys, seed: SealedRecord) {
   const files = vaultFiles(options.home)
   const clock = options.clock ?? systemVaultClock
-  const seed = await encodeSeed(mnemonic)
   const records = new RecordStore(clock, () => {})
-  records.create(recordsPlace(files, vaultId, masterKey))
-  await records.put('key', 'seed', seed)
-  seed.fill(0)
+  records.create(recordsPlace(files, vaultId, keys.recordsFile), keys.records)
+  await records.putSealed(seed)
   await records.close()
   const budget = new JournaledBudget(clock, () => {})
-  budget.create(budgetPlace(files, vaultId, masterKey))
+  budget.create(budgetPlace(files, vaultId, keys.budgetFile))
   await budget.close()
   const audit = ChainedAuditLog.open({
     folder: files.auditFolder,
@@ -101,9 +122,7 @@ async function writeContents(
     clock,
     isNew: true,
   })
-  const auditKey = deriveKey(masterKey, 'audit', vaultId, new Uint8Array(0))
-  audit.unlock(auditKey)
-  auditKey.fill(0)
+  audit.unlock(keys.audit)
   await audit.close()
   Throttle.create(files.throttle, clock)
 }

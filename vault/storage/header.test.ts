@@ -1,12 +1,45 @@
 import { argon2Sync } from 'node:crypto'
 import t from 'tap'
-import type { KdfParameters } from '../ports/passwordHasher.ts'
+import type { KdfParameters, PasswordHasher } from '../ports/passwordHasher.ts'
 import { quickHasher } from '../testing/quickHasher.ts'
-import { decodeHeader, encodeHeader, unwrapMasterKey, wrapMasterKey } from './header.ts'
+import { seal, unseal } from './aead.ts'
+import {
+  associatedOf,
+  decodeHeader,
+  encodeHeader,
+  headerFor,
+  newestVersion,
+  passwordKeyOf,
+  proofOf,
+  type VaultHeader,
+} from './header.ts'
 import { argon2idHasher, assertWithinBounds, calibrateKdf, kdfCap, kdfFloor } from './kdf.ts'
 
 const masterKey = Buffer.alloc(32, 9)
-const vault = { vaultId: 'vlt_1', createdAt: '2026-03-01T12:00:00.000Z', kdf: kdfFloor }
+const vault = {
+  version: newestVersion,
+  vaultId: 'vlt_1',
+  createdAt: '2026-03-01T12:00:00.000Z',
+  kdf: kdfFloor,
+}
+
+/** As the signing process wraps it, with what the host gives for it. */
+async function wrapMasterKey(
+  header: Omit<VaultHeader, 'salt' | 'wrappedKey'>,
+  key: Buffer,
+  password: string,
+  hasher: PasswordHasher,
+): Promise<VaultHeader> {
+  const open = headerFor(header)
+  return { ...open, wrappedKey: seal(await passwordKeyOf(open, password, hasher), key, associatedOf(open)) }
+}
+async function unwrapMasterKey(header: VaultHeader, password: string, hasher: PasswordHasher) {
+  const { passwordKey, wrappedKey, associated } = proofOf(
+    header,
+    await passwordKeyOf(header, password, hasher),
+  )
+  return unseal(passwordKey, wrappedKey, associated)
+}
 
 t.test('the password key is Argon2id as another implementation computes it', async (t) => {
   const salt = Buffer.alloc(16, 3)
@@ -105,6 +138,7 @@ t.test('the parameters, the salt, the vault and its date belong to the wrapping'
     ...kdfs.map((kdf) => ({ ...header, kdf })),
     { ...header, salt: Buffer.alloc(16) },
     { ...header, vaultId: 'vlt_2' },
+    { ...header, version: 1 as const },
     { ...header, createdAt: '2026-03-01T12:00:00.001Z' },
   ]
   for (const other of forged) t.equal(await unwrapMasterKey(other, 'password', deaf), undefined)

@@ -1,11 +1,20 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { VaultError } from '../errors/error.ts'
 import type { KdfParameters, PasswordHasher } from '../ports/passwordHasher.ts'
-import { lengthPrefixed, seal, unseal } from './aead.ts'
+import type { Proof } from '../signer/protocol.ts'
+import { lengthPrefixed } from './aead.ts'
 import { assertWithinBounds, saltBytes } from './kdf.ts'
+
+/**
+ * How records are wrapped: in vaults of version 1 all of them under the master key; from version 2 on those of keys alone, and
+ * every other one, with the files, under keys derived from it. A vault of version 1 becomes one of version 2 when it is opened.
+ */
+export type HeaderVersion = 1 | 2
+export const newestVersion: HeaderVersion = 2
 
 /** What stands in the open in `vault.json`: how the password key is made, and the master key under it. */
 export interface VaultHeader {
+  readonly version: HeaderVersion
   readonly vaultId: string
   /** ISO 8601. */
   readonly createdAt: string
@@ -16,45 +25,38 @@ export interface VaultHeader {
 }
 
 const format = 'tollgate-vault'
-const formatVersion = 1
 
-/** Wraps a master key under a password. The header it gives opens with this password alone. */
-export async function wrapMasterKey(
-  vault: { readonly vaultId: string; readonly createdAt: string; readonly kdf: KdfParameters },
-  masterKey: Uint8Array,
-  password: string,
-  hasher: PasswordHasher,
-): Promise<VaultHeader> {
-  assertWithinBounds(vault.kdf)
-  const open = { ...vault, salt: randomBytes(saltBytes) }
-  const passwordKey = await hasher.hash(password, open.salt, open.kdf)
-  try {
-    return { ...open, wrappedKey: seal(passwordKey, masterKey, associated(open)) }
-  } finally {
-    passwordKey.fill(0)
-  }
-}
+/** A header that waits for its wrapped key. */
+export type OpenHeader = Omit<VaultHeader, 'wrappedKey'>
 
-/** The master key, or undefined for another password. The caller zeroes it. */
-export async function unwrapMasterKey(
-  header: VaultHeader,
-  password: string,
-  hasher: PasswordHasher,
-): Promise<Buffer | undefined> {
+/** A header for a password that is new: with a salt of its own. */
+export const headerFor = (vault: Omit<OpenHeader, 'salt'>): OpenHeader => ({
+  version: vault.version,
+  vaultId: vault.vaultId,
+  createdAt: vault.createdAt,
+  kdf: vault.kdf,
+  salt: randomBytes(saltBytes),
+})
+
+/** What a password key proves with a header. The key is the caller's. */
+export const proofOf = (header: VaultHeader, passwordKey: Uint8Array): Proof => ({
+  vaultId: header.vaultId,
+  wrappedKey: header.wrappedKey,
+  associated: associatedOf(header),
+  passwordKey,
+})
+
+/** The 32 bytes that a password gives for a header, and that wrap the master key. The caller zeroes them. */
+export function passwordKeyOf(header: OpenHeader, password: string, hasher: PasswordHasher): Promise<Buffer> {
   assertWithinBounds(header.kdf)
-  const passwordKey = await hasher.hash(password, header.salt, header.kdf)
-  try {
-    return unseal(passwordKey, header.wrappedKey, associated(header))
-  } finally {
-    passwordKey.fill(0)
-  }
+  return hasher.hash(password, header.salt, header.kdf)
 }
 
 /** `vault.json`. It has a checksum, so that a changed bit is called damage and not a wrong password. */
 export function encodeHeader(header: VaultHeader): Buffer {
   const body = {
     format,
-    version: formatVersion,
+    version: header.version,
     vaultId: header.vaultId,
     createdAt: header.createdAt,
     kdf: {
@@ -76,13 +78,15 @@ export function decodeHeader(bytes: Buffer): VaultHeader {
     const text = JSON.parse(bytes.toString('utf8'))
     const { memoryKiB, passes, lanes, salt } = text.kdf
     const header: VaultHeader = {
+      version: text.version,
       vaultId: String(text.vaultId),
       createdAt: String(text.createdAt),
       kdf: { memoryKiB, passes, lanes },
       salt: Buffer.from(String(salt), 'hex'),
       wrappedKey: Buffer.from(String(text.wrappedKey), 'hex'),
     }
-    if (text.version !== formatVersion) throw new Error(`version ${JSON.stringify(text.version)}`)
+    if (text.version !== 1 && text.version !== newestVersion)
+      throw new Error(`version ${JSON.stringify(text.version)}`)
     if (!encodeHeader(header).equals(bytes)) throw new Error('checksum')
     assertWithinBounds(header.kdf)
     return header
@@ -95,12 +99,14 @@ export function decodeHeader(bytes: Buffer): VaultHeader {
   }
 }
 
-/** The parameters are part of what the tag covers: a header that asks for less work opens nothing. */
-function associated(open: Omit<VaultHeader, 'wrappedKey'>): Buffer {
-  const { vaultId, createdAt, kdf, salt } = open
+/**
+ * What the wrapped master key belongs to. The parameters are part of what its tag covers: a header that asks for less work
+ * opens nothing.
+ */
+export function associatedOf({ version, vaultId, createdAt, kdf, salt }: OpenHeader): Buffer {
   return lengthPrefixed(
     format,
-    String(formatVersion),
+    String(version),
     vaultId,
     createdAt,
     `argon2id m=${kdf.memoryKiB} t=${kdf.passes} p=${kdf.lanes}`,

@@ -1,8 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
 import type { AuditLimits } from '../audit/dropOld.ts'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
-import { VaultError } from '../errors/error.ts'
+import { isVaultError, VaultError } from '../errors/error.ts'
 import { importedKeyId, parseDerivedKeyId } from '../keys/keyId.ts'
 import { type KeyringState, VaultKeyring } from '../keys/vaultKeyring.ts'
 import type { AuditMark } from '../ports/audit.ts'
@@ -12,17 +13,28 @@ import type { PasswordHasher } from '../ports/passwordHasher.ts'
 import type { Records } from '../ports/records.ts'
 import type { Door, LockReason, Vault, VaultState } from '../ports/vault.ts'
 import { createSigner } from '../signer/createSigner.ts'
-import type { KeyMaterial } from '../signer/signingProcess.ts'
+import type { SealedRecord } from '../signer/custodian.ts'
+import { type HostKeys, zeroHostKeys } from '../signer/hostKeys.ts'
+import type { Proof } from '../signer/protocol.ts'
+import { SigningProcess } from '../signer/signingProcess.ts'
 import { AutoLock, type AutoLockOptions } from './autoLock.ts'
-import { writeBackup } from './backup.ts'
-import { deriveKey } from './deriveKey.ts'
+import { backupSaltBytes, writeBackup } from './backup.ts'
 import { replaceFile } from './files.ts'
-import { decodeHeader, encodeHeader, unwrapMasterKey, type VaultHeader, wrapMasterKey } from './header.ts'
+import {
+  associatedOf,
+  decodeHeader,
+  encodeHeader,
+  headerFor,
+  newestVersion,
+  passwordKeyOf,
+  proofOf,
+  type VaultHeader,
+} from './header.ts'
 import type { HomeLock } from './homeLock.ts'
+import { upgradeHome } from './oldHome.ts'
 import { assertPassword } from './password.ts'
 import { createPublicRecords } from './publicRecords.ts'
 import { RecordStore } from './recordStore.ts'
-import { encodeSeed, mnemonicOf, seedOf } from './seedRecord.ts'
 import { Throttle } from './throttle.ts'
 import { budgetPlace, recordsPlace, type VaultFiles } from './vaultFiles.ts'
 
@@ -39,18 +51,19 @@ const seedId = 'seed'
 const keyringId = 'keyring'
 /** How far the log had come, kept with what an older copy of the log and its head does not bring along. */
 const logMarkId = 'log-mark'
-const noSalt = new Uint8Array(0)
 
-/** {@link Vault} in a folder of this machine. */
+/** {@link Vault} in a folder of this machine. The master key is in the signing process; here are the host's keys only. */
 export class LocalVault implements Vault {
   readonly #files: VaultFiles
+  readonly #clock: VaultClock
   readonly #homeLock: HomeLock
   readonly #hasher: PasswordHasher
   readonly #throttle: Throttle
   readonly #autoLock: AutoLock
   readonly #listeners = new Set<(reason: LockReason) => void>()
   #header: VaultHeader
-  #masterKey: Buffer | undefined
+  #isUnlocked = false
+  #lockReason: LockReason | undefined
   /** Unlocking, locking and everything that asks for the password happen one after the other. */
   #turn: Promise<unknown> = Promise.resolve()
   #isClosed = false
@@ -69,6 +82,7 @@ export class LocalVault implements Vault {
 
   constructor({ files, lock, clock, hasher, autoLock, logLimits }: LocalVaultOptions) {
     this.#files = files
+    this.#clock = clock
     this.#homeLock = lock
     this.#hasher = hasher
     this.#header = decodeHeader(readFileSync(files.header))
@@ -80,7 +94,7 @@ export class LocalVault implements Vault {
     this.#store = new RecordStore(clock, beforeUse)
     this.records = createPublicRecords(this.#store)
     this.budget = new JournaledBudget(clock, beforeUse)
-    this.signer = createSigner(beforeUse)
+    this.signer = createSigner({ beforeUse, lost: () => void this.lock('signer').catch(() => {}) })
     this.audit = ChainedAuditLog.open({
       folder: files.auditFolder,
       headFile: files.auditHead,
@@ -101,10 +115,11 @@ export class LocalVault implements Vault {
   }
 
   get state(): VaultState {
-    const locked = this.#masterKey === undefined || this.#autoLock.reason() !== undefined
+    const locked = !this.#isUnlocked || this.#autoLock.reason() !== undefined
     return {
       vaultId: this.vaultId,
       locked,
+      lockReason: locked ? this.#lockReason : undefined,
       locksAtMs: locked ? undefined : this.#autoLock.locksAtMs,
       idleLocksAtMs: locked ? undefined : this.#autoLock.idleLocksAtMs,
       retryAfterMs: this.#throttle.waitMs('socket'),
@@ -114,7 +129,7 @@ export class LocalVault implements Vault {
   }
 
   assertUnlocked(): void {
-    if (this.#masterKey === undefined) throw new VaultError('VAULT_LOCKED')
+    if (!this.#isUnlocked) throw new VaultError('VAULT_LOCKED')
     const reason = this.#autoLock.reason()
     if (reason !== undefined) {
       this.lock(reason).catch(() => {})
@@ -130,30 +145,37 @@ export class LocalVault implements Vault {
 
   unlock(password: string, door: Door = 'socket'): Promise<VaultState> {
     return this.#inTurn(async () => {
-      const masterKey = await this.#openMasterKey(password, door)
       // A second unlock proves the password again and begins the time anew.
-      if (this.#masterKey !== undefined) {
-        masterKey.fill(0)
+      if (this.#isUnlocked) {
+        await this.#prove(password, door, (proof) => this.signer.process.check(proof))
         this.#autoLock.stop()
         this.#autoLock.start()
-      } else {
-        await this.#openWith(masterKey)
+        return this.state
       }
+      await this.#withProcess((process) =>
+        this.#prove(
+          password,
+          door,
+          (proof) => process.open(proof),
+          (proof, keys) => this.#openWith(process, keys, proof),
+        ),
+      )
       return this.state
     })
   }
 
-  /** Opens a vault that was just made or restored, without its password. Takes the key over. */
-  openNew(masterKey: Buffer): Promise<void> {
-    return this.#inTurn(() => this.#openWith(masterKey))
+  /** Opens a vault that was just made or restored, without its password. Takes process and keys over. */
+  openNew(process: SigningProcess, keys: HostKeys): Promise<void> {
+    return this.#inTurn(() => this.#openWith(process, keys))
   }
 
   lock(reason: LockReason = 'owner'): Promise<void> {
     // At once, and not in turn: from here on nobody gets anything.
-    const wasUnlocked = this.#dropMasterKey()
+    const wasUnlocked = this.#endUse(reason)
     return this.#inTurn(async () => {
       // An unlocking that was under way may have ended meanwhile.
-      const isUnlocked = this.#dropMasterKey()
+      const isUnlocked = this.#endUse(reason)
+      if (reason === 'signer' && (wasUnlocked || isUnlocked)) await this.#noteLoss()
       await this.#shut()
       if (!wasUnlocked && !isUnlocked) return
       for (const listener of this.#listeners) listener(reason)
@@ -163,38 +185,58 @@ export class LocalVault implements Vault {
   changePassword(current: string, next: string): Promise<void> {
     assertPassword(next)
     return this.#inTurn(async () => {
-      const masterKey = await this.#openMasterKey(current)
-      try {
-        const header = await wrapMasterKey(this.#header, masterKey, next, this.#hasher)
-        replaceFile(this.#files.header, encodeHeader(header))
-        this.#header = header
-      } finally {
-        masterKey.fill(0)
-      }
+      const change = (process: SigningProcess) =>
+        this.#prove(
+          current,
+          'socket',
+          (proof) => process.check(proof),
+          async (proof) => {
+            const open = headerFor(this.#header)
+            const passwordKey = await passwordKeyOf(open, next, this.#hasher)
+            try {
+              const wrappedKey = await process.wrap(proof, passwordKey, associatedOf(open))
+              const header = { ...open, wrappedKey }
+              replaceFile(this.#files.header, encodeHeader(header))
+              this.#header = header
+            } finally {
+              passwordKey.fill(0)
+            }
+          },
+        )
+      if (this.#isUnlocked) return change(this.signer.process)
+      // Locked, the process is there for this alone.
+      await this.#withProcess(async (process) => {
+        await change(process)
+        await process.end()
+      })
     })
   }
 
   exportMnemonic(password: string): Promise<string> {
-    return this.#withPassword(password, async () => {
-      const record = this.#seedRecord()
-      try {
-        return mnemonicOf(record)
-      } finally {
-        record.fill(0)
-      }
+    return this.#withPassword(password, async (proof) => {
+      const words = await this.signer.process.exportWords(proof, this.#seedRecord())
+      const mnemonic = words.toString('utf8')
+      words.fill(0)
+      return mnemonic
     })
   }
 
   importMnemonic(password: string, mnemonic: string): Promise<void> {
-    return this.#withPassword(password, async () => {
-      const record = await encodeSeed(mnemonic)
+    return this.#withPassword(password, async (proof) => {
+      const { process } = this.signer
       const old = this.#seedRecord()
-      await this.#store.put('key', `${seedId}-${this.#seedVersion}`, old)
-      await this.#store.put('key', seedId, record)
-      old.fill(0)
-      record.fill(0)
-      await this.signer.stop()
-      this.signer.start(() => this.#material())
+      const id = `${seedId}-${old.version}`
+      const as = { id, version: this.#store.nextVersion(id) }
+      const next = { id: seedId, version: old.version + 1 }
+      const words = Buffer.from(mnemonic, 'utf8')
+      try {
+        const made = await process.importSeed(proof, words, next.version, { record: old, as })
+        const seed = { ...next, sealed: made.sealed }
+        await this.#store.putSealed({ ...as, sealed: made.kept! }, seed)
+        await process.load(seed)
+      } finally {
+        words.fill(0)
+      }
       await this.#deriveAgain()
     })
   }
@@ -206,56 +248,37 @@ export class LocalVault implements Vault {
     privateKey: Uint8Array,
     isTest = false,
   ): Promise<KeyInfo> {
-    return this.#withPassword(password, async () => {
+    return this.#withPassword(password, async (proof) => {
       const keyId = importedKeyId(name)
-      const key = await readPrivateKey(family, privateKey)
-      try {
-        const isThere = this.keys.list().some((known) => known.keyId === keyId)
-        if (isThere)
-          throw new VaultError('ALREADY_EXISTS', `There is a key ${keyId} already. Choose another name.`)
-        await this.#store.put('key', keyId, Buffer.concat([Uint8Array.of(family === 'evm' ? 0 : 1), key]))
-        this.signer.addImported(keyId, family, key)
-        return await this.keys.add({ keyId, family, source: 'import', path: undefined, isTest })
-      } finally {
-        key.fill(0)
-        privateKey.fill(0)
-      }
-    })
+      if (this.keys.list().some((known) => known.keyId === keyId))
+        throw new VaultError('ALREADY_EXISTS', `There is a key ${keyId} already. Choose another name.`)
+      const record = { id: keyId, version: this.#store.nextVersion(keyId) }
+      const sealed = await this.signer.process.importKey(proof, record, family, privateKey)
+      await this.#store.putSealed({ ...record, sealed })
+      return await this.keys.add({ keyId, family, source: 'import', path: undefined, isTest })
+    }).finally(() => privateKey.fill(0))
   }
 
   exportKey(password: string, keyId: string): Promise<Buffer> {
-    return this.#withPassword(password, async () => {
-      const { family, path } = this.keys.get(keyId)
-      if (path === undefined) {
-        const record = this.#store.get('key', keyId)
-        if (record === undefined) throw new VaultError('KEY_UNKNOWN')
-        const key = Buffer.from(record.subarray(1))
-        record.fill(0)
-        return key
-      }
-      const { derivePrivateKey } = await import('../keys/derivation.ts')
-      const record = this.#seedRecord()
-      const seed = seedOf(record)
-      record.fill(0)
-      try {
-        return derivePrivateKey(family, seed, path)
-      } finally {
-        seed.fill(0)
-      }
-    })
+    return this.#withPassword(password, (proof) =>
+      this.signer.process.exportKey(proof, this.keys.get(keyId).keyId),
+    )
   }
 
   backup(file: string): Promise<void> {
     return this.#inTurn(async () => {
       this.assertUnlocked()
+      const salt = randomBytes(backupSaltBytes)
+      const key = await this.signer.process.fileKey('backup', salt)
       await writeBackup({
         file,
         header: this.#header,
-        masterKey: this.#masterKey!,
+        salt,
+        key,
         records: this.#store.exportChanges(),
         budget: this.budget.exportChanges(),
         audit: this.audit,
-      })
+      }).finally(() => key.fill(0))
     })
   }
 
@@ -267,17 +290,26 @@ export class LocalVault implements Vault {
     this.#homeLock.release()
   }
 
-  /** Takes the key over: keeps it when all of the vault opens, zeroes it when not. */
-  async #openWith(masterKey: Buffer): Promise<void> {
+  /**
+   * Takes both over: keeps the process when all of the vault opens, ends it when not, and zeroes the keys.
+   * @param proof lets a vault of an older version be brought to the newest
+   */
+  async #openWith(process: SigningProcess, keys: HostKeys, proof?: Proof): Promise<void> {
     await this.#shut()
-    const auditKey = deriveKey(masterKey, 'audit', this.vaultId, noSalt)
     this.#isOpen = true
     this.#isOpening = true
     try {
-      this.#store.open(recordsPlace(this.#files, this.vaultId, masterKey))
-      this.budget.open(budgetPlace(this.#files, this.vaultId, masterKey))
-      this.audit.unlock(auditKey, this.#store.getJson<AuditMark>('key', logMarkId))
-      this.signer.start(() => this.#material())
+      const { vaultId } = this
+      const files = this.#files
+      if (this.#header.version !== newestVersion && proof !== undefined) {
+        const old = { files, header: this.#header, clock: this.#clock, keys, proof }
+        this.#header = await upgradeHome({ ...old, signer: process })
+      }
+      this.#store.open(recordsPlace(files, vaultId, keys.recordsFile), keys.records)
+      this.budget.open(budgetPlace(files, vaultId, keys.budgetFile))
+      this.audit.unlock(keys.audit, this.#store.getJson<AuditMark>('key', logMarkId))
+      for (const record of this.#keyRecords()) await process.load(record)
+      this.signer.start(process)
       await this.#openKeys()
       const { damage } = this.audit
       if (damage !== undefined) {
@@ -290,14 +322,15 @@ export class LocalVault implements Vault {
       }
       await this.audit.closeRun()
       this.#autoLock.start()
-      this.#masterKey = masterKey
+      this.#isUnlocked = true
+      this.#lockReason = undefined
     } catch (error) {
-      masterKey.fill(0)
+      await process.end()
       await this.#shut()
       throw error
     } finally {
       this.#isOpening = false
-      auditKey.fill(0)
+      zeroHostKeys(keys)
     }
   }
 
@@ -312,13 +345,19 @@ export class LocalVault implements Vault {
     if (saved === undefined) await this.keys.separateTests()
   }
 
-  /** Whether there was one. */
-  #dropMasterKey(): boolean {
-    const masterKey = this.#masterKey
-    this.#masterKey = undefined
+  /** Whether it was in use. */
+  #endUse(reason: LockReason): boolean {
+    const wasUnlocked = this.#isUnlocked
+    this.#isUnlocked = false
     this.#autoLock.stop()
-    masterKey?.fill(0)
-    return masterKey !== undefined
+    if (wasUnlocked) this.#lockReason = reason
+    return wasUnlocked
+  }
+
+  async #noteLoss(): Promise<void> {
+    const note = 'the signing process ended by itself: the vault is locked until its owner opens it again'
+    // A log that takes no entry keeps no vault open.
+    await this.audit.append({ agent: 'vault', action: 'LOCK', status: 'FAILED', note }).catch(() => {})
   }
 
   async #shut(): Promise<void> {
@@ -332,28 +371,53 @@ export class LocalVault implements Vault {
     this.#isOpen = false
   }
 
-  /** The master key in a buffer of its own, zeroed by the caller. @throws `BAD_PASSWORD`, `TOO_MANY_ATTEMPTS` */
-  async #openMasterKey(password: string, door: Door = 'socket'): Promise<Buffer> {
+  /**
+   * Asks for the password, throttled. `prove` shows the key that it gives to the signing process; what comes after that
+   * does not count as an attempt.
+   * @throws `BAD_PASSWORD`, `TOO_MANY_ATTEMPTS`
+   */
+  async #prove<P, T>(
+    password: string,
+    door: Door,
+    prove: (proof: Proof) => Promise<P>,
+    act?: (proof: Proof, proved: P) => Promise<T>,
+  ): Promise<T | undefined> {
     if (this.#isClosed) throw new VaultError('VAULT_LOCKED', 'The vault was closed.')
     if (typeof password !== 'string')
       throw new VaultError('VALIDATION_ERROR', 'Expected the password as a text.')
     this.#throttle.begin(door)
-    const masterKey = await unwrapMasterKey(this.#header, password, this.#hasher)
-    if (masterKey === undefined) {
-      const retryAfterSeconds = Math.ceil(this.#throttle.waitMs(door) / 1_000)
-      throw new VaultError('BAD_PASSWORD', undefined, { retryAfterSeconds })
+    const passwordKey = await passwordKeyOf(this.#header, password, this.#hasher)
+    const proof = proofOf(this.#header, passwordKey)
+    try {
+      const proved = await prove(proof).catch((error: unknown) => {
+        if (!isVaultError(error) || error.code !== 'BAD_PASSWORD') throw error
+        const retryAfterSeconds = Math.ceil(this.#throttle.waitMs(door) / 1_000)
+        throw new VaultError('BAD_PASSWORD', undefined, { retryAfterSeconds })
+      })
+      this.#throttle.succeed(door)
+      return await act?.(proof, proved)
+    } finally {
+      passwordKey.fill(0)
     }
-    this.#throttle.succeed(door)
-    return masterKey
   }
 
-  #withPassword<T>(password: string, act: () => Promise<T>): Promise<T> {
+  #withPassword<T>(password: string, act: (proof: Proof) => Promise<T>): Promise<T> {
     return this.#inTurn(async () => {
       this.assertUnlocked()
-      const masterKey = await this.#openMasterKey(password)
-      masterKey.fill(0)
-      return act()
+      const prove = (proof: Proof) => this.signer.process.check(proof)
+      return (await this.#prove(password, 'socket', prove, act)) as T
     })
+  }
+
+  /** A new process, which is ended when the work with it fails. */
+  async #withProcess(work: (process: SigningProcess) => Promise<unknown>): Promise<void> {
+    const process = new SigningProcess()
+    try {
+      await work(process)
+    } catch (error) {
+      await process.end()
+      throw error
+    }
   }
 
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
@@ -366,29 +430,17 @@ export class LocalVault implements Vault {
     return this.#store.info('key', seedId)?.version ?? 0
   }
 
-  #seedRecord(): Buffer {
-    const record = this.#store.get('key', seedId)
+  #seedRecord(): SealedRecord {
+    const record = this.#store.sealed(seedId)
     if (record === undefined)
       throw new VaultError('VAULT_CORRUPT', 'The vault holds no seed. Restore the newest backup.')
     return record
   }
 
-  /** For a child that starts now, which zeroes it. */
-  #material(): KeyMaterial {
-    const record = this.#seedRecord()
-    const seed = seedOf(record)
-    record.fill(0)
-    const imported = this.#store
-      .list('key')
-      .filter(({ id }) => id.startsWith('import:'))
-      .map(({ id }) => {
-        const stored = this.#store.get('key', id)!
-        const family: KeyFamily = stored[0] === 0 ? 'evm' : 'solana'
-        const privateKey = Buffer.from(stored.subarray(1))
-        stored.fill(0)
-        return { keyId: id, family, privateKey }
-      })
-    return { seed, imported }
+  /** Of every key that signs, as they are sealed. */
+  #keyRecords(): readonly SealedRecord[] {
+    const imported = this.#store.list('key').filter(({ id }) => id.startsWith('import:'))
+    return [this.#seedRecord(), ...imported.map(({ id }) => this.#store.sealed(id)!)]
   }
 
   /** The same accounts under another seed; imported keys stay as they are. */
@@ -400,10 +452,4 @@ export class LocalVault implements Vault {
       if (derived !== undefined) await this.keys.derive(derived.family, derived.index, derived.isTest)
     }
   }
-}
-
-/** 32 bytes that are a key of the family; a Solana key may bring its public half along, which must fit. */
-async function readPrivateKey(family: KeyFamily, bytes: Uint8Array): Promise<Buffer> {
-  const { checkPrivateKey } = await import('../keys/checkPrivateKey.ts')
-  return checkPrivateKey(family, bytes)
 }

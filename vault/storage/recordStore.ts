@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/ports/clock.ts'
 import { VaultError } from '../errors/error.ts'
 import type { Collection, PutOptions, RecordInfo, Records } from '../ports/records.ts'
+import type { SealedRecord } from '../signer/custodian.ts'
 import { openRecord, sealRecord } from './envelope.ts'
 import { decodeChange, encodeDelete, encodePut, type StoredRecord } from './recordChange.ts'
 import { parseScope } from './scopes.ts'
@@ -9,12 +10,15 @@ import { SealedLog, type SealedLogOptions, type SealedLogPlace } from './sealedL
 const largestValueBytes = 256 * 1024
 const longestIdBytes = 512
 
-/** `key` holds the seed and imported keys; only the vault itself names it. */
+/**
+ * `key` holds the seed and imported keys, which the signing process alone seals and opens, and the keyring, which names them;
+ * only the vault itself names the collection.
+ */
 export type StoredCollection = Collection | 'key'
 
 interface Opened {
   readonly log: SealedLog
-  readonly masterKey: Buffer
+  readonly recordKey: Buffer
   readonly vaultId: string
 }
 
@@ -31,15 +35,15 @@ export class RecordStore implements Records {
     this.#beforeUse = beforeUse
   }
 
-  /** Reads the log in. The key is copied. @throws `VAULT_CORRUPT` */
-  open(place: SealedLogPlace): void {
-    this.#attach(place, (options) => SealedLog.open(options))
+  /** Reads the log in. The key, which wraps data keys, is copied. @throws `VAULT_CORRUPT` */
+  open(place: SealedLogPlace, recordKey: Uint8Array): void {
+    this.#attach(place, recordKey, (options) => SealedLog.open(options))
   }
 
   /** Writes a new log from changes as {@link exportChanges} gives them; none for a new vault. */
-  create(place: SealedLogPlace, changes: readonly Buffer[] = []): void {
+  create(place: SealedLogPlace, recordKey: Uint8Array, changes: readonly Buffer[] = []): void {
     for (const change of changes) this.#replay(change)
-    this.#attach(place, (options) => SealedLog.create(options))
+    this.#attach(place, recordKey, (options) => SealedLog.create(options))
   }
 
   /** Every record as it is stored, in buffers of their own. */
@@ -52,18 +56,18 @@ export class RecordStore implements Records {
     const opened = this.#opened
     this.#opened = undefined
     this.#records.clear()
-    opened?.masterKey.fill(0)
+    opened?.recordKey.fill(0)
     await opened?.log.close()
     // A last write that failed has read the file back.
     this.#records.clear()
   }
 
   get(collection: StoredCollection, id: string): Buffer | undefined {
-    const { masterKey, vaultId } = this.#use()
+    const { recordKey, vaultId } = this.#use()
     const scope = scopeOf(collection, id)
     const record = this.#records.get(scope)
     if (record === undefined) return undefined
-    const value = openRecord(masterKey, { vaultId, scope, version: record.version }, record.sealed)
+    const value = openRecord(recordKey, { vaultId, scope, version: record.version }, record.sealed)
     if (value === undefined) {
       throw new VaultError('VAULT_CORRUPT', `The record ${scope} does not open. Restore the newest backup.`)
     }
@@ -120,7 +124,7 @@ export class RecordStore implements Records {
   }
 
   async #put(
-    { masterKey, vaultId, log }: Opened,
+    { recordKey, vaultId, log }: Opened,
     collection: StoredCollection,
     id: string,
     value: Uint8Array | string,
@@ -142,12 +146,37 @@ export class RecordStore implements Records {
       )
     }
     const version = before + 1
-    const sealed = sealRecord(masterKey, { vaultId, scope, version }, plain)
+    const sealed = sealRecord(recordKey, { vaultId, scope, version }, plain)
     if (plain !== value) plain.fill(0)
     const record = { version, updatedAtMs: this.#clock.now(), sealed }
     this.#records.set(scope, record)
     await log.append(encodePut(scope, record))
     return { ...infoOf(collection, id, record), created: before === 0 }
+  }
+
+  /** A record of keys as it is sealed; undefined when there is none. */
+  sealed(id: string): SealedRecord | undefined {
+    this.#use()
+    const record = this.#records.get(scopeOf('key', id))
+    return record && { id, version: record.version, sealed: record.sealed }
+  }
+
+  /** The version that a record of keys would have next: what it is sealed for. */
+  nextVersion(id: string): number {
+    return (this.sealed(id)?.version ?? 0) + 1
+  }
+
+  /** Keeps records of keys as the signing process sealed them; all of them, or after a crash none that follows a missing one. */
+  async putSealed(...records: readonly SealedRecord[]): Promise<void> {
+    const { log } = this.#use()
+    const written = records.map(({ id, version, sealed }) => {
+      if (version !== this.nextVersion(id))
+        throw new VaultError('VERSION_CONFLICT', `Expected the record ${id} not to change meanwhile.`)
+      const record = { version, updatedAtMs: this.#clock.now(), sealed: Buffer.from(sealed) }
+      this.#records.set(scopeOf('key', id), record)
+      return log.append(encodePut(scopeOf('key', id), record))
+    })
+    await Promise.all(written)
   }
 
   #use(): Opened {
@@ -156,7 +185,7 @@ export class RecordStore implements Records {
     return this.#opened
   }
 
-  #attach(place: SealedLogPlace, open: (options: SealedLogOptions) => SealedLog) {
+  #attach(place: SealedLogPlace, recordKey: Uint8Array, open: (options: SealedLogOptions) => SealedLog) {
     const log = open({
       ...place,
       state: {
@@ -165,7 +194,7 @@ export class RecordStore implements Records {
         replay: (payload) => this.#replay(payload),
       },
     })
-    this.#opened = { log, masterKey: Buffer.from(place.masterKey), vaultId: place.vaultId }
+    this.#opened = { log, recordKey: Buffer.from(recordKey), vaultId: place.vaultId }
   }
 
   #replay(payload: Buffer): void {

@@ -5,14 +5,23 @@ import { JournaledBudget } from '../budget/journaledBudget.ts'
 import { VaultError } from '../errors/error.ts'
 import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import type { Vault } from '../ports/vault.ts'
-import { backupMagic, backupSaltBytes, backupUse, part } from './backup.ts'
+import type { HostKeys } from '../signer/hostKeys.ts'
+import { SigningProcess } from '../signer/signingProcess.ts'
+import { backupMagic, backupSaltBytes, part } from './backup.ts'
 import { assertNoVault } from './createVault.ts'
-import { deriveKey } from './deriveKey.ts'
 import { fileMode, flushFolder, folderMode, preparePrivateFolder, replaceFile, writeAll } from './files.ts'
 import { readFrame } from './frame.ts'
-import { decodeHeader, encodeHeader, unwrapMasterKey, type VaultHeader } from './header.ts'
+import {
+  decodeHeader,
+  encodeHeader,
+  newestVersion,
+  passwordKeyOf,
+  proofOf,
+  type VaultHeader,
+} from './header.ts'
 import { takeHome } from './homeLock.ts'
 import { argon2idHasher } from './kdf.ts'
+import { adoptChanges, upgradedHeader } from './oldHome.ts'
 import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
 import { RecordStore } from './recordStore.ts'
 import { type Suspended, suspendCallers } from './suspendCallers.ts'
@@ -49,25 +58,32 @@ export async function restoreVault(options: RestoreVaultOptions): Promise<Restor
   const { home, file, password } = options
   const bytes = readFileSync(file)
   const { header, at } = readBackupHeader(bytes)
-  const masterKey = await unwrapMasterKey(header, password, options.hasher ?? argon2idHasher)
-  if (masterKey === undefined) throw new VaultError('BAD_PASSWORD')
+  const passwordKey = await passwordKeyOf(header, password, options.hasher ?? argon2idHasher)
+  const signer = new SigningProcess()
   try {
-    const contents = readContents(bytes, at, header, masterKey)
+    const proof = proofOf(header, passwordKey)
+    const keys = await signer.open(proof)
+    const contents = await readContents(bytes, at, signer)
+    const isOld = header.version !== newestVersion
+    const records = isOld ? await adoptChanges(contents.records, signer) : contents.records
+    const newest = isOld ? await upgradedHeader(header, signer, proof) : header
     preparePrivateFolder(home)
     const lock = takeHome(home)
     try {
       assertNoVault(home)
-      const suspended = await writeContents(options, header, masterKey, contents)
+      const suspended = await writeContents(options, newest, keys, { ...contents, records })
       const vault = openLocalVault(options, lock)
-      await vault.openNew(masterKey)
+      await vault.openNew(signer, keys)
       return { vault, suspended }
     } catch (error) {
       lock.release()
       throw error
     }
   } catch (error) {
-    masterKey.fill(0)
+    await signer.end()
     throw error
+  } finally {
+    passwordKey.fill(0)
   }
 }
 
@@ -79,9 +95,9 @@ function readBackupHeader(bytes: Buffer): { readonly header: VaultHeader; readon
   return { header: decodeHeader(bytes.subarray(headerAt, headerEnd)), at: headerEnd }
 }
 
-function readContents(bytes: Buffer, at: number, header: VaultHeader, masterKey: Buffer): Contents {
+async function readContents(bytes: Buffer, at: number, signer: SigningProcess): Promise<Contents> {
   const framesAt = at + backupSaltBytes
-  const key = deriveKey(masterKey, backupUse, header.vaultId, bytes.subarray(at, framesAt))
+  const key = await signer.fileKey('backup', bytes.subarray(at, framesAt))
   const contents: Contents = { records: [], budget: [], files: [] }
   try {
     for (let index = 0, offset = framesAt; ; index++) {
@@ -113,21 +129,21 @@ function readFilePart(payload: Buffer) {
 async function writeContents(
   options: OpenVaultOptions,
   header: VaultHeader,
-  masterKey: Buffer,
+  keys: HostKeys,
   contents: Contents,
 ): Promise<Suspended> {
   const files = vaultFiles(options.home)
   const clock = options.clock ?? systemVaultClock
   writeFiles(files, contents)
   const records = new RecordStore(clock, () => {})
-  records.create(recordsPlace(files, header.vaultId, masterKey), contents.records)
+  records.create(recordsPlace(files, header.vaultId, keys.recordsFile), keys.records, contents.records)
   // All of this is on disk before `vault.json` makes it a vault: there is none in which they are not suspended.
   const suspended = await suspendCallers(records, clock.now())
   await records.close()
   const budget = new JournaledBudget(clock, () => {})
-  budget.create(budgetPlace(files, header.vaultId, masterKey), contents.budget)
+  budget.create(budgetPlace(files, header.vaultId, keys.budgetFile), contents.budget)
   await budget.close()
-  await note(files, header, masterKey, suspended, clock)
+  await note(files, keys, suspended, clock)
   Throttle.create(files.throttle, clock)
   replaceFile(files.header, encodeHeader(header))
   return suspended
@@ -135,15 +151,12 @@ async function writeContents(
 
 async function note(
   { auditFolder, auditHead }: VaultFiles,
-  { vaultId }: VaultHeader,
-  masterKey: Buffer,
+  keys: HostKeys,
   { agents, pairings }: Suspended,
   clock: VaultClock,
 ): Promise<void> {
   const audit = ChainedAuditLog.open({ folder: auditFolder, headFile: auditHead, clock })
-  const auditKey = deriveKey(masterKey, 'audit', vaultId, new Uint8Array(0))
-  audit.unlock(auditKey)
-  auditKey.fill(0)
+  audit.unlock(keys.audit)
   await audit.append({
     agent: 'owner',
     action: 'CONFIG',

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Vault } from '../ports/vault.ts'
+import type { OwnedSigner } from '../signer/createSigner.ts'
 import { ManualClock } from '../testing/manualClock.ts'
 import { quickHasher } from '../testing/quickHasher.ts'
 import { createVault } from './createVault.ts'
@@ -54,7 +55,7 @@ t.test(
   async (t) => {
     const { folder, closing } = folderFor(t)
     const home = join(folder, 'vault')
-    const { vault, mnemonic: words } = await createVault({ home, password })
+    const { vault, mnemonic: words } = await createVault({ home, password, kdf: kdfFloor })
     closing(vault)
     t.equal(words.split(' ').length, 24)
     t.equal(vault.state.locked, false)
@@ -198,7 +199,7 @@ t.test(
     const { vault, clock, open } = await make(t)
     await vault.close()
     let waitS = 1
-    for (let n = 0; n < 6; n++) {
+    for (let n = 0; n < 4; n++) {
       const next = await open()
       await t.rejects(next.unlock('wrong password'), { code: 'BAD_PASSWORD', retryAfterSeconds: waitS })
       await t.rejects(
@@ -260,7 +261,9 @@ t.test('a changed byte of any file is noticed before the vault gives anything', 
     const whole = readFileSync(file)
     const attempts = readFileSync(join(home, 'attempts.json'))
     const missed: string[] = []
-    for (let at = 0; at < whole.length; at += 19) {
+    // Each try at the door of an intact header starts a signing process: a few places of each file, spread over it.
+    const step = name.endsWith('.log') ? Math.ceil(whole.length / 4) : 11
+    for (let at = 0; at < whole.length; at += step) {
       const changed = Buffer.from(whole)
       changed[at]! ^= 0x01
       writeFileSync(file, changed)
@@ -286,6 +289,29 @@ t.test('a changed byte of any file is noticed before the vault gives anything', 
   t.equal(intact.records.getText('value', 'identity.name'), 'Ada')
   await intact.close()
 })
+
+t.test(
+  'a signing process that ends locks the vault, says so, and begins anew with the next unlock',
+  async (t) => {
+    const { vault } = await make(t)
+    await vault.records.put('value', 'identity.name', 'Ada')
+    const locked = new Promise((resolve) => vault.onLock(resolve))
+    const pid = (vault.signer as OwnedSigner).pid!
+    process.kill(pid, 'SIGSTOP')
+    const underWay = vault.signer.sign(message('a'))
+    process.kill(pid, 'SIGKILL')
+    await t.rejects(underWay, { code: 'SIGNER_LOST' })
+    t.equal(await locked, 'signer')
+    t.match(vault.state, { locked: true, lockReason: 'signer' })
+    t.throws(() => vault.records.get('value', 'identity.name'), { code: 'VAULT_LOCKED' })
+    await t.rejects(vault.signer.sign(message('b')), { code: 'VAULT_LOCKED' })
+    await vault.unlock(password)
+    t.match(vault.state, { locked: false, lockReason: undefined })
+    t.equal((await vault.signer.sign(message('b'))).bytes.length, 65)
+    const { entries } = await vault.audit.query({ action: 'LOCK' })
+    t.match(entries, [{ agent: 'vault', status: 'FAILED', note: /signing process ended/ }])
+  },
+)
 
 t.test('damage of the log does not keep the owner out, and is logged itself', async (t) => {
   const { vault, home, open } = await make(t)
@@ -455,7 +481,22 @@ t.test('a backup restores everything under its password, and notices any change'
   await restored.close()
 
   const whole = readFileSync(file)
-  for (let at = 0; at < whole.length; at += 5) {
+  const headerEnd = whole.readUInt32BE(8) + 12
+  // Of the frames, whose every byte has a test of its own, a few; of what comes before them, each kind.
+  const places = [
+    0,
+    7,
+    8,
+    11,
+    12,
+    100,
+    headerEnd - 1,
+    headerEnd,
+    headerEnd + 15,
+    headerEnd + 16,
+    headerEnd + 40,
+  ]
+  for (const at of [...places, Math.floor(whole.length / 2), whole.length - 1]) {
     const changed = Buffer.from(whole)
     changed[at]! ^= 0x01
     writeFileSync(file, changed)

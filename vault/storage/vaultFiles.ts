@@ -24,10 +24,12 @@ export function vaultFiles(home: string): VaultFiles {
   }
 }
 
-export function recordsPlace(files: VaultFiles, vaultId: string, masterKey: Uint8Array): SealedLogPlace {
-  return { file: files.records, use: 'records', vaultId, masterKey }
+/** @param key of the file of records, as the signing process gives it to the host */
+export function recordsPlace(files: VaultFiles, vaultId: string, key: Uint8Array): SealedLogPlace {
+  return { file: files.records, use: 'records', vaultId, masterKey: key }
 }
 
-export function budgetPlace(files: VaultFiles, vaultId: string, masterKey: Uint8Array): SealedLogPlace {
-  return { file: files.budget, use: 'budget', vaultId, masterKey }
+/** @param key of the journal of budgets, as above */
+export function budgetPlace(files: VaultFiles, vaultId: string, key: Uint8Array): SealedLogPlace {
+  return { file: files.budget, use: 'budget', vaultId, masterKey: key }
 }
