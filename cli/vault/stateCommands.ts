@@ -6,6 +6,7 @@ import type { OwnerClient } from './ownerClient.ts'
 interface Status {
   readonly vault_id: string
   readonly locked: boolean
+  readonly lock_reason: string | null
   readonly locks_at: string | null
   readonly idle_locks_at: string | null
   readonly warnings: readonly { readonly message: string; readonly action: string }[]
@@ -47,7 +48,9 @@ export function registerState(vault: Command): void {
       asOwner(flags, async (client, output) => {
         const status = await client.call<Status>('GET', '/v1/vault/status')
         const text = status.locked
-          ? 'locked'
+          ? status.lock_reason === 'signer'
+            ? 'locked: the signing process ended by itself, and the keys with it; tollgate vault unlock starts another'
+            : 'locked'
           : `open until ${status.locks_at}, or ${status.idle_locks_at} when idle`
         tellWarnings(status, output)
         output.result({ ...status, running: client.isRemote }, `The vault ${status.vault_id} is ${text}.`)

@@ -92,6 +92,8 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   const unwatchLock = vault.onLock((reason) => {
     isLoaded = false
     book.unload()
+    if (reason === 'signer')
+      log.error({}, 'the signing process ended by itself; the vault is locked until its owner unlocks it')
     bus.publish({ type: 'locked', reason })
   })
   const desk = createDesk(vault, book, bus, log)

@@ -232,10 +232,11 @@ export const routes: readonly Route[] = all.map((one) => {
 
 /** Whether it is open, and for how long; for whoever the vault knows. */
 function statusOf(api: VaultApi, context: OwnerContext): object {
-  const { vaultId, locked, locksAtMs, idleLocksAtMs, auditDamage, ...wait } = api.state()
+  const { vaultId, locked, lockReason, locksAtMs, idleLocksAtMs, auditDamage, ...wait } = api.state()
   return {
     vault_id: vaultId,
     locked,
+    lock_reason: lockReason ?? null,
     locks_at: timeOf(locksAtMs),
     idle_locks_at: timeOf(idleLocksAtMs),
     retry_after_ms: context.caller.via === 'socket' ? wait.retryAfterMs : wait.pageRetryAfterMs,

@@ -310,6 +310,7 @@ t.test(
     t.equal((await vault.signer.sign(message('b'))).bytes.length, 65)
     const { entries } = await vault.audit.query({ action: 'LOCK' })
     t.match(entries, [{ agent: 'vault', status: 'FAILED', note: /signing process ended/ }])
+    t.match(await vault.audit.verify(), { ok: true, authenticated: true })
   },
 )
 

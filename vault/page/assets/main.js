@@ -14,7 +14,7 @@ import { showWarnings } from './warnings.js'
 import { leftUntil } from './words.js'
 
 /** @import { Warning } from './warnings.js' */
-/** @typedef {{ vault_id: string, locked: boolean, locks_at: string | null, idle_locks_at: string | null, retry_after_ms: number, log_damage?: string | null, warnings?: readonly Warning[] }} Status */
+/** @typedef {{ vault_id: string, locked: boolean, lock_reason: string | null, locks_at: string | null, idle_locks_at: string | null, retry_after_ms: number, log_damage?: string | null, warnings?: readonly Warning[] }} Status */
 
 /** Each draws itself into the page and returns how to stop. @type {Readonly<Record<string, (main: HTMLElement) => () => void>>} */
 const views = {

@@ -64,6 +64,12 @@ export function showUnlock(main, { status, onunlocked }) {
       'section',
       { class: 'gate' },
       h('h1', {}, 'The vault is locked'),
+      status.lock_reason === 'signer' &&
+        h(
+          'p',
+          { role: 'alert' },
+          'The process that held the keys ended by itself. Unlocking starts another one.',
+        ),
       h('p', {}, 'No key is in memory and no agent gets anything. Agents that ask are told to come back.'),
       form,
       h('p', { class: 'muted small-text' }, `Vault ${status.vault_id}`),
