@@ -199,7 +199,7 @@ t.test(
     const { vault, clock, open } = await make(t)
     await vault.close()
     let waitS = 1
-    for (let n = 0; n < 4; n++) {
+    for (let n = 0; n < 3; n++) {
       const next = await open()
       await t.rejects(next.unlock('wrong password'), { code: 'BAD_PASSWORD', retryAfterSeconds: waitS })
       await t.rejects(
