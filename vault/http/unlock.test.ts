@@ -69,6 +69,21 @@ t.test('a guess in the page makes the page wait and not the socket, also after a
   t.equal(again.vault.state.retryAfterMs, 0)
 })
 
+t.test(
+  'a link from the socket signs the page in while the vault is locked, and the page unlocks it',
+  async (t) => {
+    const { vault } = await locked(t)
+    const { url } = (await vault.asOwner('POST', '/v1/vault/owner/links', {})).body
+    const code = new URL(url).hash.slice('#code='.length)
+    const signedIn = await vault.call('POST', '/v1/vault/owner/sign-in', { code })
+    t.equal(signedIn.status, 201)
+    const headers = { authorization: `Bearer ${signedIn.body.token}` }
+    t.equal((await vault.call('GET', '/v1/vault/status', undefined, headers)).body.locked, true)
+    t.equal((await vault.call('POST', unlock, { password }, headers)).status, 200)
+    t.equal((await vault.call('GET', '/v1/vault/agents', undefined, headers)).status, 200)
+  },
+)
+
 t.test('an agent locks the vault by a grant, and only while it is open', async (t) => {
   const vault = await startVault(t)
   const plain = await vault.agent('plain', ['wallet.*', 'custom.*', 'identity.*'])
