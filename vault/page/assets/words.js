@@ -61,17 +61,6 @@ export function leftUntil(until) {
 }
 
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
-
-/** Time of today, date and time of before. The formats of some languages have narrow spaces. @param {string} time */
-export function whenOf(time) {
-  const date = new Date(time)
-  const text = isToday(date) ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`
-  return text.replace(/\s/g, ' ')
-}
-
-/** @param {Date} date */
-const isToday = (date) => date.toDateString() === new Date().toDateString()
 
 const minuteMs = 60_000
 const hours = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
@@ -93,8 +82,11 @@ export function spokenTime(time, now = new Date()) {
   return name === undefined ? `${day.format(date)}, ${at}`.replace(/\s/g, ' ') : `${name.toLowerCase()} ${at}`
 }
 
-/** What a day's heading says: `Today`, `Yesterday`, `Friday, 20 November`, with the year where it is another. */
-/** @param {string} time ISO 8601 @param {Date} [now] */
+/**
+ * What a day's heading says: `Today`, `Yesterday`, `Friday, 20 November`, with the year where it is another.
+ *
+ * @param {string} time ISO 8601 @param {Date} [now]
+ */
 export function dayOf(time, now = new Date()) {
   const date = new Date(time)
   const isThisYear = date.getFullYear() === now.getFullYear()
