@@ -39,8 +39,8 @@ export class RefusalSums {
     this.#countHour(event.agent, nowMs)
     const sums = this.#sums.get(event.agent) ?? new Map<string, Sum>()
     this.#sums.set(event.agent, sums)
-    const { action, status, code, scope, chain, recipient } = event
-    const kind = JSON.stringify([action, status, code, scope, chain, recipient])
+    const { action, status, code, scope, chain, recipient, claimed, found } = event
+    const kind = JSON.stringify([action, status, code, scope, chain, recipient, claimed, found])
     const key = sums.has(kind) || sums.size < mostKinds ? kind : 'others'
     const sum = sums.get(key)
     if (sum !== undefined) {
