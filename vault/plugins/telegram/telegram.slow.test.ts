@@ -12,6 +12,9 @@ import { signBody } from '../../testing/transfers.ts'
 import { type BotApi, ownerId, startBotApi, token } from './botApi.fixture.ts'
 import telegram from './index.ts'
 
+// A vault and a process of the channel for each test.
+t.setTimeout(120_000)
+
 type Options = Parameters<typeof telegram.setup>[0]
 
 /** What the loader would make of a configuration that says the least. */
