@@ -180,6 +180,7 @@ t.test(
     clock.pass(16 * 60_000)
     await log.save()
     for (let n = 0; n < 3; n++) await log.appendRefusal(refused)
+    await log.appendRefusal({ ...refused, claimed: 'another lie' })
     await log.lock()
     log.unlock(key)
     const notes = (await allOf(log)).toReversed().map(({ note, requestId }) => note ?? requestId)
