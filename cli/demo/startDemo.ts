@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isAddress } from 'viem'
 import {
   createEvmDemoBuyer,
   createSolanaDemoBuyer,
@@ -15,6 +14,7 @@ import { type LocalEvm, startLocalEvm } from '../../adapters/chains/local/evm/st
 import { type LocalSolana, startLocalSolana } from '../../adapters/chains/local/solana/startLocalSolana.ts'
 import { parseConfig } from '../../core/config/load.ts'
 import { formatAmount } from '../../core/domain/money.ts'
+import { addressForm } from '../../core/evm/address.ts'
 import { createLog } from '../runtime/createLog.ts'
 import { pluginSource } from '../runtime/readConfig.ts'
 import { startTollgate, type Tollgate } from '../runtime/startTollgate.ts'
@@ -107,9 +107,10 @@ export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Pro
 
 /** Gives test money to whoever asks; an address that is none is told what was expected. */
 const faucetOf = (evm: LocalEvm, solana: LocalSolana) => async (address: string) => {
-  if (isAddress(address)) {
-    await evm.mintUsdc(address, BUYER_USDC)
-    return { address, network: evm.network, usdc: formatAmount(await evm.balanceUsdc(address), 6) }
+  if (addressForm.test(address)) {
+    const wallet = address as `0x${string}`
+    await evm.mintUsdc(wallet, BUYER_USDC)
+    return { address, network: evm.network, usdc: formatAmount(await evm.balanceUsdc(wallet), 6) }
   }
   try {
     solana.mintUsdc(address, BUYER_USDC)

@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
 import type { AgentView } from '../../vault/agents/agent.ts'
 import { UsageError } from '../output/exitCodes.ts'
-import { asOwner, type CommonFlags, wholeNumber, withCommonFlags } from './flags.ts'
+import { asOwner, type CommonFlags, withCommonFlags } from './flags.ts'
 import { handOut } from './handOut.ts'
+import { wholeNumber } from './wholeNumber.ts'
 
 interface AddFlags extends CommonFlags {
   readonly scopes: string

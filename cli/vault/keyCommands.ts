@@ -1,9 +1,10 @@
 import type { Command } from 'commander'
 import type { KeyView } from '../../vault/host/api/custodyApi.ts'
 import { assertOneStdin } from './custodyCommands.ts'
-import { asOwner, type CommonFlags, neededPassword, wholeNumber, withCommonFlags } from './flags.ts'
+import { asOwner, type CommonFlags, neededPassword, withCommonFlags } from './flags.ts'
 import { handOut } from './handOut.ts'
 import { readSecretFile } from './readSecretFile.ts'
+import { wholeNumber } from './wholeNumber.ts'
 
 interface ImportFlags extends CommonFlags {
   readonly family: string

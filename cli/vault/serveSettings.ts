@@ -6,8 +6,8 @@ import type { VaultConfig } from '../../vault/config/vaultConfigSchema.ts'
 import type { AssetTable } from '../../vault/effects/assets.ts'
 import type { VaultPluginEntry } from '../../vault/host/programs.ts'
 import type { LocalAgentsOptions } from '../../vault/http/localAgents.ts'
-import { wholeNumber } from './flags.ts'
 import type { OwnChain } from './paymentRpc.ts'
+import { wholeNumber } from './wholeNumber.ts'
 
 /** The flags of `tollgate vault` that its configuration file may say, too. */
 export interface ServeFlags {

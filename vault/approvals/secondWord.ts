@@ -1,7 +1,12 @@
 import { VaultError } from '../errors/error.ts'
-import type { ApprovalRecord } from './approval.ts'
+import type { ShownPart } from './shownPart.ts'
 
-type Asked = Pick<ApprovalRecord, 'state' | 'isOpaque' | 'parts'>
+/** What of an approval says whether a click is enough. */
+interface Asked {
+  readonly state: string
+  readonly isOpaque: boolean
+  readonly parts: readonly ShownPart[]
+}
 
 /**
  * The word that the owner has to type to approve what one click must not: `blind` where the vault did not understand

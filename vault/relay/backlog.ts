@@ -1,4 +1,14 @@
-import type { Peer } from './peer.ts'
+/** A connection as far as it takes place. */
+interface Holder {
+  readonly ip: string
+}
+
+/** A receiver whose bytes wait. */
+interface Receiver extends Holder {
+  readonly waitingBytes: number
+  /** Gives up what is largest of what waits. @returns whether there was anything */
+  shed(): boolean
+}
 
 /**
  * Bytes that wait for receivers, over all connections of a relay. When there are too many, the address that most of them
@@ -6,7 +16,7 @@ import type { Peer } from './peer.ts'
  */
 export class Backlog {
   readonly maxBytes: number
-  readonly #peers = new Set<Peer>()
+  readonly #peers = new Set<Receiver>()
   #bytes = 0
 
   constructor(maxBytes: number) {
@@ -17,11 +27,11 @@ export class Backlog {
     return this.#bytes
   }
 
-  join(peer: Peer): void {
+  join(peer: Receiver): void {
     this.#peers.add(peer)
   }
 
-  leave(peer: Peer): void {
+  leave(peer: Receiver): void {
     this.#peers.delete(peer)
   }
 
@@ -38,11 +48,11 @@ export class Backlog {
 }
 
 /** Of the address that has most in all, the peer that has most. Undefined where nobody has anything. */
-export function largestOfLargestAddress(
-  peers: Iterable<Peer>,
-  sizeOf: (peer: Peer) => number,
-): Peer | undefined {
-  const byAddress = new Map<string, { total: number; most: number; peer: Peer }>()
+export function largestOfLargestAddress<T extends Holder>(
+  peers: Iterable<T>,
+  sizeOf: (peer: T) => number,
+): T | undefined {
+  const byAddress = new Map<string, { total: number; most: number; peer: T }>()
   for (const peer of peers) {
     const size = sizeOf(peer)
     if (size <= 0) continue
@@ -53,7 +63,7 @@ export function largestOfLargestAddress(
       if (size > known.most) Object.assign(known, { most: size, peer })
     }
   }
-  let found: { total: number; peer: Peer } | undefined
+  let found: { total: number; peer: T } | undefined
   for (const one of byAddress.values()) if (found === undefined || one.total > found.total) found = one
   return found?.peer
 }
