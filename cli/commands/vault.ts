@@ -7,6 +7,7 @@ import { registerCustody } from '../vault/custodyCommands.ts'
 import { type CommonFlags, neededPassword, passwordOf, told, withCommonFlags } from '../vault/flags.ts'
 import { ownerSocket, vaultHome } from '../vault/home.ts'
 import { registerKeys } from '../vault/keyCommands.ts'
+import { registerMcp } from '../vault/mcpCommand.ts'
 import { registerOpen } from '../vault/openCommand.ts'
 import { registerPairings } from '../vault/pairingCommands.ts'
 import { readSecretFile } from '../vault/readSecretFile.ts'
@@ -102,6 +103,7 @@ The other commands speak to the running vault, or open its folder with --passwor
 
   registerAgents(vault)
   registerOpen(vault)
+  registerMcp(vault)
   registerApprovals(vault)
   registerValues(vault)
   registerState(vault)

@@ -1,0 +1,150 @@
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import {
+  type InitializeResult,
+  isInitializeRequest,
+  isJSONRPCRequest,
+  isJSONRPCResultResponse,
+  type JSONRPCMessage,
+  type RequestId,
+} from '@modelcontextprotocol/sdk/types.js'
+
+/** Thrown where the vault does not know the session any more: it was restarted, or nobody used it for long. */
+class SessionEnded extends Error {}
+
+/**
+ * Passes messages between standard input and output and a vault's `/mcp`, until the input ends and what came before is
+ * answered. A session that ended is begun again with what the client said at its start: a client that starts its server
+ * itself has one session for its whole life.
+ */
+export async function bridgeMcp(url: URL, token: string): Promise<void> {
+  const stdio = new StdioServerTransport()
+  /** Requests of the client that have no answer yet. */
+  const open = new Set<RequestId>()
+  const { promise: allAnswered, resolve: allDone } = Promise.withResolvers<void>()
+  let isOver = false
+  let begun: JSONRPCMessage | undefined
+  let http = await connect()
+  let renewing: Promise<void> | undefined
+  let inTurn: Promise<unknown> = Promise.resolve()
+
+  async function connect(): Promise<StreamableHTTPClientTransport> {
+    const transport = new StreamableHTTPClientTransport(url, {
+      requestInit: { headers: { authorization: `Bearer ${token}` } },
+      fetch: (to, init) => ask(to, init, () => transport.sessionId !== undefined),
+    })
+    transport.onmessage = back
+    await (transport as Transport).start()
+    return transport
+  }
+
+  function back(message: JSONRPCMessage): void {
+    if ('id' in message && !('method' in message) && message.id !== undefined) {
+      if (isJSONRPCResultResponse(message) && begun !== undefined && 'protocolVersion' in message.result)
+        http.setProtocolVersion((message.result as InitializeResult).protocolVersion)
+      close(message.id)
+    }
+    void stdio.send(message)
+  }
+
+  function close(id: RequestId): void {
+    open.delete(id)
+    if (isOver && open.size === 0) allDone()
+  }
+
+  async function forth(message: JSONRPCMessage): Promise<void> {
+    if (isInitializeRequest(message)) begun = message
+    try {
+      await http.send(message)
+    } catch (error) {
+      if (!(error instanceof SessionEnded) || begun === undefined) return refuse(message, error)
+      try {
+        await (renewing ??= renew().finally(() => (renewing = undefined)))
+        await http.send(message)
+      } catch (again) {
+        refuse(message, again)
+      }
+    }
+  }
+
+  /** Begins another session as the client began the first; the client hears nothing of it. */
+  async function renew(): Promise<void> {
+    const next = await connect()
+    const answered = new Promise<void>((resolve, reject) => {
+      next.onmessage = (message) => {
+        if (!isJSONRPCResultResponse(message)) return reject(new Error('The vault did not begin a session.'))
+        next.setProtocolVersion((message.result as InitializeResult).protocolVersion)
+        resolve()
+      }
+    })
+    await next.send({ ...begun, id: 'again' } as JSONRPCMessage)
+    await answered
+    next.onmessage = back
+    await next.send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+    http = next
+  }
+
+  function refuse(message: JSONRPCMessage, error: unknown): void {
+    if (!isJSONRPCRequest(message)) return
+    const why =
+      error instanceof TypeError
+        ? `No vault answers at ${url.href}: start it with tollgate vault --mode http-mcp.`
+        : String((error as Error).message)
+    back({ jsonrpc: '2.0', id: message.id, error: { code: -32_000, message: why } })
+  }
+
+  const ended = new Promise<void>((resolve) => {
+    process.stdin.once('end', resolve)
+    process.stdin.once('close', resolve)
+    process.stdout.once('error', () => resolve())
+  })
+  stdio.onmessage = (message) => {
+    if (isJSONRPCRequest(message)) open.add(message.id)
+    // Who cancels a request gets no answer to it.
+    else if ('method' in message && message.method === 'notifications/cancelled')
+      close(message.params?.['requestId'] as RequestId)
+    // A notification is heard before what follows it; a request may take minutes.
+    inTurn = inTurn.then(() => {
+      const done = forth(message)
+      return isJSONRPCRequest(message) ? undefined : done
+    })
+  }
+  await stdio.start()
+  await ended
+  await inTurn
+  isOver = true
+  if (open.size > 0) await allAnswered
+  await http.terminateSession().catch(() => undefined)
+  await http.close()
+  await stdio.close()
+}
+
+/**
+ * An answer that is an error becomes the error of the request that it is for: the vault names no id, because it did not
+ * read so far.
+ */
+async function ask(
+  to: string | URL,
+  init: RequestInit | undefined,
+  hasSession: () => boolean,
+): Promise<Response> {
+  const answer = await fetch(to, init)
+  if (answer.ok || init?.method !== 'POST') return answer
+  if (answer.status === 404 && hasSession()) throw new SessionEnded('The session ended.')
+  const message = JSON.parse(String(init.body)) as { id?: RequestId }
+  const { error } = ((await answer.json().catch(() => undefined)) ?? {}) as { error?: VaultSays }
+  if (message.id === undefined || error === undefined) throw new Error(`The vault answered ${answer.status}.`)
+  const shown =
+    typeof error.code === 'number'
+      ? error
+      : { code: -32_000, message: [error.message, error.action].join(' ').trim(), data: error }
+  return Response.json({ jsonrpc: '2.0', id: message.id, error: shown })
+}
+
+/** An error in the protocol's form, or in the one of the vault's routes. */
+interface VaultSays {
+  readonly code: number | string
+  readonly message: string
+  readonly action?: string
+}

@@ -1,0 +1,112 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import t, { type Test } from 'tap'
+import { createVaultBox } from '../../cli/vault/testing/vaultProcess.ts'
+import { initialize } from './testing/startMcp.ts'
+
+t.setTimeout(120_000)
+const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
+
+async function connect(t: Test, port: number, tokenFile: string) {
+  const client = new Client({ name: 'desk', version: '1.0.0' })
+  const args = [main, 'vault', 'mcp', '--url', `http://127.0.0.1:${port}/mcp`, '--token-file', tokenFile]
+  const transport = new StdioClientTransport({ command: process.execPath, args, stderr: 'pipe' })
+  client.onerror = (error) => t.fail(error.message)
+  await client.connect(transport)
+  t.teardown(() => client.close())
+  return {
+    client,
+    // biome-ignore lint/suspicious/noExplicitAny: tests look into results of every shape
+    call: async (name: string, args: object = {}): Promise<any> =>
+      (await client.callTool({ name, arguments: { ...args } })).structuredContent,
+  }
+}
+
+t.test('a client that starts its servers reaches a running vault with a token and no password', async (t) => {
+  const box = createVaultBox(t)
+  const port = await freePort()
+  await box.json(['init', ...box.withPassword])
+  const tokenFile = join(box.home, '..', 'token')
+  await box.json([
+    'agents',
+    'add',
+    'desk',
+    '--scopes',
+    'wallet.base',
+    '--token-file',
+    tokenFile,
+    ...box.withPassword,
+  ])
+  const served = ['--mode', 'http-mcp', '--port', String(port)]
+  const first = await box.serve(served)
+  const { client, call } = await connect(t, port, tokenFile)
+  t.equal((await client.listTools()).tools.length, 14)
+  t.match(await call('vault_get_address', { chain: 'base' }), { address: /^0x/ })
+
+  await box.json(['lock'])
+  t.match((await call('vault_get_address', { chain: 'base' })).error, { code: 'VAULT_LOCKED' })
+
+  await first.stop()
+  await t.rejects(call('vault_list_scopes'), {
+    message: /No vault answers at http.*start it with tollgate vault/,
+  })
+  await box.serve(served)
+  t.match(await call('vault_get_address', { chain: 'base' }), { address: /^0x/ }, 'another session was begun')
+
+  await box.json(['agents', 'revoke', 'desk'])
+  await t.rejects(call('vault_list_scopes'), { message: /missing, unknown or revoked/ })
+})
+
+t.test('what came before the input ended is answered, and a wrong token says so', async (t) => {
+  const box = createVaultBox(t)
+  const port = await freePort()
+  await box.json(['init', ...box.withPassword])
+  const { token } = await box.json(['agents', 'add', 'desk', '--scopes', 'wallet.base', ...box.withPassword])
+  await box.serve(['--mode', 'http-mcp', '--port', String(port)])
+  const run = async (env: Record<string, string>) => {
+    const args = [main, 'vault', 'mcp', '--url', `http://127.0.0.1:${port}/mcp`]
+    const child = spawn(process.execPath, args, { env: { PATH: process.env['PATH'], ...env }, stdio: 'pipe' })
+    t.teardown(() => child.kill('SIGKILL'))
+    const lines = [
+      initialize('2024-11-05'),
+      { jsonrpc: '2.0', method: 'notifications/initialized' },
+      { jsonrpc: '2.0', id: 2, method: 'tools/list' },
+    ]
+    child.stdin.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+    const [stdout, stderr, [status]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'exit'),
+    ])
+    const answers = stdout.split('\n').filter((line) => line !== '')
+    return { status, stderr, answers: answers.map((line) => JSON.parse(line)) }
+  }
+  const good = await run({ TOLLGATE_VAULT_TOKEN: token })
+  t.equal(good.status, 0)
+  t.match(good.answers, [
+    { id: 1, result: { protocolVersion: '2024-11-05' } },
+    { id: 2, result: { tools: Array } },
+  ])
+  const wrong = await run({ TOLLGATE_VAULT_TOKEN: `${token.slice(0, -4)}AAAA` })
+  t.match(wrong.answers[0], { id: 1, error: { message: /missing, unknown or revoked/ } })
+  t.match(await run({}), { status: 2, stderr: /--token-file or TOLLGATE_VAULT_TOKEN/ })
+  const empty = join(box.home, '..', 'empty')
+  writeFileSync(empty, '')
+  t.match(await box.run(['mcp', '--token-file', empty]), { status: 2, stderr: /it is empty/ })
+})
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
