@@ -95,6 +95,16 @@ t.test('calls beyond those that are understood are opaque, whatever else they ca
     t.ok(tx.isOpaque, why)
     t.match(proveClaim(claim, tx), { ok: false, code: 'TX_OPAQUE', mayBeShown: true }, why)
   }
+  // Most contracts take these for the plain call: it stands beside what is opaque, and its limits hold.
+  for (const [why, data] of calls.filter(([why]) => /trailing|dirty/.test(why))) {
+    const tx = decoded(decode(unsigned({ data })))
+    t.match(tx.effects, [{ kind: 'opaque' }, { kind: 'transfer', to: other, amount: 1_000_000n }], why)
+    t.match(
+      proveClaim({ ...claim, amount: 0.5 }, tx),
+      { ok: false, code: 'TX_MISMATCH', mayBeShown: false },
+      why,
+    )
+  }
   const unknown = decoded(decode(unsigned({ to: other })))
   t.ok(unknown.isOpaque, 'a token that is not known')
   t.notOk(proveClaim(claim, unknown).ok)

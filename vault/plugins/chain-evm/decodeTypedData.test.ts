@@ -2,6 +2,7 @@ import t from 'tap'
 import { hashMessage, recoverMessageAddress, recoverTypedDataAddress, serializeTransaction } from 'viem'
 import { keccak256 } from '../../../core/evm/keccak.ts'
 import { pinnedAssets } from '../../effects/assets.ts'
+import { budgetSpends } from '../../effects/budgetSpends.ts'
 import type { VaultChain } from '../../effects/chains.ts'
 import { account, decoded, other, sign, unsigned, usdc } from './evm.fixture.ts'
 import plugin from './index.ts'
@@ -146,6 +147,33 @@ t.test('a Permit2 message with a witness is opaque, whatever it permits', async 
     }),
   )
   t.equal(read.isOpaque, true)
+  t.match(read.effects, [{ kind: 'opaque' }, { kind: 'allowance', amount: 4n, spender: other }])
+  t.match(budgetSpends(read), [{ amount: 4n, recipient: other }], 'what it permits is counted all the same')
+})
+
+t.test('the case of the contract hides nothing, for what is signed is the same', async (t) => {
+  const upper = (address: string) => `0x${address.slice(2).toUpperCase()}`
+  const flipped = (address: string) =>
+    address.replace(/[a-f](?=[^a-f]*$)/i, (c) => (c < 'a' ? c.toLowerCase() : c.toUpperCase()))
+  const permit2 = {
+    domain: { name: 'Permit2', chainId: 8453, verifyingContract: permit2Address },
+    types: {
+      PermitTransferFrom: fields('TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline'),
+      TokenPermissions: fields('address token,uint256 amount'),
+    },
+    primaryType: 'PermitTransferFrom',
+    message: { permitted: { token: usdc, amount: '4' }, spender: other, nonce: 1, deadline: '5' },
+  }
+  for (const data of [permit, authorization, permit2]) {
+    const plain = decoded(typed(data))
+    t.equal(plain.isOpaque, false)
+    for (const spelled of [upper, flipped, (address: string) => address.toLowerCase()]) {
+      const verifyingContract = spelled(data.domain.verifyingContract)
+      const read = decoded(typed({ ...data, domain: { ...data.domain, verifyingContract } }))
+      t.strictSame([read.isOpaque, read.effects], [false, plain.effects], verifyingContract)
+      t.strictSame(read.signingBytes, plain.signingBytes)
+    }
+  }
 })
 
 t.test('anything that only looks familiar is opaque', async (t) => {

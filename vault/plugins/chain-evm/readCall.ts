@@ -60,7 +60,8 @@ export interface CallContext {
 /**
  * What a call does, from its selector and arguments. The arguments are written again and must give the same bytes, so
  * dirty address words, integers out of range, trailing bytes and unusual offsets of dynamic values are opaque: a contract
- * and this reader might see different things in them.
+ * and this reader might see different things in them. Most contracts see the same, so what they do then stands beside it:
+ * an unusual spelling must not make a question of what the rules refuse, nor keep it from being counted.
  */
 export function readCall(data: Uint8Array, context: CallContext): Effect[] {
   const { to } = context
@@ -74,11 +75,17 @@ export function readCall(data: Uint8Array, context: CallContext): Effect[] {
       `calls ${hex.slice(0, 10)}${known === undefined ? '' : ` of ${known.symbol}`}, which is not known`,
     )
   }
-  const args = argumentsOf(item, hex)
-  if (args === undefined) return opaque(`calls ${item.name} with arguments in an unusual spelling`)
+  const read = argumentsOf(item, hex)
+  const unusual =
+    read?.isPlain === true ? [] : opaque(`calls ${item.name} with arguments in an unusual spelling`)
+  if (read === undefined) return unusual
+  const { args } = read
   const parts = args.flatMap(partsOf).length
   if (parts > mostParts) return opaque(`calls ${item.name} with ${parts} parts, more than anybody reads`)
-  return isPermit2 ? permit2Effects(item.name, args, context) : tokenEffects(item.name, args, context)
+  const effects = isPermit2
+    ? permit2Effects(item.name, args, context)
+    : tokenEffects(item.name, args, context)
+  return [...unusual, ...effects]
 }
 
 /** A batch's parts, which stand in a list or, of permits, in `details`. */
@@ -87,12 +94,16 @@ const partsOf = (arg: unknown): readonly unknown[] => {
   return Array.isArray(inner) ? inner : [arg]
 }
 
-function argumentsOf(item: unknown, data: Hex): readonly unknown[] | undefined {
+/** The arguments as most contracts read them, and whether they are in their one plain spelling. */
+function argumentsOf(
+  item: unknown,
+  data: Hex,
+): { readonly args: readonly unknown[]; readonly isPlain: boolean } | undefined {
   const abi = [item] as unknown as typeof tokenAbi
   try {
     const { functionName, args } = decodeFunctionData({ abi, data })
     const again = encodeFunctionData({ abi, functionName, args } as Parameters<typeof encodeFunctionData>[0])
-    return again === data ? (args as unknown as readonly unknown[]) : undefined
+    return { args: args as unknown as readonly unknown[], isPlain: again === data }
   } catch {
     return undefined
   }

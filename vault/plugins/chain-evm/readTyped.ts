@@ -28,7 +28,8 @@ const authorization =
  * @see https://github.com/Uniswap/permit2/blob/main/src/libraries/PermitHash.sol
  */
 export function readTyped(data: TypedData, context: TypedContext): Effect[] | undefined {
-  const contract = canonicalAddress('eip155', data.domain['verifyingContract'])
+  // In any case, as in the message: a false checksum changes nothing of what is signed, and must hide nothing of it.
+  const contract = canonicalAddress('eip155', String(data.domain['verifyingContract']).toLowerCase())
   if (contract === undefined) return undefined
   const type = encodeType(data.primaryType, data.types)
   if (contract === permit2Address) return readPermit2(type, data, context)
@@ -67,7 +68,8 @@ export function readTyped(data: TypedData, context: TypedContext): Effect[] | un
 /**
  * Every permit of Permit2 lets the spender take up to the amounts named. Those of its allowance half say how long (0: in the
  * block in which they are submitted) and, apart from that, until when they can be submitted; the other half's are used by
- * being submitted, so both are one time. With a witness they are not known: what it means is its contract's affair.
+ * being submitted, so both are one time. With a witness they are opaque beside their amounts: what it means is its contract's
+ * affair, what it may cost is not.
  */
 function readPermit2(
   type: string,
@@ -101,8 +103,27 @@ function readPermit2(
         once(permitted, 'permit2 PermitBatchTransferFrom'),
       )
     default:
-      return undefined
+      return readWitnessed(type, message, once)
   }
+}
+
+/** A Permit2 message whose spender has more to be signed with it. */
+function readWitnessed(
+  type: string,
+  { permitted }: Values,
+  once: (permitted: unknown, via: string) => Effect,
+): Effect[] | undefined {
+  const name = ['PermitWitnessTransferFrom', 'PermitBatchWitnessTransferFrom'].find((one) => {
+    const list = one.includes('Batch') ? '[]' : ''
+    return type.startsWith(
+      `${one}(TokenPermissions${list} permitted,address spender,uint256 nonce,uint256 deadline,`,
+    )
+  })
+  if (name === undefined || !type.includes(`)${permissions}`)) return undefined
+  return [
+    { kind: 'opaque', target: permit2Address, reason: 'signs more with it, which only its spender knows' },
+    ...[permitted].flat().map((granted) => once(granted, `permit2 ${name}`)),
+  ]
 }
 
 interface Allowed {

@@ -12,6 +12,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { tokenProgramBytes } from '../../../core/solana/programs.ts'
 import { pinnedAssets } from '../../effects/assets.ts'
+import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { proveClaim } from '../../effects/proveClaim.ts'
 import { spendOf } from '../../effects/spendOf.ts'
 import { evaluate } from '../../policy/evaluate.ts'
@@ -196,6 +197,44 @@ t.test('priority fees count by the limit, and an absurd one is refused', async (
   t.equal(tx.fee.amount, 5_000n + 70_000_000n)
   t.match(proveClaim(claim, tx), { code: 'FEE_EXCESSIVE' })
   t.equal(decoded([budget(1, 1_000_000n)[1]!, send(1)]).fee.amount, 205_000n, 'without a limit, the default')
+})
+
+t.test('what programs pass over hides neither an amount nor a fee', async (t) => {
+  const [limit, price] = budget(1_400_000, 50_000_000n)
+  const approve = token(4, 1_000_001n, [
+    account(ata(own), false, true),
+    account(ata(payee), false, true),
+    account(own, true),
+  ])
+  const more = (instruction: TransactionInstruction, bytes: number, accounts: number) =>
+    new TransactionInstruction({
+      programId: instruction.programId,
+      keys: [...instruction.keys, ...Array.from({ length: accounts }, () => account(payee))],
+      data: Buffer.concat([instruction.data, Buffer.alloc(bytes)]),
+    })
+  for (const [bytes, accounts] of [
+    [1, 0],
+    [0, 1],
+    [2, 2],
+  ] as const) {
+    for (const plain of [transferChecked(1_000_001n), approve, send(1_000_001)]) {
+      const read = decoded([more(plain, bytes, accounts)])
+      const { amount, kind } = decoded([plain]).effects[0] as { amount: bigint; kind: string }
+      t.match(read.effects, [{ kind: 'opaque' }, { kind, amount }])
+      t.strictSame(budgetSpends(read), budgetSpends(decoded([plain])))
+      const isToken = plain.programId.equals(tokenProgram)
+      t.match(proveClaim(isToken ? claim : { chain: 'solana', amount: '0.001' }, read), {
+        code: 'TX_MISMATCH',
+        mayBeShown: false,
+      })
+    }
+    const dear = decoded([limit!, more(price!, bytes, accounts), transferChecked(1_000_000n)])
+    t.ok(dear.isOpaque)
+    t.equal(dear.fee.amount, 5_000n + 70_000_000n)
+    t.match(proveClaim(claim, dear), { code: 'FEE_EXCESSIVE', mayBeShown: false })
+  }
+  const twice = decoded([limit!, price!, ...budget(1, 1n), send(1)])
+  t.strictSame([twice.isOpaque, twice.fee.amount], [true, 70_005_000n])
 })
 
 t.test('our key has to be a signer, once, with an empty slot', async (t) => {

@@ -31,7 +31,9 @@ export interface InstructionContext {
 
 /**
  * What a message does, one instruction after the other. Each form has exactly its bytes and accounts; anything else, and
- * anything that reaches into a lookup table, is opaque: what a table holds when the transaction lands is not in it.
+ * anything that reaches into a lookup table, is opaque: what a table holds when the transaction lands is not in it. Programs
+ * pass over bytes and accounts behind those that they need, so a transfer or allowance with more of them is what it is, beside
+ * being opaque: the rest must not make a question of what the rules refuse, nor keep it from being counted.
  * Compute-budget instructions are the fee's affair and have no effect of their own.
  */
 export function readInstructions(message: Message, context: InstructionContext): Effect[] {
@@ -91,9 +93,11 @@ function readSystem(
   { chain, assets }: InstructionContext,
 ): Effect[] {
   const kind = data.length < 4 ? undefined : Buffer.from(data).readUInt32LE(0)
-  if (kind === 2 && data.length === 12 && accounts.length === 2 && signs(0)) {
+  if (kind === 2 && data.length >= 12 && accounts.length >= 2 && signs(0)) {
     const [from, to] = accounts
+    const isExact = data.length === 12 && accounts.length === 2
     return [
+      ...(isExact ? [] : [opaque(program, beyondForm)]),
       {
         kind: 'transfer',
         asset: assets.native(chain),
@@ -116,10 +120,13 @@ function readToken(
   const [tag] = data
   const isChecked = tag === 12 || tag === 13
   const isPlain = tag === 3 || tag === 4
-  const count = isChecked ? 4 : 3
-  // One account more is a signer of a multisig account, or belongs to a hook that is called.
-  const isExact = data.length === (isChecked ? 10 : 9) && accounts.length === count && signs(count - 1)
-  if ((isChecked || isPlain) && isExact) {
+  const [count, length] = isChecked ? ([4, 10] as const) : ([3, 9] as const)
+  // Who does not sign can be a multisig account, whose signers come behind it: not our money.
+  const isOfSigner = accounts.length >= count && signs(count - 1)
+  if ((isChecked || isPlain) && data.length >= length && isOfSigner) {
+    // One account more is a signer of a multisig account, or belongs to a hook that is called.
+    const isExact = data.length === length && accounts.length === count
+    const beyond = isExact ? [] : [opaque(program, beyondForm)]
     const source = accounts[0]!
     const authority = accounts[count - 1]!
     const asset = isChecked
@@ -128,9 +135,13 @@ function readToken(
     const amount = readU64(data, 1)
     const party = accounts[isChecked ? 2 : 1]!
     const via = ['transfer', 'approve', 'transferChecked', 'approveChecked'][[3, 4, 12, 13].indexOf(tag!)]!
-    if (tag === 3 || tag === 12) return [{ kind: 'transfer', asset, amount, from: authority, to: party, via }]
+    if (tag === 3 || tag === 12)
+      return [...beyond, { kind: 'transfer', asset, amount, from: authority, to: party, via }]
     const isUnlimited = amount === max64
-    return [{ kind: 'allowance', asset, amount, isUnlimited, owner: authority, spender: party, via }]
+    return [
+      ...beyond,
+      { kind: 'allowance', asset, amount, isUnlimited, owner: authority, spender: party, via },
+    ]
   }
   const known: Record<number, string> = {
     6: 'hands over the rights to an account or a mint (SetAuthority)',
@@ -206,5 +217,7 @@ function accountOf(owner: string, asset: PinnedAsset): string {
   const program = tokenProgramBytes[asset.program ?? 'token']
   return base58.encode(associatedTokenAddress(readAddress(owner)!, program, readAddress(asset.address)!))
 }
+
+const beyondForm = 'has bytes or accounts beyond those of its form'
 
 const opaque = (target: string, reason: string): Effect => ({ kind: 'opaque', target, reason })

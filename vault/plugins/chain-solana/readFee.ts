@@ -18,11 +18,13 @@ export interface ReadFee {
 /**
  * The most that a transaction costs its fee payer: 5,000 lamports a signature, and the price of a compute unit times the
  * limit, rounded up. The network charges for the limit, not for what is used. Instructions of the old priority fee and
- * repeated ones are not understood.
+ * repeated ones are not understood; neither are those with accounts or bytes beyond their form, which the network takes
+ * all the same: the highest price and limit of all of them count.
  */
 export function readFee(message: Message): ReadFee {
   let limit: bigint | undefined
   let price = 0n
+  let isOdd = false
   const seen = new Set<number>()
   const others = message.instructions.filter(
     ({ program }) => !sameBytes(message.keys[program] ?? new Uint8Array(0), computeBudgetProgram),
@@ -32,14 +34,17 @@ export function readFee(message: Message): ReadFee {
     const { accounts, data } = instruction
     const [tag = -1] = data
     const length = { 1: 5, 2: 5, 3: 9, 4: 5 }[tag]
-    if (length !== data.length || accounts.length !== 0 || seen.has(tag))
-      return { lamports: 0n, problem: 'sets the compute budget in a way that is not known' }
+    if (length !== data.length || accounts.length !== 0 || seen.has(tag)) isOdd = true
+    if (length === undefined || data.length < length) continue
+    if (tag === 2) limit = largest(limit, BigInt(readU32(data, 1)))
+    if (tag === 3) price = largest(price, readU64(data, 1))
     seen.add(tag)
-    if (tag === 2) limit = BigInt(readU32(data, 1))
-    if (tag === 3) price = readU64(data, 1)
   }
   const units = limit ?? defaultUnits * BigInt(others.length)
   const charged = units > maxUnits ? maxUnits : units
   const priority = (charged * price + microLamports - 1n) / microLamports
-  return { lamports: lamportsPerSignature * BigInt(message.requiredSignatures) + priority }
+  const lamports = lamportsPerSignature * BigInt(message.requiredSignatures) + priority
+  return isOdd ? { lamports, problem: 'sets the compute budget in a way that is not known' } : { lamports }
 }
+
+const largest = (a: bigint | undefined, b: bigint): bigint => (a === undefined || b > a ? b : a)
