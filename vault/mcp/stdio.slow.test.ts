@@ -10,6 +10,8 @@ import { usdcTransfer } from '../testing/transfers.ts'
 import { initialize } from './testing/startMcp.ts'
 import { until } from './testing/until.ts'
 
+t.setTimeout(240_000)
+
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
 async function start(t: Test, scopes = 'wallet.base,custom.*'): Promise<VaultBox> {
@@ -65,7 +67,9 @@ t.test('one agent over stdio, while its owner decides through the socket', async
   const asked = await call('vault_sign_tx', { ...claim, wait_seconds: 0 })
   t.equal(asked.status, 'pending')
   t.equal((await box.json(['status'])).locked, false, 'the owner speaks to the running vault')
-  await box.json(['approve', asked.approval_id])
+  t.match(await box.run(['approve', asked.approval_id]), { status: 2, stderr: /--hash/ })
+  const { decision_hash } = await box.json(['approvals', asked.approval_id])
+  await box.json(['approve', asked.approval_id, '--hash', decision_hash])
   t.match(await call('vault_sign_tx', claim), { signed_tx: /^0x02/ })
   t.match(await box.run(['open']), { status: 1, stderr: /serves no page/ })
 
