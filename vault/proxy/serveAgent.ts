@@ -37,11 +37,12 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
 
   async function forward(request: IncomingMessage, requestId: string): Promise<Reply> {
     const { url = '' } = request
-    const isOpen = openPaths.includes(url)
+    const [path = ''] = url.split('?', 1)
+    const isOpen = openPaths.includes(path)
     judgeCaller(request, rules, isOpen)
     // Node leaves the body of its answer out.
     const method = isOpen && request.method === 'HEAD' ? 'GET' : (request.method ?? '')
-    if (url === '/health' && method === 'GET') return healthy
+    if (path === '/health' && method === 'GET') return healthy
     assertAllowed(method, url)
     const client = clientOf(request, isOpen)
     const body = await readBody(request)
@@ -55,7 +56,7 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
         headers,
         body,
       })
-      const isCapabilities = url === '/v1/capabilities' && head['status'] === 200
+      const isCapabilities = path === '/v1/capabilities' && head['status'] === 200
       const own = isCapabilities ? ownCapabilities(answer, localUrl, mode) : undefined
       const fields = (head['headers'] ?? {}) as Record<string, unknown>
       return {

@@ -70,14 +70,15 @@ t.test('capabilities are the vault’s, in the proxy’s name and with the route
   }
   const handle = async () => ({ status: 200, body: JSON.stringify(document) })
   const { proxy } = await pairedWorld(t, { handle })
-  const { json } = await call(proxy.url, '/v1/capabilities')
-  t.strictSame(json, {
-    ...document,
-    name: 'tollgate-proxy',
-    mode: 'proxy',
-    local_url: proxy.url,
-    routes: document.routes.slice(0, 1),
-  })
+  for (const path of ['/v1/capabilities', '/v1/capabilities?fresh=1'])
+    t.strictSame((await call(proxy.url, path)).json, {
+      ...document,
+      name: 'tollgate-proxy',
+      mode: 'proxy',
+      local_url: proxy.url,
+      routes: document.routes.slice(0, 1),
+    })
+  t.strictSame((await call(proxy.url, '/health?fresh=1')).json, { status: 'ok' })
 })
 
 t.test('what the host answers or throws arrives as it is', async (t) => {
