@@ -70,7 +70,7 @@ export async function startLocalAgents(
   const clientOf = (request: IncomingMessage, isOpen: boolean) => {
     const caller = callerOf(request, isOpen)
     return {
-      async call({ method, path, headers, body }: Parameters<LocalClient['call']>[0]) {
+      async call({ method, path, headers, body, signal }: Parameters<LocalClient['call']>[0]) {
         const requestId = headers['x-request-id']!
         const answer = await dispatch({
           method,
@@ -79,6 +79,7 @@ export async function startLocalAgents(
           body: body.toString('utf8'),
           caller,
           requestId,
+          ...(signal && { signal }),
         })
         return {
           head: { status: answer.status, headers: answer.headers },

@@ -7,6 +7,7 @@ import { isToken } from '../agents/token.ts'
 import { VaultError } from '../errors/error.ts'
 import type { Caller } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
+import { abortOf } from './abortOf.ts'
 import { createDispatch, errorReply } from './dispatch.ts'
 import { createFailureRate } from './failureRate.ts'
 import { assertLocalRequest } from './guard.ts'
@@ -207,14 +208,6 @@ const timeouts = {
 /** Undefined where none was sent, empty where it is no bearer token. */
 function tokenOf({ headers: { authorization } }: IncomingMessage): string | undefined {
   return authorization === undefined ? undefined : (/^Bearer ([^\s]+)$/i.exec(authorization)?.[1] ?? '')
-}
-
-function abortOf(res: ServerResponse): AbortSignal {
-  const gone = new AbortController()
-  res.once('close', () => {
-    if (!res.writableFinished) gone.abort()
-  })
-  return gone.signal
 }
 
 function send(res: ServerResponse, reply: VaultReply): void {

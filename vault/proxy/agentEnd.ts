@@ -73,6 +73,7 @@ interface InFlight {
   readonly sealed: Buffer
   readonly keys: AnswerKeys
   readonly channel: ChannelKeys
+  readonly sealedAtMs: number
   wasSent: boolean
   settle(outcome: Message | Error): void
   /** Settles after a while, unless an answer comes before. */
@@ -133,7 +134,7 @@ export function startAgentEnd(
       if (header === undefined) continue
       const one = inFlight.get(header.requestId.toString('hex'))
       if (one === undefined || one.channel !== channel) return
-      offsetMs = header.vaultTimeMs - clock.now()
+      learnOffset(header.vaultTimeMs, one.sealedAtMs)
       if (header.kind === 'unopened') return one.doubt(new Notice(header.kind))
       if (header.kind !== 'answer') return one.settle(new Notice(header.kind))
       const content = openAnswer(sealed, one.keys)
@@ -141,6 +142,14 @@ export function startAgentEnd(
       // A damaged answer is no answer: the whole one may follow.
       return message && one.settle(message)
     }
+  }
+
+  /**
+   * The vault's clock stood there at some time since the question, no more is known: an answer may have waited at the relay,
+   * or at the vault for a way back. What was known is kept as far as it fits.
+   */
+  function learnOffset(vaultTimeMs: number, sealedAtMs: number): void {
+    offsetMs = Math.max(Math.min(offsetMs, vaultTimeMs - sealedAtMs), vaultTimeMs - clock.now())
   }
 
   return {
@@ -151,12 +160,13 @@ export function startAgentEnd(
 
     async send({ kind, content, to, channel, psk, sequence = 0, waitMs }) {
       const requestId = randomBytes(idBytes)
+      const sealedAtMs = clock.now()
       const header = {
         kind,
         keyId: keyIdOf(to),
         requestId,
         sequence,
-        expiresAtMs: clock.now() + offsetMs + expiryMs,
+        expiresAtMs: sealedAtMs + offsetMs + expiryMs,
         sender: kind === 'begin' ? staticKey.publicKey : Buffer.alloc(32),
       }
       const { sealed, keys } = await sealRequest(content, header, staticKey, to, channel, psk)
@@ -175,7 +185,7 @@ export function startAgentEnd(
           clearTimeout(timer)
           timer = setTimeout(settle, doubtMs, notice)
         }
-        const one: InFlight = { sealed, keys, channel, wasSent: false, settle, doubt }
+        const one: InFlight = { sealed, keys, channel, sealedAtMs, wasSent: false, settle, doubt }
         let timer = setTimeout(() => settle(new NoAnswer(one.wasSent)), waitMs)
         inFlight.set(name, one)
         transmit(one)

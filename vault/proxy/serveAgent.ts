@@ -3,6 +3,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Log } from '../../core/ports/log.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
+import { abortOf } from '../http/abortOf.ts'
 import { methodsOf } from '../remote/allowedRoutes.ts'
 import {
   answerHeaders,
@@ -35,7 +36,11 @@ const openPaths: readonly string[] = ['/health', '/v1/capabilities']
 export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent): RequestListener {
   let atOnce = 0
 
-  async function forward(request: IncomingMessage, requestId: string): Promise<Reply> {
+  async function forward(
+    request: IncomingMessage,
+    requestId: string,
+    signal: AbortSignal,
+  ): Promise<Reply> {
     const { url = '' } = request
     const [path = ''] = url.split('?', 1)
     const isOpen = openPaths.includes(path)
@@ -55,6 +60,7 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
         path: url,
         headers,
         body,
+        signal,
       })
       const isCapabilities = path === '/v1/capabilities' && head['status'] === 200
       const own = isCapabilities ? ownCapabilities(answer, localUrl, mode) : undefined
@@ -71,9 +77,11 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
 
   return (request, response) => {
     const requestId = requestIdOf(request)
-    forward(request, requestId)
+    const signal = abortOf(response)
+    forward(request, requestId, signal)
       .catch((error: unknown) => {
-        if (!isVaultError(error)) log.error({ err: error, requestId }, 'a call failed')
+        // What breaks because the caller left is nobody's fault here.
+        if (!isVaultError(error) && !signal.aborted) log.error({ err: error, requestId }, 'a call failed')
         return refusal(error, request)
       })
       .then((reply) => answer(request, response, requestId, reply))

@@ -24,6 +24,8 @@ export interface VaultCall {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal
 }
 
 export interface VaultClient {
@@ -125,7 +127,7 @@ export function createVaultClient(
   }
 
   return {
-    async call({ method, path, headers, body }) {
+    async call({ method, path, headers, body, signal }) {
       const content = encodeMessage({ method, path, headers }, body)
       for (let left = attempts; ; left--) {
         try {
@@ -134,6 +136,8 @@ export function createVaultClient(
           if (error instanceof NoAnswer && !error.wasSent) throw unreached(end.reach)
           if (error instanceof Notice && error.kind === 'revoked') throw revoked()
           if (!(error instanceof Notice || error instanceof NoAnswer)) throw error
+          // Too late or by another clock, so it was not begun: a machine slept, or its clock was set.
+          if (error instanceof Notice && error.kind === 'expired' && left > 1 && !signal?.aborted) continue
           session = undefined
           // The vault may have performed it in an earlier life. What only reads can be asked for again.
           if (method !== 'GET') throw new VaultError('OUTCOME_UNKNOWN')

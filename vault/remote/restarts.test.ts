@@ -4,6 +4,7 @@ import type { ProxyTimes } from '../proxy/vaultClient.ts'
 import { type Relay, startRelay } from '../relay/startRelay.ts'
 import { call } from './testing/call.ts'
 import { type Child, startChild } from './testing/startChild.ts'
+import { tapRelay } from './testing/tap.ts'
 import {
   eager,
   gate,
@@ -151,6 +152,50 @@ t.test('sessions end by the vault’s clock, and the proxy has a new one before'
     aheadMs += 3_600_000
   }
   t.equal(vault.requests.length, 3)
+})
+
+t.test('what a sleep held up is asked for anew when it was not begun, and is done once', async (t) => {
+  let aheadMs = 0
+  const clock = { now: () => Date.now() + aheadMs }
+  const relay = await relayFor(t)
+  const tapped = await tapRelay(t, relay)
+  const vault = await vaultFor(t, tapped, { clock })
+  const offer = await offerFor(vault)
+  const proxy = await proxyFor(t, { ...proxyOptions(t, vault, tapped, offer), clock })
+  t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+  const bodies = () => vault.requests.map(({ body }) => body.toString()).filter((body) => body !== '')
+
+  const asleep: Buffer[] = []
+  tapped.tamper = (payload) => {
+    asleep.push(payload)
+    return []
+  }
+  const late = call(proxy.url, '/v1/vault/sign', { body: { n: 1 } })
+  await until(() => asleep.length === 1)
+  aheadMs += 90_000
+  tapped.tamper = (payload) => [payload]
+  tapped.injectToVault(asleep[0]!)
+  t.equal((await late).status, 200)
+
+  // An answer that was held up says nothing about the vault's clock.
+  const answers: (() => void)[] = []
+  tapped.tamper = (payload, direction) => {
+    if (direction === 'to vault') return [payload]
+    answers.push(() => tapped.sendToAgents(payload))
+    return []
+  }
+  const heldUp = call(proxy.url, '/v1/vault/sign', { body: { n: 2 } })
+  await until(() => answers.length === 1)
+  aheadMs += 90_000
+  answers[0]!()
+  t.equal((await heldUp).status, 200)
+  tapped.tamper = (payload) => [payload]
+  const before = tapped.messages.length
+  t.equal((await call(proxy.url, '/v1/vault/sign', { body: { n: 3 } })).status, 200)
+  t.equal(tapped.messages.length, before + 2, 'one question and its answer')
+  tapped.injectToVault(asleep[0]!)
+  t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+  t.strictSame(bodies(), ['{"n":1}', '{"n":2}', '{"n":3}'])
 })
 
 t.test('a killed relay, proxy or vault comes back as it was', async (t) => {

@@ -68,8 +68,17 @@ export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndO
     const { kind, expiresAtMs } = incoming.header
     const nowMs = clock.now()
     if (isOver(live)) return noticeOf('revoked', incoming)
-    if (expiresAtMs <= nowMs || expiresAtMs > nowMs + longestExpiryMs) return noticeOf('expired', incoming)
-    return kind === 'call' ? performCall(incoming) : performGreeting(incoming)
+    const isLate = expiresAtMs <= nowMs || expiresAtMs > nowMs + longestExpiryMs
+    if (kind === 'call') return isLate ? refuseLateCall(incoming) : performCall(incoming)
+    return isLate ? noticeOf('expired', incoming) : performGreeting(incoming)
+  }
+
+  /** Says `expired` only of a call that was not begun, and from now on never is: the proxy may ask for it anew. */
+  function refuseLateCall(incoming: Incoming): Outcome {
+    const { live, header } = incoming
+    const session = live.sessions.find(header.keyId, clock.now())
+    if (session === undefined) return noticeOf('unknown-key', incoming)
+    return noticeOf(session.window.take(header.sequence) ? 'expired' : 'replayed', incoming)
   }
 
   /** Pairing messages and greetings are sealed to a static key of the vault. */

@@ -20,7 +20,10 @@ export interface RequestHeader {
   readonly sender: Buffer
 }
 
-/** How the vault answers. Everything but `answer` is a notice: authentic, but without content. */
+/**
+ * How the vault answers. Everything but `answer` is a notice: authentic, but without content. After `expired` a call was not
+ * performed and never will be; after `unknown-key` and `replayed` it may have been.
+ */
 export type AnswerKind = 'answer' | 'unknown-key' | 'expired' | 'replayed' | 'unopened' | 'revoked'
 
 export interface AnswerHeader {

@@ -19,6 +19,8 @@ export interface TappedRelay {
   tamper: Tamper
   /** Sends a message to the vault once more, or for the first time, over the agents' connections. */
   injectToVault(payload: Buffer): void
+  /** Sends an answer to every agent. */
+  sendToAgents(payload: Buffer): void
 }
 
 /** Stands before a relay and sees, records and changes what it sees: the worst that a relay can be. */
@@ -26,6 +28,7 @@ export async function tapRelay(t: Test, relay: { readonly url: string }): Promis
   const server = new WebSocketServer({ host: '127.0.0.1', port: 0, path: relayPath })
   await once(server, 'listening')
   const agents = new Set<WebSocket>()
+  const clients = new Set<WebSocket>()
   const open = new Set<WebSocket>()
   const tapped: TappedRelay = {
     url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -34,6 +37,9 @@ export async function tapRelay(t: Test, relay: { readonly url: string }): Promis
     tamper: (payload) => [payload],
     injectToVault(payload) {
       for (const agent of agents) agent.send(Buffer.concat([Buffer.of(frameTypes.payload), payload]))
+    },
+    sendToAgents(payload) {
+      for (const client of clients) client.send(Buffer.concat([Buffer.of(frameTypes.payload), payload]))
     },
   }
   server.on('connection', (client) => {
@@ -48,7 +54,10 @@ export async function tapRelay(t: Test, relay: { readonly url: string }): Promis
     upstream.on('open', () => early.splice(0).forEach(up))
     const up = (bytes: Buffer): void => {
       tapped.frames.push(bytes)
-      if (bytes[0] === frameTypes.attach) agents.add(upstream)
+      if (bytes[0] === frameTypes.attach) {
+        agents.add(upstream)
+        clients.add(client)
+      }
       if (bytes[0] !== frameTypes.payload) return upstream.send(bytes)
       const payload = bytes.subarray(1)
       tapped.messages.push({ payload, direction: 'to vault' })
@@ -71,6 +80,7 @@ export async function tapRelay(t: Test, relay: { readonly url: string }): Promis
       one.on('error', () => {})
       one.on('close', () => {
         agents.delete(upstream)
+        clients.delete(client)
         open.delete(one)
         other.terminate()
       })
