@@ -59,8 +59,7 @@ export function createForwarder(
 
   function unregister(vault: Peer, id: Buffer): void {
     const route = id.toString('hex')
-    if (!routes.unregister(route, vault)) return
-    for (const agent of routes.agentsOf(route)) agent.send(frame(frameTypes.absent))
+    if (routes.unregister(route, vault)) tellOfLoss(routes, route)
   }
 
   function attach(agent: Peer, id: Buffer): void {
@@ -103,6 +102,14 @@ export function createForwarder(
     if (agent.isFull) return agent.end(closeCodes.tooSlow, 'too slow')
     agent.send(frame(frameTypes.payload, rest.subarray(4)))
   }
+}
+
+/** After a vault left a route: whoever proved it before has it again, and the agents hear whether there is one. */
+export function tellOfLoss(routes: Routes, route: string): void {
+  const heir = routes.vaultOf(route)
+  heir?.send(frame(frameTypes.registered, Buffer.from(route, 'hex')))
+  const told = heir === undefined ? frameTypes.absent : frameTypes.present
+  for (const agent of routes.agentsOf(route)) agent.send(frame(told))
 }
 
 function isProven(challenge: Buffer, publicKey: Buffer, signature: Buffer): boolean {

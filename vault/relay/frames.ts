@@ -17,7 +17,7 @@ export const frameTypes = {
   challenge: 0x01,
   /** Vault to relay: public key (32), signature (64) of {@link registrationBytes}. */
   register: 0x02,
-  /** Relay to vault: routing id. */
+  /** Relay to vault: routing id. It has it, or has it again because a newer connection is gone. */
   registered: 0x03,
   /** Relay to vault: routing id. The proof did not hold, or there are too many. */
   refused: 0x04,

@@ -2,28 +2,31 @@ import type { Peer } from './peer.ts'
 
 /** Who is behind which routing id, in memory only. Keys are hex. */
 export class Routes {
-  readonly #vaults = new Map<string, Peer>()
+  /** All that proved an id and are still there; the last one has it. */
+  readonly #vaults = new Map<string, Peer[]>()
   readonly #routesOf = new Map<Peer, Set<string>>()
   readonly #agents = new Map<string, Set<Peer>>()
   readonly #routeOf = new Map<Peer, string>()
 
   /** Gives a route to a vault. @returns the connection that had it before, if another. */
   register(route: string, vault: Peer): Peer | undefined {
-    const before = this.#vaults.get(route)
-    if (before !== undefined && before !== vault) this.#routesOf.get(before)?.delete(route)
-    this.#vaults.set(route, vault)
+    const before = this.vaultOf(route)
+    const others = (this.#vaults.get(route) ?? []).filter((one) => one !== vault)
+    this.#vaults.set(route, [...others, vault])
     const routes = this.#routesOf.get(vault) ?? new Set()
     routes.add(route)
     this.#routesOf.set(vault, routes)
     return before === vault ? undefined : before
   }
 
-  /** True when the route was this vault's. */
+  /** Takes a route from a vault. @returns whether it had it; then whoever proved it before has it again, if anybody. */
   unregister(route: string, vault: Peer): boolean {
-    if (this.#vaults.get(route) !== vault) return false
-    this.#vaults.delete(route)
+    const all = this.#vaults.get(route) ?? []
+    const left = all.filter((one) => one !== vault)
+    if (left.length > 0) this.#vaults.set(route, left)
+    else this.#vaults.delete(route)
     this.#routesOf.get(vault)?.delete(route)
-    return true
+    return all.at(-1) === vault
   }
 
   attach(route: string, agent: Peer): void {
@@ -33,10 +36,10 @@ export class Routes {
     this.#routeOf.set(agent, route)
   }
 
-  /** Forgets a connection. @returns the routes that lost their vault. */
+  /** Forgets a connection. @returns the routes that it had: nobody has them now, or who had them before. */
   remove(peer: Peer): readonly string[] {
-    const lost = [...(this.#routesOf.get(peer) ?? [])]
-    for (const route of lost) this.#vaults.delete(route)
+    const held = [...(this.#routesOf.get(peer) ?? [])]
+    const lost = held.filter((route) => this.unregister(route, peer))
     this.#routesOf.delete(peer)
     const route = this.#routeOf.get(peer)
     if (route !== undefined) {
@@ -48,7 +51,7 @@ export class Routes {
     return lost
   }
 
-  vaultOf = (route: string): Peer | undefined => this.#vaults.get(route)
+  vaultOf = (route: string): Peer | undefined => this.#vaults.get(route)?.at(-1)
   agentsOf = (route: string): ReadonlySet<Peer> => this.#agents.get(route) ?? none
   routeOfAgent = (agent: Peer): string | undefined => this.#routeOf.get(agent)
   routesOfVault = (vault: Peer): ReadonlySet<string> => this.#routesOf.get(vault) ?? noRoutes

@@ -142,6 +142,27 @@ t.test('the newest connection that proves an id has it; the older one is told', 
   await agent.next(frameTypes.absent)
 })
 
+t.test('when the newest is gone, the one before it that is still there has it again', async (t) => {
+  const { url } = await relayFor(t)
+  const keys = createKeyPair('Ed25519')
+  const route = routeOf(keys.publicKey)
+  const first = await vaultAt(t, url, keys)
+  const second = await vaultAt(t, url, keys)
+  const third = await vaultAt(t, url, keys)
+  const agent = await wire(t, url)
+  agent.send(frameTypes.attach, route)
+  await agent.next(frameTypes.present)
+  second.socket.close()
+  await second.closed
+  third.socket.close()
+  t.same(await first.next(frameTypes.registered), route)
+  await agent.next(frameTypes.present)
+  agent.send(frameTypes.payload, Buffer.from('x'))
+  await first.next(frameTypes.fromAgent)
+  first.socket.close()
+  await agent.next(frameTypes.absent)
+})
+
 t.test('whatever is no frame ends the connection, never the relay', async (t) => {
   const { url } = await limited(t, { connectsPerMinutePerIp: 10_000 })
   const keys = createKeyPair('Ed25519')

@@ -10,7 +10,7 @@ import { type Log, silentLog } from '../../core/ports/log.ts'
 import { addressKey } from './addressKey.ts'
 import { Backlog } from './backlog.ts'
 import { Buckets } from './buckets.ts'
-import { createForwarder } from './forward.ts'
+import { createForwarder, tellOfLoss } from './forward.ts'
 import { challengeBytes, frame, frameTypes, maxFrameBytes, relayPath } from './frames.ts'
 import { isLoopback } from './isLoopback.ts'
 import { defaultRelayLimits, type RelayLimits } from './limits.ts'
@@ -175,8 +175,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
       id.writeUInt32BE(peer.id)
       routes.vaultOf(route)?.send(frame(frameTypes.gone, id), route, peer)
     }
-    for (const lost of routes.remove(peer))
-      for (const agent of routes.agentsOf(lost)) agent.send(frame(frameTypes.absent))
+    for (const lost of routes.remove(peer)) tellOfLoss(routes, lost)
     peer.release()
   }
 
