@@ -36,11 +36,7 @@ const openPaths: readonly string[] = ['/health', '/v1/capabilities']
 export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent): RequestListener {
   let atOnce = 0
 
-  async function forward(
-    request: IncomingMessage,
-    requestId: string,
-    signal: AbortSignal,
-  ): Promise<Reply> {
+  async function forward(request: IncomingMessage, requestId: string, signal: AbortSignal): Promise<Reply> {
     const { url = '' } = request
     const [path = ''] = url.split('?', 1)
     const isOpen = openPaths.includes(path)

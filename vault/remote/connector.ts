@@ -8,7 +8,7 @@ import type { LivePairing } from './livePairing.ts'
 import { pairCommand } from './pairCommand.ts'
 import { type NewPairing, PairingDesk, type PairingQuestion } from './pairingDesk.ts'
 import type { PairingStore, PairingView } from './pairingRecord.ts'
-import { type Backoff, type LinkConnection, startRelayLink } from './relayLink.ts'
+import { type Backoff, type LinkConnection, type RelayLink, startRelayLink } from './relayLink.ts'
 import { relayUrl } from './relayUrl.ts'
 import type { RemoteAnswer, RemoteRequest } from './remoteRequest.ts'
 import { createVaultEnd } from './vaultEnd.ts'
@@ -52,9 +52,9 @@ export interface Connector {
   readonly state: { readonly isConnected: boolean; readonly routes: number }
   createPairing(input: NewPairing): Promise<PairingOffer>
   pairings(): readonly PairingView[]
-  /** The agent can do nothing from now on; a call under way ends without an answer. @throws `NOT_FOUND`. */
   /** Lets one go on that a restore suspended. @throws VaultError `NOT_FOUND`. */
   resume(pairingId: string): Promise<PairingView>
+  /** The agent can do nothing from now on; a call under way ends without an answer. @throws `NOT_FOUND`. */
   revoke(pairingId: string): Promise<PairingView>
   /** Takes a rotated identity into use, which the host has stored before. Old keys go on working. */
   useIdentity(identity: VaultIdentity): void
@@ -63,8 +63,8 @@ export interface Connector {
 }
 
 /**
- * Connects a vault to its relay and serves the agents that are paired with it. Fulfilled when the pairings are read,
- * whether or not the relay can be reached yet.
+ * Connects a vault to its relay, as soon as there is a pairing, and serves the agents that are paired with it. Fulfilled when
+ * the pairings are read, whether or not the relay can be reached yet.
  *
  * @throws Error for a relay address that can not be used, or what the store throws.
  */
@@ -90,28 +90,35 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
   const registered = new Set<string>()
   let up: { readonly connection: LinkConnection; readonly challenge: Buffer } | undefined
 
-  const link = startRelayLink(
-    { url, log, ...(ca === undefined ? {} : { ca }), ...(backoff ? { backoff } : {}) },
-    {
-      onUp(connection, challenge) {
-        up = { connection, challenge }
-        for (const live of desk.all()) register(live)
+  let link: RelayLink | undefined
+  let isClosed = false
+  /** Not before there is a pairing: a relay lets go who has no routing id to register. */
+  function connect(): void {
+    if (isClosed) return
+    link ??= startRelayLink(
+      { url, log, ...(ca === undefined ? {} : { ca }), ...(backoff ? { backoff } : {}) },
+      {
+        onUp(connection, challenge) {
+          up = { connection, challenge }
+          for (const live of desk.all()) register(live)
+        },
+        onFrame(connection, type, rest) {
+          const route = rest.subarray(0, routeBytes).toString('hex')
+          if (type === frameTypes.fromAgent) return fromAgent(connection, rest)
+          if (type === frameTypes.registered) registered.add(route)
+          if (type === frameTypes.replaced) registered.delete(route)
+          const warning = warnings[type]
+          if (warning !== undefined) log.warn({ relay: url.host }, warning)
+        },
+        onDown(reason) {
+          if (up !== undefined) log.warn({ relay: url.host, reason }, 'the relay is gone; connecting again')
+          up = undefined
+          registered.clear()
+        },
       },
-      onFrame(connection, type, rest) {
-        const route = rest.subarray(0, routeBytes).toString('hex')
-        if (type === frameTypes.fromAgent) return fromAgent(connection, rest)
-        if (type === frameTypes.registered) registered.add(route)
-        if (type === frameTypes.replaced) registered.delete(route)
-        const warning = warnings[type]
-        if (warning !== undefined) log.warn({ relay: url.host }, warning)
-      },
-      onDown(reason) {
-        if (up !== undefined) log.warn({ relay: url.host, reason }, 'the relay is gone; connecting again')
-        up = undefined
-        registered.clear()
-      },
-    },
-  )
+    )
+  }
+  if (desk.all().length > 0) connect()
 
   function register({ record }: LivePairing): void {
     if (up === undefined) return
@@ -131,10 +138,11 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
 
   return {
     get state() {
-      return { isConnected: link.isUp, routes: registered.size }
+      return { isConnected: link?.isUp ?? false, routes: registered.size }
     },
     async createPairing(input) {
       const { live, token } = await desk.create(input)
+      connect()
       register(live)
       const { vaultId } = identity
       const values = { token, serviceId: input.serviceId, vaultId, hpkeKey: hpkeKeyOf(identity), relay }
@@ -147,8 +155,9 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
       identity = next
     },
     async close() {
+      isClosed = true
       desk.close()
-      await link.close()
+      await link?.close()
     },
   }
 }

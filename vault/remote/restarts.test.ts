@@ -198,6 +198,17 @@ t.test('what a sleep held up is asked for anew when it was not begun, and is don
   t.strictSame(bodies(), ['{"n":1}', '{"n":2}', '{"n":3}'])
 })
 
+t.test('a vault that nobody is paired with leaves the relay alone', async (t) => {
+  const relay = await relayFor(t, { limits: { identifyMs: 50 } })
+  const vault = await vaultFor(t, relay)
+  t.equal(relay.stats().connections, 0)
+  const offer = await offerFor(vault)
+  const proxy = await proxyFor(t, proxyOptions(t, vault, relay, offer))
+  t.equal((await call(proxy.url, '/v1/vault/scopes')).status, 200)
+  await vault.restart()
+  await until(() => relay.stats().routes === 1)
+})
+
 t.test('a killed relay, proxy or vault comes back as it was', async (t) => {
   const relay = await startChild(t, 'relay', { port: 0 })
   const vaultFile = `${t.testdir({})}/vault.json`
