@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { QuestionKind, QuestionPart } from '../../core/plugin/vault.ts'
-import { visibleLines } from '../effects/visibleText.ts'
+import { visibleExact, visibleLines } from '../effects/visibleText.ts'
 
 /** Most text of one card's parts together, in bytes as it is shown. More than this nobody reads. */
 const mostShownBytes = 65_536
@@ -31,7 +31,8 @@ export function showParts(drafts: readonly PartDraft[]): ShownPart[] {
     const original = typeof content === 'string' ? Buffer.from(content, 'utf8') : content
     const whole =
       shownAs ?? (typeof content === 'string' ? content : `0x${Buffer.from(content).toString('hex')}`)
-    const { text, isWhole } = fitting(whole, room)
+    const isText = typeof content === 'string' && format !== 'json'
+    const { text, isWhole } = fitting(whole, room, isText ? visibleExact : visibleLines)
     room -= Buffer.byteLength(text)
     return {
       title,
@@ -47,9 +48,13 @@ export function showParts(drafts: readonly PartDraft[]): ShownPart[] {
 }
 
 /** As much of the text as has room, made visible; an escape is not cut in two. */
-function fitting(text: string, room: number): { text: string; isWhole: boolean } {
+function fitting(
+  text: string,
+  room: number,
+  visible: (text: string) => string,
+): { text: string; isWhole: boolean } {
   // Every character takes a byte at least.
-  const bytes = Buffer.from(visibleLines(text.slice(0, room + 1)), 'utf8')
+  const bytes = Buffer.from(visible(text.slice(0, room + 1)), 'utf8')
   if (text.length <= room && bytes.length <= room) return { text: bytes.toString('utf8'), isWhole: true }
   let end = room
   while ((bytes[end]! & 0xc0) === 0x80) end--

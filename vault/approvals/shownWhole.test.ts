@@ -249,6 +249,7 @@ t.test('a sign-in is shown with its domain, and with what is wrong about it', as
     ['shop.example wants', 'shop.example@evil.test wants', /no plain host name/],
     ['shop.example wants', 'shоp.example wants', /no plain host name/],
     ['shop.example wants', '10.0.0.1 wants', /bare address/],
+    ['shop.example wants', 'shopI.example wants', /“shopI\.example” is “shopi\.example” in small letters/],
     ['shop.example wants', 'http://shop.example wants', /not for https/],
     ['https://shop.example/', 'https://evil.test/', /its URI is “https:\/\/evil\.test/],
     ['https://shop.example/', 'https://shop.example:444/', /its URI is/],
@@ -336,4 +337,83 @@ t.test('no text of an agent leaves its place', async (t) => {
     )
     await vault.asOwner('POST', `/v1/vault/approvals/${card.id}/deny`, {})
   }
+})
+
+t.test('what could be overlooked in a text is told beside it', async (t) => {
+  const { vault, agent } = await start(t)
+  const warningsFor = async (message: string) => {
+    const body = { chain: 'base', agent_name: 'x', message }
+    const card = await cardOf(vault, agent, 'sign-message', body)
+    await vault.asOwner('POST', `/v1/vault/approvals/${card.id}/deny`, {})
+    return card.warnings
+  }
+  for (const [message, warning] of [
+    [`Hello.${'\n'.repeat(1_001)}Sell the house.${'\n'.repeat(20)}Bye.`, /goes on after 1,000 empty lines/],
+    [`Hello.${' \u00a0\r\n'.repeat(40)}Sell the house.`, /goes on after 39 empty lines/],
+    [`Hello.${' '.repeat(4_000)}Sell the house.`, /goes on after 4,000 spaces/],
+    ['Pay \u05d0100 USDC 5\u05d1 now', /from right to left/],
+    ['Log in at \u0440\u0430ypal.com', /look like others: “\\u\{440\}\\u\{430\}ypal”/],
+    ['Log in at \u0455\u0441\u043e\u0440\u0435.example', /look like others/],
+  ] as const)
+    t.match(await warningsFor(message), [warning], JSON.stringify(message.slice(0, 60)))
+  for (const message of [
+    `Terms\n\n\n\n1. ${' '.repeat(20)}None.${'\n'.repeat(100)}`,
+    'שלום לכולם',
+    'Это обычный текст, сорок слов, and some English.',
+    'Ο λόγος, 5 μs, α = 0.05',
+  ])
+    t.strictSame(await warningsFor(message), [], JSON.stringify(message.slice(0, 60)))
+  await vault.asOwner('POST', '/v1/vault/write', {
+    scope: 'identity.email',
+    value: 'p\u0430ypal@example.com',
+  })
+  const card = await cardOf(vault, agent, 'write', { scope: 'identity.email', value: 'paypal@example.com' })
+  t.notMatch(JSON.stringify(card.warnings), /look like/, 'what is stored already is no affair of the agent')
+  const secret = { scope: 'credentials.api.shop', value: 'se\u0441ret' }
+  t.strictSame((await cardOf(vault, agent, 'write', secret)).warnings, [], 'no word of a secret in a warning')
+})
+
+t.test('a text that spells an invisible character out is not shown as one that has it', async (t) => {
+  const { vault, agent } = await start(t)
+  const seen = new Map<string, string>()
+  for (const value of [
+    'me\u200b@example.com',
+    'me\\u200b@example.com',
+    'me\\u005cu200b@example.com',
+    'me\\u005cu005cu200b@example.com',
+    'me\u{e0041}@example.com',
+    'me\\udb40\\udc41@example.com',
+    'a\u0301\u0302\u0303\u0304',
+    'a\u0301\u0302\u0303\\u0304',
+    '1\u0338000',
+    '1\\u0338000',
+  ]) {
+    const card = await cardOf(vault, agent, 'write', { scope: 'identity.email', value })
+    const { text } = card.parts.at(-1)!
+    t.equal(seen.get(text), undefined, `${JSON.stringify(value)} as ${text}`)
+    seen.set(text, value)
+    await vault.asOwner('POST', `/v1/vault/approvals/${card.id}/deny`, {})
+  }
+  const plain = await cardOf(vault, agent, 'write', {
+    scope: 'identity.email',
+    value: 'C:\\users caf\\u00e9',
+  })
+  t.equal(plain.parts.at(-1)!.text, 'C:\\users caf\\u00e9', 'what spells nothing invisible stays as it is')
+  t.ok(
+    [...seen.keys()].every((text) => !/\u0338/.test(text)),
+    'nothing is struck through',
+  )
+})
+
+t.test('a message is a sentence of one line, however many lines it has', async (t) => {
+  const { vault, agent } = await start(t)
+  const effectsOf = async (message: string) =>
+    (await cardOf(vault, agent, 'sign-message', { chain: 'base', agent_name: 'x', message })).effects
+  t.strictSame(await effectsOf('Hello.'), ['Sign the text “Hello.” (Base).'])
+  t.strictSame(await effectsOf(`\n Hello.${'\n'.repeat(999)}Sell the house.`), [
+    'Sign a text of 1,022 characters in 1,001 lines that begins with “ Hello.” (Base).',
+  ])
+  t.match(await effectsOf('x'.repeat(3_000)), [
+    /^Sign a text of 3,000 characters in 1 line that begins with “x{80}…” \(Base\)\.$/,
+  ])
 })

@@ -1,5 +1,9 @@
-/** Everything without a look of its own: controls, unassigned, other spaces; then what is ignored when drawn, and blanks. */
-const hidden = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\p{Default_Ignorable_Code_Point}\u2800]/gu
+/**
+ * Everything without a look of its own: controls, unassigned, other spaces; then what is ignored when drawn, blanks, and marks that
+ * strike out or enclose the letter that they belong to.
+ */
+const hidden =
+  /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\p{Default_Ignorable_Code_Point}\u2800\p{Me}]|[\u0334-\u0338]|[\u20d2-\u20d3]|[\u20d8-\u20da]|[\u20e5-\u20e6]|[\u20ea-\u20eb]/gu
 /** Marks are drawn over what stands before them: none begins a line, and more than three are a tower over other lines. */
 const strayMarks = /(?<=^|\n)\p{M}+|(?<=\p{M}{3})\p{M}+/gu
 /** Letters and digits that are written from right to left, by the ranges that Unicode keeps for them (UAX #9, table 4). */
@@ -36,3 +40,17 @@ export const visibleLines = (text: string): string =>
     .split('\n')
     .map((line) => written(line, inUnits))
     .join('\n')
+
+/**
+ * As {@link visibleLines}, for a text that is no JSON: where it spells out such a number itself, the backslash is written as its
+ * number, so that no two texts look the same.
+ */
+export const visibleExact = (text: string): string =>
+  visibleLines(
+    text.replace(/\\(?=u([0-9a-f]{4}))/g, (backslash, digits: string) =>
+      isWritten(String.fromCharCode(Number.parseInt(digits, 16))) ? '\\u005c' : backslash,
+    ),
+  )
+
+const isWritten = (char: string): boolean =>
+  char === '\\' || /\p{M}/u.test(char) || written(char, inUnits) !== char

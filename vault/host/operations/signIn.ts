@@ -138,6 +138,11 @@ export function signInWarnings(signIn: SignIn, { address, facts, nowMs }: SignIn
     )
   else if (/^[\d.]+$/.test(host.hostname))
     warnings.push(`The domain ${domain} is a bare address and no name.`)
+  else if (domain !== domain.toLowerCase())
+    // A capital I has the look of a small L.
+    warnings.push(
+      `The domain ${showText(domain, 253)} is ${showText(domain.toLowerCase(), 253)} in small letters: compare that with the one that you know.`,
+    )
   if (scheme !== undefined && scheme !== 'https')
     warnings.push(`It is for ${showText(scheme, 40)} and not for https.`)
   const uri = fields.get('URI')

@@ -110,16 +110,34 @@ export function planMessage(
     }),
   )
   const plan = signingPlan({ x, parts, account, decoded, claim: claimOf({}), action: 'SIGN_MESSAGE' })
-  const signIn = decoded.effects[0]?.kind === 'note' ? readSignIn(decoded.effects[0].text) : undefined
-  const shown = { ...plan, parts: () => [messagePart(decoded)] }
+  const said = decoded.effects[0]
+  const shown = {
+    ...plan,
+    ...(said?.kind === 'note' && { plainWords: [messageWords(said.text, account.facts.title)] }),
+    parts: () => [messagePart(decoded)],
+  }
+  const signIn = said?.kind === 'note' ? readSignIn(said.text) : undefined
   if (signIn === undefined) return { ...shown, kind: 'message' }
   const context = { address: decoded.from, facts: account.facts, nowMs: parts.clock.now() }
   return {
     ...shown,
     kind: signIn.isWellFormed ? 'sign_in' : 'message',
-    plainWords: [signInWords(signIn, account.facts), ...plan.plainWords],
+    plainWords: [signInWords(signIn, account.facts), ...shown.plainWords],
     warnings: [...plan.warnings, ...signInWarnings(signIn, context)],
   }
+}
+
+const shortMessage = 200
+const messageBeginning = 80
+
+/** A message in one sentence: whole where it is short, and else its size and how it begins; it stands whole below. */
+function messageWords(text: string, chainTitle: string): string {
+  const lines = text.split('\n')
+  if (lines.length === 1 && text.length <= shortMessage)
+    return `Sign the text ${showText(text)} (${chainTitle}).`
+  const size = `${text.length.toLocaleString('en')} characters in ${lines.length.toLocaleString('en')} ${lines.length === 1 ? 'line' : 'lines'}`
+  const first = lines.find((line) => line.trim() !== '') ?? ''
+  return `Sign a text of ${size} that begins with ${showText(first, messageBeginning)} (${chainTitle}).`
 }
 
 /** What the agent says, for the log: every word of it is the agent's own. */

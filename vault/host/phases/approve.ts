@@ -3,6 +3,7 @@ import type { VaultAnswer } from '../../../core/plugin/vault.ts'
 import type { ApprovalRecord, Question } from '../../approvals/approval.ts'
 import type { ApprovalBook } from '../../approvals/approvalBook.ts'
 import { cutWarning, showParts } from '../../approvals/shownPart.ts'
+import { textWarnings } from '../../approvals/textWarnings.ts'
 import { VaultError } from '../../errors/error.ts'
 import { decisionHash } from '../../policy/decisionHash.ts'
 import type { Vault } from '../../ports/vault.ts'
@@ -67,7 +68,8 @@ export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
 
   function newQuestion(x: VaultCall) {
     const plan = x.plan!
-    const parts = showParts(plan.parts())
+    const drafts = plan.parts()
+    const parts = showParts(drafts)
     const question: Question = {
       agentId: x.caller.id,
       agentName: x.caller.name,
@@ -80,7 +82,7 @@ export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
       currency: plan.currency,
       recipient: plan.recipient,
       plainWords: plan.plainWords,
-      warnings: [...plan.warnings, ...parts.flatMap(cutWarning)],
+      warnings: [...plan.warnings, ...parts.flatMap(cutWarning), ...drafts.flatMap(textWarnings)],
       reasons: [...new Set(x.reasons)],
       isOpaque: plan.isOpaque,
       purpose: purposeOf(x),

@@ -9,7 +9,10 @@
 export const visible = (text) =>
   text
     .replace(/(?<=^|\n)\p{M}+|(?<=\p{M}{3})\p{M}+/gu, (marks) => Array.from(marks, numbered).join(''))
-    .replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\p{Default_Ignorable_Code_Point}\u2800]/gu, numbered)
+    .replace(
+      /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]|[\p{Default_Ignorable_Code_Point}\u2800\p{Me}]|[\u0334-\u0338]|[\u20d2-\u20d3]|[\u20d8-\u20da]|[\u20e5-\u20e6]|[\u20ea-\u20eb]/gu,
+      numbered,
+    )
 
 /** @param {string} char */
 const numbered = (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`
