@@ -57,6 +57,8 @@ export interface ApprovalBook {
   list(): readonly ApprovalRecord[]
   /** The approval that the same request again finds, by the rules of {@link joined}. */
   byKey(key: string, isKeyed: boolean): ApprovalRecord | undefined
+  /** Whether a question of this key is on its way to disk; only then does {@link byKey} find it. */
+  isBeingAsked(key: string): boolean
   /**
    * Asks, or joins the question that is open for this key.
    * @throws `RATE_LIMIT_EXCEEDED` when the agent has too many open, or asked too much that was not approved
@@ -285,6 +287,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       const record = byId.get(byKey.get(key) ?? '')
       return record && joined(record, clock.now(), isKeyed)
     },
+    isBeingAsked: (key) => asking.has(key),
     ask(init) {
       const before = asking.get(init.key)
       if (before !== undefined) return before

@@ -65,7 +65,7 @@ export class JournaledBudget implements BudgetBook {
     const log = this.#use()
     const { id } = request
     const charges = chargesOf(request)
-    if (this.#ledger.isOpen(id) || this.#ledger.isCommitted(id))
+    if (this.isCounted(id))
       return { ok: true, id, isRepeat: true, durable: this.#onTheirWay.get(id) ?? Promise.resolve() }
     const day = this.#today()
     const refusal = refusalFor(charges, request.limits, this.#ledger, day)
@@ -84,6 +84,11 @@ export class JournaledBudget implements BudgetBook {
   isCommitted(id: string): boolean {
     this.#use()
     return this.#ledger.isCommitted(id)
+  }
+
+  isCounted(id: string): boolean {
+    this.#use()
+    return this.#ledger.isOpen(id) || this.#ledger.isCommitted(id)
   }
 
   check(request: ReserveRequest): { readonly ok: true } | BudgetRefusal {

@@ -35,9 +35,15 @@ import { freezeJson } from './freeze.ts'
 import { createIdempotency } from './idempotency.ts'
 import { createStoredRules } from './ownerRules.ts'
 import { ownerWarnings } from './ownerWarnings.ts'
-import { createApproving } from './phases/approve.ts'
+import { createApproving, isHeld } from './phases/approve.ts'
 import { createAuditing } from './phases/audit.ts'
-import { createGranting, createPlanning, createRuling, grants } from './phases/authorize.ts'
+import {
+  assertStillAllowed,
+  createGranting,
+  createPlanning,
+  createRuling,
+  grants,
+} from './phases/authorize.ts'
 import { createIdentify } from './phases/identify.ts'
 import { createPerforming } from './phases/perform.ts'
 import { createPluginStore } from './pluginStore.ts'
@@ -106,8 +112,8 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       createGranting(inner),
       createPlanning(inner),
       grants,
-      createRuling(inner),
-      createApproving(vault, book),
+      createRuling(inner, (x) => isHeld(book, x)),
+      createApproving(vault, book, (x) => assertStillAllowed(registry.get(x.caller.id), x, rules)),
       createPerforming(vault, book),
       createAuditing(audit),
     ],

@@ -125,7 +125,7 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
       for (const { id } of records.list('policy')) policies.set(id, records.getJson('policy', id))
       refresh()
     },
-    judge({ agent, decoded, proof }: JudgedRequest): Judgement {
+    judge({ agent, decoded, proof, isCounted = false }: JudgedRequest): Judgement {
       const bounds = limitsOf(agent.id)
       const reasons: string[] = []
       if (
@@ -139,7 +139,7 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
         return { ...askForAll, reasons: [...askForAll.reasons, ...reasons], limits: bounds }
       const used = budget.usedAll({ kind: 'agent', agentId: agent.id })
       const spentToday = new Map(used.map(({ asset, spent, reserved }) => [asset, spent + reserved]))
-      const verdict = evaluate({ decoded, policy, nowMs: clock.now(), spentToday, assets })
+      const verdict = evaluate({ decoded, policy, nowMs: clock.now(), spentToday, isCounted, assets })
       if (verdict.decision === 'deny') {
         const { message, code, missing } = verdict
         const refusal = { outcome: 'refuse', reasons: [message], code, limits: bounds } as const

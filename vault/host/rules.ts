@@ -11,6 +11,8 @@ export interface JudgedRequest {
   readonly decoded: Decoded
   /** Null where the request claims nothing, as a message. */
   readonly proof: ClaimProof | null
+  /** True where what it costs was counted when it was asked for before: what is used of the day has it in already. */
+  readonly isCounted?: boolean
 }
 
 /** What the owner's rules say. */

@@ -332,3 +332,92 @@ t.test('a budget can be asked for and checked', async (t) => {
     details: { message: /no rule for ETH on base/, action: /policies set payer/ },
   })
 })
+
+/** A day of five, of which one may go without asking. */
+const fiveADay = {
+  assets: [{ chain: 'base', symbol: 'USDC', perTransaction: '5', perDay: '5', autoApproveUpTo: '1' }],
+  recipients: 'any',
+}
+
+t.test(
+  'the room in the day that a request takes up is not held against it when it is asked again',
+  async (t) => {
+    const { agent, vault, spent } = await startWithPolicy(t, fiveADay)
+    const ask = (amount: string, nonce: number, headers: Record<string, string> = noWait) =>
+      agent.call('POST', '/v1/vault/sign', signBody(amount, nonce), headers)
+    for (const headers of [{}, { 'idempotency-key': 'order-1' }]) {
+      const atOnce = await Promise.all([0, 1, 2].map(() => ask('1', 0, { ...noWait, ...headers })))
+      t.strictSame(
+        atOnce.map(({ status }) => status),
+        [200, 200, 200],
+      )
+    }
+    const asked = await Promise.all([0, 1].map(() => ask('4', 1)))
+    asked.push(await ask('4', 1))
+    t.strictSame(
+      asked.map(({ status }) => status),
+      [202, 202, 202],
+    )
+    t.equal(new Set(asked.map(({ body }) => body.approval_id)).size, 1)
+    const other = await ask('0.5', 2)
+    t.equal(
+      other.body.error.code,
+      'BUDGET_EXCEEDED_DAILY',
+      'what is held back is not there for anything else',
+    )
+    const [{ id, decision_hash }] = (await vault.asOwner('GET', '/v1/vault/approvals?status=pending')).body
+      .approvals
+    await vault.asOwner('POST', `/v1/vault/approvals/${id}/approve`, { decision_hash })
+    const answers = [await ask('4', 1), await ask('4', 1), await ask('1', 0)]
+    t.strictSame(
+      answers.map(({ status }) => status),
+      [200, 200, 200],
+    )
+    t.equal(answers[0]!.body.signed_tx, answers[1]!.body.signed_tx)
+    t.equal(spent(), '5000000')
+  },
+)
+
+t.test('what an agent may not any more when its owner agrees, is not done', async (t) => {
+  const { agent, vault, spent } = await startWithPolicy(t, fiveADay)
+  const lower = { ...fiveADay, assets: [{ ...fiveADay.assets[0], perTransaction: '2', perDay: '2' }] }
+  for (const [nonce, change, restore, code] of [
+    [
+      0,
+      () => vault.api.policies.set('payer', lower, vault.owner),
+      () => vault.api.policies.set('payer', fiveADay, vault.owner),
+      'BUDGET_EXCEEDED_TX',
+    ],
+    [
+      1,
+      () => vault.api.agents.update(agent.id, { scopes: ['wallet.ethereum'] }, vault.owner),
+      () => vault.api.agents.update(agent.id, { scopes: ['wallet.base'] }, vault.owner),
+      'SCOPE_DENIED',
+    ],
+  ] as const) {
+    const waiting = agent.call('POST', '/v1/vault/sign', signBody('2.5', nonce), { prefer: 'wait=20' })
+    const question = await askedBy(vault)
+    await change()
+    await vault.api.approvals.approve(question.id, question.decision_hash, vault.owner)
+    const refused = await waiting
+    t.equal(refused.body.error?.code, code)
+    t.equal(spent(), '0')
+    await restore()
+    await vault.api.approvals.cancel(question.id, vault.owner)
+  }
+  t.match(
+    (await vault.asOwner('GET', '/v1/vault/activity?action=SIGN&status=DENIED')).body.events.map(
+      (event: { details: { code: string } }) => event.details.code,
+    ),
+    ['SCOPE_DENIED', 'BUDGET_EXCEEDED_TX'],
+  )
+})
+
+/** The one question that is open, once it is there. */
+async function askedBy(vault: RunningVault) {
+  for (;;) {
+    const { approvals } = (await vault.asOwner('GET', '/v1/vault/approvals?status=pending')).body
+    if (approvals.length > 0) return approvals[0]
+    await new Promise((go) => setTimeout(go, 5))
+  }
+}

@@ -41,6 +41,8 @@ export interface EvaluateRequest {
   readonly nowMs: number
   /** By asset id, atomic units: what this agent spent and reserved today, fees included. Approved by whomever. */
   readonly spentToday: ReadonlyMap<string, bigint>
+  /** Whether this very request was counted before, so that it adds nothing to a day. Default: false. */
+  readonly isCounted?: boolean
   readonly assets?: AssetTable
 }
 
@@ -149,7 +151,7 @@ function judgeRecipients(
 }
 
 function judgeAmounts(
-  { decoded, policy, spentToday }: EvaluateRequest,
+  { decoded, policy, spentToday, isCounted = false }: EvaluateRequest,
   assets: AssetTable,
   reasons: string[],
 ): Verdict | undefined {
@@ -174,7 +176,8 @@ function judgeAmounts(
         `Expected at most ${words(limits.perTransaction)} in one request, got ${words(amount)}.`,
       )
     // The fee comes out of the same purse as what is moved.
-    const today = (spentToday.get(id) ?? 0n) + amount + (id === native.id ? fee : 0n)
+    const added = isCounted ? 0n : amount + (id === native.id ? fee : 0n)
+    const today = (spentToday.get(id) ?? 0n) + added
     if (today > limits.perDay)
       return deny(
         'BUDGET_EXCEEDED_DAILY',
@@ -183,14 +186,16 @@ function judgeAmounts(
     if (amount > limits.autoApproveUpTo)
       reasons.push(`${words(amount)} is above ${words(limits.autoApproveUpTo)}, up to which rules approve.`)
   }
-  return fee === 0n ? undefined : judgeFee(decoded, fee, policy, spentToday, assets, reasons)
+  if (fee === 0n) return undefined
+  const feesBefore = (spentToday.get(feesId(native)) ?? 0n) - (isCounted ? fee : 0n)
+  return judgeFee(decoded, fee, policy, feesBefore, assets, reasons)
 }
 
 function judgeFee(
   { chain }: Decoded,
   fee: bigint,
   policy: Policy,
-  spentToday: ReadonlyMap<string, bigint>,
+  feesBefore: bigint,
   assets: AssetTable,
   reasons: string[],
 ): Verdict | undefined {
@@ -206,7 +211,7 @@ function judgeFee(
       'FEE_EXCESSIVE',
       `Expected fees and rent of at most ${words(limits.perTransaction)}, got ${words(fee)}.`,
     )
-  const today = (spentToday.get(feesId(limits.asset)) ?? 0n) + fee
+  const today = feesBefore + fee
   if (today > limits.perDay)
     return deny(
       'BUDGET_EXCEEDED_DAILY',

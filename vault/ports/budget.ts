@@ -77,6 +77,8 @@ export interface BudgetBook {
   reserve(request: ReserveRequest): Reservation | BudgetRefusal
   /** Whether an id is among the last 10,000 committed. */
   isCommitted(id: string): boolean
+  /** Whether `reserve` would count nothing more for an id: it is open, or among the last 10,000 committed. */
+  isCounted(id: string): boolean
   /** Same verdict as `reserve`, counting nothing. */
   check(request: ReserveRequest): { readonly ok: true } | BudgetRefusal
   /** The signature leaves: final. Needs no flush of its own, because an undecided reservation counts the same. */

@@ -18,11 +18,26 @@ import type { HostPlugin } from './hostPlugin.ts'
 export const keyOf = (x: VaultCall): string =>
   hashOf('approval', x.caller.id, x.operation, x.plan!.requestHash, x.idempotencyKey)
 
+/** Whether money is held back for an agent's exact request, by the question that it led to. */
+export const isHeld = (book: ApprovalBook, x: VaultCall): boolean => {
+  const isKeyed = x.idempotencyKey !== null
+  const record = book.byKey(keyOf(x), isKeyed)
+  if (record === undefined) return book.isBeingAsked(keyOf(x))
+  return (
+    (record.state === 'pending' || record.state === 'approved' || record.state === 'consumed') &&
+    record.reservationId !== null
+  )
+}
+
 /**
  * Asks the owner where anything wants it, and waits as long as the caller does. The same request again finds its question,
  * and its answer.
  */
-export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
+export function createApproving(
+  vault: Vault,
+  book: ApprovalBook,
+  assertStillAllowed: (x: VaultCall) => void,
+): HostPlugin {
   return {
     name: 'approvals',
     slots: { approve: { reads: ['request', 'verdict'], writes: ['approval'] } },
@@ -45,6 +60,7 @@ export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
       case 'pending':
         return { status: 202, body: pendingBody(record) }
       case 'approved':
+        if (record !== asked) recheck(x)
         x.approval = record
         return undefined
       case 'consumed':
@@ -63,6 +79,16 @@ export function createApproving(vault: Vault, book: ApprovalBook): HostPlugin {
         throw new VaultError('APPROVAL_RESOLVED', `The approval is ${record.state}.`, {
           details: { approval_id: record.id },
         })
+    }
+  }
+
+  /** Refused now, it has an entry of its own: the approval's say that it was allowed. */
+  function recheck(x: VaultCall): void {
+    try {
+      assertStillAllowed(x)
+    } catch (error) {
+      x.isLogged = false
+      throw error
     }
   }
 

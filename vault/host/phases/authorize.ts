@@ -1,4 +1,5 @@
 import type { VaultOperation } from '../../../core/plugin/vault.ts'
+import type { Agent } from '../../agents/agent.ts'
 import { type GrantVerb, grantFor } from '../../agents/grant.ts'
 import { VaultError } from '../../errors/error.ts'
 import { isScope } from '../../storage/scopes.ts'
@@ -10,6 +11,8 @@ import { planMessage, planTransaction, planTypedData } from '../operations/signi
 import { planDelete, planRead, planWrite } from '../operations/values.ts'
 import type { VaultParts } from '../parts.ts'
 import type { Plan } from '../plan.ts'
+import type { Judgement, Rules } from '../rules.ts'
+import { signatureId } from '../signatureId.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import type { HostPlugin } from './hostPlugin.ts'
 
@@ -115,16 +118,22 @@ const wants: Readonly<Record<VaultOperation, Wants>> = {
 const denied = ({ verb, scope }: Wanted): VaultError =>
   new VaultError('SCOPE_DENIED', `This agent has no grant to ${verb} ${scope}.`, { details: { scope, verb } })
 
+/** The grant that covers a plan. @throws `SCOPE_DENIED` */
+function assertGranted(agent: Agent, { verb, scope }: Plan): { readonly asks: boolean } {
+  const grant = grantFor(agent.grants, verb, scope)
+  if (grant === undefined) throw denied({ verb, scope })
+  return grant
+}
+
 /** Holds an agent to its grants. The owner needs none, and has no wallet of an agent's to sign for. */
 export const grants: HostPlugin = {
   name: 'plan-grants',
   slots: { authorize: { reads: ['request'] } },
   route: () => ({
     authorize(x) {
-      const { scope, verb, check } = x.plan!
+      const { scope, check } = x.plan!
       if (x.who.kind === 'agent') {
-        const grant = grantFor(x.who.agent.grants, verb, scope)
-        if (grant === undefined) throw denied({ verb, scope })
+        const grant = assertGranted(x.who.agent, x.plan!)
         if (grant.asks) x.requireApproval(`The grant of ${scope} says that the owner is asked each time.`)
       }
       check?.()
@@ -132,8 +141,43 @@ export const grants: HostPlugin = {
   }),
 }
 
-/** Asks the owner's rules about what is to be signed. */
-export function createRuling({ rules }: VaultParts): HostPlugin {
+/** What the owner's rules say to what an agent would have signed, where they do not refuse it. @throws what they refuse it with */
+function ruleOn(agent: Agent, x: VaultCall, rules: Rules, isCounted: boolean): Judgement | undefined {
+  const { judged } = x.plan!
+  if (judged === undefined) return undefined
+  const judgement = rules.judge({ agent, ...judged, isCounted })
+  if (judgement.outcome !== 'refuse') return judgement
+  throw new VaultError(judgement.code ?? 'APPROVAL_DENIED', judgement.reasons.join(' '), {
+    ...(judgement.action !== undefined && { action: judgement.action }),
+  })
+}
+
+/**
+ * What let a request wait for its owner's answer may be gone when the answer comes: the agent, its scope, its rules. The
+ * money is held back already.
+ *
+ * @param agent as it is now; undefined when it is gone
+ * @throws what a new request would be refused with
+ */
+export function assertStillAllowed(agent: Agent | undefined, x: VaultCall, rules: Rules): void {
+  if (agent === undefined || agent.revokedAt !== null) throw new VaultError('UNAUTHORIZED')
+  assertGranted(agent, x.plan!)
+  ruleOn(agent, x, rules, true)
+}
+
+/**
+ * Asks the owner's rules about what is to be signed.
+ *
+ * @param isHeld whether money is held back for this very request, asked before and not decided otherwise
+ */
+export function createRuling({ rules, vault }: VaultParts, isHeld: (x: VaultCall) => boolean): HostPlugin {
+  /** The same request again must not be refused for the room in the day that it takes up itself. */
+  const isCounted = (x: VaultCall): boolean => {
+    const { repeat, action, frozenHash } = x.plan!
+    return (
+      isHeld(x) || (repeat === 'same' && vault.budget.isCounted(signatureId(x.caller.id, action, frozenHash)))
+    )
+  }
   return {
     name: 'rules',
     slots: { authorize: { reads: ['request'], writes: ['verdict'] } },
@@ -143,12 +187,8 @@ export function createRuling({ rules }: VaultParts): HostPlugin {
         if (judged === undefined) return
         if (x.who.kind !== 'agent')
           throw new VaultError('SCOPE_DENIED', 'Signing is for agents: register one and use its token.')
-        const judgement = rules.judge({ agent: x.who.agent, ...judged })
+        const judgement = ruleOn(x.who.agent, x, rules, isCounted(x))!
         x.limits = judgement.limits
-        if (judgement.outcome === 'refuse')
-          throw new VaultError(judgement.code ?? 'APPROVAL_DENIED', judgement.reasons.join(' '), {
-            ...(judgement.action !== undefined && { action: judgement.action }),
-          })
         for (const reason of reasons) x.requireApproval(reason)
         if (judgement.outcome === 'auto') return
         for (const reason of judgement.reasons) x.requireApproval(reason)
