@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
 import { createEgress } from '../../adapters/egress/createEgress.ts'
-import { startVault } from '../testing/startVault.ts'
+import { password, startVault } from '../testing/startVault.ts'
 import { isAllowedCall, readCallUrl } from './callTarget.ts'
 import { createMask } from './maskSecret.ts'
 
@@ -211,6 +211,36 @@ t.test('an answer that could hide the credential is not given out', async (t) =>
   })
   for (const path of ['/v1/items', '/open/long'])
     t.equal((await call(path)).body.error.code, 'UPSTREAM_ERROR')
+})
+
+t.test('a call stands in the log before it leaves, also where the vault is locked meanwhile', async (t) => {
+  let arrived = (_answer: () => void) => {}
+  const { vault, call, seen } = await start(t, (req, res) => arrived(() => res.end(req.url)))
+  const lockedMeanwhile = async (asked: () => ReturnType<typeof call>, isLost = false) => {
+    const there = new Promise<() => void>((resolve) => {
+      arrived = resolve
+    })
+    const answer = asked()
+    const finish = await there
+    t.match(await vault.asOwner('GET', '/v1/vault/activity?action=CALL&limit=1'), {
+      body: { events: [{ agent: 'caller', status: /APPROVED/ }] },
+    })
+    await vault.asOwner('POST', '/v1/vault/lock', {})
+    if (isLost) seen.at(-1)!.socket.destroy()
+    else finish()
+    const answered = await answer
+    await vault.asOwner('POST', '/v1/vault/unlock', { password })
+    return answered
+  }
+  t.match(await lockedMeanwhile(() => call('/v1/items')), { status: 200, body: { body: '/v1/items' } })
+  t.match(await lockedMeanwhile(() => call('/open/lost'), true), { status: 502 })
+  t.equal(seen.length, 2, 'each was made once')
+  const { body } = await vault.asOwner('GET', '/v1/vault/activity?action=CALL')
+  t.strictSame(
+    body.events.map(({ status }: { status: string }) => status),
+    ['AUTO_APPROVED', 'AUTO_APPROVED'],
+  )
+  t.match((await vault.asOwner('GET', '/v1/vault/activity/verify')).body, { ok: true })
 })
 
 t.test('using a credential is not reading it', async (t) => {

@@ -16,12 +16,18 @@ export function createAuditing(audit: AuditLog): HostPlugin {
               const status = x.isLogged ? undefined : statusOf(x)
               if (status === undefined) return
               const event = eventOf(x, status)
-              // A call that failed may have been made; each of them counts.
-              if (event.action === 'CALL' && status === 'FAILED') await audit.append(event)
+              // A call that failed may have been made; each of them counts. That it was let go has its entry already, which
+              // is enough where the vault was locked meanwhile.
+              if (event.action === 'CALL' && status === 'FAILED')
+                await audit.append(event).catch(unlessLocked)
               else await audit.appendRefusal(event)
             },
           },
   }
+}
+
+const unlessLocked = (error: unknown): void => {
+  if (!isVaultError(error) || error.code !== 'VAULT_LOCKED') throw error
 }
 
 /** Undefined for what never became a request of a known agent: it would let strangers fill the log. */

@@ -86,6 +86,7 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
         'REQUEST_ID_USED',
         'This was signed under the same Idempotency-Key before, and its answer is not kept. Use a new key to pay anew.',
       )
+    if (x.plan!.repeat === 'once') return doOnce(x, 'AUTO_APPROVED')
     let answer: VaultAnswer
     try {
       answer = await x.plan!.act(newAttempt())
@@ -105,6 +106,20 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
     return answer
   }
 
+  /** What can't be taken back has its entry first: in the middle of it the vault may be locked, be killed, or have a full disk. */
+  async function doOnce(x: VaultCall, status: 'APPROVED' | 'AUTO_APPROVED'): Promise<VaultAnswer> {
+    if (x.approval === null || !vault.audit.hasAct(x.approval.id))
+      await vault.audit.append(eventOf(x, status))
+    if (x.approval !== null) await book.consume(x.approval.id, null)
+    x.isLogged = true
+    try {
+      return await x.plan!.act(newAttempt())
+    } catch (error) {
+      x.isLogged = false
+      throw error
+    }
+  }
+
   /** What an earlier try held back and did not use is spent by this one; most repeats were committed by the first. */
   function commit(spendId: string, isRepeat: boolean): void {
     try {
@@ -121,14 +136,14 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
     if (approval.state !== 'approved')
       throw new VaultError('APPROVAL_RESOLVED', `The approval is ${approval.state}.`)
     const { repeat, act } = x.plan!
+    if (repeat === 'once') return doOnce(x, 'APPROVED')
     const answerKept = repeat === 'same' || x.idempotencyKey !== null
     let answer: VaultAnswer
     try {
-      if (repeat === 'once') await book.consume(approval.id, null)
       answer = await act(newAttempt())
     } catch (error) {
       // What may go better the next time keeps its approval.
-      if (repeat !== 'once' && isVaultError(error) && !error.retryable) await book.fail(approval.id)
+      if (isVaultError(error) && !error.retryable) await book.fail(approval.id)
       x.isLogged = false
       throw error
     }
@@ -139,7 +154,7 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
         ...eventOf(x, 'APPROVED'),
         ...(repeat === 'same' && { act: sameId(x) }),
       })
-    if (repeat !== 'once') await book.consume(approval.id, answerKept ? answer : null)
+    await book.consume(approval.id, answerKept ? answer : null)
     if (repeat === 'same' && approval.reservationId !== null)
       markCounted(vault.budget, x.caller.id, sameId(x))
     return answer
