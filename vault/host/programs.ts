@@ -70,13 +70,12 @@ export async function buildPrograms(
 ): Promise<Programs> {
   const plugins: SandboxedPlugin[] = []
   const parts: HostPlugin[] = [...own]
-  const times = new Map<string, number>()
+  const places = new Set<string>()
   try {
     for (const entry of entries) {
       const { name, slots } = entry.plugin
-      const time = (times.get(name) ?? 0) + 1
-      times.set(name, time)
-      const place = time === 1 ? name : `${name}-${time}`
+      const place = placeFor(name, places)
+      places.add(place)
       const plugin = await start(entry, place, portsOf(place), limits)
       plugins.push(plugin)
       parts.push(pluginPart(name, place, slots, plugin))
@@ -87,6 +86,13 @@ export async function buildPrograms(
     await closePlugins(plugins).catch(() => undefined)
     throw error
   }
+}
+
+/** What names a plugin and its store: its own name, or the first of `name-2`, `name-3` … that no other has. */
+function placeFor(name: string, taken: ReadonlySet<string>): string {
+  let place = name
+  for (let time = 2; taken.has(place); time++) place = `${name}-${time}`
+  return place
 }
 
 async function start(
@@ -135,7 +141,8 @@ function lined(parts: readonly HostPlugin[], plugins: readonly SandboxedPlugin[]
     start() {
       for (const plugin of plugins) plugin.start()
     },
-    close: () => closePlugins(plugins),
+    // All at once: each may take some seconds, and the vault is open until then.
+    close: async () => void (await Promise.all(plugins.map((plugin) => plugin.close()))),
   }
 }
 

@@ -48,7 +48,10 @@ export function createPluginFinder(
       const where = { use, isBuiltIn: false, baseDir: resolve(baseDir), home: resolve(home), names }
       const life = new PluginProcess(where, [], { onMessage() {}, onEnd() {} })
       try {
-        return { ...described(await life.load(where, defaultPluginLimits.loadMs)), where }
+        const found = described(await life.load(where, defaultPluginLimits.loadMs))
+        if (names.includes(found.name))
+          throw new Error(`calls itself ${found.name}, as a built-in plugin does.`)
+        return { ...found, where }
       } catch (error) {
         const { message } = error as Error
         // What it says itself names it already.
@@ -64,14 +67,23 @@ export function createPluginFinder(
 }
 
 /**
- * The files that options name and that the plugin may read: those that the owner wrote. A default is the plugin's own word.
+ * The files that options name and that the plugin may read: those that the owner wrote. A default, of the option or of one
+ * around it, is the plugin's own word.
  */
 export function filesOf({ options: schema, where }: FoundPlugin, options: unknown): string[] {
+  const usual = new Set([...defaultTexts(schema)].map((text) => resolve(where.baseDir, text)))
   return [...eachOption(schema, options, '')].flatMap(({ option, value }) => {
-    const { format, default: usual } = option as { format?: unknown; default?: unknown }
-    if (format !== 'path' || typeof value !== 'string') return []
-    return typeof usual === 'string' && resolve(where.baseDir, usual) === value ? [] : [value]
+    const { format } = option as { format?: unknown }
+    return format === 'path' && typeof value === 'string' && !usual.has(value) ? [value] : []
   })
+}
+
+/** Every text in any default of a schema, however deep. */
+function* defaultTexts(schema: unknown, isDefault = false): Iterable<string> {
+  if (typeof schema === 'string' && isDefault) yield schema
+  if (typeof schema !== 'object' || schema === null) return
+  for (const [name, member] of Object.entries(schema))
+    yield* defaultTexts(member, isDefault || name === 'default')
 }
 
 /** @throws {Error} for what is no description */

@@ -1,12 +1,14 @@
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { buildPrograms } from '../host/programs.ts'
+import { builtInVaultPlugins } from '../plugins/builtIn.ts'
 import { pluginFrom } from '../testing/pluginFrom.ts'
 import { signBody } from '../testing/transfers.ts'
-import { authorize, impatient, noWait, vaultWith } from '../testing/vaultWithPlugins.ts'
+import { authorize, impatient, limits, noWait, vaultWith } from '../testing/vaultWithPlugins.ts'
 import { createPluginFinder } from './findPlugin.ts'
+import { startPlugin } from './sandboxedPlugin.ts'
 
 t.setTimeout(120_000)
 
@@ -22,11 +24,20 @@ t.test('what throws, and what is no decision, refuses the request and nothing el
     '0.08': "return 'allow'",
     '0.09': 'return { get decision() { throw 1 } }',
     '0.11': 'return () => 1',
+    '0.12': "say({ t: 'log', level: 'info', fields: {}, text: { a: 1 } }); throw new Error('oops')",
+    '0.13': "say({ t: 'ask', id: 1, port: { toString: 1 }, args: [] }); throw new Error('oops')",
+    '0.14': "say({ t: 'threw', id: 13, message: { toString: 1 } }); return new Promise(() => {})",
+    '0.15': "ports.log.info({}, 'x'.repeat(501)); throw new Error('oops')",
   }
   const cases = Object.entries(answers).map(
     ([amount, code]) => `if (String(x.input.amount) === '${amount}') { ${code} }`,
   )
-  const { vault, sign, lines } = await vaultWith(t, [await pluginFrom(t, authorize(cases.join('\n')))])
+  const say = "const say = (message) => fs.writeSync(1, JSON.stringify(message) + '\\n')\n"
+  const odd = await pluginFrom(t, say + authorize(cases.join('\n')), {
+    before: "import fs from 'node:fs'",
+    more: "needs: ['log', 'egress']",
+  })
+  const { vault, sign, lines } = await vaultWith(t, [odd])
   for (const [nonce, amount] of Object.keys(answers).entries()) {
     const { status, body, headers } = await sign(amount, nonce)
     if (amount === '0.11') {
@@ -46,6 +57,10 @@ t.test('what throws, and what is no decision, refuses the request and nothing el
   t.match(
     lines.find(({ reason }) => reason?.includes('oops')),
     { plugin: 'odd' },
+  )
+  t.ok(
+    lines.some(({ text }) => text === 'x'.repeat(500)),
+    'words that are too long for the log are cut',
   )
 })
 
@@ -106,6 +121,20 @@ t.test('a plugin reads no file of the home, no environment, and reaches nothing 
       await attempt('run', () => import('node:child_process').then((m) => m.execSync('true')))
       await attempt('thread', () => import('node:worker_threads').then((m) => new m.Worker('', { eval: true })))
       await attempt('database', () => import('node:sqlite').then((m) => new m.DatabaseSync(file + '.db')))
+      const { constructor } = loader
+      constructor._resolveFilename = () => 'node:sqlite'
+      await attempt('database by another name', () => new (constructor._load('x').DatabaseSync)(file + '.db'))
+      await attempt('database by hooks', () => constructor.registerHooks({ resolve: () => ({ url: 'node:sqlite', shortCircuit: true }) }))
+      await attempt('flags', () => {
+        v8.setFlagsFromString('--trace-turbo-cfg-file=' + file + '.x')
+        v8.setFlagsFromString('--trace-turbo')
+        for (let i = 0; i < 1e5; i++) JSON.stringify(i)
+      })
+      await attempt('flags by name', () => setFlagsFromString('--no-opt'))
+      await attempt('link', () => fs.readFileSync(new URL('./out' + file, import.meta.url)))
+      let own
+      await attempt('its own', () => { own = fs.readFileSync(new URL('./deep/in', import.meta.url), 'utf8') })
+      got.push(own)
       await attempt('builtin', () => process.getBuiltinModule('node:sqlite').DatabaseSync)
       await attempt('debugger', () => process._debugProcess(process.ppid))
       await attempt('signal', () => process.kill(process.ppid, 0))
@@ -115,7 +144,21 @@ t.test('a plugin reads no file of the home, no environment, and reaches nothing 
       await attempt('ports', () => { if (Object.keys(ports).length === 0) throw 1 })
       return { decision: 'deny', code: 'GOT', message: 'got ' + got.join() }
     } }) }`,
-    { before: "import fs from 'node:fs'\nimport net from 'node:net'\nimport os from 'node:os'" },
+    {
+      before: `import fs from 'node:fs'
+import net from 'node:net'
+import os from 'node:os'
+import v8 from 'node:v8'
+import { setFlagsFromString } from 'node:v8'
+import loader from './loader.cjs'`,
+      files: (folder) => {
+        writeFileSync(join(folder, 'loader.cjs'), 'module.exports = module')
+        mkdirSync(join(folder, 'deep'))
+        writeFileSync(join(folder, 'deep', 'file'), 'mine')
+        symlinkSync('/', join(folder, 'out'))
+        symlinkSync('file', join(folder, 'deep', 'in'))
+      },
+    },
   )
   const { vault, agent } = await vaultWith(t, [tries])
   const file = join(vault.home, 'vault.json')
@@ -125,7 +168,7 @@ t.test('a plugin reads no file of the home, no environment, and reaches nothing 
     { ...signBody('0.5'), purpose: file, agent_name: new URL(vault.url).port },
     noWait,
   )
-  t.equal(body.error.message, 'The plugin odd refuses this: got ')
+  t.equal(body.error.message, 'The plugin odd refuses this: got its own,mine')
   t.notOk(existsSync(`${file}.x`) || existsSync(`${file}.db`))
 })
 
@@ -140,6 +183,10 @@ t.test(
         "export default { name: 'a\\nb', api: 1, options: {}, needs: [], setup() {} }",
         /no name/,
       ],
+      'has the name of a built-in one': [
+        "export default { name: 'telegram', api: 1, options: {}, needs: [], setup() {} }",
+        /calls itself telegram/,
+      ],
       'writes to the channel': [
         "process.binding; (await import('node:fs')).writeSync(1, 'hello\\n')",
         /wrote to the channel/,
@@ -153,7 +200,7 @@ t.test(
         ]),
       ),
     )
-    const finder = createPluginFinder([], folder, folder)
+    const finder = createPluginFinder(builtInVaultPlugins, folder, folder)
     for (const [name, [, words]] of Object.entries(codes))
       await t.rejects(finder.load(`./${name.replaceAll(' ', '-')}.mjs`), { message: words }, name)
     t.notOk('ran' in globalThis)
@@ -190,3 +237,35 @@ t.test('a plugin that wants to answer for the owner needs the owner’s word for
   )
   t.match(JSON.stringify((await vault.asOwner('GET', '/v1/vault/activity')).body), /channel: somebody/)
 })
+
+t.test(
+  'a plugin that fails or hangs while it is started again waits longer each time, and holds up no end',
+  async (t) => {
+    const plugin = await pluginFrom(t, 'return { route: () => ({ authorize() {} }) }')
+    const lines: { waitMs?: number; text: string }[] = []
+    const note = (fields: object, text: string) => void lines.push({ ...fields, text })
+    const log = { debug: note, info: note, warn: note, error: note }
+    const { where } = plugin.plugin
+    const running = await startPlugin(
+      { name: 'odd', needs: ['log'], where, files: [], options: {} },
+      'odd',
+      {
+        log,
+        clock: { now: () => 0 },
+        approvals: { isLocked: () => true, watchLock: () => () => {} },
+      } as never,
+      { ...limits, loadMs: 1e9, restartMinMs: 10, restartMaxMs: 1_000, steadyMs: 0 },
+    )
+    const file = join(where.baseDir, where.use)
+    const waits = () => lines.flatMap(({ waitMs }) => waitMs ?? [])
+    writeFileSync(file, "throw new Error('not again')")
+    process.kill(running.pid!, 'SIGKILL')
+    await until(() => waits().length >= 3)
+    t.strictSame(waits().slice(0, 3), [10, 20, 40])
+    const said = JSON.stringify({ t: 'log', level: 'info', text: 'loading' })
+    writeFileSync(file, `import fs from 'node:fs'\nfs.writeSync(1, '${said}\\n')\nwhile (true) {}`)
+    await until(() => lines.some(({ text }) => text === 'loading'))
+    await running.close()
+    t.pass('it does not wait for a plugin that never is loaded')
+  },
+)

@@ -8,12 +8,17 @@ import {
   maxLineBytes,
   type PluginDescription,
   type ToPlugin,
+  wordsOf,
 } from './wire.ts'
 
 /** Messages of one plugin in a second; one that says more keeps the vault from its work. */
 const mostMessages = 2_000
 /** What is kept of the end of what a plugin prints, to say why it ended. */
 const keptChars = 600
+/** Longest reason of a plugin for refusing to be loaded or set up. */
+const mostWords = 2_000
+/** What waits at once for a plugin to read it, in bytes: above every answer that it may have under way. */
+const mostUnreadBytes = 134_217_728
 
 export interface ProcessEvents {
   /** Whatever comes after `setup`, not looked at yet. */
@@ -88,7 +93,9 @@ export class PluginProcess {
   }
 
   send(message: ToPlugin): void {
-    if (!this.#isOver) this.#child.stdin!.write(lineOf(message))
+    if (this.#isOver) return
+    this.#child.stdin!.write(lineOf(message))
+    if (this.#child.stdin!.writableLength > mostUnreadBytes) this.kill('does not read what it is told')
   }
 
   /** Ends it at once. */
@@ -117,7 +124,7 @@ export class PluginProcess {
         settle: (said) => {
           done()
           if (said.t === answer) return resolve(said as Extract<FromPlugin, { t: T }>)
-          const why = said.t === 'refused' ? String(said.message).slice(0, 2_000) : 'it said something else'
+          const why = said.t === 'refused' ? wordsOf(said.message, mostWords) : 'it said something else'
           reject(new Error(why))
           this.kill('refused')
         },
@@ -136,7 +143,15 @@ export class PluginProcess {
     if (second !== this.#second) this.#messages = 0
     this.#second = second
     if (++this.#messages > mostMessages) return this.kill('said more than can be listened to')
-    const message = said as FromPlugin | null
+    try {
+      this.#take(said as FromPlugin | null)
+    } catch {
+      // What is thrown here would end the vault, which no words of a plugin may do.
+      this.kill('said what can not be read')
+    }
+  }
+
+  #take(message: FromPlugin | null): void {
     if (message?.t === 'loaded' || message?.t === 'ready' || message?.t === 'refused')
       return this.#waiting?.settle(message)
     if (message?.t !== 'closed') this.#events.onMessage(message as FromPlugin)

@@ -1,7 +1,8 @@
 import type { VaultPorts } from '../../core/plugin/vault.ts'
+import { visibleText } from '../effects/visibleText.ts'
 import { isVaultError } from '../errors/error.ts'
 import type { HostDesk } from '../host/api/desk.ts'
-import type { DeskFacts, FromPlugin, ToPlugin, WireError } from './wire.ts'
+import { type DeskFacts, type FromPlugin, type ToPlugin, type WireError, wordsOf } from './wire.ts'
 
 /** What a plugin may be given, on the vault's side. */
 export interface HostPorts extends Omit<VaultPorts, 'approvals'> {
@@ -45,11 +46,11 @@ export function createPortServer(place: string, needs: readonly string[], ports:
 
   /** Who answered, for the log: the plugin's own words can't pass for the owner's. */
   const answeredBy = (by: unknown): string => {
-    const words = textOf(by, 200)
-    return words.startsWith(place) ? words : `${place}: ${words}`
+    const words = visibleText(textOf(by, 200))
+    return words.startsWith(`${place} `) ? words : `${place}: ${words}`
   }
 
-  async function perform(port: string, args: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+  async function perform(port: unknown, args: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     if (port === 'approve' && has('approvals'))
       return desk.approve(textOf(args[0]), textOf(args[1]), answeredBy(args[2]))
     if (port === 'deny' && has('approvals')) return desk.deny(textOf(args[0]), answeredBy(args[1]))
@@ -92,7 +93,7 @@ export function createPortServer(place: string, needs: readonly string[], ports:
       if (underWay.size >= mostUnderWay) return refuse(new Error(`Expected at most ${mostUnderWay} at once.`))
       const stop = new AbortController()
       underWay.set(id, stop)
-      perform(String(port), args, stop.signal)
+      perform(port, args, stop.signal)
         .then((value) => send({ t: 'answer', id, ...(value !== undefined && { value }) }), refuse)
         .finally(() => underWay.delete(id))
     },
@@ -108,7 +109,7 @@ export function createPortServer(place: string, needs: readonly string[], ports:
       const write = level === 'debug' || level === 'info' || level === 'warn' ? log[level] : log.error
       const shown = JSON.stringify(fields ?? {})
       const said = shown.length > mostLogChars ? {} : { said: JSON.parse(shown) }
-      write.call(log, { plugin: place, ...said }, textOf(text, 500))
+      write.call(log, { plugin: place, ...said }, wordsOf(text, 500))
     },
   }
 }

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { dirname, join, parse, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -21,7 +21,7 @@ export interface PluginPlace {
 
 /**
  * What the process of a plugin may read, as Node's `--allow-fs-read` takes it: this program's code, installed packages, the
- * plugin's own folder, and the files that the owner named in its options. Of the folder of the vault, or of the
+ * plugin's own folder without links that lead out of it, and the files that the owner named in its options. Of the folder of the vault, or of the
  * configuration, or of one around these, its code files and nothing else.
  */
 export function readableBy(
@@ -47,12 +47,53 @@ export function readableBy(
 export const isFile = (use: string): boolean => /^(?:\.{1,2})?\//.test(use) || resolve(use) === use
 
 function ownFiles(folder: string, guarded: readonly string[]): string[] {
-  if (!guarded.some((one) => isWithin(folder, resolve(one)))) return [join(folder, '*')]
+  if (!guarded.some((one) => isWithin(folder, resolve(one)))) return withoutWaysOut(folder)
   // The plugin's process says what is not there.
   if (!existsSync(folder)) return []
   return readdirSync(folder, { withFileTypes: true })
     .filter((entry) => !entry.isDirectory() && code.test(entry.name))
     .map(({ name }) => join(folder, name))
+}
+
+/** More is not looked through. */
+const mostEntries = 50_000
+
+/**
+ * A folder with all that is in it, but for links that lead out of it: Node's permission model looks at the path that is
+ * asked for and follows them.
+ *
+ * @throws {Error} for a folder of very many files
+ */
+function withoutWaysOut(folder: string): string[] {
+  if (!existsSync(folder)) return [join(folder, '*')]
+  const real = realpathSync(folder)
+  let entries = 0
+  const look = (at: string): { readonly paths: string[]; readonly isWhole: boolean } => {
+    const paths: string[] = []
+    let isWhole = true
+    for (const entry of readdirSync(at, { withFileTypes: true })) {
+      if (++entries > mostEntries)
+        throw new Error(`Expected at most ${mostEntries} files in the folder of a plugin: ${folder}`)
+      const path = join(at, entry.name)
+      if (entry.isDirectory()) {
+        const inner = look(path)
+        paths.push(...inner.paths)
+        isWhole &&= inner.isWhole
+      } else if (!entry.isSymbolicLink() || leadsInto(real, path)) paths.push(path)
+      else isWhole = false
+    }
+    return isWhole ? { paths: [join(at, '*')], isWhole } : { paths, isWhole }
+  }
+  return look(folder).paths
+}
+
+function leadsInto(folder: string, link: string): boolean {
+  try {
+    return isWithin(folder, realpathSync(link))
+  } catch {
+    // Nothing is there, and a plugin can't put anything there.
+    return false
+  }
 }
 
 /** `node_modules` of a folder and of each one around it, where Node looks for packages. */

@@ -1,10 +1,11 @@
 import type { VaultDecision, VaultExchange, VaultOperation, VaultPhase } from '../../core/plugin/vault.ts'
 import { vaultOperations } from '../../core/plugin/vault.ts'
+import { visibleText } from '../effects/visibleText.ts'
 import { VaultError } from '../errors/error.ts'
 import { PluginProcess } from './pluginProcess.ts'
 import { createPortServer, type HostPorts } from './portServer.ts'
 import type { PluginPlace } from './readable.ts'
-import type { FromPlugin } from './wire.ts'
+import { type FromPlugin, wordsOf } from './wire.ts'
 
 /** How long a plugin may take, in milliseconds, and how it comes back. */
 export interface PluginLimits {
@@ -14,6 +15,8 @@ export interface PluginLimits {
   /** The wait before it is started again: the first, doubled each time it ends soon after, and the longest. */
   readonly restartMinMs: number
   readonly restartMaxMs: number
+  /** One that was up so long before it ended was well: the next wait is the first again. */
+  readonly steadyMs: number
 }
 
 export const defaultPluginLimits: PluginLimits = {
@@ -22,10 +25,9 @@ export const defaultPluginLimits: PluginLimits = {
   closeMs: 5_000,
   restartMinMs: 200,
   restartMaxMs: 60_000,
+  steadyMs: 60_000,
 }
 
-/** One that ran so long before it ended was well: the next wait is the first again, in milliseconds. */
-const steadyMs = 60_000
 /** Calls of one plugin that wait for it at once. */
 const mostCalls = 256
 
@@ -80,10 +82,13 @@ export async function startPlugin(
   let current: PluginProcess | undefined
   let isServing = false
   let isClosed = false
-  let startedAt = 0
+  /** When the life that counts began; at no time, while none does. */
+  let startedAt = Number.POSITIVE_INFINITY
   let failures = 0
   let restart: NodeJS.Timeout | undefined
   let starting: Promise<unknown> | undefined
+  /** The life that is loaded or set up, and does not count yet. */
+  let beginning: PluginProcess | undefined
 
   /** One life: loaded and set up. @returns its hooks */
   async function live(): Promise<ReadonlyMap<string, readonly string[]>> {
@@ -95,13 +100,11 @@ export async function startPlugin(
         if (current === life) ended(reason)
       },
     })
-    starting = undefined
+    beginning = life
+    startedAt = Number.POSITIVE_INFINITY
     await life.load(where, limits.loadMs)
     const given = await life.setUp({ t: 'setup', options, facts: server.facts() }, limits.loadMs)
-    if (isClosed) {
-      life.kill('the vault closes')
-      throw new Error('the vault closes')
-    }
+    beginning = undefined
     detach = server.attach((message) => life.send(message))
     current = life
     startedAt = performance.now()
@@ -116,7 +119,7 @@ export async function startPlugin(
     for (const call of calls.values()) call.fail(reason)
     calls.clear()
     if (isClosed) return
-    failures = performance.now() - startedAt > steadyMs ? 1 : failures + 1
+    failures = performance.now() - startedAt > limits.steadyMs ? 1 : failures + 1
     const waitMs = Math.min(limits.restartMaxMs, limits.restartMinMs * 2 ** Math.min(failures - 1, 20))
     log.error(
       { plugin: place, reason, waitMs },
@@ -142,7 +145,7 @@ export async function startPlugin(
       return life.kill('said something that is no message')
     const call = calls.get(message.id)
     calls.delete(message.id)
-    if (message.t === 'threw') return call?.fail(`threw: ${String(message.message).slice(0, 500)}`)
+    if (message.t === 'threw') return call?.fail(`threw: ${wordsOf(message.message, 500)}`)
     const read = readDecision(message.decision)
     if (typeof read === 'string') return call?.fail(read)
     call?.settle(read)
@@ -190,20 +193,22 @@ export async function startPlugin(
     async close() {
       isClosed = true
       clearTimeout(restart)
+      // Nobody waits for one that is being started: it has nothing to bring to its end.
+      beginning?.kill('the vault closes')
       await starting
       await current?.close(limits.closeMs)
     },
   }
 }
 
-/** A decision as it came, or in words what is wrong with it. */
+/** A decision, its words in a form that hides nothing, or in words what is wrong with it. */
 function readDecision(said: unknown): VaultDecision | undefined | string {
   if (said === undefined || said === null) return undefined
   const { decision, reason, code, message } = said as Record<string, unknown>
   if (decision === 'allow') return undefined
-  if (decision === 'ask' && isText(reason, 500)) return { decision, reason }
+  if (decision === 'ask' && isText(reason, 500)) return { decision, reason: visibleText(reason) }
   if (decision === 'deny' && isText(message, 500) && isText(code, 64) && /^[A-Z][A-Z0-9_]*$/.test(code))
-    return { decision, code, message }
+    return { decision, code, message: visibleText(message) }
   return 'gave no decision: expected allow, ask with a reason, or deny with a code and a message'
 }
 

@@ -14,8 +14,8 @@ const dataKb = 1_048_576
 const cpuSeconds = 3_600
 
 /**
- * Starts the process that runs one plugin: an empty environment, no debugger by signal, a bounded heap, no core dumps, and
- * Node's permission model without writing, processes, threads, addons and (from Node 25) the network.
+ * Starts the process that runs one plugin: an empty environment, no debugger by signal, a bounded heap, no core dumps, no
+ * file that it could write a byte to, and Node's permission model without writing, processes, threads, addons and (from Node 25) the network.
  *
  * @param readable what it may read, as `--allow-fs-read` takes it
  */
@@ -37,6 +37,6 @@ export function spawnPlugin(readable: readonly string[]): ChildProcess {
   }
   if (!existsSync(shell)) return spawn(process.execPath, args, options)
   // What preloads code into every Node (a profiler, a test runner) puts NODE_OPTIONS into each child, past an empty env.
-  const limits = `ulimit -c 0; ulimit -t ${cpuSeconds}; ulimit -d ${dataKb} 2>/dev/null; unset NODE_OPTIONS; exec "$0" "$@"`
+  const limits = `ulimit -c 0; ulimit -f 0; ulimit -t ${cpuSeconds}; ulimit -d ${dataKb} 2>/dev/null; unset NODE_OPTIONS; exec "$0" "$@"`
   return spawn(shell, ['-c', limits, process.execPath, ...args], options)
 }

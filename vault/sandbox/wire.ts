@@ -72,6 +72,10 @@ export interface PluginDescription {
   readonly slots?: unknown
 }
 
+/** A text that a plugin gave, cut; nothing for what is no text. */
+export const wordsOf = (value: unknown, mostChars: number): string =>
+  typeof value === 'string' ? value.slice(0, mostChars) : ''
+
 /** The longest line that is taken from a plugin: above a stored value and any request that it may send. */
 export const maxLineBytes = 1_048_576
 

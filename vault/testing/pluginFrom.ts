@@ -12,16 +12,23 @@ interface Test {
  * A plugin written to a folder of its own, found as the configuration's are.
  *
  * @param setup the body of its `setup({…}, { ports })`
+ * @param files puts further files into its folder
  * @param more further members of the plugin, such as `needs: ['clock']`
  */
 export async function pluginFrom(
   t: Test,
   setup: string,
-  { name = 'odd', more = 'needs: []', before = '' } = {},
+  {
+    name = 'odd',
+    more = 'needs: []',
+    before = '',
+    files = () => {},
+  }: { name?: string; more?: string; before?: string; files?: (folder: string) => void } = {},
 ): Promise<VaultPluginEntry> {
   const folder = mkdtempSync(join(tmpdir(), 'plugin-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   mkdirSync(join(folder, name))
+  files(join(folder, name))
   writeFileSync(
     join(folder, name, 'index.mjs'),
     `${before}
