@@ -337,6 +337,20 @@ t.test('every usual spelling of a secret is masked, also where it is escaped in 
   )
 })
 
+t.test('a long credential, such as a signed token, is masked as a short one is', async (t) => {
+  const long = Buffer.from(Array.from({ length: 6_000 }, (_, i) => (i * i * 7 + i) % 251)).toString('base64')
+  const { vault, call } = await start(t, (req, res) => {
+    const { authorization = '' } = req.headers
+    const token = authorization.replace('Bearer ', '')
+    const hex = Buffer.from(token).toString('hex')
+    res.end(JSON.stringify([authorization, encodeURIComponent(token), hex, btoa(`user:${token}`)]))
+  })
+  await vault.asOwner('POST', '/v1/vault/write', { scope, value: long })
+  const { status, body } = await call('/v1/items')
+  t.equal(status, 200)
+  t.match(JSON.parse(body.body), ['Bearer [secret]', '[secret]', '[secret]', /^dXNlcj.?.?\[secret\].{0,4}$/])
+})
+
 t.test('a text made to keep the mask busy does not: every step of its patterns is bounded', async (t) => {
   // Each would take hours, were a repetition in the patterns without a bound.
   const mask = createMask(['ghp_S3cr3t/with "quotes"&\\\\ and\nlines'])

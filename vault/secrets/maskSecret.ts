@@ -1,6 +1,4 @@
 const mask = '[secret]'
-/** Longer secrets are looked for in whole spellings only, because a pattern of each character would be too large. */
-const longestByCharacter = 4_096
 
 /**
  * Removes a secret from bytes that somebody else wrote, in every spelling that an honest server would echo it in: as it
@@ -8,56 +6,164 @@ const longestByCharacter = 4_096
  * as a list of numbers, and as base64 or base32 at any place inside of longer base64, broken into lines. A server that
  * wants to smuggle it out can; the rules say which servers get it.
  *
+ * A spelling is never one regular expression: of a long secret, such as a signed token, that takes seconds to compile, or is too
+ * large, and the error says what it was.
+ *
  * @param secrets the stored text and whatever was made of it, such as `user:password` in base64
  * @returns text of latin1, one character a byte
  */
 export function createMask(secrets: readonly string[]): (latin1: string) => string {
-  const patterns = [...new Set(secrets)].filter((text) => text !== '').flatMap(patternsOf)
-  if (patterns.length === 0) return (text) => text
-  // The longest first: a shorter one inside of it would leave the rest behind.
-  const sorted = [...new Set(patterns)].sort((a, b) => b.length - a.length)
-  // One after the other, so that what one leaves whole, such as base64 of base64, is found by another.
-  const all = sorted.map((source) => new RegExp(source, 'gi'))
-  return (text) => all.reduce((rest, pattern) => rest.replace(pattern, mask), text)
+  const finders = [...new Set(secrets)].filter((text) => text !== '').flatMap(findersOf)
+  return (text) => {
+    // Each looks at the whole text, and what overlaps is one: a spelling inside of another leaves no rest behind.
+    const found = finders.flatMap((find) => find(text)).sort((a, b) => a.from - b.from)
+    let masked = ''
+    let done = 0
+    for (const { from, to } of found) {
+      if (from >= done) masked += text.slice(done, from) + mask
+      done = Math.max(done, to)
+    }
+    return masked + text.slice(done)
+  }
 }
+
+interface Range {
+  readonly from: number
+  readonly to: number
+}
+/** Every place of one spelling in a text. */
+type Find = (text: string) => Range[]
 
 const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\/-]/g, '\\$&')
 const latin1 = (text: string): string => Buffer.from(text, 'utf8').toString('latin1')
 
-function patternsOf(secret: string): string[] {
+function findersOf(secret: string): Find[] {
   const bytes = Buffer.from(secret, 'utf8')
   const utf16 = Buffer.from(secret, 'utf16le')
   const raw = [latin1(secret), utf16.toString('latin1'), Buffer.from(utf16).swap16().toString('latin1')]
-  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0'))
   // Of a shorter secret hardly anything is determined, and everything would look like it.
   if (bytes.length < 4)
-    return [...raw.map(literal), escaped(secret), bytes.toString('base64').replaceAll('=', '')]
-  const reversed = [...secret].reverse().join('')
-  const spelled = bytes.length > longestByCharacter ? [] : [escaped(secret), escaped(reversed)]
+    return [...raw.map(asItIs), escaped(secret), asItIs(bytes.toString('base64').replaceAll('=', ''))]
+  const hex = [...bytes].map((byte) => [byte.toString(16).padStart(2, '0')])
+  const numbers = [...bytes].map((byte) => [String(byte)])
   return [
-    ...raw.map(literal),
-    ...spelled,
-    hex.join(between('[\\s:,;-]|0x|\\\\x|"')),
-    [...bytes].join('[\\s,;]{1,4}'),
+    ...raw.map(asItIs),
+    escaped(secret),
+    escaped([...secret].reverse().join('')),
+    spelled(hex, { unit: '[\\s:,;-]|0x|\\\\x|"', least: 0, most: 6 }),
+    spelled(numbers, { unit: '[\\s,;]', least: 1, most: 4 }),
     ...based(bytes, 6, base64Of),
     ...based(bytes, 5, base32Of),
   ]
 }
 
-/** What may stand between two parts, a few of it at most. */
-const between = (what: string): string => `(?:${what}){0,6}`
-
-/** Each character in any of its escapes. Every repetition has a bound: the text is somebody else's, and a megabyte long. */
-function escaped(text: string): string {
-  // A run of backslashes is one part: each may be doubled, and in how many ways that adds up must not matter.
-  const parts = text.match(/\\+|[^\\]/gsu) ?? []
-  return parts
-    .map((part) => (part.startsWith('\\') ? backslashes(part.length) : character(part)))
-    .join('\\x00{0,3}')
+/** Whatever the case of its letters. */
+function asItIs(spelling: string): Find {
+  const wanted = spelling.toLowerCase()
+  return (text) => {
+    const found: Range[] = []
+    const lower = text.toLowerCase()
+    for (let from = lower.indexOf(wanted); from !== -1; from = lower.indexOf(wanted, from + wanted.length))
+      found.push({ from, to: from + wanted.length })
+    return found
+  }
 }
 
-const backslashes = (count: number): string =>
-  `(?:\\\\{${count},${count * 4}}|(?:%(?:25){0,2}5c|&#0{0,4}92;|&#x0{0,4}5c;|\\\\{1,4}u005c|\\\\{1,4}x5c){${count}})`
+/** What may stand between two parts: so many of it. */
+interface Gap {
+  readonly unit: string
+  readonly least: number
+  readonly most: number
+}
+
+/** Parts that are looked for at once; where they stand, the rest is followed step by step. */
+const firstParts = 3
+
+/**
+ * Parts one after the other, each in any of its ways: patterns without two ends at one place. All places that a step leads to are
+ * followed together, so that no text takes longer than its length times that of the secret.
+ */
+function spelled(parts: readonly (readonly string[])[], gap: Gap): Find {
+  const compiled = new Map<string, RegExp>()
+  const sticky = (source: string): RegExp => {
+    const known = compiled.get(source) ?? new RegExp(source, 'iy')
+    compiled.set(source, known)
+    return known
+  }
+  const steps = parts.map((ways) => ({ itself: itselfOf(ways), ways: ways.map(sticky) }))
+  const between = sticky(gap.unit)
+  const first = parts.slice(0, firstParts).map((ways) => `(?:${ways.join('|')})`)
+  const beginning = new RegExp(first.join(`(?:${gap.unit}){${gap.least},${gap.most}}`), 'gi')
+
+  function endOf(text: string, from: number): number | undefined {
+    let places: readonly number[] = [from]
+    for (const [i, { itself, ways }] of steps.entries()) {
+      if (i > 0) places = past(text, places)
+      const [place] = places
+      // Most of a text is itself.
+      if (places.length === 1 && text.charCodeAt(place!) === itself) places = [place! + 1]
+      else places = unique(places.flatMap((one) => ends(text, one, ways)))
+      if (places.length === 0) return undefined
+    }
+    return Math.max(...places)
+  }
+  function past(text: string, places: readonly number[]): readonly number[] {
+    let reached = places
+    if (gap.least === 0 && places.length === 1 && ends(text, places[0]!, [between]).length === 0)
+      return places
+    const all = gap.least === 0 ? [...places] : []
+    for (let count = 1; count <= gap.most && reached.length > 0; count++) {
+      reached = unique(reached.flatMap((place) => ends(text, place, [between])))
+      if (count >= gap.least) all.push(...reached)
+    }
+    return unique(all)
+  }
+
+  return (text) => {
+    const found: Range[] = []
+    beginning.lastIndex = 0
+    for (let match = beginning.exec(text); match !== null; match = beginning.exec(text)) {
+      const from = match.index
+      const to = endOf(text, from)
+      if (to !== undefined) found.push({ from, to })
+      beginning.lastIndex = to ?? from + 1
+    }
+    return found
+  }
+}
+
+/** The character that is a part as it is, and begins nothing else. */
+const itselfOf = ([way = '']: readonly string[]): number => (/^[^%&\\+]$/.test(way) ? way.charCodeAt(0) : -1)
+
+function ends(text: string, place: number, ways: readonly RegExp[]): number[] {
+  const found: number[] = []
+  for (const way of ways) {
+    way.lastIndex = place
+    if (way.test(text)) found.push(way.lastIndex)
+  }
+  return found
+}
+
+const unique = (places: readonly number[]): readonly number[] =>
+  places.length < 2 ? places : [...new Set(places)]
+
+/** Each character in any of its escapes. */
+function escaped(text: string): Find {
+  // A run of backslashes is one part: each may be doubled, and in how many ways that adds up must not matter.
+  const parts = text.match(/\\+|[^\\]/gsu) ?? []
+  const ways = new Map(
+    parts.map((part) => [part, part.startsWith('\\') ? backslashes(part.length) : character(part)]),
+  )
+  return spelled(
+    parts.map((part) => ways.get(part)!),
+    { unit: '\\x00', least: 0, most: 3 },
+  )
+}
+
+const backslashes = (count: number): string[] => [
+  ...Array.from({ length: 3 * count + 1 }, (_, more) => `\\\\{${count + more}}`),
+  `(?:%(?:25){0,2}5c|&#0{0,4}92;|&#x0{0,4}5c;|\\\\{1,4}u005c|\\\\{1,4}x5c){${count}}`,
+]
 
 const namedEntities: Readonly<Record<string, string>> = {
   '&': 'amp',
@@ -77,54 +183,66 @@ const shortEscapes: Readonly<Record<string, string>> = {
   '\f': 'f',
 }
 
-function character(c: string): string {
+function character(c: string): string[] {
   const code = c.codePointAt(0)!
   const units = [...Array(c.length).keys()].map((i) => c.charCodeAt(i).toString(16).padStart(4, '0'))
   const bytes = [...Buffer.from(c, 'utf8')].map((byte) => byte.toString(16).padStart(2, '0'))
+  const again = [0, 1, 2]
   const ways = [
     literal(latin1(c)),
-    bytes.map((byte) => `%(?:25){0,2}${byte}`).join(''),
+    // What escapes stands for itself as well, so one place can be the end of once and the middle of twice.
+    ...(c === '%'
+      ? again.map((times) => `%(?:25){${times}}25`)
+      : [bytes.map((byte) => `%(?:25){0,2}${byte}`).join('')]),
     units.map((unit) => `\\\\{1,4}u${unit}`).join(''),
     `\\\\{1,4}u\\{0{0,4}${code.toString(16)}\\}`,
     bytes.map((byte) => `\\\\{1,4}x${byte}`).join(''),
-    `&(?:amp;){0,2}#0{0,4}${code};?`,
-    `&(?:amp;){0,2}#x0{0,4}${code.toString(16)};?`,
+    ...['', ';'].map((end) => `&(?:amp;){0,2}#0{0,4}${code}${end}`),
+    ...['', ';'].map((end) => `&(?:amp;){0,2}#x0{0,4}${code.toString(16)}${end}`),
   ]
   if (c === ' ') ways.push('\\+')
   if (/["'/]/.test(c)) ways.push(`\\\\{1,4}${literal(c)}`)
-  if (Object.hasOwn(namedEntities, c)) ways.push(`&(?:amp;){0,2}${namedEntities[c]};`)
+  if (Object.hasOwn(namedEntities, c))
+    ways.push(...again.map((times) => `&(?:amp;){${times}}${namedEntities[c]};`))
   if (Object.hasOwn(shortEscapes, c)) ways.push(`\\\\{1,4}${shortEscapes[c]}`)
-  return `(?:${ways.join('|')})`
+  return ways
 }
 
 /**
  * Base64 and base32 depend on where the secret stands among the bytes before it: as many places as there are, and of each the
  * letters that the secret alone determines.
  */
-function based(bytes: Buffer, bits: 5 | 6, encode: (bytes: Buffer) => string): string[] {
+function based(bytes: Buffer, bits: 5 | 6, encode: (bytes: Buffer) => string): Find[] {
   const places = bits === 6 ? [0, 1, 2] : [0, 1, 2, 3, 4]
   return places.map((shift) => {
     const whole = encode(Buffer.concat([Buffer.alloc(shift), bytes]))
     const first = Math.ceil((shift * 8) / bits)
     const last = Math.floor(((shift + bytes.length) * 8) / bits)
-    return [...whole.slice(first, last)].map(letter).join('(?:[\\r\\n\\t ]|\\\\{1,4}[rnt]|%0[ad]){0,4}')
+    const gap = { unit: '[\\r\\n\\t ]|\\\\{1,4}[rnt]|%0[ad]', least: 0, most: 4 }
+    return spelled([...whole.slice(first, last)].map(letter), gap)
   })
 }
 
 /** The two letters that base64 has besides those of the alphabet, in both alphabets and escaped. */
-function letter(c: string): string {
-  if (c === '+') return '(?:[+ -]|%(?:25){0,2}2b|\\\\{1,4}u002b|&#43;|&#x2b;)'
-  if (c === '/') return '(?:\\\\{0,4}[/]|_|%(?:25){0,2}2f|\\\\{1,4}u002f|&#47;|&#x2f;)'
-  return c
+function letter(c: string): string[] {
+  if (c === '+') return ['[+ -]|%(?:25){0,2}2b|\\\\{1,4}u002b|&#43;|&#x2b;']
+  if (c === '/') return ['\\\\{0,4}[/]|_|%(?:25){0,2}2f|\\\\{1,4}u002f|&#47;|&#x2f;']
+  return [c]
 }
 
 const base64Of = (bytes: Buffer): string => bytes.toString('base64').replaceAll('=', '')
 
+const base32Letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+
 /** RFC 4648, section 6, without padding. */
 function base32Of(bytes: Buffer): string {
-  const digits = [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
-  const groups = digits.match(/.{1,5}/g) ?? []
-  return groups
-    .map((group) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[Number.parseInt(group.padEnd(5, '0'), 2)])
-    .join('')
+  let text = ''
+  let held = 0
+  let bits = 0
+  for (const byte of bytes) {
+    held = ((held << 8) | byte) & 0xfff
+    bits += 8
+    for (; bits >= 5; bits -= 5) text += base32Letters[(held >> (bits - 5)) & 31]
+  }
+  return bits === 0 ? text : text + base32Letters[(held << (5 - bits)) & 31]
 }
