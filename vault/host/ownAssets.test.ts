@@ -156,6 +156,40 @@ t.test('tokens and chains of the owner go wherever the pinned ones go', async (t
   t.match((await agent.call('POST', '/v1/vault/budget/check', fits)).body, { ok: true })
 })
 
+t.test('with other decimals, a bound that can not be read any more leaves no room', async (t) => {
+  const { vault } = await start(t)
+  const fees = [{ chain: 'playground', perDay: '0.0000000000000001' }]
+  const limits = [{ chain: 'playground', symbol: 'USDC', perDay: '5.000001' }]
+  await vault.api.policies.set('vault', { limits }, vault.owner)
+  await vault.close()
+  const agentOf = async (running: Awaited<ReturnType<typeof startVault>>) => {
+    const { id } = running.api.registry.byName('shopper')!
+    const { body } = await running.asOwner('POST', `/v1/vault/agents/${id}/rotate`, {})
+    const headers = { authorization: `Bearer ${body.token}`, prefer: 'wait=0' }
+    return (currency: string, amount: number, unsigned_tx: string) =>
+      running.call('POST', '/v1/vault/sign', { chain: 'playground', currency, amount, unsigned_tx }, headers)
+  }
+
+  const coarse = ownAssets({ chains, assets: assets.map((asset) => ({ ...asset, decimals: 3 })) })
+  const first = await startVault(t, { home: vault.home, assets: coarse.assets, enabled })
+  const code = 'RULES_WITHOUT_ASSET'
+  const warned = (await first.asOwner('GET', '/v1/vault/status')).body.warnings
+  t.match(warned, [{ code, message: /policy vault .*USDC on playground/ }])
+  const sent = await (await agentOf(first))('USDC', 4, sendUsdc(31_337, 4_000n))
+  t.match(sent.body.error, { code: 'BUDGET_EXCEEDED_TX', details: { subject: 'vault', limit: '0' } })
+  await first.api.policies.delete('vault', first.owner)
+  await first.api.policies.set('shopper', { ...policy, fees }, first.owner)
+  await first.close()
+
+  const shallow = ownAssets({ chains: [{ ...chains[0], decimals: 15 }, chains[1]], assets })
+  const second = await startVault(t, { home: vault.home, assets: shallow.assets, enabled })
+  t.match((await second.asOwner('GET', '/v1/vault/status')).body.warnings, [
+    { code, message: /fees on playground/ },
+  ])
+  const paid = await (await agentOf(second))('USDC', 4, sendUsdc(31_337, 4_000_000n))
+  t.equal(paid.body.error.code, 'FEE_EXCESSIVE')
+})
+
 t.test('without them the vault starts, names the rules that do not apply, and refuses', async (t) => {
   const { vault } = await start(t)
   const limits = [{ chain: 'base', symbol: 'TOLL', perDay: '5' }]

@@ -92,20 +92,25 @@ export function createStoredRules({ records, budget, assets, clock }: StoredRule
     }
     const { limits: amounts, fees = [] } = (policies.get('vault') as VaultRules | undefined) ?? { limits: [] }
     const gone: string[] = []
-    const orGone = (what: string, read: () => BudgetLimit): BudgetLimit[] => {
-      try {
-        return [read()]
-      } catch (error) {
-        if (!(error instanceof VaultError) && !isTollgateError(error)) throw error
-        gone.push(what)
-        return []
+    /** A bound that can not be read any more leaves no room; where there is nothing that it could be for, it is left out. */
+    const orGone = <T extends object>(
+      what: string,
+      limit: T,
+      read: (limit: T, assets: AssetTable) => BudgetLimit,
+    ): BudgetLimit[] => {
+      for (const one of [limit, { ...limit, perTransaction: '0', perDay: '0' }]) {
+        try {
+          return [read(one, assets)]
+        } catch (error) {
+          if (!(error instanceof VaultError) && !isTollgateError(error)) throw error
+          if (one === limit) gone.push(what)
+        }
       }
+      return []
     }
     vaultLimits = [
-      ...amounts.flatMap((limit) =>
-        orGone(`${limit.symbol} on ${limit.chain}`, () => readVaultLimit(limit, assets)),
-      ),
-      ...fees.flatMap((limit) => orGone(`fees on ${limit.chain}`, () => readVaultFees(limit, assets))),
+      ...amounts.flatMap((limit) => orGone(`${limit.symbol} on ${limit.chain}`, limit, readVaultLimit)),
+      ...fees.flatMap((limit) => orGone(`fees on ${limit.chain}`, limit, readVaultFees)),
     ]
     lose('vault', gone)
   }

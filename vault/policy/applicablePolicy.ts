@@ -13,7 +13,7 @@ export interface ApplicablePolicy {
 /**
  * What of a stored policy still means something. A policy is checked when it is stored, but the owner's own chains and
  * assets are in the configuration, and may be gone or have other decimals since. A rule that is left out allows nothing:
- * what no rule names is refused.
+ * what no rule names is refused. One for fees would leave the usual fees in its place, so it stays and leaves no room.
  */
 export function applicablePolicy(stored: Policy, { chains, bySymbol, native }: AssetTable): ApplicablePolicy {
   const lost: string[] = []
@@ -26,10 +26,12 @@ export function applicablePolicy(stored: Policy, { chains, bySymbol, native }: A
     const isKnown = asset !== undefined && areReadable(Object.values(amounts), asset.decimals)
     return keep(isKnown, `${symbol} on ${chain}`)
   })
-  const fees = stored.fees?.filter(({ chain, ...amounts }) => {
-    const isKnown =
-      chains.named(chain) !== undefined && areReadable(Object.values(amounts), native(chain).decimals)
-    return keep(isKnown, `fees on ${chain}`)
+  const fees = stored.fees?.flatMap((rule) => {
+    const { chain, ...amounts } = rule
+    const isKnown = chains.named(chain) !== undefined
+    if (keep(isKnown && areReadable(Object.values(amounts), native(chain).decimals), `fees on ${chain}`))
+      return [rule]
+    return isKnown ? [{ chain, perTransaction: '0', perDay: '0', autoApproveUpTo: '0' }] : []
   })
   const { recipients } = stored
   return {

@@ -47,7 +47,12 @@ function checkRecipients(value: unknown, { chains }: AssetTable): string | undef
     value.every((entry) => {
       if (!isObject(entry) || !hasOnly(entry, ['chain', 'address'])) return false
       const chain = chains.named(entry['chain'])
-      return chain !== undefined && canonicalAddress(chain.family, entry['address']) === entry['address']
+      const { address } = entry
+      return (
+        chain !== undefined &&
+        typeof address === 'string' &&
+        canonicalAddress(chain.family, address) === address
+      )
     })
   return isGood
     ? undefined
@@ -77,9 +82,12 @@ function checkAmounts(value: Record<string, unknown>, assets: AssetTable): strin
   const amounts = ['perTransaction', 'perDay', 'autoApproveUpTo']
   const hasForm = (rule: unknown, names: string[]): rule is Record<string, string> =>
     isObject(rule) && hasOnly(rule, names) && Object.values(rule).every((text) => typeof text === 'string')
-  if (!Array.isArray(rules) || !rules.every((rule) => hasForm(rule, ['chain', 'symbol', ...amounts])))
+  const all = ['chain', 'symbol', ...amounts]
+  const isWhole = (rule: unknown) => hasForm(rule, all) && Object.keys(rule).length === all.length
+  if (!Array.isArray(rules) || !rules.every(isWhole))
     return 'Expected assets to be a list of {chain, symbol, perTransaction, perDay, autoApproveUpTo}, all strings.'
-  if (!Array.isArray(fees) || !fees.every((rule) => hasForm(rule, ['chain', ...amounts])))
+  const isFee = (rule: unknown) => hasForm(rule, ['chain', ...amounts]) && rule['chain'] !== undefined
+  if (!Array.isArray(fees) || !fees.every(isFee))
     return 'Expected fees to be a list of {chain, perTransaction?, perDay?, autoApproveUpTo?}, all strings.'
   const policy = value as unknown as Policy
   const seen = new Set<string>()

@@ -462,6 +462,12 @@ t.test('a policy is checked when it is stored', async (t) => {
     ['a false zone', { hours: { fromMinute: 0, toMinute: 1, timeZone: 'Mars/X', outside: 'ask' } }],
     ['a false choice', { opaque: 'auto' }],
     ['no recipients', { recipients: undefined }],
+    ['a recipient without an address', { recipients: [{ chain: 'base' }] }],
+    [
+      'an amount that is missing',
+      { assets: [{ chain: 'base', symbol: 'USDC', perTransaction: '5', autoApproveUpTo: '1' }] },
+    ],
+    ['a fee of no chain', { fees: [{ perDay: '1' }] }],
   ] as const) {
     t.match(checkPolicy({ ...policy, ...change }, pinnedAssets), { ok: false, message: /Expected/ }, why)
   }
