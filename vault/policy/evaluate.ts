@@ -14,6 +14,11 @@ import { feeLimitsOf, limitsOf } from './rules.ts'
 const longestUseSeconds = 86_400n
 /** What begins later than this is a payment of another day, counted today. */
 const latestBeginSeconds = 3_600n
+/**
+ * Above it, a transaction's own size may cost more than what it allows for fees: chains that write it into another one (Base,
+ * other rollups) charge for each byte beside the gas, and nothing in the bytes bounds that. Transfers have less than 300.
+ */
+const usualBytes = 2_048
 
 export type DenyCode =
   | 'BUDGET_EXCEEDED_TX'
@@ -50,8 +55,8 @@ export interface EvaluateRequest {
  * What the owner's rules say to a request. A refusal is final, whoever is asked; among the rest the owner is asked as soon
  * as one reason is there. Sends and allowances count at their full value, fees and rent beside them. An asset without a
  * rule is refused, also where nothing of it is moved, and so are fees on a chain without one. Nothing opaque is ever
- * approved here, nor what moves nothing and only costs its fee, an account that is paid for somebody else, or a signature
- * that can be used for more than a day.
+ * approved here, nor what moves nothing and only costs its fee, an account that is paid for somebody else, a transaction of
+ * unusual size, or a signature that can be used for more than a day.
  *
  * The day's budget is decided again, atomically, by the budget book when the amount is reserved: this is a judgement on a
  * snapshot.
@@ -60,6 +65,7 @@ export function evaluate(request: EvaluateRequest): Verdict {
   const { decoded, policy, nowMs, assets = pinnedAssets } = request
   const reasons: string[] = []
   judgeTimes(decoded, nowMs, reasons)
+  judgeSize(decoded, reasons)
   const denial =
     judgeOpaque(decoded, policy, reasons) ??
     judgeKinds(decoded, policy, assets, reasons) ??
@@ -92,6 +98,13 @@ function judgeTimes({ effects }: Decoded, nowMs: number, reasons: string[]): voi
     if (effect.kind === 'transfer' && (effect.validAfter ?? 0n) > nowSeconds + latestBeginSeconds)
       reasons.push('The time in which the signature can be used begins later.')
   }
+}
+
+function judgeSize({ signKind, frozenBytes }: Decoded, reasons: string[]): void {
+  if (signKind === 'evm-transaction' && frozenBytes.length > usualBytes)
+    reasons.push(
+      `The transaction has ${frozenBytes.length} bytes: some networks charge for them beside the fee, without a bound.`,
+    )
 }
 
 function judgeKinds(

@@ -110,6 +110,17 @@ t.test(
   },
 )
 
+t.test(
+  'what is unusually large is asked for: networks may charge for its bytes beside the fee',
+  async (t) => {
+    const sized = (bytes: number, more: Partial<Decoded> = {}) =>
+      judge({ ...decoded([send(1_000_000n)]), frozenBytes: new Uint8Array(bytes), ...more })
+    t.equal(sized(2_048).decision, 'auto')
+    t.match(sized(2_049), { decision: 'ask', reasons: [/2049 bytes/] })
+    t.equal(sized(9_999, { signKind: 'evm-typed-data' }).decision, 'auto', 'typed data is not sent')
+  },
+)
+
 t.test('an allowance that is added to is not taken back by adding nothing', async (t) => {
   const listed = { recipients: [{ chain: 'base' as const, address: from }], allowances: 'auto' } as const
   t.match(judge(decoded([allow(0n)]), listed), { decision: 'ask' }, 'taken back from anybody')
