@@ -36,7 +36,7 @@ Example:
           if (token === undefined || token === '')
             throw new UsageError("Expected the agent's token in --token-file or TOLLGATE_VAULT_TOKEN.")
           if (!URL.canParse(flags.url)) throw new UsageError(`Expected an address, got --url ${flags.url}.`)
-          const { bridgeMcp } = await import('./mcpBridge.ts')
+          const { bridgeMcp } = await import('../../vault/mcp/bridge.ts')
           await bridgeMcp(new URL(flags.url), token)
         },
         // Standard output is the protocol's.
