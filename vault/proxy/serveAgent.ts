@@ -18,6 +18,8 @@ import type { VaultClient } from './vaultClient.ts'
 
 /** Calls at once; the vault takes fewer of one agent. */
 const maxAtOnce = 64
+/** And of those that need no token, beside them: whoever asks for them may be a stranger, and takes no agent's place. */
+const maxOpenAtOnce = 4
 
 export interface ServeAgent {
   /** Whose calls a request's are. @throws VaultError `UNAUTHORIZED`, `VAULT_LOCKED` */
@@ -34,7 +36,7 @@ const openPaths: readonly string[] = ['/health', '/v1/capabilities']
 
 /** Answers the agent's HTTP calls with what the vault says. One place for every header that goes out. */
 export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent): RequestListener {
-  let atOnce = 0
+  const atOnce = { open: 0, own: 0 }
 
   async function forward(request: IncomingMessage, requestId: string, signal: AbortSignal): Promise<Reply> {
     const { url = '' } = request
@@ -47,8 +49,10 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
     assertAllowed(method, url)
     const client = clientOf(request, isOpen)
     const body = await readBody(request)
-    if (atOnce >= maxAtOnce) throw new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 })
-    atOnce++
+    const kind = isOpen && rules.tokenHash !== undefined ? 'open' : 'own'
+    if (atOnce[kind] >= (kind === 'open' ? maxOpenAtOnce : maxAtOnce))
+      throw new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 })
+    atOnce[kind]++
     try {
       const headers = { ...pickHeaders(request.headers, requestHeaders), 'x-request-id': requestId }
       const { head, body: answer } = await client.call({
@@ -67,7 +71,7 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
         body: own === undefined ? answer : Buffer.from(own),
       }
     } finally {
-      atOnce--
+      atOnce[kind]--
     }
   }
 

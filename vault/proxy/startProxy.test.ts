@@ -230,6 +230,27 @@ t.test('with a token of its own the proxy serves nobody who does not show it', a
   await t.rejects(startProxy({ ...options, host: '0.0.0.0', requireToken: false }), /--require-token/)
 })
 
+t.test('who has no token takes no place of those who have one', async (t) => {
+  const never = gate()
+  const { proxy } = await pairedWorld(
+    t,
+    {
+      async handle({ path }) {
+        if (path === '/v1/capabilities') await never.opened
+        return { status: 200 }
+      },
+    },
+    { requireToken: true },
+  )
+  const strangers = Array.from({ length: 70 }, () => call(proxy.url, '/v1/capabilities'))
+  const first = await Promise.race(strangers)
+  t.strictSame([first.status, first.headers['retry-after']], [429, '1'])
+  const headers = { authorization: `Bearer ${proxy.newToken}` }
+  t.equal((await call(proxy.url, '/v1/vault/scopes', { headers })).status, 200)
+  never.open()
+  await Promise.all(strangers)
+})
+
 t.test('the key is kept for its owner only, the token not at all; later runs need none', async (t) => {
   const { proxy, options, offer, vault } = await pairedWorld(t)
   await proxy.close()
