@@ -24,7 +24,7 @@ import { eager, relayFor } from '../remote/testing/world.ts'
 import { createVault } from '../storage/createVault.ts'
 import { mnemonic, password, quickHasher } from '../testing/startVault.ts'
 import { signBody } from '../testing/transfers.ts'
-import { createRemoteAccess } from './remoteAccess.ts'
+import { createRemoteAccess, type RemoteAccess } from './remoteAccess.ts'
 
 const owner = { caller: { kind: 'owner', via: 'socket' }, requestId: 'test' } as const
 
@@ -32,6 +32,7 @@ interface World {
   readonly relay: Relay
   readonly vault: Vault
   readonly api: VaultApi
+  readonly remote: RemoteAccess
   offer(serviceId?: string): Promise<PairingOffer>
   /** What the command of an offer says, and a folder of its own. */
   optionsOf(offer: PairingOffer): ProxyOptions & { readonly home: string }
@@ -73,6 +74,7 @@ async function startWorld(t: Test): Promise<World> {
     relay,
     vault,
     api,
+    remote,
     offer: (serviceId = 'bot') => api.pairings.create({ service_id: serviceId, agent: 'far' }, owner),
     optionsOf(offer) {
       const said = (flag: string) => new RegExp(`${flag} '?([^ ']+)`).exec(offer.command)![1]!
@@ -180,6 +182,33 @@ t.test('a lock closes the way, an unlock opens it again, and the pairing holds',
   await world.api.unlock(password, owner)
   await until(async () => (await read(proxy)).status === 200, 'the vault to be back')
   t.equal((await read(proxy)).json.value, 'Ada')
+})
+
+t.test('a lock or a stop while the words are compared is no refusal: they are asked for again', async (t) => {
+  const world = await startWorld(t)
+  const offer = await world.offer()
+  const theirs = Promise.withResolvers<string>()
+  const starting = startProxy({ ...world.optionsOf(offer), onPhrase: theirs.resolve })
+  starting.catch(() => {})
+  const ours = () => {
+    try {
+      return world.api.pairings.list(owner).pairings[0]?.phrase ?? null
+    } catch {
+      return null // the way is not up again yet
+    }
+  }
+  await until(() => ours() !== null, 'the four words')
+  await world.api.lock(owner)
+  await world.api.unlock(password, owner)
+  await until(() => ours() !== null, 'the words after a lock')
+  await world.remote.close()
+  await world.remote.attach(world.api)
+  await until(() => ours() !== null, 'the same words again')
+  t.equal(ours(), await theirs.promise)
+  await world.api.pairings.confirm(offer.id, true, owner)
+  const proxy = await starting
+  t.teardown(() => proxy.close())
+  t.equal((await read(proxy)).status, 200)
 })
 
 t.test('a question that is asked over the relay waits for the owner, and its answer goes back', async (t) => {

@@ -40,6 +40,24 @@ t.test('a token that is too old says so', async (t) => {
   t.equal(vault.questions.length, 0)
 })
 
+t.test('many offers that nobody used are in nobody’s way', async (t) => {
+  const clock = { now: () => 0 }
+  const relay = await relayFor(t)
+  const vault = await vaultFor(t, relay, { clock })
+  for (let n = 0; n < 200; n++) {
+    clock.now = () => n
+    await offerFor(vault, `bot-${n}`)
+  }
+  await t.rejects(offerFor(vault), { code: 'VALIDATION_ERROR', message: /revoke some/ })
+  await vault.connector.revoke(vault.connector.pairings()[7]!.id)
+  await offerFor(vault, 'after-revoke')
+  clock.now = () => 700_000
+  await offerFor(vault, 'after-time')
+  const left = vault.connector.pairings().map(({ serviceId }) => serviceId)
+  t.equal(left.length, 200)
+  for (const gone of ['bot-7', 'bot-0']) t.notOk(left.includes(gone), gone)
+})
+
 t.test('a wrong key, vault, service or token pairs nothing', async (t) => {
   const relay = await relayFor(t)
   const vault = await vaultFor(t, relay)

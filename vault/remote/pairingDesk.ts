@@ -88,8 +88,7 @@ export class PairingDesk {
   async create(input: NewPairing): Promise<{ readonly live: LivePairing; readonly token: string }> {
     const { serviceId, ttlMs } = checked(input)
     await this.#prune()
-    if (this.#byRoute.size >= maxPairings)
-      throw new VaultError('VALIDATION_ERROR', `There are ${maxPairings} pairings; delete some first.`)
+    if (this.#byRoute.size >= maxPairings) await this.#makeRoom()
     const createdAtMs = this.#options.clock.now()
     const routing = toStored(createKeyPair('Ed25519'))
     const base = { routing, createdAtMs, expiresAtMs: createdAtMs + ttlMs, state: 'offered' as const }
@@ -218,7 +217,8 @@ export class PairingDesk {
   async #decide(live: LivePairing, isConfirmed: boolean): Promise<void> {
     await serialised(live, async () => {
       const nowMs = this.#options.clock.now()
-      if (live.record.state !== 'claimed' || (isConfirmed && live.ended.signal.aborted)) return
+      // What ends because the vault is locked or stopped was decided by nobody: it is asked again.
+      if (live.record.state !== 'claimed' || live.ended.signal.aborted) return
       await this.#write(
         live,
         isConfirmed ? { state: 'paired', pairedAtMs: nowMs } : { state: 'refused', endedAtMs: nowMs },
@@ -246,14 +246,25 @@ export class PairingDesk {
 
   async #prune(): Promise<void> {
     const nowMs = this.#options.clock.now()
-    for (const [route, { record }] of this.#byRoute) {
-      const endMs = record.state === 'offered' ? record.expiresAtMs : record.endedAtMs
-      if (endMs === undefined || endMs + keepMs > nowMs) continue
-      this.#byRoute.delete(route)
-      await this.#options.store.delete(record.id)
-    }
+    for (const live of this.all()) if (endOf(live) + keepMs <= nowMs) await this.#forget(live)
+  }
+
+  /** Forgets what was over first. @throws VaultError `VALIDATION_ERROR` when nothing is over. */
+  async #makeRoom(): Promise<void> {
+    const oldest = this.all().reduce((first, live) => (endOf(live) < endOf(first) ? live : first))
+    if (endOf(oldest) <= this.#options.clock.now()) return this.#forget(oldest)
+    throw new VaultError('VALIDATION_ERROR', `There are ${maxPairings} pairings; revoke some first.`)
+  }
+
+  async #forget({ record, route }: LivePairing): Promise<void> {
+    this.#byRoute.delete(route.toString('hex'))
+    await this.#options.store.delete(record.id)
   }
 }
+
+/** When a pairing was, or an offer will be, over; infinite while it is of use. */
+const endOf = ({ record }: LivePairing): number =>
+  (record.state === 'offered' ? record.expiresAtMs : record.endedAtMs) ?? Number.POSITIVE_INFINITY
 
 function checked(input: NewPairing): NewPairing {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(input.serviceId))

@@ -75,10 +75,12 @@ export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndO
 
   /** Says `expired` only of a call that was not begun, and from now on never is: the proxy may ask for it anew. */
   function refuseLateCall(incoming: Incoming): Outcome {
-    const { live, header } = incoming
+    const { live, header, channel } = incoming
     const session = live.sessions.find(header.keyId, clock.now())
     if (session === undefined) return noticeOf('unknown-key', incoming)
-    return noticeOf(session.window.take(header.sequence) ? 'expired' : 'replayed', incoming)
+    if (!session.window.take(header.sequence)) return noticeOf('replayed', incoming)
+    // Kept like an answer: it may have gone into a connection that broke while this machine slept.
+    return { answer: sealNotice('expired', header.requestId, channel, clock.now()) }
   }
 
   /** Pairing messages and greetings are sealed to a static key of the vault. */
