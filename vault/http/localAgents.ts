@@ -9,6 +9,7 @@ import type { VaultApi } from '../host/vaultApi.ts'
 import { hostsOf } from '../proxy/judgeCaller.ts'
 import { serveAgent } from '../proxy/serveAgent.ts'
 import { createDispatch } from './dispatch.ts'
+import { endStalled } from './endStalled.ts'
 import { createFailureRate } from './failureRate.ts'
 
 export interface LocalAgentsOptions {
@@ -41,6 +42,7 @@ export async function startLocalAgents(
   const failures = createFailureRate()
   const server = createServer({ requestTimeout: 30_000, headersTimeout: 10_000 })
   server.maxConnections = 256
+  endStalled(server)
   server.listen(port, host)
   await once(server, 'listening')
   const bound = (server.address() as AddressInfo).port

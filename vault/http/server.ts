@@ -9,6 +9,7 @@ import type { Caller } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import { abortOf } from './abortOf.ts'
 import { createDispatch, errorReply } from './dispatch.ts'
+import { endStalled } from './endStalled.ts'
 import { createFailureRate } from './failureRate.ts'
 import { assertLocalRequest } from './guard.ts'
 import { readBodyText } from './readBody.ts'
@@ -70,6 +71,7 @@ export async function startVaultServer(
   const web = createServer(timeouts, (req, res) => void onWeb(req, res))
   const own = createServer(timeouts, (req, res) => void onSocket(req, res))
   web.maxConnections = mostConnections
+  endStalled(web)
   const streams = new Map<string, number>()
   // Nothing here is ever upgraded.
   for (const server of [web, own]) server.on('upgrade', (_req, socket) => socket.destroy())

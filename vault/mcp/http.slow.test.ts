@@ -254,6 +254,29 @@ t.test('a batch is answered to its end, and an id counts once at a time', async 
   t.strictSame(new Set(many), new Set(['base']))
 })
 
+t.test('what calls no tool is counted too, and calls are not held up by it', async (t) => {
+  const { vault, send } = await startMcp(t)
+  const [{ token }, other] = await Promise.all([vault.agent('a', []), vault.agent('b', [])])
+  const session = (await send({ token, body: initialize('2024-11-05') })).headers.get('mcp-session-id')!
+  const pings = (turn: number) =>
+    Array.from({ length: 100 }, (_, i) => ({ jsonrpc: '2.0', id: `${turn} ${i}`, method: 'ping' }))
+  for (let turn = 0; turn < 5; turn++) {
+    const answer = await send({ token, session, body: pings(turn) })
+    t.equal((await messagesOf(answer)).length, 100)
+  }
+  const refused = await send({ token, session, body: pings(5) })
+  t.equal(refused.status, 429)
+  await refused.text()
+  const params = { name: 'vault_list_scopes', arguments: {} }
+  const called = await send({
+    token,
+    session,
+    body: { jsonrpc: '2.0', id: 'c', method: 'tools/call', params },
+  })
+  t.match(await messagesOf(called), [{ id: 'c', result: { structuredContent: { scopes: [] } } }])
+  t.equal((await send({ token: other.token, body: initialize() })).status, 200)
+})
+
 t.test('an agent has so many sessions; the one unused for longest makes room', async (t) => {
   const mcp = await startMcp(t)
   const { token } = await mcp.vault.agent('a', [])

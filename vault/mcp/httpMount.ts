@@ -12,6 +12,7 @@ import type { Log } from '../../core/ports/log.ts'
 import { parseStrictJson } from '../../core/x402/strictJson.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import type { Caller } from '../host/caller.ts'
+import { createRate } from '../host/rate.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import { readBodyText } from '../http/readBody.ts'
 import { requestIdOf } from '../http/requestId.ts'
@@ -37,6 +38,7 @@ export interface McpMount extends Mount {
 export function createMcpMount(api: VaultApi, log: Log, clock: VaultClock = systemVaultClock): McpMount {
   const tools = createMcpTools(api)
   const sessions = createSessions(clock)
+  const takeOne = createRate(clock)
   // A token that is worth nothing any more must not keep a stream that it opened.
   const unwatch = api.registry.onTokenEnd((agentId) => void sessions.endOf(agentId))
 
@@ -66,6 +68,7 @@ export function createMcpMount(api: VaultApi, log: Log, clock: VaultClock = syst
     // While the body came in, the agent may have been revoked, and the client may have gone.
     if (api.agentOf(agentId)?.revokedAt !== null) throw new VaultError('UNAUTHORIZED')
     if (res.destroyed) return
+    for (const method of methodsOf(message)) if (method !== 'tools/call') takeOne(agentId, mostMessages)
     const given = req.headers['mcp-session-id']
     if (given === undefined && methodOf(message) === 'initialize')
       return begin(req, res, agentId, requestId, message)
@@ -184,6 +187,13 @@ function refuse(res: ServerResponse, error: unknown, code?: number): void {
   if (status === 405) res.setHeader('allow', methods.join(', '))
   sendRpcError(res, status, error, code)
 }
+
+/** Messages of one agent a minute that call no tool: a list of the tools alone is 40 KB. Calls have the agent's own rate. */
+const mostMessages = 600
+
+/** Of a message, or of each one in a batch. */
+const methodsOf = (message: unknown): unknown[] =>
+  (Array.isArray(message) ? message : [message]).map(methodOf)
 
 const methodOf = (message: unknown): unknown => (message as { method?: unknown } | null | undefined)?.method
 
