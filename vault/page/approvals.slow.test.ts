@@ -435,6 +435,81 @@ if (browser !== undefined) {
     t.strictSame(problems, [])
   })
 
+  t.test('a decided card keeps its place: clicks in one place answer one question', async (t) => {
+    const vault = await startPageVault(t)
+    const { page } = await openPage(t, browser, vault, { viewport: { width: 360, height: 700 } })
+    const posted: string[] = []
+    await page.route('**/approvals/**', async (route) => {
+      const id = route.request().url().split('/').at(-2)!
+      posted.push(id)
+      await route.fulfill({ json: viewOf({ id, status: 'approved' }) })
+    })
+    const parts = [partOf('Message', 'Hello.')]
+    for (const id of ['a', 'b', 'c', 'd']) await show(page, { id, parts })
+    await cards(page).nth(3).waitFor()
+    const first = cards(page).first()
+    const approve = first.getByRole('button', { name: 'Approve' })
+    await first.locator('button:text("Approve"):not([aria-disabled=true])').waitFor()
+    const placesOf = `JSON.stringify([...document.querySelectorAll('article')].map((card) => card.getBoundingClientRect()))`
+    const focused = () => page.evaluate<string>('document.activeElement.className')
+    const before = await page.evaluate(placesOf)
+    const { x, y, width, height } = (await approve.boundingBox())!
+    await page.mouse.click(x + width / 2, y + height / 2)
+    await result(page, 'Approved, not fetched yet').waitFor()
+    t.equal(await focused(), 'result', 'the keyboard stays at this card')
+    await show(page, { id: 'a', status: 'consumed', parts })
+    await result(page, 'Approved and done').waitFor()
+    t.equal(await focused(), 'result')
+    for (let i = 0; i < 3; i++) {
+      await cards(page).nth(1).locator('button:text("Approve"):not([aria-disabled=true])').waitFor()
+      await page.mouse.click(x + width / 2, y + height / 2)
+    }
+    t.strictSame(posted, ['a'])
+    t.equal(await page.evaluate(placesOf), before)
+  })
+
+  t.test('beside the buttons nothing is told of what was not understood', async (t) => {
+    const vault = await startPageVault(t)
+    const { page } = await openPage(t, browser, vault)
+    await show(page, { opaque: true, amount: '0.01', currency: 'USDC', second_word: 'blind' })
+    await page.getByText('a: Sign a message, not understood', { exact: true }).waitFor()
+    t.notMatch(await page.locator('[aria-live=assertive]').textContent(), /0\.01/)
+  })
+
+  t.test('a gap in a text is drawn as one, and what differs between two values is marked', async (t) => {
+    const vault = await startPageVault(t)
+    const { page, problems } = await openPage(t, browser, vault)
+    const hidden = `Hello.\n${'\n'.repeat(1_000)}Sell the house.${' '.repeat(400)}Now.`
+    await show(page, { id: 'gap', parts: [partOf('Message', hidden)] })
+    const box = page.getByRole('region', { name: /^Message/ })
+    t.equal(await box.textContent(), 'Hello.\n1,000 empty lines\nSell the house.400 spacesNow.')
+    t.strictSame(await box.locator('.gap').allTextContents(), ['1,000 empty lines', '400 spaces'])
+    await box.getByText('Sell the house.').waitFor()
+    const [from, to] = [
+      `${'x\n'.repeat(200)}https://a\u0430b.example/`,
+      `${'x\n'.repeat(200)}https://aab.example/`,
+    ]
+    const newValue = { ...partOf('New value', to), sha256: 'cd'.repeat(32) }
+    await show(page, { id: 'pair', parts: [partOf('Old value', from), newValue] })
+    t.strictSame(await page.locator('mark').allTextContents(), ['\u0430', 'a'])
+    const areInSight = `[...document.querySelectorAll('mark')].every((mark) => {
+      const [one, all] = [mark, mark.closest('pre')].map((of) => of.getBoundingClientRect())
+      return one.top >= all.top && one.bottom <= all.bottom
+    })`
+    t.equal(await page.evaluate(areInSight), true, 'it can be seen without looking for it')
+    t.strictSame(problems, [])
+  })
+
+  t.test('the time left is told by the clock of the vault', async (t) => {
+    const vault = await startPageVault(t)
+    const { page } = await openTab(t, browser, vault)
+    await page.clock.install({ time: Date.now() + 4 * 60_000 })
+    await page.goto(await linkOf(vault))
+    await page.getByRole('heading', { name: 'Approvals', level: 1 }).waitFor()
+    await show(page, {})
+    t.match(await page.getByRole('timer').textContent(), /^4:5\d$|^5:0[01]$/)
+  })
+
   t.test('what came while the line was down is there when it is up again', async (t) => {
     const { vault, payer } = await withPayer(t)
     const { page } = await openTab(t, browser, vault)
@@ -474,33 +549,35 @@ const partOf = (title: string, text: string) => ({
 
 /** Shows a question that no agent asked: the vault's own are of a few kinds only, and small. */
 async function show(page: Page, fields: object): Promise<void> {
-  const view = {
-    id: 'shown',
-    status: 'pending',
-    agent: 'a',
-    operation: 'vault_sign_message',
-    scope: 'wallet.base',
-    chain: 'base',
-    amount: null,
-    currency: null,
-    recipient: null,
-    effects: ['It does something.'],
-    warnings: [],
-    reasons: [],
-    opaque: false,
-    purpose: null,
-    decision_hash: 'ab'.repeat(32),
-    created_at: new Date().toISOString(),
-    expires_at: new Date(Date.now() + 300_000).toISOString(),
-    decided_at: null,
-    decided_by: null,
-    kind: 'message',
-    parts: [],
-    second_word: null,
-    ...fields,
-  }
+  const view = viewOf(fields)
   await page.evaluate(
     `import('/owner/store.js').then(({ approvals }) => approvals.apply(${JSON.stringify(view)}))`,
   )
   await page.getByRole('article').first().waitFor()
 }
+
+const viewOf = (fields: object) => ({
+  id: 'shown',
+  status: 'pending',
+  agent: 'a',
+  operation: 'vault_sign_message',
+  scope: 'wallet.base',
+  chain: 'base',
+  amount: null,
+  currency: null,
+  recipient: null,
+  effects: ['It does something.'],
+  warnings: [],
+  reasons: [],
+  opaque: false,
+  purpose: null,
+  decision_hash: 'ab'.repeat(32),
+  created_at: new Date().toISOString(),
+  expires_at: new Date(Date.now() + 300_000).toISOString(),
+  decided_at: null,
+  decided_by: null,
+  kind: 'message',
+  parts: [],
+  second_word: null,
+  ...fields,
+})

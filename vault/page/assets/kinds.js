@@ -36,13 +36,12 @@ export const kindOf = ({ kind, operation }) =>
 
 /** In one line, for notifications, screen readers and beside the buttons. @param {ApprovalView} approval */
 export const summaryOf = (approval) => {
-  const { agent, amount, currency, scope } = approval
-  // A number that fills lines says nothing in one; the card has it whole.
-  const what =
-    amount === null
-      ? scope
-      : amount.length > 24
-        ? `a very large amount of ${currency}`
-        : `${amount} ${currency ?? ''}`
+  const { agent, amount, scope, opaque } = approval
+  // An amount that nobody could check is not told where its warning does not stand.
+  const what = opaque ? 'not understood' : amount === null ? scope : shortAmount(amount, approval)
   return `${agent}: ${kindOf(approval).title}${what === null ? '' : `, ${what}`}`
 }
+
+/** A number that fills lines says nothing in one; the card has it whole. @param {string} amount @param {ApprovalView} approval */
+const shortAmount = (amount, { currency }) =>
+  amount.length > 24 ? `a very large amount of ${currency}` : `${amount} ${currency ?? ''}`

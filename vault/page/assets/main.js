@@ -1,6 +1,6 @@
 import { drawAttention, showNotice } from './attention.js'
 import { byId, fill } from './html.js'
-import { call, hooks, Refusal, session } from './session.js'
+import { call, hooks, Refusal, session, vaultNow } from './session.js'
 import { approvals } from './store.js'
 import { listen } from './stream.js'
 import { showActivity } from './views/activity.js'
@@ -119,7 +119,7 @@ async function refreshStatus() {
   showWarnings(status)
   const state = byId('state')
   state.dataset['tone'] = locked ? 'wait' : 'good'
-  const minutes = Number.parseInt(leftUntil(idle_locks_at ?? ''), 10) || 0
+  const minutes = Number.parseInt(leftUntil(idle_locks_at ?? '', vaultNow()), 10) || 0
   fill(state, locked ? 'Locked' : `Open, locks in ${minutes < 1 ? 'a minute' : `${minutes} min`}`)
   return status
 }

@@ -30,6 +30,13 @@ export const session = {
   drop: () => sessionStorage.removeItem(key),
 }
 
+/** More than this between two clocks is no delay of an answer, whose `Date` has whole seconds. */
+const leastSkewMs = 3_000
+let skewMs = 0
+
+/** The time by the vault's clock, by which questions end; milliseconds. */
+export const vaultNow = () => Date.now() + skewMs
+
 /**
  * One call of the vault's API.
  *
@@ -62,7 +69,10 @@ export async function call(method, path, body) {
  */
 export async function reach(path, init) {
   try {
-    return await fetch(path, { credentials: 'omit', redirect: 'error', cache: 'no-store', ...init })
+    const answer = await fetch(path, { credentials: 'omit', redirect: 'error', cache: 'no-store', ...init })
+    const aheadMs = Date.parse(answer.headers.get('date') ?? '') - Date.now()
+    skewMs = Math.abs(aheadMs) > leastSkewMs ? aheadMs : 0
+    return answer
   } catch (error) {
     if (init.signal?.aborted) throw error
     throw new Refusal(

@@ -1,15 +1,18 @@
 import { hooks, reach, session } from './session.js'
 
 const longestWaitMs = 10_000
+/** The vault says something every 15 seconds; a line on which nothing comes for this long is lost. */
+const longestSilenceMs = 40_000
 
 /**
  * Hears what happens in the vault for as long as the page is open, and connects again when the line is lost. An
  * `EventSource` can not send the session, so the stream is read from a request.
  *
  * @param {{ onopen: () => void, onevent: (type: string, data: any) => void, onlost: () => void }} listener
+ * @param {number} [silentMs] after so much silence the line is lost
  * @returns {() => void} ends it
  */
-export function listen({ onopen, onevent, onlost }) {
+export function listen({ onopen, onevent, onlost }, silentMs = longestSilenceMs) {
   const end = new AbortController()
   let waitMs = 500
   const run = async () => {
@@ -23,7 +26,7 @@ export function listen({ onopen, onevent, onlost }) {
         if (answer.ok && answer.body !== null) {
           waitMs = 500
           onopen()
-          await read(answer.body, onevent)
+          await read(answer.body, onevent, silentMs)
         }
       } catch {
         // Lost, or ended; the loop's condition knows.
@@ -41,13 +44,14 @@ export function listen({ onopen, onevent, onlost }) {
 /**
  * Server-sent events as the vault writes them: `event:` and one line of `data:`.
  *
- * @param {ReadableStream<Uint8Array>} body @param {(type: string, data: any) => void} onevent
+ * @param {ReadableStream<Uint8Array>} body @param {(type: string, data: any) => void} onevent @param {number} silentMs
  */
-async function read(body, onevent) {
+async function read(body, onevent, silentMs) {
   const reader = body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader()
   let rest = ''
   for (;;) {
-    const { value, done } = await reader.read()
+    const silence = setTimeout(() => reader.cancel().catch(() => {}), silentMs)
+    const { value, done } = await reader.read().finally(() => clearTimeout(silence))
     if (done) return
     const blocks = (rest + value).split('\n\n')
     rest = blocks.pop() ?? ''

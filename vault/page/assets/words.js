@@ -53,10 +53,10 @@ export const chainTitle = (chain) => chains[chain] ?? chain
 /**
  * What is left until a moment: `4:05`, or `0:00` after it.
  *
- * @param {string} until ISO 8601
+ * @param {string} until ISO 8601 @param {number} nowMs by the clock that the moment is of
  */
-export function leftUntil(until) {
-  const seconds = Math.max(0, Math.ceil((Date.parse(until) - Date.now()) / 1_000))
+export function leftUntil(until, nowMs) {
+  const seconds = Math.max(0, Math.ceil((Date.parse(until) - nowMs) / 1_000))
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
 }
 

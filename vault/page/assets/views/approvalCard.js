@@ -2,7 +2,7 @@
 import { field, input } from '../fields.js'
 import { button, fill, h, icon } from '../html.js'
 import { kindOf, summaryOf } from '../kinds.js'
-import { call, wordsOf } from '../session.js'
+import { call, vaultNow, wordsOf } from '../session.js'
 import { createStillness } from '../stillness.js'
 import { approvals } from '../store.js'
 import { chainTitle, leftUntil, shortHash, stateOf, timeOf, toneOf } from '../words.js'
@@ -136,7 +136,11 @@ export function createCard(shown, { isChanged = false } = {}) {
   function update({ status, decided_by }) {
     const isOpen = status === 'pending'
     if (element.dataset['status'] === status) return
-    const hadFocus = bar.contains(document.activeElement)
+    const hadFocus = end.contains(document.activeElement)
+    // Its place stays its own: nothing else comes under a pointer that has just decided this.
+    if (!isOpen)
+      for (const place of [element, end])
+        place.style.minHeight ||= `${place.getBoundingClientRect().height}px`
     element.dataset['status'] = status
     left.hidden = !isOpen
     const result = h(
@@ -145,17 +149,16 @@ export function createCard(shown, { isChanged = false } = {}) {
       h('span', { class: 'chip', 'data-tone': toneOf(status) }, stateOf(status)),
       decided_by === null ? null : ` by ${decided_by}`,
     )
-    end.classList.toggle('open', isOpen)
-    fill(end, isOpen ? bar : result)
+    fill(end, isOpen ? bar : h('div', { class: 'bar' }, result))
     // The keyboard stays at this card.
-    if (hadFocus && !isOpen) result.focus()
+    if (hadFocus && !isOpen) result.focus({ preventScroll: true })
     tick()
   }
 
   function tick() {
-    const time = leftUntil(shown.expires_at)
+    const time = leftUntil(shown.expires_at, vaultNow())
     if (left.textContent !== time) left.textContent = time
-    const tone = Date.parse(shown.expires_at) - Date.now() < 60_000 ? 'bad' : 'plain'
+    const tone = Date.parse(shown.expires_at) - vaultNow() < 60_000 ? 'bad' : 'plain'
     if (left.dataset['tone'] !== tone) left.dataset['tone'] = tone
     showReady()
   }

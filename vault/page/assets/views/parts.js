@@ -2,6 +2,10 @@
 import { h, visible } from '../html.js'
 import { bytesOf, shortHash } from '../words.js'
 
+/** Empty lines in a row, and spaces, of which the number says more than the sight. */
+const gapLines = 8
+const gapSpaces = 40
+
 /**
  * What is signed, sent or stored, whole and in the vault's order. An old value and a new one that follow each other stand
  * side by side.
@@ -13,9 +17,14 @@ export function partsOf(parts) {
   for (let i = 0; i < parts.length; i++) {
     const [one, next] = [/** @type {PartView} */ (parts[i]), parts[i + 1]]
     if (one.title === 'Old value' && next?.title === 'New value') {
+      const isSame = one.sha256 === next.sha256
+      const [before, after] = isSame ? [0, 0] : sharedEnds(one.text, next.text)
       drawn.push(
-        h('div', { class: 'pair' }, boxOf(one), boxOf(next)),
-        one.sha256 === next.sha256 ? h('p', { class: 'muted small-text' }, 'Both are the same.') : null,
+        h('div', { class: 'pair' }, boxOf(one, [before, after]), boxOf(next, [before, after])),
+        isSame ? h('p', { class: 'muted small-text' }, 'Both are the same.') : null,
+        !isSame && one.text === next.text
+          ? h('p', { class: 'cut' }, 'What is shown of them is the same, and they are not.')
+          : null,
       )
       i++
     } else drawn.push(boxOf(one))
@@ -23,8 +32,26 @@ export function partsOf(parts) {
   return h('div', { class: 'whole' }, drawn)
 }
 
-/** Long ones scroll in their own box, by keyboard too. @param {PartView} part */
-function boxOf({ title, text, format, bytes, sha256, whole }) {
+/**
+ * How much of the beginning and of the end of two texts is the same, in characters.
+ *
+ * @param {string} one @param {string} other @returns {[number, number]}
+ */
+function sharedEnds(one, other) {
+  const most = Math.min(one.length, other.length)
+  let before = 0
+  while (before < most && one[before] === other[before]) before++
+  let after = 0
+  while (after < most - before && one.at(-1 - after) === other.at(-1 - after)) after++
+  return [before, after]
+}
+
+/**
+ * Long ones scroll in their own box, by keyboard too.
+ *
+ * @param {PartView} part @param {[number, number]} [shared] what is the same in another part, at both ends; what is between is marked
+ */
+function boxOf({ title, text, format, bytes, sha256, whole }, shared) {
   const size = bytesOf(bytes)
   const box = h('pre', {
     class: 'whole-text',
@@ -35,7 +62,17 @@ function boxOf({ title, text, format, bytes, sha256, whole }) {
     role: 'region',
     'aria-label': `${title}, ${size}`,
   })
-  box.textContent = text.split('\n').map(visible).join('\n')
+  if (shared === undefined || shared[0] + shared[1] === 0) box.append(...textOf(text))
+  else {
+    const [from, to] = [shared[0], text.length - shared[1]]
+    const mark = h('mark')
+    mark.append(...textOf(text.slice(from, to)))
+    box.append(...textOf(text.slice(0, from)), from === to ? '' : mark, ...textOf(text.slice(to)))
+    // What differs is what there is to see, also far down.
+    requestAnimationFrame(() => {
+      box.scrollTop = mark.offsetTop - box.offsetTop - box.clientHeight / 2
+    })
+  }
   return h(
     'section',
     { class: 'part' },
@@ -49,4 +86,21 @@ function boxOf({ title, text, format, bytes, sha256, whole }) {
       h('code', {}, sha256),
     ),
   )
+}
+
+/** A text of several lines, gaps in it drawn as their size: what stands below or beside one is not to be looked for. @param {string} text */
+const textOf = (text) =>
+  text
+    .split(new RegExp(`((?<=\\n)(?: *\\n){${gapLines},}| {${gapSpaces},})`))
+    .flatMap((piece, i) =>
+      i % 2 === 0
+        ? document.createTextNode(piece.split('\n').map(visible).join('\n'))
+        : gapOf(piece.split('\n').length - 1, piece.length),
+    )
+
+/** @param {number} lines @param {number} spaces */
+const gapOf = (lines, spaces) => {
+  const gap = (/** @type {number} */ count, /** @type {string} */ what) =>
+    h('span', { class: 'gap' }, `${count.toLocaleString('en')} ${what}`)
+  return lines === 0 ? [gap(spaces, 'spaces')] : [gap(lines, 'empty lines'), document.createTextNode('\n')]
 }
