@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { UnauthenticatedRange } from '../../vault/ports/audit.ts'
 import type { Output } from '../output/createOutput.ts'
 import { asOwner, type CommonFlags, neededPassword, withCommonFlags } from './flags.ts'
 import type { OwnerClient } from './ownerClient.ts'
@@ -15,7 +16,7 @@ interface Verdict {
   readonly ok: boolean
   readonly entries: number
   readonly dropped?: number
-  readonly unauthenticated: readonly { readonly from: number; readonly to: number; readonly count: number }[]
+  readonly unauthenticated: readonly UnauthenticatedRange[]
   readonly clockTurnedBack?: number
   readonly firstBad?: number
   readonly reason?: string
@@ -112,20 +113,31 @@ function sentenceOf({
   unauthenticated,
   clockTurnedBack,
 }: Verdict): string {
-  const count = unauthenticated.reduce((sum, range) => sum + range.count, 0)
-  const places = unauthenticated.map(({ from, to }) => (from === to ? from : `${from} to ${to}`)).join(', ')
+  const [late, locked] = [true, false].map((isLate) =>
+    countedIn(unauthenticated.filter((range) => (range.late === true) === isLate)),
+  )
   return [
     ok
       ? `All ${entries} entries are as they were written.`
       : `Entry ${firstBad} is not as it was written: ${reason}.`,
     dropped !== undefined &&
       `The ${dropped} before them were dropped because the log was full or they were old.`,
-    count > 0 &&
-      `${count} of them (${places}) were written while the vault was locked, when nobody can vouch for what is added.`,
+    locked !== undefined &&
+      `${locked} were written while the vault was locked, when nobody can vouch for what is added.`,
+    late !== undefined &&
+      `${late} are calls and refusals that an earlier version wrote down after the vault was locked: nobody can vouch for those either.`,
     clockTurnedBack !== undefined && `The clock was turned back before entry ${clockTurnedBack}.`,
   ]
     .filter((sentence) => sentence !== false)
     .join(' ')
+}
+
+/** How many entries, and which; undefined for none. */
+function countedIn(ranges: readonly UnauthenticatedRange[]): string | undefined {
+  if (ranges.length === 0) return undefined
+  const count = ranges.reduce((sum, range) => sum + range.count, 0)
+  const places = ranges.map(({ from, to }) => (from === to ? from : `${from} to ${to}`)).join(', ')
+  return `${count} of them (${places})`
 }
 
 /** Lists the log, newest first. */

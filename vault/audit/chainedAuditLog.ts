@@ -83,6 +83,8 @@ export class ChainedAuditLog implements AuditLog {
   #cut: AuditMark | undefined
   /** The head as it was written last. */
   #written: AuditHead | undefined
+  /** The last entry that a vault of version 1 wrote. */
+  #firstVersion: AuditMark | undefined
   /** What was remembered last. */
   #anchor: AuditMark | undefined
   #rememberedAtMs = 0
@@ -143,6 +145,11 @@ export class ChainedAuditLog implements AuditLog {
     return this.#damage
   }
 
+  /** The last entry on disk. */
+  get last(): AuditMark {
+    return this.#durable
+  }
+
   get warnings(): readonly AuditWarning[] {
     const now = this.#place.clock.now()
     return logWarnings({
@@ -163,10 +170,12 @@ export class ChainedAuditLog implements AuditLog {
    *
    * @param key copied
    * @param anchor what {@link AuditPlace.remember} was told last
+   * @param firstVersion the last entry of the time when this was a vault of version 1
    */
-  unlock(key: Uint8Array, anchor?: AuditMark): void {
+  unlock(key: Uint8Array, anchor?: AuditMark, firstVersion?: AuditMark): void {
     this.#key = Buffer.from(key)
     this.#anchor = anchor
+    this.#firstVersion = firstVersion
     const read = readHead(this.#place.headFile)
     const isOurs = read.kind === 'head' && isHeadOurs(key, read.head, read.mac)
     if (isOurs) this.#cut = read.head.cut
@@ -266,7 +275,14 @@ export class ChainedAuditLog implements AuditLog {
       if (cut === undefined) return
       const head = { kind: 'head', head: cut, mac: headMac(key, cut) } as const
       const { ok, reason } = await this.#reading(() =>
-        verifyLog({ segments: dropped, lastSeq: cut.seq, head, key, cut: this.#cut }),
+        verifyLog({
+          segments: dropped,
+          lastSeq: cut.seq,
+          head,
+          key,
+          cut: this.#cut,
+          firstVersion: this.#firstVersion,
+        }),
       )
       const which = `entries ${(this.#cut?.seq ?? 0) + 1} to ${cut.seq} are dropped by its limits`
       await this.append({
@@ -296,6 +312,7 @@ export class ChainedAuditLog implements AuditLog {
         cut: this.#cutNow(),
         written: this.#written,
         anchor: this.#anchor,
+        firstVersion: this.#firstVersion,
       })
     } finally {
       key?.fill(0)
@@ -368,8 +385,11 @@ export class ChainedAuditLog implements AuditLog {
   #foreignTail(): string | undefined {
     const tail = this.#tail
     this.#tail = []
-    const wrong = tail.find(({ mac, hash, mayBeWithoutMac }) =>
-      mac === '' ? !mayBeWithoutMac : mac !== macOf(this.#key!, hash),
+    const lateUntil = this.#firstVersion?.seq ?? 0
+    const wrong = tail.find(({ seq, mac, hash, mayBeWithoutMac, mayHaveComeLate }) =>
+      mac === ''
+        ? !(mayBeWithoutMac || (mayHaveComeLate && seq <= lateUntil))
+        : mac !== macOf(this.#key!, hash),
     )
     if (wrong === undefined) return undefined
     return wrong.mac === ''

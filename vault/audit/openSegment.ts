@@ -4,12 +4,14 @@ import type { AuditMark } from '../ports/audit.ts'
 import { fileMode } from '../storage/files.ts'
 import { readLine } from './auditLine.ts'
 import type { Segment } from './segments.ts'
-import { mayHappenLocked } from './whileLocked.ts'
+import { mayHappenLocked, mayHaveComeLate } from './whileLocked.ts'
 
 export interface TailEntry extends AuditMark {
   /** Empty for one that was written while the vault was locked. */
   readonly mac: string
   readonly mayBeWithoutMac: boolean
+  /** Where a vault of version 1 wrote it, it may be without one, too. */
+  readonly mayHaveComeLate: boolean
 }
 
 /** The newest file of the log, as far as it can be believed. */
@@ -65,6 +67,7 @@ export function openSegment(segment: Segment, prevHash: string | undefined, head
         hash: lastHash,
         mac: line.mac,
         mayBeWithoutMac: mayHappenLocked(line.entry),
+        mayHaveComeLate: mayHaveComeLate(line.entry),
       })
   }
   if (damage === undefined && at < bytes.length) {

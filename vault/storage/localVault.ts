@@ -31,7 +31,7 @@ import {
   type VaultHeader,
 } from './header.ts'
 import type { HomeLock } from './homeLock.ts'
-import { upgradeHome } from './oldHome.ts'
+import { firstVersionLogId, upgradeHome } from './oldHome.ts'
 import { assertPassword } from './password.ts'
 import { createPublicRecords } from './publicRecords.ts'
 import { RecordStore } from './recordStore.ts'
@@ -303,11 +303,12 @@ export class LocalVault implements Vault {
       const files = this.#files
       if (this.#header.version !== newestVersion && proof !== undefined) {
         const old = { files, header: this.#header, clock: this.#clock, keys, proof }
-        this.#header = await upgradeHome({ ...old, signer: process })
+        this.#header = await upgradeHome({ ...old, signer: process, lastLogged: this.audit.last })
       }
       this.#store.open(recordsPlace(files, vaultId, keys.recordsFile), keys.records)
       this.budget.open(budgetPlace(files, vaultId, keys.budgetFile))
-      this.audit.unlock(keys.audit, this.#store.getJson<AuditMark>('key', logMarkId))
+      const marks = [logMarkId, firstVersionLogId].map((id) => this.#store.getJson<AuditMark>('key', id))
+      this.audit.unlock(keys.audit, ...marks)
       for (const record of this.#keyRecords()) await process.load(record)
       this.signer.start(process)
       await this.#openKeys()

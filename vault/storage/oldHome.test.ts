@@ -1,7 +1,18 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { readLine, writeLine } from '../audit/auditLine.ts'
+import type { AuditEvent, AuditStatus } from '../ports/audit.ts'
 import type { Vault } from '../ports/vault.ts'
 import { ManualClock } from '../testing/manualClock.ts'
 import { quickHasher } from '../testing/quickHasher.ts'
@@ -50,6 +61,19 @@ function oldHome(t: Test) {
     },
     versionOf: (where = home): unknown => JSON.parse(readFileSync(join(where, 'vault.json'), 'utf8')).version,
     restored: join(folder, 'restored'),
+  }
+}
+
+const call = (status: AuditStatus): AuditEvent => ({ agent: 'shopper', action: 'CALL', status })
+
+/** Entries behind the end of the log without a code: the first version wrote those that came late, and anybody could. */
+function appendLate(home: string, events: readonly AuditEvent[]): void {
+  const folder = join(home, 'audit')
+  const file = join(folder, readdirSync(folder).sort().at(-1)!)
+  for (const event of events) {
+    const { seq, hash } = readLine(Buffer.from(readFileSync(file, 'utf8').trimEnd().split('\n').at(-1)!))!
+    const place = { seq: seq + 1, prev: hash, timestamp: '2026-11-01T12:00:00.000Z' }
+    appendFileSync(file, writeLine(event, place, undefined).line)
   }
 }
 
@@ -138,6 +162,45 @@ t.test('what is damaged of an old vault is named, and nothing of it is written a
     t.strictSame(readFileSync(join(home, name)), bytes)
   }
 })
+
+t.test(
+  'a call that ended after the first version was locked is told and is no damage of its log',
+  async (t) => {
+    const late = [call('AUTO_APPROVED'), { ...call('FAILED'), code: 'UPSTREAM_ERROR' }]
+    const { home, open } = oldHome(t)
+    appendLate(home, late)
+    const vault = await open()
+    await vault.unlock(password)
+    const told = {
+      ok: true,
+      unauthenticated: [{ from: 2, to: 3, count: 2, late: true }],
+      authenticated: true,
+    }
+    t.match(await vault.audit.verify(), told)
+    t.equal(vault.audit.damage, undefined)
+    await vault.close()
+    t.match(await vault.audit.verify(), { ok: true, authenticated: false })
+    const again = await open()
+    await again.unlock(password)
+    t.match(await again.audit.verify(), told)
+    await again.close()
+    appendLate(home, late.slice(0, 1))
+    const forged = await open()
+    await forged.unlock(password)
+    t.match(
+      await forged.audit.verify(),
+      { ok: false, reason: /CALL AUTO_APPROVED/ },
+      'but not in a newer log',
+    )
+    t.match(forged.audit.damage, /has no code/)
+
+    const other = oldHome(t)
+    appendLate(other.home, [{ ...call('APPROVED'), action: 'SIGN' }])
+    const signed = await other.open()
+    await signed.unlock(password)
+    t.match(await signed.audit.verify(), { ok: false, firstBad: 2 }, 'nor a signature, which was never late')
+  },
+)
 
 t.test('a backup of the first version is restored to the second', async (t) => {
   const { restore, restored, versionOf } = oldHome(t)

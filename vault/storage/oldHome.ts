@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
 import { VaultError } from '../errors/error.ts'
+import type { AuditMark } from '../ports/audit.ts'
 import type { VaultClock } from '../ports/clock.ts'
 import type { HostKeys } from '../signer/hostKeys.ts'
 import { isKeyRecord } from '../signer/keyRecord.ts'
@@ -29,7 +30,12 @@ export interface UpgradeOptions {
   readonly signer: SigningProcess
   readonly keys: HostKeys
   readonly proof: Proof
+  /** The last entry of its log. */
+  readonly lastLogged: AuditMark
 }
+
+/** The record that keeps the last entry of the time when the vault was one of version 1: its log is judged by what that one did. */
+export const firstVersionLogId = 'log-of-version-1'
 
 /**
  * Brings a vault of version 1 to the newest: its records and its budgets under the host's keys, records of keys as they
@@ -39,7 +45,7 @@ export interface UpgradeOptions {
  * @throws `VAULT_CORRUPT` naming the file
  */
 export async function upgradeHome(options: UpgradeOptions): Promise<VaultHeader> {
-  const { files, header, clock, signer, keys, proof } = options
+  const { files, header, clock, signer, keys, proof, lastLogged } = options
   const places = {
     records: recordsPlace(files, header.vaultId, keys.recordsFile),
     budget: budgetPlace(files, header.vaultId, keys.budgetFile),
@@ -48,6 +54,7 @@ export async function upgradeHome(options: UpgradeOptions): Promise<VaultHeader>
   if (records !== undefined) {
     const store = new RecordStore(clock, () => {})
     store.create(places.records, keys.records, await adoptChanges(records, signer))
+    await store.note(firstVersionLogId, lastLogged)
     await store.close()
   }
   const budget = await readOldLog(places.budget, 'budget', signer)

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
 import { VaultError } from '../errors/error.ts'
-import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
+import type { AuditMark } from '../ports/audit.ts'
+import { systemVaultClock } from '../ports/clock.ts'
 import type { Vault } from '../ports/vault.ts'
 import type { HostKeys } from '../signer/hostKeys.ts'
 import { SigningProcess } from '../signer/signingProcess.ts'
@@ -21,7 +22,7 @@ import {
 } from './header.ts'
 import { takeHome } from './homeLock.ts'
 import { argon2idHasher } from './kdf.ts'
-import { adoptChanges, upgradedHeader } from './oldHome.ts'
+import { adoptChanges, firstVersionLogId, upgradedHeader } from './oldHome.ts'
 import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
 import { RecordStore } from './recordStore.ts'
 import { type Suspended, suspendCallers } from './suspendCallers.ts'
@@ -71,7 +72,7 @@ export async function restoreVault(options: RestoreVaultOptions): Promise<Restor
     const lock = takeHome(home)
     try {
       assertNoVault(home)
-      const suspended = await writeContents(options, newest, keys, { ...contents, records })
+      const suspended = await writeContents(options, newest, keys, { ...contents, records }, isOld)
       const vault = openLocalVault(options, lock)
       await vault.openNew(signer, keys)
       return { vault, suspended }
@@ -131,6 +132,7 @@ async function writeContents(
   header: VaultHeader,
   keys: HostKeys,
   contents: Contents,
+  isOld: boolean,
 ): Promise<Suspended> {
   const files = vaultFiles(options.home)
   const clock = options.clock ?? systemVaultClock
@@ -139,24 +141,21 @@ async function writeContents(
   records.create(recordsPlace(files, header.vaultId, keys.recordsFile), keys.records, contents.records)
   // All of this is on disk before `vault.json` makes it a vault: there is none in which they are not suspended.
   const suspended = await suspendCallers(records, clock.now())
+  const audit = ChainedAuditLog.open({ folder: files.auditFolder, headFile: files.auditHead, clock })
+  if (isOld) await records.note(firstVersionLogId, audit.last)
+  const firstVersion = records.getJson<AuditMark>('key', firstVersionLogId)
   await records.close()
   const budget = new JournaledBudget(clock, () => {})
   budget.create(budgetPlace(files, header.vaultId, keys.budgetFile), contents.budget)
   await budget.close()
-  await note(files, keys, suspended, clock)
+  audit.unlock(keys.audit, undefined, firstVersion)
+  await note(audit, suspended)
   Throttle.create(files.throttle, clock)
   replaceFile(files.header, encodeHeader(header))
   return suspended
 }
 
-async function note(
-  { auditFolder, auditHead }: VaultFiles,
-  keys: HostKeys,
-  { agents, pairings }: Suspended,
-  clock: VaultClock,
-): Promise<void> {
-  const audit = ChainedAuditLog.open({ folder: auditFolder, headFile: auditHead, clock })
-  audit.unlock(keys.audit)
+async function note(audit: ChainedAuditLog, { agents, pairings }: Suspended): Promise<void> {
   await audit.append({
     agent: 'owner',
     action: 'CONFIG',
