@@ -278,8 +278,10 @@ t.test('what is the owner’s is not there over the relay, whatever program spea
   const client = createVaultClient(end, state, file.write, systemVaultClock, defaultProxyTimes)
   const send = async (method: string, path: string, body: object = {}) => {
     const bytes = Buffer.from(method === 'GET' ? '' : JSON.stringify(body))
-    const headers = { 'content-type': 'application/json' }
+    const headers = { 'content-type': 'application/json', 'x-request-id': 'not "plain" at all' }
     const answer = await client.call({ method: method as 'POST', path, headers, body: bytes })
+    const id = (answer.head['headers'] as Record<string, string>)['x-request-id']
+    t.notOk(id?.includes('"'), 'it stands in the log')
     return { status: answer.head['status'], body: JSON.parse(Buffer.from(answer.body).toString('utf8')) }
   }
   t.equal(

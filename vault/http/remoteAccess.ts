@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { VaultError } from '../errors/error.ts'
@@ -12,6 +11,7 @@ import type { PairingQuestion } from '../remote/pairingDesk.ts'
 import type { PairingRecord, PairingStore } from '../remote/pairingRecord.ts'
 import type { RemoteAnswer, RemoteRequest } from '../remote/remoteRequest.ts'
 import { createDispatch, type Dispatch } from './dispatch.ts'
+import { requestIdOf } from './requestId.ts'
 
 export interface RemoteAccessOptions {
   readonly vault: Vault
@@ -80,7 +80,7 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
       headers,
       body: body.toString('utf8'),
       caller: { kind: 'agent', agent, via: 'relay' },
-      requestId: headers['x-request-id'] ?? randomUUID(),
+      requestId: requestIdOf({ headers }),
     })
   }
 
