@@ -224,6 +224,24 @@ t.test('a question that is asked over the relay waits for the owner, and its ans
   t.match(json.signed_tx, /^0x/)
 })
 
+t.test(
+  'a pairing that is revoked under a call that waits ends it, and an answer signs nothing any more',
+  async (t) => {
+    const world = await startWorld(t)
+    const offer = await world.offer()
+    const proxy = await world.pair(offer)
+    const headers = { prefer: 'wait=120' }
+    const waiting = call(proxy.url, '/v1/vault/sign', { body: signBody('3'), headers })
+    await until(() => world.api.desk.open().length === 1, 'the question')
+    await world.api.pairings.revoke(offer.id, owner)
+    t.equal((await waiting).status, 401)
+    const [question] = world.api.desk.open()
+    await world.api.approvals.approve(question!.id, question!.decisionHash, owner)
+    const { status } = world.api.approvals.get(question!.id, owner)
+    t.equal(status, 'approved', 'not consumed')
+  },
+)
+
 t.test('the vault’s key is changed, and proxies that are paired follow it by themselves', async (t) => {
   const world = await startWorld(t)
   const [offer, unused] = [await world.offer(), await world.offer('later')]

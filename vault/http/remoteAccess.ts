@@ -70,7 +70,14 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
       connector = undefined
     })
 
-  async function handle({ agentId, method, path, headers, body }: RemoteRequest): Promise<RemoteAnswer> {
+  async function handle({
+    agentId,
+    method,
+    path,
+    headers,
+    body,
+    signal,
+  }: RemoteRequest): Promise<RemoteAnswer> {
     const agent = api?.agentOf(agentId)
     if (dispatch === undefined || agent === undefined || agent.revokedAt !== null)
       throw new VaultError('UNAUTHORIZED')
@@ -81,6 +88,7 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
       body: body.toString('utf8'),
       caller: { kind: 'agent', agent, via: 'relay' },
       requestId: requestIdOf({ headers }),
+      signal,
     })
   }
 

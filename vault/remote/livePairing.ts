@@ -21,6 +21,8 @@ export interface LivePairing {
   confirming: Promise<void> | undefined
   /** Ends the wait for the owner. */
   readonly ended: AbortController
+  /** Ends the calls that wait: nobody hears their answers any more. */
+  readonly revoked: AbortController
   /** What is written for this pairing is written in order. */
   writing: Promise<unknown>
 }
@@ -35,6 +37,7 @@ export const livePairing = (record: PairingRecord): LivePairing => ({
   running: 0,
   confirming: undefined,
   ended: new AbortController(),
+  revoked: new AbortController(),
   writing: Promise.resolve(),
 })
 

@@ -180,6 +180,7 @@ export class PairingDesk {
       if (live.record.state !== 'revoked')
         await this.#write(live, { state: 'revoked', endedAtMs: this.#options.clock.now() })
       live.ended.abort()
+      live.revoked.abort()
       live.sessions.clear()
       return this.view(live)
     })

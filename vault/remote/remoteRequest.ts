@@ -17,6 +17,8 @@ export interface RemoteRequest {
   /** Lower-case names; `content-type`, `accept`, `prefer`, `idempotency-key`, `x-request-id` and no others. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
+  /** Aborted when the pairing is revoked: what only waits for its owner ends. */
+  readonly signal: AbortSignal
 }
 
 /** What the host answers. */

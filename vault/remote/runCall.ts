@@ -28,7 +28,8 @@ export async function runCall(
   live.running++
   try {
     const { agentId, id: pairingId, serviceId } = live.record
-    const request = { agentId, pairingId, serviceId, ...readRemoteCall(message) }
+    const { signal } = live.revoked
+    const request = { agentId, pairingId, serviceId, signal, ...readRemoteCall(message) }
     const { status, headers = {}, body = '' } = await handle(request)
     if (!Number.isInteger(status) || status < 200 || status > 599)
       throw new RangeError(`expected a status from 200 to 599, got ${status}`)
