@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
@@ -18,6 +17,7 @@ import { startTollgate } from '../cli/runtime/startTollgate.ts'
 import { readVaultConfig } from '../cli/vault/readVaultConfig.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { eventually } from '../test/e2e/helpers/eventually.ts'
+import { freePort } from '../test/helpers/freePort.ts'
 import { startVault } from '../vault/testing/startVault.ts'
 
 const folder = import.meta.dirname
@@ -40,15 +40,6 @@ async function demoFor(t: Test): Promise<Demo> {
   const demo = await startDemo({ port: await freePort(), onStep: () => {} })
   t.teardown(() => demo.close())
   return demo
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 async function run(example: string, env: Record<string, string>) {

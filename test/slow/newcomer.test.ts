@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { runTollgate } from '../e2e/helpers/child.ts'
 import { eventually } from '../e2e/helpers/eventually.ts'
+import { freePort } from '../helpers/freePort.ts'
 
 t.setTimeout(240_000)
 const root = resolve(import.meta.dirname, '../..')
@@ -76,12 +76,3 @@ t.test('who copies the lines of the README has a vault, and an agent that paid a
   for (const file of ['pw', 'token'])
     t.equal(statSync(join(home, file)).mode & 0o077, 0, `${file} is private`)
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}

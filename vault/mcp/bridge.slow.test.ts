@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -9,6 +8,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import t, { type Test } from 'tap'
 import { createVaultBox } from '../../cli/vault/testing/vaultProcess.ts'
+import { freePort } from '../../test/helpers/freePort.ts'
 import { initialize } from './testing/startMcp.ts'
 
 t.setTimeout(120_000)
@@ -101,12 +101,3 @@ t.test('what came before the input ended is answered, and a wrong token says so'
   writeFileSync(empty, '')
   t.match(await box.run(['mcp', '--token-file', empty]), { status: 2, stderr: /it is empty/ })
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}

@@ -1,10 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
+import { freePort } from '../../helpers/freePort.ts'
 import type { Chains } from './chains.ts'
 
 /** A configuration file of a test, in a folder of its own. */
@@ -80,12 +79,3 @@ export async function writeConfig(
 
 const pluginList = (before: ConfigParts['pluginsBefore']) =>
   builtIn.flatMap((one) => (before?.[one.use] === undefined ? [one] : [before[one.use], one]))
-
-/** The configuration says the port that buyers see, so it has to be known before the gateway listens. */
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
-}
