@@ -83,6 +83,45 @@ t.test(
   },
 )
 
+t.test('the same bytes asked for in two encodings are answered in each, and count once', async (t) => {
+  const { agent, vault, spent } = await startWithPolicy(t)
+  const asJson = (body: ReturnType<typeof signBody>) => {
+    const {
+      type: _,
+      yParity: __,
+      ...fields
+    } = parseTransaction(body.unsigned_tx as `0x02${string}`) as Record<string, unknown>
+    const plain = Object.entries(fields).map(([name, value]) => [
+      name,
+      typeof value === 'bigint' ? String(value) : value,
+    ])
+    return { ...body, unsigned_tx: JSON.stringify({ type: 2, nonce: 0, ...Object.fromEntries(plain) }) }
+  }
+  const ask = (body: object) => agent.call('POST', '/v1/vault/sign', body, noWait)
+  const isBoth = (answers: Awaited<ReturnType<typeof ask>>[]) => {
+    const [hex, json] = answers.map(({ body }) => body.signed_tx)
+    t.match(hex, /^0x02/)
+    t.equal(JSON.parse(json).raw, hex)
+  }
+  const small = signBody('0.5')
+  const answers = await Promise.all([small, asJson(small), small, asJson(small)].map(ask))
+  isBoth(answers.slice(0, 2))
+  isBoth(answers.slice(2))
+  isBoth([await ask(small), await ask(asJson(small))])
+  t.equal(spent(), '500000')
+  t.equal((await signatures(vault)).length, 1)
+
+  const large = signBody('4', 1)
+  for (const body of [large, asJson(large)]) {
+    t.equal((await ask(body)).status, 202)
+    const { id, decision_hash } = await askedBy(vault)
+    await vault.api.approvals.approve(id, decision_hash, vault.owner)
+    await ask(body)
+  }
+  isBoth([await ask(large), await ask(asJson(large))])
+  t.equal(spent(), '4500000')
+})
+
 t.test('after a restart the same bytes give the same signature, and count no more', async (t) => {
   const { agent, vault, spent } = await startWithPolicy(t)
   const first = await agent.call('POST', '/v1/vault/sign', signBody('0.5'))

@@ -201,7 +201,8 @@ function signingPlan(init: SigningPlanInit): Plan {
     warnings: [...risk.warnings, ...decoded.warnings],
     isOpaque: decoded.isOpaque,
     view: viewOf(decoded),
-    requestHash: hashOf(action, frozenHash, ...claimed),
+    // The answer that is kept for it is in the encoding of the request.
+    requestHash: hashOf(action, frozenHash, ...claimed, ...(decoded.encoding === 'json' ? ['json'] : [])),
     frozenHash,
     frozen: null,
     spends: budgetSpends(decoded),

@@ -20,6 +20,8 @@ const mostAnswers = 1_000
  */
 export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
   const running = new Map<string, Promise<VaultAnswer>>()
+  /** In which encoding the bytes that are being signed will be answered, by {@link sameId}. */
+  const encodings = new Map<string, string>()
   const answers = new LRUCache<string, VaultAnswer>({ max: mostAnswers, ttl: approvalTtlMs })
   vault.onLock(() => answers.clear())
 
@@ -62,19 +64,32 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
 
   /**
    * Signs the same bytes once, however often and under whatever words they are asked for: the budget counts them by their
-   * hash, also after a restart, and the log has one entry.
+   * hash, also after a restart, and the log has one entry. Whoever asked in another encoding, gets it in that one.
    */
   function doSame(x: VaultCall): VaultAnswer | Promise<VaultAnswer> {
     const id = sameId(x)
-    const before = answers.get(id)
+    const { encoding = 'none' } = x.plan!.judged?.decoded ?? {}
+    const before = answers.get(`${id} ${encoding}`)
     if (before !== undefined) {
       x.isLogged = true
       return before
     }
+    const others = running.get(id)
+    // One after the other: what fails gives its money back, and must not give back that of a signature beside it.
+    if (others !== undefined && encodings.get(id) !== encoding)
+      return others.then(
+        () => doSame(x),
+        () => doSame(x),
+      )
+    encodings.set(id, encoding)
     return together(id, x, async () => {
-      const answer = await doAlone(x, id)
-      if (!vault.state.locked) answers.set(id, answer)
-      return answer
+      try {
+        const answer = await doAlone(x, id)
+        if (!vault.state.locked) answers.set(`${id} ${encoding}`, answer)
+        return answer
+      } finally {
+        encodings.delete(id)
+      }
     })
   }
 
