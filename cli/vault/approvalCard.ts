@@ -16,9 +16,20 @@ const titles: Readonly<Record<ApprovalView['kind'], string>> = {
   call: 'call an API',
 }
 
+/** Eight empty lines, or forty spaces, and more: their number says more than the sight. */
+const gap = /((?<=\n)(?: *\n){8,}| {40,})/
+
+const gapWords = (piece: string): string => {
+  const lines = piece.split('\n').length - 1
+  return lines === 0
+    ? `${piece.length.toLocaleString('en')} spaces`
+    : `${lines.toLocaleString('en')} empty lines`
+}
+
 /**
  * A question to the owner, whole, as lines of at most `columns`. The card's own words begin a line; everything that came
- * from elsewhere stands behind a bar or an indent on every line, so that no text can look like a line of the card.
+ * from elsewhere stands behind a bar or an indent on every line, so that no text can look like a line of the card. What decides stands
+ * below the parts: a terminal shows the end of what is long.
  */
 export function approvalCard(view: ApprovalView, columns: number): string {
   const width = Math.max(20, columns - 4)
@@ -34,15 +45,16 @@ export function approvalCard(view: ApprovalView, columns: number): string {
     view.recipient !== null && `${view.kind === 'allowance' ? 'May take it' : 'To'}: ${view.recipient}`,
     `Status: ${view.status}, until ${view.expires_at}`,
   ].filter((line) => line !== false)
+  const head = `${safeLine(view.agent)} asks to ${titles[view.kind]}.`
   return [
-    `${safeLine(view.agent)} asks to ${titles[view.kind]}.`,
+    ...(view.parts.length === 0 ? [] : [head, ...view.parts.flatMap(partLines)]),
+    head,
     ...facts.flatMap(wrapped),
     ...(view.opaque ? ['NOT UNDERSTOOD: it may do anything with this account.'] : []),
     ...list('What happens:', view.effects),
     ...list('Be careful:', view.warnings),
     ...list('You are asked because:', view.reasons),
     ...list('What the agent says it is for:', view.purpose === null ? [] : [view.purpose]),
-    ...view.parts.flatMap(partLines),
     `Approval: ${view.id}`,
     'Decision hash:',
     `  ${view.decision_hash}`,
@@ -53,9 +65,19 @@ export function approvalCard(view: ApprovalView, columns: number): string {
     return [
       `${safeLine(title)} (${size}, SHA-256 ${sha256}):`,
       ...text
-        .split('\n')
-        .flatMap((line) => wrap(safeLine(line), width, 'anywhere'))
-        .map((line) => `  │ ${line}`),
+        .split(gap)
+        .flatMap((piece, i, { length }) =>
+          i % 2 === 1
+            ? [`  ┆ ${gapWords(piece)}`]
+            : textLines(i === length - 1 ? piece : piece.replace(/\n$/, '')),
+        ),
     ]
+  }
+
+  function textLines(text: string): string[] {
+    return text
+      .split('\n')
+      .flatMap((line) => wrap(safeLine(line), width, 'anywhere'))
+      .map((line) => `  │ ${line}`)
   }
 }

@@ -121,6 +121,31 @@ t.test('no line of a text can be taken for one of the card, at any width', async
   }
 })
 
+t.test('what decides stands last, below however long a text, and a gap in a text is one line', async (t) => {
+  const { message } = await start(t)
+  const gap = '\n'.repeat(1_001)
+  const card = await message(
+    `Hello.${gap}Sell the house.${gap}${'line\n'.repeat(500)}Bye.${' '.repeat(4_000)}\u0430bc ┆ 3 empty lines`,
+  )
+  for (const columns of [40, 80]) {
+    const lines = approvalCard(card, columns).split('\n')
+    const said = lines.filter((line) => line.startsWith('  ┆ '))
+    t.strictSame(said, ['  ┆ 1,000 empty lines', '  ┆ 1,000 empty lines', '  ┆ 4,000 spaces'])
+    const end = lines.slice(lines.findLastIndex((line) => line.startsWith('  │ ')) + 1)
+    t.equal(end[0], 'asker asks to sign a message.')
+    for (const words of [
+      /goes on after 1,000/,
+      /look like\s+others/,
+      /begins\s+with\s+“Hello\.”/,
+      /Chain: base/,
+    ])
+      t.match(end.join('\n').replace(/\s+/g, ' '), words)
+    t.ok(end.length < 24, 'on one screen')
+  }
+  const read = approvalCard({ ...card, parts: [] }, 80)
+  t.equal(read.split('asks to').length, 2, 'and is said once where nothing long is above it')
+})
+
 t.test('the list cuts neither an id nor a hash nor what would happen', async (t) => {
   const { vault, message } = await start(t)
   const card = await message(`${'long '.repeat(60)}end of it`)

@@ -5,7 +5,7 @@ import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
 import { nameRecipients } from '../../effects/nameRecipients.ts'
 import { plainWords } from '../../effects/plainWords.ts'
 import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
-import { showText } from '../../effects/showText.ts'
+import { maxShown, showText } from '../../effects/showText.ts'
 import { visibleText } from '../../effects/visibleText.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { AuditAction } from '../../ports/audit.ts'
@@ -127,14 +127,12 @@ export function planMessage(
   }
 }
 
-const shortMessage = 200
 const messageBeginning = 80
 
 /** A message in one sentence: whole where it is short, and else its size and how it begins; it stands whole below. */
 function messageWords(text: string, chainTitle: string): string {
   const lines = text.split('\n')
-  if (lines.length === 1 && text.length <= shortMessage)
-    return `Sign the text ${showText(text)} (${chainTitle}).`
+  if (lines.length === 1 && text.length <= maxShown) return `Sign the text ${showText(text)} (${chainTitle}).`
   const size = `${text.length.toLocaleString('en')} characters in ${lines.length.toLocaleString('en')} ${lines.length === 1 ? 'line' : 'lines'}`
   const first = lines.find((line) => line.trim() !== '') ?? ''
   return `Sign a text of ${size} that begins with ${showText(first, messageBeginning)} (${chainTitle}).`
