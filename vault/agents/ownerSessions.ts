@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/ports/clock.ts'
+import { endsIn, type VaultClock } from '../ports/clock.ts'
 import { createToken, hashToken } from './token.ts'
 
 const defaultTtlMs = 12 * 3_600_000
@@ -15,21 +15,20 @@ export interface OwnerSessions {
   endAll(): void
 }
 
-export function createOwnerSessions(clock: Clock): OwnerSessions {
-  const sessions = new Map<string, number>()
+export function createOwnerSessions(clock: VaultClock): OwnerSessions {
+  const sessions = new Map<string, () => boolean>()
   return {
     create(ttlMs = defaultTtlMs) {
       if (sessions.size >= mostSessions) sessions.delete(sessions.keys().next().value!)
       const token = createToken('vow')
-      const expiresAtMs = clock.now() + ttlMs
-      sessions.set(hashToken(token), expiresAtMs)
-      return { token, expiresAtMs }
+      sessions.set(hashToken(token), endsIn(clock, ttlMs))
+      return { token, expiresAtMs: clock.now() + ttlMs }
     },
     isValid(token) {
       const hash = hashToken(token)
-      const expiresAtMs = sessions.get(hash)
-      if (expiresAtMs === undefined) return false
-      if (clock.now() < expiresAtMs) return true
+      const isOver = sessions.get(hash)
+      if (isOver === undefined) return false
+      if (!isOver()) return true
       sessions.delete(hash)
       return false
     },

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '../../core/ports/clock.ts'
+import { endsIn, type VaultClock } from '../ports/clock.ts'
 import { hashToken } from './token.ts'
 
 const ttlMs = 120_000
@@ -17,21 +17,20 @@ export interface SignInCodes {
   endAll(): void
 }
 
-export function createSignInCodes(clock: Clock): SignInCodes {
-  const open = new Map<string, number>()
+export function createSignInCodes(clock: VaultClock): SignInCodes {
+  const open = new Map<string, () => boolean>()
   return {
     create() {
       if (open.size >= mostOpen) open.delete(open.keys().next().value!)
       const code = randomBytes(24).toString('base64url')
-      const expiresAtMs = clock.now() + ttlMs
-      open.set(hashToken(code), expiresAtMs)
-      return { code, expiresAtMs }
+      open.set(hashToken(code), endsIn(clock, ttlMs))
+      return { code, expiresAtMs: clock.now() + ttlMs }
     },
     redeem(code) {
       const hash = hashToken(code)
-      const expiresAtMs = open.get(hash)
+      const isOver = open.get(hash)
       open.delete(hash)
-      return expiresAtMs !== undefined && clock.now() < expiresAtMs
+      return isOver?.() === false
     },
     endAll: () => open.clear(),
   }

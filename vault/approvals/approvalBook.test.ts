@@ -105,6 +105,38 @@ const bookOver = (
   clock = createTestClock(),
 ) => createApprovalBook({ records, clock, events: { changed } })
 
+t.test('a clock that is turned back gives a question, an approval and a wait no more time', async (t) => {
+  const { records } = (await startVault(t)).vault
+  const passing = createTestClock()
+  let turnedMs = 0
+  const clock = { ...passing, now: () => passing.now() + turnedMs }
+  const turnBack = () => (turnedMs -= 86_400_000)
+  const book = bookOver(records, undefined, clock)
+  const asked = await book.ask(question)
+  const approved = await book.ask({ ...question, key: 'approved' })
+  await book.approve(approved.id, approved.decisionHash, 'owner')
+  turnBack()
+  t.equal(book.byKey('approved', true)?.state, 'approved')
+  passing.advance(approvalTtlMs)
+  t.equal(book.byKey('approved', true)?.state, 'expired')
+  await t.rejects(book.approve(asked.id, asked.decisionHash, 'owner'), { code: 'APPROVAL_EXPIRED' })
+
+  const later = await book.ask({ ...question, key: 'over a restart' })
+  turnBack()
+  const again = bookOver(records, undefined, clock)
+  await again.load()
+  passing.advance(approvalTtlMs)
+  await t.rejects(again.approve(later.id, later.decisionHash, 'owner'), { code: 'APPROVAL_EXPIRED' })
+
+  const ask = (i: number) => again.ask({ ...question, key: `request ${i}` })
+  for (let i = 0; i < 28; i++) await again.cancel((await ask(i)).id, 'payer')
+  turnBack()
+  await t.rejects(ask(28), { code: 'RATE_LIMIT_EXCEEDED' })
+  passing.advance(3_600_000)
+  t.equal((await ask(28)).state, 'pending')
+  again.unload()
+})
+
 t.test('a question of an earlier version, which shows no parts, is not approved by one click', async (t) => {
   const { records } = (await startVault(t)).vault
   const { id } = await bookOver(records).ask(question)

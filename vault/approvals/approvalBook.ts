@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { VaultAnswer } from '../../core/plugin/vault.ts'
-import type { Clock } from '../../core/ports/clock.ts'
 import { VaultError } from '../errors/error.ts'
+import { endsIn, type VaultClock } from '../ports/clock.ts'
 import type { Records } from '../ports/records.ts'
 import type { ApprovalRecord, ApprovalState, Question } from './approval.ts'
 import { joined } from './joined.ts'
@@ -84,13 +84,15 @@ export interface ApprovalBook {
 
 export interface ApprovalBookParts {
   readonly records: Records
-  readonly clock: Clock
+  readonly clock: VaultClock
   readonly events: ApprovalEvents
 }
 
 export function createApprovalBook({ records, clock, events }: ApprovalBookParts): ApprovalBook {
   const byId = new Map<string, ApprovalRecord>()
   const byKey = new Map<string, string>()
+  /** By both clocks, of which one can be turned: when a question was asked, by the monotonic one, and whether its time is over. */
+  const times = new Map<string, { readonly askedAtMs: number; readonly isOver: () => boolean }>()
   const asking = new Map<string, Promise<ApprovalRecord>>()
   /** Those whose change is on its way to disk: decided, but nobody may act on it yet. */
   const changing = new Set<string>()
@@ -106,7 +108,17 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
   const keep = (record: ApprovalRecord): void => {
     byId.set(record.id, record)
     byKey.set(record.key, record.id)
+    keepTime(record)
   }
+  const keepTime = ({ id, createdAtMs, expiresAtMs }: ApprovalRecord): void => {
+    const now = clock.now()
+    times.set(id, {
+      askedAtMs: times.get(id)?.askedAtMs ?? clock.monotonicMs() - Math.max(0, now - createdAtMs),
+      // After a clock was turned back, too, nothing lives longer than it may.
+      isOver: endsIn(clock, Math.min(expiresAtMs - now, approvalTtlMs)),
+    })
+  }
+  const isOver = ({ id }: ApprovalRecord): boolean => times.get(id)?.isOver() !== false
 
   /** Moves an approval on. The first caller wins: between its check and the disk, everyone else finds it closed. */
   async function move(
@@ -122,6 +134,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       const next: ApprovalRecord = { ...record, ...change, parts: keptParts(record.kind, record.parts) }
       await records.putJson('approval', id, next)
       byId.set(id, next)
+      if (change.expiresAtMs !== undefined) keepTime(next)
       await events.changed(next)
       waiting.wake(id)
       publish(next)
@@ -134,8 +147,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
 
   async function expireIfOver(id: string): Promise<void> {
     const record = byId.get(id)
-    if (record === undefined || !isLive(record) || clock.now() < record.expiresAtMs || changing.has(id))
-      return
+    if (record === undefined || !isLive(record) || !isOver(record) || changing.has(id)) return
     await move(id, ['pending', 'approved'], { state: 'expired' }).catch((error: unknown) => {
       // Somebody else was first, or the vault is locked: it is looked at again after the next unlock.
       if (!(error instanceof VaultError)) throw error
@@ -169,7 +181,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
 
   /** Questions that are being written: counted, but in `byId` only when they are on disk. */
   const onTheirWay = new Set<NewApproval>()
-  /** Agents whose owner was told that they ask too much, and until when that is. */
+  /** Agents whose owner was told that they ask too much, and until when that is, by the monotonic clock. */
   const told = new Map<string, number>()
   async function create(init: NewApproval): Promise<ApprovalRecord> {
     assertRoom(init.question)
@@ -207,21 +219,21 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
   }
 
   function tooMuchOf(agentId: string): { words: string; error: VaultError; isNew: boolean } | undefined {
-    const now = clock.now()
-    const askedAt = [...byId.values()]
+    const nowMs = clock.monotonicMs()
+    const ages = [...byId.values()]
       .filter((r) => r.agentId === agentId && r.state !== 'approved' && r.state !== 'consumed')
-      .map((record) => record.createdAtMs)
-      .sort((a, b) => b - a)
+      .map(({ id, createdAtMs }) => Math.max(clock.now() - createdAtMs, nowMs - times.get(id)!.askedAtMs))
+      .sort((a, b) => a - b)
     const coming = [...onTheirWay].filter((one) => one.question.agentId === agentId).length
     for (const { most, windowMs, name } of bounds) {
       // The one whose leaving the window makes room for one more; those on their way came just now.
-      const oldest = coming >= most ? now : askedAt[most - 1 - coming]
-      if (oldest === undefined || now - oldest >= windowMs) continue
-      const untilMs = oldest + windowMs
+      const oldestMs = coming >= most ? 0 : ages[most - 1 - coming]
+      if (oldestMs === undefined || oldestMs >= windowMs) continue
+      const waitMs = windowMs - oldestMs
       const words = `Expected at most ${most} questions of one agent in ${name === 'hour' ? 'an' : 'a'} ${name} that the owner did not approve.`
-      const isNew = (told.get(agentId) ?? 0) <= now
-      if (isNew) told.set(agentId, untilMs)
-      const retryAfterSeconds = Math.max(1, Math.ceil((untilMs - now) / 1_000))
+      const isNew = (told.get(agentId) ?? Number.NEGATIVE_INFINITY) <= nowMs
+      if (isNew) told.set(agentId, nowMs + waitMs)
+      const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1_000))
       const advice = `${words} Ask for less, or ask the owner for rules.`
       const error = new VaultError('RATE_LIMIT_EXCEEDED', advice, { retryAfterSeconds })
       return { words, error, isNew }
@@ -264,6 +276,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       if (byId.size <= mostKept) return
       if (isLive(record)) continue
       byId.delete(record.id)
+      times.delete(record.id)
       if (byKey.get(record.key) === record.id) byKey.delete(record.key)
       await records.delete('approval', record.id).catch(() => undefined)
     }
@@ -278,6 +291,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
         .sort((a, b) => a.createdAtMs - b.createdAtMs)
       byId.clear()
       byKey.clear()
+      times.clear()
       for (const record of read) keep(completed(record))
       await sweepNow()
     },
@@ -285,7 +299,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     list: () => [...byId.values()].reverse(),
     byKey(key, isKeyed) {
       const record = byId.get(byKey.get(key) ?? '')
-      return record && joined(record, clock.now(), isKeyed)
+      return record && joined(record, isOver(record), isKeyed)
     },
     isBeingAsked: (key) => asking.has(key),
     ask(init) {

@@ -5,10 +5,14 @@ import type { ApprovalRecord } from './approval.ts'
  * denied, or consumed and still to be answered again, so that whoever comes back for an answer gets that and not another
  * question. Under an Idempotency-Key (`isKeyed`) a denied, expired or canceled one is final.
  *
+ * @param isOver whether its time is over
  * @returns undefined when the owner is to be asked anew
  */
-export function joined(record: ApprovalRecord, nowMs: number, isKeyed: boolean): ApprovalRecord | undefined {
-  const isOver = nowMs >= record.expiresAtMs
+export function joined(
+  record: ApprovalRecord,
+  isOver: boolean,
+  isKeyed: boolean,
+): ApprovalRecord | undefined {
   switch (record.state) {
     case 'pending':
     case 'approved':

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import type { VaultPorts } from '../../core/plugin/vault.ts'
-import type { Clock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { isSuspended } from '../agents/agent.ts'
 import { createAgents } from '../agents/agents.ts'
@@ -12,6 +11,7 @@ import type { ChainPlugin } from '../effects/chainPlugin.ts'
 import type { VaultChain } from '../effects/chains.ts'
 import type { PaymentRpc } from '../effects/payment.ts'
 import { VaultError } from '../errors/error.ts'
+import type { VaultClock } from '../ports/clock.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import type { Pairings } from '../ports/pairings.ts'
 import type { Vault } from '../ports/vault.ts'
@@ -62,7 +62,7 @@ export interface VaultApiParts {
   readonly assets: AssetTable
   readonly egress: VaultEgress
   readonly rpc: PaymentRpc
-  readonly clock: Clock
+  readonly clock: VaultClock
   readonly log: Log
   /** Where agents reach it; known once it listens. */
   readonly localUrl: () => string

@@ -10,6 +10,13 @@ export interface VaultClock extends Clock {
   monotonicMs(): number
 }
 
+/** Whether so many milliseconds from now have gone by, as soon as one of the two times says so. */
+export function endsIn(clock: VaultClock, ms: number): () => boolean {
+  const atMs = clock.now() + ms
+  const atMonotonicMs = clock.monotonicMs() + ms
+  return () => clock.now() >= atMs || clock.monotonicMs() >= atMonotonicMs
+}
+
 export const systemVaultClock: VaultClock = {
   now: () => Date.now(),
   monotonicMs: () => performance.now(),

@@ -1,8 +1,8 @@
-import type { Clock } from '../../../core/ports/clock.ts'
 import type { OwnerSessions } from '../../agents/ownerSessions.ts'
 import { createSignInCodes } from '../../agents/signInCodes.ts'
 import { pageOpened, pagesSignedOut } from '../../audit/whileLocked.ts'
 import { VaultError } from '../../errors/error.ts'
+import type { VaultClock } from '../../ports/clock.ts'
 import { assertOwner } from '../caller.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
@@ -17,7 +17,7 @@ export const pagePath = '/owner'
 export function createPageApi(
   gate: Gate,
   sessions: OwnerSessions,
-  clock: Clock,
+  clock: VaultClock,
   localUrl: () => string,
 ): VaultApi['page'] {
   const codes = createSignInCodes(clock)
