@@ -242,6 +242,16 @@ t.test(
   },
 )
 
+t.test('a lock under a call that waits is heard by who waits', async (t) => {
+  const world = await startWorld(t)
+  const proxy = await world.pair(await world.offer())
+  const headers = { prefer: 'wait=120' }
+  const waiting = call(proxy.url, '/v1/vault/sign', { body: signBody('3'), headers })
+  await until(() => world.api.desk.open().length === 1, 'the question')
+  await world.api.lock(owner)
+  t.match((await waiting).json.error, { code: 'VAULT_LOCKED', retryable: true })
+})
+
 t.test('the vault’s key is changed, and proxies that are paired follow it by themselves', async (t) => {
   const world = await startWorld(t)
   const [offer, unused] = [await world.offer(), await world.offer('later')]

@@ -1,4 +1,5 @@
 import { sign } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import { frame, frameTypes, registrationBytes, routeBytes } from '../relay/frames.ts'
@@ -58,9 +59,12 @@ export interface Connector {
   revoke(pairingId: string): Promise<PairingView>
   /** Takes a rotated identity into use, which the host has stored before. Old keys go on working. */
   useIdentity(identity: VaultIdentity): void
-  /** Disconnects. Agents hear that the vault is away; every session key is zeroed. */
+  /** Disconnects, once what is under way was answered. Agents hear that the vault is away; every session key is zeroed. */
   close(): Promise<void>
 }
+
+/** How long calls that are under way may hold up {@link Connector.close}, in milliseconds. */
+const farewellMs = 1_000
 
 /**
  * Connects a vault to its relay, as soon as there is a pairing, and serves the agents that are paired with it. Fulfilled when
@@ -88,6 +92,7 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
   await desk.open()
   const receive = createVaultEnd({ identity: current, desk, handle, clock, log })
   const registered = new Set<string>()
+  const underWay = new Set<Promise<void>>()
   let up: { readonly connection: LinkConnection; readonly challenge: Buffer } | undefined
 
   let link: RelayLink | undefined
@@ -133,7 +138,9 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
     const agent = rest.subarray(0, 4)
     const route = rest.subarray(4, 4 + routeBytes)
     const reply = (sealed: Buffer) => connection.send(frame(frameTypes.toAgent, agent, sealed))
-    void receive(route, rest.subarray(4 + routeBytes), reply)
+    const answered = receive(route, rest.subarray(4 + routeBytes), reply)
+    underWay.add(answered)
+    void answered.finally(() => underWay.delete(answered))
   }
 
   return {
@@ -157,6 +164,8 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
     async close() {
       isClosed = true
       desk.close()
+      // Nobody waits any more, so what is under way is answered before the way is closed: no agent is left waiting.
+      await Promise.race([Promise.all(underWay), wait(farewellMs, undefined, { ref: false })])
       await link?.close()
     },
   }

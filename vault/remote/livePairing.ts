@@ -21,8 +21,8 @@ export interface LivePairing {
   confirming: Promise<void> | undefined
   /** Ends the wait for the owner. */
   readonly ended: AbortController
-  /** Ends the calls that wait: nobody hears their answers any more. */
-  readonly revoked: AbortController
+  /** Ends what calls wait for: the pairing is revoked, or the vault goes away. */
+  readonly waits: AbortController
   /** What is written for this pairing is written in order. */
   writing: Promise<unknown>
 }
@@ -37,7 +37,7 @@ export const livePairing = (record: PairingRecord): LivePairing => ({
   running: 0,
   confirming: undefined,
   ended: new AbortController(),
-  revoked: new AbortController(),
+  waits: new AbortController(),
   writing: Promise.resolve(),
 })
 

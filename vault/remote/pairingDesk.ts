@@ -76,6 +76,7 @@ export class PairingDesk {
   close(): void {
     for (const live of this.#byRoute.values()) {
       live.ended.abort()
+      live.waits.abort()
       live.sessions.clear()
     }
   }
@@ -180,7 +181,7 @@ export class PairingDesk {
       if (live.record.state !== 'revoked')
         await this.#write(live, { state: 'revoked', endedAtMs: this.#options.clock.now() })
       live.ended.abort()
-      live.revoked.abort()
+      live.waits.abort()
       live.sessions.clear()
       return this.view(live)
     })

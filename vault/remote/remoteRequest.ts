@@ -17,7 +17,7 @@ export interface RemoteRequest {
   /** Lower-case names; `content-type`, `accept`, `prefer`, `idempotency-key`, `x-request-id` and no others. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
-  /** Aborted when the pairing is revoked: what only waits for its owner ends. */
+  /** Aborted when the pairing is revoked or the vault goes away: what only waits for its owner ends. */
   readonly signal: AbortSignal
 }
 

@@ -28,7 +28,7 @@ export async function runCall(
   live.running++
   try {
     const { agentId, id: pairingId, serviceId } = live.record
-    const { signal } = live.revoked
+    const { signal } = live.waits
     const request = { agentId, pairingId, serviceId, signal, ...readRemoteCall(message) }
     const { status, headers = {}, body = '' } = await handle(request)
     if (!Number.isInteger(status) || status < 200 || status > 599)
