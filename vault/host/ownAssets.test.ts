@@ -64,8 +64,8 @@ async function start(t: Test) {
   return { vault, agent }
 }
 
-/** TransferChecked of the platform's token. */
-function sendToll(from: string, amount: bigint): string {
+/** TransferChecked of the platform's token; with `fee`, TransferCheckedWithFee. */
+function sendToll(from: string, amount: bigint, fee?: bigint): string {
   const owner = new PublicKey(from)
   const program = tokenProgramBytes['token-2022']
   const ata = (of: PublicKey) => new PublicKey(associatedTokenAddress(of.toBytes(), program, mint.toBytes()))
@@ -73,6 +73,8 @@ function sendToll(from: string, amount: bigint): string {
   data.writeUInt8(12, 0)
   data.writeBigUInt64LE(amount, 1)
   data.writeUInt8(9, 9)
+  const withFee = Buffer.concat([Buffer.of(26, 1), data.subarray(1), Buffer.alloc(8)])
+  withFee.writeBigUInt64LE(fee ?? 0n, 11)
   const key = (pubkey: PublicKey, isSigner = false, isWritable = false) => ({ pubkey, isSigner, isWritable })
   const keys = [
     key(ata(owner), false, true),
@@ -80,7 +82,11 @@ function sendToll(from: string, amount: bigint): string {
     key(ata(Keypair.generate().publicKey), false, true),
     key(owner, true),
   ]
-  const transfer = new TransactionInstruction({ programId: new PublicKey(program), keys, data })
+  const transfer = new TransactionInstruction({
+    programId: new PublicKey(program),
+    keys,
+    data: fee === undefined ? data : withFee,
+  })
   return new Transaction({ feePayer: owner, recentBlockhash: mint.toBase58() })
     .add(transfer)
     .serialize({ requireAllSignatures: false, verifySignatures: false })
@@ -142,6 +148,9 @@ t.test('tokens and chains of the owner go wherever the pinned ones go', async (t
   t.equal((await sign('solana', 'TOLL', 20, sendToll(from, 20_000_000_000n))).status, 202)
   const lie = await sign('solana', 'TOLL', 2, sendToll(from, 3_000_000_000n))
   t.equal(lie.body.error.code, 'TX_MISMATCH')
+  const withFee = (amount: number) => sign('solana', 'TOLL', amount, sendToll(from, 3_000_000_000n, 1_000n))
+  t.equal((await withFee(3)).status, 202, 'for the owner')
+  t.equal((await withFee(2)).body.error.code, 'TX_MISMATCH')
   t.equal((await sign('playground', 'USDC', 4, sendUsdc(31_337, 4_000_000n))).status, 200)
   t.equal((await sign('playground', 'USDC', 4, sendUsdc(8453, 4_000_000n))).body.error.code, 'CHAIN_MISMATCH')
   for (const symbol of ['toll', 'T0LL', 'TOLL '])

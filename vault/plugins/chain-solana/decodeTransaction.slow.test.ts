@@ -233,6 +233,9 @@ t.test('what programs pass over hides neither an amount nor a fee', async (t) =>
     t.equal(dear.fee.amount, 5_000n + 70_000_000n)
     t.match(proveClaim(claim, dear), { code: 'FEE_EXCESSIVE', mayBeShown: false })
   }
+  const made = decoded([more(createAccount(payee), 0, 1)])
+  t.match(made.effects, [{ kind: 'opaque' }, { kind: 'account', owner: payee.toBase58() }])
+  t.strictSame(budgetSpends(made), budgetSpends(decoded([createAccount(payee)])))
   const twice = decoded([limit!, price!, ...budget(1, 1n), send(1)])
   t.strictSame([twice.isOpaque, twice.fee.amount], [true, 70_005_000n])
 })

@@ -143,6 +143,16 @@ function readToken(
       { kind: 'allowance', asset, amount, isUnlimited, owner: authority, spender: party, via },
     ]
   }
+  // TransferCheckedWithFee: the fee is a part of the amount, and only the mint knows how much of it is right.
+  const isWithFee = kind === 'token-2022' && tag === 26 && data[1] === 1 && data.length >= 19
+  if (isWithFee && accounts.length >= 4 && signs(3)) {
+    const [, mint, to, from] = accounts as [string, string, string, string]
+    const asset = mintedBy(mint, kind, data[10]!, context)
+    return [
+      opaque(program, 'transfers and names a fee of the token, which its mint takes'),
+      { kind: 'transfer', asset, amount: readU64(data, 2), from, to, via: 'transferCheckedWithFee' },
+    ]
+  }
   const known: Record<number, string> = {
     6: 'hands over the rights to an account or a mint (SetAuthority)',
     9: 'closes a token account (CloseAccount)',
@@ -181,7 +191,7 @@ function readAssociated({ program, accounts, data, signs }: Named, context: Inst
   const asset = mint === undefined ? undefined : context.assets.byAddress(context.chain, mint)
   const isRight =
     isCreate &&
-    accounts.length === 6 &&
+    accounts.length >= 6 &&
     signs(0) &&
     system === systemProgram &&
     asset !== undefined &&
@@ -189,7 +199,8 @@ function readAssociated({ program, accounts, data, signs }: Named, context: Inst
     accountOf(owner!, asset) === account
   if (!isRight) return [opaque(program, 'makes a token account in a way that is not known')]
   const rent = accountRent[asset.program ?? 'token']
-  return [{ kind: 'account', account: account!, owner: owner!, asset, payer: payer!, rent }]
+  const made: Effect = { kind: 'account', account: account!, owner: owner!, asset, payer: payer!, rent }
+  return accounts.length === 6 ? [made] : [opaque(program, beyondForm), made]
 }
 
 function readMemo({ program, data, accounts, signs }: Named): Effect[] {
