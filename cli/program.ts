@@ -14,6 +14,7 @@ import { registerSchema } from './commands/schema.ts'
 import { registerStart } from './commands/start.ts'
 import { registerStore } from './commands/store.ts'
 import { registerVault } from './commands/vault.ts'
+import { exitCodes } from './output/exitCodes.ts'
 import { registerPay } from './pay/command.ts'
 
 /** The `tollgate` command with all its parts. Each loads what it needs when it is called. */
@@ -23,6 +24,7 @@ export function createProgram(): Command {
     .version(version(), '-v, --version')
     .showHelpAfterError('(run with --help for what it takes)')
     .showSuggestionAfterError()
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? exitCodes.ok : exitCodes.usage))
     // What stands after a command is that command's: without it, here and at each parent, `tollgate vault --agent` takes
     // the --agent of `tollgate vault pair new`.
     .enablePositionalOptions()

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { nearMiss } from '../../core/config/nearMiss.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { registerAgents } from '../vault/agentCommands.ts'
@@ -56,13 +57,17 @@ First steps:
   tollgate vault --password-file pw                 run it for the agents of this machine
   tollgate vault agents add NAME --scopes LIST      let an agent in
   tollgate vault open                               decide in a browser what waits for you
-The other commands speak to the running vault, or open its folder with --password-file when none runs.`,
+The other commands speak to the running vault. When none runs, they open its folder with the password.`,
     )
-    .action((flags: RunFlags) =>
-      flags.mode === 'stdio'
+    // It has an action of its own, so a misspelt subcommand would count as an operand too many.
+    .allowExcessArguments()
+    .helpCommand(true)
+    .action((flags: RunFlags, { args }: Command) => {
+      if (args.length > 0) refuseUnknown(vault, args[0]!)
+      return flags.mode === 'stdio'
         ? told(flags, (output) => runForOne(flags, output), process.stderr)
-        : told(flags, (output) => run(flags, output)),
-    )
+        : told(flags, (output) => run(flags, output))
+    })
 
   // What stands before a subcommand's name counts for it, too: never the wrong vault because of a flag's place.
   vault.enablePositionalOptions().hook('preAction', (_vault, action) => {
@@ -111,6 +116,15 @@ The other commands speak to the running vault, or open its folder with --passwor
   registerPairings(vault)
   registerKeys(vault)
   registerCustody(vault)
+}
+
+function refuseUnknown(vault: Command, word: string): never {
+  const meant = nearMiss(
+    word,
+    vault.commands.map((command) => command.name()),
+  )
+  const hint = meant === undefined ? '' : `\n(Did you mean ${meant}?)`
+  return vault.error(`error: unknown command '${word}'${hint}`, { code: 'commander.unknownCommand' })
 }
 
 async function run(flags: RunFlags, output: Output): Promise<void> {

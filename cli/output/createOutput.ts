@@ -95,4 +95,9 @@ function describe(error: unknown): object {
   }
 }
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+function messageOf(error: unknown): string {
+  const { code, address, port } = (error ?? {}) as { code?: unknown; address?: unknown; port?: unknown }
+  if (code === 'EADDRINUSE' && port !== undefined)
+    return `Another program listens on ${address}:${port}. Stop it, or choose another port.`
+  return error instanceof Error ? error.message : String(error)
+}

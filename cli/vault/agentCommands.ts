@@ -1,8 +1,11 @@
 import type { Command } from 'commander'
+import { nearMiss } from '../../core/config/nearMiss.ts'
 import type { AgentView } from '../../vault/agents/agent.ts'
+import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { asOwner, type CommonFlags, withCommonFlags } from './flags.ts'
 import { handOut } from './handOut.ts'
+import type { OwnerClient } from './ownerClient.ts'
 import { wholeNumber } from './wholeNumber.ts'
 
 interface AddFlags extends CommonFlags {
@@ -16,6 +19,19 @@ const list = (text: string): string[] =>
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '')
+
+/** A chain may be offered later, so a scope for it is taken; a misspelt one would only be noticed by the agent. */
+async function warnOfChains(client: OwnerClient, output: Output, scopes: readonly string[]): Promise<void> {
+  const { chains } = await client.call<{ chains: readonly string[] }>('GET', '/v1/capabilities')
+  for (const scope of scopes) {
+    const chain = /(?:^|:)wallet\.([^.*]+)$/.exec(scope)?.[1]
+    if (chain === undefined || chains.includes(chain)) continue
+    const meant = nearMiss(chain, chains)
+    output.warn(
+      `The vault offers no chain ${chain}, only ${chains.join(', ')}.${meant === undefined ? '' : ` Did you mean ${meant}?`}`,
+    )
+  }
+}
 
 /** `tollgate vault agents …` */
 export function registerAgents(vault: Command): void {
@@ -40,12 +56,21 @@ Examples:
     )
     .action((name: string, flags: AddFlags) =>
       asOwner(flags, async (client, output) => {
+        const scopes = list(flags.scopes)
+        if (scopes.length === 0)
+          throw new UsageError(
+            'Expected --scopes with at least one scope, such as identity.name,wallet.base.',
+          )
         const body = {
           name,
-          scopes: list(flags.scopes),
+          scopes,
           ...(flags.rate !== undefined && { requests_per_minute: wholeNumber('--rate', flags.rate, 1, 1e8) }),
         }
-        const add = () => client.call<AgentView & { token: string }>('POST', '/v1/vault/agents', body)
+        const add = async () => {
+          const added = await client.call<AgentView & { token: string }>('POST', '/v1/vault/agents', body)
+          await warnOfChains(client, output, added.scopes)
+          return added
+        }
         if (flags.tokenFile !== undefined)
           return handOut(flags.tokenFile, output, async () => {
             const { token, ...agent } = await add()
@@ -71,8 +96,8 @@ Examples:
         output.rows(
           answer.agents,
           [
-            { title: 'Agent', value: (agent) => agent.name },
-            { title: 'Scopes', value: (agent) => agent.scopes.join(', ') },
+            { title: 'Agent', value: (agent) => agent.name, isWhole: true },
+            { title: 'Scopes', value: (agent) => agent.scopes.join(', '), isWhole: true },
             { title: 'Revoked', value: (agent) => agent.revoked_at ?? '' },
             { title: 'State', value: (agent) => (agent.suspended ? 'suspended' : '') },
           ],
@@ -89,7 +114,7 @@ Examples:
       'after',
       `
 After a restore it is not known what an agent spent since the backup, nor whether its token was changed or revoked. Its
-automatic approvals begin again with the budgets of the backup. Pairings go on one by one: tollgate vault pair resume ID.`,
+automatic approvals begin again with the budgets of the backup. Pairings go on by tollgate vault pair resume.`,
     )
     .action((name: string | undefined, flags: CommonFlags & { readonly all?: true }) =>
       asOwner(flags, async (client, output) => {

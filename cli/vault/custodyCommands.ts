@@ -1,12 +1,12 @@
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { UsageError } from '../output/exitCodes.ts'
 import { asOwner, type CommonFlags, neededPassword, told, withCommonFlags } from './flags.ts'
 import { vaultHome } from './home.ts'
-import { readSecretFile } from './readSecretFile.ts'
 
 interface PasswordFlags extends CommonFlags {
-  readonly newPasswordFile: string
+  readonly newPasswordFile?: string
 }
 
 /** `tollgate vault password`, `backup` and `restore`. */
@@ -15,9 +15,9 @@ export function registerCustody(vault: Command): void {
     .description(
       'Change the password. Only the key that wraps the others is written anew; no record is touched.',
     )
-    .requiredOption(
+    .option(
       '--new-password-file <file>',
-      'the new password, 8 to 1024 characters; - for standard input',
+      'the new password, 8 to 1024 characters (- for standard input), instead of typing it twice',
     )
     .addHelpText(
       'after',
@@ -31,8 +31,13 @@ Example:
     .action((flags: PasswordFlags) =>
       asOwner(flags, async (client, output) => {
         assertOneStdin(flags.passwordFile, flags.newPasswordFile)
-        const next = readSecretFile(flags.newPasswordFile, (text) => output.warn(text))
-        const body = { password: await neededPassword(flags, output), new_password: next }
+        const password = await neededPassword(flags, output)
+        const { newPasswordFile: file } = flags
+        const next = file === undefined ? {} : { passwordFile: file }
+        const body = {
+          password,
+          new_password: await neededPassword(next, output, 'new', '--new-password-file'),
+        }
         const answer = await client.call<object>('POST', '/v1/vault/owner/password', body)
         output.result(answer, 'The password is changed. Older backups open with the old one.')
       }),
@@ -76,6 +81,8 @@ Example:
     )
     .action((file: string, flags: CommonFlags) =>
       told(flags, async (output) => {
+        if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
+          throw new UsageError(`Expected a backup at ${resolve(file)}, there is no such file.`)
         const { restoreHome } = await import('./restoreHome.ts')
         const home = vaultHome(flags.home, process.env)
         const restored = await restoreHome(home, resolve(file), await neededPassword(flags, output))

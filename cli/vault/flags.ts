@@ -3,7 +3,7 @@ import { createOutput, type Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { askSecret } from './askSecret.ts'
 import { ownerSocket, vaultHome } from './home.ts'
-import { type OwnerClient, openOwnerClient } from './ownerClient.ts'
+import { type OwnerClient, type OwnerClientOptions, openOwnerClient } from './ownerClient.ts'
 import { readSecretFile } from './readSecretFile.ts'
 
 /** What every command of the vault takes. */
@@ -18,7 +18,7 @@ export const withCommonFlags = (command: Command): Command =>
   command
     .option('--home <dir>', "the vault's folder (default: $TOLLGATE_VAULT_HOME or ~/.tollgate/vault)")
     .option('--socket <path>', "the owner's socket (default: owner.sock in that folder)")
-    .option('--password-file <file>', 'the password, when no vault is running; - for standard input')
+    .option('--password-file <file>', 'file with the password (- for standard input), instead of typing it')
     .option('--json', 'print JSON')
 
 /**
@@ -48,21 +48,45 @@ export async function told(
 export const asOwner = (
   flags: CommonFlags,
   work: (client: OwnerClient, output: Output) => Promise<void>,
+  stdout?: NodeJS.WriteStream,
 ): Promise<void> =>
-  told(flags, async (output) => {
-    const home = vaultHome(flags.home, process.env)
-    const client = await openOwnerClient({
-      home,
-      socketPath: ownerSocket(home, flags.socket),
-      password: () => passwordOf(flags, output),
-      warn: (text) => output.warn(text),
-    })
-    try {
-      await work(client, output)
-    } finally {
-      await client.close()
-    }
+  told(flags, (output) => withOwner(flags, output, work, () => folderPassword(flags, output)), stdout)
+
+/** The same for what has no meaning for a folder alone, such as locking. */
+export const asOwnerOfRunning = (
+  flags: CommonFlags,
+  work: (client: OwnerClient, output: Output) => Promise<void>,
+): Promise<void> => told(flags, (output) => withOwner(flags, output, work))
+
+async function withOwner(
+  flags: CommonFlags,
+  output: Output,
+  work: (client: OwnerClient, output: Output) => Promise<void>,
+  password?: OwnerClientOptions['password'],
+): Promise<void> {
+  const home = vaultHome(flags.home, process.env)
+  const client = await openOwnerClient({
+    home,
+    socketPath: ownerSocket(home, flags.socket),
+    ...(password !== undefined && { password }),
+    warn: (text) => output.warn(text),
   })
+  try {
+    await work(client, output)
+  } finally {
+    await client.close()
+  }
+}
+
+/** The password of a folder that no vault runs for; undefined where nobody can type it. */
+async function folderPassword(flags: CommonFlags, output: Output): Promise<string | undefined> {
+  const given = passwordOf(flags, output)
+  if (given !== undefined || !isTerminal()) return given
+  return askSecret('No vault is running. Password to open its folder: ')
+}
+
+/** Somebody sees questions and can answer them. */
+const isTerminal = (): boolean => process.stdin.isTTY && process.stderr.isTTY
 
 export const passwordOf = (flags: CommonFlags, output: Output): string | undefined =>
   flags.passwordFile === undefined
@@ -73,17 +97,18 @@ export const passwordOf = (flags: CommonFlags, output: Output): string | undefin
  * The password of `--password-file`, or what is typed on the terminal when there is one.
  *
  * @param kind a new one is typed twice
+ * @param flag the one that names its file
  * @throws {UsageError} when there is none
  */
 export async function neededPassword(
   flags: CommonFlags,
   output: Output,
   kind: 'known' | 'new' = 'known',
+  flag = '--password-file',
 ): Promise<string> {
   const given = passwordOf(flags, output)
   if (given !== undefined) return given
-  if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw new UsageError('Expected --password-file FILE, or - for standard input.')
+  if (!isTerminal()) throw new UsageError(`Expected ${flag} FILE, or - for standard input.`)
   const typed = await askSecret(kind === 'new' ? 'New password: ' : 'Password: ')
   if (kind === 'new' && (await askSecret('The same again: ')) !== typed)
     throw new UsageError('The two passwords differ. Nothing was done.')

@@ -19,6 +19,9 @@ interface ExportFlags extends CommonFlags {
 }
 
 const base = '/v1/vault/owner'
+/** An address is put into other commands: without --json, standard output has it alone or, when that failed, nothing. */
+const addressOutput = ({ json }: CommonFlags): NodeJS.WriteStream => (json ? process.stdout : process.stderr)
+
 const warning = 'Whoever has this needs no approval of yours any more. Delete it where it is not needed.'
 
 /** `tollgate vault keys …` and `tollgate vault address` */
@@ -27,13 +30,16 @@ export function registerKeys(vault: Command): void {
     .description('Print the address of the wallet on a chain: where to send it money.')
     .argument('<chain>', 'such as base, solana, base-sepolia')
     .action((chain: string, flags: CommonFlags) =>
-      asOwner(flags, async (client, output) => {
-        const path = `/address/${encodeURIComponent(chain)}`
-        const answer = await client.call<{ address: string; chain: string }>('GET', path)
-        // Into a pipe as well: it is there to be put into another command.
-        if (flags.json) output.result(answer, answer.address)
-        else process.stdout.write(`${answer.address}\n`)
-      }),
+      asOwner(
+        flags,
+        async (client, output) => {
+          const path = `/address/${encodeURIComponent(chain)}`
+          const answer = await client.call<{ address: string; chain: string }>('GET', path)
+          if (flags.json) output.result(answer, answer.address)
+          else process.stdout.write(`${answer.address}\n`)
+        },
+        addressOutput(flags),
+      ),
     )
 
   const keys = vault
@@ -48,10 +54,14 @@ export function registerKeys(vault: Command): void {
         output.rows(
           answer.keys,
           [
-            { title: 'Id', value: ({ id }) => id },
-            { title: 'Address', value: ({ address }) => address },
+            { title: 'Id', value: ({ id }) => id, isWhole: true },
+            { title: 'Address', value: ({ address }) => address, isWhole: true },
             { title: 'From', value: ({ path }) => path ?? 'imported' },
-            { title: 'Used', value: ({ in_use, test }) => (in_use ? (test ? 'on test chains' : 'yes') : '') },
+            {
+              title: 'Used',
+              value: ({ in_use, test }) => (in_use ? (test ? 'on test chains' : 'yes') : ''),
+              isWhole: true,
+            },
           ],
           'No keys.',
         )

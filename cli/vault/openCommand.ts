@@ -1,6 +1,5 @@
 import type { Command } from 'commander'
-import { UsageError } from '../output/exitCodes.ts'
-import { asOwner, type CommonFlags, withCommonFlags } from './flags.ts'
+import { asOwnerOfRunning, type CommonFlags, withCommonFlags } from './flags.ts'
 
 interface Link {
   readonly url: string
@@ -15,8 +14,7 @@ export function registerOpen(vault: Command): void {
   withCommonFlags(vault.command('open'))
     .description('Print a link to the approvals page; it works once, for two minutes.')
     .action((flags: CommonFlags) =>
-      asOwner(flags, async (client, output) => {
-        if (!client.isRemote) throw new UsageError('No vault is running here: start it with tollgate vault.')
+      asOwnerOfRunning(flags, async (client, output) => {
         const link = await client.call<Link>('POST', '/v1/vault/owner/links', {})
         output.result(link, `Open this in your browser, once, until ${link.expires_at}:\n${link.url}`)
       }),

@@ -1,6 +1,10 @@
+import { existsSync } from 'node:fs'
 import { request } from 'node:http'
+import { join } from 'node:path'
 import { isConfigError } from '../../core/config/configError.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { type VaultCode, vaultCodes } from '../../vault/errors/codes.ts'
+import { noVaultIn } from '../../vault/storage/noVaultIn.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
 /** Speaks for the owner: to a running vault on its socket, or to the vault's folder when none runs. */
@@ -16,7 +20,7 @@ export interface OwnerClientOptions {
   readonly home: string
   readonly socketPath: string
   /** Needed when no vault runs. */
-  readonly password: () => string | undefined
+  readonly password?: () => string | undefined | Promise<string | undefined>
   /** Is told, when no vault runs, that the configuration could not be read. */
   readonly warn?: (text: string) => void
 }
@@ -52,7 +56,10 @@ export async function openOwnerClient(options: OwnerClientOptions): Promise<Owne
       close: async () => {},
     }
   }
-  const password = options.password()
+  if (!existsSync(join(options.home, 'vault.json'))) throw noVaultIn(options.home)
+  if (options.password === undefined)
+    throw new UsageError('No vault is running here: start it with tollgate vault.')
+  const password = await options.password()
   if (password === undefined)
     throw new UsageError('No vault is running here. Start it, or give --password-file to open its folder.')
   // Only here: most commands speak to a vault that runs, and need none of its parts.
@@ -60,6 +67,8 @@ export async function openOwnerClient(options: OwnerClientOptions): Promise<Owne
   const { createDispatch } = await import('../../vault/http/dispatch.ts')
   const host = await openHost({
     ...(await ownSettingsOf(options)),
+    // Nobody but the owner is served: the addresses of test chains are told, whatever the vault offers when it runs.
+    testnets: true,
     home: options.home,
     password,
     localUrl: () => 'http://127.0.0.1:8420',
@@ -92,7 +101,7 @@ async function ownSettingsOf({ home, warn }: OwnerClientOptions) {
   const { ownSettings } = await import('./serveSettings.ts')
   try {
     const config = await readOwnAssets(home, process.env)
-    return { testnets: config.testnets, ...ownSettings(config) }
+    return ownSettings(config)
   } catch (error) {
     if (!isConfigError(error)) throw error
     warn?.(`Chains and assets of your own are not known to this command. ${error.message}`)
@@ -121,7 +130,19 @@ function read<T>({ status, body }: Answer): T {
   const value = JSON.parse(body)
   if (status < 400) return value
   const { code = 'FAILED', message = 'The vault refused.', action = '' } = value.error ?? {}
-  throw new VaultRefusal(status, code, action === '' ? message : `${message} ${action}`)
+  const isGeneral = action === vaultCodes[code as VaultCode]?.remedy
+  const next = isGeneral ? (ownersRemedies[code] ?? action) : action
+  throw new VaultRefusal(status, code, next === '' ? message : `${message} ${next}`)
+}
+
+/** What an owner at a terminal does, where the general words of a code are for programs that send requests. */
+const ownersRemedies: Readonly<Record<string, string>> = {
+  // The message says what was expected.
+  NOT_FOUND: '',
+  UNKNOWN_SCOPE: '',
+  VALIDATION_ERROR: '',
+  TOO_MANY_ATTEMPTS: 'Restarting does not shorten it.',
+  VAULT_LOCKED: 'Open it with tollgate vault unlock, or on the approvals page.',
 }
 
 /** No file, or a file that a crash left behind. */

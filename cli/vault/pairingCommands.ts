@@ -31,10 +31,10 @@ export function registerPairings(vault: Command): void {
         output.rows(
           pairings,
           [
-            { title: 'Id', value: ({ id }) => id },
+            { title: 'Id', value: ({ id }) => id, isWhole: true },
             { title: 'Service', value: ({ service_id }) => service_id },
             { title: 'State', value: ({ state }) => state },
-            { title: 'Words', value: ({ phrase }) => phrase },
+            { title: 'Words', value: ({ phrase }) => phrase, isWhole: true },
           ],
           'No pairings yet.',
         )

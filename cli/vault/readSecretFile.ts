@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from 'node:fs'
+import { isatty } from 'node:tty'
 import { UsageError } from '../output/exitCodes.ts'
 
 const maxBytes = 65_536
@@ -17,7 +18,10 @@ export function readSecretFile(file: string, warn: (text: string) => void): stri
       if (size > maxBytes) throw new UsageError(`Expected at most ${maxBytes} bytes in ${file}.`)
       if ((mode & 0o077) !== 0) warn(`Others may read ${file}; give it mode 0600.`)
     }
-    text = readFileSync(file === '-' ? 0 : file, 'utf8')
+    const isTyped = file === '-' && isatty(0)
+    if (isTyped) process.stderr.write('Type it here; Enter and Ctrl-D end it.\n')
+    // A terminal by its own name: after a password was asked for, standard input does not wait for what is typed.
+    text = readFileSync(isTyped ? '/dev/tty' : file === '-' ? 0 : file, 'utf8')
   } catch (error) {
     if (error instanceof UsageError) throw error
     throw new UsageError(`Can't read ${file}: ${(error as NodeJS.ErrnoException).code ?? 'unknown reason'}.`)

@@ -1,8 +1,6 @@
-import { statSync } from 'node:fs'
 import { systemVaultClock } from '../../vault/ports/clock.ts'
 import { restoreVault } from '../../vault/storage/restoreVault.ts'
 import type { Suspended } from '../../vault/storage/suspendCallers.ts'
-import { UsageError } from '../output/exitCodes.ts'
 import { addressesOf, type NewVault } from './initVault.ts'
 
 export interface RestoredVault {
@@ -17,11 +15,9 @@ export interface RestoredVault {
 /**
  * Makes a vault out of a backup and closes it again.
  *
- * @throws {UsageError} when the backup is no file; {VaultError} `BAD_PASSWORD`, `VAULT_CORRUPT`, `VAULT_EXISTS`, `VAULT_IN_USE`
+ * @throws {VaultError} `BAD_PASSWORD`, `VAULT_CORRUPT`, `VAULT_EXISTS`, `VAULT_IN_USE`
  */
 export async function restoreHome(home: string, file: string, password: string): Promise<RestoredVault> {
-  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
-    throw new UsageError(`Expected a backup at ${file}, there is no such file.`)
   const { vault, suspended } = await restoreVault({ home, file, password, clock: systemVaultClock })
   try {
     return { vault_id: vault.vaultId, home, suspended, ...addressesOf(vault) }

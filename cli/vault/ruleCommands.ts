@@ -31,7 +31,10 @@ Example of the vault's:
     )
     .action((id: string, flags: SetFlags) =>
       asOwner(flags, async (client, output) => {
-        const policy = parse(readSecretFile(flags.file, () => undefined))
+        const policy = parse(
+          readSecretFile(flags.file, () => undefined),
+          flags.file,
+        )
         const set = await client.call<PolicyView>('PUT', pathOf(id), policy)
         output.result(set, [`The rules of ${id} are stored.`, ...wordsOf(set)].join('\n'))
       }),
@@ -46,7 +49,7 @@ Example of the vault's:
         if (output.isJson || policies.length === 0)
           output.rows(policies, [], 'No rules yet: every signature is asked for.')
         for (const view of policies)
-          output.say([view.id, ...wordsOf(view), JSON.stringify(view.policy)].join('\n  '))
+          output.say([view.name, ...wordsOf(view), JSON.stringify(view.policy)].join('\n  '))
       }),
     )
 
@@ -94,10 +97,14 @@ function limitWords(
 
 const pathOf = (id: string): string => `/v1/vault/policies/${encodeURIComponent(id)}`
 
-function parse(text: string): object {
+function parse(text: string, file: string): object {
   try {
     return JSON.parse(text)
-  } catch {
-    throw new UsageError('Expected the rules as JSON.')
+  } catch (error) {
+    // Never the parser's own words: they quote the file, which may be another one than was meant.
+    const position = /at position (\d+)/.exec((error as Error).message)?.[1]
+    const before = position === undefined ? [] : text.slice(0, Number(position)).split('\n')
+    const place = position === undefined ? '' : `, line ${before.length}, column ${before.at(-1)!.length + 1}`
+    throw new UsageError(`Expected the rules as JSON in ${file === '-' ? 'standard input' : file}${place}.`)
   }
 }

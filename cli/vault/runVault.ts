@@ -88,6 +88,10 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
   if (process.connected) process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
   const url = urlOf(server, host, port)
   const { locked } = opened.api.state()
+  const { registry } = opened.api
+  const localAgent = options.local?.agent
+  if (localAgent !== undefined && registry.isLoaded && registry.byName(localAgent) === undefined)
+    output.warn(`There is no agent ${localAgent} yet: calls without a token are refused until you add it.`)
   for (const { message, action } of opened.api.warnings(socketOwner)) output.warn(`${message} ${action}`)
   output.result(
     {

@@ -6,6 +6,8 @@ import type { VaultConfig } from '../../vault/config/vaultConfigSchema.ts'
 import type { AssetTable } from '../../vault/effects/assets.ts'
 import type { VaultPluginEntry } from '../../vault/host/programs.ts'
 import type { LocalAgentsOptions } from '../../vault/http/localAgents.ts'
+import { relayUrl } from '../../vault/remote/relayUrl.ts'
+import { UsageError } from '../output/exitCodes.ts'
 import type { OwnChain } from './paymentRpc.ts'
 import { wholeNumber } from './wholeNumber.ts'
 
@@ -85,9 +87,9 @@ export async function serveSettings(
         ? undefined
         : { port: localPort, agent: requireToken ? undefined : localAgent },
     testnets: flags.testnets ?? config.testnets,
-    relay: flags.relay ?? config.relay,
-    relayCa: caFile === undefined ? undefined : readFileSync(caFile, 'utf8'),
-    solanaRpc: flags.solanaRpc ?? config.solanaRpc,
+    relay: checkedRelay(flags.relay ?? config.relay),
+    relayCa: caFile === undefined ? undefined : readCa(caFile),
+    solanaRpc: checkedNode(flags.solanaRpc ?? config.solanaRpc),
     ...ownSettings(config),
     idleLockMs: number('--idle-minutes', flags.idleMinutes, config.idleMinutes, 1, 10_080) * 60_000,
     maxAgeMs: number('--max-hours', flags.maxHours, config.maxHours, 1, 168) * 3_600_000,
@@ -97,5 +99,29 @@ export async function serveSettings(
     },
     plugins,
     pluginCidrs: config.pluginEgress.allowPrivateCidrs,
+  }
+}
+
+/** What would only be found when the vault is unlocked and connects. @throws {UsageError} */
+function checkedRelay(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  try {
+    relayUrl(text)
+    return text
+  } catch (error) {
+    throw new UsageError(`--relay: ${(error as Error).message}, got ${text}`)
+  }
+}
+
+function checkedNode(text: string | undefined): string | undefined {
+  if (text === undefined || /^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
+  throw new UsageError(`Expected --solana-rpc to be the address of a node, https://…, got ${text}.`)
+}
+
+function readCa(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new UsageError(`Can't read ${file} (--relay-ca): ${(error as NodeJS.ErrnoException).code}.`)
   }
 }

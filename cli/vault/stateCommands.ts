@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { UnauthenticatedRange } from '../../vault/ports/audit.ts'
 import type { Output } from '../output/createOutput.ts'
-import { asOwner, type CommonFlags, neededPassword, withCommonFlags } from './flags.ts'
+import { asOwner, asOwnerOfRunning, type CommonFlags, neededPassword, withCommonFlags } from './flags.ts'
 import type { OwnerClient } from './ownerClient.ts'
 
 interface Status {
@@ -54,25 +54,30 @@ export function registerState(vault: Command): void {
             : 'locked'
           : `open until ${status.locks_at}, or ${status.idle_locks_at} when idle`
         tellWarnings(status, output)
-        output.result({ ...status, running: client.isRemote }, `The vault ${status.vault_id} is ${text}.`)
+        output.result(
+          { ...status, running: client.isRemote },
+          client.isRemote
+            ? `The vault ${status.vault_id} is ${text}.`
+            : `The vault ${status.vault_id} is not running; this password opens it. Start it with tollgate vault.`,
+        )
       }),
     )
 
   withCommonFlags(vault.command('unlock'))
     .description('Open a running vault with its password.')
     .action((flags: CommonFlags) =>
-      asOwner(flags, async (client, output) => {
+      asOwnerOfRunning(flags, async (client, output) => {
         const password = await neededPassword(flags, output)
         const answer = await client.call<{ expires_at: string }>('POST', '/v1/vault/unlock', { password })
         tellWarnings(await client.call<Status>('GET', '/v1/vault/status'), output)
-        output.result(answer, `The vault is open until ${answer.expires_at}.`)
+        output.result(answer, `The vault is open; without use it locks at ${answer.expires_at}.`)
       }),
     )
 
   withCommonFlags(vault.command('lock'))
     .description('Lock a running vault: every key is gone from memory.')
     .action((flags: CommonFlags) =>
-      asOwner(flags, async (client, output) => {
+      asOwnerOfRunning(flags, async (client, output) => {
         output.result(await client.call<object>('POST', '/v1/vault/lock', {}), 'The vault is locked.')
       }),
     )
@@ -80,10 +85,10 @@ export function registerState(vault: Command): void {
   const activity = withCommonFlags(vault.command('activity'))
   activity
     .description('Show what was asked and what became of it.')
-    .option('--agent <name>')
-    .option('--action <name>')
-    .option('--status <name>')
-    .option('--limit <n>', 'at most 500', '50')
+    .option('--agent <name>', 'only what this one asked')
+    .option('--action <name>', 'only SIGN, READ, WRITE, CALL …')
+    .option('--status <name>', 'only PENDING, APPROVED, AUTO_APPROVED, DENIED …')
+    .option('--limit <n>', 'so many of the newest, at most 500', '50')
     .action((flags: CommonFlags & Record<'agent' | 'action' | 'status' | 'limit', string | undefined>) =>
       asOwner(flags, async (client, output) => {
         const query = new URLSearchParams()
@@ -156,7 +161,9 @@ export async function listActivity(
       { title: 'Status', value: ({ status }) => status },
       { title: 'What', value: whatOf, isWhole: true },
     ],
-    'Nothing happened yet.',
+    ['agent', 'action', 'status'].some((filter) => query.has(filter))
+      ? 'Nothing like that happened.'
+      : 'Nothing happened yet.',
   )
 }
 

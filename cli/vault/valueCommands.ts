@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { UsageError } from '../output/exitCodes.ts'
 import { asOwner, type CommonFlags, withCommonFlags } from './flags.ts'
 import { readSecretFile } from './readSecretFile.ts'
 
@@ -87,6 +88,8 @@ interface Stored {
 
 function settingsOf(flags: PutFlags): Record<string, unknown> {
   const { origin, method, path, header, query, basic, allowPrivate } = flags
+  if (origin === undefined && method.length + path.length > 0)
+    throw new UsageError('--method and --path say what may be used of a server: they go with --origin URL.')
   const rule = origin && {
     origin,
     methods: method.length > 0 ? method : ['GET'],

@@ -1,4 +1,4 @@
-import { chmodSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { mnemonic } from '../../vault/testing/startVault.ts'
@@ -69,6 +69,59 @@ t.test('a vault is made, run and used without a person', async (t) => {
     'without a running vault the password is needed',
   )
   t.equal((await box.json(['status', ...box.withPassword])).running, false)
+  t.match(await box.json(['address', 'base-sepolia', ...box.withPassword]), { chain: 'base-sepolia' })
+  for (const command of ['lock', 'unlock', 'open']) {
+    const { status, stdout } = await box.run([command, ...box.withPassword])
+    t.match([status, stdout], [2, /No vault is running/], `nothing is said to be done: ${command}`)
+  }
+  t.match(
+    await box.run(['address', 'base']),
+    { status: 2, stdout: '' },
+    'an error never stands for an address',
+  )
+})
+
+t.test('a slip of the owner is named', async (t) => {
+  const box = createVaultBox(t)
+  const { status, stderr } = await box.run(['status'])
+  t.match([status, stderr], [1, /tollgate vault init/], 'there is no vault yet')
+  await box.json(['init', ...box.withPassword])
+  const vault = await box.serve()
+  t.match(
+    (await box.run(['agents', 'add', 'bot', '--scopes', 'wallet.bse'])).stderr,
+    /no chain bse, .*Did you mean base\?/,
+  )
+  for (const [args, code, words, stdin] of [
+    [['adress', 'base'], 2, /Did you mean address\?/],
+    [['agents', 'add', 'x', '--scopes', ''], 2, /at least one scope/],
+    [['agents', 'add', 'x'], 2, /--scopes/],
+    [['put', 'credentials.api.x', '--method', 'GET'], 2, /go with --origin/, 'key'],
+    [['put', 'credentials.api.x'], 0, /No call may use credentials\.api\.x yet/, 'key'],
+    [['policies', 'set', 'bot', '--file', '-'], 2, /standard input, line 2, column 3/, '{\n  secret'],
+    [['policies', 'delete', 'bto'], 1, /name or id of an agent/],
+    [['activity', '--agent', 'bto', '--json'], 0, /^$/],
+    [['address', 'base-sepolia'], 1, /runs with --testnets\.$/m],
+    [['backup', join(box.home, 'none', 'backup')], 1, /ENOENT\. Name a file in a folder that is there/],
+    [['backup', join(box.home, 'vault.json')], 1, /already\. Choose another name\.$/m],
+    [['--relay', 'http://relay.example'], 2, /wss:\/\//],
+    [['--relay-ca', '/nowhere'], 2, /--relay-ca/],
+    [['--solana-rpc', 'nonsense'], 2, /--solana-rpc/],
+    [['password', ...box.withPassword], 2, /--new-password-file/],
+    [['restore', '/nowhere'], 2, /no such file/],
+  ] as const) {
+    const ran = await box.run(args, stdin)
+    t.match([ran.status, ran.stderr], [code, words], args.join(' '))
+    t.notMatch(ran.stderr, /secret|details|Retry-After/)
+  }
+  await box.json(['lock'])
+  t.match((await box.run(['get', 'identity.name'])).stderr, /tollgate vault unlock/)
+  await box.json(['init', '--home', `${box.home}2`, ...box.withPassword])
+  t.teardown(() => rmSync(`${box.home}2`, { recursive: true }))
+  const taken = await box.run([
+    ...['--port', new URL(vault.url).port, '--home', `${box.home}2`],
+    ...box.withPassword,
+  ])
+  t.match([taken.status, taken.stderr], [1, /Another program listens on 127\.0\.0\.1:\d+\./])
 })
 
 t.test("an agent's text reaches the owner's terminal as text", async (t) => {

@@ -23,12 +23,15 @@ export function accountOn(
     facts === undefined || !enabled.includes(facts.name)
       ? undefined
       : chains.find((one) => one.family === facts.family)
-  if (facts === undefined || plugin === undefined)
-    throw new VaultError('VALIDATION_ERROR', `chain: Expected one of ${enabled.join(', ')}.`, {
-      details: [{ path: 'chain', message: `Expected one of ${enabled.join(', ')}.` }],
-    })
+  if (facts === undefined || plugin === undefined) throw notOffered(enabled, facts)
   const key = keyOn(vault, facts)
   return { facts, plugin, key, isShared: facts.isTest && vault.keys.isShared(key) }
+}
+
+function notOffered(enabled: readonly string[], facts: ChainFacts | undefined): VaultError {
+  const needs = facts?.isTest ? ` ${facts.name} is offered by a vault that runs with --testnets.` : ''
+  const message = `Expected one of ${enabled.join(', ')}.${needs}`
+  return new VaultError('VALIDATION_ERROR', `chain: ${message}`, { details: [{ path: 'chain', message }] })
 }
 
 /** The key of our account on a chain. */

@@ -8,6 +8,8 @@ import { feeLimitsOf } from '../policy/rules.ts'
 /** A policy as the owner sees it: what was written, and what follows from it. */
 export interface PolicyView {
   readonly id: string
+  /** The agent's name; `default` and `vault` as they are. */
+  readonly name: string
   readonly policy: unknown
   /** What may go to each chain's network, with the defaults filled in; decimal strings of `symbol`. */
   readonly fees: readonly {
@@ -34,7 +36,7 @@ export function viewPolicy(
       ...fee,
       symbol: assets.chains.named(fee.chain)?.native.symbol ?? '',
     }))
-    return { id, policy, fees, without_scope: [] }
+    return { id, name: id, policy, fees, without_scope: [] }
   }
   const fees = assets.chains.all.flatMap(({ name }) => {
     const limits = feeLimitsOf(policy as Policy, name, assets)
@@ -46,6 +48,7 @@ export function viewPolicy(
   })
   return {
     id,
+    name: agent?.name ?? id,
     policy,
     fees,
     without_scope: agent === undefined ? [] : chainsWithoutScope(policy, agent, assets),

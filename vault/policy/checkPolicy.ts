@@ -1,3 +1,4 @@
+import { nearMiss } from '../../core/config/nearMiss.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { AssetTable } from '../effects/assets.ts'
 import { canonicalAddress } from '../effects/canonicalAddress.ts'
@@ -30,7 +31,7 @@ function findProblem(value: unknown, assets: AssetTable): string | undefined {
   if (!isObject(value)) return 'Expected the policy as an object.'
   const unknown = Object.keys(value).find((key) => !known.includes(key))
   if (unknown !== undefined)
-    return `Expected ${known.join(', ')}; got ${JSON.stringify(unknown.slice(0, 40))}.`
+    return `Expected ${known.join(', ')}; got ${quoted(unknown)}.${hint(unknown, known)}`
   for (const [name, allowed] of Object.entries(choices)) {
     if (!allowed.includes(value[name]))
       return `Expected ${name} to be one of ${allowed.filter(Boolean).join(', ')}.`
@@ -82,20 +83,28 @@ function checkAmounts(value: Record<string, unknown>, assets: AssetTable): strin
   const amounts = ['perTransaction', 'perDay', 'autoApproveUpTo']
   const hasForm = (rule: unknown, names: string[]): rule is Record<string, string> =>
     isObject(rule) && hasOnly(rule, names) && Object.values(rule).every((text) => typeof text === 'string')
+  const formOf = (list: unknown, names: string[], needed: string[], expected: string): string | undefined =>
+    Array.isArray(list) &&
+    list.every((rule) => hasForm(rule, names) && needed.every((name) => Object.hasOwn(rule, name)))
+      ? undefined
+      : `Expected ${expected}, all strings.${strange(list, names, needed)}`
   const all = ['chain', 'symbol', ...amounts]
-  const isWhole = (rule: unknown) => hasForm(rule, all) && Object.keys(rule).length === all.length
-  if (!Array.isArray(rules) || !rules.every(isWhole))
-    return 'Expected assets to be a list of {chain, symbol, perTransaction, perDay, autoApproveUpTo}, all strings.'
-  const isFee = (rule: unknown) => hasForm(rule, ['chain', ...amounts]) && rule['chain'] !== undefined
-  if (!Array.isArray(fees) || !fees.every(isFee))
-    return 'Expected fees to be a list of {chain, perTransaction?, perDay?, autoApproveUpTo?}, all strings.'
+  const fee = ['chain', ...amounts]
+  const form =
+    formOf(
+      rules,
+      all,
+      all,
+      'assets to be a list of {chain, symbol, perTransaction, perDay, autoApproveUpTo}',
+    ) ??
+    formOf(fees, fee, ['chain'], 'fees to be a list of {chain, perTransaction?, perDay?, autoApproveUpTo?}')
+  if (form !== undefined) return form
   const policy = value as unknown as Policy
   const seen = new Set<string>()
   try {
     for (const { chain, symbol } of policy.assets) {
       const asset = assets.chains.named(chain) === undefined ? undefined : assets.bySymbol(chain, symbol)
-      if (asset === undefined)
-        return `Expected a pinned asset, got ${symbol.slice(0, 20)} on ${String(chain).slice(0, 20)}.`
+      if (asset === undefined) return noSuchAsset(chain, symbol, assets)
       if (seen.has(asset.id)) return `Expected one rule for ${symbol} on ${chain}.`
       seen.add(asset.id)
       const limits = limitsOf(policy, asset.id, assets)!
@@ -103,8 +112,8 @@ function checkAmounts(value: Record<string, unknown>, assets: AssetTable): strin
         return `Expected autoApproveUpTo ≤ perTransaction ≤ perDay for ${symbol} on ${chain}.`
     }
     for (const { chain } of policy.fees ?? []) {
-      if (assets.chains.named(chain) === undefined || seen.has(chain))
-        return 'Expected one fee rule for a chain.'
+      if (assets.chains.named(chain) === undefined) return noSuchChain(chain, assets)
+      if (seen.has(chain)) return `Expected one fee rule for ${chain}.`
       seen.add(chain)
       feeLimitsOf(policy, chain, assets)
     }
@@ -112,6 +121,38 @@ function checkAmounts(value: Record<string, unknown>, assets: AssetTable): strin
     if (isTollgateError(error)) return error.message
     throw error
   }
+}
+
+const quoted = (text: string): string => JSON.stringify(text.slice(0, 40))
+
+const hint = (word: string, candidates: readonly string[]): string => {
+  const meant = nearMiss(word, candidates)
+  return meant === undefined ? '' : ` Did you mean ${meant}?`
+}
+
+/** The first field that a list of rules should not have, or not like that. */
+function strange(list: unknown, names: readonly string[], needed: readonly string[]): string {
+  for (const rule of Array.isArray(list) ? list.filter(isObject) : []) {
+    for (const [name, value] of Object.entries(rule)) {
+      if (!names.includes(name)) return ` Got ${quoted(name)}.${hint(name, names)}`
+      if (typeof value !== 'string') return ` Got ${name} without quotes around its value.`
+    }
+    const missing = needed.find((name) => !Object.hasOwn(rule, name))
+    if (missing !== undefined) return ` Got one without ${missing}.`
+  }
+  return ''
+}
+
+function noSuchChain(chain: string, { chains }: AssetTable): string {
+  const names = chains.all.map(({ name }) => name)
+  return `Expected a chain out of ${names.join(', ')}, got ${quoted(chain)}.${hint(chain, names)}`
+}
+
+function noSuchAsset(chain: string, symbol: string, assets: AssetTable): string {
+  const facts = assets.chains.named(chain)
+  if (facts === undefined) return noSuchChain(chain, assets)
+  const symbols = [facts.native.symbol, ...assets.tokensOf(facts.name).map((token) => token.symbol)]
+  return `Expected an asset that the vault knows on ${chain}, ${symbols.join(', ')}, got ${quoted(symbol)}.${hint(symbol, symbols)}`
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>

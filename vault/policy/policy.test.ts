@@ -482,6 +482,25 @@ t.test('a policy is checked when it is stored', async (t) => {
   ] as const) {
     t.match(checkPolicy({ ...policy, ...change }, pinnedAssets), { ok: false, message: /Expected/ }, why)
   }
+  const fee = { chain: 'base', perDay: '0.01' }
+  for (const [change, message] of [
+    [{ recipient: 'any' }, /"recipient"\. Did you mean recipients\?$/],
+    [
+      { assets: [rule, { ...rule, autoAproveUpTo: '1' }] },
+      /"autoAproveUpTo"\. Did you mean autoApproveUpTo\?$/,
+    ],
+    [{ assets: [{ ...rule, perDay: 20 }] }, /Got perDay without quotes/],
+    [{ assets: [{ symbol: 'USDC' }] }, /Got one without chain\.$/],
+    [{ assets: [{ ...rule, chain: 'bse' }] }, /base, .*got "bse"\. Did you mean base\?$/],
+    [
+      { assets: [{ ...rule, symbol: 'usdc' }] },
+      /on base, ETH, USDC, USDT, got "usdc"\. Did you mean USDC\?$/,
+    ],
+    [{ fees: [{ ...fee, chain: 'bse' }] }, /got "bse"\. Did you mean base\?$/],
+    [{ fees: [fee, fee] }, /one fee rule for base/],
+  ] as const) {
+    t.match(checkPolicy({ ...policy, ...change }, pinnedAssets), { ok: false, message }, 'the slip is named')
+  }
   const limits = budgetLimits(policy, 'a', pinnedAssets)
   t.match(
     limits.find((limit) => limit.asset === usdc.id),

@@ -66,10 +66,20 @@ export async function writeBackup({
   } catch (cause) {
     const isThere = (cause as NodeJS.ErrnoException).code === 'EEXIST'
     if (isThere)
-      throw new VaultError('ALREADY_EXISTS', `There is a file ${file} already. Choose another name.`, {
+      throw new VaultError('ALREADY_EXISTS', `There is a file ${file} already.`, {
         cause,
       })
-    throw new VaultError('STORAGE_UNAVAILABLE', `Could not write the backup to ${file}.`, { cause })
+    const reason = (cause as NodeJS.ErrnoException).code
+    throw new VaultError(
+      'STORAGE_UNAVAILABLE',
+      `Could not write the backup to ${file}: ${reason ?? 'unknown reason'}.`,
+      {
+        cause,
+        ...(reason !== 'ENOSPC' && {
+          action: 'Name a file in a folder that is there and that the vault may write to.',
+        }),
+      },
+    )
   } finally {
     rmSync(unfinished, { force: true })
   }

@@ -251,7 +251,7 @@ export class LocalVault implements Vault {
     return this.#withPassword(password, async (proof) => {
       const keyId = importedKeyId(name)
       if (this.keys.list().some((known) => known.keyId === keyId))
-        throw new VaultError('ALREADY_EXISTS', `There is a key ${keyId} already. Choose another name.`)
+        throw new VaultError('ALREADY_EXISTS', `There is a key ${keyId} already.`)
       const record = { id: keyId, version: this.#store.nextVersion(keyId) }
       const sealed = await this.signer.process.importKey(proof, record, family, privateKey)
       await this.#store.putSealed({ ...record, sealed })

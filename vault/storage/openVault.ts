@@ -1,6 +1,5 @@
 import { existsSync } from 'node:fs'
 import type { AuditLimits } from '../audit/dropOld.ts'
-import { VaultError } from '../errors/error.ts'
 import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import type { PasswordHasher } from '../ports/passwordHasher.ts'
 import type { Vault } from '../ports/vault.ts'
@@ -9,6 +8,7 @@ import { preparePrivateFolder } from './files.ts'
 import { takeHome } from './homeLock.ts'
 import { argon2idHasher } from './kdf.ts'
 import { LocalVault } from './localVault.ts'
+import { noVaultIn } from './noVaultIn.ts'
 import { vaultFiles } from './vaultFiles.ts'
 
 export interface OpenVaultOptions {
@@ -35,12 +35,7 @@ export const defaultAutoLock: AutoLockOptions = { idleMs: 15 * 60_000, maxAgeMs:
  */
 export async function openVault(options: OpenVaultOptions): Promise<Vault> {
   const files = vaultFiles(options.home)
-  if (!existsSync(files.header)) {
-    throw new VaultError(
-      'VAULT_NOT_FOUND',
-      `Expected a vault in ${options.home}, but there is no vault.json.`,
-    )
-  }
+  if (!existsSync(files.header)) throw noVaultIn(options.home)
   preparePrivateFolder(options.home)
   const lock = takeHome(options.home)
   try {

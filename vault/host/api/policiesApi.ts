@@ -33,8 +33,7 @@ export function createPoliciesApi(
       gate.open(context)
       const target = policyId(id)
       const agent = registry.get(target)
-      if (target !== 'default' && target !== 'vault' && agent === undefined)
-        throw new VaultError('NOT_FOUND', 'Expected the name or id of an agent, default, or vault.')
+      if (target !== 'default' && target !== 'vault' && agent === undefined) throw nobodys()
       const frozen = freezeJson(policy)
       const [chain] = agent === undefined ? [] : chainsWithoutScope(frozen, agent, assets)
       if (chain !== undefined)
@@ -49,9 +48,14 @@ export function createPoliciesApi(
     },
     async delete(id, context) {
       gate.open(context)
-      const deleted = await rules.delete(policyId(id))
-      await gate.note('CONFIG', context.requestId, `policy of ${id} deleted`)
+      const target = policyId(id)
+      const isKnown = target === 'default' || target === 'vault' || registry.get(target) !== undefined
+      if (!isKnown && rules.get(target) === undefined) throw nobodys()
+      const deleted = await rules.delete(target)
+      if (deleted) await gate.note('CONFIG', context.requestId, `policy of ${id} deleted`)
       return { deleted }
     },
   }
 }
+
+const nobodys = () => new VaultError('NOT_FOUND', 'Expected the name or id of an agent, default, or vault.')

@@ -98,10 +98,18 @@ export function planWrite(x: VaultCall, parts: VaultParts): Plan {
     act: async () => {
       assertUnchanged(x, records, scope)
       const written = await writeValue(records, scope, value, settings)
-      const warnings = x.who.kind === 'owner' ? plainHttpWarnings(settings.rules ?? []) : []
+      const warnings = x.who.kind === 'owner' ? ownersWarnings(records, scope, settings) : []
       return { status: 200, body: warnings.length === 0 ? written : { ...written, warnings } }
     },
   }
+}
+
+function ownersWarnings(records: Records, scope: string, { rules = [] }: CredentialSettings): string[] {
+  const isUseless = records.getJson<Credential>('credential', scope)?.rules.length === 0
+  return [
+    ...plainHttpWarnings(rules),
+    ...(isUseless ? [`No call may use ${scope} yet: no server is named that it is for (--origin).`] : []),
+  ]
 }
 
 /** Stores a value; of a credential, what is not said stays as it was. */
