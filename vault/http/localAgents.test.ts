@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { silentLog } from '../../core/ports/log.ts'
 import { call } from '../remote/testing/call.ts'
@@ -60,6 +61,38 @@ t.test('where a token is required, nobody without one is served, and capabilitie
   t.equal((await call(local.url, '/address/base', bearer(named.token))).status, 200)
   t.equal((await call(local.url, '/v1/capabilities')).json.mode, 'local')
 })
+
+t.test(
+  'an agent that waits with all it may holds back nobody else, and itself no longer than it stays',
+  async (t) => {
+    const { vault, local, bearer } = await start(t, undefined)
+    const [busy, calm] = await Promise.all([
+      vault.agent('busy', ['ask:identity.name']),
+      vault.agent('calm', ['wallet.base']),
+    ])
+    const gone = new AbortController()
+    const init = {
+      method: 'POST',
+      signal: gone.signal,
+      headers: { ...bearer(busy.token).headers, 'content-type': 'application/json', prefer: 'wait=120' },
+      body: JSON.stringify({ scope: 'identity.name' }),
+    }
+    const waiting = Array.from({ length: 64 }, () =>
+      fetch(`${local.url}/v1/vault/read`, init).catch(() => undefined),
+    )
+    const statusOf = async ({ token }: { token: string }, path: string) =>
+      (await call(local.url, path, bearer(token))).status
+    const until = async (wanted: number) => {
+      while ((await statusOf(busy, '/v1/vault/scopes')) !== wanted) await wait(10)
+    }
+    await until(429)
+    t.equal(await statusOf(calm, '/address/base'), 200)
+    t.equal((await call(local.url, '/v1/capabilities')).status, 200)
+    gone.abort()
+    await Promise.all(waiting)
+    await until(200)
+  },
+)
 
 t.test('a locked vault says so', async (t) => {
   const { vault, local } = await start(t, 'helper')

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Log } from '../../core/ports/log.ts'
 import { isToken } from '../agents/token.ts'
 import { VaultError } from '../errors/error.ts'
-import type { Caller } from '../host/caller.ts'
+import { type Caller, callerId } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import { hostsOf } from '../proxy/judgeCaller.ts'
 import { serveAgent } from '../proxy/serveAgent.ts'
@@ -72,6 +72,7 @@ export async function startLocalAgents(
   const clientOf = (request: IncomingMessage, isOpen: boolean) => {
     const caller = callerOf(request, isOpen)
     return {
+      countedAs: callerId(caller),
       async call({ method, path, headers, body, signal }: Parameters<LocalClient['call']>[0]) {
         const requestId = headers['x-request-id']!
         const answer = await dispatch({

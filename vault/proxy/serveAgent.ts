@@ -16,14 +16,14 @@ import { type CallerRules, judgeCaller } from './judgeCaller.ts'
 import { ownCapabilities } from './ownCapabilities.ts'
 import type { VaultClient } from './vaultClient.ts'
 
-/** Calls at once; the vault takes fewer of one agent. */
+/** Calls of one agent at once; the vault takes fewer over the relay. */
 const maxAtOnce = 64
 /** And of those that need no token, beside them: whoever asks for them may be a stranger, and takes no agent's place. */
 const maxOpenAtOnce = 4
 
 export interface ServeAgent {
   /** Whose calls a request's are. @throws VaultError `UNAUTHORIZED`, `VAULT_LOCKED` */
-  readonly clientOf: (request: IncomingMessage, isOpen: boolean) => Pick<VaultClient, 'call'>
+  readonly clientOf: (request: IncomingMessage, isOpen: boolean) => ServedClient
   readonly rules: CallerRules
   readonly localUrl: string
   /** `local` where the vault itself is on this machine. */
@@ -31,12 +31,17 @@ export interface ServeAgent {
   readonly log: Log
 }
 
+export interface ServedClient extends Pick<VaultClient, 'call'> {
+  /** Whose calls are counted together; left out where all are one agent's. */
+  readonly countedAs?: string
+}
+
 /** What needs no token, and may be asked for by HEAD too. */
 const openPaths: readonly string[] = ['/health', '/v1/capabilities']
 
 /** Answers the agent's HTTP calls with what the vault says. One place for every header that goes out. */
 export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent): RequestListener {
-  const atOnce = { open: 0, own: 0 }
+  const atOnce = new Map<string, number>()
 
   async function forward(request: IncomingMessage, requestId: string, signal: AbortSignal): Promise<Reply> {
     const { url = '' } = request
@@ -49,10 +54,12 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
     assertAllowed(method, url)
     const client = clientOf(request, isOpen)
     const body = await readBody(request)
-    const kind = isOpen && rules.tokenHash !== undefined ? 'open' : 'own'
-    if (atOnce[kind] >= (kind === 'open' ? maxOpenAtOnce : maxAtOnce))
+    const isStranger = isOpen && rules.tokenHash !== undefined
+    const who = isStranger ? 'stranger' : (client.countedAs ?? 'agent')
+    const others = atOnce.get(who) ?? 0
+    if (others >= (isStranger ? maxOpenAtOnce : maxAtOnce))
       throw new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 })
-    atOnce[kind]++
+    atOnce.set(who, others + 1)
     try {
       const headers = { ...pickHeaders(request.headers, requestHeaders), 'x-request-id': requestId }
       const { head, body: answer } = await client.call({
@@ -71,7 +78,9 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
         body: own === undefined ? answer : Buffer.from(own),
       }
     } finally {
-      atOnce[kind]--
+      const left = atOnce.get(who)! - 1
+      if (left === 0) atOnce.delete(who)
+      else atOnce.set(who, left)
     }
   }
 
