@@ -167,9 +167,10 @@ export async function listActivity(
   )
 }
 
-/** What an entry is about; of a lie that was refused both sides. */
-function whatOf({ details, currency, claimed, found }: Event): string | null {
+/** What an entry is about; of a lie that was refused, and of what was not understood, both sides. */
+function whatOf({ details, status, currency, claimed, found }: Event): string | null {
   const about = details.amount === null ? (details.scope ?? details.note) : `${details.amount} ${currency}`
   if (found === undefined) return about
-  return `${details.code ?? 'Refused'}. Claimed: ${claimed ?? 'nothing'}. Found: ${found}`
+  const why = details.code ?? (status === 'DENIED' ? 'Refused' : 'Not understood')
+  return `${why}. Claimed: ${claimed ?? 'nothing'}. Found: ${found}`
 }

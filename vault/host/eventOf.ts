@@ -1,5 +1,5 @@
 import type { VaultOperation } from '../../core/plugin/vault.ts'
-import type { ApprovalRecord, approvalStates } from '../approvals/approval.ts'
+import type { ApprovalRecord, approvalStates, Question } from '../approvals/approval.ts'
 import { visibleText } from '../effects/visibleText.ts'
 import { isVaultError } from '../errors/error.ts'
 import type { AuditAction, AuditEvent, AuditStatus } from '../ports/audit.ts'
@@ -30,8 +30,7 @@ export function eventOf(x: VaultCall, status: AuditStatus): AuditEvent {
     action: plan?.action ?? actions[x.operation],
     status,
     requestId: x.requestId,
-    ...(plan?.amount != null && { amount: plan.amount }),
-    ...(plan?.currency != null && { currency: plan.currency }),
+    ...(plan !== null && moneyOf(plan)),
     ...(plan !== null && { scope: plan.scope }),
     ...(plan?.recipient != null && { recipient: plan.recipient }),
     ...(plan?.chain != null && { chain: plan.chain }),
@@ -41,6 +40,16 @@ export function eventOf(x: VaultCall, status: AuditStatus): AuditEvent {
     ...(failure !== null && { code: isVaultError(failure) ? failure.code : 'INTERNAL_ERROR' }),
     ...(status === 'DENIED' && lieOf(x)),
   }
+}
+
+/** What it moves. Where not everything was understood the amount is the agent's word, and stands beside what was understood. */
+function moneyOf(
+  about: Pick<Question, 'amount' | 'currency' | 'isOpaque' | 'plainWords'>,
+): Partial<AuditEvent> {
+  const { amount, currency, isOpaque, plainWords } = about
+  if (amount === null) return {}
+  if (!isOpaque) return { amount, ...(currency !== null && { currency }) }
+  return { claimed: visibleText(`Move ${amount} ${currency ?? ''}`.trim()), found: plainWords.join(' ') }
 }
 
 /** Refused: what was said and what was found stand side by side, so that the owner sees who lies. */
@@ -78,8 +87,7 @@ export function eventOfApproval(record: ApprovalRecord): AuditEvent | null {
     status,
     approvalId: record.id,
     decisionHash: record.decisionHash,
-    ...(record.amount !== null && { amount: record.amount }),
-    ...(record.currency !== null && { currency: record.currency }),
+    ...moneyOf(record),
     ...(record.scope !== null && { scope: record.scope }),
     ...(record.recipient !== null && { recipient: record.recipient }),
     ...(record.chain !== null && { chain: record.chain }),

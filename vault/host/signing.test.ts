@@ -215,7 +215,20 @@ t.test('what is not understood is never approved by a rule', async (t) => {
   const body = { chain: 'base', agent_name: 'x', amount: 0, currency: 'ETH', unsigned_tx }
   const answer = await agent.call('POST', '/v1/vault/sign', body, noWait)
   t.equal(answer.status, 202)
-  t.match(vault.api.approvals.get(answer.body.approval_id, vault.owner), { opaque: true, status: 'pending' })
+  const card = vault.api.approvals.get(answer.body.approval_id, vault.owner)
+  t.match(card, { opaque: true, status: 'pending', amount: '0' })
+  const newest = async () =>
+    (await vault.asOwner('GET', '/v1/vault/activity?action=SIGN&limit=1')).body.events[0]
+  const asked = await newest()
+  await vault.api.desk.approve(card.id, card.decision_hash, 'test', 'blind')
+  t.equal((await agent.call('POST', '/v1/vault/sign', body, noWait)).status, 200)
+  for (const [event, status] of [
+    [asked, 'PENDING'],
+    [await newest(), 'APPROVED'],
+  ]) {
+    t.match(event, { status, claimed: 'Move 0 ETH', found: /NOT UNDERSTOOD/ })
+    t.equal(event.details.amount, null, 'what an agent says is no amount of the log')
+  }
   await vault.api.policies.set('payer', { ...smallPayments, opaque: 'deny' }, vault.owner)
   const denied = await agent.call('POST', '/v1/vault/sign', { ...body, amount: '0.0' }, noWait)
   t.match([denied.status, denied.body.error.code], [422, 'TX_OPAQUE'])
