@@ -315,6 +315,39 @@ t.test('a query is newest first, filtered, and pages through everything once', a
   await log.close()
 })
 
+t.test(
+  'a query that looks through much lets everything else have its turn, and goes on by pages',
+  async (t) => {
+    const home = t.testdir()
+    const log = openLog(home, { segmentBytes: 1_000_000 })
+    const first = await log.append({ ...signed(1), scope: 'custom.first' })
+    for (let files = 0; files < 5; files++)
+      await Promise.all(Array.from({ length: 4_500 }, (_, n) => log.append(signed(n))))
+    let turns = 0
+    let isOver = false
+    const count = (): void => {
+      turns++
+      if (!isOver) setImmediate(count)
+    }
+    setImmediate(count)
+    const none = { entries: [], cursor: /^\d+$/ }
+    const page = await log.query({ until: '2000-01-01' })
+    t.match(page, none)
+    t.ok(turns > 20, `${turns} turns`)
+    isOver = true
+    t.match(await log.query({ until: '2000-01-01', cursor: page.cursor! }), {
+      entries: [],
+      cursor: undefined,
+    })
+    t.match(
+      await log.query({ scope: 'custom.first' }),
+      { entries: [first] },
+      'lines of others are passed over',
+    )
+    await log.close()
+  },
+)
+
 t.test('texts that are too long are cut rather than refused, and never span lines', async (t) => {
   const home = t.testdir()
   const log = openLog(home)

@@ -136,3 +136,28 @@ t.test(
     t.equal((await sign()).status, 429, 'and it counts as a request')
   },
 )
+
+t.test('an agent has one query of the log at a time', async (t) => {
+  const vault = await startVault(t)
+  const agent = await vault.agent('curious', ['identity.name'])
+  const { audit } = vault.vault
+  const query = audit.query.bind(audit)
+  let running = 0
+  let most = 0
+  audit.query = async (what) => {
+    most = Math.max(most, ++running)
+    try {
+      return await query(what)
+    } finally {
+      running--
+    }
+  }
+  const look = (cursor: string) => agent.call('GET', `/v1/vault/activity?cursor=${cursor}`)
+  const answers = await Promise.all(['1', '2', '3', 'x', '4', '5'].map(look))
+  t.strictSame(
+    answers.map(({ status }) => status),
+    [200, 200, 200, 400, 200, 200],
+    'one that is refused holds up none behind it',
+  )
+  t.equal(most, 1)
+})

@@ -14,6 +14,21 @@ type Insight = 'scopes' | 'assets' | 'budget' | 'checkBudget' | 'activity' | 've
 export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents): Pick<VaultApi, Insight> {
   const { assets, rules } = parts
   const { audit, budget, records } = parts.vault
+  /** The last query of each agent that is under way. */
+  const querying = new Map<string, Promise<unknown>>()
+
+  /** One query of an agent at a time: each reads files of megabytes, and many at once would fill the memory. */
+  function inTurn<T>(agentId: string, query: () => Promise<T>): Promise<T> {
+    const before = querying.get(agentId) ?? Promise.resolve()
+    const queried = before.then(query, query)
+    querying.set(agentId, queried)
+    const over = (): void => {
+      if (querying.get(agentId) === queried) querying.delete(agentId)
+    }
+    queried.then(over, over)
+    return queried
+  }
+
   return {
     scopes(context) {
       const caller = gate.known(context)
@@ -53,10 +68,10 @@ export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents
         const page = await audit.query(query)
         return withCursor(page.entries.map(ownerEventView), page.cursor)
       }
-      const { name } = caller.agent
+      const { id, name } = caller.agent
       if (query.agent !== undefined && query.agent !== name)
         throw new VaultError('SCOPE_DENIED', 'Expected your own name: an agent sees its own activity.')
-      const page = await audit.query({ ...query, agent: name })
+      const page = await inTurn(id, () => audit.query({ ...query, agent: name }))
       return withCursor(page.entries.map(eventView), page.cursor)
     },
     async verifyActivity({ caller }) {
