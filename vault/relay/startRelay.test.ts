@@ -403,6 +403,29 @@ t.test('whoever connects and says nothing, or half of a request, is let go', asy
   await until(() => closed >= 25, 'those beyond the bound')
 })
 
+t.test('sockets of many addresses that never open leave room for one that does', async (t) => {
+  const relay = await limited(t, { maxConnections: 8 })
+  const closed: string[] = []
+  const hold = async (localAddress: string, count: number) => {
+    for (let i = 0; i < count; i++) {
+      const socket = connect({ port: relay.port, host: '127.0.0.1', localAddress })
+      t.teardown(() => socket.destroy())
+      socket.on('error', () => {})
+      socket.on('close', () => closed.push(localAddress))
+      await once(socket, 'connect')
+      socket.write('GET /v1/relay HTTP/1.1\r\n')
+    }
+  }
+  await hold('127.0.0.5', 1)
+  for (let last = 2; last <= 4; last++) await hold(`127.0.0.${last}`, 20)
+  const agent = await wire(t, relay.url)
+  agent.send(frameTypes.attach, randomBytes(16))
+  await agent.next(frameTypes.absent)
+  await until(() => closed.length >= 61 - 8)
+  t.notOk(closed.includes('127.0.0.5'), 'who holds little keeps it')
+  t.equal(relay.stats().connections, 1)
+})
+
 t.test('an address is counted by its network', async (t) => {
   for (const [address, key] of [
     ['192.0.2.1', '192.0.2.1'],

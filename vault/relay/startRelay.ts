@@ -12,6 +12,7 @@ import { Backlog } from './backlog.ts'
 import { Buckets } from './buckets.ts'
 import { createForwarder, tellOfLoss } from './forward.ts'
 import { challengeBytes, frame, frameTypes, maxFrameBytes, relayPath } from './frames.ts'
+import { HalfOpen } from './halfOpen.ts'
 import { isLoopback } from './isLoopback.ts'
 import { defaultRelayLimits, type RelayLimits } from './limits.ts'
 import { makeRoomFor } from './makeRoomFor.ts'
@@ -74,7 +75,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   // Whoever connects and says nothing, or speaks half of a request, is let go like one who does not say what it is.
   server.headersTimeout = limits.identifyMs
   server.requestTimeout = limits.identifyMs
-  server.maxConnections = limits.maxConnections * 2
+  server.maxConnections = limits.maxConnections * 2 + spareSockets
   if (!trustProxy) server.on('connection', countConnection)
   const sockets = new WebSocketServer({
     noServer: true,
@@ -91,6 +92,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   const frames = new Buckets(limits.framesPerSecondPerIp, limits.framesPerSecondPerIp)
   const perIp = new Map<string, number>()
   const socketsPerIp = new Map<string, number>()
+  const halfOpen = new HalfOpen(limits.maxConnections)
   let lastId = 0
   let slowed = 0
 
@@ -99,6 +101,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     const ip = addressOf(request, trustProxy)
     const refusal = refusalOf(request, ip)
     if (refusal !== undefined) return refuse(socket, refusal)
+    halfOpen.delete(ip, request.socket)
     sockets.handleUpgrade(request, socket, head, (connection) => welcome(connection, ip))
   })
 
@@ -122,7 +125,10 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
     const open = (socketsPerIp.get(ip) ?? 0) + 1
     if (open > limits.maxConnectionsPerIp + spareSockets) return void socket.destroy()
     socketsPerIp.set(ip, open)
+    halfOpen.add(ip, socket)
+    const { remoteAddress, remotePort, localPort } = socket
     socket.once('close', () => {
+      halfOpen.delete(ip, { remoteAddress, remotePort, localPort })
       const left = socketsPerIp.get(ip)! - 1
       if (left === 0) socketsPerIp.delete(ip)
       else socketsPerIp.set(ip, left)
