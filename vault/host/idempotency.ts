@@ -1,7 +1,8 @@
 import type { VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
 import { VaultError } from '../errors/error.ts'
 
-const mostKeys = 5_000
+/** Of one caller: whose are more forgets its own oldest, and nobody else's. */
+const mostKeys = 1_000
 const keyPattern = /^[\x21-\x7e]{1,128}$/
 
 /** Answers that may be given twice: nothing in them that an approval hands out once. */
@@ -34,8 +35,13 @@ export interface KeyedRequest {
   readonly work: () => Promise<VaultAnswer>
 }
 
+interface Entry {
+  readonly hash: string
+  answer: Promise<VaultAnswer> | null
+}
+
 export function createIdempotency(): Idempotency {
-  const entries = new Map<string, { hash: string; answer: Promise<VaultAnswer> | null }>()
+  const byOwner = new Map<string, Map<string, Entry>>()
   return {
     async once({ owner, key, operation, requestHash, admit, work }) {
       if (!keyPattern.test(key))
@@ -43,14 +49,15 @@ export function createIdempotency(): Idempotency {
           'VALIDATION_ERROR',
           'Expected Idempotency-Key to be 1 to 128 visible characters.',
         )
-      const id = `${owner} ${key}`
-      const before = entries.get(id)
+      const entries = byOwner.get(owner) ?? new Map<string, Entry>()
+      byOwner.set(owner, entries)
+      const before = entries.get(key)
       if (before !== undefined && (before.answer !== null || before.hash !== requestHash)) admit()
       if (before !== undefined && before.hash !== requestHash) throw new VaultError('IDEMPOTENCY_CONFLICT')
       if (before?.answer != null) return before.answer
       if (entries.size >= mostKeys) entries.delete(entries.keys().next().value!)
-      const entry: { hash: string; answer: Promise<VaultAnswer> | null } = { hash: requestHash, answer: null }
-      entries.set(id, entry)
+      const entry: Entry = { hash: requestHash, answer: null }
+      entries.set(key, entry)
       const answer = work()
       if (!kept.has(operation)) return answer
       entry.answer = answer
