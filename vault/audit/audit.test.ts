@@ -322,7 +322,7 @@ t.test(
     const log = openLog(home, { segmentBytes: 1_000_000 })
     const first = await log.append({ ...signed(1), scope: 'custom.first' })
     for (let files = 0; files < 5; files++)
-      await Promise.all(Array.from({ length: 4_500 }, (_, n) => log.append(signed(n))))
+      await Promise.all(Array.from({ length: 5_000 }, (_, n) => log.append(signed(n))))
     let turns = 0
     let isOver = false
     const count = (): void => {
