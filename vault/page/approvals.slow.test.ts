@@ -468,13 +468,19 @@ if (browser !== undefined) {
     t.equal(await page.evaluate(placesOf), before)
   })
 
-  t.test('beside the buttons nothing is told of what was not understood', async (t) => {
-    const vault = await startPageVault(t)
-    const { page } = await openPage(t, browser, vault)
-    await show(page, { opaque: true, amount: '0.01', currency: 'USDC', second_word: 'blind' })
-    await page.getByText('a: Sign a message, not understood', { exact: true }).waitFor()
-    t.notMatch(await page.locator('[aria-live=assertive]').textContent(), /0\.01/)
-  })
+  t.test(
+    'beside the buttons stands nothing that was not understood, and that there are warnings',
+    async (t) => {
+      const vault = await startPageVault(t)
+      const { page } = await openPage(t, browser, vault)
+      await show(page, { opaque: true, amount: '0.01', currency: 'USDC', second_word: 'blind' })
+      await page.getByText('a: Sign a message, not understood', { exact: true }).waitFor()
+      t.notMatch(await page.locator('[aria-live=assertive]').textContent(), /0\.01/)
+      await show(page, { id: 'warned', warnings: ['One.', 'Two.'] })
+      const bar = cards(page).nth(1).locator('.bar-about')
+      t.equal(await bar.textContent(), 'a: Sign a message, wallet.base · 2 warnings')
+    },
+  )
 
   t.test('a gap in a text is drawn as one, and what differs between two values is marked', async (t) => {
     const vault = await startPageVault(t)

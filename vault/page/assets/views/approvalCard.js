@@ -30,7 +30,7 @@ export function createCard(shown, { isChanged = false } = {}) {
   const bar = h(
     'div',
     { class: 'bar' },
-    h('p', { class: 'bar-about' }, summaryOf(shown)),
+    h('p', { class: 'bar-about' }, summaryOf(shown), warningCount(shown.warnings.length)),
     word === null
       ? null
       : h('div', { class: 'second-word' }, field(`Type “${word}” to approve it all the same`, typed)),
@@ -226,6 +226,10 @@ const warningsOf = (warnings) =>
     icon('warning'),
     h('div', {}, h('strong', {}, warnings.length === 1 ? 'Warning' : 'Warnings'), listOf(warnings)),
   )
+
+/** The buttons can be in sight before the warnings are. @param {number} count */
+const warningCount = (count) =>
+  count === 0 ? null : h('strong', { class: 'warned' }, ` · ${count} ${count === 1 ? 'warning' : 'warnings'}`)
 
 /** @param {string} title @param {...HTMLElement} content */
 const section = (title, ...content) => h('section', { class: 'part' }, h('h3', {}, title), ...content)
