@@ -69,6 +69,9 @@ Examples:
     })
 }
 
+/** How long a first pairing may hear nothing before it is said. */
+const silenceMs = 5_000
+
 const streams = { stdout: process.stdout, stderr: process.stderr, env: process.env }
 
 async function runProxy(flags: ProxyFlags, output: Output): Promise<void> {
@@ -82,6 +85,15 @@ async function runProxy(flags: ProxyFlags, output: Output): Promise<void> {
     import('close-with-grace'),
   ])
   const ca = flags.relayCa === undefined ? undefined : await readFile(flags.relayCa, 'utf8')
+  // A mistyped token waits where no vault is, and can't be told from a vault that is away.
+  const silence = setTimeout(
+    () =>
+      output.warn(
+        `No vault answers through ${flags.relay} yet; it goes on trying. Expected the relay to be reachable, the vault to run, unlocked, ` +
+          'with the same --relay, and the command as the vault printed it, at most 15 minutes ago: tollgate vault pair new prints another.',
+      ),
+    silenceMs,
+  )
   const proxy = await startProxy({
     pair,
     serviceId: flags.serviceId,
@@ -92,11 +104,13 @@ async function runProxy(flags: ProxyFlags, output: Output): Promise<void> {
     host: flags.host,
     requireToken: flags.requireToken === true,
     log: createLog({ level: flags.logLevel, format: 'auto' }),
-    onPhrase: (phrase) =>
-      output.result({ phrase }, `Compare with the vault, then confirm there:\n\n  ${phrase}\n`),
+    onPhrase: (phrase) => {
+      clearTimeout(silence)
+      output.result({ phrase }, `Compare with the vault, then confirm there:\n\n  ${phrase}\n`)
+    },
     ...(flags.home === undefined ? {} : { home: flags.home }),
     ...(ca === undefined ? {} : { ca }),
-  })
+  }).finally(() => clearTimeout(silence))
   // Before it says that it is up: whoever reads that may send a signal at once.
   closeWithGrace({ delay: 5_000, logger: false }, () => proxy.close())
   const { url, newToken } = proxy

@@ -1,10 +1,15 @@
-import { chmodSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { mnemonic } from '../../vault/testing/startVault.ts'
 import { ask, createVaultBox } from './testing/vaultProcess.ts'
 
 t.setTimeout(240_000)
+
+const main = fileURLToPath(new URL('../main.ts', import.meta.url))
 
 /** What acts on a terminal instead of being seen. */
 const dangerous = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
@@ -122,6 +127,26 @@ t.test('a slip of the owner is named', async (t) => {
     ...box.withPassword,
   ])
   t.match([taken.status, taken.stderr], [1, /Another program listens on 127\.0\.0\.1:\d+\./])
+})
+
+t.test('a proxy that no vault answers says so', async (t) => {
+  const home = mkdtempSync(join(tmpdir(), 'vp-'))
+  const key = Buffer.alloc(32, 1).toString('base64')
+  const args = ['--service-id', 'desk', '--vault', `vlt_${'a'.repeat(24)}`, '--hpke-key', key, '--home', home]
+  const token = `vpt_${'A'.repeat(64)}`
+  const proxy = spawn(
+    process.execPath,
+    [main, 'proxy', ...args, '--relay', 'ws://127.0.0.1:1', '--pair', token],
+    { stdio: ['ignore', 'ignore', 'pipe'] },
+  )
+  t.teardown(() => {
+    proxy.kill('SIGKILL')
+    rmSync(home, { recursive: true, force: true })
+  })
+  let said = ''
+  for await (const chunk of proxy.stderr) if (/\n/.test((said += chunk))) break
+  t.match(said, /No vault answers through ws:\/\/127\.0\.0\.1:1 yet/)
+  t.notMatch(said, token)
 })
 
 t.test("an agent's text reaches the owner's terminal as text", async (t) => {
