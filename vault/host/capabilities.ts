@@ -72,6 +72,12 @@ export const agentRoutes: readonly CapabilityRoute[] = [
     'Call an API with a stored credential: {scope, method, url, headers?, body?, agent_name}.',
   ),
   route('GET', '/v1/vault/scopes', 'vault_list_scopes', 'The scopes that this agent may use.'),
+  route(
+    'GET',
+    '/v1/vault/assets',
+    'vault_list_assets',
+    'The chains and currencies that a claim can name, with their decimals.',
+  ),
   route('GET', '/v1/vault/budget', 'vault_budget', 'What this agent spent today, and its limits.'),
   route(
     'POST',

@@ -24,6 +24,8 @@ t.test(
     t.equal((await call(local.url, '/health')).status, 200)
     const { status, json } = await call(local.url, '/address/base')
     t.strictSame([status, json.chain], [200, 'base'])
+    const { assets } = (await call(local.url, '/v1/vault/assets')).json
+    t.ok(assets.some(({ id, decimals }: { id: string; decimals: number }) => id !== '' && decimals === 6))
     const body = { scope: 'custom.note', value: 'hi' }
     t.equal((await call(local.url, '/v1/vault/write', { body })).status, 200)
     const { body: log } = await vault.asOwner('GET', '/v1/vault/activity?agent=helper&action=WRITE')

@@ -23,6 +23,7 @@ export const allowedRoutes: readonly AllowedRoute[] = [
   { method: 'POST', path: '/v1/vault/preview' },
   { method: 'POST', path: '/v1/vault/call' },
   { method: 'GET', path: '/v1/vault/scopes' },
+  { method: 'GET', path: '/v1/vault/assets' },
   { method: 'GET', path: '/v1/vault/budget' },
   { method: 'POST', path: '/v1/vault/budget/check' },
   { method: 'GET', path: '/v1/vault/activity' },
