@@ -28,6 +28,7 @@ export function createDispatch(api: VaultApi, log: Log): Dispatch {
     const found = isMethod(method) ? router.find(method, path) : null
     const [name] = Object.values(found?.params ?? {})
     if (found === null || (name !== undefined && !namePattern.test(name))) return undefined
+    if (path.includes('%') && !isSpelled(path, (found.store as Route).path)) return undefined
     return { route: found.store as Route, name: name ?? '' }
   }
 
@@ -97,6 +98,12 @@ const reply = (
   },
   body: JSON.stringify(body, (_key, value: unknown) => (typeof value === 'bigint' ? String(value) : value)),
 })
+
+/** Names may come escaped; the rest of a path has one spelling, as everywhere where it is compared. */
+function isSpelled(path: string, route: string): boolean {
+  const segments = path.split('/')
+  return route.split('/').every((part, i) => part.startsWith(':') || part === segments[i])
+}
 
 /** The router only finds; what a route does is in its store. */
 const nothing = (): void => undefined
