@@ -502,7 +502,8 @@ if (browser !== undefined) {
       const [one, all] = [mark, mark.closest('pre')].map((of) => of.getBoundingClientRect())
       return one.top >= all.top && one.bottom <= all.bottom
     })`
-    t.equal(await page.evaluate(areInSight), true, 'it can be seen without looking for it')
+    // With the next frame that is drawn.
+    t.ok(await page.waitForFunction(areInSight), 'it can be seen without looking for it')
     t.strictSame(problems, [])
   })
 
