@@ -227,8 +227,9 @@ export class SigningProcess {
     this.#watch = undefined
     const [oldest] = this.#pending.values()
     if (oldest === undefined) return
-    if (performance.now() - oldest.askedAtMs >= silenceMs) return this.#kill()
-    this.#watch = setTimeout(() => this.#checkSilence(), silenceMs).unref()
+    const leftMs = silenceMs - (performance.now() - oldest.askedAtMs)
+    if (leftMs <= 0) return this.#kill()
+    this.#watch = setTimeout(() => this.#checkSilence(), Math.ceil(leftMs)).unref()
   }
 
   #kill(): void {
