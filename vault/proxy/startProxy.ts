@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import { VaultError } from '../errors/error.ts'
+import { endStalled } from '../http/endStalled.ts'
 import { isLoopback } from '../relay/isLoopback.ts'
 import { fromStored } from '../remote/channel/keyPair.ts'
 import { parsePairToken } from '../remote/pairToken.ts'
@@ -87,6 +88,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     onPresent = client.forgetSession
     const { tokenHash, newToken } = requireToken ? await ownToken(home) : none
     const server = createServer({ requestTimeout: 30_000, headersTimeout: 10_000 })
+    endStalled(server)
     server.maxConnections = 256
     server.listen(port, host)
     await once(server, 'listening')
