@@ -2,7 +2,7 @@ import type { Agents } from '../../agents/agents.ts'
 import { VaultError } from '../../errors/error.ts'
 import { eventView, ownerEventView } from '../activity.ts'
 import { budgetOf, checkBudget } from '../budgetView.ts'
-import { assertKnown, assertOwner } from '../caller.ts'
+import { assertOwner } from '../caller.ts'
 import type { VaultParts } from '../parts.ts'
 import type { OwnerContext } from '../requestContext.ts'
 import type { VaultApi } from '../vaultApi.ts'
@@ -42,7 +42,7 @@ export function createInsightApi(parts: VaultParts, gate: Gate, registry: Agents
       return { scopes: stored.map(({ id }) => ({ scope: id, verb: 'read', approval: 'rules' })) }
     },
     assets(context) {
-      assertKnown(context.caller)
+      gate.known(context)
       const known = parts.enabled.flatMap((chain) => [assets.native(chain), ...assets.tokensOf(chain)])
       return {
         assets: known.map(({ id, chain, symbol, decimals, address }) => ({
