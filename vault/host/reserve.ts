@@ -1,3 +1,6 @@
+import type { Decoded } from '../effects/decoded.ts'
+import { feesId } from '../effects/feesId.ts'
+import { amountWords } from '../effects/plainWords.ts'
 import { VaultError } from '../errors/error.ts'
 import type { BudgetBook, BudgetRefusal } from '../ports/budget.ts'
 import type { VaultCall } from './vaultCall.ts'
@@ -18,7 +21,7 @@ export function reserve(budget: BudgetBook, x: VaultCall, id: string): Held | nu
   const { spends } = x.plan!
   if (spends.length === 0) return null
   const held = budget.reserve({ id, agentId: x.caller.id, spends, limits: x.limits })
-  if (!held.ok) throw budgetError(held)
+  if (!held.ok) throw budgetError(held, x.plan!.judged?.decoded)
   // Whoever waits for it hears of a failure; nobody else has to.
   held.durable.catch(() => undefined)
   return { reservationId: held.id, isRepeat: held.isRepeat, durable: held.durable }
@@ -40,15 +43,17 @@ export function markCounted(budget: BudgetBook, agentId: string, id: string): vo
   }
 }
 
-export function budgetError(refusal: BudgetRefusal): VaultError {
+/** @param decoded what the money is for: its assets are named as people do */
+export function budgetError(refusal: BudgetRefusal, decoded?: Decoded): VaultError {
   const { subject } = refusal
   const whose =
     subject.kind === 'agent' ? 'the agent' : subject.kind === 'vault' ? 'the vault' : 'this recipient'
+  const words = (amount: bigint): string => limitWords(refusal.asset, amount, decoded)
   const span = refusal.code === 'BUDGET_EXCEEDED_TX' ? 'one transaction' : 'a day'
   return new VaultError(
     refusal.code,
-    `Expected at most ${refusal.limit} smallest units of ${refusal.asset} for ${whose} in ${span}; ` +
-      `${refusal.used} are used and ${refusal.requested} were asked for.`,
+    `Expected at most ${words(refusal.limit)} for ${whose} in ${span}, got ${words(refusal.requested)}; ` +
+      `${words(refusal.used)} are used.`,
     {
       details: {
         asset: refusal.asset,
@@ -60,4 +65,16 @@ export function budgetError(refusal: BudgetRefusal): VaultError {
       },
     },
   )
+}
+
+function limitWords(id: string, amount: bigint, decoded: Decoded | undefined): string {
+  const effects = decoded?.effects ?? []
+  const assets = effects.flatMap((effect) => ('asset' in effect ? [effect.asset] : []))
+  const known = decoded === undefined ? assets : [decoded.fee.asset, ...assets]
+  const asset = known.find((one) => one.id === id)
+  if (asset !== undefined) return amountWords(asset, amount)
+  const native = known.find((one) => feesId(one) === id)
+  return native === undefined
+    ? `${amount} smallest units of ${id}`
+    : `${amountWords(native, amount)} of fees on ${native.chain}`
 }

@@ -63,7 +63,11 @@ t.test('the vault and one recipient have limits of their own, whoever asks', asy
   await vault.api.policies.set('vault', { limits }, vault.owner)
   t.equal((await agent.call('POST', '/v1/vault/sign', signBody('1', 0))).status, 200)
   const second = await other.call('POST', '/v1/vault/sign', signBody('1', 1))
-  t.match(second.body.error, { code: 'BUDGET_EXCEEDED_DAILY', details: { subject: 'recipient' } })
+  t.match(second.body.error, {
+    code: 'BUDGET_EXCEEDED_DAILY',
+    message: 'Expected at most 1.5 USDC for this recipient in a day, got 1 USDC; 1 USDC are used.',
+    details: { subject: 'recipient' },
+  })
 })
 
 t.test(

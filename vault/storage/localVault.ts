@@ -391,6 +391,7 @@ export class LocalVault implements Vault {
     const proof = proofOf(this.#header, passwordKey)
     try {
       const proved = await prove(proof).catch((error: unknown) => {
+        if (isVaultError(error) && error.code === 'SIGNER_LOST') this.#throttle.takeBack(door)
         if (!isVaultError(error) || error.code !== 'BAD_PASSWORD') throw error
         const retryAfterSeconds = Math.ceil(this.#throttle.waitMs(door) / 1_000)
         throw new VaultError('BAD_PASSWORD', undefined, { retryAfterSeconds })

@@ -143,3 +143,18 @@ t.test('a changed or missing file waits the longest, also after the next restart
     t.equal(new Throttle(file, clock).waitMs(), hourMs - 60_000)
   }
 })
+
+t.test('a password that was not looked at counts for nothing, and forgives nothing', async (t) => {
+  const file = join(t.testdir(), 'attempts.json')
+  const clock = new ManualClock()
+  Throttle.create(file, clock)
+  const throttle = new Throttle(file, clock)
+  throttle.begin()
+  throttle.takeBack()
+  t.equal(new Throttle(file, clock).waitMs(), 0)
+  throttle.begin()
+  clock.pass(throttle.waitMs())
+  throttle.begin()
+  throttle.takeBack()
+  t.equal(throttle.waitMs(), delayAfter(1), 'the wrong one before it still stands')
+})

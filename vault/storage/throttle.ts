@@ -72,6 +72,11 @@ export class Throttle {
     this.#note(door, { failures: this.#attempts[door].failures + 1, notedAtMs: this.#clock.now() })
   }
 
+  /** The password was not looked at: that an attempt was begun counts for nothing. */
+  takeBack(door: Door = 'socket'): void {
+    this.#note(door, { failures: this.#attempts[door].failures - 1, notedAtMs: this.#clock.now() })
+  }
+
   /** The password was right: the next wrong one is the first again. */
   succeed(door: Door = 'socket'): void {
     this.#note(door, { failures: 0, notedAtMs: this.#clock.now() })

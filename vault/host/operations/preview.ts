@@ -78,7 +78,8 @@ function shown(x: VaultCall, parts: VaultParts): Record<string, unknown> {
     spends: plan.spends,
     limits: judgement.limits,
   })
-  if (!room.ok) return { verdict: 'refuse', code: room.code, ...base, reasons: [budgetError(room).message] }
+  if (!room.ok)
+    return { verdict: 'refuse', code: room.code, ...base, reasons: [budgetError(room, decoded).message] }
   const asks = [...x.reasons, ...plan.reasons, ...judgement.reasons]
   return {
     verdict: asks.length === 0 && judgement.outcome === 'auto' ? 'auto' : 'ask',
