@@ -106,6 +106,28 @@ Examples:
       }),
     )
 
+  withCommonFlags(agents.command('change'))
+    .description('Give an agent other scopes, or another rate.')
+    .argument('<name>', 'name or id of the agent')
+    .option('--scopes <list>', 'all that it may use from now on, separated by commas')
+    .option('--rate <n>', 'requests a minute')
+    .action((name: string, flags: CommonFlags & Partial<AddFlags>) =>
+      asOwner(flags, async (client, output) => {
+        const change = {
+          ...(flags.scopes !== undefined && { scopes: list(flags.scopes) }),
+          ...(flags.rate !== undefined && { requests_per_minute: wholeNumber('--rate', flags.rate, 1, 1e8) }),
+        }
+        if (Object.keys(change).length === 0) throw new UsageError('Expected --scopes or --rate.')
+        const agent = await client.call<AgentView>(
+          'PATCH',
+          `/v1/vault/agents/${encodeURIComponent(name)}`,
+          change,
+        )
+        await warnOfChains(client, output, agent.scopes)
+        output.result(agent, `${agent.name} may use ${agent.scopes.join(', ')}.`)
+      }),
+    )
+
   withCommonFlags(agents.command('resume'))
     .description('Let an agent go on that a restore suspended.')
     .argument('[name]', 'name or id of the agent')

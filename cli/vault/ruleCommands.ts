@@ -62,6 +62,15 @@ Example of the vault's:
         output.result(answer, answer.deleted ? `The rules of ${id} are gone.` : 'There were none.')
       }),
     )
+
+  withCommonFlags(policies.command('reset-day'))
+    .description("Let the budgets count for the clock's day, after the clock of this machine was ahead.")
+    .action((flags: CommonFlags) =>
+      asOwner(flags, async (client, output) => {
+        const answer = await client.call<{ reset: true }>('POST', '/v1/vault/policies/reset-day', {})
+        output.result(answer, 'The budgets count for today. What was used before stays used today.')
+      }),
+    )
 }
 
 /** What may be spent, fees included, one sentence a line; what does not apply is said. */

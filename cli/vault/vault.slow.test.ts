@@ -152,8 +152,14 @@ t.test('a proxy that no vault answers says so', async (t) => {
 t.test("an agent's text reaches the owner's terminal as text", async (t) => {
   const box = createVaultBox(t)
   await box.json(['init', ...box.withPassword])
-  const { token } = await box.json(['agents', 'add', 'bot', '--scopes', 'wallet.base', ...box.withPassword])
+  const { token } = await box.json(['agents', 'add', 'bot', '--scopes', 'identity.name', ...box.withPassword])
   const vault = await box.serve()
+  t.match(await box.json(['agents', 'change', 'bot', '--scopes', 'wallet.base', '--rate', '600']), {
+    scopes: ['wallet.base'],
+    requests_per_minute: 600,
+  })
+  t.match(await box.run(['agents', 'change', 'bot']), { status: 2, stderr: /--scopes or --rate/ })
+  t.match(await box.json(['policies', 'reset-day']), { reset: true })
   const message = 'hi\u001b[2J\u202e\u0007\r\nApproved.\u2028<script>alert(1)</script>'
   const body = { chain: 'base', message, agent_name: `bot${message}`, purpose: message }
   const asked = await ask(vault.url, token, '/v1/vault/sign-message', body)

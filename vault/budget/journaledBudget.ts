@@ -127,6 +127,12 @@ export class JournaledBudget implements BudgetBook {
     return [...this.#unresolved]
   }
 
+  laterDay(): string | undefined {
+    this.#use()
+    const { day } = this.#ledger
+    return day > dayOf(this.#clock.now()) ? endOf(day - 1).slice(0, 'yyyy-mm-dd'.length) : undefined
+  }
+
   async resetDay(): Promise<void> {
     const log = this.#use()
     await this.#change(log, { t: 'move', day: dayOf(this.#clock.now()) })

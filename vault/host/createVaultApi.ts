@@ -214,7 +214,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     ...createInsightApi(inner, gate, registry),
     approvals: createApprovalsApi(gate, book),
     agents: createAgentsApi(gate, registry, book),
-    policies: createPoliciesApi(gate, registry, rules, assets),
+    policies: createPoliciesApi(gate, registry, rules, assets, budget),
     pairings: createPairingsApi(gate, registry, parts.pairings),
 
     page: createPageApi(gate, sessions, clock, parts.localUrl),

@@ -6,7 +6,7 @@ import type { VaultParts } from './parts.ts'
 
 /** Something about this vault that its owner should know and mend; shown at the start, in the status and on the page. */
 export interface OwnerWarning {
-  readonly code: 'TEST_KEYS_SHARED' | 'RULES_WITHOUT_ASSET' | AuditWarning['code']
+  readonly code: 'TEST_KEYS_SHARED' | 'RULES_WITHOUT_ASSET' | 'BUDGET_DAY_AHEAD' | AuditWarning['code']
   readonly message: string
   /** What to do about it. */
   readonly action: string
@@ -20,7 +20,8 @@ export interface WarnedAbout extends Pick<VaultParts, 'vault' | 'enabled' | 'ass
 /** What the owner should know; of a locked vault nothing is known but its log. */
 export function ownerWarnings(parts: WarnedAbout): OwnerWarning[] {
   const ofLog = parts.vault.audit.warnings
-  return parts.vault.state.locked ? [...ofLog] : [...ofLog, ...sharedKeys(parts), ...lostRules(parts)]
+  if (parts.vault.state.locked) return [...ofLog]
+  return [...ofLog, ...sharedKeys(parts), ...lostRules(parts), ...laterDay(parts)]
 }
 
 function sharedKeys({ vault, enabled, assets }: WarnedAbout): OwnerWarning[] {
@@ -48,3 +49,15 @@ const lostRules = ({ rules, registry }: WarnedAbout): OwnerWarning[] =>
       action: `Put it back among assets or chains of the configuration, or set the policy anew: tollgate vault policies set ${whose}.`,
     }
   })
+
+function laterDay({ vault }: WarnedAbout): OwnerWarning[] {
+  const day = vault.budget.laterDay()
+  if (day === undefined) return []
+  return [
+    {
+      code: 'BUDGET_DAY_AHEAD',
+      message: `The budgets count for ${day}, which the clock of this machine once said. They are not filled again until that day is over.`,
+      action: 'If the clock is right now: tollgate vault policies reset-day. What was used stays used today.',
+    },
+  ]
+}

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parseTransaction, recoverTransactionAddress, serializeTransaction } from 'viem'
 import { pinnedAssets } from '../effects/assets.ts'
-import { password, type RunningVault, startVault } from '../testing/startVault.ts'
+import { createTestClock, password, type RunningVault, startVault } from '../testing/startVault.ts'
 import { payee, signBody, smallPayments, usdcTransfer } from '../testing/transfers.ts'
 
 const ours = '0x9858EfFD232B4033E47d90003D41EC34EcaEda94'
@@ -43,6 +43,29 @@ t.test('what a rule approves counts, and the day ends when it is used up', async
   const over = await agent.call('POST', '/v1/vault/sign', signBody('0.000001', 20))
   t.match([over.status, over.body.error.code], [403, 'BUDGET_EXCEEDED_DAILY'])
   t.equal(spent(), '20000000')
+})
+
+t.test('a clock that ran ahead is told of, and its owner lets the budgets count for today', async (t) => {
+  const ahead = await startVault(t, { clock: createTestClock(Date.UTC(2027, 11, 28)) })
+  const { token } = await ahead.agent('payer', ['wallet.base'])
+  await ahead.api.policies.set('payer', smallPayments, ahead.owner)
+  const own = { authorization: `Bearer ${token}`, prefer: 'wait=0' }
+  t.equal((await ahead.call('POST', '/v1/vault/sign', signBody('1', 0), own)).status, 200)
+  await ahead.close()
+
+  const clock = createTestClock()
+  const vault = await startVault(t, { home: ahead.home, clock })
+  const sign = async (nonce: number) =>
+    (await vault.call('POST', '/v1/vault/sign', signBody('1', nonce), own)).status
+  const warned = async () => (await vault.asOwner('GET', '/v1/vault/status')).body.warnings
+  t.match(await warned(), [
+    { code: 'BUDGET_DAY_AHEAD', message: /count for 2027-12-28/, action: /reset-day/ },
+  ])
+  t.equal((await vault.call('POST', '/v1/vault/policies/reset-day', {}, own)).status, 403, 'not by an agent')
+  t.equal((await vault.asOwner('POST', '/v1/vault/policies/reset-day', {})).status, 200)
+  t.strictSame(await warned(), [])
+  for (let nonce = 1; nonce < 20; nonce++) t.equal(await sign(nonce), 200)
+  t.equal(await sign(20), 403, 'what was used that day counts today')
 })
 
 t.test('many at the same time never spend more than the day allows', async (t) => {

@@ -88,6 +88,8 @@ export interface VaultApi {
     /** @throws `VALIDATION_ERROR`, also for a chain that the agent has no scope to sign on */
     set(id: string, policy: unknown, context: OwnerContext): Promise<PolicyView>
     delete(id: string, context: OwnerContext): Promise<{ deleted: boolean }>
+    /** Budgets count for the clock's day from now on, with what was used; see `BudgetBook.resetDay`. */
+    resetDay(context: OwnerContext): Promise<{ reset: true }>
   }
   pairings: {
     list(context: OwnerContext): { pairings: readonly PairingSummary[] }

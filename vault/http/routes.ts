@@ -152,6 +152,7 @@ const all: readonly Route[] = [
   route('POST', `${base}/agents/:id/revoke`, (api, { name, context }) => api.agents.revoke(name, context)),
 
   route('GET', `${base}/policies`, (api, { context }) => api.policies.list(context)),
+  route('POST', `${base}/policies/reset-day`, (api, { context }) => api.policies.resetDay(context)),
   route('GET', `${base}/policies/:id`, (api, { name, context }) => api.policies.get(name, context)),
   route('PUT', `${base}/policies/:id`, (api, { name, body, context }) =>
     api.policies.set(name, body(), context),

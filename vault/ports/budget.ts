@@ -91,6 +91,8 @@ export interface BudgetBook {
   usedAll(subject: BudgetSubject): readonly BudgetUse[]
   /** Ids of reservations that were open when the vault was last closed or killed. `release` or `commit` decides them. */
   unresolved(): readonly string[]
+  /** The day that is counted where it is later than the clock's, such as `2027-12-28`: nothing is refilled until it is over. */
+  laterDay(): string | undefined
   /**
    * For the owner, after the machine's clock was wrong: takes the day that the clock says now as today and carries over
    * what the latest day had used, so that nobody gains a fresh budget by it.

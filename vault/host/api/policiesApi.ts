@@ -1,6 +1,7 @@
 import type { Agents } from '../../agents/agents.ts'
 import type { AssetTable } from '../../effects/assets.ts'
 import { VaultError } from '../../errors/error.ts'
+import type { BudgetBook } from '../../ports/budget.ts'
 import { freezeJson } from '../freeze.ts'
 import type { StoredRules } from '../ownerRules.ts'
 import { chainsWithoutScope, viewPolicy } from '../policyView.ts'
@@ -13,6 +14,7 @@ export function createPoliciesApi(
   registry: Agents,
   rules: StoredRules,
   assets: AssetTable,
+  budget: BudgetBook,
 ): VaultApi['policies'] {
   const policyId = (id: string): string => registry.byName(id)?.id ?? id
 
@@ -40,7 +42,9 @@ export function createPoliciesApi(
         throw new VaultError(
           'VALIDATION_ERROR',
           `Agent ${agent!.name} has no scope wallet.${chain}, so a rule for ${chain} would never apply.`,
-          { action: `Give the agent the scope wallet.${chain} first, or leave ${chain} out of its rules.` },
+          {
+            action: `Leave ${chain} out of its rules, or give the agent the scope first: tollgate vault agents change ${agent!.name} --scopes ${[...agent!.scopes, `wallet.${chain}`].join(',')}`,
+          },
         )
       await rules.set(target, frozen)
       await gate.note('CONFIG', context.requestId, `policy of ${id} set`)
@@ -54,6 +58,12 @@ export function createPoliciesApi(
       const deleted = await rules.delete(target)
       if (deleted) await gate.note('CONFIG', context.requestId, `policy of ${id} deleted`)
       return { deleted }
+    },
+    async resetDay(context) {
+      gate.open(context)
+      await budget.resetDay()
+      await gate.note('CONFIG', context.requestId, "the budgets count for the clock's day")
+      return { reset: true }
     },
   }
 }
