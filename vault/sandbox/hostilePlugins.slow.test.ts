@@ -1,4 +1,7 @@
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
@@ -269,3 +272,40 @@ t.test(
     t.pass('it does not wait for a plugin that never is loaded')
   },
 )
+
+t.test('a plugin that loops ends with its vault, however that ended', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'plugin-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  writeFileSync(join(folder, 'loops.mjs'), 'while (true) {}\n')
+  const place = {
+    use: './loops.mjs',
+    isBuiltIn: false,
+    baseDir: folder,
+    home: join(folder, 'home'),
+    names: [],
+  }
+  const events = '{ onMessage() {}, onEnd() {} }'
+  const script = `
+    import { PluginProcess } from ${JSON.stringify(new URL('./pluginProcess.ts', import.meta.url).href)}
+    const place = ${JSON.stringify(place)}
+    const plugin = new PluginProcess(place, [], ${events})
+    plugin.load(place, 60_000).catch(() => undefined)
+    console.log(plugin.pid)`
+  const vault = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = await once(vault.stdout, 'data')
+  const pid = Number(line)
+  t.ok(pid > 0 && isAlive(pid))
+  vault.kill('SIGKILL')
+  await until(() => !isAlive(pid), 'the plugin to be gone')
+})
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

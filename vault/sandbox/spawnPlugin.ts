@@ -38,5 +38,26 @@ export function spawnPlugin(readable: readonly string[]): ChildProcess {
   if (!existsSync(shell)) return spawn(process.execPath, args, options)
   // What preloads code into every Node (a profiler, a test runner) puts NODE_OPTIONS into each child, past an empty env.
   const limits = `ulimit -c 0; ulimit -f 0; ulimit -t ${cpuSeconds}; ulimit -d ${dataKb} 2>/dev/null; unset NODE_OPTIONS; exec "$0" "$@"`
-  return spawn(shell, ['-c', limits, process.execPath, ...args], options)
+  return guarded(spawn(shell, ['-c', limits, process.execPath, ...args], options))
+}
+
+/**
+ * Has a shell of its own wait for the end of this process, however that comes, and end the plugin then: one that loops never
+ * reads that its input has ended.
+ */
+function guarded(child: ChildProcess): ChildProcess {
+  if (child.pid === undefined) return child
+  const guard = spawn(shell, ['-c', 'read -r _; kill -9 "$0"', String(child.pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: {},
+    detached: true,
+  })
+  // Without it everything works but this.
+  guard.once('error', () => undefined)
+  guard.stdin.on('error', () => undefined)
+  guard.unref()
+  ;(guard.stdin as unknown as { unref(): void }).unref()
+  // First, so that it never sees the end of this process with a number that somebody else has by then.
+  child.once('exit', () => guard.kill('SIGKILL'))
+  return child
 }
