@@ -1,8 +1,7 @@
-import type { VaultDecision, VaultPhase } from '../../core/plugin/vault.ts'
-import { VaultError } from '../errors/error.ts'
+import type { VaultDecision, VaultExchange, VaultPhase } from '../../core/plugin/vault.ts'
+import { isVaultError, VaultError } from '../errors/error.ts'
 import type { SandboxedPlugin } from '../sandbox/sandboxedPlugin.ts'
 import type { HostHook, HostHooks, HostPlugin } from './phases/hostPlugin.ts'
-import { pluginView } from './pluginView.ts'
 import type { VaultCall } from './vaultCall.ts'
 
 /** Phases in which a plugin may still have the owner asked. */
@@ -45,5 +44,26 @@ export function pluginPart(
         details: { plugin: place },
       })
     x.requireApproval(`Plugin ${place}: ${said.reason}`)
+  }
+}
+
+/** What a plugin is told of a request: a copy of its meaning, never its bytes and never a value that is to be stored. */
+function pluginView(x: VaultCall): VaultExchange {
+  const { operation, requestId, caller, via, startedAtMs, scope, request, reasons, failure } = x
+  const { value: _value, ...withoutValue } = x.input
+  return {
+    operation,
+    requestId,
+    caller,
+    via,
+    input: operation === 'vault_write' ? withoutValue : x.input,
+    startedAtMs,
+    scope,
+    request,
+    verdict: { decision: reasons.length === 0 ? 'allow' : 'ask', reasons },
+    failure: failure && {
+      code: isVaultError(failure) ? failure.code : 'INTERNAL_ERROR',
+      message: isVaultError(failure) ? failure.message : '',
+    },
   }
 }

@@ -4,7 +4,7 @@ import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
 import { abortOf } from '../http/abortOf.ts'
 import { requestIdOf } from '../http/requestId.ts'
-import { methodsOf } from '../remote/allowedRoutes.ts'
+import { judgeRoute, methodsOf } from '../remote/allowedRoutes.ts'
 import {
   answerHeaders,
   assertAllowed,
@@ -13,7 +13,6 @@ import {
   requestHeaders,
 } from '../remote/remoteRequest.ts'
 import { type CallerRules, judgeCaller } from './judgeCaller.ts'
-import { ownCapabilities } from './ownCapabilities.ts'
 import type { VaultClient } from './vaultClient.ts'
 
 /** Calls of one agent at once; the vault takes fewer over the relay. */
@@ -142,4 +141,28 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
+}
+
+/** The proxy's name in its capabilities document; the vault has another. */
+const proxyName = 'tollgate-proxy'
+
+/**
+ * The vault's capabilities document as the proxy's own: its name, its address, and of the routes those that it forwards.
+ * Undefined when it is no such document.
+ *
+ * @param mode `local` where the vault itself is on this machine
+ */
+function ownCapabilities(body: Buffer, localUrl: string, mode: 'local' | 'proxy'): string | undefined {
+  try {
+    const document = JSON.parse(body.toString('utf8')) as Record<string, unknown>
+    const routes = Array.isArray(document['routes']) ? document['routes'].filter(isForwarded) : []
+    return JSON.stringify({ ...document, name: proxyName, mode, local_url: localUrl, routes })
+  } catch {
+    return undefined
+  }
+}
+
+function isForwarded(route: unknown): boolean {
+  const { method, path } = (route ?? {}) as { method?: unknown; path?: unknown }
+  return typeof method === 'string' && typeof path === 'string' && judgeRoute(method, path) === 'allowed'
 }

@@ -1,3 +1,4 @@
+import { readFileSync, statSync } from 'node:fs'
 import { vaultPlugin } from '../../../core/plugin/vault.ts'
 import { createAnswers } from './answers.ts'
 import { createBackoff } from './backoff.ts'
@@ -6,7 +7,6 @@ import { failureOf } from './failure.ts'
 import { createMessages } from './messages.ts'
 import { options } from './options.ts'
 import { createOutbox } from './outbox.ts'
-import { readToken } from './readToken.ts'
 
 /** What a call that is under way gets when the vault closes. */
 const farewellMs = 1_000
@@ -98,4 +98,29 @@ const adviceFor = (code: number | string): string => {
   if (code === 409)
     return 'another program reads the messages of this bot, or it has a webhook: one bot, one vault'
   return 'the chat can not be heard'
+}
+
+const form = /^[0-9]{3,20}:[A-Za-z0-9_-]{20,100}$/
+
+/**
+ * The bot's token. Whoever has it reads every question and may answer as the bot, so it is in no message.
+ *
+ * @throws {Error} when there is none or two of them, or the file is none or may be read by others
+ */
+function readToken(botToken: string | undefined, botTokenFile: string | undefined): string {
+  if ((botToken === undefined) === (botTokenFile === undefined))
+    throw new Error('Expected either botToken or botTokenFile.')
+  if (botTokenFile === undefined) return botToken!
+  let text: string
+  try {
+    if ((statSync(botTokenFile).mode & 0o077) !== 0)
+      throw new Error(`Others may read ${botTokenFile}; give it mode 0600.`)
+    text = readFileSync(botTokenFile, 'utf8').trim()
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    if (code === undefined) throw cause
+    throw new Error(`Can't read botTokenFile ${botTokenFile}: ${code}.`)
+  }
+  if (form.test(text)) return text
+  throw new Error(`Expected the token of a Telegram bot in ${botTokenFile}, such as 123456789:AA….`)
 }
