@@ -30,7 +30,7 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
   let inTurn: Promise<unknown> = Promise.resolve()
 
   async function connect(): Promise<StreamableHTTPClientTransport> {
-    const transport = new StreamableHTTPClientTransport(url, {
+    const transport: StreamableHTTPClientTransport = new StreamableHTTPClientTransport(url, {
       requestInit: { headers: { authorization: `Bearer ${token}` } },
       fetch: (to, init) => ask(to, init, () => transport.sessionId !== undefined),
     })
