@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { createVaultBox } from '../../cli/vault/testing/vaultProcess.ts'
 import { freePort } from '../../test/helpers/freePort.ts'
 import { initialize } from './testing/startMcp.ts'
+import { until } from './testing/until.ts'
 
 t.setTimeout(120_000)
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
@@ -57,8 +58,16 @@ t.test('a client that starts its servers reaches a running vault with a token an
   await t.rejects(call('vault_list_scopes'), {
     message: /No vault answers at http.*start it with tollgate vault/,
   })
-  await box.serve(served)
+  const second = await box.serve(served)
   t.match(await call('vault_get_address', { chain: 'base' }), { address: /^0x/ }, 'another session was begun')
+
+  const waiting = call('vault_sign_message', { chain: 'base', message: 'hi', wait_seconds: 100 })
+  const told = t.rejects(waiting, { message: /It may have been done: look at vault_activity/ })
+  await until(async () => (await box.run(['approvals', '--json'])).stdout.includes('apr_'))
+  await second.kill()
+  await told
+  await box.serve(served)
+  t.match(await call('vault_list_scopes'), { scopes: Array }, 'and it goes on')
 
   await box.json(['agents', 'revoke', 'desk'])
   await t.rejects(call('vault_list_scopes'), { message: /missing, unknown or revoked/ })

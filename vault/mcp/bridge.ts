@@ -13,6 +13,9 @@ import {
 /** Thrown where the vault does not know the session any more: it was restarted, or nobody used it for long. */
 class SessionEnded extends Error {}
 
+const outcomeUnknown =
+  'The connection to the vault was lost, and with it the answer. It may have been done: look at vault_activity before you do it again.'
+
 /**
  * Passes messages between standard input and output and a vault's `/mcp`, until the input ends and what came before is
  * answered. A session that ended is begun again with what the client said at its start: a client that starts its server
@@ -32,7 +35,7 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
   async function connect(): Promise<StreamableHTTPClientTransport> {
     const transport: StreamableHTTPClientTransport = new StreamableHTTPClientTransport(url, {
       requestInit: { headers: { authorization: `Bearer ${token}` } },
-      fetch: (to, init) => ask(to, init, () => transport.sessionId !== undefined),
+      fetch: (to, init) => ask(to, init, () => transport.sessionId !== undefined, lost),
     })
     transport.onmessage = back
     await (transport as Transport).start()
@@ -87,11 +90,22 @@ export async function bridgeMcp(url: URL, token: string): Promise<void> {
 
   function refuse(message: JSONRPCMessage, error: unknown): void {
     if (!isJSONRPCRequest(message)) return
+    const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException
     const why =
-      error instanceof TypeError
+      code === 'ECONNREFUSED'
         ? `No vault answers at ${url.href}: start it with tollgate vault --mode http-mcp.`
-        : String((error as Error).message)
+        : error instanceof TypeError
+          ? outcomeUnknown
+          : String((error as Error).message)
     back({ jsonrpc: '2.0', id: message.id, error: { code: -32_000, message: why } })
+  }
+
+  /** The answer to a request ended; where it held none, the client hears so and does not wait for ever. */
+  function lost(id: RequestId): void {
+    // What came last is on its way through the transport.
+    setTimeout(() => {
+      if (open.has(id)) back({ jsonrpc: '2.0', id, error: { code: -32_000, message: outcomeUnknown } })
+    }, 200)
   }
 
   const ended = new Promise<void>((resolve) => {
@@ -128,11 +142,13 @@ async function ask(
   to: string | URL,
   init: RequestInit | undefined,
   hasSession: () => boolean,
+  ended: (id: RequestId) => void,
 ): Promise<Response> {
   const answer = await fetch(to, init)
-  if (answer.ok || init?.method !== 'POST') return answer
-  if (answer.status === 404 && hasSession()) throw new SessionEnded('The session ended.')
+  if (init?.method !== 'POST') return answer
   const message = JSON.parse(String(init.body)) as { id?: RequestId }
+  if (answer.ok) return message.id === undefined ? answer : watched(answer, () => ended(message.id!))
+  if (answer.status === 404 && hasSession()) throw new SessionEnded('The session ended.')
   const { error } = ((await answer.json().catch(() => undefined)) ?? {}) as { error?: VaultSays }
   if (message.id === undefined || error === undefined) throw new Error(`The vault answered ${answer.status}.`)
   const shown =
@@ -140,6 +156,21 @@ async function ask(
       ? error
       : { code: -32_000, message: [error.message, error.action].join(' ').trim(), data: error }
   return Response.json({ jsonrpc: '2.0', id: message.id, error: shown })
+}
+
+/** The same answer, whose end is told, however it ended. */
+function watched(answer: Response, ended: () => void): Response {
+  async function* chunks(body: ReadableStream<Uint8Array>) {
+    try {
+      yield* body
+    } catch {
+      // Cut off: told below, to the one who waits for it.
+    } finally {
+      ended()
+    }
+  }
+  const body = answer.body === null ? null : ReadableStream.from(chunks(answer.body))
+  return new Response(body as never, { status: answer.status, headers: answer.headers })
 }
 
 /** An error in the protocol's form, or in the one of the vault's routes. */
