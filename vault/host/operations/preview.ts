@@ -1,6 +1,7 @@
 import { amountWords } from '../../effects/plainWords.ts'
 import { isVaultError, VaultError } from '../../errors/error.ts'
 import { previewRequest } from '../../requests/agentRequests.ts'
+import type { InputOf } from '../../requests/request.ts'
 import { accountOn } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
@@ -17,7 +18,8 @@ const refusals = new Set([403, 422])
  * would say. Nothing is signed, held back, asked or written down.
  */
 export function planPreview(x: VaultCall, parts: VaultParts): Plan {
-  const { facts } = accountOn(parts, previewRequest.check(x.input).chain)
+  const input = previewRequest.check(x.input)
+  const { facts } = accountOn(parts, input.chain)
   return {
     ...withoutMoney,
     action: 'SIGN',
@@ -28,13 +30,15 @@ export function planPreview(x: VaultCall, parts: VaultParts): Plan {
     requestHash: hashOf('preview'),
     frozenHash: hashOf('preview'),
     repeat: 'new',
-    act: async () => ({ status: 200, body: preview(x, parts) }),
+    act: async () => ({ status: 200, body: preview(x, parts, input) }),
   }
 }
 
-function preview(x: VaultCall, parts: VaultParts): Record<string, unknown> {
+type Input = InputOf<typeof previewRequest>
+
+function preview(x: VaultCall, parts: VaultParts, input: Input): Record<string, unknown> {
   try {
-    return shown(x, parts)
+    return shown(x, parts, input)
   } catch (error) {
     if (!isVaultError(error) || !refusals.has(error.status)) throw error
     return {
@@ -48,8 +52,8 @@ function preview(x: VaultCall, parts: VaultParts): Record<string, unknown> {
   }
 }
 
-function shown(x: VaultCall, parts: VaultParts): Record<string, unknown> {
-  const plan = planOf(x, parts)
+function shown(x: VaultCall, parts: VaultParts, input: Input): Record<string, unknown> {
+  const plan = planOf(x, parts, input)
   const { decoded, proof } = plan.judged!
   const facts = {
     chain: decoded.chain,
@@ -88,8 +92,7 @@ function shown(x: VaultCall, parts: VaultParts): Record<string, unknown> {
   }
 }
 
-function planOf(x: VaultCall, parts: VaultParts): Plan {
-  const input = previewRequest.check(x.input)
+function planOf(x: VaultCall, parts: VaultParts, input: Input): Plan {
   const { chain, unsigned_tx: transaction, typed_data: typedData, message, encoding } = input
   if ([transaction, typedData, message].filter((one) => one !== undefined).length !== 1)
     throw new VaultError('VALIDATION_ERROR', 'Expected exactly one of unsigned_tx, typed_data and message.')
