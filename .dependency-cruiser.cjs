@@ -1,6 +1,6 @@
 /** What may import what; checked in the test run (test/architecture/architecture.test.ts). */
 const test = '(\\.(test|test-d|fixture|contract)\\.ts$|/test/|/testing/)'
-const product = '^(core|gateway|plugins|admin-api|vault|adapters|cli|web)/'
+const product = '^(core|gateway|plugins|admin-api|vault|adapters|buyer|localnet|cli|web)/'
 
 module.exports = {
   forbidden: [
@@ -16,7 +16,7 @@ module.exports = {
       comment: 'The kernel, the domain and the ports stand by themselves.',
       severity: 'error',
       from: { path: '^core/', pathNot: test },
-      to: { path: '^(gateway|plugins|admin-api|vault|adapters|cli|web|bench|test)/' },
+      to: { path: '^(gateway|plugins|admin-api|vault|adapters|buyer|localnet|cli|web|bench|test)/' },
     },
     {
       name: 'core-has-no-driver',
@@ -25,6 +25,14 @@ module.exports = {
       to: {
         path: '^(node:sqlite|sqlite$)|node_modules/(pg|ioredis|undici|viem|@solana/web3\\.js|http-proxy-3|fastify|kysely)/',
       },
+    },
+    {
+      name: 'programs-know-no-http-server',
+      comment:
+        "A link's program runs behind any door; node's requests and responses stay behind the gateway's.",
+      severity: 'error',
+      from: { path: '^(core/(plugin|kernel|payments|x402|domain|ports)|plugins)/', pathNot: test },
+      to: { path: '^(node:)?https?$' },
     },
     {
       name: 'hosts-do-not-import-each-other',
@@ -50,6 +58,39 @@ module.exports = {
       to: { path: product, pathNot: ['^vault/plugins/$1/', '^vault/effects/', '^core/'] },
     },
     {
+      name: 'relay-imports-channel-and-itself',
+      comment: 'It carries sealed bytes between strangers, and is run by one.',
+      severity: 'error',
+      from: { path: '^vault/relay/', pathNot: test },
+      to: { path: product, pathNot: ['^vault/relay/', '^vault/remote/channel/', '^core/'] },
+    },
+    {
+      name: 'proxy-imports-the-agents-end-and-itself',
+      comment:
+        "It stands on the agent's machine: of the vault it has the wire, and what one HTTP call needs.",
+      severity: 'error',
+      from: { path: '^vault/proxy/', pathNot: test },
+      to: {
+        path: product,
+        pathNot: [
+          '^vault/proxy/',
+          '^vault/errors/',
+          '^vault/http/incoming\\.ts$',
+          '^vault/relay/frames\\.ts$',
+          '^vault/remote/channel/',
+          '^vault/remote/(allowedRoutes|pairToken|relayLink|relayUrl|remoteRequest|sessions)\\.ts$',
+          '^core/',
+        ],
+      },
+    },
+    {
+      name: 'relay-and-proxy-reach-no-keys',
+      comment: 'Not over others either.',
+      severity: 'error',
+      from: { path: '^vault/(relay|proxy)/', pathNot: test },
+      to: { path: '^vault/(host|keys|policy|secrets|signer|storage)/', reachable: true },
+    },
+    {
       name: 'vault-judges-by-effects-alone',
       severity: 'error',
       from: { path: '^vault/(effects|policy)/', pathNot: test },
@@ -59,7 +100,21 @@ module.exports = {
       name: 'adapters-import-core-only',
       severity: 'error',
       from: { path: '^adapters/', pathNot: test },
-      to: { path: '^(gateway|plugins|admin-api|vault|cli)/' },
+      to: { path: '^(gateway|plugins|admin-api|vault|buyer|localnet|cli)/' },
+    },
+    {
+      name: 'buyer-imports-core-and-itself',
+      comment:
+        'Judging an offer and paying it is the same for a command, a vault and an agent: it is handed its files and keys.',
+      severity: 'error',
+      from: { path: '^buyer/', pathNot: test },
+      to: { path: product, pathNot: ['^buyer/', '^core/'] },
+    },
+    {
+      name: 'buyer-is-for-cli',
+      severity: 'error',
+      from: { path: product, pathNot: ['^(buyer|cli)/', test] },
+      to: { path: '^buyer/' },
     },
     {
       name: 'database-drivers-in-adapters',
@@ -72,7 +127,14 @@ module.exports = {
       severity: 'error',
       from: {
         path: product,
-        pathNot: ['^adapters/chains/', '^vault/plugins/chain-', '^vault/signer/secp256k1\\.ts$', test],
+        pathNot: [
+          '^adapters/chains/',
+          '^buyer/chains/',
+          '^localnet/',
+          '^vault/plugins/chain-',
+          '^vault/signer/secp256k1\\.ts$',
+          test,
+        ],
       },
       to: { path: 'node_modules/(viem|@solana/web3\\.js|@solana/kit|@x402|litesvm|secp256k1)/' },
     },

@@ -1,5 +1,6 @@
 import type { Asset } from '../core/domain/asset.ts'
 import type { Payout } from '../core/domain/link.ts'
+import type { Payments } from '../core/payments/engine.ts'
 import type { Change, Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Counters } from '../core/ports/counters.ts'
@@ -7,13 +8,13 @@ import type { Egress } from '../core/ports/egress.ts'
 import type { Links } from '../core/ports/links.ts'
 import type { Log } from '../core/ports/log.ts'
 import type { Metrics } from '../core/ports/metrics.ts'
-import type { Payments } from '../core/ports/payments.ts'
 import type { Purchases } from '../core/ports/purchases.ts'
 import type { RefundProofs } from '../core/ports/refundProofs.ts'
 import type { Sealer } from '../core/ports/sealer.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../core/ports/stores.ts'
 import type { WalletProofs } from '../core/ports/wallets.ts'
-import { createNameCheck } from './auth/username.ts'
+import { createKeyRing, type KeyRing } from './auth/keyRing.ts'
+import { createNameCheck } from './stores/username.ts'
 
 /** Everything the admin API stands on. It reads no file, no environment and no clock of its own. */
 export interface AdminApiDeps {
@@ -22,7 +23,7 @@ export interface AdminApiDeps {
   readonly nonces: SignInNonces
   readonly links: Links
   readonly purchases: Purchases
-  readonly payments: Pick<Payments, 'find' | 'recordRefund'>
+  readonly payments: Pick<Payments, 'find' | 'refund'>
   readonly refundProofs: RefundProofs
   readonly walletProofs: WalletProofs
   readonly egress: Egress
@@ -38,8 +39,11 @@ export interface AdminApiDeps {
   readonly serviceName: string
   /** What links can be paid in; their networks decide which payout wallets a paid link needs. */
   readonly assets: readonly Asset[]
-  /** What keeps wallets from being paid, in words for their seller: a Solana wallet without an account of the token. */
-  payoutFaults(payout: Payout): Promise<string[]>
+  /**
+   * What keeps wallets from being paid, in words for their seller: a Solana wallet without an account of the token, or a
+   * price that is too low for a network.
+   */
+  payoutFaults(payout: Payout, price?: string): Promise<string[]>
   /** What keeps the service from working, in words for the operator; empty when all is well. */
   ready(): Promise<string[]>
   readonly options?: AdminApiOptions
@@ -97,6 +101,7 @@ export const defaultLimits: AdminLimits = {
 export interface Api extends Omit<AdminApiDeps, 'options' | 'changes'> {
   /** Tells caches what changed. Never throws: what was saved is saved. */
   announce(change: Change): void
+  readonly keyRing: KeyRing
   readonly limits: AdminLimits
   readonly probeTimeoutMs: number
   readonly maxActiveKeys: number
@@ -117,6 +122,7 @@ export function settleOptions(deps: AdminApiDeps): Api {
         deps.log.error({ err, change }, 'a cache could not be told of a change')
       }
     },
+    keyRing: createKeyRing(deps),
     publicUrl: deps.publicUrl.replace(/\/+$/, ''),
     limits: { ...defaultLimits, ...options.limits },
     probeTimeoutMs: options.probeTimeoutMs ?? 5_000,

@@ -4,7 +4,7 @@ import { Ajv } from 'ajv'
 import t from 'tap'
 import { parse } from 'yaml'
 import { resolveAssets } from '../core/config/assets.ts'
-import { loadConfig } from '../core/config/load.ts'
+import { loadConfig } from '../core/config/loadConfig.ts'
 import { builtInPlugins } from '../plugins/builtIn.ts'
 
 const env = {

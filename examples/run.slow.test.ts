@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { createDemoFacilitator } from '../adapters/chains/local/demoFacilitator.ts'
 import { createEgress } from '../adapters/egress/createEgress.ts'
 import { approveAsOwner } from '../cli/demo/buyByVault.ts'
 import { type Demo, startDemo } from '../cli/demo/startDemo.ts'
@@ -16,6 +15,7 @@ import { readConfig } from '../cli/runtime/readConfig.ts'
 import { startTollgate } from '../cli/runtime/startTollgate.ts'
 import { readVaultConfig } from '../cli/vault/readVaultConfig.ts'
 import { silentLog } from '../core/ports/log.ts'
+import { createDemoFacilitator } from '../localnet/demoFacilitator.ts'
 import { eventually } from '../test/e2e/helpers/eventually.ts'
 import { freePort } from '../test/helpers/freePort.ts'
 import { startVault } from '../vault/testing/startVault.ts'
@@ -84,6 +84,17 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
     t.match(JSON.parse(bought.stdout), { status: 200, data: { city: 'Lisbon' }, transaction: /^0x/ })
     const { address } = privateKeyToAccount(SELLER_KEY)
     t.equal(await demo.evm.balanceUsdc(address), 10_000n, 'the seller has its 0.01 USDC')
+
+    const NEW_WALLET = privateKeyToAccount(generatePrivateKey()).address
+    const env = { GATEWAY_URL, TOLLGATE_API_KEY: apiKey, NEW_WALLET }
+    const stolen = await run('seller-payout', { ...env, SELLER_KEY: generatePrivateKey() })
+    t.not(stolen.status, 0)
+    t.match(stolen.stderr, /INVALID_SIGNATURE/)
+    const moved = await run('seller-payout', { ...env, SELLER_KEY })
+    t.equal(moved.status, 0, moved.stderr)
+    t.match(JSON.parse(moved.stdout), { base: NEW_WALLET, solana: null })
+    await run('buyer-fetch', { LINK_URL: link, BUYER_KEY: buyer.key })
+    t.equal(await demo.evm.balanceUsdc(NEW_WALLET), 10_000n, 'the next sale is paid there')
   })
 
   await t.test(

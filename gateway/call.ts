@@ -1,49 +1,22 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Duplex } from 'node:stream'
 import { errorReply } from '../core/http/errorReply.ts'
 import type { Generation } from '../core/kernel/generation.ts'
-import { run } from '../core/kernel/run.ts'
-import { Exchange } from '../core/plugin/exchange.ts'
+import type { PostAnswerStep } from '../core/kernel/program.ts'
+import { passed, run } from '../core/kernel/run.ts'
+import type { Exchange } from '../core/plugin/exchange.ts'
 import { handled, type Reply } from '../core/plugin/reply.ts'
-import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
-import { corsHeaders } from './cors.ts'
 import { failureReceipt } from './failureReceipt.ts'
-import type { HeadFacts } from './head.ts'
 import type { Route } from './routeTable.ts'
-import { send, sendOnSocket } from './send.ts'
-import type { LinkTarget } from './target.ts'
 
-/** Everything of one call before its link's program runs. */
-export interface Call {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
-  readonly head: HeadFacts
-  readonly target: LinkTarget
-  readonly clientIp: string
-  readonly upgrade: { readonly socket: Duplex; readonly head: Buffer } | null
-}
-
-/** Runs one call through its link's program and answers it. The generation stays open until the call has ended. */
-export function runCall(call: Call, route: Route, generation: Generation, clock: Clock, log: Log): void {
-  const x = new Exchange({
-    req: call.req,
-    res: call.res,
-    link: route.link,
-    subPath: call.target.subPath,
-    query: call.target.query,
-    clientIp: call.clientIp,
-    startedAtMs: clock.now(),
-    upgrade: call.upgrade,
-    paymentHeader: call.head.paymentHeader,
-    x402Version: call.target.asksForV1 ? 1 : call.head.x402Version,
-    hasBody: call.head.hasBody,
-  })
-  if (call.head.hasOrigin) x.extraHeaders = [...corsHeaders]
+/**
+ * Runs one call through its link's program and answers it, through whichever door it came. The generation stays open until
+ * the call has ended.
+ */
+export function runCall(x: Exchange, route: Route, generation: Generation, log: Log): void {
   generation.enter()
   let outcome: Reply | Promise<Reply>
   try {
-    outcome = run(route.program.hooks, x)
+    outcome = run(route.program.hooks, x, route.program.check)
   } catch (error) {
     return fail(x, route, generation, log, error)
   }
@@ -63,15 +36,15 @@ function finish(
   reply: Reply,
   error: unknown = null,
 ): void {
-  if (reply !== handled) answer(x, route, reply, error, log)
-  else if (x.status === 0 && x.upgrade === null && !x.res.headersSent && !x.res.destroyed)
-    answer(x, route, ...unanswered(x, log), log)
-  for (const hook of route.program.logs) {
+  if (reply === passed) {
+    if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed) answer(x, route, ...unanswered(x, log), log)
+  } else if (reply !== handled) answer(x, route, reply, error, log)
+  for (const step of route.program.postAnswer) {
     try {
-      const late: unknown = hook(x)
-      if (late instanceof Promise) late.catch((err: unknown) => logFailed(x, log, err))
+      const late: unknown = step.hook(x)
+      if (late instanceof Promise) late.catch((err: unknown) => noteFailure(x, log, step, err))
     } catch (err) {
-      logFailed(x, log, err)
+      noteFailure(x, log, step, err)
     }
   }
   generation.leave()
@@ -85,8 +58,8 @@ function unanswered(x: Exchange, log: Log): [reply: Reply, error: unknown] {
   return [reply, error]
 }
 
-function logFailed(x: Exchange, log: Log, err: unknown): void {
-  log.error({ err, linkId: x.link.id }, 'a log hook failed')
+function noteFailure(x: Exchange, log: Log, { plugin, phase }: PostAnswerStep, err: unknown): void {
+  log.error({ err, plugin, phase, linkId: x.link.id }, 'a hook after the answer failed')
 }
 
 function fail(x: Exchange, route: Route, generation: Generation, log: Log, error: unknown): void {
@@ -100,22 +73,19 @@ function answer(x: Exchange, route: Route, given: Reply, error: unknown, log: Lo
     const reply = route.isPaid && x.paymentHeader !== null ? withReceipt(x, given, error) : given
     x.status = reply.status
     x.reply = reply
-    x.isUnsent = !sendTo(x, reply)
+    x.isUnsent = !x.door.send(reply, x.extraHeaders)
+    // A plugin has begun another one, and can't end it now.
+    if (x.isUnsent && x.door.hasBegun && !x.door.hasEnded) x.door.cutOff()
   } catch (err) {
     // A plugin gave something that is no reply, or a head with characters that may not stand in one.
     const { reply: plain, code } = errorReply(err, log)
     x.status = plain.status
     x.reply = null
     x.errorCode ??= code
-    if (x.upgrade === null && !x.res.headersSent) send(x.res, plain, null)
-    else (x.upgrade?.socket ?? x.res).destroy()
+    if (x.upgrade === null && !x.door.hasBegun) x.door.send(plain, null)
+    else x.door.cutOff()
   }
 }
-
-const sendTo = (x: Exchange, reply: Reply): boolean =>
-  x.upgrade === null
-    ? send(x.res, reply, x.extraHeaders)
-    : sendOnSocket(x.res, x.upgrade.socket, reply, x.extraHeaders)
 
 /**
  * A reply to a call that came with a payment, with the receipt that it lacks: what a plugin of one's own refuses, or answers

@@ -35,13 +35,13 @@ interface Case {
 }
 
 const known = { network: testNetwork, payer, amount: '100000' }
-const storeFails = (name: 'claim' | 'settle' | 'beginSettlement'): TestGatewayOptions => ({
-  adapt: (ports) => ({
-    ...ports,
-    payments: {
-      ...ports.payments,
-      [name]: () => Promise.reject(new TollgateError('store_unavailable')),
-    },
+const away = () => Promise.reject(new TollgateError('store_unavailable'))
+/** A store that is away for the claim, or for a change that leads to this state. */
+const storeFails = (to: 'claimed' | 'settling' | 'settled'): TestGatewayOptions => ({
+  adaptBooks: (books) => ({
+    ...books,
+    claim: (request) => (to === 'claimed' ? away() : books.claim(request)),
+    apply: (change) => (change.to === to ? away() : books.apply(change)),
   }),
 })
 
@@ -130,17 +130,17 @@ const cases: Record<string, Case> = {
     receipt: { ...known, errorReason: 'settlement_pending', transaction },
   },
   'a charge that could not be recorded': {
-    options: storeFails('settle'),
+    options: storeFails('settled'),
     status: 503,
     receipt: { ...known, errorReason: 'settlement_pending', transaction },
   },
   'a claim that could not be written': {
-    options: storeFails('claim'),
+    options: storeFails('claimed'),
     status: 503,
     receipt: { ...known, errorReason: 'store_unavailable', transaction: '' },
   },
   'a settlement that could not begin': {
-    options: storeFails('beginSettlement'),
+    options: storeFails('settling'),
     status: 503,
     receipt: { ...known, errorReason: 'store_unavailable', transaction: '' },
   },
@@ -191,7 +191,8 @@ const cases: Record<string, Case> = {
     },
     init: { method: 'POST', body: '123456' },
     status: 413,
-    receipt: { ...known, errorReason: 'payload_too_large', transaction: '' },
+    // Refused before the payment is read.
+    receipt: { errorReason: 'payload_too_large', transaction: '', network: '' },
   },
   'an address that no link has': {
     path: '/api/link/demo/gone',

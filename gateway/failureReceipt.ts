@@ -27,8 +27,10 @@ export const unread = (x402Version: 1 | 2): Presented => ({
 export function failureReceipt(x: Presented, error: unknown, status: number): readonly string[] {
   // Whoever was charged has a receipt, also of a call that failed.
   if (x.settlement !== null && x.purchase !== null) return [...x.purchase.headers, ...x.settlement.headers]
-  if (!refuses(status)) return []
   const known = isTollgateError(error) ? error : undefined
+  // On chain and not in the books yet. What was thrown for that says so itself; anything else knows nothing of it.
+  if (x.settlement !== null && known?.receipt === undefined) return x.settlement.headers
+  if (!refuses(status)) return []
   const payer = x.payment?.identity.payer ?? known?.receipt?.payer
   return receiptHeaders(x.payment?.payload.x402Version ?? x.x402Version, {
     success: false,

@@ -1,19 +1,29 @@
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
 import type { Generation } from '../core/kernel/generation.ts'
+import { Exchange } from '../core/plugin/exchange.ts'
 import type { Reply } from '../core/plugin/reply.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
-import { type Call, runCall } from './call.ts'
+import { runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
-import type { Generations } from './generations.ts'
+import type { HeadFacts } from './head.ts'
+import type { HttpDoor } from './httpDoor.ts'
+import type { LiveGeneration } from './liveGeneration.ts'
 import type { NoRoute, Route } from './routeTable.ts'
-import { send, sendOnSocket } from './send.ts'
 import { Strangers } from './strangers.ts'
-import { linkPrefix } from './target.ts'
+import { type LinkTarget, linkPrefix } from './target.ts'
 
-export type Answerable = Pick<Call, 'res' | 'head' | 'upgrade'>
+/** A request for a link, before the link is known. */
+export interface Call {
+  readonly door: HttpDoor
+  readonly head: HeadFacts
+  readonly target: LinkTarget
+  readonly clientIp: string
+}
+
+export type Answerable = Pick<Call, 'door' | 'head'>
 
 /** Takes a call to its link. */
 export interface Router {
@@ -22,16 +32,16 @@ export interface Router {
 }
 
 export interface RouterParts {
-  readonly generations: Generations
+  readonly live: LiveGeneration
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createRouter({ generations, clock, log }: RouterParts): Router {
+export function createRouter({ live, clock, log }: RouterParts): Router {
   const strangers = new Strangers(clock)
 
   function route(call: Call): void {
-    const { generation, table } = generations.live
+    const { generation, table } = live.current
     const found = table.lookup(call.target.key)
     if (found === undefined) ask(call)
     else arrive(call, found, generation)
@@ -41,7 +51,7 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
   function ask(call: Call): void {
     const { clientIp, target } = call
     if (!isPossible(target.key)) return notFound(call)
-    const at = generations.live
+    const at = live.current
     const isFirst = !at.table.isAsking(target.key)
     if (isFirst && !strangers.take(clientIp)) return answerError(call, tooManyUnknown())
     at.table
@@ -49,7 +59,7 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
       .then((found) => {
         if (isFirst && found.link !== null) strangers.giveBack(clientIp)
         // A reload in between has closed this table, and its generation may be gone.
-        if (at === generations.live) arrive(call, found, at.generation)
+        if (at === live.current) arrive(call, found, at.generation)
         else route(call)
       })
       .catch((error: unknown) => answerError(call, error))
@@ -57,7 +67,8 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
 
   function arrive(call: Call, found: Route | NoRoute, generation: Generation): void {
     if (found.link === null) return missing(call, found)
-    const { req, res, head } = call
+    const { head, target, clientIp } = call
+    const { req, res } = call.door
     if (req.method === 'OPTIONS' && isOursToAnswer(call, found)) {
       return answer(call, preflightReply(req, found.methods))
     }
@@ -66,17 +77,33 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
       const error = new TollgateError('method_not_allowed', `Expected one of ${allow}, got ${req.method}.`)
       return answerError(call, error, ['Allow', allow], found.isPaid)
     }
-    // A body that is not paid for need not come: the 402 is the answer (RFC 9110, section 10.1.1).
-    if (head.expectsContinue && !(found.isPaid && head.paymentHeader === null)) res.writeContinue()
-    runCall(call, found, generation, clock, log)
+    // A body that is not paid for need not come, unless a plugin reads it: the 402 is the answer.
+    if (head.expectsContinue) {
+      if (found.isPaid && head.paymentHeader === null) call.door.owesContinue = true
+      else res.writeContinue()
+    }
+    const x = new Exchange({
+      door: call.door,
+      link: found.link,
+      subPath: target.subPath,
+      query: target.query,
+      clientIp,
+      startedAtMs: clock.now(),
+      paymentHeader: head.paymentHeader,
+      x402Version: target.asksForV1 ? 1 : head.x402Version,
+      hasBody: head.hasBody,
+    })
+    if (head.hasOrigin) x.extraHeaders = [...corsHeaders]
+    runCall(x, found, generation, log)
   }
 
   /** No link there: perhaps it had this address until lately. */
   function missing(call: Call, { movedTo }: NoRoute): void {
     if (movedTo === undefined) return notFound(call)
     // The query as it came: what is the gateway's own in it is asked for again at the new address.
-    const mark = call.req.url!.indexOf('?')
-    const query = mark === -1 ? '' : call.req.url!.slice(mark)
+    const url = call.door.req.url!
+    const mark = url.indexOf('?')
+    const query = mark === -1 ? '' : url.slice(mark)
     const location = `${linkPrefix}${movedTo.username}/${movedTo.slug}${call.target.subPath}${query}`
     // 308 keeps method and body (RFC 9110, section 15.4.9). The address may be another link's any time.
     const headers = ['Location', location, 'Content-Length', '0', 'Cache-Control', 'no-store']
@@ -85,8 +112,7 @@ export function createRouter({ generations, clock, log }: RouterParts): Router {
 
   function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
     const headers = call.head.hasOrigin && reply.status !== 204 ? [...corsHeaders, ...extra] : extra
-    if (call.upgrade !== null) sendOnSocket(call.res, call.upgrade.socket, reply, headers)
-    else send(call.res, reply, headers)
+    call.door.send(reply, headers)
   }
 
   /** Whoever came with a payment keeps it, and hears so. */
@@ -121,8 +147,8 @@ const tooManyUnknown = () =>
   )
 
 /** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */
-const isOursToAnswer = ({ req }: Call, { isPaid, methods }: Route): boolean =>
-  isPaid || isPreflight(req) || (methods !== null && !methods.has('OPTIONS'))
+const isOursToAnswer = ({ door }: Call, { isPaid, methods }: Route): boolean =>
+  isPaid || isPreflight(door.req) || (methods !== null && !methods.has('OPTIONS'))
 
 /** HEAD goes wherever GET goes (RFC 9110, section 9.3.2); on a paid link it is the 402 without its body. */
 function takes({ methods, isPaid }: Route, method: string): boolean {

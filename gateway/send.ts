@@ -16,11 +16,12 @@ export function send(res: ServerResponse, reply: Reply, extra: readonly string[]
   const headers = extra === null ? reply.headers : [...reply.headers, ...extra]
   // Node takes the flat list as it is; its types only know the mutable array.
   res.writeHead(reply.status, headers as string[])
-  end(res, reply.body)
+  endWith(res, reply.body)
   return true
 }
 
-function end(res: ServerResponse, body: Reply['body']): void {
+/** Ends an answer with its body, or what is left of it. */
+export function endWith(res: ServerResponse, body: Reply['body']): void {
   if (body === null) res.end()
   else if (typeof body === 'string') res.end(body, 'latin1')
   else if (!(body instanceof Uint8Array)) endInPieces(res, body)

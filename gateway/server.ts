@@ -13,9 +13,10 @@ import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { createClientIp } from './clientIp.ts'
 import { corsHeaders } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
-import { Generations } from './generations.ts'
 import type { HandOver } from './handOver.ts'
 import { type HeadFacts, readHead } from './head.ts'
+import { HttpDoor } from './httpDoor.ts'
+import { LiveGeneration } from './liveGeneration.ts'
 import { createRouter } from './router.ts'
 import type { Addresses } from './routeTable.ts'
 import { send, sendOnSocket } from './send.ts'
@@ -49,7 +50,7 @@ export interface Gateway {
 
 /** Connections that became idle while the gateway drains are looked for this often. */
 const SWEEP_MS = 50
-/** What calls may still write down after their connections were cut; the reconciler finishes the rest. */
+/** What calls may still write down after their connections were cut; recovery finishes the rest. */
 const LAST_WORDS_MS = 1_000
 /** How often node looks for heads and requests that are late; its own 30 s would add as much to every limit. */
 const CHECK_MS = 1_000
@@ -57,8 +58,8 @@ const CHECK_MS = 1_000
 export function createGateway(first: Generation, parts: GatewayParts, options: GatewayOptions): Gateway {
   const { links, changes, clock, log, handOver } = parts
   const clientIpOf = createClientIp(options.trustedProxyCidrs)
-  const generations = new Generations(first, links, changes, clock)
-  const router = createRouter({ generations, clock, log })
+  const live = new LiveGeneration(first, links, changes, clock)
+  const router = createRouter({ live, clock, log })
   /** Sockets that left HTTP: the server no longer closes them itself. */
   const upgraded = new Set<Duplex>()
   /** Connections whose last answer is on its way: what came behind a refused request is not looked at. */
@@ -91,20 +92,21 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
     if (refused.size !== 0 && refused.has(req.socket)) return
     const head = readHead(req)
-    if (head.problem !== null) return refuse(req, res, head.problem, head)
+    if (head.problem !== null) return refuseRequest(req, res, head.problem, head)
     // Whether the body comes is open until the end, so nothing can follow it.
     if (isDraining || head.expectsContinue) res.shouldKeepAlive = false
     const url = req.url!
     if (!url.startsWith(linkPrefix)) {
       const problem = otherPathProblem(url)
-      if (problem !== undefined) return refuse(req, res, problem)
+      if (problem !== undefined) return refuseRequest(req, res, problem)
       if (head.expectsContinue) res.writeContinue()
       return handOver.web(req, res, clientIpOf(req))
     }
     const target = parseTarget(url)
-    if (typeof target === 'string') return refuse(req, res, target, head)
-    if (target === undefined) return router.notFound({ res, head, upgrade: null })
-    router.route({ req, res, head, target, clientIp: clientIpOf(req), upgrade: null })
+    if (typeof target === 'string') return refuseRequest(req, res, target, head)
+    const door = new HttpDoor(req, res, null)
+    if (target === undefined) return router.notFound({ door, head })
+    router.route({ door, head, target, clientIp: clientIpOf(req) })
   }
 
   function onUpgrade(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
@@ -128,15 +130,15 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     }
     const target = parseTarget(url)
     if (typeof target === 'string') return refuseUpgrade(target)
-    const upgrade = { socket, head: rest }
-    if (target === undefined) return router.notFound({ res, head, upgrade })
-    router.route({ req, res, head, target, clientIp: clientIpOf(req), upgrade })
+    const door = new HttpDoor(req, res, { socket, head: rest })
+    if (target === undefined) return router.notFound({ door, head })
+    router.route({ door, head, target, clientIp: clientIpOf(req) })
   }
 
   const badRequest = (problem: string) => errorReply(new TollgateError('bad_request', problem), log).reply
 
   /** What can be read in two ways is answered and the connection closed: nothing after it can be trusted. */
-  function refuse(req: IncomingMessage, res: ServerResponse, problem: string, head?: HeadFacts): void {
+  function refuseRequest(req: IncomingMessage, res: ServerResponse, problem: string, head?: HeadFacts): void {
     const { socket } = req
     if (!socket.destroyed) {
       refused.add(socket)
@@ -159,7 +161,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
           resolve(server.address() as AddressInfo)
         })
       }),
-    swap: (generation) => generations.swap(generation),
+    swap: (generation) => live.swap(generation),
     async close() {
       isDraining = true
       const { promise: isCut, resolve: cut } = Promise.withResolvers<void>()
@@ -174,7 +176,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       handOver.close()
       const patience = new AbortController()
       const givenUp = isCut.then(() => sleep(LAST_WORDS_MS, undefined, { signal: patience.signal }))
-      await Promise.race([generations.close(), givenUp])
+      await Promise.race([live.close(), givenUp])
       patience.abort()
       givenUp.catch(() => undefined)
       clearTimeout(deadline)

@@ -102,8 +102,8 @@ t.test('a set-up that fails closes what was set up, and says whose it was', asyn
       },
     }),
   } as unknown as AnyGatewayPlugin
-  await t.rejects(buildGeneration([{ plugin: unroutable, options: {} }], ports), {
-    message: 'not for this link',
+  await t.rejects(buildGeneration([{ plugin: unroutable, options: {}, when: { paid: false } }], ports), {
+    message: 'Plugin unroutable has no hooks for link (any)/free: not for this link',
   })
 })
 

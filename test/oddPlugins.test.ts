@@ -1,8 +1,10 @@
 import t, { type Test } from 'tap'
 import { TollgateError } from '../core/errors/error.ts'
 import type { Hook, RouteHooks } from '../core/plugin/gateway.ts'
+import { silentLog } from '../core/ports/log.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { pluginOf, withUpstream } from './helpers/plugins.ts'
+import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
 
 async function answerOf(t: Test, hook: Hook | undefined, more: RouteHooks = {}) {
@@ -105,4 +107,70 @@ t.test('a plugin may answer, add headers and see how it ended', async (t) => {
     [200, null],
     [200, null],
   ])
+})
+
+t.test('deliver hooks run once after the answer and before every log hook, whatever they do', async (t) => {
+  const said: string[] = []
+  const odd = {
+    throws: () => {
+      throw new Error('secret inside')
+    },
+    rejects: async () => Promise.reject(new Error('secret inside')),
+    'answers too late': () => ({ status: 200, headers: [], body: null }) as never,
+  }
+  for (const [name, deliver] of Object.entries(odd)) {
+    const failures: object[] = []
+    const log = { ...silentLog, error: (fields: object) => void failures.push(fields) }
+    const plugins = [
+      pluginOf('first', { log: () => void said.push('log'), deliver }),
+      pluginOf('second', { deliver: (x) => void said.push(`deliver ${x.status}`) }),
+    ]
+    const gateway = await startGateway(t, {
+      log,
+      extraPlugins: plugins,
+      plugins: withUpstream('first', 'second'),
+    })
+    const seller = await startSeller(t, 'hello')
+    const link = await gateway.addLink({ slug: 'free', url: seller.url })
+    t.equal((await fetch(link.url)).status, 200, name)
+    await gateway.gateway.close()
+    t.strictSame(said.splice(0), ['deliver 200', 'log'], name)
+    const expected = name.startsWith('answers') ? [] : [{ plugin: 'first', phase: 'deliver' }]
+    t.match(failures, expected, `${name}: the log names whose it was`)
+    t.equal(failures.length, expected.length)
+  }
+})
+
+t.test('deliver hooks run at the end of a stream, and for a caller who left', async (t) => {
+  const ends: [isUnsent: boolean, bytes: string | null][] = []
+  let delivered = () => {}
+  const plugin = pluginOf('watch', {
+    deliver: (x) => {
+      ends.push([x.isUnsent, x.upstreamOutcome])
+      delivered()
+    },
+  })
+  const gateway = await startGateway(t, { extraPlugins: [plugin], plugins: withUpstream('watch') })
+  let finish = () => {}
+  const { url } = await sellerOf(t, (_req, res) => {
+    res.write('begin')
+    finish = () => res.end()
+  })
+  const link = await gateway.addLink({ slug: 'free', url })
+  const whole = await fetch(link.url)
+  const reader = whole.body!.getReader()
+  await reader.read()
+  t.strictSame(ends, [], 'a stream under way is not delivered yet')
+  const first = new Promise<void>((resolve) => (delivered = resolve))
+  finish()
+  while (!(await reader.read()).done);
+  await first
+  t.strictSame(ends, [[false, 'answered']])
+  const second = new Promise<void>((resolve) => (delivered = resolve))
+  const leaving = new AbortController()
+  const cut = await fetch(link.url, { signal: leaving.signal })
+  await cut.body!.getReader().read()
+  leaving.abort()
+  await second
+  t.strictSame(ends[1], [true, 'buyer-left'])
 })

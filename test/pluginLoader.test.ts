@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { createPluginLoader } from '../core/kernel/load.ts'
+import { createPluginLoader } from '../core/kernel/pluginLoader.ts'
 import type { AnyGatewayPlugin } from '../core/plugin/gateway.ts'
 import { builtInPlugins } from '../plugins/builtIn.ts'
 

@@ -1,6 +1,11 @@
 import t from 'tap'
+import { buildGeneration } from '../core/kernel/generation.ts'
+import { prototypeLinks } from '../core/kernel/prototypeLinks.ts'
 import { type AnyGatewayPlugin, gatewayPlugin } from '../core/plugin/gateway.ts'
+import { silentLog } from '../core/ports/log.ts'
+import { runCall } from '../gateway/call.ts'
 import { startGateway } from './helpers/gateway.ts'
+import { callThrough, MemoryDoor } from './helpers/memoryDoor.ts'
 import { noOptions, pluginOf, withUpstream } from './helpers/plugins.ts'
 import { until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
@@ -203,6 +208,7 @@ t.test('dropped link versions give their connections back', async (t) => {
           const pool = ports.egress.pool(origin, use)
           acquired.push(origin)
           return {
+            connections: pool.connections,
             dispatch: (o, h) => pool.dispatch(o, h),
             release() {
               released.push(origin)
@@ -232,3 +238,62 @@ t.test('dropped link versions give their connections back', async (t) => {
   await (await gateway.gateway.swap(await gateway.build([{ use: 'upstream' }]))).retired
   t.strictSame(released.filter((origin) => origin === two.url).length, 1)
 })
+
+t.test(
+  '200 generations with a call open in each: every call keeps its own plugins and slots to its end',
+  async (t) => {
+    const { ports } = await startGateway(t)
+    const delivered: number[] = []
+    const [built, disposed, closed] = [new Set<number>(), new Set<number>(), new Set<number>()]
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    const pluginOfGeneration = (n: number) =>
+      gatewayPlugin({
+        ...{ name: 'keeping', api: 1, options: noOptions, needs: [] },
+        ownSlots: { 'keeping/number': -1, ...(n % 2 === 0 && { 'keeping/other': '' }) },
+        slots: { guard: { writes: ['keeping/number'] }, deliver: { reads: ['keeping/number'] } },
+        setup: (_, { slot }) => {
+          const number = slot('keeping/number')
+          return {
+            route: () => ({
+              guard: (x) => number.set(x, n),
+              forward: async () => {
+                await held
+                if (closed.has(n)) throw new Error('its plugin was closed under it')
+                return { status: 204, headers: [], body: null }
+              },
+              deliver: (x) => void delivered.push(number.get(x)),
+              dispose: () => {
+                if (!built.has(n)) return
+                disposed.add(n)
+                throw new Error('can not dispose')
+              },
+            }),
+            close: () => void closed.add(n),
+          }
+        },
+      }) as AnyGatewayPlugin
+    const calls: Promise<unknown>[] = []
+    const retired: Promise<void>[] = []
+    for (let n = 0; n < 200; n++) {
+      const entry = { plugin: pluginOfGeneration(n), options: {}, when: { links: ['(any)/live'] } }
+      const generation = await buildGeneration([entry], ports)
+      built.add(n)
+      const link = { ...prototypeLinks[0]!, slug: 'live' }
+      const program = generation.compile(link)
+      const door = new MemoryDoor()
+      runCall(callThrough(door, link), { link, program, isPaid: false, methods: null }, generation, silentLog)
+      calls.push(door.ended)
+      program.dispose()
+      retired.push(generation.retire())
+    }
+    t.equal(closed.size, 0, 'no plugin closes while its call is open')
+    release()
+    for (const got of await Promise.all(calls)) t.match(got, { status: 204 })
+    await Promise.all(retired)
+    t.strictSame(
+      delivered,
+      Array.from({ length: 200 }, (_, n) => n),
+    )
+    t.strictSame([disposed.size, closed.size], [200, 200])
+  },
+)

@@ -1,16 +1,19 @@
 import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
 import t from 'tap'
-import { createSqliteChanges } from '../adapters/sqlite/changes.ts'
+import { openSqlite } from '../adapters/sqlite/openSqlite.ts'
+import { systemClock } from '../core/ports/clock.ts'
 import { silentLog } from '../core/ports/log.ts'
-import { startGateway } from './helpers/gateway.ts'
+import { startGateway, type TestGatewayOptions } from './helpers/gateway.ts'
 import { until } from './helpers/rawHttp.ts'
 import { startSeller } from './helpers/sellers.ts'
 
 /** A gateway that counts how often its store is asked for an address, and hears of changes as its neighbours would. */
-async function startCounted(t: Parameters<typeof startGateway>[0]) {
+async function startCounted(t: Parameters<typeof startGateway>[0], options: TestGatewayOptions = {}) {
   const asked: string[] = []
   let nowMs = Date.now()
   const gateway = await startGateway(t, {
+    ...options,
     adapt(ports) {
       const { served, redirectOf } = ports.links
       const links = {
@@ -77,13 +80,13 @@ t.test('what changes an address is heard of at once', async (t) => {
 
 t.test('a change that another process wrote is heard of too', async (t) => {
   const seller = await startSeller(t, 'echo')
-  const { gateway, ask } = await startCounted(t)
-  const fromFile = createSqliteChanges(gateway.store, { log: silentLog, pollMs: 5 })
-  t.teardown(() => fromFile.close())
-  fromFile.subscribe((change) => gateway.ports.changes.publish(change))
+  const dbPath = join(t.testdir(), 'shared.db')
+  const { gateway, ask } = await startCounted(t, { dbPath })
+  const elsewhere = await openSqlite({ path: dbPath, clock: systemClock, log: silentLog })
+  t.teardown(() => elsewhere.close())
   const { id } = await gateway.addLink({ slug: 'here', url: seller.url })
   t.equal((await ask('demo/there')).status, 404)
-  await gateway.store.links.update(id, { slug: 'there' }, Date.now())
+  await elsewhere.links.update(id, { slug: 'there' }, Date.now())
   await until(async () => (await ask('demo/there')).status === 200)
   t.equal((await ask('demo/here')).status, 308)
 })

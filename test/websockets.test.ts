@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
+import { paymentStates } from '../core/domain/payment.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { createHandOver } from '../gateway/handOver.ts'
 import { startGateway } from './helpers/gateway.ts'
@@ -28,18 +29,9 @@ const handshake = (path: string, more = '') =>
 const payment = (nonce: string) => `Payment-Signature: ${scriptedPayment(nonce, '100000')}\r\n`
 const open = (url: string, headers: Record<string, string> = {}) =>
   new WebSocket(url.replace('http', 'ws'), { headers })
-const stateOf = async (nonce: string) => {
-  const states = [
-    'claimed',
-    'verified',
-    'rejected',
-    'settling',
-    'settled',
-    'delivered',
-    'refund_due',
-  ] as const
-  return (await gateway.store.payments.list({ states, limit: 100 })).find((row) => row.nonce === nonce)?.state
-}
+const stateOf = async (nonce: string) =>
+  (await gateway.store.books.list({ states: paymentStates, limit: 100 })).find((row) => row.nonce === nonce)
+    ?.state
 
 async function echoes(socket: WebSocket, message: string): Promise<string> {
   const answer = once(socket, 'message')
@@ -327,3 +319,32 @@ t.test('half an answer of the admin API is cut, not ended', async (t) => {
   const own = await startGateway(t, { handOver: createHandOver(() => half.url, 1_000, silentLog) })
   await t.rejects(fetch(`${own.url}/x`).then((r) => r.text()))
 })
+
+t.test(
+  'settled first: who leaves while it is settled is connected when it comes back, and not charged again',
+  async (t) => {
+    const [begun, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    settler.settleWith = async () => {
+      begun.resolve()
+      await mayGoOn.promise
+      return undefined
+    }
+    const { length } = settler.transfers
+    const asked = echo.requests.length
+    const buyer = await openSocket(t, gateway.port)
+    buyer.write(handshake(first.path, payment('left-early')))
+    await begun.promise
+    buyer.resetAndDestroy()
+    // Nothing is read of it before the handshake: that it has gone shows in what is heard of it next.
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    mayGoOn.resolve()
+    settler.settleWith = async () => undefined
+    await until(async () => (await stateOf('left-early')) === 'refund_due')
+    t.equal(echo.requests.length, asked, 'the seller was not asked')
+    const back = open(first.url, { 'payment-signature': scriptedPayment('left-early', '100000') })
+    await once(back, 'open')
+    t.equal(await echoes(back, 'hello'), 'hello')
+    back.close()
+    t.equal(settler.transfers.length, length + 1)
+  },
+)

@@ -46,8 +46,10 @@ export function boundedRequest(
   }
   return new Promise((resolve, reject) => {
     const collector = new AnswerCollector(url.host, request, (error, answer) => {
-      if (answer === undefined) reject(toEgressError(error))
-      else resolve(answer)
+      if (answer !== undefined) return resolve(answer)
+      const failure = toEgressError(error)
+      failure.isUnsent = !collector.hasBegun
+      reject(failure)
     })
     pool.dispatch(
       {
@@ -94,6 +96,11 @@ class AnswerCollector implements UpstreamHandler {
     this.#timer = setTimeout(() => {
       this.#fail(new EgressError('EGRESS_TIMEOUT', `${host} did not answer in full within ${timeoutMs} ms.`))
     }, timeoutMs)
+  }
+
+  /** Whether it ever got a connection. */
+  get hasBegun(): boolean {
+    return this.#controller !== undefined
   }
 
   onRequestStart(controller: UpstreamController): void {

@@ -19,7 +19,7 @@ import { SellerPool } from './sellerPool.ts'
 import { toEgressError } from './toEgressError.ts'
 import { WayOut } from './wayOut.ts'
 
-/** Connections an origin for probes, webhooks and facilitators; apart from proxied calls, so that neither waits for the other. */
+/** Connections an origin for webhooks and facilitators; apart from proxied calls and health checks, so that none waits for another. */
 const requestConnections = 16
 /** A host that is refused over and over is logged once in this time. */
 const refusalLogMs = 60_000
@@ -37,7 +37,7 @@ export interface EgressOptions {
   readonly dnsServers?: readonly string[]
   /** For name, TCP and TLS together. Default: 5,000. */
   readonly connectTimeoutMs?: number
-  /** Connections of one pool. Default: 128. */
+  /** Connections to one origin for proxied calls. Default: 128. */
   readonly connectionsPerOrigin?: number
   /** How long an unused connection is kept; below the 5 s after which Node servers hang up. Default: 4,000. */
   readonly keepAliveTimeoutMs?: number
@@ -121,7 +121,12 @@ export function createEgress(options: EgressOptions = {}): Egress {
     }
   }
 
-  function undiciPool(origin: string, connections: number, openNext: () => Promise<Socket>): OriginPool {
+  /** @param connections null for as many as there are requests: the caller counts them */
+  function undiciPool(
+    origin: string,
+    connections: number | null,
+    openNext: () => Promise<Socket>,
+  ): OriginPool {
     const pool = new Pool(origin, {
       connections,
       pipelining: 1,
@@ -144,19 +149,26 @@ export function createEgress(options: EgressOptions = {}): Egress {
   }
 
   function sellerPool(origin: string): OriginPool {
-    const connections = options.connectionsPerOrigin ?? 128
     const { host } = new URL(origin)
     const openNext = opener(origin)
-    return new SellerPool({ host, connections, keepAliveTimeoutMs, maxHeaderBytes, open: openNext }, () =>
-      undiciPool(origin, connections, openNext),
+    return new SellerPool({ host, keepAliveTimeoutMs, maxHeaderBytes, open: openNext }, () =>
+      undiciPool(origin, null, openNext),
     )
   }
 
+  /** Stores share an origin: with a limit, checks of one that hang would be another's that fail. */
+  const checkPool = (origin: string) => undiciPool(origin, null, opener(origin))
   const requestPool = (origin: string) => undiciPool(origin, requestConnections, opener(origin))
 
   const shared = { maxPoolCount: options.maxPoolCount ?? 1_000, idlePoolMs: options.idlePoolMs ?? 30_000 }
-  const pools = new PoolRegistry({ ...shared, createPool: sellerPool })
-  const requestPools = new PoolRegistry({ ...shared, createPool: requestPool })
+  const connections = options.connectionsPerOrigin ?? 128
+  const pools = new PoolRegistry({ ...shared, connections, createPool: sellerPool })
+  const checkPools = new PoolRegistry({ ...shared, connections, createPool: checkPool })
+  const requestPools = new PoolRegistry({
+    ...shared,
+    connections: requestConnections,
+    createPool: requestPool,
+  })
   const closedError = () => new EgressError('EGRESS_CLOSED', 'The way out is closed.')
 
   return {
@@ -165,7 +177,7 @@ export function createEgress(options: EgressOptions = {}): Egress {
 
     pool(origin, use = 'calls') {
       if (isClosed) throw closedError()
-      const registry = use === 'calls' ? pools : requestPools
+      const registry = use === 'calls' ? pools : checkPools
       return registry.acquire(checkUrl(origin, isAllowed, httpSchemes).origin)
     },
 
@@ -192,7 +204,7 @@ export function createEgress(options: EgressOptions = {}): Egress {
     async close() {
       isClosed = true
       resolver.close()
-      await Promise.all([pools.close(closedError()), requestPools.close(closedError())])
+      await Promise.all([pools, checkPools, requestPools].map((registry) => registry.close(closedError())))
     },
   }
 }

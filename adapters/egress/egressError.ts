@@ -9,6 +9,8 @@ import type { EgressErrorCode } from '../../core/ports/egress.ts'
  */
 export class EgressError extends Error {
   readonly code: EgressErrorCode
+  /** Nothing of the request has left: it still waited for a name, a connection or its turn, and never will leave. */
+  isUnsent = false
 
   constructor(code: EgressErrorCode, message: string, options?: ErrorOptions) {
     super(message, options)

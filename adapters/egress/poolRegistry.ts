@@ -20,6 +20,8 @@ export interface PoolRegistryOptions {
   readonly maxPoolCount: number
   /** How long a pool that nobody refers to is kept, in milliseconds. */
   readonly idlePoolMs: number
+  /** As holders are told it; see {@link UpstreamPool.connections}. */
+  readonly connections: number
   readonly createPool: (origin: string) => OriginPool
 }
 
@@ -49,7 +51,7 @@ export class PoolRegistry {
     entry.references++
     clearTimeout(entry.idleTimer)
     this.#idle.delete(origin)
-    return new PoolReference(entry.pool, () => this.#release(origin, entry))
+    return new PoolReference(entry.pool, this.#options.connections, () => this.#release(origin, entry))
   }
 
   /** Ends every connection; requests under way fail. */
@@ -92,11 +94,13 @@ export class PoolRegistry {
 
 /** One holder's reference. On the hot path it adds one call, nothing else. */
 class PoolReference implements UpstreamPool {
+  readonly connections: number
   readonly #pool: OriginPool
   #onRelease: (() => void) | undefined
 
-  constructor(pool: OriginPool, onRelease: () => void) {
+  constructor(pool: OriginPool, connections: number, onRelease: () => void) {
     this.#pool = pool
+    this.connections = connections
     this.#onRelease = onRelease
   }
 

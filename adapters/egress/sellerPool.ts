@@ -5,8 +5,8 @@ import type { OriginPool } from './poolRegistry.ts'
 
 /**
  * The connections to one seller: plain requests go over the client in http1/, which costs less
- * than undici (bench/free.ts); upgrades and streamed bodies over an undici pool, made when the first one comes. Each has the whole
- * number of connections.
+ * than undici (bench/free.ts); upgrades and streamed bodies over an undici pool, made when the first one comes. As
+ * many connections are opened as there are requests at once: whoever makes them counts.
  */
 export class SellerPool implements OriginPool {
   readonly #plain: Http1Pool

@@ -4,11 +4,15 @@ export interface SystemError {
   readonly code: string
   /** The address that was dialled, where the error names one. */
   readonly address: string
+  /** The call that failed, such as `connect` or, of a name server, `queryA`; empty when the error names none. */
+  readonly syscall: string
 }
 
 /** Reads an error of `node:net`, `node:tls` or `node:dns`; of the first, when every address of a name failed. */
 export function systemError(error: unknown): SystemError {
   if (error instanceof AggregateError && error.errors.length > 0) return systemError(error.errors[0])
-  const { code, address } = (error ?? {}) as { code?: unknown; address?: unknown }
-  return { code: typeof code === 'string' ? code : '', address: typeof address === 'string' ? address : '' }
+  const { code, address, syscall } = (error ?? {}) as Record<keyof SystemError, unknown>
+  return { code: textOf(code), address: textOf(address), syscall: textOf(syscall) }
 }
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
+import { freePort } from '../../test/helpers/freePort.ts'
 import { startNameServer } from '../../test/helpers/nameServer.ts'
 import { createEgress } from './createEgress.ts'
 import { WayOut } from './wayOut.ts'
@@ -105,6 +106,29 @@ t.test('the way out of a gateway whose name server fails is down', async (t) => 
     await t.rejects(egress.connect(new URL(`http://${name}/`)), { code: 'EGRESS_UNREACHABLE' })
   }
   t.equal(egress.wayOut(), 'down')
+})
+
+t.test('nor does one that refuses to be asked stand for a machine out there', async (t) => {
+  const egress = createEgress({ dnsServers: [`127.0.0.1:${await freePort()}`] })
+  t.teardown(() => egress.close())
+  for (const name of ['one.test', 'two.test']) {
+    await t.rejects(egress.connect(new URL(`http://${name}/`)), { code: 'EGRESS_UNREACHABLE' })
+  }
+  t.equal(egress.wayOut(), 'down')
+})
+
+t.test('a gateway without descriptors or memory for another connection has itself to blame', async (t) => {
+  for (const code of ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM']) {
+    const { clock, wayOut } = start()
+    const busy = connection()
+    wayOut.reached(busy)
+    wayOut.failed('one:80', saying(code, '93.184.215.14'))
+    busy.bytesRead = 5_000
+    wayOut.reached(connection())
+    t.equal(wayOut.state(), 'down', `${code}: whatever else comes about meanwhile`)
+    clock.nowMs += 31_000
+    t.not(wayOut.state(), 'down', code)
+  }
 })
 
 t.test('a link to a private address does not tell the judge anything', async (t) => {

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { isLoopback } from '../../core/http/isLoopback.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { WayOutState } from '../../core/ports/egress.ts'
 import { systemError } from './systemError.ts'
@@ -24,13 +25,17 @@ const lineErrors = new Set([
   'ESERVFAIL',
 ])
 
+/** This machine has nothing left to make a connection with. */
+const ownErrors = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM'])
+
 /**
  * Judges whether the gateway's own way out is down, so that nobody's link is suspended for it.
  *
  * Down means: in the last 30 s at least two origins could not be reached at the level of names or routes, nothing was
  * reached, and no open connection has brought a byte since the first of those failures. A single "connection refused", TLS
  * error or unknown name does not count as down, because something out there answered. What this machine itself answered
- * (loopback) says nothing.
+ * (loopback) says nothing. Down it is, too, for as long after this machine had no descriptor or memory for a connection,
+ * whatever others came about meanwhile.
  *
  * It is a guess, and leans towards "down" when every origin tried is truly dead: suspending late costs less than
  * suspending everybody at once.
@@ -41,6 +46,7 @@ export class WayOut {
   /** Open connections, and the bytes each had brought when the present run of failures began. */
   readonly #open = new Map<Socket, number>()
   #lastReachedMs = Number.NEGATIVE_INFINITY
+  #lastOwnErrorMs = Number.NEGATIVE_INFINITY
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -48,7 +54,7 @@ export class WayOut {
 
   /** A connection came about. */
   reached(socket: Socket): void {
-    if (isLoopback(socket.remoteAddress)) return
+    if (isLoopback(socket.remoteAddress ?? '')) return
     this.#lastReachedMs = this.#clock.now()
     this.#failures.clear()
     this.#open.set(socket, socket.bytesRead)
@@ -57,9 +63,12 @@ export class WayOut {
 
   /** A connection did not come about. @param error what the system said, or an `EGRESS_TIMEOUT` */
   failed(origin: string, error: unknown): void {
-    const { code, address } = systemError(error)
-    if (isLoopback(address)) return
-    if (!lineErrors.has(code)) {
+    const { code, address, syscall } = systemError(error)
+    if (ownErrors.has(code)) this.#lastOwnErrorMs = this.#clock.now()
+    if (ownErrors.has(code) || isLoopback(address)) return
+    // A name server that refuses to be asked is our own, not a machine of the seller's.
+    const isLine = lineErrors.has(code) || (code === 'ECONNREFUSED' && syscall.startsWith('query'))
+    if (!isLine) {
       if (code !== 'ENOTFOUND') this.#lastReachedMs = this.#clock.now()
       return
     }
@@ -73,12 +82,9 @@ export class WayOut {
   state(): WayOutState {
     const since = this.#clock.now() - windowMs
     for (const [origin, atMs] of this.#failures) if (atMs < since) this.#failures.delete(origin)
+    if (this.#lastOwnErrorMs >= since) return 'down'
     if (this.#lastReachedMs >= since) return 'up'
     for (const [socket, bytesBefore] of this.#open) if (socket.bytesRead > bytesBefore) return 'up'
     return this.#failures.size >= minFailedOrigins ? 'down' : 'unknown'
   }
-}
-
-function isLoopback(address: string | undefined): boolean {
-  return address === '::1' || address?.startsWith('127.') === true
 }

@@ -1,5 +1,5 @@
 import type { ApiKey } from '../../core/domain/store.ts'
-import { TollgateError } from '../../core/errors/error.ts'
+import { tooManyKeys } from '../../core/ports/refusals.ts'
 import type { ApiKeys } from '../../core/ports/stores.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
@@ -33,10 +33,7 @@ export function createApiKeys({ reader, query, writer }: Database): ApiKeys {
       const insert = query.insertInto('api_keys').columns(names).expression(row)
       const { changes } = await writer.write('run', compiled(insert))
       if (changes > 0) return
-      throw new TollgateError(
-        'LIMIT_REACHED',
-        `Expected fewer than ${maxActive} active keys in the store. Revoke one first.`,
-      )
+      throw tooManyKeys(maxActive)
     },
 
     async ofStore(storeId) {
@@ -72,7 +69,7 @@ export function createApiKeys({ reader, query, writer }: Database): ApiKeys {
       if (touchedAtMs.size >= 10_000) touchedAtMs.clear()
       touchedAtMs.set(id, atMs)
       const change = query.updateTable('api_keys').set({ last_used_at_ms: atMs }).where('id', '=', id)
-      await writer.write('run', compiled(change))
+      await writer.write('run', compiled(change), 'visible')
     },
   }
 }

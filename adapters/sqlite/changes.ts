@@ -7,7 +7,7 @@ import { reading } from './failure.ts'
 export interface SqliteChangesOptions {
   readonly log: Log
   /** How often the file is asked what other processes changed. Default 500 ms. */
-  readonly pollMs?: number
+  readonly pollMs?: number | undefined
 }
 
 /**
@@ -17,10 +17,9 @@ export interface SqliteChangesOptions {
  * commit. A listener hears this process's own changes twice: when they are published, and when they are read.
  */
 export function createSqliteChanges(
-  store: { readonly database: Database },
+  { reader }: Pick<Database, 'reader'>,
   options: SqliteChangesOptions,
 ): Changes {
-  const { reader } = store.database
   const { log, pollMs = 500 } = options
   const local = createChanges()
   const newer = reader.prepare('SELECT id, kind, username, slug FROM changes WHERE id > ? ORDER BY id')

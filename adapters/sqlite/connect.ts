@@ -4,9 +4,9 @@ import { DatabaseSync } from 'node:sqlite'
 export const busyTimeoutMs = 5_000
 
 /** A connection that may write. Only the writer thread keeps one, and the start-up for migrations. */
-export function connectWriter(path: string, synchronous: 'FULL' | 'OFF'): DatabaseSync {
+export function connectWriter(path: string, isDurable: boolean): DatabaseSync {
   const database = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
-  database.exec(`PRAGMA synchronous = ${synchronous}`)
+  database.exec(`PRAGMA synchronous = ${isDurable ? 'FULL' : 'OFF'}`)
   // A longer log before it is copied back: claims touch random pages of the key's index, and more of them coincide.
   database.exec('PRAGMA wal_autocheckpoint = 4000')
   database.exec('PRAGMA cache_size = -32000')

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Kysely } from 'kysely'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { Writer } from './commit/writer.ts'
 import type { Schema } from './schema.ts'
-import type { Writer } from './writer.ts'
 
 /** What the ports of this folder are made of. */
 export interface Database {

@@ -1,4 +1,4 @@
-import { TollgateError } from '../../core/errors/error.ts'
+import { storeUnavailable } from '../../core/ports/refusals.ts'
 
 /** What went wrong in SQLite, in a form that crosses threads. */
 export interface Failure {
@@ -32,7 +32,7 @@ export function failureOf(error: unknown): Failure {
 export function errorOf(failure: Failure): Error {
   if (failure.kind === 'constraint') return new ConstraintError(failure.message)
   if (failure.kind === 'fault') return new Error(`The database refused a statement: ${failure.message}.`)
-  return new TollgateError('store_unavailable', `The database can not be used now: ${failure.message}.`)
+  return storeUnavailable(failure.message)
 }
 
 /** Runs a read; SQLite's own errors come out as {@link errorOf} says. */

@@ -1,6 +1,6 @@
 import type { Link, LinkType } from '../../core/domain/link.ts'
-import { TollgateError } from '../../core/errors/error.ts'
 import type { Links } from '../../core/ports/links.ts'
+import { slugTaken, tooManyLinks } from '../../core/ports/refusals.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError, reading } from './failure.ts'
@@ -96,12 +96,9 @@ export function createLinks({ reader, query, writer }: Database): Links {
         updated_at_ms: updatedAtMs,
         version: 1,
       } as LinkTable
-      const { changes } = await createOne(columns, maxActive).catch(slugTaken(link.slug))
+      const { changes } = await createOne(columns, maxActive).catch(slugRefused(link.slug))
       if (changes > 0) return toLink(columns)
-      throw new TollgateError(
-        'LIMIT_REACHED',
-        `Expected fewer than ${maxActive} active links in the store. Delete one first.`,
-      )
+      throw tooManyLinks(maxActive)
     },
 
     async update(id, patch, updatedAtMs, ofVersion) {
@@ -138,7 +135,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
         .returningAll()
       const rename = patch.slug === undefined ? [] : [compiled(keepOldSlug), compiled(forgetOlder)]
       const steps = [...rename, compiled(change)]
-      const results = await writer.write('runAll', steps).catch(slugTaken(patch.slug))
+      const results = await writer.write('runAll', steps).catch(slugRefused(patch.slug))
       const row = results.at(-1)!.rows[0]
       return row && toLink(row)
     },
@@ -284,11 +281,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
   }
 }
 
-const slugTaken = (slug: Link['slug'] | undefined) => (error: unknown) => {
+const slugRefused = (slug: Link['slug'] | undefined) => (error: unknown) => {
   if (!(error instanceof ConstraintError) || !error.message.includes('links.slug')) throw error
-  throw new TollgateError(
-    'SLUG_ALREADY_EXISTS',
-    `Expected a slug that no active link of the store has, got ${slug}. Choose another, or leave it out.`,
-    { cause: error },
-  )
+  throw slugTaken(slug, { cause: error })
 }

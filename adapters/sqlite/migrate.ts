@@ -7,13 +7,22 @@ import { isBusy } from './failure.ts'
 import { start } from './migrations/0001-start.ts'
 import { refunds } from './migrations/0002-refunds.ts'
 import { renames } from './migrations/0003-renames.ts'
+import { payoutChanges } from './migrations/0004-payout-changes.ts'
+import { books } from './migrations/0005-books.ts'
+import { gas } from './migrations/0006-gas.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
+
+/** How long a process waits for another one that migrates: a million payments take some minutes. */
+const migrationMs = 600_000
 
 /** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
 const migrations: Readonly<Record<string, Migration>> = {
   '0001-start': start,
   '0002-refunds': refunds,
   '0003-renames': renames,
+  '0004-payout-changes': payoutChanges,
+  '0005-books': books,
+  '0006-gas': gas,
 }
 
 /**
@@ -27,17 +36,26 @@ export async function migrate(database: DatabaseSync): Promise<number> {
   await whenUnlocked(database, 'PRAGMA journal_mode = WAL')
   // A database that is up to date is not written to: it may stand on a full or read-only disk.
   if (isUpToDate(database)) return 0
-  await whenUnlocked(database, 'BEGIN IMMEDIATE')
+  // Off while tables that others refer to are made anew; inside a transaction it can not be switched.
+  database.exec('PRAGMA foreign_keys = OFF')
+  await whenUnlocked(database, 'BEGIN IMMEDIATE', migrationMs)
   try {
     const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) })
     const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...migrations }) } })
     const { error, results } = await migrator.migrateToLatest()
     if (error !== undefined) throw error
+    const orphan = database.prepare('PRAGMA foreign_key_check').get()
+    if (orphan !== undefined)
+      throw new Error(
+        `Expected a database that is whole, but row ${orphan['rowid']} of ${orphan['table']} belongs to none.`,
+      )
     database.exec('COMMIT')
     return results?.length ?? 0
   } catch (error) {
     if (database.isTransaction) database.exec('ROLLBACK')
     throw error
+  } finally {
+    database.exec('PRAGMA foreign_keys = ON')
   }
 }
 
@@ -46,9 +64,9 @@ export async function migrate(database: DatabaseSync): Promise<number> {
  * it another store of this process that holds the lock; and for the journal mode SQLite does not wait at all, because two
  * that want to switch could wait for each other.
  */
-async function whenUnlocked(database: DatabaseSync, sql: string): Promise<void> {
+async function whenUnlocked(database: DatabaseSync, sql: string, waitMs = busyTimeoutMs): Promise<void> {
   database.exec('PRAGMA busy_timeout = 0')
-  const giveUpAt = performance.now() + busyTimeoutMs
+  const giveUpAt = performance.now() + waitMs
   for (;;) {
     try {
       database.exec(sql)

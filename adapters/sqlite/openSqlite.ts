@@ -3,32 +3,38 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
-import type { Clock } from '../../core/ports/clock.ts'
-import type { Links } from '../../core/ports/links.ts'
+import { type Clock, machineClock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
-import type { Payments } from '../../core/ports/payments.ts'
-import type { Purchases } from '../../core/ports/purchases.ts'
-import type { ApiKeys, SignInNonces, Stores } from '../../core/ports/stores.ts'
+import type { DataStore } from '../../core/ports/store.ts'
 import { createApiKeys } from './apiKeys.ts'
 import { backupTo } from './backup.ts'
+import { createSqliteChanges } from './changes.ts'
+import { startWriter } from './commit/writer.ts'
 import { connectReader, connectWriter } from './connect.ts'
 import type { Database } from './database.ts'
 import { errorOf, failureOf } from './failure.ts'
+import { createGasBook } from './gasBook.ts'
 import { createLinks } from './links.ts'
 import { migrate } from './migrate.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
-import { createPayments } from './payments.ts'
-import { createPurchases } from './purchases.ts'
+import { createAnswers } from './payments/answers.ts'
+import { createBooks } from './payments/books.ts'
+import { createLeases } from './payments/leases.ts'
+import { createPurchases } from './payments/purchases.ts'
 import type { Schema } from './schema.ts'
 import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
-import { startWriter } from './writer.ts'
 
 export interface SqliteOptions {
   /** The database file; its folder is made when missing. `:memory:` keeps it in a temporary file that close() removes. */
   readonly path: string
+  /** People's time. */
   readonly clock: Clock
+  /** The time of leases and due times: the same for every process that uses the file. Default: the machine's. */
+  readonly storeClock?: Clock
   readonly log: Log
+  /** How often the file is asked what other processes changed. Default: 500 ms. */
+  readonly pollMs?: number
   /**
    * A write waits at most `flushMs` for company before its group is committed; a group of `maxRows` goes at once.
    * `maxRows: 1` commits every write by itself. Default: 1 ms, 32 rows.
@@ -37,21 +43,11 @@ export interface SqliteOptions {
 }
 
 /** The embedded store: one file, one writer thread per process; several processes may share the file. */
-export interface SqliteStore {
-  readonly payments: Payments
-  readonly purchases: Purchases
-  readonly links: Links
-  readonly stores: Stores
-  readonly keys: ApiKeys
-  readonly nonces: SignInNonces
+export interface SqliteStore extends DataStore {
   /** For the other modules of this folder. */
   readonly database: Database
-  /** What is wrong with the store, in words: full, read-only, not answering. Empty when a write got through. */
-  health(): Promise<string[]>
   /** Writes a consistent copy while the store is in use. @throws when the file exists. */
   backup(toFile: string): Promise<void>
-  /** Commits what is under way and closes the file. Later calls reject with `store_unavailable`. */
-  close(): Promise<void>
 }
 
 /**
@@ -60,25 +56,30 @@ export interface SqliteStore {
  * @throws when the file can not be opened or was written by a newer version.
  */
 export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
-  const { clock, log, groupCommit = { flushMs: 1, maxRows: 32 } } = options
+  const { clock, storeClock = machineClock, log, groupCommit = { flushMs: 1, maxRows: 32 } } = options
   const isTemporary = options.path === ':memory:'
   const path = isTemporary ? join(mkdtempSync(join(tmpdir(), 'tollgate-')), 'tollgate.db') : options.path
-  const synchronous = isTemporary ? 'OFF' : 'FULL'
+  const isDurable = !isTemporary
 
   prepareFile(path)
-  await migrateFile(path, synchronous, log)
-  const writer = await startWriter({ path, synchronous, ...groupCommit }, log)
+  await migrateFile(path, isDurable, log)
+  const writer = await startWriter({ path, isDurable, ...groupCommit }, log)
   const reader = connectReader(path)
   const query = new Kysely<Schema>({ dialect: nodeSqliteDialect(reader) })
   const database: Database = { reader, query, writer, clock }
 
+  const answers = createAnswers(path)
+  const changes = createSqliteChanges(database, { log, pollMs: options.pollMs })
   return {
-    payments: createPayments(database),
+    books: createBooks(database, answers, storeClock),
+    leases: createLeases(database, storeClock),
     purchases: createPurchases(database, path),
     links: createLinks(database),
     stores: createStores(database),
     keys: createApiKeys(database),
     nonces: createSignInNonces(database),
+    changes,
+    gas: createGasBook(database),
     database,
 
     async health() {
@@ -94,6 +95,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
 
     async close() {
       // The last connection to close copies the log back and removes it; that is work for the writer's thread.
+      await Promise.all([changes.close(), answers.close()])
       if (reader.isOpen) reader.close()
       await writer.close()
       if (isTemporary) rmSync(dirname(path), { recursive: true, force: true })
@@ -111,14 +113,22 @@ function prepareFile(path: string): void {
   }
 }
 
-async function migrateFile(path: string, synchronous: 'FULL' | 'OFF', log: Log): Promise<void> {
+async function migrateFile(path: string, isDurable: boolean, log: Log): Promise<void> {
   let database: DatabaseSync | undefined
   try {
-    database = connectWriter(path, synchronous)
+    database = connectWriter(path, isDurable)
     const applied = await migrate(database)
     if (applied > 0) log.info({ path, applied }, 'Migrated the database.')
   } catch (error) {
-    throw failureOf(error).kind === 'unavailable' ? errorOf(failureOf(error)) : error
+    const failure = failureOf(error)
+    if (failure.kind !== 'unavailable') throw error
+    // SQLITE_FULL: a migration writes tables anew before the old ones go.
+    if ((error as { errcode?: unknown }).errcode === 13)
+      throw new Error(
+        `The database ${path} could not be brought to this version: the disk is full. It is as it was. Make room for as much again as the file has, and start again.`,
+        { cause: error },
+      )
+    throw errorOf(failure)
   } finally {
     database?.close()
   }

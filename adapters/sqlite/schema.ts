@@ -9,7 +9,7 @@ export interface Schema {
   payment_payloads: { payment_id: number; payload: string }
   attempts: AttemptTable
   answers: AnswerTable
-  heartbeats: { owner: string; at_ms: number }
+  leases: { id: number; name: string; ttl_ms: number; expires_at_ms: number; holder: string | null }
   purchases: PurchaseTable
   ledger_entries: LedgerEntryTable
   refunds: RefundTable
@@ -26,11 +26,13 @@ export interface Schema {
   sign_in_nonces: { nonce: string; chain: string; address: string; message: string; expires_at_ms: number }
   signups: { message_hash: string; store_id: string; expires_at_ms: number }
   changes: ChangeTable
+  gas_spent: { network: string; store_id: string; day: number; spent: string }
 }
 
 export interface PaymentTable {
   id: Generated<number>
-  key: string
+  /** 32 bytes. */
+  key: Uint8Array
   network: string
   asset: string
   payer: string
@@ -38,17 +40,26 @@ export interface PaymentTable {
   pay_to: string
   amount_atomic: string
   valid_before_ms: number
-  state: string
-  owner: string
+  scheme: string
   link_id: string
   store_id: string
   request_hash: string
   purchase_id: string
+  claimed_at_ms: number
+  state: string
+  /** Null where nobody works on it; 0 is nobody's, so that whoever looks takes it over. */
+  lease: number | null
+  /** By the store's clock. */
+  due_at_ms: number | null
+  tries: number
+  due_reason: string | null
   tx_hash: string | null
+  event: string | null
+  block: number | null
+  charged_atomic: string | null
   error_reason: string | null
   /** 1 when the transfer was found after the payment had been given up: refundable, without a purchase. */
   landed_late: number
-  claimed_at_ms: number
   updated_at_ms: number
 }
 
@@ -71,7 +82,6 @@ export interface AnswerTable {
 export interface PurchaseTable {
   payment_id: number
   id: string
-  payment_key: string
   link_id: string
   store_id: string
   buyer_wallet: string
@@ -82,7 +92,8 @@ export interface PurchaseTable {
   amount_atomic: string
   fee_atomic: string
   price_usd: string
-  tx_hash: string
+  tx_hash: string | null
+  event: string | null
   status: string
   review_token_hash: string
   created_at_ms: number
@@ -118,6 +129,7 @@ export interface StoreTable {
   created_by: string
   payout_base: string | null
   payout_solana: string | null
+  payout_changed_at_ms: number | null
   created_at_ms: number
   updated_at_ms: number
 }

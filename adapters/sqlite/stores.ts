@@ -1,12 +1,14 @@
-import type { Store } from '../../core/domain/store.ts'
-import { TollgateError } from '../../core/errors/error.ts'
+import type { ExpressionBuilder } from 'kysely'
+import type { Store, StoreWallet } from '../../core/domain/store.ts'
+import type { TollgateError } from '../../core/errors/error.ts'
+import { tooManyRenames, usernameTaken, walletTaken } from '../../core/ports/refusals.ts'
 import type { StorePatch, Stores } from '../../core/ports/stores.ts'
 import { toApiKeyColumns } from './apiKeys.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError } from './failure.ts'
 import { redirectMs } from './links.ts'
-import type { StoreTable } from './schema.ts'
+import type { Schema, StoreTable } from './schema.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 
@@ -21,7 +23,7 @@ export function createStores({ query, writer }: Database): Stores {
         created_by: createdBy,
         created_at_ms: createdAtMs,
         updated_at_ms: updatedAtMs,
-      } as StoreTable
+      } as Omit<StoreTable, 'payout_changed_at_ms'>
       const steps = [compiled(query.insertInto('stores').values(columns))]
       if (wallet !== null) {
         const { chain, address } = wallet
@@ -31,9 +33,21 @@ export function createStores({ query, writer }: Database): Stores {
       await writer.write('runAll', steps).catch(taken(store.username))
     },
 
-    async update(id, patch, updatedAtMs, maxRenamesADay = Number.MAX_SAFE_INTEGER) {
+    async update(id, patch, updatedAtMs, rules = {}) {
+      const { maxRenamesADay = Number.MAX_SAFE_INTEGER, payoutWas = {} } = rules
+      const isStillPaidThere = (e: ExpressionBuilder<Schema, 'stores'>) => {
+        const { base, solana } = payoutWas
+        return e.and([
+          ...(base === undefined ? [] : [e('payout_base', 'is', base)]),
+          ...(solana === undefined ? [] : [e('payout_solana', 'is', solana)]),
+        ])
+      }
       const renamed = (username: string) =>
-        query.selectFrom('stores').where('id', '=', id).where('username', '<>', username)
+        query
+          .selectFrom('stores')
+          .where('id', '=', id)
+          .where('username', '<>', username)
+          .where(isStillPaidThere)
       const rename = (username: string) => [
         query
           .insertInto('renames')
@@ -77,13 +91,18 @@ export function createStores({ query, writer }: Database): Stores {
       ]
       const change = query
         .updateTable('stores')
-        .set({ ...toStoreColumns(patch), updated_at_ms: updatedAtMs })
+        .set({
+          ...toStoreColumns(patch),
+          ...(patch.payout !== undefined && { payout_changed_at_ms: updatedAtMs }),
+          updated_at_ms: updatedAtMs,
+        })
         .where('id', '=', id)
+        .where(isStillPaidThere)
         .returningAll()
       const steps = [...(patch.username === undefined ? [] : rename(patch.username)), change].map(compiled)
       const results = await writer.write('runAll', steps).catch(async (error) => {
         if (error instanceof ConstraintError && error.message.includes('too many renames')) {
-          throw await tooManyRenames(query, id, maxRenamesADay, updatedAtMs)
+          throw await renamesRefused(query, id, maxRenamesADay, updatedAtMs)
         }
         return taken(patch.username)(error)
       })
@@ -114,6 +133,21 @@ export function createStores({ query, writer }: Database): Stores {
         .where('w.address', '=', address)
         .executeTakeFirst()
       return row && toStore(row)
+    },
+
+    async walletsOf(storeId) {
+      const rows = await query
+        .selectFrom('store_wallets')
+        .selectAll()
+        .where('store_id', '=', storeId)
+        .orderBy('chain')
+        .orderBy('address')
+        .execute()
+      return rows.map((row) => ({
+        storeId: row.store_id,
+        chain: row.chain as StoreWallet['chain'],
+        address: row.address,
+      }))
     },
 
     async redirectOf(username, nowMs) {
@@ -152,12 +186,13 @@ const toStore = (row: StoreTable): Store => ({
   developerModeEnabled: row.developer_mode_enabled === 1,
   createdBy: row.created_by as Store['createdBy'],
   payout: { base: row.payout_base, solana: row.payout_solana },
+  payoutChangedAtMs: row.payout_changed_at_ms,
   createdAtMs: row.created_at_ms,
   updatedAtMs: row.updated_at_ms,
 })
 
 /** Another rename is due a day after the oldest of those that count. */
-async function tooManyRenames(
+async function renamesRefused(
   query: Database['query'],
   storeId: string,
   maxADay: number,
@@ -172,25 +207,13 @@ async function tooManyRenames(
     .offset(maxADay - 1)
     .executeTakeFirst()
   const dueAtMs = (oldest?.at_ms ?? nowMs) + dayMs
-  return new TollgateError(
-    'RATE_LIMIT_EXCEEDED',
-    `A store is renamed at most ${maxADay} times in 24 hours. The next rename is possible at ${new Date(dueAtMs).toISOString()}.`,
-    { retryAfterSeconds: Math.max(1, Math.ceil((dueAtMs - nowMs) / 1000)) },
-  )
+  return tooManyRenames(maxADay, dueAtMs, nowMs)
 }
 
 const taken = (username: string | undefined) => (error: unknown) => {
-  if (error instanceof ConstraintError && error.message.includes('stores.username')) {
-    throw new TollgateError(
-      'USERNAME_TAKEN',
-      `Expected a username that no other store has or had in the last 30 days, got ${username}. Choose another.`,
-      { cause: error },
-    )
-  }
-  if (error instanceof ConstraintError && error.message.includes('store_wallets')) {
-    throw new TollgateError('CONFLICT', 'This wallet has a store already. Sign in to it instead.', {
-      cause: error,
-    })
-  }
+  if (error instanceof ConstraintError && error.message.includes('stores.username'))
+    throw usernameTaken(username, { cause: error })
+  if (error instanceof ConstraintError && error.message.includes('store_wallets'))
+    throw walletTaken({ cause: error })
   throw error
 }

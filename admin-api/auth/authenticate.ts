@@ -3,7 +3,6 @@ import type { ApiKey, Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Api } from '../deps.ts'
 import { minuteMs, refuse, takeForClient, takeForKey } from '../http/rateLimits.ts'
-import type { KeyRing } from './keyRing.ts'
 
 /** Who makes a request: a key, and the store it belongs to. */
 export interface Caller {
@@ -24,10 +23,10 @@ export function callerOf(request: FastifyRequest): Caller {
 }
 
 /** A hook that lets only holders of an active API key pass, counts their requests, and keeps answers out of caches. */
-export function authenticate(api: Api, keyRing: KeyRing): onRequestAsyncHookHandler {
+export function authenticate(api: Api): onRequestAsyncHookHandler {
   return async (request, reply) => {
     const keyText = bearerOf(request.headers.authorization)
-    const key = keyText === undefined ? undefined : await keyRing.find(keyText)
+    const key = keyText === undefined ? undefined : await api.keyRing.find(keyText)
     if (key === undefined) {
       const { badKeyPerMinute } = api.limits
       const taken = await takeForClient(api, request, 'bad-key', badKeyPerMinute, minuteMs)

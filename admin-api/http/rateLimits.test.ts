@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startAdmin } from '../testing/startAdmin.ts'
 import { evmWallet } from '../testing/wallets.ts'
-import { clientBucket } from './clientBucket.ts'
+import { clientBucket } from './rateLimits.ts'
 
 const minuteMs = 60_000
 

@@ -1,9 +1,8 @@
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import ipaddr from 'ipaddr.js'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Taken } from '../../core/ports/counters.ts'
-import { messageHashOf } from '../auth/signInText.ts'
 import type { Api } from '../deps.ts'
-import { clientBucket } from './clientBucket.ts'
 
 export const minuteMs = 60_000
 export const hourMs = 60 * minuteMs
@@ -15,8 +14,8 @@ export async function takeForKey(api: Api, reply: FastifyReply, keyId: string): 
   if (!minute.ok) return refuse(api, reply, minute, api.limits.keyPerMinute)
   const hour = await api.counters.take(`key-hour:${keyId}`, 1, api.limits.keyPerHour, hourMs)
   if (!hour.ok) return refuse(api, reply, hour, api.limits.keyPerHour)
-  if (hour.remaining < minute.remaining) writeHeaders(reply, hour, api.limits.keyPerHour)
-  else writeHeaders(reply, minute, api.limits.keyPerMinute)
+  if (hour.remaining < minute.remaining) writeLimit(reply, hour, api.limits.keyPerHour)
+  else writeLimit(reply, minute, api.limits.keyPerMinute)
 }
 
 /** A hook for routes without a key: counts per client address, IPv6 per /64. */
@@ -29,7 +28,7 @@ export function limitPerClient(
   return async (request, reply) => {
     const taken = await takeForClient(api, request, name, limit, windowMs)
     if (!taken.ok) return refuse(api, reply, taken, limit)
-    writeHeaders(reply, taken, limit)
+    writeLimit(reply, taken, limit)
   }
 }
 
@@ -44,46 +43,9 @@ export async function takeForClient(
   return api.counters.take(`${name}:${clientBucket(request.ip)}`, points, limit, windowMs)
 }
 
-/** How often one signed text may be sent for the price of one: every try of a client that tries thrice, and a few more. */
-const tellingsOfOneText = 10
-/** Requests a minute for each sign-up that an hour allows: those repeats, and some that are malformed. */
-const requestsPerSignUp = 6
-
-/**
- * Hooks for the sign-up: an honest seller has few a minute and a few an hour, and a client that hears no answer sends the
- * same signed text again. So each request counts against the minute, before its body is read, and each text once against
- * the hour.
- */
-export function limitSignUps(api: Api, textLifeMs: number) {
-  const { signupPerHour } = api.limits
-  const requestsPerMinute = signupPerHour * requestsPerSignUp
-  const takeHour = (request: FastifyRequest, points: number) =>
-    takeForClient(api, request, 'signup', signupPerHour, hourMs, points)
-
-  async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const minute = await takeForClient(api, request, 'signup-request', requestsPerMinute, minuteMs)
-    if (!minute.ok) return refuse(api, reply, minute, requestsPerMinute)
-    // The hour is what runs out first; an answer before the text is read shows it too.
-    writeHeaders(reply, await takeHour(request, 0), signupPerHour)
-  }
-
-  async function preHandler(request: FastifyRequest<{ Body: { message: string } }>, reply: FastifyReply) {
-    const name = `signup-text:${messageHashOf(request.body.message)}`
-    const tell = (points: number) => takeForClient(api, request, name, tellingsOfOneText, textLifeMs, points)
-    const isRepeat = (await tell(0)).remaining < tellingsOfOneText
-    const hour = await takeHour(request, isRepeat && (await tell(1)).ok ? 0 : 1)
-    if (!hour.ok) return refuse(api, reply, hour, signupPerHour)
-    // After the hour was asked: a text that it refused is not one that was paid for.
-    if (!isRepeat) await tell(1)
-    writeHeaders(reply, hour, signupPerHour)
-  }
-
-  return { onRequest, preHandler }
-}
-
 /** Answers 429 with the headers of the bucket that is empty. @throws `RATE_LIMIT_EXCEEDED`, always */
 export function refuse(api: Api, reply: FastifyReply, taken: Taken, limit: number): never {
-  writeHeaders(reply, taken, limit)
+  writeLimit(reply, taken, limit)
   const retryAfterSeconds = Math.max(1, Math.ceil((taken.resetAtMs - api.clock.now()) / 1000))
   throw new TollgateError(
     'RATE_LIMIT_EXCEEDED',
@@ -92,8 +54,25 @@ export function refuse(api: Api, reply: FastifyReply, taken: Taken, limit: numbe
   )
 }
 
-function writeHeaders(reply: FastifyReply, taken: Taken, limit: number): void {
+/** Writes what is left of a bucket into the answer. */
+export function writeLimit(reply: FastifyReply, taken: Taken, limit: number): void {
   reply.header('x-ratelimit-limit', limit)
   reply.header('x-ratelimit-remaining', taken.remaining)
   reply.header('x-ratelimit-reset', Math.ceil(taken.resetAtMs / 1000))
+}
+
+/**
+ * Whom an address stands for when requests are counted: an IPv4 address itself, of an IPv6 address the /64 that one
+ * customer is given (RFC 6177), because its owner has 2^64 of them.
+ *
+ * @example clientBucket('2001:db8::1') // '2001:db8:0:0/64'
+ */
+export function clientBucket(address: string): string {
+  if (!ipaddr.isValid(address)) return 'unknown'
+  const parsed = ipaddr.process(address)
+  if (parsed.kind() === 'ipv4') return parsed.toString()
+  return `${(parsed as ipaddr.IPv6).parts
+    .slice(0, 4)
+    .map((part) => part.toString(16))
+    .join(':')}/64`
 }

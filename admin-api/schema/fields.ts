@@ -1,4 +1,4 @@
-import { usernamePattern } from '../auth/username.ts'
+import { usernamePattern } from '../stores/username.ts'
 
 /** Fields that more than one body has. Sizes: marketplace interface, sections 2 and 8. */
 
@@ -51,3 +51,17 @@ export const httpUrlField = {
 
 export const chainField = { type: 'string', enum: ['base', 'solana'] } as const
 export const walletField = { type: 'string', minLength: 1, maxLength: 128 } as const
+
+export const signatureField = {
+  type: 'string',
+  minLength: 1,
+  // ERC-6492 wraps the call that deploys the wallet, so a signature can be long.
+  maxLength: 65_536,
+  description: 'base: hex, contract wallets too. solana: base64 or base58.',
+} as const
+export const signedTextField = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 4_096,
+  description: 'The text of the nonce step, unchanged.',
+} as const

@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv'
-import { nearMiss } from '../../core/config/nearMiss.ts'
-import { childPointer, displayPath } from '../../core/config/pointer.ts'
+import { nearMiss } from '../../core/config/check/nearMiss.ts'
+import { childPointer, displayPath } from '../../core/config/read/pointer.ts'
 import type { ErrorDetail } from '../../core/errors/error.ts'
 import { type HiddenCharacter, refusalOf } from './hiddenCharacter.ts'
 

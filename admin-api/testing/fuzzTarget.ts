@@ -24,8 +24,9 @@ export const bodies = [
   {
     method: 'PATCH',
     path: '/api/v1/profile',
-    fields: ['username', 'displayName', 'bio', 'avatarUrl', 'developerModeEnabled', 'payout'],
+    fields: ['username', 'displayName', 'bio', 'avatarUrl', 'developerModeEnabled', 'payout', 'payoutProof'],
   },
+  { method: 'POST', path: '/api/v1/profile/payout/nonce', fields: ['payout'] },
   { method: 'POST', path: `/api/v1/purchases/${linkId}/refunds`, fields: ['txHash'] },
   {
     method: 'POST',
@@ -83,6 +84,8 @@ export async function target(t: Test) {
     message: 'Nonce: abcdefgh12345678',
     signature: '0x00',
     txHash: `0x${'ab'.repeat(32)}`,
+    payout: { base: '0x00000000000000000000000000000000000000b1' },
+    payoutProof: { message: 'Nonce: abcdefgh12345678', signature: '0x00' },
     url,
     title: 'Right',
   }

@@ -4,12 +4,16 @@ import type { Test } from 'tap'
 import { createEgress } from '../../adapters/egress/createEgress.ts'
 import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
+import { openMemory } from '../../adapters/memory/store/openMemory.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
+import { createPayments } from '../../core/payments/engine.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { Change } from '../../core/ports/changes.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import type { DataStore } from '../../core/ports/store.ts'
 import type { AdminApiDeps, AdminLimits } from '../deps.ts'
+import type { Feature } from '../feature.ts'
 import { type AdminApi, createAdminApi } from '../server.ts'
 import { documented } from './documented.ts'
 import { evmWallet, type Wallet, walletProofsOf } from './wallets.ts'
@@ -44,7 +48,7 @@ export interface CallOptions {
 
 export interface Fixture {
   readonly admin: AdminApi
-  readonly db: SqliteStore
+  readonly db: DataStore
   readonly clock: { nowMs: number; now(): number }
   readonly sealer: ReturnType<typeof createSealer>
   readonly changes: Change[]
@@ -56,6 +60,8 @@ export interface Fixture {
   signUp(wallet?: Wallet, more?: object): Promise<Answer>
   /** A store with a wallet on Base, and its key. */
   store(): Promise<{ key: string; username: string; id: string; wallet: Wallet }>
+  /** Changes payout wallets the way a seller does: asks for the text, signs it, sends it along. */
+  movePayout(key: string, signer: Wallet, payout: object): Promise<Answer>
   /** A seller's API on a real socket. */
   seller(listener?: RequestListener): Promise<string>
 }
@@ -63,7 +69,10 @@ export interface Fixture {
 /** An admin API over real adapters, a clock that is turned by hand, and answers that are measured against the docs. */
 export async function startAdmin(
   t: Test,
-  overrides: Partial<AdminApiDeps> & { limits?: Partial<AdminLimits> } = {},
+  overrides: Partial<AdminApiDeps> & {
+    limits?: Partial<AdminLimits>
+    features?: readonly Feature[]
+  } = {},
 ): Promise<Fixture> {
   const clock = { nowMs: Date.UTC(2026, 5, 1), now: () => clock.nowMs }
   const logged: object[] = []
@@ -72,39 +81,47 @@ export async function startAdmin(
     warn: (fields: object) => void logged.push(fields),
     error: (fields: object) => void logged.push(fields),
   }
-  const db = await openSqlite({ path: ':memory:', clock, log })
+  const db = openMemory({ clock, log })
   const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8'] })
   const changes: Change[] = []
   const hub = createChanges()
   hub.subscribe((change) => void changes.push(change))
   const sealer = createSealer(randomBytes(32))
   const walletProofs = walletProofsOf()
-  const { limits, ...deps } = overrides
-  const admin = await createAdminApi({
-    stores: db.stores,
-    keys: db.keys,
-    nonces: db.nonces,
-    links: db.links,
-    purchases: db.purchases,
-    payments: db.payments,
-    // No chain: a test that refunds brings its own.
-    refundProofs: { prove: async () => ({ status: 'not_configured' }) },
-    walletProofs,
-    egress,
-    sealer,
-    counters: createMemoryCounters({ clock }),
-    changes: hub,
-    clock,
-    log,
-    metrics: { register() {}, source: { contentType: 'text/plain', text: async () => 'up 1\n' } },
-    publicUrl,
-    serviceName: 'Tollgate',
-    assets: builtInAssets.filter((a) => a.network === 'eip155:84532'),
-    payoutFaults: async () => [],
-    ready: async () => [],
-    ...deps,
-    options: { probeTimeoutMs: 2_000, ...deps.options, limits: { ...wide, ...limits } },
+  const { limits, features, ...deps } = overrides
+  const payments = createPayments({
+    ...{ books: db.books, chains: { assets: builtInAssets }, clock, log },
+    notes: createPurchaseNotes(sealer, '_svc'),
+    lease: { current: { id: 1, name: 'test' } },
   })
+  const admin = await createAdminApi(
+    {
+      stores: db.stores,
+      keys: db.keys,
+      nonces: db.nonces,
+      links: db.links,
+      purchases: db.purchases,
+      payments,
+      // No chain: a test that refunds brings its own.
+      refundProofs: { prove: async () => ({ status: 'not_configured' }) },
+      walletProofs,
+      egress,
+      sealer,
+      counters: createMemoryCounters({ clock }),
+      changes: hub,
+      clock,
+      log,
+      metrics: { register() {}, source: { contentType: 'text/plain', text: async () => 'up 1\n' } },
+      publicUrl,
+      serviceName: 'Tollgate',
+      assets: builtInAssets.filter((a) => a.network === 'eip155:84532'),
+      payoutFaults: async () => [],
+      ready: async () => [],
+      ...deps,
+      options: { probeTimeoutMs: 2_000, ...deps.options, limits: { ...wide, ...limits } },
+    },
+    features,
+  )
   t.teardown(async () => {
     await admin.close()
     await egress.close()
@@ -163,6 +180,13 @@ export async function startAdmin(
       const { apiKey, store } = body.data
       const profile = await fixture.call('GET', '/api/v1/profile', { key: apiKey })
       return { key: apiKey, username: store.username, id: profile.body.userId, wallet }
+    },
+    async movePayout(key, signer, payout) {
+      const text = await fixture.call('POST', '/api/v1/profile/payout/nonce', { key, body: { payout } })
+      if (text.status !== 200) return text
+      const { message } = text.body.data
+      const payoutProof = { message, signature: await signer.sign(message) }
+      return fixture.call('PATCH', '/api/v1/profile', { key, body: { payout, payoutProof } })
     },
     async seller(listener = (_request, response) => response.end('{}')) {
       const server = createServer(listener)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { paidReply } from '../../core/payments/paidReply.ts'
-import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
 
 /**

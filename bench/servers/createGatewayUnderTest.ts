@@ -4,19 +4,22 @@ import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
-import { parseConfig } from '../../core/config/load.ts'
+import { parseConfig } from '../../core/config/loadConfig.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { Link } from '../../core/domain/link.ts'
 import { linkDefaults } from '../../core/domain/linkDefaults.ts'
 import { buildGeneration, type PluginEntry } from '../../core/kernel/generation.ts'
-import { createPluginLoader } from '../../core/kernel/load.ts'
+import { createPluginLoader } from '../../core/kernel/pluginLoader.ts'
+import { createPayments } from '../../core/payments/engine.ts'
+import { holdLease } from '../../core/payments/heldLease.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { createGateway } from '../../gateway/server.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
 import bought from './boughtPlugin.ts'
-import { createForgetfulPayments } from './forgetfulPayments.ts'
+import { createForgetfulBooks } from './forgetfulBooks.ts'
 import { createLibraryCounters } from './libraryCounters.ts'
 import { payTo } from './offer.ts'
 import { createStubbedSettler } from './stubbedSettler.ts'
@@ -66,31 +69,37 @@ export async function createGatewayUnderTest(
   const store = await openSqlite({ path: options.dbPath, clock, log })
   if (options.joins !== true) await fill(store, options)
   const settler = createStubbedSettler(options.checksSignatures ?? true)
+  const instanceId = randomUUID()
+  const lease = await holdLease(store.leases, `process:${instanceId}`, log)
+  const sealer = createSealer(Buffer.alloc(32, 7))
+  const notes = createPurchaseNotes(sealer, '_svc')
+  const books = options.storesPayments === false ? createForgetfulBooks() : store.books
+  const chains = {
+    assets: builtInAssets.filter((asset) => asset.network === settler.network),
+    settlers: [settler],
+    settler: (network: string) => (network === settler.network ? settler : undefined),
+  }
   const ports: GatewayPorts = {
     clock,
     log,
     counters: options.counters === 'library' ? createLibraryCounters() : createMemoryCounters(),
     links: store.links,
-    payments: options.storesPayments === false ? createForgetfulPayments() : store.payments,
+    payments: createPayments({ books, chains, notes, lease, clock, log }),
     purchases: store.purchases,
     changes: createChanges(),
     egress: createEgress({ allowPrivateCidrs: ['127.0.0.0/8'], log }),
-    sealer: createSealer(Buffer.alloc(32, 7)),
+    sealer,
     metrics: { register() {}, source: undefined },
-    chains: {
-      assets: builtInAssets.filter((asset) => asset.network === settler.network),
-      settler: (network) => (network === settler.network ? settler : undefined),
-    },
+    chains,
     service: {
       publicUrl: 'http://gateway.test',
       name: 'Tollgate',
       metadataField: '_svc',
-      instanceId: randomUUID(),
+      instanceId,
       runsJobs: false,
     },
     jobLine: { post() {}, hear: () => () => undefined },
   }
-  await store.payments.heartbeat(ports.service.instanceId)
   const generation = await buildGeneration(await entriesOf(options.plugins ?? usualPlugins), ports)
   const handOver = { web() {}, upgrade() {}, close() {} }
   const gateway = createGateway(

@@ -36,6 +36,7 @@ const programOf = (hooks: readonly Hook[]) =>
   compile(
     prototypeLinks[0]!,
     pluginsOf(hooks.length, (i) => hooks[i]!),
+    () => {},
   ).hooks
 
 const few = programOf([makers[0]!, answer])

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { readAuthorization } from '../../adapters/chains/evm/authorization.ts'
-import { createEvmCheck } from '../../adapters/chains/evm/check.ts'
+import { readAuthorization } from '../../adapters/chains/evm/check/authorization.ts'
+import { createEvmCheck } from '../../adapters/chains/evm/check/check.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import type { Checked, Settler } from '../../core/ports/settler.ts'
@@ -17,25 +17,29 @@ export function createStubbedSettler(checksSignatures: boolean): Settler {
   const check = createEvmCheck({ network, assets: builtInAssets, clock: systemClock })
   const signedTransaction = `0x${'ab'.repeat(280)}`
   let sequence = 0
+  const held = { ok: true, hold: { release: () => undefined } } as const
   return {
+    id: 'stub',
     network,
     scheme: 'exact',
     offerExtra: {},
     check: checksSignatures ? check : takeItsWord,
-    verify: async () => ({ ok: true }),
-    async settle(_payment, _terms, identity, store) {
-      const transaction = `0x${identity.key}`
+    verify: async () => held,
+    async settle(_payment, _terms, { key, amountAtomic }, store) {
+      const transaction = `0x${key}`
       const attempt = {
         settler: 'stub',
         bytes: signedTransaction,
         transaction,
         sequence: String(sequence++),
       }
-      if (await store(attempt)) return { status: 'settled', transaction }
+      if (await store(attempt))
+        return { status: 'settled', transaction, event: '0', block: 1, chargedAtomic: amountAtomic }
       return { status: 'rejected', reason: 'not_stored', message: 'The attempt could not be stored.' }
     },
-    recover: async () => ({ status: 'pending', transaction: '', reason: 'not_seen' }),
-    stillOnChain: async () => 'yes',
+    recover: async (records) =>
+      records.map(() => ({ status: 'pending', transaction: '', reason: 'not_seen' })),
+    stillOnChain: async (records) => records.map(() => 'yes'),
     async start() {},
     diagnose: async () => [],
     async close() {},

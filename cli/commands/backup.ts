@@ -18,7 +18,13 @@ export function registerBackup(program: Command): void {
       try {
         const { openStore } = await import('../runtime/openStore.ts')
         const store = await openStore(config, process.env)
-        await store.backup(file).finally(() => store.close())
+        try {
+          if (store.backup === undefined)
+            throw new UsageError('This store is backed up by tools of its own, not by this command.')
+          await store.backup(file)
+        } finally {
+          await store.close()
+        }
         output.result({ written: file }, `Wrote ${file}.`)
       } catch (error) {
         process.exitCode = output.fail(error)

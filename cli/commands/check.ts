@@ -24,6 +24,7 @@ configuration does not hold.`,
           { title: 'Link', value: (l) => l.link },
           { title: 'Price', value: (l) => (l.price === '0' ? 'free' : `${l.price} USDC`), align: 'right' },
           { title: 'Program', value: (l) => l.program.map((s) => `${s.phase}: ${s.plugin}`).join(' → ') },
+          { title: 'Deliver', value: (l) => l.deliver.join(', ') },
           { title: 'Log', value: (l) => l.log.join(', ') },
         ])
         output.say(`${config} holds.`)

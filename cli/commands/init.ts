@@ -38,11 +38,14 @@ Examples:
     .action(async (flags: InitFlags) => {
       const output = createOutput(process)
       try {
+        // Whatever can be refused is refused before a file is written: the same command, set right, has to go through.
+        const opened = flags.store === undefined ? undefined : await import('../runtime/createStore.ts')
+        const newStore = { ...flags, username: flags.store ?? '' }
+        opened?.payoutOf(newStore)
         await writeConfig(flags)
         output.result({ written: flags.config, preset: flags.preset }, `Wrote ${flags.config}.`)
-        if (flags.store === undefined) return output.say('Next: tollgate start')
-        const { createStore } = await import('../runtime/createStore.ts')
-        const created = await createStore(flags.config, process.env, { ...flags, username: flags.store })
+        if (opened === undefined) return output.say('Next: tollgate start')
+        const created = await opened.createStore(flags.config, process.env, newStore)
         output.result(created, storeText(created))
       } catch (error) {
         process.exitCode = output.fail(error)

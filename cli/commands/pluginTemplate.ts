@@ -50,6 +50,8 @@ export default {
         return {
           // Once per call. A phase is one of guard, pay, claim, verify, forward, settle, record, respond.
           // Answer undefined to go on, a reply to stop, or a promise of either.
+          // After the answer come deliver and log, which answer nothing. What a hook reads or leaves of a payment is
+          // declared above as slots: { claim: { reads: ['payment'] } }.
           guard(x) {
             x.addHeader('x-${name}', text)
           },

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { configJsonSchema, type DescribedPlugin } from '../../core/config/jsonSchema.ts'
-import { readSource } from '../../core/config/source.ts'
+import { readSource } from '../../core/config/read/source.ts'
 import { createOutput, type Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
@@ -65,7 +65,7 @@ type LoaderAt = (folder: string) => { load(use: string): Promise<DescribedPlugin
 // Plugins are loaded when they are asked for: every command of this program registers this one.
 const ofGateway = async () => {
   const { builtInPlugins } = await import('../../plugins/builtIn.ts')
-  const { createPluginLoader } = await import('../../core/kernel/load.ts')
+  const { createPluginLoader } = await import('../../core/kernel/pluginLoader.ts')
   const loaderAt: LoaderAt = (folder) => createPluginLoader(builtInPlugins, folder)
   return { builtIn: builtInPlugins, loaderAt, schema: undefined } as const
 }

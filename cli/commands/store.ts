@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { createOutput } from '../output/createOutput.ts'
+import type { PayoutSet } from '../runtime/setPayout.ts'
 import { storeText } from './init.ts'
 
 interface StoreFlags {
@@ -42,4 +43,42 @@ Example:
         process.exitCode = output.fail(error)
       }
     })
+  store
+    .command('payout')
+    .description('Set the wallets that a store is paid to, as the operator: no wallet has to sign.')
+    .argument('<username>', 'the store')
+    .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
+    .option('--base <address>', 'the wallet on Base, or none to take it away')
+    .option('--solana <address>', 'the wallet on Solana, or none to take it away')
+    .addHelpText(
+      'after',
+      `
+Works while the gateway runs: the new wallets are offered within a second. A chain that is not named stays as it is. Make
+sure that it is the seller who asks: sellers change their wallets by themselves, signed by the wallet that signs in
+(POST /api/v1/profile/payout/nonce). This is for one who lost that wallet, or never had one.
+
+Example:
+  tollgate store payout alice --base 0xNewWallet --solana none`,
+    )
+    .action(async (username: string, { config, base, solana }: StoreFlags) => {
+      const output = createOutput(process)
+      try {
+        const { setPayout } = await import('../runtime/setPayout.ts')
+        const set = await setPayout(config, process.env, username, {
+          ...(base !== undefined && { base: base === 'none' ? null : base }),
+          ...(solana !== undefined && { solana: solana === 'none' ? null : solana }),
+        })
+        output.result(set, payoutText(set))
+      } catch (error) {
+        process.exitCode = output.fail(error)
+      }
+    })
+}
+
+function payoutText({ username, was, payout }: PayoutSet): string {
+  const line = (chain: 'base' | 'solana') => {
+    const [from, to] = [was[chain] ?? 'none', payout[chain] ?? 'none']
+    return from === to ? `  ${chain}  ${to} (as before)` : `  ${chain}  ${to} (was ${from})`
+  }
+  return [`The store ${username} is paid to:`, line('base'), line('solana')].join('\n')
 }

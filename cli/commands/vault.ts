@@ -1,20 +1,26 @@
 import type { Command } from 'commander'
-import { nearMiss } from '../../core/config/nearMiss.ts'
+import { nearMiss } from '../../core/config/check/nearMiss.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { registerAgents } from '../vault/agentCommands.ts'
 import { registerApprovals } from '../vault/approvalCommands.ts'
 import { registerCustody } from '../vault/custodyCommands.ts'
-import { type CommonFlags, neededPassword, passwordOf, told, withCommonFlags } from '../vault/flags.ts'
-import { ownerSocket, vaultHome } from '../vault/home.ts'
+import {
+  type CommonFlags,
+  neededPassword,
+  ownerSocket,
+  passwordOf,
+  told,
+  vaultHome,
+  withCommonFlags,
+} from '../vault/flags.ts'
 import { registerKeys } from '../vault/keyCommands.ts'
 import { registerMcp } from '../vault/mcpCommand.ts'
-import { registerOpen } from '../vault/openCommand.ts'
 import { registerPairings } from '../vault/pairingCommands.ts'
 import { readSecretFile } from '../vault/readSecretFile.ts'
 import { registerPolicies } from '../vault/ruleCommands.ts'
 import { type ServeFlags, serveSettings } from '../vault/serveSettings.ts'
-import { registerState } from '../vault/stateCommands.ts'
+import { registerOpen, registerState } from '../vault/stateCommands.ts'
 import { registerValues } from '../vault/valueCommands.ts'
 
 interface RunFlags extends CommonFlags, ServeFlags {

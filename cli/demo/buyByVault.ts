@@ -1,10 +1,12 @@
 import { join } from 'node:path'
+import { payForUrl } from '../../buyer/payForUrl.ts'
+import type { PayReport } from '../../buyer/payReport.ts'
+import { loadVaultWallets } from '../../buyer/vault/loadVaultWallets.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { ApprovalView } from '../../vault/approvals/approval.ts'
-import { loadVaultWallets, openVaultClient } from '../pay/loadVaultWallets.ts'
-import { payForUrl } from '../pay/payForUrl.ts'
-import type { PayReport } from '../pay/payReport.ts'
+import { checkPayment, openVaultClient } from '../pay/openVault.ts'
+import { createPaymentFiles } from '../pay/paymentFiles.ts'
 import type { Demo } from './startDemo.ts'
 import type { DemoVault } from './startDemoVault.ts'
 
@@ -31,14 +33,21 @@ export async function buyByVault(options: BuyByVaultOptions): Promise<VaultPurch
   const rpcUrl = network === demo.evm.network ? demo.evm.rpcUrl : demo.solana.rpcUrl
   const ask = await openVaultClient({ vault: vault.url, env: { TOLLGATE_VAULT_TOKEN: vault.token } })
   const onStep = () => {}
-  const wallets = await loadVaultWallets(ask, { network, rpcUrl, signal, onStep, onQuestion })
+  const wallets = await loadVaultWallets(ask, {
+    network,
+    rpcUrl,
+    check: checkPayment,
+    signal,
+    onStep,
+    onQuestion,
+  })
   const before = await demo.sellerBalance(network)
   const report = await payForUrl({
     url: `${link.url}?city=Lisbon`,
     network,
     wallets,
     rpcUrl,
-    stateDir: join(demo.dataDir, 'payments'),
+    payments: createPaymentFiles(join(demo.dataDir, 'payments')),
     signal,
   })
   return { report, receivedAtomic: (await demo.sellerBalance(network)) - before }

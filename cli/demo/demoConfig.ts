@@ -1,5 +1,5 @@
-import type { LocalEvm } from '../../adapters/chains/local/evm/startLocalEvm.ts'
-import type { LocalSolana } from '../../adapters/chains/local/solana/startLocalSolana.ts'
+import type { LocalEvm } from '../../localnet/evm/startLocalEvm.ts'
+import type { LocalSolana } from '../../localnet/solana/startLocalSolana.ts'
 
 export interface DemoConfigParts {
   readonly dataDir: string

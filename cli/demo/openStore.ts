@@ -1,4 +1,4 @@
-import type { DemoSeller } from '../../adapters/chains/local/demoSeller.ts'
+import type { DemoSeller } from '../../localnet/demoSeller.ts'
 import type { SampleSeller } from './sampleSeller.ts'
 
 export interface OpenedStore {
@@ -21,7 +21,10 @@ export async function openStore(
   const signature = await seller.signMessage(message)
   const signup = { ...identity, message, signature, username: 'demo', displayName: 'Demo seller' }
   const { apiKey } = await call(baseUrl, 'POST', '/api/agent/signup', signup)
-  await call(baseUrl, 'PATCH', '/api/v1/profile', { payout: { solana: seller.solanaAddress } }, apiKey)
+  const payout = { solana: seller.solanaAddress }
+  const text = await call(baseUrl, 'POST', '/api/v1/profile/payout/nonce', { payout }, apiKey)
+  const payoutProof = { message: text.message, signature: await seller.signMessage(text.message) }
+  await call(baseUrl, 'PATCH', '/api/v1/profile', { payout, payoutProof }, apiKey)
   const weather = {
     url: sample.url,
     title: 'Weather',

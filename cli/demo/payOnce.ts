@@ -1,4 +1,4 @@
-import type { DemoBuyer } from '../../adapters/chains/local/demoBuyer.ts'
+import type { DemoBuyer } from '../../localnet/demoBuyer.ts'
 import type { Demo } from './startDemo.ts'
 
 /** One paid call, and what became of the same payment when it was used for a second one. */

@@ -1,7 +1,7 @@
 import { formatAmount } from '../../core/domain/money.ts'
 import { factsOf } from '../../core/domain/network.ts'
+import { visibleText } from '../../core/text/visibleText.ts'
 import { createOutput, type Output } from '../output/createOutput.ts'
-import { safeLine } from '../output/sanitise.ts'
 import { type DemoPayment, holds, payOnce } from './payOnce.ts'
 import { buyWithApproval, buyWithinRules, playOwner } from './showVault.ts'
 import { type Demo, startDemo } from './startDemo.ts'
@@ -42,7 +42,7 @@ export async function runDemo(flags: DemoFlags): Promise<number> {
     // A program reads the paid calls above, one object a line: what the vault does is told beside them.
     const tell = (text: string) =>
       output.isJson
-        ? void process.stderr.write(`${text.split('\n').map(safeLine).join('\n')}\n`)
+        ? void process.stderr.write(`${text.split('\n').map(visibleText).join('\n')}\n`)
         : output.say(text)
     const stopped = abortedBySignals()
     tell('• Starting a vault with a wallet of its own, and letting an agent in')

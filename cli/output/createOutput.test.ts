@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { parseConfig } from '../../core/config/load.ts'
+import { parseConfig } from '../../core/config/loadConfig.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { createOutput } from './createOutput.ts'
 import { displayWidth, truncate, wrap } from './displayWidth.ts'
@@ -18,7 +18,7 @@ const columns: readonly Column<Row>[] = [
 ]
 const rows: readonly Row[] = [
   { name: 'weather', price: 100_000n },
-  { name: '天気 🌦️', price: 5n },
+  { name: '天気 🌈', price: 5n },
 ]
 
 function fake(isTTY: boolean, width = 80) {
@@ -39,10 +39,7 @@ const dangerous = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 t.test('a terminal gets a table whose columns line up, wide characters too', (t) => {
   const { output, stdout } = outputOf({})
   output.rows(rows, columns)
-  t.equal(
-    stdout.text(),
-    'Name      Price\nweather  100000\n天気 🌦\u{fffd}       5\n'.replace('\u{fffd}', '\ufe0f'),
-  )
+  t.equal(stdout.text(), 'Name      Price\nweather  100000\n天気 🌈       5\n')
   t.end()
 })
 

@@ -1,8 +1,8 @@
 import { isConfigError } from '../../core/config/configError.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
+import { visibleBlock, visibleJson, visibleText } from '../../core/text/visibleText.ts'
 import { exitCodeOf } from './exitCodes.ts'
 import { type Progress, silentProgress, startProgress } from './progress.ts'
-import { safeJson, safeLine, safeText } from './sanitise.ts'
 import type { Stream } from './stream.ts'
 import { type Styles, stylesFor } from './style.ts'
 import { type Column, formatTable } from './table.ts'
@@ -58,24 +58,24 @@ export function createOutput({ stdout, stderr, json = false, env = {} }: OutputO
     isJson,
     styles,
     rows(rows, columns, whenEmpty) {
-      if (isJson) for (const row of rows) print(safeJson(row))
+      if (isJson) for (const row of rows) print(visibleJson(row))
       else if (rows.length > 0)
         for (const line of formatTable(rows, columns, stdout.columns ?? defaultColumns, styles)) print(line)
-      else if (whenEmpty !== undefined) print(safeText(whenEmpty))
+      else if (whenEmpty !== undefined) print(visibleBlock(whenEmpty))
     },
     result(value, text) {
-      print(isJson ? safeJson(value) : safeText(text))
+      print(isJson ? visibleJson(value) : visibleBlock(text))
     },
     say(text) {
-      if (!isJson) print(safeText(text))
+      if (!isJson) print(visibleBlock(text))
     },
     warn(text) {
-      printError(`${errorStyles.yellow('warning')}: ${safeText(text)}`)
+      printError(`${errorStyles.yellow('warning')}: ${visibleBlock(text)}`)
     },
     progress: (text) => (stderr.isTTY === true ? startProgress(stderr, errorStyles, text) : silentProgress),
     fail(error) {
-      if (isJson) print(safeJson({ error: describe(error) }))
-      printError(`${errorStyles.red('error')}: ${safeText(messageOf(error))}`)
+      if (isJson) print(visibleJson({ error: describe(error) }))
+      printError(`${errorStyles.red('error')}: ${visibleBlock(messageOf(error))}`)
       return exitCodeOf(error)
     },
   }
@@ -84,7 +84,7 @@ export function createOutput({ stdout, stderr, json = false, env = {} }: OutputO
 function describe(error: unknown): object {
   if (isConfigError(error)) {
     // The message is the same problems once more, drawn for a person.
-    return { code: error.code, message: safeLine(error.message.split('\n')[0]!), problems: error.problems }
+    return { code: error.code, message: visibleText(error.message.split('\n')[0]!), problems: error.problems }
   }
   const code = (error as { code?: unknown } | null)?.code
   const details = isTollgateError(error) ? error.details : undefined

@@ -1,5 +1,5 @@
+import { visibleText } from '../../core/text/visibleText.ts'
 import { truncate } from './displayWidth.ts'
-import { safeLine } from './sanitise.ts'
 import type { Stream } from './stream.ts'
 import type { Styles } from './style.ts'
 
@@ -20,7 +20,7 @@ export const silentProgress: Progress = { update() {}, done() {}, fail() {} }
 
 /** Shows a spinner on a terminal. The timer does not keep the process alive. */
 export function startProgress(stream: Stream, styles: Styles, text: string): Progress {
-  let shown = safeLine(text)
+  let shown = visibleText(text)
   let frame = 0
   let isOver = false
   const draw = () => {
@@ -35,12 +35,12 @@ export function startProgress(stream: Stream, styles: Styles, text: string): Pro
     if (isOver) return
     isOver = true
     clearInterval(timer)
-    stream.write(result === undefined ? clearLine : `${clearLine}${mark} ${safeLine(result)}\n`)
+    stream.write(result === undefined ? clearLine : `${clearLine}${mark} ${visibleText(result)}\n`)
   }
   return {
     update(next) {
       if (isOver) return
-      shown = safeLine(next)
+      shown = visibleText(next)
       draw()
     },
     done: (result) => end(styles.green('✓'), result),

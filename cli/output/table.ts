@@ -1,5 +1,5 @@
+import { visibleText } from '../../core/text/visibleText.ts'
 import { displayWidth, truncate, wrap } from './displayWidth.ts'
-import { safeLine } from './sanitise.ts'
 import type { Styles } from './style.ts'
 
 export interface Column<T> {
@@ -22,7 +22,7 @@ export function formatTable<T>(
   width: number,
   styles: Styles,
 ): string[] {
-  const cells = rows.map((row) => columns.map((column) => safeLine(shown(column.value(row)))))
+  const cells = rows.map((row) => columns.map((column) => visibleText(shown(column.value(row)))))
   const natural = columns.map(({ title }, i) =>
     Math.max(displayWidth(title), ...cells.map((row) => displayWidth(row[i]!))),
   )

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises'
-import type { CapQuestion } from './payOptions.ts'
-import { safeLine } from './terminalText.ts'
+import type { CapQuestion } from '../../buyer/payOptions.ts'
+import { visibleText } from '../../core/text/visibleText.ts'
 
 /**
  * Asks a person whether to pay a price above the cap. Only `y` or `yes` agrees; anything else, the end of input and an
@@ -16,7 +16,7 @@ export async function askOnTerminal(
   const text = `The price is ${usd} USD, above the cap of ${capUsd} USD. Pay ${amount} ${symbol} on ${network} to ${payTo} for ${url}? [y/N] `
   try {
     const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
-    const asked = lines.question(safeLine(text), signal === undefined ? {} : { signal })
+    const asked = lines.question(visibleText(text), signal === undefined ? {} : { signal })
     const answer = await Promise.race([asked, ended])
     return /^y(es)?$/i.test(answer.trim())
   } catch {

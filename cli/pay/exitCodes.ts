@@ -1,3 +1,5 @@
+import type { PayOutcome } from '../../buyer/payReport.ts'
+
 /** What `tollgate pay` exits with; shown in `--help`. Codes are API: they are added, never given another meaning. */
 export const exitCodes = {
   /** Paid, the chain confirms it, and the answer is complete; or the address was free. */
@@ -33,6 +35,24 @@ export const exitCodes = {
   /** Another run of the same command is under way; this one signed nothing. */
   underWay: 15,
 } as const
+
+export const exitCodeOf: Readonly<Record<PayOutcome, number>> = {
+  free: exitCodes.ok,
+  paid: exitCodes.ok,
+  refused: exitCodes.refused,
+  above_cap: exitCodes.aboveCap,
+  failed: exitCodes.failed,
+  rejected: exitCodes.rejected,
+  unverified: exitCodes.unverified,
+  unknown: exitCodes.unknown,
+  bad_answer: exitCodes.badAnswer,
+  under_way: exitCodes.underWay,
+  vault_refused: exitCodes.vaultRefused,
+  over_budget: exitCodes.overBudget,
+  vault_locked: exitCodes.vaultLocked,
+  vault_away: exitCodes.vaultAway,
+  vault_unanswered: exitCodes.vaultUnanswered,
+}
 
 /** The table for `--help`. */
 export const exitCodeHelp = `Exit codes:

@@ -1,13 +1,13 @@
 import { base58 } from '@scure/base'
-import type { Buyer } from '../../adapters/chains/buyer/buyer.ts'
-import { createEvmBuyer } from '../../adapters/chains/buyer/evmBuyer.ts'
-import { createSolanaBuyer } from '../../adapters/chains/buyer/solanaBuyer.ts'
+import type { Buyer } from '../../buyer/buyer.ts'
+import { createEvmBuyer } from '../../buyer/chains/evmBuyer.ts'
+import { createSolanaBuyer } from '../../buyer/chains/solanaBuyer.ts'
+import type { Wallets } from '../../buyer/payOptions.ts'
+import { UsageError } from '../../buyer/usageError.ts'
 import type { ChainFamily } from '../../core/domain/network.ts'
 import { isObject, own } from '../../core/x402/own.ts'
 import { parseStrictJson } from '../../core/x402/strictJson.ts'
-import type { Wallets } from './payOptions.ts'
 import { readPrivateFile } from './readPrivateFile.ts'
-import { UsageError } from './usageError.ts'
 
 const expected =
   'Expected a 0x EVM key of 32 bytes, a Solana key of 64 bytes (base58 or a JSON array), or JSON {"evm": …, "solana": …}'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
-import { UsageError } from './usageError.ts'
+import { UsageError } from '../../buyer/usageError.ts'
 
 export interface OutputFile {
   /** Puts the bytes at the path, all or nothing. */

@@ -1,7 +1,7 @@
+import type { PayReport } from '../../buyer/payReport.ts'
 import { factsOf } from '../../core/domain/network.ts'
-import { parseBody } from './parseBody.ts'
-import type { PayReport } from './payReport.ts'
-import { safeJson, safeLine, safeText } from './terminalText.ts'
+import { visibleBlock, visibleJson, visibleText } from '../../core/text/visibleText.ts'
+import { parseBody } from '../../core/x402/parseBody.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -9,11 +9,13 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  * A report as one JSON object in one line. The body is JSON (`bodyEncoding` `json`), text (`utf8`) or base64; when it
  * went to a file, it is left out and `savedTo` names the file.
  */
-export function reportAsJson(report: PayReport, savedTo: string | null): string {
-  const { answer } = report
+export function reportAsJson(report: PayReport, exitCode: number, savedTo: string | null): string {
+  const { outcome, answer, ...rest } = report
   const body = answer === null || savedTo !== null ? {} : bodyOf(answer.body)
-  return safeJson({
-    ...report,
+  return visibleJson({
+    outcome,
+    exitCode,
+    ...rest,
     explorer: explorerOf(report),
     answer: answer && {
       status: answer.status,
@@ -60,16 +62,16 @@ export function reportAsText(report: PayReport): string {
   ]
   return rows
     .filter((row): row is [string, string] => row[1] !== null)
-    .map(([name, value]) => safeLine(name === '' ? value : `  ${name.padEnd(9)}${value}`))
+    .map(([name, value]) => visibleText(name === '' ? value : `  ${name.padEnd(9)}${value}`))
     .join('\n')
 }
 
 /** The body for a terminal: safe text, or a line that says what it is. */
 export function bodyAsText(body: Uint8Array, contentType: string): string {
   try {
-    return safeText(utf8.decode(body))
+    return visibleBlock(utf8.decode(body))
   } catch {
-    return safeLine(`(${body.length} bytes of ${contentType || 'unknown type'}; --output FILE keeps them)`)
+    return visibleText(`(${body.length} bytes of ${contentType || 'unknown type'}; --output FILE keeps them)`)
   }
 }
 

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { validateHeaderName, validateHeaderValue } from 'node:http'
+import { UsageError } from '../../buyer/usageError.ts'
 import { parseAmount } from '../../core/domain/money.ts'
 import { factsOf, knownNetworks, type NetworkId, networkOfV1Name } from '../../core/domain/network.ts'
-import { parseBody } from './parseBody.ts'
-import { UsageError } from './usageError.ts'
+import { parseBody } from '../../core/x402/parseBody.ts'
 
 const MAX_REQUEST_BODY_BYTES = 10_000_000
 const MAX_SECONDS = 3_600

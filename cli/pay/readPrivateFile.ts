@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises'
-import { UsageError } from './usageError.ts'
+import { UsageError } from '../../buyer/usageError.ts'
 
 const MAX_BYTES = 4_096
 

@@ -4,10 +4,11 @@ import { chmodSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import t from 'tap'
-import { createEvmBuyer } from '../../adapters/chains/buyer/evmBuyer.ts'
+import { createEvmBuyer } from '../../buyer/chains/evmBuyer.ts'
+import { startEvmWorld } from '../../buyer/testing/evmWorld.ts'
+import { json, startFakeVault } from '../../buyer/testing/fakeVault.ts'
+import { startSolanaWorld } from '../../buyer/testing/solanaWorld.ts'
 import { exitCodes } from './exitCodes.ts'
-import { startEvmWorld } from './testing/evmWorld.ts'
-import { json, startFakeVault } from './testing/fakeVault.ts'
 import { openShop } from './testing/shop.ts'
 
 const world = await startEvmWorld(t)
@@ -267,3 +268,17 @@ async function lineOf(child: ChildProcess, wanted: RegExp): Promise<void> {
   for await (const chunk of child.stderr!) if (wanted.test((text += String(chunk)))) return
   throw new Error(`Expected ${wanted}, got ${text}`)
 }
+
+t.test(
+  'on Solana, run again after an unknown outcome, the same payment is sent, and paid once',
+  async (t) => {
+    const world = await startSolanaWorld(t)
+    const env = { TOLLGATE_SOLANA_KEY: JSON.stringify([...world.secret]) }
+    const shop = await openShop(t, { ...world, rpcUrl: world.chain.rpcUrl, env })
+    shop.mood = 'broken'
+    t.match(await shop.pay(), { code: exitCodes.unknown })
+    shop.mood = 'honest'
+    t.match(await shop.pay(), { code: 0, report: { outcome: 'paid', isVerified: true } })
+    t.equal(shop.payments().size, 1)
+  },
+)

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { takeHome } from '../../vault/storage/homeLock.ts'
-import { lockCommand, type RunLock } from './runLock.ts'
+import type { CommandLock } from '../../buyer/keptPayments.ts'
+import { takeHome } from '../../vault/storage/disk/homeLock.ts'
+import { lockCommand } from './paymentFiles.ts'
 
 /** A lock as a process of another container on this machine would have written it. */
 function moveElsewhere(folder: string): string {
@@ -40,7 +41,7 @@ t.test('a lock that a killed container left is taken by one run, and its own fin
   const left = takeHome(folder)
   moveElsewhere(folder)
   const both = await Promise.all([lockCommand(dir, 'a', look), lockCommand(dir, 'a', look)])
-  const taken = both.filter((lock): lock is RunLock => lock !== undefined)
+  const taken = both.filter((lock): lock is CommandLock => lock !== undefined)
   t.equal(taken.length, 1)
   t.ok(looks >= 10)
   t.notOk(left.beat(), 'a run that only stood still finds out')

@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { Command } from 'commander'
 import t, { type Test } from 'tap'
+import { DEFAULT_TIMEOUT_MS } from '../../buyer/payOptions.ts'
+import { startEvmWorld } from '../../buyer/testing/evmWorld.ts'
+import { type Answer, deliver, offer, startSeller } from '../../buyer/testing/seller.ts'
 import { registerPay } from './command.ts'
-import { exitCodes } from './exitCodes.ts'
-import { DEFAULT_TIMEOUT_MS } from './payOptions.ts'
+import { exitCodeOf, exitCodes } from './exitCodes.ts'
 import { type PayFlags, runPay } from './runPay.ts'
-import { startEvmWorld } from './testing/evmWorld.ts'
-import { type Answer, deliver, offer, startSeller } from './testing/seller.ts'
 
 const world = await startEvmWorld(t)
 const home = mkdtempSync(join(tmpdir(), 'tollgate-home-'))
@@ -315,4 +315,24 @@ t.test('the command documents its options and every exit code', async (t) => {
   t.match(help, /\(default 30\)/, 'what an agent waits for, in seconds')
   t.equal(DEFAULT_TIMEOUT_MS, 30_000)
   t.notMatch(help, /--key\b(?!-file)|--private-key/, 'a key is never an argument')
+})
+
+t.test('every outcome keeps its exit code', async (t) => {
+  t.strictSame(exitCodeOf, {
+    free: 0,
+    paid: 0,
+    refused: 3,
+    above_cap: 4,
+    failed: 5,
+    rejected: 6,
+    unverified: 7,
+    unknown: 8,
+    bad_answer: 9,
+    vault_refused: 10,
+    over_budget: 11,
+    vault_locked: 12,
+    vault_away: 13,
+    vault_unanswered: 14,
+    under_way: 15,
+  })
 })

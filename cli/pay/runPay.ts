@@ -1,13 +1,18 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { payForUrl } from '../../buyer/payForUrl.ts'
+import type { CapQuestion, PayOptions } from '../../buyer/payOptions.ts'
+import type { PayReport } from '../../buyer/payReport.ts'
+import { resumePayment } from '../../buyer/resumePayment.ts'
+import { UsageError } from '../../buyer/usageError.ts'
+import { loadVaultWallets } from '../../buyer/vault/loadVaultWallets.ts'
+import { visibleJson, visibleText } from '../../core/text/visibleText.ts'
 import { askOnTerminal } from './askOnTerminal.ts'
-import { exitCodes } from './exitCodes.ts'
-import { loadVaultWallets, openVaultClient } from './loadVaultWallets.ts'
+import { exitCodeOf, exitCodes } from './exitCodes.ts'
 import { loadWallets } from './loadWallets.ts'
+import { checkPayment, openVaultClient } from './openVault.ts'
 import { type OutputFile, openOutput } from './outputFile.ts'
-import { payForUrl } from './payForUrl.ts'
-import type { CapQuestion, PayOptions } from './payOptions.ts'
-import type { PayReport } from './payReport.ts'
+import { createPaymentFiles } from './paymentFiles.ts'
 import { bodyAsText, reportAsJson, reportAsText } from './printReport.ts'
 import {
   guessContentType,
@@ -20,9 +25,6 @@ import {
   readSeconds,
   readUsd,
 } from './readFlags.ts'
-import { resumePayment } from './resumePayment.ts'
-import { safeJson, safeLine } from './terminalText.ts'
-import { UsageError } from './usageError.ts'
 
 /** The options of the command line, as commander hands them over. */
 export interface PayFlags {
@@ -67,8 +69,8 @@ export async function runPay(target: string | undefined, flags: PayFlags, io: Pa
     const kept = await keepBody(report, output, flags.output)
     output = undefined
     isTried = true
-    await print(kept.report, kept.savedTo, isJson, io)
-    exitCode = kept.report.exitCode
+    await print(kept, isJson, io)
+    exitCode = kept.exitCode
   }
   try {
     const start = await prepare(target, flags, io, deliver)
@@ -77,15 +79,15 @@ export async function runPay(target: string | undefined, flags: PayFlags, io: Pa
     if (!isTried) await deliver(report).catch(() => undefined)
     // Nobody reads stdout, or it is full: what became of the money is said all the same.
     if (exitCode === undefined) io.stderr.write(`${reportAsText(report)}\n`)
-    return exitCode ?? (report.exitCode || exitCodes.internal)
+    return exitCode ?? (exitCodeOf[report.outcome] || exitCodes.internal)
   } catch (error) {
     await output?.drop()
     if (!(error instanceof UsageError)) throw error
     if (isJson)
       io.stdout.write(
-        `${safeJson({ outcome: 'usage', exitCode: exitCodes.usage, message: error.message })}\n`,
+        `${visibleJson({ outcome: 'usage', exitCode: exitCodes.usage, message: error.message })}\n`,
       )
-    io.stderr.write(`${safeLine(error.message)}\n`)
+    io.stderr.write(`${visibleText(error.message)}\n`)
     return exitCodes.usage
   }
 }
@@ -98,6 +100,7 @@ async function prepare(
   deliver: (report: PayReport) => Promise<void>,
 ): Promise<() => Promise<PayReport>> {
   const common = {
+    payments: createPaymentFiles(join(io.env['TOLLGATE_HOME'] || join(homedir(), '.tollgate'), 'payments')),
     deliver,
     ...io.pace,
     ...(flags.rpc !== undefined && { rpcUrl: readRpcUrl(flags.rpc) }),
@@ -105,7 +108,7 @@ async function prepare(
     ...(flags.maxBody !== undefined && { maxBodyBytes: readByteLimit(flags.maxBody) }),
     ...(io.signal !== undefined && { signal: io.signal }),
     allowInsecureHttp: flags.insecureHttp === true,
-    onStep: (text: string) => void io.stderr.write(`${safeLine(text)}\n`),
+    onStep: (text: string) => void io.stderr.write(`${visibleText(text)}\n`),
   }
   if (flags.resume !== undefined) {
     if (target !== undefined) throw new UsageError('Expected an address or --resume, got both.')
@@ -124,7 +127,6 @@ async function prepare(
     again: flags.again === true,
     ...(flags.network !== undefined && { network: readNetwork(flags.network) }),
     ...(flags.max !== undefined && { maxUsd: readUsd(flags.max) }),
-    stateDir: join(io.env['TOLLGATE_HOME'] || join(homedir(), '.tollgate'), 'payments'),
     confirm: (question, signal) => confirm(question, flags, io, signal),
   }
   const wallets = await walletSource(flags, io, options)
@@ -149,6 +151,7 @@ async function walletSource(
     loadVaultWallets(ask, {
       ...rpc,
       ...(network !== undefined && { network }),
+      check: checkPayment,
       signal: signal ?? new AbortController().signal,
       onStep: onStep!,
     })
@@ -180,40 +183,46 @@ async function confirm(
   return await askOnTerminal(question, io, signal)
 }
 
+/** A report as it is printed. */
+interface Printed {
+  readonly report: PayReport
+  readonly exitCode: number
+  readonly savedTo: string | null
+}
+
 /** Only an answer that was bought, or was free, goes to the file. When that fails, the report still carries it. */
-async function keepBody(
-  report: PayReport,
-  output: OutputFile | undefined,
-  path = '',
-): Promise<{ report: PayReport; savedTo: string | null }> {
-  if (output === undefined) return { report, savedTo: null }
+async function keepBody(report: PayReport, output: OutputFile | undefined, path = ''): Promise<Printed> {
+  const exitCode = exitCodeOf[report.outcome]
+  if (output === undefined) return { report, exitCode, savedTo: null }
   const { answer, warnings } = report
   if (answer === null || answer.status < 200 || answer.status >= 300) {
     await output.drop()
-    return { report, savedTo: null }
+    return { report, exitCode, savedTo: null }
   }
   try {
     await output.keep(answer.body)
-    return { report, savedTo: path }
+    return { report, exitCode, savedTo: path }
   } catch (error) {
     const warning = `The output file could not be written (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`
-    const exitCode = report.exitCode || exitCodes.internal
-    return { report: { ...report, exitCode, warnings: [...warnings, warning] }, savedTo: null }
+    return {
+      report: { ...report, warnings: [...warnings, warning] },
+      exitCode: exitCode || exitCodes.internal,
+      savedTo: null,
+    }
   }
 }
 
 async function print(
-  report: PayReport,
-  savedTo: string | null,
+  { report, exitCode, savedTo }: Printed,
   isJson: boolean,
   { stdout, stderr }: PayIo,
 ): Promise<void> {
-  if (isJson) return await write(stdout, `${reportAsJson(report, savedTo)}\n`)
+  if (isJson) return await write(stdout, `${reportAsJson(report, exitCode, savedTo)}\n`)
   const { answer } = report
   if (answer !== null && savedTo === null)
     await write(stdout, `${bodyAsText(answer.body, answer.contentType)}\n`)
   stderr.write(`${reportAsText(report)}\n`)
-  if (savedTo !== null) stderr.write(safeLine(`  saved    ${savedTo}`).concat('\n'))
+  if (savedTo !== null) stderr.write(visibleText(`  saved    ${savedTo}`).concat('\n'))
 }
 
 /** Until the system has taken it. @throws the system's error: nobody reads it, or the disk is full */

@@ -5,19 +5,19 @@ import { PassThrough } from 'node:stream'
 import { Keypair } from '@solana/web3.js'
 import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { createEvmBuyer } from '../../adapters/chains/buyer/evmBuyer.ts'
-import { createSolanaBuyer } from '../../adapters/chains/buyer/solanaBuyer.ts'
-import { type PayFlags, runPay } from './runPay.ts'
-import { startEvmWorld } from './testing/evmWorld.ts'
+import { createEvmBuyer } from '../../buyer/chains/evmBuyer.ts'
+import { createSolanaBuyer } from '../../buyer/chains/solanaBuyer.ts'
+import { startEvmWorld } from '../../buyer/testing/evmWorld.ts'
 import {
   type FakeVaultOptions,
   json,
   type OrderAnswer,
   startFakeVault,
   vaultError,
-} from './testing/fakeVault.ts'
-import { startSeller } from './testing/seller.ts'
-import { startSolanaWorld } from './testing/solanaWorld.ts'
+} from '../../buyer/testing/fakeVault.ts'
+import { startSeller } from '../../buyer/testing/seller.ts'
+import { startSolanaWorld } from '../../buyer/testing/solanaWorld.ts'
+import { type PayFlags, runPay } from './runPay.ts'
 
 const evm = await startEvmWorld(t)
 const solana = await startSolanaWorld(t)

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { defaultLimits } from '../../admin-api/deps.ts'
-import { parseConfig } from '../../core/config/load.ts'
+import { parseConfig } from '../../core/config/loadConfig.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { pluginSource } from './readConfig.ts'
 import { startTollgate } from './startTollgate.ts'

@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs'
-import { compile } from '../../core/kernel/compile.ts'
-import { buildGeneration } from '../../core/kernel/generation.ts'
+import { nearMiss } from '../../core/config/check/nearMiss.ts'
+import { isPaid, type ServedLink } from '../../core/domain/link.ts'
+import { buildGeneration, GenerationError, type PluginEntry } from '../../core/kernel/generation.ts'
 import { prototypeLinks } from '../../core/kernel/prototypeLinks.ts'
+import { compileWhen } from '../../core/kernel/when.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { builtInPlugins } from '../../plugins/builtIn.ts'
 import { openStack } from './openStack.ts'
 import { readConfig } from './readConfig.ts'
 
@@ -12,7 +15,8 @@ export interface CheckedLink {
   readonly price: string
   readonly settle: 'after' | 'before'
   readonly program: readonly { readonly phase: string; readonly plugin: string }[]
-  /** Plugins that look at every call afterwards. */
+  /** What looks at every call afterwards: plugins of phase `deliver`, then those of `log`. */
+  readonly deliver: readonly string[]
   readonly log: readonly string[]
 }
 
@@ -36,24 +40,65 @@ export async function checkConfig(
   const stack = await openStack(
     { ...config, storage: { path: hasStore ? config.storage.path : ':memory:' } },
     // A stand-in, so that checking does not make the secret's file.
-    { env: hasSecret ? env : { ...env, TOLLGATE_SECRET: '00'.repeat(32) }, log: silentLog, runsJobs: false },
+    {
+      env: hasSecret ? env : { ...env, TOLLGATE_SECRET: '00'.repeat(32) },
+      log: silentLog,
+      runsJobs: false,
+      worksOnPayments: false,
+    },
   )
   try {
-    const generation = await buildGeneration(plugins, stack.ports)
-    const served = await stack.ports.links.allServed()
+    const generation = await buildGeneration(plugins, stack.ports, { known: builtInPlugins })
+    const served = [...(await stack.ports.links.allServed())].sort((a, b) =>
+      addressOf(a) < addressOf(b) ? -1 : 1,
+    )
+    const linksByProblem = new Map<string, string[]>()
     const links = (served.length > 0 ? served : prototypeLinks).map((link) => {
-      const { steps, logPlugins } = compile(link, generation.plugins)
+      const name = served.length > 0 ? addressOf(link) : link.title
+      const { program, problems } = generation.examine(link)
+      for (const problem of problems) {
+        const others = linksByProblem.get(problem)
+        if (others === undefined) linksByProblem.set(problem, [name])
+        else others.push(name)
+      }
+      const { steps, postAnswer } = program ?? { steps: [], postAnswer: [] }
+      program?.dispose()
       return {
-        link: served.length > 0 ? `${link.username}/${link.slug}` : link.title,
+        link: name,
         price: link.price,
         settle: link.settle,
         program: steps.map(({ phase, plugin }) => ({ phase, plugin })),
-        log: logPlugins,
+        deliver: postAnswer.filter((s) => s.phase === 'deliver').map((s) => s.plugin),
+        log: postAnswer.filter((s) => s.phase === 'log').map((s) => s.plugin),
       }
     })
     await generation.closePlugins()
-    return { links, warnings: warnings.map((w) => `${file}:${w.line}: ${w.message}`) }
+    const wrong = [...linksByProblem].map(([problem, names]) => `${someOf(names)}: ${problem}`)
+    if (wrong.length > 0) throw new GenerationError(wrong.join('\n'))
+    const said = warnings.map((w) => `${file}:${w.line}: ${w.message}`)
+    return { links, warnings: [...said, ...idlePatterns(plugins, served)] }
   } finally {
     await stack.close()
   }
+}
+
+const addressOf = ({ username, slug }: ServedLink): string => `${username}/${slug}`
+
+/** One problem of a thousand links is one line. */
+const someOf = (names: readonly string[]): string =>
+  names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ')
+
+/** Patterns of `when.links` that match no link that there is: a plugin that never runs looks like a rule that holds. */
+function idlePatterns(plugins: readonly PluginEntry[], served: readonly ServedLink[]): string[] {
+  if (served.length === 0) return []
+  const addresses = served.map(addressOf)
+  return plugins.flatMap(({ plugin, when }) =>
+    (when?.links ?? []).flatMap((pattern) => {
+      const applies = compileWhen({ links: [pattern] })
+      if (served.some((link) => applies({ link, isPaid: isPaid(link), settle: link.settle }))) return []
+      const meant = nearMiss(pattern, addresses)
+      const hint = meant === undefined ? '' : ` Did you mean ${meant}?`
+      return [`Plugin ${plugin.name}: no link matches ${pattern} of its when.links.${hint}`]
+    }),
+  )
 }

@@ -4,8 +4,9 @@ import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { loadSecret } from '../../adapters/secrets/loadSecret.ts'
 import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
 import { createApiKey, prefixOf } from '../../admin-api/auth/apiKey.ts'
-import { isReservedUsername, usernameForm } from '../../admin-api/auth/username.ts'
 import { hiddenCharacterIn, refusalOf } from '../../admin-api/schema/hiddenCharacter.ts'
+import { isReservedUsername, usernameForm } from '../../admin-api/stores/username.ts'
+import type { Payout } from '../../core/domain/link.ts'
 import type { ChainName } from '../../core/domain/network.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
@@ -35,18 +36,10 @@ export interface CreatedStore {
 export async function createStore(
   configFile: string,
   env: Readonly<Record<string, string | undefined>>,
-  { username, displayName = username, base, solana }: NewStore,
+  newStore: NewStore,
 ): Promise<CreatedStore> {
-  if (!usernameForm.test(username)) {
-    throw new UsageError(
-      `Expected a username of 3 to 32 characters a-z, 0-9 and _, got ${JSON.stringify(username)}.`,
-    )
-  }
-  if (isReservedUsername(username))
-    throw new UsageError(`The username ${username} is reserved for the gateway's own addresses.`)
-  const hidden = hiddenCharacterIn(displayName, 'one')
-  if (hidden !== undefined) throw new UsageError(refusalOf(hidden))
-  const payout = { base: walletOf('base', base), solana: walletOf('solana', solana) }
+  const { username, displayName = username } = newStore
+  const payout = payoutOf(newStore)
   const { config } = await readConfig(configFile, env)
   const sealer = createSealer(loadSecret({ file: config.secretFile, env }))
   const store = await openSqlite({ path: config.storage.path, clock: systemClock, log: silentLog })
@@ -78,8 +71,28 @@ export async function createStore(
   }
 }
 
-function walletOf(chain: ChainName, address: string | undefined): string | null {
-  if (address === undefined) return null
+/**
+ * The wallets of a store that can be opened under this name.
+ * @throws `UsageError`
+ */
+export function payoutOf({ username, displayName = username, base, solana }: NewStore): Payout {
+  if (!usernameForm.test(username)) {
+    throw new UsageError(
+      `Expected a username of 3 to 32 characters a-z, 0-9 and _, got ${JSON.stringify(username)}.`,
+    )
+  }
+  if (isReservedUsername(username))
+    throw new UsageError(`The username ${username} is reserved for the gateway's own addresses.`)
+  const hidden = hiddenCharacterIn(displayName, 'one')
+  if (hidden !== undefined) throw new UsageError(refusalOf(hidden))
+  return {
+    base: base === undefined ? null : walletOf('base', base),
+    solana: solana === undefined ? null : walletOf('solana', solana),
+  }
+}
+
+/** A wallet as it is kept. @throws `UsageError` that names the option */
+export function walletOf(chain: ChainName, address: string): string {
   const canonical = createWalletProofs({}).canonicalAddress(chain, address)
   if (canonical !== undefined) return canonical
   const form = chain === 'base' ? 'a 0x address with a correct checksum' : 'a base58 address of 32 bytes'

@@ -1,7 +1,7 @@
 import type { Config } from '../../core/config/types.ts'
 import { isPaid, type Payout } from '../../core/domain/link.ts'
-import { chargedStates, type PaymentRecord } from '../../core/domain/payment.ts'
-import { payoutFaults } from '../../core/payments/payoutFaults.ts'
+import { chargedStates } from '../../core/domain/payment.ts'
+import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
 import { transferBackOf } from '../../core/payments/transferBackOf.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import type { LedgerFindings } from '../../core/ports/purchases.ts'
@@ -19,6 +19,9 @@ export interface Finding {
 }
 
 const CHAIN_LOOKUPS = 1_000
+/** A payment that was put off so often, a minute or two long, is shown with its reason; so many of them at most. */
+const PARKED_TRIES = 5
+const PARKED_SHOWN = 20
 /** Stores whose payout wallets are looked at in one call to a node. */
 const STORES_AT_ONCE = 50
 
@@ -29,7 +32,7 @@ export async function examine(
   { asksChains }: { readonly asksChains: boolean },
 ): Promise<readonly Finding[]> {
   const { config, warnings } = await readConfig(file, env)
-  const stack = await openStack(config, { env, log: silentLog, runsJobs: false })
+  const stack = await openStack(config, { env, log: silentLog, runsJobs: false, worksOnPayments: false })
   try {
     return [
       good('configuration', `${file} holds`),
@@ -38,6 +41,7 @@ export async function examine(
       ...(await networkFindings(stack)),
       ...(asksChains ? await payoutFindings(stack) : []),
       ...ledgerFindings(await stack.store.purchases.ledgerCheck()),
+      ...(await parkedFindings(stack)),
       ...(asksChains ? await chainFindings(stack) : []),
       ...(asksChains ? await refundFindings(config, stack) : []),
     ]
@@ -62,9 +66,15 @@ async function networkFindings({ chains }: Stack): Promise<Finding[]> {
 /** Sellers whose wallets can't be paid: their offers are left out of the 402. */
 async function payoutFindings({ store, chains }: Stack): Promise<Finding[]> {
   const payouts = new Map<string, Payout>()
-  for (const link of await store.links.allServed()) if (isPaid(link)) payouts.set(link.username, link.payout)
-  const stores = [...payouts].slice(0, CHAIN_LOOKUPS)
   const found: Finding[] = []
+  for (const link of await store.links.allServed()) {
+    if (!isPaid(link)) continue
+    payouts.set(link.username, link.payout)
+    if (found.length >= CHAIN_LOOKUPS) continue
+    for (const fault of priceFaults(chains, link.payout, link.price))
+      found.push(warning(`link ${link.username}/${link.slug}`, fault))
+  }
+  const stores = [...payouts].slice(0, CHAIN_LOOKUPS)
   for (let i = 0; i < stores.length; i += STORES_AT_ONCE) {
     const faults = stores.slice(i, i + STORES_AT_ONCE).map(async ([username, payout]) => {
       for (const fault of await payoutFaults(chains, payout)) found.push(warning(`store ${username}`, fault))
@@ -89,29 +99,48 @@ function ledgerFindings(found: LedgerFindings): Finding[] {
   ]
 }
 
+/** Payments that the recovery can do nothing about: with the reason of each, those first that were tried most often. */
+async function parkedFindings({ store: { books } }: Stack): Promise<Finding[]> {
+  const { total, rows } = await books.parked(PARKED_TRIES, PARKED_SHOWN)
+  if (total === 0) return []
+  const each = rows.map(({ purchaseId, state, tries, dueReason, network }) =>
+    warning(
+      'open payments',
+      `purchase ${purchaseId} on ${network} is ${state}, put off ${tries} times: ${dueReason ?? 'its outcome is not known'}`,
+    ),
+  )
+  return total > rows.length
+    ? [...each, warning('open payments', `and ${total - rows.length} more are put off`)]
+    : each
+}
+
 /** Looks the newest purchases' transfers up on their chains. */
 async function chainFindings({ store, chains }: Stack): Promise<Finding[]> {
-  const charged = await store.payments.list({
+  const charged = await store.books.list({
     states: chargedStates,
     isNewestFirst: true,
     limit: CHAIN_LOOKUPS,
   })
   let seen = 0
+  let unknown = 0
   const problems: string[] = []
-  for (const record of charged) {
-    const found = await lookUp(record, chains)
-    if (found === 'yes') seen++
-    else if (found === 'no')
-      problems.push(`the transfer of purchase ${record.purchaseId} is not on ${record.network}`)
+  const bySettler = Map.groupBy(charged, ({ network, scheme }) => chains.settler(network, scheme))
+  for (const [settler, records] of bySettler) {
+    const answers = await settler?.stillOnChain(records)
+    for (const [i, { purchaseId, network }] of records.entries()) {
+      const found = answers?.[i] ?? 'unknown'
+      if (found === 'yes') seen++
+      else if (found === 'unknown') unknown++
+      else problems.push(`the transfer of purchase ${purchaseId} is not on ${network}`)
+    }
   }
-  const unknown = charged.length - seen - problems.length
   const summary = `${seen} transfers are on chain${unknown > 0 ? `, ${unknown} could not be looked up` : ''}`
   return report('transfers', problems, summary)
 }
 
 /** Looks the newest refunds' transfers up: one that left the chain again leaves the buyer without the money. */
 async function refundFindings(config: Config, { store, ports }: Stack): Promise<Finding[]> {
-  const refunded = await store.payments.list({
+  const refunded = await store.books.list({
     states: ['refunded'],
     isNewestFirst: true,
     limit: CHAIN_LOOKUPS,
@@ -137,11 +166,6 @@ async function refundFindings(config: Config, { store, ports }: Stack): Promise<
 }
 
 const gone: ReadonlySet<RefundVerdict['status']> = new Set(['not_found', 'reverted', 'mismatch'])
-
-async function lookUp(record: PaymentRecord, chains: Stack['chains']): Promise<'yes' | 'no' | 'unknown'> {
-  const settler = chains.settler(record.network)
-  return settler === undefined ? 'unknown' : settler.stillOnChain(record).catch(() => 'unknown')
-}
 
 const good = (subject: string, message: string): Finding => ({ ok: true, subject, message })
 const warning = (subject: string, message: string): Finding => ({

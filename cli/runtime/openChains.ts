@@ -2,16 +2,20 @@ import { resolveAssets } from '../../core/config/assets.ts'
 import { facilitatorChoice } from '../../core/config/facilitator.ts'
 import type { Config, NetworkConfig } from '../../core/config/types.ts'
 import type { Asset } from '../../core/domain/asset.ts'
+import { parseAmount } from '../../core/domain/money.ts'
 import { familyOf, type NetworkId } from '../../core/domain/network.ts'
-import type { Chains } from '../../core/plugin/ports.ts'
+import { isLoopback } from '../../core/http/isLoopback.ts'
+import type { Chains } from '../../core/ports/chains.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Egress } from '../../core/ports/egress.ts'
+import type { GasBook } from '../../core/ports/gasBook.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Settler } from '../../core/ports/settler.ts'
 
+const FAILURE_WINDOW_MS = 600_000
+
 /** Every network of the configuration with its settler. */
 export interface OpenChains extends Chains {
-  readonly settlers: readonly Settler[]
   /** Networks that can't be settled on yet, because the facilitator could not say what it takes: not offered meanwhile. */
   readonly missing: readonly NetworkId[]
   /** Asks the missing ones again. @returns those that can be paid on now; links have to be compiled anew for them */
@@ -23,6 +27,7 @@ export interface ChainParts {
   readonly clock: Clock
   readonly log: Log
   readonly egress: Egress
+  readonly gasBook?: GasBook | undefined
   readonly wrapSettler?: ((settler: Settler) => Settler) | undefined
   /** False for a network that stays missing for now. */
   readonly mayOpen?: ((network: NetworkId) => boolean) | undefined
@@ -72,7 +77,10 @@ export async function openChains(config: Config, parts: ChainParts): Promise<Ope
       return [...missing]
     },
     openMissing,
-    settler: (network) => settlers.get(network),
+    settler(network, scheme = 'exact') {
+      const settler = settlers.get(network)
+      return settler?.scheme === scheme ? settler : undefined
+    },
     async close() {
       for (const settler of settlers.values()) await settler.close()
     },
@@ -83,11 +91,15 @@ async function openSettler(
   network: NetworkId,
   config: NetworkConfig,
   assets: readonly Asset[],
-  { clock, log, egress }: ChainParts,
+  { clock, log, egress, gasBook }: ChainParts,
 ): Promise<Settler> {
   const choice = facilitatorChoice(config.facilitator)
   const { settleTimeoutMs: waitMs, firstPollMs, pollMs, confirmations } = config
   const common = { network, assets, clock, log, confirmations }
+  const payerLimits = {
+    maxInFlightPerPayer: choice.maxInFlightPerPayer,
+    failureBudget: { failures: choice.maxFailuresPerPayer, windowMs: FAILURE_WINDOW_MS },
+  }
   // Each is loaded when a network needs it: the libraries of one chain are a third of an idle gateway's memory.
   if (choice.kind === 'remote') {
     const { createRemoteSettler } = await import('../../adapters/chains/facilitator/createRemoteSettler.ts')
@@ -99,16 +111,32 @@ async function openSettler(
       firstPollMs,
       pollMs,
       egress,
+      ...payerLimits,
       maxComputeUnits: choice.maxComputeUnits,
       maxMicroLamportsPerUnit: choice.maxMicroLamportsPerUnit,
       ...(waitMs !== undefined && { settleTimeoutMs: waitMs, proofTimeoutMs: waitMs }),
     })
   }
+  const own = {
+    ...common,
+    ...payerLimits,
+    gasBook,
+    needsStart: true,
+    minPriceAtomic: parseAmount(choice.minPrice, 6),
+  }
+  const gas = (decimals: number) =>
+    choice.maxGasPerStoreAndDay === undefined
+      ? {}
+      : {
+          maxGasPerStoreAndDay:
+            BigInt(Math.round(choice.maxGasPerStoreAndDay * 1e9)) * 10n ** BigInt(decimals - 9),
+        }
   if (familyOf(network) === 'solana') {
     const { createSolanaSettler } = await import('../../adapters/chains/solana/settler.ts')
     const { privateKey, maxComputeUnits, maxMicroLamportsPerUnit } = choice
     return createSolanaSettler({
-      ...common,
+      ...own,
+      ...gas(9),
       firstPollMs,
       pollMs,
       rpcUrls: config.rpcUrls,
@@ -121,7 +149,8 @@ async function openSettler(
   }
   const { createEvmSettler } = await import('../../adapters/chains/evm/settler.ts')
   return createEvmSettler({
-    ...common,
+    ...own,
+    ...gas(18),
     firstPollMs,
     pollMs,
     rpcUrls: config.rpcUrls,
@@ -131,9 +160,9 @@ async function openSettler(
     maxFeePerGasWei: BigInt(Math.round(choice.maxFeePerGasGwei * 1e9)),
     factories: choice.factories,
     // A node on this machine may be a test chain, which is as old as its last transaction.
-    ...(config.rpcUrls.every(isLoopback) && { staleHeadMs: Number.POSITIVE_INFINITY }),
+    ...(config.rpcUrls.every((url) => isLoopback(new URL(url).hostname)) && {
+      staleHeadMs: Number.POSITIVE_INFINITY,
+    }),
     ...(waitMs !== undefined && { receiptTimeoutMs: waitMs }),
   })
 }
-
-const isLoopback = (url: string) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(url).hostname)

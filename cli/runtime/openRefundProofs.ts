@@ -41,10 +41,10 @@ async function openOn(
 ): Promise<RefundProofs> {
   if (familyOf(network) === 'solana') {
     const { createSolanaRefundProofs } = await import(
-      '../../adapters/chains/solana/createSolanaRefundProofs.ts'
+      '../../adapters/chains/solana/prove/createSolanaRefundProofs.ts'
     )
     return createSolanaRefundProofs({ network, rpcUrls, rpcTimeoutMs, clock, log })
   }
-  const { createEvmRefundProofs } = await import('../../adapters/chains/evm/createEvmRefundProofs.ts')
+  const { createEvmRefundProofs } = await import('../../adapters/chains/evm/prove/createEvmRefundProofs.ts')
   return createEvmRefundProofs({ network, rpcUrls, confirmations, rpcTimeoutMs, clock, log })
 }

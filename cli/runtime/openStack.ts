@@ -4,10 +4,11 @@ import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createJobLine } from '../../adapters/memory/jobLine.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { loadSecret } from '../../adapters/secrets/loadSecret.ts'
-import { createSqliteChanges } from '../../adapters/sqlite/changes.ts'
-import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
 import type { Config } from '../../core/config/types.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
+import { createPayments, type Payments } from '../../core/payments/engine.ts'
+import { type HeldLease, holdLease } from '../../core/payments/heldLease.ts'
+import { createPurchaseNotes, type PurchaseNotes } from '../../core/payments/purchase.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import type { Counters } from '../../core/ports/counters.ts'
@@ -15,21 +16,31 @@ import type { JobLine } from '../../core/ports/jobLine.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
 import type { Settler } from '../../core/ports/settler.ts'
+import type { DataStore } from '../../core/ports/store.ts'
 import { type OpenChains, openChains } from './openChains.ts'
+import { openDataStore } from './openStore.ts'
 
 /** Everything that outlives a reload of the plugins: the ports, and the store and chains behind them. */
 export interface Stack {
   readonly ports: GatewayPorts
-  readonly store: SqliteStore
+  readonly store: DataStore
   readonly chains: OpenChains
+  readonly notes: PurchaseNotes
+  /** This process's own: what it claims is its work while it holds this. */
+  readonly lease: Pick<HeldLease, 'current'>
   close(): Promise<void>
 }
+
+/** Between two looks for rows of this process's that no call works on. */
+const STRAYS_MS = 60_000
 
 export interface StackOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly log: Log
   /** Whether this process does the background work of the installation. */
   readonly runsJobs: boolean
+  /** False for a process that only looks: it takes no lease, and writes nothing. */
+  readonly worksOnPayments?: boolean
   /** Puts another settler in a network's place; a worker process lets the primary settle. */
   readonly wrapSettler?: (settler: Settler) => Settler
   /** False for a network that is not to be offered yet. */
@@ -41,7 +52,15 @@ export interface StackOptions {
 /** Opens what a configuration names, in the order of need; what was opened is closed again when a later part fails. */
 export async function openStack(
   config: Config,
-  { env, log, runsJobs, wrapSettler, mayOpen, jobLine = createJobLine(log) }: StackOptions,
+  {
+    env,
+    log,
+    runsJobs,
+    worksOnPayments = true,
+    wrapSettler,
+    mayOpen,
+    jobLine = createJobLine(log),
+  }: StackOptions,
 ): Promise<Stack> {
   const closers: (() => Promise<void>)[] = []
   const opened = <T extends { close(): Promise<void> }>(part: T): T => {
@@ -53,37 +72,63 @@ export async function openStack(
   }
   try {
     const clock = systemClock
-    const store = opened(await openSqlite({ path: config.storage.path, clock, log }))
-    const changes = opened(createSqliteChanges(store, { log }))
+    const instanceId = randomUUID()
+    const store = opened(await openDataStore(config, clock, log))
+    const lease = worksOnPayments ? await holdLease(store.leases, `process:${instanceId}`, log) : noLease
+    closers.unshift(() => lease.stop())
     const counters = opened(await openCounters(config, log))
     const egress = opened(createEgress({ ...egressOptions(config), clock, log }))
-    const chains = opened(await openChains(config, { clock, log, egress, wrapSettler, mayOpen }))
+    const chains = opened(
+      await openChains(config, { clock, log, egress, gasBook: store.gas, wrapSettler, mayOpen }),
+    )
+    const sealer = createSealer(loadSecret({ file: config.secretFile, env }))
+    const notes = createPurchaseNotes(sealer, config.metadataField)
+    const payments = createPayments({ books: store.books, chains, notes, lease, clock, log })
+    if (worksOnPayments) closers.unshift(leaveStraysNowAndThen(payments, log))
     const ports: GatewayPorts = {
       clock,
       log,
       counters,
-      changes,
+      changes: store.changes,
       egress,
       chains,
       links: store.links,
-      payments: store.payments,
+      payments,
       purchases: store.purchases,
-      sealer: createSealer(loadSecret({ file: config.secretFile, env })),
+      sealer,
       metrics: createMetrics(),
       service: {
         publicUrl: config.publicUrl.replace(/\/+$/, ''),
         name: config.serviceName,
         metadataField: config.metadataField,
-        instanceId: randomUUID(),
+        instanceId,
         runsJobs,
       },
       jobLine,
     }
-    return { ports, store, chains, close }
+    return { ports, store, chains, notes, lease, close }
   } catch (error) {
     await close()
     throw error
   }
+}
+
+/** In every process: no other one knows which rows its calls work on. */
+function leaveStraysNowAndThen(payments: Payments, log: Log): () => Promise<void> {
+  const timer = setInterval(() => {
+    payments
+      .leaveStrays()
+      .catch((err: unknown) => log.warn({ err }, 'could not look for payments without a call; trying again'))
+  }, STRAYS_MS)
+  timer.unref()
+  return async () => clearInterval(timer)
+}
+
+const noLease: HeldLease = {
+  get current(): never {
+    throw new Error('This process only looks; it works on no payments.')
+  },
+  async stop() {},
 }
 
 async function openCounters({ counters }: Config, log: Log): Promise<Counters> {

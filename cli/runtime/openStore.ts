@@ -1,13 +1,22 @@
-import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
-import { systemClock } from '../../core/ports/clock.ts'
-import { silentLog } from '../../core/ports/log.ts'
+import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
+import type { Config } from '../../core/config/types.ts'
+import { type Clock, systemClock } from '../../core/ports/clock.ts'
+import { type Log, silentLog } from '../../core/ports/log.ts'
+import type { DataStore } from '../../core/ports/store.ts'
 import { readConfig } from './readConfig.ts'
 
-/** Opens the database that a configuration names, and nothing else of it. */
+/** Opens the store that a configuration chooses. */
+export const openDataStore = (
+  { storage }: Pick<Config, 'storage'>,
+  clock: Clock,
+  log: Log,
+): Promise<DataStore> => openSqlite({ path: storage.path, clock, log })
+
+/** Opens the store that a configuration file names, and nothing else of it. */
 export async function openStore(
   configFile: string,
   env: Readonly<Record<string, string | undefined>>,
-): Promise<SqliteStore> {
+): Promise<DataStore> {
   const { config } = await readConfig(configFile, env)
-  return openSqlite({ path: config.storage.path, clock: systemClock, log: silentLog })
+  return openDataStore(config, systemClock, silentLog)
 }

@@ -1,7 +1,7 @@
 import { dirname, resolve } from 'node:path'
-import type { PluginSource } from '../../core/config/checkPlugins.ts'
-import { type LoadedConfig, loadConfig, parseConfig } from '../../core/config/load.ts'
-import { createPluginLoader } from '../../core/kernel/load.ts'
+import type { PluginSource } from '../../core/config/check/checkPlugins.ts'
+import { type LoadedConfig, loadConfig, parseConfig } from '../../core/config/loadConfig.ts'
+import { createPluginLoader } from '../../core/kernel/pluginLoader.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
 

@@ -1,8 +1,8 @@
-import type { SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
+import type { DataStore } from '../../core/ports/store.ts'
 import type { OpenChains } from './openChains.ts'
 
 /** What keeps the service from working, in words for the operator: the store, then each network. Empty when all is well. */
-export async function readiness(store: Pick<SqliteStore, 'health'>, chains: OpenChains): Promise<string[]> {
+export async function readiness(store: Pick<DataStore, 'health'>, chains: OpenChains): Promise<string[]> {
   const reports = await Promise.all([
     store.health(),
     ...chains.settlers.map(async (settler) => {

@@ -1,6 +1,6 @@
 import cluster from 'node:cluster'
 import closeWithGrace from 'close-with-grace'
-import type { LoadedConfig } from '../../core/config/load.ts'
+import type { LoadedConfig } from '../../core/config/loadConfig.ts'
 import type { Config } from '../../core/config/types.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import type { Log } from '../../core/ports/log.ts'

@@ -2,7 +2,7 @@ import { createWalletProofs } from '../../adapters/chains/wallets/createWalletPr
 import { createAdminApi } from '../../admin-api/server.ts'
 import type { Config } from '../../core/config/types.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
-import { payoutFaults } from '../../core/payments/payoutFaults.ts'
+import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
 import { openRefundProofs } from './openRefundProofs.ts'
 import type { Stack } from './openStack.ts'
@@ -34,7 +34,10 @@ export async function startControlPlane(
     publicUrl: config.publicUrl,
     serviceName: config.serviceName,
     assets: chains.assets,
-    payoutFaults: (payout) => payoutFaults(chains, payout),
+    payoutFaults: async (payout, price) => [
+      ...(price === undefined ? [] : priceFaults(chains, payout, price)),
+      ...(await payoutFaults(chains, payout)),
+    ],
     ready: () => readiness(store, chains),
     options: {
       reservedUsernames: config.admin.reservedUsernames,

@@ -1,8 +1,9 @@
-import type { LoadedConfig } from '../../core/config/load.ts'
+import type { LoadedConfig } from '../../core/config/loadConfig.ts'
 import { buildGeneration } from '../../core/kernel/generation.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createHandOver } from '../../gateway/handOver.ts'
 import { createGateway } from '../../gateway/server.ts'
+import { builtInPlugins } from '../../plugins/builtIn.ts'
 import { openLate } from './openLate.ts'
 import type { Stack } from './openStack.ts'
 import { urlOf } from './urlOf.ts'
@@ -29,7 +30,7 @@ export async function startDataPlane(
   adminUrl: string,
 ): Promise<DataPlane> {
   let current = plugins
-  const generation = await buildGeneration(current, ports)
+  const generation = await buildGeneration(current, ports, { known: builtInPlugins })
   const handOver = createHandOver(() => adminUrl, config.gateway.requestTimeoutMs, ports.log)
   const gateway = createGateway(generation, { ...ports, handOver }, config.gateway)
   const { address: host, port } = await gateway.listen(config.gateway.port, config.gateway.host)
@@ -39,7 +40,7 @@ export async function startDataPlane(
   function reload(choose: () => Loaded['plugins']): Promise<void> {
     const turn = line.then(async () => {
       const next = choose()
-      const { retired } = await gateway.swap(await buildGeneration(next, ports))
+      const { retired } = await gateway.swap(await buildGeneration(next, ports, { known: builtInPlugins }))
       current = next
       retired.catch((err: unknown) => ports.log.error({ err }, 'a plugin did not end as it should'))
     })

@@ -1,50 +1,46 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { unresolvedStates } from '../../core/domain/payment.ts'
-import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
-import { createReconciler } from '../../core/payments/reconciler.ts'
+import { leaseOfKey } from '../../core/payments/keyLease.ts'
+import { createRecovery } from '../../core/payments/recovery.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Settler } from '../../core/ports/settler.ts'
 import type { Stack } from './openStack.ts'
-import { startHeartbeat } from './startHeartbeat.ts'
 
 const RETRY_MS = 5_000
-/** More open attempts of one settler than this would mean that its key has been stuck for days. */
-const MAX_UNRESOLVED = 10_000
+/** Between two looks whether this process still has a key, or another one has left it. */
+const KEY_MS = 2_000
 
 export interface Jobs {
   stop(): Promise<void>
 }
 
-/** Starts what works beside the calls: this process's heartbeat, the settlers' take-up of open attempts, the reconciler. */
-export async function startJobs(stack: Stack, log: Log): Promise<Jobs> {
-  const { ports, store, chains } = stack
-  const { clock, service, sealer } = ports
-  const stopped = new AbortController()
-  const heartbeat = await startHeartbeat(stack, log)
+/** Takes up what a settler has to know, and goes on doing so. */
+interface TakeUp {
+  /** Once, before the first call. */
+  begin(): Promise<void>
+  /** Until the signal. */
+  run(signal: AbortSignal): Promise<void>
+}
 
-  const reconciler = createReconciler({
-    payments: store.payments,
-    purchases: store.purchases,
-    chains,
-    notes: createPurchaseNotes(sealer, service.metadataField),
-    clock,
-    log,
-    instanceId: service.instanceId,
+/** Starts what works beside the calls: the settlers' take-up of open attempts, and the recovery of open payments. */
+export async function startJobs({ ports, store, chains, notes, lease }: Stack, log: Log): Promise<Jobs> {
+  const { payments, purchases, clock } = ports
+  const stopped = new AbortController()
+  const recovery = createRecovery({
+    ...{ books: store.books, leases: store.leases, payments, purchases, chains, notes, clock, log, lease },
   })
+  const takeUps = chains.settlers.map((settler) => (settler.isExclusive ? alone(settler) : beside(settler)))
   // Before the first call comes: a settler must know which account nonces are in use before it signs anything new.
-  const isUp = await Promise.all(chains.settlers.map(takeUp))
-  const away = chains.settlers.filter((_, i) => !isUp[i])
+  await Promise.all(takeUps.map((one) => one.begin()))
   // Side by side: a chain that is away must not keep the payments of the others open.
   const running = Promise.all([
-    reconciler.run(stopped.signal),
-    ...away.map((settler) => takeUpLater(settler, stopped.signal)),
+    recovery.run(stopped.signal),
+    ...takeUps.map((one) => one.run(stopped.signal)),
   ])
 
   /** Tells a settler what a former process left. */
-  async function takeUp(settler: Settler): Promise<boolean> {
+  async function takeUp(settler: Settler, mayGoOn?: () => boolean): Promise<boolean> {
     try {
-      const open = await store.payments.list({ states: unresolvedStates, limit: MAX_UNRESOLVED })
-      await settler.start(open.filter((record) => record.network === settler.network))
+      await settler.start(await store.books.openAttempts(settler.id), mayGoOn)
       return true
     } catch (err) {
       log.warn({ err, network: settler.network }, 'can not settle here yet; trying again')
@@ -52,16 +48,67 @@ export async function startJobs(stack: Stack, log: Log): Promise<Jobs> {
     }
   }
 
-  async function takeUpLater(settler: Settler, signal: AbortSignal): Promise<void> {
-    do await sleep(RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined)
-    while (!signal.aborted && !(await takeUp(settler)))
+  /** A settler that any number of processes may have. */
+  function beside(settler: Settler): TakeUp {
+    let isUp = false
+    return {
+      async begin() {
+        isUp = await takeUp(settler)
+      },
+      async run(signal) {
+        while (!isUp && !signal.aborted) {
+          await pause(RETRY_MS, signal)
+          if (!signal.aborted) isUp = await takeUp(settler)
+        }
+      },
+    }
+  }
+
+  /** A settler that only one process of the installation may have at a time: the others take no payments for it. */
+  function alone(settler: Settler): TakeUp {
+    const key = leaseOfKey(store.leases, settler.id)
+    const { network } = settler
+    /** Under which lease the settler was started. */
+    let startedUnder: number | undefined
+    let isTold = false
+    async function look(): Promise<void> {
+      const held = await key.hold()
+      if (held === undefined) {
+        if (!isTold)
+          log.error(
+            { network, settler: settler.id },
+            'another gateway process on this database settles with this key; this one takes no payments on the network until that one ends. For more processes on one machine set gateway.workers',
+          )
+        isTold = true
+      } else if (held.id !== startedUnder) {
+        startedUnder = undefined
+        if (!(await takeUp(settler, () => key.isHeld))) return
+        startedUnder = held.id
+        if (isTold) log.info({ network, settler: settler.id }, 'this process settles with this key now')
+        isTold = false
+      }
+    }
+    const lookSafely = () =>
+      look().catch((err: unknown) => log.warn({ err, network }, 'could not say who settles; trying again'))
+    return {
+      begin: lookSafely,
+      async run(signal) {
+        while (!signal.aborted) {
+          await pause(KEY_MS, signal)
+          if (!signal.aborted) await lookSafely()
+        }
+        await key.release().catch((err: unknown) => log.warn({ err, network }, 'could not give a key back'))
+      },
+    }
   }
 
   return {
     async stop() {
       stopped.abort()
-      heartbeat.stop()
       await running
     },
   }
 }
+
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  sleep(ms, undefined, { signal, ref: false }).catch(() => undefined)

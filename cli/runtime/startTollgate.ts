@@ -1,4 +1,4 @@
-import type { LoadedConfig } from '../../core/config/load.ts'
+import type { LoadedConfig } from '../../core/config/loadConfig.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { openStack, type Stack } from './openStack.ts'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { nearMiss } from '../../core/config/nearMiss.ts'
+import { nearMiss } from '../../core/config/check/nearMiss.ts'
 import type { AgentView } from '../../vault/agents/agent.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'

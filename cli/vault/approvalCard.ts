@@ -1,6 +1,6 @@
+import { visibleText } from '../../core/text/visibleText.ts'
 import type { ApprovalView, PartView } from '../../vault/approvals/approval.ts'
 import { wrap } from '../output/displayWidth.ts'
-import { safeLine } from '../output/sanitise.ts'
 
 const titles: Readonly<Record<ApprovalView['kind'], string>> = {
   transfer: 'sign a transfer',
@@ -33,7 +33,7 @@ const gapWords = (piece: string): string => {
  */
 export function approvalCard(view: ApprovalView, columns: number): string {
   const width = Math.max(20, columns - 4)
-  const indented = (text: string) => wrap(safeLine(text), width).map((line) => `  ${line}`)
+  const indented = (text: string) => wrap(visibleText(text), width).map((line) => `  ${line}`)
   const list = (title: string, texts: readonly string[]) =>
     texts.length === 0 ? [] : [title, ...texts.flatMap(wrapped)]
   const wrapped = (text: string) => indented(text).map((line, i) => (i === 0 ? line : `  ${line}`))
@@ -45,7 +45,7 @@ export function approvalCard(view: ApprovalView, columns: number): string {
     view.recipient !== null && `${view.kind === 'allowance' ? 'May take it' : 'To'}: ${view.recipient}`,
     `Status: ${view.status}, until ${view.expires_at}`,
   ].filter((line) => line !== false)
-  const head = `${safeLine(view.agent)} asks to ${titles[view.kind]}.`
+  const head = `${visibleText(view.agent)} asks to ${titles[view.kind]}.`
   return [
     ...(view.parts.length === 0 ? [] : [head, ...view.parts.flatMap(partLines)]),
     head,
@@ -63,7 +63,7 @@ export function approvalCard(view: ApprovalView, columns: number): string {
   function partLines({ title, text, bytes, sha256, whole }: PartView): string[] {
     const size = whole ? `${bytes} bytes` : `${bytes} bytes, NOT ALL OF THEM SHOWN`
     return [
-      `${safeLine(title)} (${size}, SHA-256 ${sha256}):`,
+      `${visibleText(title)} (${size}, SHA-256 ${sha256}):`,
       ...text
         .split(gap)
         .flatMap((piece, i, { length }) =>
@@ -77,7 +77,7 @@ export function approvalCard(view: ApprovalView, columns: number): string {
   function textLines(text: string): string[] {
     return text
       .split('\n')
-      .flatMap((line) => wrap(safeLine(line), width, 'anywhere'))
+      .flatMap((line) => wrap(visibleText(line), width, 'anywhere'))
       .map((line) => `  │ ${line}`)
   }
 }

@@ -1,6 +1,6 @@
 import { PassThrough, Writable } from 'node:stream'
 import t from 'tap'
-import { askSecret } from './askSecret.ts'
+import { askSecret } from './flags.ts'
 
 function terminal() {
   const written: string[] = []

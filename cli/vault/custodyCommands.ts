@@ -2,8 +2,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { UsageError } from '../output/exitCodes.ts'
-import { asOwner, type CommonFlags, neededPassword, told, withCommonFlags } from './flags.ts'
-import { vaultHome } from './home.ts'
+import { asOwner, type CommonFlags, neededPassword, told, vaultHome, withCommonFlags } from './flags.ts'
 
 interface PasswordFlags extends CommonFlags {
   readonly newPasswordFile?: string

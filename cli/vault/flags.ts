@@ -1,8 +1,10 @@
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { Writable } from 'node:stream'
 import type { Command } from 'commander'
 import { createOutput, type Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
-import { askSecret } from './askSecret.ts'
-import { ownerSocket, vaultHome } from './home.ts'
 import { type OwnerClient, type OwnerClientOptions, openOwnerClient } from './ownerClient.ts'
 import { readSecretFile } from './readSecretFile.ts'
 
@@ -113,4 +115,46 @@ export async function neededPassword(
   if (kind === 'new' && (await askSecret('The same again: ')) !== typed)
     throw new UsageError('The two passwords differ. Nothing was done.')
   return typed
+}
+
+/** Longest path of a Unix socket that every system takes (sun_path). */
+const longestSocketPath = 103
+
+/** The folder of the vault: what was said, `TOLLGATE_VAULT_HOME`, or `~/.tollgate/vault`. */
+export const vaultHome = (
+  given: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): string => resolve(given ?? env['TOLLGATE_VAULT_HOME'] ?? join(homedir(), '.tollgate', 'vault'))
+
+/** Where the owner's socket of a vault is. @throws {UsageError} when the path is too long for one */
+export function ownerSocket(home: string, given: string | undefined): string {
+  const path = given === undefined ? join(home, 'owner.sock') : resolve(given)
+  if (Buffer.byteLength(path) <= longestSocketPath) return path
+  throw new UsageError(
+    `The path of the owner's socket is longer than ${longestSocketPath} bytes: ${path}. Name a shorter one with --socket.`,
+  )
+}
+
+interface Terminal {
+  readonly stdin: NodeJS.ReadableStream
+  readonly stderr: NodeJS.WritableStream
+}
+
+/** Asks for a line on the terminal and shows nothing of it. @throws {UsageError} when it was left by Ctrl-C or Ctrl-D */
+export function askSecret(question: string, { stdin, stderr }: Terminal = process): Promise<string> {
+  // The reader would repeat what is typed; it goes nowhere.
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const lines = createInterface({ input: stdin, output: nowhere, terminal: true, historySize: 0 })
+  stderr.write(question)
+  return new Promise((resolve, reject) => {
+    lines.once('line', (line) => {
+      resolve(line)
+      lines.close()
+    })
+    lines.once('SIGINT', () => lines.close())
+    lines.once('close', () => {
+      stderr.write('\n')
+      reject(new UsageError('Stopped before a password was given.'))
+    })
+  })
 }

@@ -13,6 +13,7 @@ import chainSolana from '../../vault/plugins/chain-solana/index.ts'
 import { systemVaultClock } from '../../vault/ports/clock.ts'
 import type { Vault } from '../../vault/ports/vault.ts'
 import { openVault } from '../../vault/storage/openVault.ts'
+import type { Output } from '../output/createOutput.ts'
 import { createPaymentRpc, type OwnChain } from './paymentRpc.ts'
 
 export interface OpenHostOptions {
@@ -117,4 +118,24 @@ function wayOut(known: Map<string, Egress>, ranges: readonly string[], log: Log)
   let way = known.get(key)
   if (way === undefined) known.set(key, (way = createEgress({ allowPrivateCidrs: ranges, log })))
   return way
+}
+
+/** The agent that requests without a token count as, with `--insecure-no-token`. */
+export const tokenlessAgent = 'no-token'
+const tokenlessScopes = [
+  'identity.*',
+  'address.*',
+  'preferences.*',
+  'custom.*',
+  'wallet.*',
+  'credentials.*',
+] as const
+
+/** Makes the agent of `--insecure-no-token` where it is not there, and warns. */
+export async function letTokenlessIn({ registry }: VaultApi, output: Output): Promise<void> {
+  output.warn(
+    `--insecure-no-token: every program on this machine can use this vault as the agent ${tokenlessAgent}. For test suites only.`,
+  )
+  if (registry.byName(tokenlessAgent)?.revokedAt !== null)
+    await registry.add({ name: tokenlessAgent, scopes: tokenlessScopes })
 }

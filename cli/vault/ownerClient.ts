@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { isConfigError } from '../../core/config/configError.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { type VaultCode, vaultCodes } from '../../vault/errors/codes.ts'
-import { noVaultIn } from '../../vault/storage/noVaultIn.ts'
+import { noVaultIn } from '../../vault/storage/disk/vaultFiles.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
 /** Speaks for the owner: to a running vault on its socket, or to the vault's folder when none runs. */

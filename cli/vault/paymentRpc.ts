@@ -1,5 +1,4 @@
-import { createJsonRpc, RpcFailure } from '../../adapters/chains/buyer/jsonRpc.ts'
-import { publicRpcUrl } from '../../adapters/chains/buyer/publicRpc.ts'
+import { createJsonRpc, publicRpcUrl, unexpected } from '../../buyer/chains/jsonRpc.ts'
 import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
 import type { ChainTable, VaultChain } from '../../vault/effects/chains.ts'
 import type { PaymentRpc, SolanaPaymentRpc } from '../../vault/effects/payment.ts'
@@ -87,6 +86,3 @@ function accountOf(value: unknown): SolanaAccounts[number] {
   if (typeof owner !== 'string' || bytes === undefined) throw unexpected('getMultipleAccounts')
   return { owner, isExecutable: executable === true, data: bytes }
 }
-
-const unexpected = (method: string): RpcFailure =>
-  new RpcFailure(`The chain's node answered ${method} with something else.`)

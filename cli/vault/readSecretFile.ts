@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { UsageError } from '../output/exitCodes.ts'
 
-const maxBytes = 65_536
+const MAX_BYTES = 65_536
 
 /**
  * The text of a file that holds a secret, or of standard input for `-`; one line end at its end is not part of it.
@@ -15,7 +15,7 @@ export function readSecretFile(file: string, warn: (text: string) => void): stri
   try {
     if (file !== '-') {
       const { mode, size } = statSync(file)
-      if (size > maxBytes) throw new UsageError(`Expected at most ${maxBytes} bytes in ${file}.`)
+      if (size > MAX_BYTES) throw new UsageError(`Expected at most ${MAX_BYTES} bytes in ${file}.`)
       if ((mode & 0o077) !== 0) warn(`Others may read ${file}; give it mode 0600.`)
     }
     const isTyped = file === '-' && isatty(0)

@@ -1,6 +1,5 @@
 import { systemVaultClock } from '../../vault/ports/clock.ts'
-import { restoreVault } from '../../vault/storage/restoreVault.ts'
-import type { Suspended } from '../../vault/storage/suspendCallers.ts'
+import { restoreVault, type Suspended } from '../../vault/storage/restoreVault.ts'
 import { addressesOf, type NewVault } from './initVault.ts'
 
 export interface RestoredVault {

@@ -4,9 +4,8 @@ import { startVaultServer } from '../../vault/http/server.ts'
 import { serveStdio } from '../../vault/mcp/serveStdio.ts'
 import type { Output } from '../output/createOutput.ts'
 import { createLog } from '../runtime/createLog.ts'
-import { type OpenHost, openHost } from './openHost.ts'
+import { letTokenlessIn, type OpenHost, openHost, tokenlessAgent } from './openHost.ts'
 import type { ServeSettings } from './serveSettings.ts'
-import { letTokenlessIn, tokenlessAgent } from './tokenlessAgent.ts'
 
 export interface RunStdioOptions extends ServeSettings {
   readonly home: string

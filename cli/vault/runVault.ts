@@ -1,15 +1,13 @@
 import closeWithGrace from 'close-with-grace'
 import type { LocalAgents } from '../../vault/http/localAgents.ts'
-import type { VaultServer } from '../../vault/http/server.ts'
-import { startVaultServer } from '../../vault/http/server.ts'
+import { startVaultServer, type VaultServer } from '../../vault/http/server.ts'
 import type { McpMount } from '../../vault/mcp/httpMount.ts'
 import { createOwnerPage } from '../../vault/page/ownerPage.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { createLog } from '../runtime/createLog.ts'
-import { openHost } from './openHost.ts'
+import { letTokenlessIn, openHost, tokenlessAgent } from './openHost.ts'
 import type { ServeSettings } from './serveSettings.ts'
-import { letTokenlessIn, tokenlessAgent } from './tokenlessAgent.ts'
 
 export interface RunVaultOptions extends ServeSettings {
   readonly home: string

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { Environment } from '../../core/config/interpolate.ts'
+import type { Environment } from '../../core/config/read/interpolate.ts'
 import type { AuditLimits } from '../../vault/audit/dropOld.ts'
 import { ownAssets } from '../../vault/config/ownAssets.ts'
 import type { VaultConfig } from '../../vault/config/vaultConfigSchema.ts'

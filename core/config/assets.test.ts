@@ -1,7 +1,7 @@
 import t from 'tap'
 import { resolveAssets } from './assets.ts'
 import { facilitatorChoice } from './facilitator.ts'
-import { parseConfig } from './load.ts'
+import { parseConfig } from './loadConfig.ts'
 
 const plugins = {
   load: (): never => {
@@ -55,6 +55,9 @@ t.test('a facilitator is embedded or remote, and both are held to the caps', (t)
   const caps = {
     maxGas: 1,
     maxFeePerGasGwei: 1,
+    minPrice: '0.0001',
+    maxInFlightPerPayer: 100,
+    maxFailuresPerPayer: 100,
     factories: [],
     maxComputeUnits: 1,
     maxMicroLamportsPerUnit: 1,

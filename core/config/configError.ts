@@ -1,4 +1,4 @@
-import { type ConfigProblem, renderProblems } from './problem.ts'
+import { type ConfigProblem, renderProblems } from './check/problem.ts'
 
 const brand: unique symbol = Symbol.for('tollgate.configError') as never
 

@@ -1,5 +1,5 @@
 import type { Option, OptionsSchema } from '../plugin/options.ts'
-import { childPointer, type Pointer } from './pointer.ts'
+import { childPointer, type Pointer } from './read/pointer.ts'
 
 export interface PlacedOption {
   readonly option: Option

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t from 'tap'
 import type { OptionsSchema } from '../plugin/options.ts'
+import { renderProblems } from './check/problem.ts'
 import { isConfigError } from './configError.ts'
-import { parseConfig } from './load.ts'
-import { renderProblems } from './problem.ts'
+import { parseConfig } from './loadConfig.ts'
 
 // Each file is a configuration, a line of dashes, and what the loader says about it.
 // After a deliberate change of words: UPDATE_GOLDEN=1 node core/config/golden.test.ts, and read the diff.

@@ -2,9 +2,9 @@ import { Ajv } from 'ajv'
 import t from 'tap'
 import { parse } from 'yaml'
 import type { OptionsSchema } from '../plugin/options.ts'
+import { compileSchema } from './check/validate.ts'
 import { configJsonSchema } from './jsonSchema.ts'
 import { configSchema } from './schema.ts'
-import { compileSchema } from './validate.ts'
 
 const rateLimit = {
   type: 'object',

@@ -1,5 +1,5 @@
 import type { Option, OptionsSchema } from '../plugin/options.ts'
-import type { PluginDeclaration } from './checkPlugins.ts'
+import type { PluginDeclaration } from './check/checkPlugins.ts'
 import { configSchema } from './schema.ts'
 
 export type JsonSchema = { readonly [keyword: string]: unknown }

@@ -1,5 +1,5 @@
-import type { Finding } from './explain.ts'
-import { isInside } from './pointer.ts'
+import type { Finding } from './check/explain.ts'
+import { isInside } from './read/pointer.ts'
 import { assetRules } from './rules/assets.ts'
 import { networkRules } from './rules/networks.ts'
 import type { Rule, RuleContext } from './rules/rule.ts'

@@ -48,6 +48,7 @@ export const factsOf = (network: string): NetworkFacts | undefined => byId.get(n
 export const networkOfV1Name = (name: string): NetworkId | undefined => byV1Name.get(name)?.id
 /** The v1 name of a network; undefined where version 1 has none, so v1 clients are not offered it. */
 export const v1NameOf = (network: string): string | undefined => byId.get(network)?.v1Name
+/** The other way: what a name of the marketplace API stands for. */
+export const chainFamilyOf = (chain: ChainName): ChainFamily => (chain === 'solana' ? 'solana' : 'eip155')
 export const chainNameOf = (network: string): ChainName =>
   familyOf(network) === 'solana' ? 'solana' : 'base'
-export const familyOfChain = (chain: ChainName): ChainFamily => (chain === 'solana' ? 'solana' : 'eip155')

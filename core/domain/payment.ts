@@ -6,22 +6,26 @@ import type { NetworkId } from './network.ts'
 export type PaymentKey = string
 
 /**
- * Where a payment stands. Each arrow is one durable commit, conditional on the state it leaves and on the owner.
+ * Where a payment stands. Each arrow is one commit, conditional on the state it leaves and on the row's lease;
+ * core/payments/rules.ts makes every one of them.
  *
  * claimed → settling → settled → delivered
- * claimed → verified → settling   where it is worth a commit to say that the chain was asked
- * claimed, verified → rejected    nothing was broadcast; the claim may be taken again by the same payment
+ * claimed → rejected              nothing was broadcast; the claim may be taken again by the same payment
  * settling → rejected             the settler knows that nothing was sent after all; as above
  * settling → pending              broadcast, outcome unknown
  * settling, pending → failed_final  can never land: expired, and the nonce unused on chain
  * settling, pending → settled     found on chain
- * settled, delivered → refund_due → refunded  a seller's refund takes both arrows in one commit
+ * settling, pending → refund_due  found on chain when nobody waited any more, and there is no answer to hand out
+ * failed_final → settled, refund_due  somebody else has made it land after all
+ * settled, delivered → refund_due → refunded
+ * settled, delivered → refunded   a seller's refund: what is not owed yet is owed and paid back in one commit
  * refund_due → settled            it landed when nobody waited any more, and now its buyer is back to be served
- * settled, delivered → reorged    the transfer left the chain again
+ * settled, delivered, refund_due → reorged  the transfer left the chain again
+ * reorged → settled, delivered, refund_due  it came back: to be handed out, handed out before, or owed
+ * reorged → failed_final          it can't come back any more
  */
 export type PaymentState =
   | 'claimed'
-  | 'verified'
   | 'rejected'
   | 'settling'
   | 'pending'
@@ -33,27 +37,41 @@ export type PaymentState =
   | 'reorged'
 
 const arrows: Readonly<Record<PaymentState, readonly PaymentState[]>> = {
-  claimed: ['verified', 'settling', 'rejected'],
-  verified: ['settling', 'rejected'],
+  claimed: ['settling', 'rejected'],
   rejected: ['claimed'],
-  settling: ['settled', 'pending', 'failed_final', 'rejected'],
-  pending: ['settled', 'failed_final'],
-  failed_final: ['refund_due'],
-  settled: ['delivered', 'refund_due', 'reorged'],
-  delivered: ['refund_due', 'reorged'],
+  settling: ['settled', 'pending', 'failed_final', 'rejected', 'refund_due'],
+  pending: ['settled', 'failed_final', 'refund_due'],
+  failed_final: ['settled', 'refund_due'],
+  settled: ['delivered', 'refund_due', 'refunded', 'reorged'],
+  delivered: ['refund_due', 'refunded', 'reorged'],
   refund_due: ['refunded', 'reorged', 'settled'],
   refunded: [],
-  reorged: ['settled', 'refund_due', 'failed_final'],
+  reorged: ['settled', 'delivered', 'refund_due', 'failed_final'],
 }
 
-/** Whether the state machine has this arrow. Adapters refuse a transition for which it says no. */
+/** Whether the state machine has this arrow. */
 export const mayMove = (from: PaymentState, to: PaymentState): boolean => arrows[from].includes(to)
+
+/** All of them. */
+export const paymentStates = Object.keys(arrows) as readonly PaymentState[]
 
 /** Why a payment is owed back that was charged before the seller was asked, and landed when nobody waited any more. */
 export const landedLate = 'landed_late'
 
-/** States in which money may be on its way and nobody knows the outcome: the reconciler's work. */
+/** Kept with a payment whose transfer left the chain after its answer was delivered, so that it is not owed when it returns. */
+export const reorgedAfterDelivery = 'reorged_after_delivery'
+
+/** States in which money may be on its way and nobody knows the outcome: the recovery's work. */
 export const unresolvedStates = ['settling', 'pending'] as const satisfies readonly PaymentState[]
+
+/** States in which a process may be at work on a payment: only in these a row has a lease. */
+export const openStates = [
+  'claimed',
+  'settling',
+  'pending',
+  'settled',
+] as const satisfies readonly PaymentState[]
+export type OpenState = (typeof openStates)[number]
 
 /** States in which the transfer is on chain. */
 export const chargedStates = [
@@ -104,11 +122,15 @@ export interface StoredAnswer {
   readonly body: Uint8Array
 }
 
-/** One row of the payments table. */
+/** One row of the payments table, without its answer. */
 export interface PaymentRecord extends PaymentIdentity {
+  /** Number of the row: names it in every change. */
+  readonly row: number
   readonly state: PaymentState
-  /** The process that works on it; the reconciler takes over when that process is silent. */
-  readonly owner: string
+  /** x402 scheme: `exact`. */
+  readonly scheme: string
+  /** Lease of the process that works on it; null where nobody does. */
+  readonly lease: number | null
   readonly linkId: LinkId
   readonly storeId: StoreId
   /** SHA-256, hex, of method, path, query and body of the call it buys: one payment buys one call. */
@@ -118,10 +140,26 @@ export interface PaymentRecord extends PaymentIdentity {
   /** The x402 payload as received, JSON: what a settler needs to go on after a crash. */
   readonly payload: string
   readonly attempt: SettlementAttempt | null
-  readonly answer: StoredAnswer | null
+  /** Whether an answer is stored. */
+  readonly hasAnswer: boolean
   /** Final transaction on chain. */
   readonly transaction: string | null
+  /**
+   * Which of the transaction's events is this payment's. EVM: log index, decimal; Solana: `0`; where only a facilitator's
+   * word is known: `nonce:<nonce>`.
+   */
+  readonly event: string | null
+  /** Block number (EVM) or slot (Solana) in which it was seen on chain; null where nobody saw it there. */
+  readonly block: number | null
+  /** What was charged, at most `amountAtomic`; null until it is known. */
+  readonly chargedAtomic: AtomicAmount | null
   readonly errorReason: string | null
+  /** Found on chain after it had been given up, without a purchase: rows of before 2026-11 only. */
+  readonly isLandedLate: boolean
+  /** How often it was put off since it last moved. */
+  readonly tries: number
+  /** Why it was put off, in words for the operator; null since it last moved. */
+  readonly dueReason: string | null
   readonly claimedAtMs: number
   readonly updatedAtMs: number
 }

@@ -20,7 +20,8 @@ export interface Purchase {
   readonly feeAtomic: AtomicAmount
   /** The link's price in USDC when it was bought, decimal string: what revenue adds up. */
   readonly priceUsd: string
-  readonly txHash: string
+  /** Null where the payment has no transaction of its own. */
+  readonly txHash: string | null
   readonly status: PurchaseStatus
   /** SHA-256, hex, of the review token. */
   readonly reviewTokenHash: string

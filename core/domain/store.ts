@@ -10,6 +10,8 @@ export interface Store {
   readonly developerModeEnabled: boolean
   readonly createdBy: 'agent' | 'operator'
   readonly payout: Payout
+  /** When a payout wallet was last changed; null while they are those that the store was opened with. */
+  readonly payoutChangedAtMs: number | null
   readonly createdAtMs: number
   readonly updatedAtMs: number
 }
@@ -36,7 +38,7 @@ export interface ApiKey {
   readonly createdAtMs: number
 }
 
-/** A sign-in text handed out by the nonce step; one use. */
+/** A text that was handed out for a wallet to sign; one use. */
 export interface SignInNonce {
   readonly nonce: string
   readonly chain: 'base' | 'solana'

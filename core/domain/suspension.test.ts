@@ -10,6 +10,7 @@ import {
   observe,
   probeFailureSpanMs,
   probeFailuresToSuspend,
+  probesToConfirm,
   reEnableStep,
   suspensionAfter,
 } from './suspension.ts'
@@ -37,13 +38,15 @@ function run(steps: readonly Step[], from: HealthState = freshHealth): { state: 
   return { state, at }
 }
 
+/** Who calls where it does not matter. */
+const caller = ['203.0.113.1']
 const probe = (failed: boolean): HealthObservation => ({ kind: 'probe', failed })
 /** A call that ends in the moment in which it began. */
 const call =
   (failed: boolean) =>
   (startedAtMs: number): readonly HealthObservation[] => [
     { kind: 'calls', count: 1, startedAtMs },
-    failed ? { kind: 'call-failed', startedAtMs } : { kind: 'call-answered' },
+    failed ? { kind: 'call-failed', startedAtMs, caller } : { kind: 'call-answered' },
   ]
 const stepsAt = (atMs: number, what: Happening): Step[] =>
   [typeof what === 'function' ? what(atMs) : what].flat().map((one) => ({ atMs, what: one }))
@@ -117,6 +120,66 @@ t.test('half of twenty calls within ten minutes suspend', async (t) => {
   t.same(run(mixed(0, 20, minuteMs)).at, [], 'twenty over twenty minutes')
 })
 
+t.test('calls only raise a suspicion, and fewer callers a smaller one', async (t) => {
+  const probesAfter = (callerOf: (i: number) => readonly string[]) => {
+    let state = freshHealth
+    for (let i = 0; ; i++) {
+      state = observe(state, { kind: 'calls', count: 1, startedAtMs: start }, start).state
+      const failed = { kind: 'call-failed', startedAtMs: start, caller: callerOf(i) } as const
+      const verdict = observe(state, failed, start)
+      state = verdict.state
+      if (verdict.suspend !== null) return verdict.probesToConfirm
+    }
+  }
+  const { manyCallers, fewCallers } = probesToConfirm
+  t.equal(
+    probesAfter((i) => [`203.0.113.${i}`]),
+    manyCallers,
+  )
+  t.equal(
+    probesAfter((i) => [`203.0.113.${i}`, `0x${i}`]),
+    manyCallers,
+  )
+  t.equal(
+    probesAfter((i) => [`203.0.113.${i % 4}`]),
+    manyCallers,
+    'four',
+  )
+  t.equal(
+    probesAfter((i) => [`203.0.113.${i % 3}`]),
+    fewCallers,
+    'three',
+  )
+  t.equal(
+    probesAfter(() => ['203.0.113.1', '0x1']),
+    fewCallers,
+    'one',
+  )
+  t.equal(
+    probesAfter((i) => [`203.0.113.${i}`, '0x1']),
+    fewCallers,
+    'one wallet with many addresses',
+  )
+  t.equal(
+    probesAfter((i) => ['203.0.113.1', `0x${i}`]),
+    fewCallers,
+    'one address with many wallets',
+  )
+  t.equal(
+    probesAfter(() => []),
+    fewCallers,
+    'nobody knows',
+  )
+  const byProbes = steps(6, minuteMs, probe(true))
+  let state = freshHealth
+  for (const { atMs, what } of byProbes) {
+    const verdict = observe(state, what, atMs)
+    state = verdict.state
+    if (verdict.suspend !== null)
+      t.equal(verdict.probesToConfirm, 0, 'what probes found needs no further ones')
+  }
+})
+
 t.test('a link that is suspended is not suspended again until it was re-enabled', async (t) => {
   const broken = steps(20, minuteMs, probe(true))
   t.same(run(broken).at.length, 1)
@@ -183,9 +246,12 @@ t.test('every suspension has its cause in the observations before it', async (t)
 t.test('calls that fail fast are not held against those that are still under way', async (t) => {
   const burst = steps(140, 10, (startedAtMs) => [{ kind: 'calls', count: 1, startedAtMs }])
   const fails = (count: number) =>
-    burst
-      .slice(0, count)
-      .map(({ atMs }): Step => ({ atMs: start + 2_000, what: { kind: 'call-failed', startedAtMs: atMs } }))
+    burst.slice(0, count).map(
+      ({ atMs }): Step => ({
+        atMs: start + 2_000,
+        what: { kind: 'call-failed', startedAtMs: atMs, caller },
+      }),
+    )
   t.same(run([...burst, ...fails(69)]).at, [], 'less than half of those that began')
   t.same(run([...burst, ...fails(70)]).at, [start + 2_000], 'half')
 })
@@ -197,7 +263,7 @@ t.test('a call counts in the minute in which it began, also when it ends in a la
     { length: 20 },
     (_, i): Step => ({
       atMs: start + 90_000 + i,
-      what: { kind: 'call-failed', startedAtMs: start + i * 1_000 },
+      what: { kind: 'call-failed', startedAtMs: start + i * 1_000, caller },
     }),
   )
   t.same(run([...slow, ...next, ...late]).at, [start + 90_019], 'twenty of forty')
@@ -221,7 +287,7 @@ const anyObservation: fc.Arbitrary<HealthObservation> = fc.oneof(
     count: fc.integer({ min: -5, max: 5 }),
     startedAtMs: anyMs,
   }),
-  fc.record({ kind: fc.constant('call-failed' as const), startedAtMs: anyMs }),
+  fc.record({ kind: fc.constant('call-failed' as const), startedAtMs: anyMs, caller: fc.array(fc.string()) }),
 )
 
 t.test('the state stays small and the argument is left alone, whatever the clock does', async () => {
@@ -238,7 +304,7 @@ t.test('the state stays small and the argument is left alone, whatever the clock
         }
         return (
           state.callMinutes.length <= 10 &&
-          state.callMinutes.every((m) => m.failed >= 0 && m.failed <= m.calls) &&
+          state.callMinutes.every((m) => m.failed >= 0 && m.failed <= m.calls && m.failedBy.length <= 50) &&
           new Set(state.callMinutes.map((m) => m.minute)).size === state.callMinutes.length &&
           state.failedProbesInARow <= probeFailuresToSuspend
         )

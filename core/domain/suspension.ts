@@ -9,6 +9,15 @@ export const probeFailureSpanMs = 5 * minuteMs
 /** Calls that are looked at: of this many or more within the window, half failed. */
 export const callsToJudge = 20
 export const callWindowMs = 10 * minuteMs
+/** Different callers whose calls failed, from which on they are taken for many. */
+export const manyCallers = 4
+/**
+ * Calls only raise a suspicion: somebody may have looked for inputs that fail. So many probes in a row have to fail as well; when few
+ * callers met the failures, as many as it takes without any call.
+ */
+export const probesToConfirm = { manyCallers: 2, fewCallers: 5 } as const
+/** Callers of failed calls that are remembered for each minute; more can't make them more different. */
+const callersPerMinute = 50
 /** Good probes, one after the other, that a link needs to be re-enabled. */
 export const probesToReEnable = 2
 /** How far back earlier suspensions count. */
@@ -23,7 +32,15 @@ export interface CallMinute {
   /** Calls that the seller's API was asked, those that are still under way among them. */
   readonly calls: number
   readonly failed: number
+  /** Who met the failures; at most 50. */
+  readonly failedBy: readonly Caller[]
 }
+
+/**
+ * Who made a call, by everything that is known: the address, and the wallet of one that was paid for. Two callers are the same when
+ * they have any of it in common, and nobody when nothing is known of them, so that neither a wallet with many addresses nor an address with many wallets is many.
+ */
+export type Caller = readonly string[]
 
 /** What is remembered of a link's health; at most ten minutes of counts, however many calls there are. */
 export interface HealthState {
@@ -50,7 +67,7 @@ export type HealthObservation =
    */
   | { readonly kind: 'calls'; readonly count: number; readonly startedAtMs: number }
   | { readonly kind: 'call-answered' }
-  | { readonly kind: 'call-failed'; readonly startedAtMs: number }
+  | { readonly kind: 'call-failed'; readonly startedAtMs: number; readonly caller: Caller }
   | { readonly kind: 'egress'; readonly up: boolean }
   /** The link was suspended, by this process or by a neighbour. */
   | { readonly kind: 'suspended' }
@@ -60,6 +77,8 @@ export interface HealthVerdict {
   readonly state: HealthState
   /** Why the link is to be suspended now, in words for its seller; null when it is not. */
   readonly suspend: string | null
+  /** Probes in a row that have to fail before it is; a good one, and nothing is suspended ({@link probesToConfirm}). */
+  readonly probesToConfirm: number
 }
 
 /** The state of a link of which nothing is known yet. */
@@ -74,7 +93,8 @@ export const freshHealth: HealthState = {
 /**
  * Takes one observation into account. Pure: the same state, observation and time give the same verdict.
  *
- * A verdict says `suspend` once; the caller then stores {@link suspensionAfter} and goes on with the new state. Only
+ * A verdict says `suspend` once; the caller then has it confirmed where it says so, stores {@link suspensionAfter}, and goes on with
+ * the new state. Only
  * probes make a row of failures, but a call that succeeds breaks it: an API that answers its buyers is not down.
  *
  * @param nowMs ms since 1970. A clock that was put back forgets what now lies in the future instead of waiting for it.
@@ -95,7 +115,7 @@ export function observe(state: HealthState, observation: HealthObservation, nowM
     case 'call-answered':
       return quiet(withoutProbeFailures(state))
     case 'call-failed':
-      return observeFailedCall(state, observation.startedAtMs, nowMs)
+      return observeFailedCall(state, observation, nowMs)
   }
 }
 
@@ -128,16 +148,20 @@ function observeProbe(state: HealthState, failed: boolean, nowMs: number): Healt
   const since = isFirst ? nowMs : state.firstFailedProbeMs
   const next = { ...state, failedProbesInARow: row, firstFailedProbeMs: since }
   if (row < probeFailuresToSuspend || nowMs - since < probeFailureSpanMs) return quiet(next)
-  return loud(next, `The last ${row} or more health checks failed, over at least 5 minutes.`)
+  return loud(next, `The last ${row} or more health checks failed, over at least 5 minutes.`, 0)
 }
 
-function observeFailedCall(state: HealthState, startedAtMs: number, nowMs: number): HealthVerdict {
+function observeFailedCall(
+  state: HealthState,
+  { startedAtMs, caller }: { readonly startedAtMs: number; readonly caller: Caller },
+  nowMs: number,
+): HealthVerdict {
   if (state.isSuspended || !state.isEgressUp) return quiet(state)
   const minute = minuteOf(startedAtMs)
   // A call that began before all was forgotten, or before the window, says nothing about the calls that are counted.
   const isCounted = (m: CallMinute) => m.minute === minute && m.failed < m.calls
   const callMinutes = withinWindow(state.callMinutes, nowMs).map((m) =>
-    isCounted(m) ? { ...m, failed: m.failed + 1 } : m,
+    isCounted(m) ? { ...m, failed: m.failed + 1, failedBy: withCaller(m.failedBy, caller) } : m,
   )
   const next = { ...state, callMinutes }
   let calls = 0
@@ -147,7 +171,26 @@ function observeFailedCall(state: HealthState, startedAtMs: number, nowMs: numbe
     failures += m.failed
   }
   if (calls < callsToJudge || failures * 2 < calls) return quiet(next)
-  return loud(next, `${failures} of ${calls} calls within 10 minutes failed or timed out.`)
+  return loud(
+    next,
+    `${failures} of ${calls} calls within 10 minutes failed or timed out.`,
+    areMany(callMinutes.flatMap(({ failedBy }) => failedBy))
+      ? probesToConfirm.manyCallers
+      : probesToConfirm.fewCallers,
+  )
+}
+
+const withCaller = (callers: readonly Caller[], caller: Caller): readonly Caller[] =>
+  callers.length === callersPerMinute ? callers : [...callers, caller]
+
+function areMany(callers: readonly Caller[]): boolean {
+  const known = new Set<string>()
+  let different = 0
+  for (const caller of callers) {
+    if (caller.length > 0 && !caller.some((name) => known.has(name))) different++
+    for (const name of caller) known.add(name)
+  }
+  return different >= manyCallers
 }
 
 /** Adds calls to the minute in which they began, or takes them from it. */
@@ -163,7 +206,7 @@ function countCalls(
       m.minute === minute ? { ...m, calls: Math.max(m.calls + count, m.failed, 0) } : m,
     )
   }
-  return count < 0 ? kept : withinWindow([...kept, { minute, calls: count, failed: 0 }], nowMs)
+  return count < 0 ? kept : withinWindow([...kept, { minute, calls: count, failed: 0, failedBy: [] }], nowMs)
 }
 
 /** Drops what left the window or, after the clock was put back, lies ahead. */
@@ -175,10 +218,11 @@ function withinWindow(minutes: readonly CallMinute[], nowMs: number): readonly C
 
 const minuteOf = (ms: number) => Math.floor(ms / minuteMs)
 
-const quiet = (state: HealthState): HealthVerdict => ({ state, suspend: null })
-const loud = (state: HealthState, suspend: string): HealthVerdict => ({
+const quiet = (state: HealthState): HealthVerdict => ({ state, suspend: null, probesToConfirm: 0 })
+const loud = (state: HealthState, suspend: string, probesToConfirm: number): HealthVerdict => ({
   state: { ...afresh(state), isSuspended: true },
   suspend,
+  probesToConfirm,
 })
 const afresh = (state: HealthState): HealthState => ({
   ...freshHealth,

@@ -58,6 +58,12 @@ export const codes = {
     'The resource is your own, and this key may not do this with it.',
     'Turn on what it needs, such as Developer Mode. What belongs to others is answered with 404.',
   ),
+  WALLET_SIGNATURE_REQUIRED: entry(
+    403,
+    false,
+    "The store's wallet has to sign this change; an API key alone may not make it.",
+    'Ask POST /api/v1/profile/payout/nonce for the text, sign it with that wallet, and send it along as payoutProof.',
+  ),
   NOT_FOUND: entry(404, false, 'There is nothing at this address.', 'Check the path and the id.'),
   LINK_NOT_FOUND: entry(404, false, 'No link has this address.', 'Check the seller and the slug.'),
   METHOD_NOT_ALLOWED: entry(
@@ -192,7 +198,13 @@ export const codes = {
     503,
     true,
     "The seller's API has as many calls under way as it may have.",
-    'Try again shortly; you were not charged.',
+    'Try again shortly, with the same payment; you were not charged, unless the message says so.',
+  ),
+  link_misconfigured: entry(
+    503,
+    true,
+    "The gateway's plugins can not serve this link as they are set up.",
+    'Try again later; you were not charged. The operator finds the reason in the log and with tollgate check.',
   ),
   settlement_pending: entry(
     503,
@@ -212,7 +224,6 @@ export const codes = {
     'The database does not answer.',
     'Try again with the same payment; nothing was charged.',
   ),
-  shutting_down: entry(503, true, 'The gateway is stopping.', 'Try again.'),
   upstream_timeout: entry(
     504,
     true,

@@ -5,11 +5,17 @@ import {
   gatewayPhases,
   type Hook,
   type PluginInstance,
+  type PostAnswerHook,
+  type PostAnswerPhase,
+  postAnswerPhases,
   type RouteHooks,
   type RouteInfo,
 } from '../plugin/gateway.ts'
-import { lineUp } from './lineUp.ts'
-import type { Program, Step } from './program.ts'
+import { hooksOf, replyCheckOf } from './declarations.ts'
+import { GenerationError } from './generationError.ts'
+import { lineUp, type Routed } from './lineUp.ts'
+import type { Program } from './program.ts'
+import type { SlotGuard } from './slotGuard.ts'
 
 /** One entry of the configuration's plugin list, set up. */
 export interface ReadyPlugin {
@@ -33,31 +39,60 @@ const settleFirst: readonly GatewayPhase[] = [
 /**
  * Builds the program of one link version: asks each plugin once for its hooks and lines them up by phase, inside a phase
  * in the order of the configuration. A plugin with nothing to do for the link is not in it.
+ *
+ * @param onLateFailure told of a `dispose` that answered a promise, which rejected
+ * @param guard watches what hooks do with slots; for tests
+ * @throws {GenerationError} naming the plugin, for what are no hooks, and for what it threw itself
  */
-export function compile(link: ServedLink, plugins: readonly ReadyPlugin[]): Program {
+export function compile(
+  link: ServedLink,
+  plugins: readonly ReadyPlugin[],
+  onLateFailure: (error: Error) => void,
+  guard?: SlotGuard,
+): Program {
   const info: RouteInfo = { link, isPaid: isPaid(link), settle: link.settle }
-  const routed: { name: string; hooks: RouteHooks }[] = []
+  const routed: Routed<RouteHooks>[] = []
+  const dispose = () => {
+    const failures: unknown[] = []
+    for (const { name, hooks } of routed.splice(0)) {
+      try {
+        const late: unknown = hooks.dispose?.()
+        if (late instanceof Promise) late.catch((cause: unknown) => onLateFailure(notDisposed(name, cause)))
+      } catch (cause) {
+        failures.push(notDisposed(name, cause))
+      }
+    }
+    if (failures.length > 0) throw failures[0]
+  }
   try {
     for (const { plugin, instance, applies } of plugins) {
       if (!applies(info)) continue
-      const hooks = instance.route(info)
-      if (hooks !== undefined) routed.push({ name: plugin.name, hooks })
+      const { name, slots } = plugin
+      const hooks = hooksOf(name, routeOf(name, instance, info))
+      if (hooks !== undefined) routed.push({ name, slots, hooks: guard?.hooks(plugin, hooks) ?? hooks })
     }
   } catch (error) {
-    for (const { hooks } of routed) hooks.dispose?.()
+    dispose()
     throw error
   }
   const phases = info.isPaid && info.settle === 'before' ? settleFirst : gatewayPhases
-  const steps: Step[] = lineUp<GatewayPhase, Hook>(phases, routed)
-  const disposers = routed.flatMap(({ hooks }) => (hooks.dispose === undefined ? [] : [hooks.dispose]))
-  const logging = routed.filter(({ hooks }) => hooks.log !== undefined)
-  return {
-    hooks: steps.map((s) => s.hook),
-    logs: logging.map(({ hooks }) => hooks.log!),
-    steps,
-    logPlugins: logging.map(({ name }) => name),
-    dispose() {
-      for (const dispose of disposers.splice(0)) dispose()
-    },
+  const steps = lineUp<GatewayPhase, Hook>(phases, routed)
+  const postAnswer = lineUp<PostAnswerPhase, PostAnswerHook>(postAnswerPhases, routed)
+  return { hooks: steps.map((s) => s.hook), check: replyCheckOf(steps), steps, postAnswer, dispose }
+}
+
+const notDisposed = (name: string, cause: unknown) =>
+  new Error(`Plugin ${name} failed to dispose of a link: ${String(cause)}`, { cause })
+
+function routeOf(name: string, instance: PluginInstance, info: RouteInfo): unknown {
+  try {
+    return instance.route(info)
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new GenerationError(`Plugin ${name} has no hooks for link ${addressOf(info.link)}: ${reason}`, {
+      cause,
+    })
   }
 }
+
+const addressOf = ({ username, slug }: ServedLink): string => `${username}/${slug}`

@@ -1,14 +1,19 @@
 import { isPaid, type ServedLink } from '../domain/link.ts'
 import { TollgateError } from '../errors/error.ts'
-import type { AnyGatewayPlugin, PluginInstance } from '../plugin/gateway.ts'
+import { paidGaps } from '../payments/paidGaps.ts'
+import type { AnyGatewayPlugin } from '../plugin/gateway.ts'
 import type { GatewayPorts } from '../plugin/ports.ts'
+import { type OwnSlotName, type PaymentSlot, paymentSlots } from '../plugin/slots.ts'
+import type { Log } from '../ports/log.ts'
 import { compile, type ReadyPlugin } from './compile.ts'
+import { assertDeclarations, assertNames } from './declarations.ts'
 import { GenerationError } from './generationError.ts'
-import { checkOrder } from './order.ts'
-import { paidGaps } from './paidGaps.ts'
+import { checkOrder, checkWriters } from './order.ts'
+import { OwnSlotTable } from './ownSlots.ts'
 import type { Program } from './program.ts'
-import { prototypeLinks } from './prototypeLinks.ts'
+import { linksMatching, prototypeLinks } from './prototypeLinks.ts'
 import { closePlugins, setUpPlugin } from './setUpPlugin.ts'
+import { type OnSlotMisuse, SlotGuard } from './slotGuard.ts'
 import { compileWhen, type When } from './when.ts'
 
 export { GenerationError } from './generationError.ts'
@@ -26,31 +31,82 @@ export interface PluginEntry {
  */
 export class Generation {
   readonly plugins: readonly ReadyPlugin[]
-  readonly #byName: ReadonlyMap<string, AnyGatewayPlugin>
+  readonly #log: Log
+  readonly #options: GenerationOptions
+  readonly #guard: SlotGuard | undefined
   #calls = 0
   #retired: (() => void) | null = null
 
-  constructor(plugins: readonly ReadyPlugin[]) {
+  constructor(plugins: readonly ReadyPlugin[], log: Log, options: GenerationOptions, guard?: SlotGuard) {
     this.plugins = plugins
-    this.#byName = pluginsByName(plugins)
+    this.#log = log
+    this.#options = options
+    this.#guard = guard
   }
 
   /**
-   * The program of one link version.
-   * @throws {TollgateError} `settlement_unavailable` for a paid link that these plugins would serve unpaid
+   * The program of one link version. Where it does not hold, the log says why, once, and the program refuses every call: with
+   * `link_misconfigured`, or with `settlement_unavailable` for a paid link of a gateway that takes no payments.
    */
   compile(link: ServedLink): Program {
-    const program = compile(link, this.plugins)
-    if (!isPaid(link) || paidGaps(program.steps, this.#byName) === 'nothing') return program
-    program.dispose()
-    throw new TollgateError(
-      'settlement_unavailable',
-      'This gateway does not take payments for this link. You were not charged.',
+    const { program, problems, takesNoPayment } = this.examine(link)
+    const { id: linkId, username, slug } = link
+    const dispose = () => {
+      try {
+        program?.dispose()
+      } catch (err) {
+        this.#notDisposed(link, err)
+      }
+    }
+    if (program !== undefined && problems.length === 0 && !takesNoPayment) return { ...program, dispose }
+    dispose()
+    if (problems.length === 0) return refusing(noPayments())
+    this.#log.error(
+      { linkId, username, slug, problems },
+      'the program of a link does not hold; its calls are refused',
     )
+    return refusing(misconfigured())
+  }
+
+  /** The program of a link and what is wrong with it. Whoever asks disposes of the program. */
+  examine(link: ServedLink): Examined {
+    let program: Program
+    try {
+      program = compile(link, this.plugins, (err) => this.#notDisposed(link, err), this.#guard)
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error)
+      return { program: undefined, problems: [problem], takesNoPayment: false }
+    }
+    const gaps = isPaid(link) ? paidGaps(program.steps, (slot) => this.#writersOf(slot)) : 'nothing'
+    // It never runs.
+    if (gaps === 'everything') return { program, problems: [], takesNoPayment: true }
+    const problems = checkOrder([...program.steps, ...program.postAnswer]).map(({ message }) => message)
+    problems.push(...checkWriters(program.steps, paymentSlots))
+    if (gaps !== 'nothing') problems.push(...gaps)
+    return { program, problems, takesNoPayment: false }
+  }
+
+  #notDisposed({ id: linkId }: ServedLink, err: unknown): void {
+    this.#log.error({ err, linkId }, 'a plugin failed to dispose of a link')
+  }
+
+  /** Names of plugins that write a slot and are not in the configuration. */
+  #writersOf(slot: PaymentSlot): string[] {
+    const here = new Set(this.plugins.map(({ plugin }) => plugin.name))
+    return (this.#options.known ?? [])
+      .filter(({ name }) => !here.has(name))
+      .filter(({ slots }) => Object.values(slots ?? {}).some((use) => use?.writes?.includes(slot)))
+      .map(({ name }) => name)
   }
 
   start(): void {
-    for (const { instance } of this.plugins) instance.start?.()
+    for (const { plugin, instance } of this.plugins) this.#watch(plugin.name, 'start', instance.start?.())
+  }
+
+  /** Nobody waits for background work; one of its promises that rejects must not end the process. */
+  #watch(plugin: string, what: string, begun: unknown): void {
+    if (!(begun instanceof Promise)) return
+    begun.catch((err: unknown) => this.#log.error({ err, plugin }, `a plugin failed at its ${what}`))
   }
 
   enter(): void {
@@ -68,9 +124,9 @@ export class Generation {
   /** Stops the background work of every plugin at once, waits for the calls under way, then closes every plugin. */
   async retire(): Promise<void> {
     let failure: { readonly error: unknown } | undefined
-    for (const { instance } of this.plugins) {
+    for (const { plugin, instance } of this.plugins) {
       try {
-        instance.stop?.()
+        this.#watch(plugin.name, 'stop', instance.stop?.())
       } catch (error) {
         failure ??= { error }
       }
@@ -86,44 +142,94 @@ export class Generation {
   }
 }
 
+/** What {@link Generation.examine} finds. */
+export interface Examined {
+  /** Undefined where there is none, because a plugin could not say what it does. */
+  readonly program: Program | undefined
+  /** In words; empty when the program holds. */
+  readonly problems: readonly string[]
+  /** A paid link, and no plugin that has to do with payments. */
+  readonly takesNoPayment: boolean
+}
+
+export interface GenerationOptions {
+  /** Plugins that could be added, for the words of a message; the built-in ones. */
+  readonly known?: readonly AnyGatewayPlugin[]
+  /**
+   * For tests: hooks that read or write a slot without having declared it throw, and this is told. Not for production: each
+   * look at a call costs a check then.
+   */
+  readonly onSlotMisuse?: OnSlotMisuse
+}
+
 /**
- * Sets up every plugin and checks the order of their hooks for a free link and for both ways of charging.
+ * Sets up every plugin and checks what stands in the programs of a free link and of both ways of charging, and of links that
+ * match the patterns of each `when`.
  *
  * @throws {GenerationError} with every problem in its message; what was set up is closed again, nothing else changes.
  */
 export async function buildGeneration(
   entries: readonly PluginEntry[],
   ports: GatewayPorts,
+  options: GenerationOptions = {},
 ): Promise<Generation> {
   const ready: ReadyPlugin[] = []
+  const guard = options.onSlotMisuse && new SlotGuard(options.onSlotMisuse)
   try {
-    for (const entry of entries) ready.push(await setUp(entry, ports))
-    assertOrder(ready)
-    return new Generation(ready)
+    assertNames(entries.map(({ plugin }) => plugin))
+    for (const { plugin } of entries) assertDeclarations(plugin)
+    const table = new OwnSlotTable(entries.map(({ plugin }) => plugin))
+    for (const { plugin, options, when } of entries) {
+      const slot = (name: OwnSlotName) => {
+        const placed = table.slotOf(plugin, name)
+        return guard?.slot(plugin, name, placed) ?? placed
+      }
+      const instance = await setUpPlugin(plugin, options, ports, slot)
+      ready.push({ plugin, instance, applies: compileWhen(when) })
+    }
+    const generation = new Generation(ready, ports.log, options, guard)
+    assertHolds(generation, entries)
+    return generation
   } catch (error) {
     // Why it was refused matters more than how it closed.
-    await new Generation(ready).closePlugins().catch(() => undefined)
+    await closePlugins(ready.map(({ instance }) => instance)).catch(() => undefined)
     throw error
   }
 }
 
-async function setUp({ plugin, options, when }: PluginEntry, ports: GatewayPorts): Promise<ReadyPlugin> {
-  const instance = await setUpPlugin<PluginInstance>(plugin, options, ports, 'gateway')
-  return { plugin, instance, applies: compileWhen(when) }
+function assertHolds(generation: Generation, entries: readonly PluginEntry[]): void {
+  const problemsOf = (links: readonly ServedLink[]) =>
+    links.flatMap((link) => {
+      const { program, problems } = generation.examine(link)
+      program?.dispose()
+      return problems
+    })
+  const found = new Set(problemsOf(prototypeLinks))
+  const patterns = new Set(entries.flatMap(({ when }) => when?.links ?? []))
+  const behind = [...patterns].flatMap((pattern) => {
+    const more = problemsOf(linksMatching(pattern)).filter((problem) => !found.has(problem))
+    return [...new Set(more)].map((problem) => `Links ${pattern}: ${problem}`)
+  })
+  const all = [...found, ...behind]
+  if (all.length > 0) throw new GenerationError(all.join('\n'))
 }
 
-function assertOrder(ready: readonly ReadyPlugin[]): void {
-  const byName = pluginsByName(ready)
-  const messages = new Set<string>()
-  for (const link of prototypeLinks) {
-    const program = compile(link, ready)
-    for (const problem of checkOrder(program.steps, byName)) messages.add(problem.message)
-    const gaps = isPaid(link) ? paidGaps(program.steps, byName) : 'nothing'
-    if (typeof gaps !== 'string') for (const gap of gaps) messages.add(gap)
-    program.dispose()
+/** A program that refuses every call. */
+function refusing(error: TollgateError): Program {
+  const refuse = () => {
+    throw error
   }
-  if (messages.size > 0) throw new GenerationError([...messages].join('\n'))
+  return { hooks: [refuse], check: (reply) => reply, steps: [], postAnswer: [], dispose() {} }
 }
 
-const pluginsByName = (ready: readonly ReadyPlugin[]): ReadonlyMap<string, AnyGatewayPlugin> =>
-  new Map(ready.map(({ plugin }) => [plugin.name, plugin]))
+const noPayments = () =>
+  new TollgateError(
+    'settlement_unavailable',
+    'This gateway does not take payments for this link. You were not charged.',
+  )
+
+const misconfigured = () =>
+  new TollgateError(
+    'link_misconfigured',
+    "The gateway's plugins can't serve this link as they are set up. You were not charged; the operator finds out more in the log.",
+  )

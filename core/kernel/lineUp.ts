@@ -1,7 +1,10 @@
-/** A plugin's hooks for one program, with the plugin's name. */
+import type { SlotNames } from './order.ts'
+
+/** A plugin's hooks for one program, with the plugin's name and what they read and write. */
 export interface Routed<H> {
   readonly name: string
   readonly hooks: H
+  readonly slots?: { readonly [phase: string]: SlotNames | null | undefined } | null | undefined
 }
 
 /** One hook in its place. */
@@ -9,7 +12,10 @@ export interface StepOf<P extends string, F> {
   readonly plugin: string
   readonly phase: P
   readonly hook: F
+  readonly uses: SlotNames
 }
+
+const nothing: SlotNames = {}
 
 /** Lines hooks up by phase, inside a phase in the order of the configuration. A plugin without a hook is not in it. */
 export function lineUp<P extends string, F>(
@@ -17,9 +23,10 @@ export function lineUp<P extends string, F>(
   routed: readonly Routed<{ readonly [Phase in P]?: F }>[],
 ): StepOf<P, F>[] {
   return phases.flatMap((phase) =>
-    routed.flatMap(({ name, hooks }) => {
+    routed.flatMap(({ name, hooks, slots }) => {
       const hook = hooks[phase]
-      return hook === undefined ? [] : [{ plugin: name, phase, hook }]
+      if (hook === undefined || hook === null) return []
+      return [{ plugin: name, phase, hook, uses: slots?.[phase] ?? nothing }]
     }),
   )
 }

@@ -45,3 +45,19 @@ export const prototypeLinks: readonly ServedLink[] = [
     settle: 'before',
   },
 ]
+
+/**
+ * A link of each kind whose address matches a pattern of `when.links`. Of patterns that overlap only in part, what is in
+ * both is not among them: that shows when the link itself is compiled.
+ *
+ * @example linksMatching('alice/*')[0] // alice/any, free
+ */
+export function linksMatching(pattern: string): ServedLink[] {
+  const filled = pattern.includes('/') ? pattern : pattern.replace(/\*(?!.*\*)/, '*/*')
+  const address = filled.replaceAll('*', 'any')
+  const slash = address.indexOf('/')
+  // Neither a slash nor a star to stand for one: no link's address.
+  if (slash === -1) return []
+  const [username, slug] = [address.slice(0, slash), address.slice(slash + 1)]
+  return prototypeLinks.map((link) => ({ ...link, username, slug, title: `${link.title} of ${pattern}` }))
+}

@@ -1,6 +1,8 @@
+import type { AnyGatewayPlugin, PluginInstance } from '../plugin/gateway.ts'
+import type { GatewayPorts } from '../plugin/ports.ts'
+import type { OwnSlot, OwnSlotName } from '../plugin/slots.ts'
+import { kindOf } from './declarations.ts'
 import { GenerationError } from './generationError.ts'
-import { grantPorts } from './grantPorts.ts'
-import type { LoadablePlugin, PluginKind } from './load.ts'
 
 /** A plugin that was set up, as far as every host closes it. */
 interface Closable {
@@ -8,27 +10,34 @@ interface Closable {
 }
 
 /**
- * Sets a plugin up with the ports that it needs, and no others.
+ * Sets a gateway plugin up with the ports that it needs and the slots that it declared, and no others.
  *
- * @throws {GenerationError} naming the plugin: a port that there is none of, or what it said itself
+ * @throws {GenerationError} naming the plugin: a port that there is none of, what it said itself, or an answer that is no
+ *   instance
  */
-export async function setUpPlugin<I>(
-  plugin: LoadablePlugin,
+export async function setUpPlugin(
+  plugin: AnyGatewayPlugin,
   options: unknown,
-  ports: object,
-  kind: PluginKind,
-): Promise<I> {
-  const granted = grantPorts(plugin, ports)
-  if ('missing' in granted)
-    throw new GenerationError(
-      `Plugin ${plugin.name} needs ${granted.missing}, which this ${kind} does not have.`,
-    )
+  ports: GatewayPorts,
+  slot: (name: OwnSlotName) => OwnSlot<unknown>,
+): Promise<PluginInstance> {
+  const { name } = plugin
+  const granted: Record<string, unknown> = {}
+  for (const need of plugin.needs) {
+    if (!Object.hasOwn(ports, need))
+      throw new GenerationError(`Plugin ${name} needs ${need}, which this gateway does not have.`)
+    granted[need] = ports[need]
+  }
+  let instance: Partial<PluginInstance> | null
   try {
-    return (await plugin.setup(options as never, { ports: granted.ports } as never)) as I
+    instance = await plugin.setup(options as never, { ports: Object.freeze(granted), slot } as never)
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause)
-    throw new GenerationError(`Plugin ${plugin.name} refused its set-up: ${reason}`, { cause })
+    throw new GenerationError(`Plugin ${name} refused its set-up: ${reason}`, { cause })
   }
+  if (typeof instance?.route === 'function') return instance as PluginInstance
+  const got = instance === null || typeof instance !== 'object' ? kindOf(instance) : 'an object without it'
+  throw new GenerationError(`Plugin ${name}: setup() should answer an object with route(), got ${got}.`)
 }
 
 /** Closes every plugin, whatever the others do. @throws the first failure, after the last one was closed. */

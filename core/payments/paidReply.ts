@@ -1,6 +1,5 @@
 import type { PurchaseNote } from '../plugin/exchange.ts'
 import type { Reply } from '../plugin/reply.ts'
-import { type WrapKind, wrapKind } from './wrapKind.ts'
 
 /** A seller's whole answer, fresh or from the store. */
 export interface WholeAnswer {
@@ -79,8 +78,17 @@ function joined(pieces: readonly Uint8Array[]): string {
   return text
 }
 
-const quoted = (body: Uint8Array) =>
-  Buffer.from(JSON.stringify(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8')))
+/** Those who ask for the same kept answer at once share its bytes, and what is made of them: 8 MB of text take 100 ms. */
+const quotedBefore = new WeakMap<Uint8Array, Uint8Array>()
+
+function quoted(body: Uint8Array): Uint8Array {
+  const known = quotedBefore.get(body)
+  if (known !== undefined) return known
+  const text = Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8')
+  const made = Buffer.from(JSON.stringify(text))
+  if (body.length > SMALL_BYTES) quotedBefore.set(body, made)
+  return made
+}
 
 /** A body of nothing but white space is empty, and a byte order mark may stand at a text's start only (RFC 8259, section 8.1). */
 function spliceable(body: Uint8Array): Uint8Array {
@@ -110,3 +118,36 @@ function isReplaced(name: string, isWrapped: boolean): boolean {
       return false
   }
 }
+
+/**
+ * How a paid answer of a media type is handed over: JSON is spliced into the wrapper byte by byte, text becomes a JSON
+ * string (clients parse every answer as JSON), everything else passes as it is with the ids in headers.
+ */
+export type WrapKind = 'splice' | 'text' | 'pass'
+
+/**
+ * @param headers flat; an encoded body (gzip …), a range, or a charset other than UTF-8 can't be spliced and passes
+ * @param isStream the answer goes out as it comes: text can't become a JSON string on the way, so it passes
+ */
+export function wrapKind(
+  note: PurchaseNote,
+  mediaType: string,
+  headers: readonly string[],
+  isStream: boolean,
+): WrapKind {
+  if (note.wrap === null) return 'pass'
+  const isJson = mediaType === 'application/json' || mediaType.endsWith('+json')
+  const isText = !isStream && mediaType.startsWith('text/') && mediaType !== 'text/event-stream'
+  if (!isJson && !isText) return 'pass'
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!
+    if (name.length === 16 && name.toLowerCase() === 'content-encoding') return 'pass'
+    // A part of a JSON text is none.
+    if (name.length === 13 && name.toLowerCase() === 'content-range') return 'pass'
+    if (name.length === 12 && name.toLowerCase() === 'content-type' && foreignCharset.test(headers[i + 1]!))
+      return 'pass'
+  }
+  return isJson ? 'splice' : 'text'
+}
+
+const foreignCharset = /charset\s*=\s*"?(?!utf-?8|us-ascii)[a-z0-9]/i

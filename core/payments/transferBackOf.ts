@@ -19,5 +19,5 @@ export const transferBackOf = (
   to: purchase.buyerWallet,
   amountAtomic: purchase.amountAtomic,
   transaction,
-  saleTransaction: purchase.txHash,
+  saleTransaction: purchase.txHash ?? '',
 })

@@ -1,33 +1,11 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { ServedLink } from '../domain/link.ts'
-import type { PaymentIdentity, PaymentState } from '../domain/payment.ts'
-import type { Settler } from '../ports/settler.ts'
-import type { PaymentPayload, PaymentRequirements } from '../x402/types.ts'
+import { readBody } from '../http/readBody.ts'
+import type { PaidCall, PresentedPayment } from '../payments/paidCall.ts'
+import type { Door, Upgrade } from './door.ts'
 import type { Reply } from './reply.ts'
 
-/** A payment that came with the call, checked against the link's own terms and its signature. */
-export interface PresentedPayment {
-  readonly payload: PaymentPayload
-  readonly terms: PaymentRequirements
-  readonly identity: PaymentIdentity
-  readonly settler: Settler
-  /**
-   * Why the payment can't be claimed now: its time is over, or the link's terms are others by now. It still gets what
-   * it has bought already. Null for a payment that may be claimed.
-   */
-  readonly unclaimable: Error | null
-}
-
-/** This call's right to use the payment: won once, by one durable insert. */
-export interface Claim {
-  readonly key: string
-  readonly owner: string
-  /** Known before anything is charged, so that a buyer hears it even when the outcome is open. */
-  readonly purchaseId: string
-  /** Where this process last moved the payment to; whoever moves it says so here. */
-  state: PaymentState
-}
+export type { PaidCall, PresentedPayment } from '../payments/paidCall.ts'
 
 /** What the seller answered, whole and in memory; or the connection, after an upgrade. */
 export interface SellerAnswer {
@@ -60,15 +38,14 @@ export interface PurchaseNote {
 /** How the seller's API behaved, for the health monitor. Null while it was not asked. */
 export type UpstreamOutcome = 'answered' | 'failed' | 'timeout' | 'buyer-left'
 
-/** The values that plugins hand to later plugins; the order check knows who reads and who writes which. */
-export type Slot = 'payment' | 'claim' | 'answer' | 'settlement' | 'purchase'
-
 /**
  * One call on its way through a link's program. All fields are set here, so that every exchange has one shape.
  */
 export class Exchange {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
+  /** Where the call came in and its answer goes out. */
+  readonly door: Door
+  /** Such as `GET`. */
+  readonly method: string
   readonly link: ServedLink
   /** What stands behind `/api/link/<seller>/<slug>`: empty, or `/rest`; canonical, never decoded. */
   readonly subPath: string
@@ -76,28 +53,31 @@ export class Exchange {
   readonly query: string
   readonly clientIp: string
   readonly startedAtMs: number
-  /** The socket of an upgrade request and what was read past its head; null for ordinary calls. */
-  readonly upgrade: { readonly socket: Duplex; readonly head: Buffer } | null
+  /** The door's: null for ordinary calls. */
+  readonly upgrade: Upgrade | null
   /** Raw `PAYMENT-SIGNATURE` or `X-PAYMENT`, found while the head was checked. */
   readonly paymentHeader: string | null
   /** x402 version that the caller speaks: by its payment header, `X402-Version` or `?x402Version=1`. */
   readonly x402Version: 1 | 2
   readonly hasBody: boolean
 
-  /** The request body when a plugin had to read it whole; the forwarder then sends this. */
-  body: Buffer | null = null
+  /** The request body, once a plugin had to read it whole, or where it came so; the forwarder then sends this. */
+  body: Buffer | null
   payment: PresentedPayment | null = null
-  claim: Claim | null = null
+  /** This call's right to use the payment: won once. */
+  claim: PaidCall | null = null
   answer: SellerAnswer | null = null
   settlement: Settlement | null = null
   purchase: PurchaseNote | null = null
   upstreamStatus = 0
   upstreamOutcome: UpstreamOutcome | null = null
-  /** Set when the health plugin has counted the call as one that the seller's API is asked. */
-  isCountedByHealth = false
+  /** Slots of plugins' own, by their places; null until one of them is written. Read and written through `env.slot(name)`. */
+  own: unknown[] | null = null
+  /** While the body comes: for {@link readBody}. No private field, because tests look at calls through a proxy. */
+  reading: Promise<Buffer> | null = null
   /** Flat headers that plugins add to whatever is answered; null while nobody did. */
   extraHeaders: string[] | null = null
-  /** What was answered in the end; set before the log hooks run. */
+  /** What was answered in the end; set before the deliver and log hooks run. */
   status = 0
   /** True when the buyer had gone before the answer could be sent, or before all of it was. */
   isUnsent = false
@@ -107,17 +87,40 @@ export class Exchange {
   reply: Reply | null = null
 
   constructor(init: ExchangeInit) {
-    this.req = init.req
-    this.res = init.res
+    this.door = init.door
+    this.method = init.door.method
     this.link = init.link
     this.subPath = init.subPath
     this.query = init.query
     this.clientIp = init.clientIp
     this.startedAtMs = init.startedAtMs
-    this.upgrade = init.upgrade
+    this.upgrade = init.door.upgrade
     this.paymentHeader = init.paymentHeader
     this.x402Version = init.x402Version
     this.hasBody = init.hasBody
+    this.body = init.body ?? null
+  }
+
+  /** A header of the request. @param name however it is written (RFC 9110, section 5.1) */
+  header(name: string): string | undefined {
+    return this.door.header(name)
+  }
+
+  /**
+   * The request's body, whole; it is `body` from then on. It is read once, whoever asks for it and how often.
+   *
+   * @returns null when it is over `maxBytes` or does not state its length; it can still be streamed unless somebody read it
+   * @throws {TollgateError} `bad_request` when the caller breaks off, or sends less than stated
+   */
+  readBody(maxBytes: number): Promise<Buffer> | null {
+    if (this.body !== null) return this.body.length > maxBytes ? null : Promise.resolve(this.body)
+    if (this.reading !== null) return Number(this.header('content-length')) > maxBytes ? null : this.reading
+    const reading = readBody(this.door, maxBytes)
+    if (reading === null) return null
+    this.reading = reading.then((body) => (this.body = body))
+    // Whoever asked may wait for something else first; a caller who breaks off meanwhile must not end the process.
+    this.reading.catch(() => undefined)
+    return this.reading
   }
 
   addHeader(name: string, value: string): void {
@@ -127,15 +130,15 @@ export class Exchange {
 }
 
 export interface ExchangeInit {
-  req: IncomingMessage
-  res: ServerResponse
+  door: Door
   link: ServedLink
   subPath: string
   query: string
   clientIp: string
   startedAtMs: number
-  upgrade: { socket: Duplex; head: Buffer } | null
   paymentHeader: string | null
   x402Version: 1 | 2
   hasBody: boolean
+  /** Where it came whole. */
+  body?: Buffer
 }

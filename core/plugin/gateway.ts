@@ -1,8 +1,9 @@
 import type { ServedLink } from '../domain/link.ts'
-import type { Exchange, Slot } from './exchange.ts'
+import type { Exchange } from './exchange.ts'
 import type { Infer, OptionsSchema } from './options.ts'
 import type { GatewayPorts, PortName } from './ports.ts'
 import type { Reply } from './reply.ts'
+import type { OwnSlots, SlotSource, SlotUse } from './slots.ts'
 
 export type { Exchange } from './exchange.ts'
 export { handled, jsonReply, type Reply } from './reply.ts'
@@ -24,25 +25,30 @@ export const gatewayPhases = [
 export type GatewayPhase = (typeof gatewayPhases)[number]
 
 /**
+ * What runs once for every call of a program, after the answer was handed over or could not be: for a stream at its end,
+ * for a tunnel once it stands. `deliver` is where a plugin decides what becomes of a payment whose call is over; `log`
+ * comes behind it and decides nothing. Neither delays the answer.
+ */
+export const postAnswerPhases = ['deliver', 'log'] as const
+export type PostAnswerPhase = (typeof postAnswerPhases)[number]
+
+/**
  * One plugin's part in one phase. Answers `undefined` (go on), a reply (stop), or a promise of either. It may throw a
  * `TollgateError`, which becomes the answer; anything else that is thrown becomes a plain 500 with an id.
  */
 export type Hook = (x: Exchange) => Reply | undefined | void | Promise<Reply | undefined | void>
 
+/** A hook of the phases after the answer. What it throws is logged and stops nothing; nothing waits for a promise. */
+export type PostAnswerHook = (x: Exchange) => void
+
 export type RouteHooks = { readonly [P in GatewayPhase]?: Hook } & {
-  /** Runs after every call, whatever became of it, and never delays the answer. */
-  readonly log?: (x: Exchange) => void
+  readonly [P in PostAnswerPhase]?: PostAnswerHook
+} & {
   /**
    * Called once, when this version of the link is dropped: it changed, or the generation ended. Calls that entered
    * before may still run; whatever is given back here has to allow for them.
    */
   readonly dispose?: () => void
-}
-
-/** What a plugin's hooks of one phase take from earlier ones and leave for later ones. */
-export interface SlotUse {
-  readonly reads?: readonly Slot[]
-  readonly writes?: readonly Slot[]
 }
 
 /** Facts of a link version that decide, once, which hooks it gets. */
@@ -67,19 +73,28 @@ export interface PluginInstance {
   close?(): void | Promise<void>
 }
 
-export interface PluginEnv<N extends PortName> {
+export interface PluginEnv<N extends PortName, O extends OwnSlots = OwnSlots> {
   /** Only the ports named in `needs`. */
   readonly ports: Pick<GatewayPorts, N>
+  /** One of the plugin's own slots, or another's that it reads. @throws for a name that is in none of its declarations */
+  readonly slot: SlotSource<O>
 }
 
-export interface GatewayPlugin<S extends OptionsSchema = OptionsSchema, N extends PortName = PortName> {
+export interface GatewayPlugin<
+  S extends OptionsSchema = OptionsSchema,
+  N extends PortName = PortName,
+  O extends OwnSlots = OwnSlots,
+> {
   readonly name: string
   /** Version of this contract. */
   readonly api: 1
   readonly options: S
   readonly needs: readonly N[]
-  readonly slots?: { readonly [P in GatewayPhase]?: SlotUse }
-  setup(options: Infer<S>, env: PluginEnv<N>): PluginInstance | Promise<PluginInstance>
+  /** What its hooks read and write, by phase: checked in every program that they stand in. */
+  readonly slots?: { readonly [P in GatewayPhase | PostAnswerPhase]?: SlotUse }
+  /** Slots of its own, by `<plugin>/<name>`, with what they hold when a call begins. */
+  readonly ownSlots?: O
+  setup(options: Infer<S>, env: PluginEnv<N, O>): PluginInstance | Promise<PluginInstance>
 }
 
 /** Any plugin, its own types erased: what the loader and the compiler handle. */
@@ -88,7 +103,8 @@ export interface AnyGatewayPlugin {
   readonly api: 1
   readonly options: OptionsSchema
   readonly needs: readonly PortName[]
-  readonly slots?: { readonly [P in GatewayPhase]?: SlotUse }
+  readonly slots?: { readonly [P in GatewayPhase | PostAnswerPhase]?: SlotUse }
+  readonly ownSlots?: OwnSlots
   setup(options: never, env: never): PluginInstance | Promise<PluginInstance>
 }
 
@@ -104,8 +120,10 @@ export interface AnyGatewayPlugin {
  *   setup: () => ({ route: () => ({ guard: (x) => x.addHeader('x-hello', 'world') }) }),
  * })
  */
-export function gatewayPlugin<const S extends OptionsSchema, const N extends PortName>(
-  plugin: GatewayPlugin<S, N>,
-): GatewayPlugin<S, N> {
+export function gatewayPlugin<
+  const S extends OptionsSchema,
+  const N extends PortName,
+  O extends OwnSlots = OwnSlots,
+>(plugin: GatewayPlugin<S, N, O>): GatewayPlugin<S, N, O> {
   return plugin
 }

@@ -1,5 +1,5 @@
-import type { Asset } from '../domain/asset.ts'
-import type { NetworkId } from '../domain/network.ts'
+import type { Payments } from '../payments/engine.ts'
+import type { Chains } from '../ports/chains.ts'
 import type { Changes } from '../ports/changes.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Counters } from '../ports/counters.ts'
@@ -8,10 +8,8 @@ import type { JobLine } from '../ports/jobLine.ts'
 import type { Links } from '../ports/links.ts'
 import type { Log } from '../ports/log.ts'
 import type { Metrics } from '../ports/metrics.ts'
-import type { Payments } from '../ports/payments.ts'
 import type { Purchases } from '../ports/purchases.ts'
 import type { Sealer } from '../ports/sealer.ts'
-import type { Settler } from '../ports/settler.ts'
 
 /** Everything that a gateway plugin may ask for by name in `needs`. What it did not name is not there at run time. */
 export interface GatewayPorts {
@@ -20,6 +18,7 @@ export interface GatewayPorts {
   counters: Counters
   links: Links
   changes: Changes
+  /** The payment engine: nobody else writes the books. */
   payments: Payments
   purchases: Purchases
   egress: Egress
@@ -32,20 +31,15 @@ export interface GatewayPorts {
   jobLine: JobLine
 }
 
-export interface Chains {
-  readonly assets: readonly Asset[]
-  settler(network: NetworkId): Settler | undefined
-}
-
 export interface ServiceFacts {
   /** Base URL that buyers see, without a trailing slash; never taken from a request. */
   readonly publicUrl: string
   readonly name: string
   /** Name of the metadata field of wrapped answers: `_svc`. */
   readonly metadataField: string
-  /** This process, as the owner of the payments it works on. */
+  /** This process. */
   readonly instanceId: string
-  /** True in the one process of an installation that does background work: health probes, the reconciler. */
+  /** True in the one process of an installation that does background work: health probes, recovery. */
   readonly runsJobs: boolean
 }
 

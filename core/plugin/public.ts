@@ -10,7 +10,8 @@ export type { PaymentIdentity, PaymentState } from '../domain/payment.ts'
 export type { ErrorCode } from '../errors/codes.ts'
 export { isTollgateError, TollgateError, type TollgateErrorOptions } from '../errors/error.ts'
 export type { Taken } from '../ports/counters.ts'
-export type { Claim, PresentedPayment, PurchaseNote, SellerAnswer, Settlement, Slot } from './exchange.ts'
+export type { Door, Upgrade } from './door.ts'
+export type { PaidCall, PresentedPayment, PurchaseNote, SellerAnswer, Settlement } from './exchange.ts'
 export {
   type Exchange,
   type GatewayPhase,
@@ -21,14 +22,16 @@ export {
   jsonReply,
   type PluginEnv,
   type PluginInstance,
+  type PostAnswerHook,
+  type PostAnswerPhase,
   type Reply,
   type RouteHooks,
   type RouteInfo,
-  type SlotUse,
 } from './gateway.ts'
 export type { Infer, Option, OptionsSchema } from './options.ts'
 export type { GatewayPorts, PortName, ServiceFacts } from './ports.ts'
 export { shortHash } from './shortHash.ts'
+export type { ForeignSlot, OwnSlot, OwnSlotName, PaymentSlot, Slot, SlotUse } from './slots.ts'
 export {
   type ApprovalDesk,
   type ApprovalQuestion,

@@ -56,14 +56,16 @@ export interface Egress {
   judgeUrl(url: string): Promise<void>
   /**
    * One whole answer; never decompressed. Fails with an error whose `code` is an {@link EgressErrorCode}, or, when
-   * {@link Egress.checkUrl} refuses the URL, `VALIDATION_ERROR`; {@link Egress.failureOf} sorts both.
+   * {@link Egress.checkUrl} refuses the URL, `VALIDATION_ERROR`; {@link Egress.failureOf} sorts both. The error's
+   * `isUnsent` is true when nothing of the request has left, and never will.
    * `Host` and `Accept-Encoding` are set here, whatever `headers` say.
    */
   request(request: EgressRequest): Promise<EgressAnswer>
   /**
    * Keep-alive connections to one origin; shared, reference-counted, closed when nobody uses it.
    *
-   * @param use `checks` takes connections of their own, so that a seller with many calls is not taken for a silent one
+   * @param use `checks` takes connections of their own, as many as there are checks, so that neither a seller with many calls is
+   * taken for a silent one, nor one who shares an origin with somebody whose checks hang
    */
   pool(origin: string, use?: 'calls' | 'checks'): UpstreamPool
   /** A raw connection (TLS done for https and wss), for upgrades. */
@@ -81,8 +83,13 @@ export interface Egress {
 /** What undici's dispatcher offers, no more: the port keeps core free of the driver. */
 export interface UpstreamPool {
   /**
-   * Sends the request; `false` says that every connection is busy now and the request waits for one. A waiting request has
-   * no controller yet and no time limit but the connection's: the caller keeps its own clock and aborts in `onRequestStart`.
+   * How many requests there may be at once. For `calls` the caller sees to it, because it knows who goes first; `checks` have no
+   * limit.
+   */
+  readonly connections: number
+  /**
+   * Sends the request; `false` says that it waits for a connection. A waiting request has no controller yet and no time limit
+   * but the connection's: the caller keeps its own clock and aborts in `onRequestStart`.
    */
   dispatch(options: UpstreamRequest, handler: UpstreamHandler): boolean
   /** Gives the reference back. */

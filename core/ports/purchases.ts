@@ -1,6 +1,7 @@
 import type { LedgerEntry } from '../domain/ledger.ts'
 import type { Purchase } from '../domain/purchase.ts'
 import type { Refund } from '../domain/refund.ts'
+import { TollgateError } from '../errors/error.ts'
 
 export interface PurchasePage {
   readonly purchases: readonly Purchase[]
@@ -16,7 +17,7 @@ export interface LinkStats {
   readonly revenueE18: bigint
 }
 
-/** Reads of what was sold. Written only through `Payments.settle`, `moveCharged` and `recordRefund`. */
+/** Reads of what was sold. Written only through `Books.apply`. */
 export interface Purchases {
   find(id: string): Promise<Purchase | undefined>
   /** Newest first. */
@@ -46,4 +47,18 @@ export interface LedgerFindings {
   readonly unbalanced: readonly string[]
   /** Transactions of all standing purchases, for the comparison with the chain. */
   readonly transactions: readonly { network: string; transaction: string; purchaseId: string }[]
+}
+
+/** Where a page ends: the cursor of the next one. */
+export const cursorAt = (createdAtMs: number, id: string): string =>
+  Buffer.from(`${createdAtMs}:${id}`).toString('base64url')
+
+/** @throws `VALIDATION_ERROR` for anything that {@link cursorAt} did not make */
+export function readCursor(cursor: string): { atMs: number; id: string } {
+  const match = /^(\d{1,15}):(.+)$/s.exec(Buffer.from(cursor, 'base64url').toString())
+  if (match) return { atMs: Number(match[1]), id: match[2]! }
+  throw new TollgateError(
+    'VALIDATION_ERROR',
+    'Expected a cursor of an earlier page. Leave it out for the first.',
+  )
 }

@@ -1,3 +1,5 @@
+import type { StoreId } from '../domain/link.ts'
+import type { AtomicAmount } from '../domain/money.ts'
 import type { NetworkId } from '../domain/network.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../domain/payment.ts'
 import type { PaymentPayload, PaymentRequirements } from '../x402/types.ts'
@@ -18,12 +20,28 @@ export interface Refusal {
 }
 
 export type Checked = { readonly ok: true; readonly identity: PaymentIdentity } | Refusal
-export type Verified = { readonly ok: true } | Refusal
+
+/** For whom a payment is verified. */
+export interface VerifyContext {
+  /** Whose sale it is: what it costs on chain counts for this store. */
+  readonly storeId: StoreId
+}
+
+/**
+ * A verified payment's place among those on their way: it counts, in number and sum, for its payer and its store, until
+ * it is released or its settlement has ended.
+ */
+export interface Hold {
+  /** Nothing will be settled by it. May be said again, and after `settle`, which then has it in hand: nothing happens. */
+  release(): void
+}
+
+export type Verified = { readonly ok: true; readonly hold: Hold } | Refusal
 
 /** How a settlement ended. */
 export type SettleOutcome =
   /** The transfer is on chain: receipt and event (or token balances) were read. */
-  | { readonly status: 'settled'; readonly transaction: string }
+  | Settled
   /** Nothing was broadcast, nothing can land from us. */
   | {
       readonly status: 'rejected'
@@ -31,15 +49,44 @@ export type SettleOutcome =
       readonly message: string
       readonly transient?: boolean
     }
-  /** Broadcast or sent; the outcome is not known yet. */
-  | { readonly status: 'pending'; readonly transaction: string; readonly reason: string }
-  /** Broadcast, and it is certain that it never lands: mined and reverted, or expired with the nonce unused. */
+  /**
+   * Broadcast or sent; the outcome is not known yet. Mined and reverted is this as well, with its own reason: while the
+   * authorisation holds, anybody may send it once more.
+   */
+  | {
+      readonly status: 'pending'
+      readonly transaction: string
+      readonly reason: string
+      readonly message?: string
+      /** When to look next, in ms, where that is known better than by looking rarer and rarer. */
+      readonly lookAgainMs?: number
+    }
+  /** It is certain that it never lands: expired by the chain's clock and unused, or its nonce used for something else. */
   | {
       readonly status: 'failed_final'
       readonly reason: string
       readonly message: string
       readonly transaction: string
     }
+
+/** A transfer that is on chain. One transaction may settle several payments: the pair with the event is unique. */
+export interface Settled {
+  readonly status: 'settled'
+  /** Null where a scheme settles many payments later, or at once. */
+  readonly transaction: string | null
+  /**
+   * Which of the transaction's events it is: on EVM the log index of AuthorizationUsed, decimal; on Solana `0`; where only
+   * a facilitator's word is known, `nonce:<nonce>`.
+   */
+  readonly event: string | null
+  /** Number of the block (EVM) or slot (Solana) in which it was seen; null where nobody looked. */
+  readonly block: number | null
+  /** At most what was authorised. */
+  readonly chargedAtomic: AtomicAmount
+}
+
+/** What becomes of a payment's transfer in a reorganisation. */
+export type OnChain = 'yes' | 'no' | 'unknown'
 
 /** Whether one wallet can be paid in one asset, as far as the settler knows now; it keeps it current by itself. */
 export interface Payee {
@@ -56,19 +103,36 @@ export interface Payee {
  * key and RPC; the remote one speaks to an x402 facilitator by URL. The gateway does not know which it has.
  */
 export interface Settler {
+  /** What stands in the attempts that it makes: `evm:eip155:84532:0xabc…`, `svm:…`, or the facilitator's URL. */
+  readonly id: string
   readonly network: NetworkId
-  readonly scheme: 'exact'
+  /** x402 scheme: `exact`. */
+  readonly scheme: string
   /** `extra` fields that an offer on this network needs beside the asset's own: Solana's `feePayer`. */
   readonly offerExtra: Readonly<Record<string, unknown>>
+  /**
+   * Lowest price of a link that is settled here, in millionths of a dollar: whoever pays for gas sets it. A cheaper link is
+   * not offered on this network, and its seller is told. Absent: none.
+   */
+  readonly minPriceAtomic?: AtomicAmount
   /**
    * Checks everything that can be known without the chain's state: shape, terms, times, signature. An EOA's signature is
    * checked in process and the answer is immediate; a contract wallet's needs one call. Never throws for bad input.
    */
   check(payment: PaymentPayload, terms: PaymentRequirements): Checked | Promise<Checked>
-  /** Asks the chain: nonce unused, balance, simulation under a gas cap. */
-  verify(payment: PaymentPayload, terms: PaymentRequirements, identity: PaymentIdentity): Promise<Verified>
   /**
-   * Settles. `store` is awaited with the signed bytes BEFORE they leave the process; when it answers false or rejects,
+   * Asks whether it could be settled now: nonce unused, balance enough for all of the payer's payments on their way,
+   * simulation under a gas cap, a settling key that can pay, budgets that are not used up. What it answers yes to is
+   * held until `settle` has ended or the hold is released: whoever asks must do one of both.
+   */
+  verify(
+    payment: PaymentPayload,
+    terms: PaymentRequirements,
+    identity: PaymentIdentity,
+    context: VerifyContext,
+  ): Promise<Verified>
+  /**
+   * Settles. Takes over the hold that `verify` gave. `store` is awaited with the signed bytes BEFORE they leave the process; when it answers false or rejects,
    * nothing is broadcast and the outcome is `rejected`.
    */
   settle(
@@ -76,16 +140,35 @@ export interface Settler {
     terms: PaymentRequirements,
     identity: PaymentIdentity,
     store: (attempt: SettlementAttempt) => Promise<boolean>,
+    hold?: Hold,
   ): Promise<SettleOutcome>
   /**
-   * Finds out what became of a stored attempt: by its hash, by the nonce and its events on chain (whoever broadcast it),
-   * and broadcasts the same bytes again while they could still land. Never builds a new transaction while the old could land.
+   * Finds out what became of stored attempts: by their hashes, by the nonces and their events on chain (whoever broadcast
+   * them), and broadcasts the same bytes again while they could still land. Never builds a new transaction while the old
+   * could land. One question to the node is for many of them, and the outcome of one never hangs on another's.
+   *
+   * @returns an outcome for each, in order; never rejects
    */
-  recover(record: PaymentRecord): Promise<SettleOutcome>
-  /** Whether the transfer of a settled payment is still on chain, that deep; for reorganisations. */
-  stillOnChain(record: PaymentRecord): Promise<'yes' | 'no' | 'unknown'>
-  /** Takes up attempts that a former process left, before the first new settlement (account nonces in use). */
-  start(unresolved: readonly PaymentRecord[]): Promise<void>
+  recover(records: readonly PaymentRecord[]): Promise<SettleOutcome[]>
+  /**
+   * Whether the transfers of settled payments are still on chain, where they are booked; for reorganisations. `no` is said
+   * only by a node that is past the block where a payment was seen; who acts on it asks a second time.
+   *
+   * @returns an answer for each, in order; never rejects
+   */
+  stillOnChain(records: readonly PaymentRecord[]): Promise<OnChain[]>
+  /**
+   * True where one process at a time may settle: it numbers what it signs with its key, and two that count take each
+   * other's numbers.
+   */
+  readonly isExclusive?: true
+  /**
+   * Takes up attempts that a former process left, before the first new settlement (account nonces in use). Again after
+   * another process has settled meanwhile.
+   *
+   * @param mayGoOn asked before anything is verified or signed: whether this is still the process that settles
+   */
+  start(open: readonly SettlementAttempt[], mayGoOn?: () => boolean): Promise<void>
   /** Where payees can be unable to receive an asset (Solana: without an account of the token). The same object each time. */
   payee?(asset: string, payTo: string): Payee
   /** For `tollgate doctor` and readiness: what is wrong, in words; empty when all is well. */

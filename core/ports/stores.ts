@@ -1,9 +1,18 @@
 import type { Payout } from '../domain/link.ts'
 import type { ApiKey, SignInNonce, Store, StoreWallet } from '../domain/store.ts'
 
-export type StorePatch = Partial<Omit<Store, 'id' | 'createdAtMs' | 'createdBy' | 'payout'>> & {
-  /** A chain that is left out stays as it is, whatever became of it meanwhile. */
+export type StorePatch = Partial<
+  Omit<Store, 'id' | 'createdAtMs' | 'createdBy' | 'payout' | 'payoutChangedAtMs'>
+> & {
+  /** A chain that is left out stays as it is, whatever became of it meanwhile. Sets `payoutChangedAtMs`. */
   readonly payout?: Partial<Payout>
+}
+
+export interface StoreUpdateRules {
+  /** Renames within 24 hours, counted in the same commit; none named means no limit. */
+  readonly maxRenamesADay?: number
+  /** The wallets that are to be replaced: where one of them is another by now, nothing changes. */
+  readonly payoutWas?: Partial<Payout>
 }
 
 export interface Stores {
@@ -11,21 +20,25 @@ export interface Stores {
    * Creates the store, its wallet and its first key in one commit.
    * @throws `USERNAME_TAKEN`; `CONFLICT` when the wallet has a store already.
    */
-  create(store: Store, wallet: StoreWallet | null, key: ApiKey): Promise<void>
+  create(store: Omit<Store, 'payoutChangedAtMs'>, wallet: StoreWallet | null, key: ApiKey): Promise<void>
   /**
    * The old name redirects for 30 days; a store has one old name, an older one is free again.
-   * @param maxRenamesADay renames within 24 hours, counted in the same commit; none named means no limit
+   * All of it or nothing, in one commit.
+   *
+   * @returns undefined when there is no such store, or its payout is not `payoutWas`
    * @throws `USERNAME_TAKEN`; `RATE_LIMIT_EXCEEDED` that says when, for a rename too many
    */
   update(
     id: string,
     patch: StorePatch,
     updatedAtMs: number,
-    maxRenamesADay?: number,
+    rules?: StoreUpdateRules,
   ): Promise<Store | undefined>
   find(id: string): Promise<Store | undefined>
   byUsername(username: string): Promise<Store | undefined>
   byWallet(chain: 'base' | 'solana', address: string): Promise<Store | undefined>
+  /** The wallets that may sign in to a store, by chain and address; none where the operator opened it. */
+  walletsOf(storeId: string): Promise<StoreWallet[]>
   /** The present name of a store that was called so less than 30 days ago. */
   redirectOf(username: string, nowMs: number): Promise<string | undefined>
 }

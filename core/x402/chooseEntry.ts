@@ -1,3 +1,4 @@
+import { isSameAddress } from '../domain/address.ts'
 import { type Asset, builtInAssets } from '../domain/asset.ts'
 import { type ChainFamily, factsOf, familyOf, type NetworkId } from '../domain/network.ts'
 import type { OfferTerms } from './offerTerms.ts'
@@ -78,7 +79,7 @@ export function chooseEntry<P extends Payer>(
     const problem = typeof terms === 'string' ? terms : buyer.objectTo(terms)
     if (problem !== undefined || typeof terms === 'string') {
       if (fitting.length > 0) break
-      return refuse(`entry ${i + 1} is not acceptable: ${problem}`)
+      return refused(`entry ${i + 1} is not acceptable: ${problem}`)
     }
     const found = { entry, terms, buyer }
     if (fits(terms)) fitting.push(found)
@@ -86,7 +87,7 @@ export function chooseEntry<P extends Payer>(
   }
   const [chosen = cheapest, ...others] = fitting
   if (chosen !== undefined) return { ok: true, chosen, others }
-  return refuse(`no entry can be paid (${passedOver.slice(0, 6).join('; ')})`)
+  return refused(`no entry can be paid (${passedOver.slice(0, 6).join('; ')})`)
 }
 
 /** The asset and wallet of an entry that is for us; otherwise why it is not. */
@@ -107,7 +108,7 @@ function candidateOf<P extends Payer>(
   if (buyer === undefined) return `no ${family === 'solana' ? 'Solana' : 'EVM'} key was given`
   if (buyer.networks?.has(network as string) === false)
     return `no wallet for ${factsOf(network as string)?.title ?? network}`
-  const asset = ofNetwork.find((a) => isSameAsset(family, a.address, own(entry, 'asset')))
+  const asset = ofNetwork.find((a) => isSameAddress(family, own(entry, 'asset'), a.address))
   if (asset === undefined) return 'a token that is not known'
   const extra = own(entry, 'extra')
   if (isObject(extra)) {
@@ -117,10 +118,6 @@ function candidateOf<P extends Payer>(
   }
   return { asset, buyer }
 }
-
-const isSameAsset = (family: ChainFamily, known: string, named: unknown): boolean =>
-  typeof named === 'string' &&
-  (family === 'solana' ? named === known : named.toLowerCase() === known.toLowerCase())
 
 /** The terms of an entry, or what is wrong with them. */
 function readTerms(entry: Readonly<Record<string, unknown>>, asset: Asset): OfferTerms | string {
@@ -148,4 +145,4 @@ function readTerms(entry: Readonly<Record<string, unknown>>, asset: Asset): Offe
   return { asset, amountAtomic: BigInt(amount), payTo, maxTimeoutSeconds: seconds as number, extra: ownExtra }
 }
 
-const refuse = (message: string) => ({ ok: false, message }) as const
+const refused = (message: string) => ({ ok: false, message }) as const

@@ -26,22 +26,22 @@ export function encodeHeader(value: unknown): string {
  * @param maxChars longest header value that is looked at
  */
 export function decodeHeader(text: string, maxChars: number = DEFAULT_MAX_CHARS): DecodedHeader {
-  if (text.length > maxChars) return refuse(`Expected at most ${maxChars} characters, got ${text.length}.`)
+  if (text.length > maxChars) return refused(`Expected at most ${maxChars} characters, got ${text.length}.`)
   const bytes = decodeStrictBase64(text, maxChars)
   if (bytes === undefined || bytes.length === 0) {
-    return refuse('Expected canonical base64 (RFC 4648, section 4), got something else.')
+    return refused('Expected canonical base64 (RFC 4648, section 4), got something else.')
   }
   let json: string
   try {
     json = utf8.decode(bytes)
   } catch {
-    return refuse('Expected UTF-8 inside the base64, got other bytes.')
+    return refused('Expected UTF-8 inside the base64, got other bytes.')
   }
   const parsed = parseStrictJson(json)
   if (!parsed.ok) return parsed
   const { value } = parsed
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return refuse('Expected a JSON object, got another kind of value.')
+    return refused('Expected a JSON object, got another kind of value.')
   }
   return { ok: true, value: value as Record<string, unknown> }
 }
@@ -57,4 +57,4 @@ export function decodeSellerHeader(value: string): DecodedHeader {
   return decodeHeader(lacks < 3 && !text.endsWith('=') ? text + '='.repeat(lacks) : text)
 }
 
-const refuse = (message: string): DecodedHeader => ({ ok: false, message })
+const refused = (message: string): DecodedHeader => ({ ok: false, message })

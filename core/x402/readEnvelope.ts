@@ -23,17 +23,17 @@ export type ReadOffer =
  * @param asked the address that answered 402; undefined where the reader did not make the call itself
  */
 export function readEnvelope(offer: Readonly<Record<string, unknown>>, asked: URL | undefined): ReadOffer {
-  if (own(offer, 'x402Version') !== 2) return refuse('x402Version in the offer is not 2')
+  if (own(offer, 'x402Version') !== 2) return refused('x402Version in the offer is not 2')
   const resource = own(offer, 'resource')
-  if (!isObject(resource)) return refuse('resource is missing')
-  const problem = objectToResource(own(resource, 'url'), asked)
-  if (problem !== undefined) return refuse(problem)
+  if (!isObject(resource)) return refused('resource is missing')
+  const problem = resourceFault(own(resource, 'url'), asked)
+  if (problem !== undefined) return refused(problem)
   const description = own(resource, 'description') ?? ''
-  if (typeof description !== 'string') return refuse('resource.description is not a string')
-  if (JSON.stringify(resource).length > MAX_ECHO_CHARS) return refuse('resource is too long')
+  if (typeof description !== 'string') return refused('resource.description is not a string')
+  if (JSON.stringify(resource).length > MAX_ECHO_CHARS) return refused('resource is too long')
 
   const wish = wishOf(own(offer, 'extensions'))
-  if (wish !== undefined) return refuse(wish)
+  if (wish !== undefined) return refused(wish)
   const accepts = own(offer, 'accepts')
   if (
     !Array.isArray(accepts) ||
@@ -41,15 +41,15 @@ export function readEnvelope(offer: Readonly<Record<string, unknown>>, asked: UR
     accepts.length > MAX_ENTRIES ||
     !accepts.every(isObject)
   ) {
-    return refuse(`accepts is not a list of 1 to ${MAX_ENTRIES} entries`)
+    return refused(`accepts is not a list of 1 to ${MAX_ENTRIES} entries`)
   }
   if (accepts.some((entry) => JSON.stringify(entry).length > MAX_ECHO_CHARS))
-    return refuse('an entry is too long')
+    return refused('an entry is too long')
   return { ok: true, offer: { resource, description, accepts } }
 }
 
 /** A payment for another origin's resource could be carried there and used. */
-function objectToResource(value: unknown, asked: URL | undefined): string | undefined {
+function resourceFault(value: unknown, asked: URL | undefined): string | undefined {
   if (typeof value !== 'string' || !URL.canParse(value)) return 'resource.url is not an address'
   // The URL parser mends these silently; an honest address has none of them.
   const path = value.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/, '')
@@ -81,4 +81,4 @@ function wishOf(extensions: unknown): string | undefined {
   }
 }
 
-const refuse = (message: string): ReadOffer => ({ ok: false, message })
+const refused = (message: string): ReadOffer => ({ ok: false, message })

@@ -21,22 +21,22 @@ export type StrictJson =
  * @example parseStrictJson('{"a":1,"a":2}') // { ok: false, message: 'Expected each key once in an object, got "a" twice.' }
  */
 export function parseStrictJson(text: string, options: StrictJsonOptions = {}): StrictJson {
-  if (!text.isWellFormed()) return refuse('Expected well-formed Unicode, got an unpaired surrogate.')
+  if (!text.isWellFormed()) return refused('Expected well-formed Unicode, got an unpaired surrogate.')
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch (error) {
     // V8's message quotes the text; only the position is safe to pass on.
     const position = / at position (\d+)/.exec((error as Error).message)?.[1]
-    return refuse(
+    return refused(
       `Expected JSON (RFC 8259)${position === undefined ? '' : `, got something else at ${position}`}.`,
     )
   }
   const problem = findAmbiguity(text, options.maxDepth ?? DEFAULT_MAX_DEPTH)
-  return problem === undefined ? { ok: true, value } : refuse(problem)
+  return problem === undefined ? { ok: true, value } : refused(problem)
 }
 
-const refuse = (message: string): StrictJson => ({ ok: false, message })
+const refused = (message: string): StrictJson => ({ ok: false, message })
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c

@@ -2,7 +2,7 @@ import type { NetworkId } from '../domain/network.ts'
 
 /** One way to pay, as it stands in `accepts` of a 402 (x402 v2, section 5.1). */
 export interface PaymentRequirements {
-  readonly scheme: 'exact'
+  readonly scheme: string
   readonly network: NetworkId
   /** Atomic units, decimal digits. */
   readonly amount: string

@@ -6,7 +6,8 @@ const log = { debug() {}, info() {}, warn() {}, error() {} }
 const paid = { isPaid: true } as RouteInfo
 const free = { isPaid: false } as RouteInfo
 
-const denying = (...wallets: string[]) => plugin.setup({ wallets }, { ports: { log } } as PluginEnv<'log'>)
+const denying = (...wallets: string[]) =>
+  plugin.setup({ wallets }, { ports: { log } } as unknown as PluginEnv<'log'>)
 
 /** A call as far as the plugin looks at it. */
 const callOf = (payer: string) =>

@@ -1,7 +1,10 @@
 import type { ServedLink } from '../../core/domain/link.ts'
+import type { Caller } from '../../core/domain/suspension.ts'
 import type { JobLine } from '../../core/ports/jobLine.ts'
 
 const MINUTE_MS = 60_000
+/** Callers that one note names. */
+const MAX_CALLERS = 50
 const TOPIC = 'health.calls'
 /** How long a process gathers what its calls did before it says so, so that a busy one says it ten times a second. */
 export const gatherCallsMs = 100
@@ -13,6 +16,8 @@ export interface NotedMinute {
   /** Calls that began, less those that were taken back: below zero when more were. */
   readonly begun: number
   readonly failed: number
+  /** Who met the failures, in their order; of a flood the first ones. */
+  readonly failedBy: readonly Caller[]
 }
 
 /** What one process saw of a link's calls since its last note. */
@@ -61,7 +66,7 @@ export class CallNotes {
 
 /** The calls of one link since the last note: a successful one costs an addition. */
 export class LinkCalls {
-  #minutes: { minute: number; begun: number; failed: number }[] = []
+  #minutes: { minute: number; begun: number; failed: number; failedBy: Caller[] }[] = []
   #hasAnswered = false
   #isWayOutDown = false
   readonly #link: ServedLink
@@ -89,8 +94,10 @@ export class LinkCalls {
     this.#hasAnswered = true
   }
 
-  failed(startedAtMs: number, isWayOutDown: boolean): void {
-    this.#at(startedAtMs).failed++
+  failed(startedAtMs: number, isWayOutDown: boolean, caller: Caller): void {
+    const minute = this.#at(startedAtMs)
+    minute.failed++
+    if (minute.failedBy.length < MAX_CALLERS) minute.failedBy.push(caller)
     if (isWayOutDown) this.#isWayOutDown = true
   }
 
@@ -115,7 +122,7 @@ export class LinkCalls {
     let found = all.find((one) => one.minute === minute)
     if (found === undefined) {
       if (all.length === 0) this.#changed(this)
-      all.push((found = { minute, begun: 0, failed: 0 }))
+      all.push((found = { minute, begun: 0, failed: 0, failedBy: [] }))
     }
     return found
   }

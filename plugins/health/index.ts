@@ -1,6 +1,7 @@
-import type { ServedLink } from '../../core/domain/link.ts'
+import type { Link, ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import type { ProbeReport } from '../../core/health/probe.ts'
+import { type ProbeReport, probe } from '../../core/health/probe.ts'
+import { callerOf } from '../../core/http/callerOf.ts'
 import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
 import { CallNotes, type LinkCalls } from './callNotes.ts'
 import { Judge } from './judge.ts'
@@ -16,45 +17,60 @@ export default gatewayPlugin({
   api: 1,
   options,
   needs: ['links', 'changes', 'egress', 'sealer', 'service', 'clock', 'log', 'jobLine'],
-  setup({ probeIntervalMs, probeTimeoutMs, probe: probes }, { ports }) {
+  // Set when the call was counted as one that the seller's API is asked.
+  ownSlots: { 'health/counted': false },
+  slots: {
+    verify: { mayRead: ['settlement'] },
+    forward: { writes: ['health/counted'] },
+    log: { reads: ['health/counted'], mayRead: ['payment'] },
+  },
+  setup({ probeIntervalMs, probeTimeoutMs, probe: probes }, { ports, slot }) {
     const { links, egress, sealer, service, clock, log, jobLine } = ports
+    const counted = slot('health/counted')
     const notes = new CallNotes(jobLine)
     const stopping = new AbortController()
     let judge: Judge | undefined
 
     /** The call counts from here, while nobody knows yet how it ends: see `calls` in core/domain/suspension.ts. */
     function beginCall(x: Exchange, calls: LinkCalls): void {
-      x.isCountedByHealth = true
+      counted.set(x, true)
       calls.begins(x.startedAtMs)
     }
 
     function endCall(x: Exchange, calls: LinkCalls): void {
       const { upstreamOutcome: outcome, startedAtMs } = x
       if (outcome === null || outcome === 'buyer-left') {
-        if (x.isCountedByHealth) calls.takenBack(startedAtMs)
+        if (counted.get(x)) calls.takenBack(startedAtMs)
         return
       }
       // Where the operator lets health stand behind upstream.
-      if (!x.isCountedByHealth) calls.begins(startedAtMs)
+      if (!counted.get(x)) calls.begins(startedAtMs)
       if (outcome === 'answered' && x.upstreamStatus < 500) return calls.answered(startedAtMs)
-      calls.failed(startedAtMs, egress.wayOut() === 'down')
+      const address = callerOf(x.clientIp)
+      const caller = x.payment === null ? [address] : [address, x.payment.identity.payer]
+      calls.failed(startedAtMs, isWayOutDown(), caller)
+    }
+
+    const isWayOutDown = () => egress.wayOut() === 'down'
+
+    async function probeLink(link: Link): Promise<ProbeReport> {
+      const { id: linkId, url, upstreamHeadersSealed: sealed } = link
+      const headers = sealed === null ? {} : JSON.parse(sealer.open(sealed, linkId))
+      const report = await probe(egress, { url, timeoutMs: probeTimeoutMs, headers })
+      await links.addHealthEvent({ linkId, atMs: clock.now(), kind: 'probe', ...report })
+      return report
     }
 
     function startProber(judge: Judge): void {
-      const headersOf = ({ id, upstreamHeadersSealed: sealed }: ServedLink) =>
-        sealed === null ? {} : JSON.parse(sealer.open(sealed, id))
-      async function report(link: ServedLink, { ok, status, latencyMs, detail }: ProbeReport) {
+      async function probeAndJudge(link: ServedLink): Promise<void> {
+        const { ok } = await probeLink(link)
         const { id: linkId, username } = link
-        await links.addHealthEvent({
-          ...{ linkId, atMs: clock.now(), kind: 'probe' },
-          ...{ ok, status, latencyMs, detail },
-        })
         if (stopping.signal.aborted) return
         const slug = link.isStealth ? link.privateSlug! : link.slug
-        judge.probed({ linkId, username, slug }, !ok, egress.wayOut() === 'down')
+        judge.probed({ linkId, username, slug }, !ok, isWayOutDown())
       }
-      const times = { intervalMs: probeIntervalMs, timeoutMs: probeTimeoutMs }
-      void runProber({ links, egress, log, ...times, headersOf, report }, stopping.signal)
+      const parts = { links, log, intervalMs: probeIntervalMs, probe: probeAndJudge }
+      void runProber(parts, stopping.signal)
     }
 
     function stop(): void {
@@ -73,7 +89,7 @@ export default gatewayPlugin({
       },
       start() {
         if (!service.runsJobs) return
-        judge = new Judge(ports)
+        judge = new Judge({ ...ports, probe: probeLink, isWayOutDown })
         if (probes) startProber(judge)
       },
       stop,
@@ -95,7 +111,7 @@ function refuse(): never {
 
 /** Whoever comes with a payment may have bought an answer before the link was paused: the claim knows. */
 function refuseUnpaid(x: Exchange): void {
-  if (x.paymentHeader === null || x.req.method === 'HEAD') refuse()
+  if (x.paymentHeader === null || x.method === 'HEAD') refuse()
 }
 
 /** A call that was charged first, and is served late, is not refused: the seller owes it. */

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Link } from '../../core/domain/link.ts'
 import {
   freshHealth,
   type HealthObservation,
@@ -6,6 +8,7 @@ import {
   suspensionAfter,
   suspensionMemoryMs,
 } from '../../core/domain/suspension.ts'
+import type { ProbeReport } from '../../core/health/probe.ts'
 import type { Change, Changes } from '../../core/ports/changes.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { JobLine } from '../../core/ports/jobLine.ts'
@@ -14,6 +17,8 @@ import type { Log } from '../../core/ports/log.ts'
 import { type CallNote, CallNotes, gatherCallsMs } from './callNotes.ts'
 
 const MINUTE_MS = 60_000
+/** From the end of one probe that confirms a suspicion to the next. */
+const CONFIRM_PAUSE_MS = 1_000
 /** A batch waits for those that other processes gather meanwhile: what began there counts before what failed here. */
 const settleMs = 2 * gatherCallsMs
 
@@ -23,6 +28,9 @@ export interface JudgeParts {
   readonly jobLine: JobLine
   readonly clock: Clock
   readonly log: Log
+  /** Asks the link's API now, and writes down what it saw. */
+  probe(link: Link): Promise<ProbeReport>
+  isWayOutDown(): boolean
 }
 
 /** A link as it is announced to caches: by the address that callers use. */
@@ -44,6 +52,7 @@ export class Judge {
   readonly #ends: (() => void)[]
   #waiting: CallNote[] = []
   #timer: NodeJS.Timeout | undefined
+  readonly #stopping = new AbortController()
 
   constructor(parts: JudgeParts) {
     this.#parts = parts
@@ -61,6 +70,7 @@ export class Judge {
   }
 
   stop(): void {
+    this.#stopping.abort()
     for (const end of this.#ends) end()
     clearTimeout(this.#timer)
     this.#waiting = []
@@ -86,10 +96,11 @@ export class Judge {
     }
     for (const note of notes) {
       const judged = this.#of(note)
-      for (const { minute, failed } of note.minutes) {
+      for (const { minute, failed, failedBy } of note.minutes) {
         if (failed > 0) this.#wayOut(judged, !note.isWayOutDown)
         for (let i = 0; i < failed; i++) {
-          this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS })
+          const caller = failedBy[i] ?? []
+          this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS, caller })
         }
       }
     }
@@ -101,21 +112,30 @@ export class Judge {
   }
 
   #take(judged: Judged, observation: HealthObservation): void {
-    const { state, suspend } = observe(judged.state, observation, this.#parts.clock.now())
+    const { state, suspend, probesToConfirm } = observe(judged.state, observation, this.#parts.clock.now())
     judged.state = state
     if (suspend === null) return
-    this.#suspend(judged.link, suspend).catch((err: unknown) => {
-      this.#parts.log.error({ err, linkId: judged.link.linkId }, 'could not suspend a link')
-      // Judged anew, so that the next failures try again.
-      this.#take(judged, { kind: 're-enabled' })
-    })
+    this.#suspend(judged.link, suspend, probesToConfirm)
+      .catch((err: unknown) => {
+        this.#parts.log.error({ err, linkId: judged.link.linkId }, 'could not suspend a link')
+        return false
+      })
+      .then((isSuspended) => {
+        // Judged anew, so that the next failures try again.
+        if (!isSuspended) this.#take(judged, { kind: 're-enabled' })
+      })
   }
 
-  async #suspend({ linkId, username, slug }: JudgedLink, reason: string): Promise<void> {
+  /** @returns false when it was found healthy after all */
+  async #suspend({ linkId, username, slug }: JudgedLink, reason: string, probes: number): Promise<boolean> {
     const { links, changes, clock, log } = this.#parts
+    if (!(await this.#fails(linkId, probes))) {
+      log.info({ linkId, reason }, 'calls failed, and the API answers: the link is not suspended')
+      return false
+    }
     const link = await links.find(linkId)
     // Calls that were under way when it was suspended do not make its cooldown longer.
-    if (link === undefined || !link.isActive || link.suspension !== null) return
+    if (link === undefined || !link.isActive || link.suspension !== null) return true
     const nowMs = clock.now()
     const earlier = await links.suspensionCount(linkId, nowMs - suspensionMemoryMs)
     await links.setSuspension(linkId, suspensionAfter(earlier, reason, nowMs), nowMs)
@@ -130,6 +150,18 @@ export class Judge {
     await links.addHealthEvent({ ...event, detail: reason })
     log.warn({ linkId, reason }, 'link suspended')
     changes.publish({ kind: 'link', username, slug })
+    return true
+  }
+
+  /** Whether so many probes in a row fail, none of them for the gateway's own way out. */
+  async #fails(linkId: string, probes: number): Promise<boolean> {
+    const { signal } = this.#stopping
+    for (let i = 0; i < probes; i++) {
+      if (i > 0) await sleep(CONFIRM_PAUSE_MS, undefined, { signal, ref: false }).catch(() => undefined)
+      const link = signal.aborted ? undefined : await this.#parts.links.find(linkId)
+      if (link === undefined || (await this.#parts.probe(link)).ok || this.#parts.isWayOutDown()) return false
+    }
+    return !signal.aborted
   }
 
   /** A link that is served again is judged from the start, and one that is gone is forgotten. */

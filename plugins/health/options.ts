@@ -22,7 +22,8 @@ export const options = {
     probe: {
       type: 'boolean',
       default: true,
-      description: 'Whether APIs are probed at all. Without it only the calls themselves count.',
+      description:
+        'Whether APIs are probed at regular times. Without it they are asked only when so many calls failed that a link may have to be suspended.',
     },
   },
 } as const satisfies OptionsSchema

@@ -1,17 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ServedLink } from '../../core/domain/link.ts'
-import { type ProbeEgress, type ProbeReport, probe } from '../../core/health/probe.ts'
 import type { Links } from '../../core/ports/links.ts'
 import type { Log } from '../../core/ports/log.ts'
 
 export interface ProberParts {
   readonly links: Pick<Links, 'allServed'>
-  readonly egress: ProbeEgress
   readonly log: Log
   readonly intervalMs: number
-  readonly timeoutMs: number
-  headersOf(link: ServedLink): Record<string, string>
-  report(link: ServedLink, report: ProbeReport): Promise<void>
+  /** Asks the link's API, and judges what it saw. */
+  probe(link: ServedLink): Promise<void>
 }
 
 /**
@@ -24,7 +21,9 @@ export async function runProber(parts: ProberParts, signal: AbortSignal): Promis
   async function probeOnce(link: ServedLink): Promise<void> {
     if (asking.has(link.id)) return
     asking.add(link.id)
-    await probeOne(parts, link)
+    await parts
+      .probe(link)
+      .catch((err: unknown) => log.warn({ err, linkId: link.id }, 'could not note a probe'))
     asking.delete(link.id)
   }
   while (!signal.aborted) {
@@ -40,17 +39,6 @@ export async function runProber(parts: ProberParts, signal: AbortSignal): Promis
       if (link.suspension === null && link.linkType === 'api') void probeOnce(link)
     }
     if (served.length === 0) await pause(intervalMs, signal)
-  }
-}
-
-async function probeOne(
-  { egress, timeoutMs, headersOf, report, log }: ProberParts,
-  link: ServedLink,
-): Promise<void> {
-  try {
-    await report(link, await probe(egress, { url: link.url, timeoutMs, headers: headersOf(link) }))
-  } catch (err) {
-    log.warn({ err, linkId: link.id }, 'could not note a probe')
   }
 }
 

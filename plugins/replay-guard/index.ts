@@ -1,177 +1,185 @@
 import { randomUUID } from 'node:crypto'
-import type { PaymentRecord } from '../../core/domain/payment.ts'
-import { readBody } from '../../core/http/readBody.ts'
-import { insist } from '../../core/payments/insist.ts'
-import { newPurchaseId } from '../../core/payments/newPurchaseId.ts'
-import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
-import { requestHash } from '../../core/payments/requestHash.ts'
+import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
+import type { PaidCall, PaidFor } from '../../core/payments/paidCall.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
+import { wasDelivered } from '../../core/payments/refusals.ts'
+import type { Fate } from '../../core/payments/rules.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import { answerRepeat, isSameCall, notInTime, type RepeatRules } from './repeat.ts'
-import { mayResume, resumeCall } from './resume.ts'
-import { createRunning, join, sharedOf, underWayOf } from './running.ts'
+import { isSameCall, judgeRepeat, notInTime, requestHash, storedReceipt, storedReply } from './repeat.ts'
+import { createRunning, join, runningOf, sharedOf } from './running.ts'
 
-const POLL_MS = 100
 /** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
 const NOTED_MS = 1_000
 
 /**
  * Lets a payment buy one call. The first caller wins by one durable insert; everyone after gets the first one's answer
- * when it is the same call, and a refusal when it is another. The seller never works twice for one payment.
+ * when it is the same call, and a refusal when it is another. The seller never works twice for one payment. When the
+ * answer was handed over, or could not be, it says so.
  */
 export default gatewayPlugin({
   name: 'replay-guard',
   api: 1,
   options,
-  needs: ['payments', 'service', 'sealer', 'clock', 'log'],
-  slots: { claim: { reads: ['payment'], writes: ['claim'] } },
-  setup(
-    { maxBodyBytes, joinTimeoutMs, replayWindowMs },
-    { ports: { payments, service, sealer, clock, log } },
-  ) {
-    const owner = service.instanceId
-    const rules: RepeatRules = {
-      notes: createPurchaseNotes(sealer, service.metadataField),
-      replayWindowMs,
-      now: () => clock.now(),
-    }
-    const { running, claiming } = underWayOf(payments)
-    /** Calls that are being given what was paid for and not handed out yet. */
-    const handingOut = new WeakMap<Exchange, Paid>()
+  needs: ['payments', 'service', 'sealer', 'clock'],
+  slots: {
+    // Of a call that is served late, settlement and purchase are known already.
+    claim: { reads: ['payment'], writes: ['claim'], mayWrite: ['settlement', 'purchase'] },
+    deliver: { mayRead: ['payment', 'claim', 'answer', 'settlement', 'purchase'] },
+  },
+  setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs }, { ports: { payments, service, sealer, clock } }) {
+    const notes = createPurchaseNotes(sealer, service.metadataField)
+    const rules = { replayWindowMs, now: () => clock.now() }
+    const running = runningOf(payments)
+    /** Payments whose kept answer a call is handing out, when nobody has got it before. */
+    const handingOut = new WeakMap<Exchange, PaidCall>()
 
     async function claim(x: Exchange): Promise<Reply | undefined> {
-      const { identity, unclaimable } = x.payment!
+      const { key } = x.payment!.identity
       const hash = await hashOf(x, maxBodyBytes)
       const startedMs = performance.now()
+      const leftMs = (ofMs: number) => startedMs + ofMs - performance.now()
+      const call: PaidFor = {
+        linkId: x.link.id,
+        storeId: x.link.storeId,
+        requestHash: hash ?? `stream:${randomUUID()}`,
+        settlesFirst: x.link.settle === 'before',
+      }
+      let seen: PaymentRecord | undefined
       for (;;) {
-        const first = running.get(identity.key)
+        const first = running.get(key)
         if (first !== undefined) {
-          const joined = await join(first, x, hash, startedMs + joinTimeoutMs - performance.now())
-          if (joined?.isUndelivered) handingOut.set(x, first)
+          const joined = await join(first, x, hash, leftMs(joinTimeoutMs))
           if (joined !== undefined) {
+            if (joined.isUndelivered) handingOut.set(x, first.paid)
             x.upstreamStatus = joined.upstreamStatus
             return joined.reply
           }
         }
-        const lost = unclaimable === null ? await tryClaim(x, hash) : await findBought(x)
-        if (lost === undefined) return
-        if (mayResume(x, lost, hash, rules)) {
-          if (await payments.resume(lost.key, owner)) {
-            running.set(lost.key, createRunning(lost.key, lost.purchaseId, x.link.id, hash))
-            resumeCall(x, lost, owner, rules.notes)
-            return
-          }
-        } else {
-          const reply = answerRepeat(x, lost, hash, rules)
-          if (reply !== undefined) {
-            if (lost.state === 'settled') handingOut.set(x, lost)
-            return reply
+        if (seen === undefined) {
+          seen = await tryClaim(x, call, hash)
+          if (seen === undefined) return
+          // Somebody of this process was faster: that call is waited for, not the store.
+          if (running.has(key) && leftMs(joinTimeoutMs) > 0) {
+            seen = undefined
+            continue
           }
         }
-        const waitsMs = isSameCall(x, lost, hash) ? joinTimeoutMs : Math.min(joinTimeoutMs, NOTED_MS)
-        if (performance.now() - startedMs >= waitsMs) throw notInTime(lost, running.has(lost.key))
-        // Another process works on it: its outcome shows in the store.
-        await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+        const way = judgeRepeat(x, seen, hash, rules)
+        if (way === 'stored') return stored(x, seen)
+        if (way === 'resume' && (await resume(x, seen, call, hash))) return
+        // Whoever was faster to take it up has it under way, or owes it again soon.
+        if (way === 'wait' || way === 'resume') {
+          const isLong = way === 'wait' && isSameCall(x, seen, hash)
+          const waitMs = leftMs(isLong ? joinTimeoutMs : Math.min(joinTimeoutMs, NOTED_MS))
+          const next = waitMs > 0 ? await payments.changed(seen, waitMs) : undefined
+          if (next === undefined) throw notInTime(seen, running.has(key))
+          seen = next
+        } else seen = undefined
       }
-    }
-
-    function noteDelivered({ key, purchaseId }: Paid): void {
-      insist(
-        () => payments.moveCharged(key, 'settled', 'delivered', []),
-        (err) => log.warn({ err, purchaseId }, 'could not note that a stored answer was delivered'),
-      )
     }
 
     /** @returns undefined when the payment is ours now, otherwise the row of whoever has it. */
-    async function tryClaim(x: Exchange, hash: string | null): Promise<PaymentRecord | undefined> {
-      const { identity, payload } = x.payment!
-      const { key } = identity
-      claiming.set(key, (claiming.get(key) ?? 0) + 1)
-      try {
-        const result = await payments.claim({
-          ...identity,
-          owner,
-          linkId: x.link.id,
-          storeId: x.link.storeId,
-          requestHash: hash ?? `stream:${randomUUID()}`,
-          purchaseId: newPurchaseId(clock.now()),
-          payload: JSON.stringify(payload),
-        })
-        if (!result.won) return result.record
-        x.claim = { key, owner, purchaseId: result.purchaseId, state: 'claimed' }
-        running.set(key, createRunning(key, result.purchaseId, x.link.id, hash))
-      } catch (error) {
-        // The store could not say; should the claim be there after all, nobody works on it.
-        free(key, false, 'store_unavailable')
-        throw error
-      } finally {
-        const left = claiming.get(key)! - 1
-        if (left === 0) claiming.delete(key)
-        else claiming.set(key, left)
+    async function tryClaim(
+      x: Exchange,
+      call: PaidFor,
+      hash: string | null,
+    ): Promise<PaymentRecord | undefined> {
+      const payment = x.payment!
+      if (payment.unclaimable !== null) {
+        // A payment that can't be claimed now may have bought this call while it could.
+        const record = await payments.find(payment.identity.key)
+        if (record === undefined || record.state === 'rejected') throw payment.unclaimable
+        return record
       }
+      const result = await payments.claim(payment, call)
+      if ('lost' in result) return result.lost
+      work(x, result.won, hash)
+      return undefined
     }
 
-    /** A payment that can't be claimed now may have bought this call while it could. */
-    async function findBought(x: Exchange): Promise<PaymentRecord> {
-      const { identity, unclaimable } = x.payment!
-      const record = await payments.find(identity.key)
-      if (record === undefined || record.state === 'rejected') throw unclaimable!
-      return record
+    /** @returns false when somebody else was faster */
+    async function resume(
+      x: Exchange,
+      record: PaymentRecord,
+      call: PaidFor,
+      hash: string | null,
+    ): Promise<boolean> {
+      const paid = await payments.resume(record, x.payment!, call)
+      if (paid === undefined) return false
+      work(x, paid, hash)
+      // What verify, settle and record would have left: the call goes on to the seller.
+      x.settlement = { transaction: record.transaction ?? '', headers: storedReceipt(x, record) }
+      x.purchase = notes.of(record.purchaseId, x.link.responseMode === 'wrap')
+      return true
     }
 
-    /**
-     * Frees a payment that was never sent to the chain, so that the buyer may use it again.
-     *
-     * @param isOurs the row is known to be this call's; otherwise, and in every later try, a claim that another call of
-     *   this process made has the same owner and must not be freed with it
-     */
-    function free(key: string, isOurs: boolean, reason?: string): void {
-      let isSure = isOurs
-      const write = async () => {
-        if (!isSure && running.has(key)) return
-        if (!isSure && claiming.has(key)) throw new Error('The payment is being claimed again.')
-        isSure = false
-        await payments.advance(key, owner, 'claimed', 'rejected', reason)
-      }
-      insist(write, (err) => log.warn({ err, key }, 'could not free a payment; the reconciler will'))
+    function work(x: Exchange, paid: PaidCall, hash: string | null): void {
+      x.claim = paid
+      running.set(x.payment!.identity.key, createRunning(paid, x.link.id, hash))
     }
 
-    function release(x: Exchange): void {
-      const { key, state } = x.claim!
+    async function stored(x: Exchange, record: PaymentRecord): Promise<Reply> {
+      const answer = await payments.answerOf(record)
+      // Forgotten since the row was read.
+      if (answer === undefined) throw wasDelivered(record)
+      if (record.state === 'settled') handingOut.set(x, record)
+      return storedReply(x, record, answer, notes)
+    }
+
+    function end(x: Exchange, paid: PaidCall): void {
+      const { key } = x.payment!.identity
       const first = running.get(key)
       running.delete(key)
-      if (state === 'claimed') free(key, true, x.errorCode ?? undefined)
-      first?.finish(sharedOf(x))
+      const fate = fateOf(x)
+      payments.deliver(paid, fate, answerToKeep(x), x.errorCode ?? undefined)
+      first?.finish(sharedOf(x, fate === 'delivered'))
+    }
+
+    function deliver(x: Exchange): void {
+      if (x.claim !== null) return end(x, x.claim)
+      const paid = handingOut.get(x)
+      // Who left before it came may be back for it.
+      if (paid !== undefined && !x.isUnsent) payments.deliver(paid, 'delivered')
     }
 
     return {
-      route({ isPaid }) {
-        if (!isPaid) return
-        return {
-          claim,
-          log: (x) => {
-            if (x.claim !== null) return release(x)
-            const paid = x.payment === null ? undefined : handingOut.get(x)
-            // Who left before it came may be back for it.
-            if (paid !== undefined && !x.isUnsent) noteDelivered(paid)
-          },
-        }
-      },
+      route: ({ isPaid }) => (isPaid ? { claim, deliver } : undefined),
     }
   },
 })
 
-/** What is known of a payment whose answer is handed out late. */
-type Paid = Pick<PaymentRecord, 'key' | 'purchaseId'>
+/** What became of the answer of a call that had the payment. */
+function fateOf(x: Exchange): Fate {
+  const { purchase, answer, upstreamOutcome, errorCode } = x
+  if (purchase === null) return 'not_charged'
+  // A charged call that got no place at the seller's, or whose buyer left before it was asked.
+  if (upstreamOutcome === null && errorCode === 'upstream_busy') return 'not_asked'
+  // A buyer who left by itself is not the seller's failure.
+  if (upstreamOutcome !== 'buyer-left' && hasFailed(x)) return 'seller_failed'
+  return x.status === 0 || (x.isUnsent && answer !== null) ? 'unsent' : 'delivered'
+}
 
+/** The seller may be asked by another plugin than `upstream`, or not at all: then the answer says how it went. */
+const hasFailed = ({ upstreamOutcome, upstreamStatus, status, errorCode }: Exchange): boolean =>
+  upstreamOutcome === 'failed' ||
+  upstreamOutcome === 'timeout' ||
+  upstreamStatus >= 400 ||
+  status >= 400 ||
+  errorCode !== null
+
+/** Of a call that was charged before: what was charged afterwards is kept since it was sent. */
+function answerToKeep({ link, answer, upstreamStatus }: Exchange): StoredAnswer | undefined {
+  if (link.settle !== 'before' || answer === null || answer.tunnel !== null || upstreamStatus >= 400)
+    return undefined
+  return { status: answer.status, headers: answer.headers, body: answer.body }
+}
+
+/** Null for a body that is too long to be read whole: its call can't be recognised again. */
 function hashOf(x: Exchange, maxBodyBytes: number): string | null | Promise<string | null> {
-  const method = x.req.method!
+  const { method } = x
   const target = x.subPath + x.query
   if (!x.hasBody) return requestHash(method, target, null)
-  const reading = readBody(x.req, maxBodyBytes)
-  if (reading === null) return null
-  return reading.then((body) => {
-    x.body = body
-    return requestHash(method, target, body)
-  })
+  const reading = x.readBody(maxBodyBytes)
+  return reading === null ? null : reading.then((body) => requestHash(method, target, body))
 }

@@ -1,73 +1,83 @@
-import {
-  landedLate,
-  type PaymentRecord,
-  type PaymentState,
-  type StoredAnswer,
-} from '../../core/domain/payment.ts'
-import { TollgateError } from '../../core/errors/error.ts'
+import { createHash, hash } from 'node:crypto'
+import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
+import type { TollgateError } from '../../core/errors/error.ts'
 import { contentTypeOf } from '../../core/http/contentType.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
-import type { PurchaseNotes } from '../../core/payments/purchaseNote.ts'
-import { settlementPending } from '../../core/payments/settlementPending.ts'
+import type { PurchaseNotes } from '../../core/payments/purchase.ts'
+import {
+  failedForGood,
+  hasBought,
+  inUse,
+  notKept,
+  refundOwed,
+  stillPending,
+  wasDelivered,
+  wasRefunded,
+} from '../../core/payments/refusals.ts'
+import { mayResume } from '../../core/payments/rules.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
 import { receiptHeaders } from '../../core/x402/receipt.ts'
 
 export interface RepeatRules {
-  readonly notes: PurchaseNotes
   readonly replayWindowMs: number
   readonly now: () => number
 }
 
+/** What a call may do whose payment somebody has already. */
+export type RepeatWay =
+  /** Its answer is still to come. */
+  | 'wait'
+  /** Nothing was sent for the payment: it may be claimed again. */
+  | 'claim'
+  /** It gets the answer that is kept. */
+  | 'stored'
+  /** It was charged before the seller was asked, and landed when nobody waited any more: the seller is asked now. */
+  | 'resume'
+
 /**
- * What a call gets whose payment somebody has already: an answer, or undefined while that is still open. Whatever state the
- * payment is in, what is said is true for whoever holds it, and never asks for a second payment of the same call.
+ * What a call gets whose payment somebody has already. Whatever state the payment is in, what is said is true for whoever
+ * holds it, and never asks for a second payment of the same call.
  *
  * @param hash null for a body that is too long to compare: then it is another call
+ * @throws what the caller hears when there is nothing to wait for and nothing to get
  */
-export function answerRepeat(
+export function judgeRepeat(
   x: Exchange,
   record: PaymentRecord,
   hash: string | null,
   rules: RepeatRules,
-): Reply | undefined {
+): RepeatWay {
   const isSame = isSameCall(x, record, hash)
   switch (record.state) {
     case 'rejected':
-      return
+      return 'claim'
     case 'claimed':
-    case 'verified':
     case 'settling':
-      if (isSame) return
+      if (isSame) return 'wait'
       throw inUse(record)
     case 'pending':
-      throw isSame ? stillPending(record) : inUse(record)
     case 'reorged':
       throw isSame ? stillPending(record) : inUse(record)
     case 'failed_final':
-      throw new TollgateError(
-        'invalid_payment',
-        'This payment did not go through and never will; nothing was charged. Sign a new one.',
-        { reason: record.errorReason ?? 'invalid_transaction_state' },
-      )
+      throw failedForGood(record)
     case 'settled':
       // Charged first, and its answer is still on its way, or nobody has noted yet that there is none.
-      if (record.answer === null) return
-      if (isSame) return storedReply(x, record, record.answer, rules)
+      if (!record.hasAnswer) return 'wait'
+      if (isSame) return 'stored'
       throw hasBought(record)
     case 'delivered':
       if (!isSame) throw hasBought(record)
       // What the buyer paid for and never got stays for as long as it is kept; a second helping is for retries only.
-      if (record.answer === null || !isRecent(record, rules)) throw wasDelivered(record)
-      return storedReply(x, record, record.answer, rules)
-    case 'refund_due':
-      throw isOwed(record, rules)
+      if (!record.hasAnswer || !isRecent(record, rules)) throw wasDelivered(record)
+      return 'stored'
+    case 'refund_due': {
+      const maySay = mayResume(record) && isRecent(record, rules)
+      if (maySay && isSame && x.link.settle === 'before') return 'resume'
+      throw refundOwed(record, maySay)
+    }
     case 'refunded':
-      throw used(
-        'refunded',
-        `This payment was charged, and the seller has paid it back (purchase ${record.purchaseId}). It buys nothing any more; a call costs a new payment.`,
-        record,
-      )
+      throw wasRefunded(record)
   }
 }
 
@@ -76,29 +86,24 @@ export const isSameCall = (x: Exchange, record: PaymentRecord, hash: string | nu
   hash !== null && record.requestHash === hash && record.linkId === x.link.id
 
 /** What a call gets that has waited for the first one with its payment for as long as it may. */
-export function notInTime(record: PaymentRecord, isRunningHere: boolean): TollgateError {
+export const notInTime = (record: PaymentRecord, isRunningHere: boolean): TollgateError =>
   // An answer that is streamed and not kept can't be handed out again, however long one waits.
-  if (record.state !== 'settled' || isRunningHere) return stillPending(record)
-  return used(
-    'payment_already_used',
-    `This payment was charged (purchase ${record.purchaseId}), and the answer to its call is still being sent or was broken off; it is not handed out twice. Do not pay again for the same call: if nothing came, the seller owes you a refund.`,
-    record,
-  )
-}
+  record.state !== 'settled' || isRunningHere ? stillPending(record) : notKept(record)
 
 /** Whether a payment was claimed so lately that a repeat of its call is answered. */
-export const isRecent = ({ claimedAtMs }: PaymentRecord, { replayWindowMs, now }: RepeatRules): boolean =>
+const isRecent = ({ claimedAtMs }: PaymentRecord, { replayWindowMs, now }: RepeatRules): boolean =>
   now() - claimedAtMs <= replayWindowMs
 
-function storedReply(
+/** A kept answer, as it would have been given. */
+export function storedReply(
   x: Exchange,
   record: PaymentRecord,
   answer: StoredAnswer,
-  { notes }: RepeatRules,
+  notes: PurchaseNotes,
 ): Reply {
-  const receipt = storedReceipt(x, record)
   const note = notes.of(record.purchaseId, x.link.responseMode === 'wrap')
-  return paidReply(answer, mediaTypeOf(answer.headers), note, receipt, x.link.settle === 'before')
+  const isStream = x.link.settle === 'before'
+  return paidReply(answer, mediaTypeOf(answer.headers), note, storedReceipt(x, record), isStream)
 }
 
 /** The receipt of a payment that is settled. */
@@ -108,68 +113,8 @@ export function storedReceipt(x: Exchange, record: PaymentRecord): readonly stri
     transaction: record.transaction ?? '',
     network: record.network,
     payer: record.payer,
-    amount: record.amountAtomic.toString(),
+    amount: (record.chargedAtomic ?? record.amountAtomic).toString(),
   })
-}
-
-/** What is known of a payment that is used; of one that is at work here, its purchase only. */
-type Used = Pick<PaymentRecord, 'purchaseId'> & Partial<Pick<PaymentRecord, 'transaction' | 'attempt'>>
-
-const transactionOf = ({ transaction, attempt }: Partial<PaymentRecord>): string =>
-  transaction ?? attempt?.transaction ?? ''
-
-function used(reason: string, message: string, record: Used): TollgateError {
-  const transaction = transactionOf(record)
-  return new TollgateError('payment_already_used', message, {
-    reason,
-    extra: { purchaseId: record.purchaseId, ...(transaction !== '' && { transaction }) },
-    receipt: { transaction },
-  })
-}
-
-const oneCall =
-  'One payment buys one call: to get its answer, repeat that call with the same method, path, query and body; this call needs a payment of its own.'
-
-/** For another call than the one that is under way. */
-export const inUse = (record: Used): TollgateError =>
-  used(
-    'payment_already_used',
-    `This payment is in use for another call (purchase ${record.purchaseId}). ${oneCall}`,
-    record,
-  )
-
-const hasBought = (record: Used) =>
-  used(
-    'payment_already_used',
-    `This payment has bought another call (purchase ${record.purchaseId}). ${oneCall}`,
-    record,
-  )
-
-const wasDelivered = (record: Used) =>
-  used(
-    'payment_already_used',
-    `This payment has bought this call (purchase ${record.purchaseId}), and its answer was delivered; it is handed out again for a short time only. If it never reached you, ask the seller before you pay for the call once more.`,
-    record,
-  )
-
-function isOwed(record: PaymentRecord, rules: RepeatRules): TollgateError {
-  const maySay = record.errorReason === landedLate && isRecent(record, rules)
-  const way = maySay ? 'Repeat the call that it was sent with to have it answered; otherwise the' : 'The'
-  return used(
-    'charged_refund_owed',
-    `This payment was charged (purchase ${record.purchaseId}) and its call was not answered. ${way} seller owes you a refund: ask for it with the purchase id, and do not pay again for the same call.`,
-    record,
-  )
-}
-
-function stillPending(record: PaymentRecord): TollgateError {
-  return settlementPending(pendingWords(record.state), record.purchaseId, transactionOf(record))
-}
-
-function pendingWords(state: PaymentState): string {
-  if (state === 'claimed' || state === 'verified') return 'The first call with this payment is still at work.'
-  if (state === 'reorged') return 'The transfer of this payment left the chain again and may come back.'
-  return 'This payment is being settled.'
 }
 
 function mediaTypeOf(headers: readonly string[]): string {
@@ -179,4 +124,17 @@ function mediaTypeOf(headers: readonly string[]): string {
     }
   }
   return ''
+}
+
+/**
+ * What call a payment buys: SHA-256, hex, over method, path, query and body, each with its length in front. The same
+ * payment with another hash is another call, and is refused; with the same hash it gets the stored answer.
+ *
+ * @param body null when the call has none
+ */
+export function requestHash(method: string, target: string, body: Uint8Array | null): string {
+  const head = `${method.length}:${method}${target.length}:${target}${body?.length ?? 0}:`
+  // In one go where there is one piece: a hash object costs twice as much (bench/paid.ts).
+  if (body === null) return hash('sha256', head, 'hex')
+  return createHash('sha256').update(head).update(body).digest('hex')
 }

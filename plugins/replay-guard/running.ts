@@ -1,15 +1,16 @@
+import type { Payments } from '../../core/payments/engine.ts'
+import type { PaidCall } from '../../core/payments/paidCall.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
+import { inUse } from '../../core/payments/refusals.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
-import type { Payments } from '../../core/ports/payments.ts'
 import { withReceiptIn } from '../../core/x402/receipt.ts'
-import { inUse } from './repeat.ts'
 
 /** What a call leaves to those who waited for it. */
 export interface Shared {
   readonly reply: Reply
   readonly x402Version: 1 | 2
-  /** It is charged, and whoever made the call did not stay for the answer: the first who gets it has it delivered. */
+  /** It is charged, and whoever made the call did not get the answer: the first who gets it has it delivered. */
   readonly isUndelivered: boolean
   /** What the seller said; 0 where it was not asked. */
   readonly upstreamStatus: number
@@ -17,34 +18,28 @@ export interface Shared {
 
 /** A call under way that others with the same payment wait for. */
 export interface Running {
-  readonly key: string
-  readonly purchaseId: string
+  readonly paid: PaidCall
   readonly linkId: string
   readonly hash: string | null
   readonly shared: Promise<Shared | null>
   finish(shared: Shared | null): void
 }
 
-/** The payments that this process is at work on. */
-export interface UnderWay {
-  /** Calls under way, by payment key. */
-  readonly running: Map<string, Running>
-  /** Payments whose claim is being written, with how many callers try. */
-  readonly claiming: Map<string, number>
-}
+const all = new WeakMap<Payments, Map<string, Running>>()
 
-const all = new WeakMap<Pick<Payments, 'claim'>, UnderWay>()
-
-/** Of one store, whatever the generation: a call that began before a reload is waited for by repeats that come after it. */
-export function underWayOf(payments: Pick<Payments, 'claim'>): UnderWay {
-  const known = all.get(payments) ?? { running: new Map(), claiming: new Map() }
+/**
+ * The calls under way in this process, by payment key. Of one engine, whatever the generation: a call that began before a
+ * reload is waited for by repeats that come after it.
+ */
+export function runningOf(payments: Payments): Map<string, Running> {
+  const known = all.get(payments) ?? new Map()
   all.set(payments, known)
   return known
 }
 
-export function createRunning(key: string, purchaseId: string, linkId: string, hash: string | null): Running {
+export function createRunning(paid: PaidCall, linkId: string, hash: string | null): Running {
   const { promise, resolve } = Promise.withResolvers<Shared | null>()
-  return { key, purchaseId, linkId, hash, shared: promise, finish: resolve }
+  return { paid, linkId, hash, shared: promise, finish: resolve }
 }
 
 /**
@@ -57,7 +52,7 @@ export async function join(
   hash: string | null,
   waitMs: number,
 ): Promise<Shared | undefined> {
-  if (hash === null || first.hash !== hash || first.linkId !== x.link.id) throw inUse(first)
+  if (hash === null || first.hash !== hash || first.linkId !== x.link.id) throw inUse(first.paid)
   const late = Promise.withResolvers<null>()
   const timer = setTimeout(late.resolve, Math.max(waitMs, 0), null)
   const shared = await Promise.race([first.shared, late.promise])
@@ -71,14 +66,13 @@ export async function join(
 }
 
 /** What those who waited for this call get; null when they have to look for themselves. */
-export function sharedOf(x: Exchange): Shared | null {
+export function sharedOf(x: Exchange, isDelivered: boolean): Shared | null {
   const reply = replyOf(x)
   if (reply === null) return null
-  const isUndelivered = x.isUnsent && x.claim?.state === 'settled' && reply.status < 400
   return {
     reply,
     x402Version: x.payment!.payload.x402Version,
-    isUndelivered,
+    isUndelivered: !isDelivered && x.purchase !== null && reply.status < 400,
     upstreamStatus: x.upstreamStatus,
   }
 }

@@ -10,8 +10,6 @@ export interface AnswerHead {
   readonly contentLength: number
   /** Lower case, without parameters; empty when not stated, or not one type. */
   readonly mediaType: string
-  /** Whether the seller dated the answer; otherwise the gateway does. */
-  readonly hasDate: boolean
 }
 
 /**
@@ -43,15 +41,11 @@ export function answerHead(raw: readonly (Buffer | string)[]): AnswerHead {
   const headers: string[] = []
   let contentLength = -1
   let type: string | null = null
-  let hasDate = false
   for (let i = 0; i < flat.length; i += 2) {
     const name = flat[i]!
     if (isDroppedFromAnswer(name) || nominated?.has(name.toLowerCase())) continue
     const value = flat[i + 1]!
     switch (name.length) {
-      case 4:
-        if (name.toLowerCase() === 'date') hasDate = true
-        break
       case 12:
         if (name.toLowerCase() !== 'content-type') break
         // Two of them are one with a comma to whoever reads them (RFC 9110, section 5.3).
@@ -71,5 +65,5 @@ export function answerHead(raw: readonly (Buffer | string)[]): AnswerHead {
   if (type !== null) headers.push('Content-Type', type)
   headers.push(unguessed[0], unguessed[1])
   if (!isInert) headers.push(confined[0], confined[1])
-  return { headers, contentLength, mediaType, hasDate }
+  return { headers, contentLength, mediaType }
 }

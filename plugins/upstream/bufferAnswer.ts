@@ -2,35 +2,43 @@ import { Pieces } from '../../core/http/pieces.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { type AnswerHead, answerHead } from './answerHead.ts'
-import { AnswerRefused, AnswerTimeout, BuyerLeft } from './failure.ts'
+import { AnswerRefused, AnswerTimeout, BuyerLeft, bodyTooSlow, UpstreamBusy } from './failure.ts'
+import type { Limits } from './limits.ts'
+import { PACE_MS, Pace } from './pace.ts'
+import type { Holder, Place } from './places.ts'
 
 /**
  * Holds a paid answer in memory until it is charged: the buyer must not have it before, and the seller must not lose it.
  * Bounded by `maxBytes` and by a deadline for the whole, because somebody else's API decides how much comes.
  */
-export class BufferAnswer implements UpstreamHandler {
+export class BufferAnswer implements UpstreamHandler, Holder {
   #controller: UpstreamController | null = null
   #head: AnswerHead | null = null
   #body = new Pieces()
   #ended = false
   #abortedBy: Error | null = null
+  readonly pace: Pace
   readonly #x: Exchange
+  readonly #place: Place
   readonly #maxBytes: number
   readonly #done: (error: Error | null) => void
   readonly #deadline: NodeJS.Timeout
 
-  constructor(x: Exchange, maxBytes: number, timeoutMs: number, done: (error: Error | null) => void) {
+  constructor(x: Exchange, place: Place, limits: Limits, done: (error: Error | null) => void) {
     this.#x = x
-    this.#maxBytes = maxBytes
+    this.#place = place
+    this.#maxBytes = limits.maxAnswerBytes
+    this.pace = new Pace(limits.slowestBytesPerSecond)
     this.#done = done
-    this.#deadline = setTimeout(() => this.#abort(new AnswerTimeout()), timeoutMs)
-    x.res.once('close', () => {
+    this.#deadline = setTimeout(() => this.#late(), limits.answerTimeoutMs)
+    x.door.onClose(() => {
       if (!this.#ended) this.#abort(new BuyerLeft())
     })
   }
 
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
+    this.#place.connected()
     if (this.#abortedBy !== null) controller.abort(this.#abortedBy)
   }
 
@@ -68,15 +76,22 @@ export class BufferAnswer implements UpstreamHandler {
   }
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
+    this.#place.connected()
     if (this.#finish()) this.#done(this.#abortedBy ?? error)
   }
 
-  get isWaiting(): boolean {
-    return this.#controller === null && !this.#ended
+  isBehind(nowMs: number): boolean {
+    return this.pace.isBehind(nowMs, PACE_MS)
   }
 
-  /** Nothing more to do: the deadline for the whole runs already. */
-  waits(): void {}
+  giveWay(): void {
+    this.#abort(new UpstreamBusy('Other calls needed the connection.'))
+  }
+
+  /** A body that its buyer did not send in time says nothing about the seller. */
+  #late(): void {
+    this.#abort(this.pace.isUploading ? new BuyerLeft(bodyTooSlow) : new AnswerTimeout())
+  }
 
   #tooLarge(): void {
     this.#abort(

@@ -1,10 +1,13 @@
 import { type Exchange, handled, type Reply } from '../../core/plugin/gateway.ts'
+import type { OwnSlot } from '../../core/plugin/slots.ts'
 import type { Egress, UpstreamHandler } from '../../core/ports/egress.ts'
 import { BufferAnswer } from './bufferAnswer.ts'
-import { BuyerLeft, hasLeft, UpstreamBusy, upstreamFailure } from './failure.ts'
+import { BuyerLeft, bodyTooSlow, hasLeft, LeftUnasked, UpstreamBusy, upstreamFailure } from './failure.ts'
 import type { Limits } from './limits.ts'
 import type { Origin } from './origins.ts'
-import { assertStatedLength, type RequestBody, requestBody } from './requestBody.ts'
+import type { Pace } from './pace.ts'
+import type { Holder, Place, StoreCalls } from './places.ts'
+import { type RequestBody, readSmallBody, requestBody } from './requestBody.ts'
 import { type AddedHeaders, requestHead } from './requestHead.ts'
 import { StreamAnswer } from './streamAnswer.ts'
 import { pathOf, type Target } from './target.ts'
@@ -15,135 +18,158 @@ export interface Way {
   readonly target: Target
   readonly added: AddedHeaders
   readonly origin: Origin
+  /** Those of the link's store. */
+  readonly calls: StoreCalls
 }
 
-/** An answer under way that wants to know when its request has to wait for a connection. */
-interface Answer extends UpstreamHandler {
-  waits(): void
-  /** Neither sent nor over. */
-  readonly isWaiting: boolean
+/** An answer under way. */
+interface Answer extends UpstreamHandler, Holder {
+  readonly pace: Pace
 }
-
-/** A call that has waited so long for a connection has found none free: before, one may just be opened. */
-const NONE_FREE_MS = 1_000
 
 /** The three ways to call a seller's API. */
 export interface Calls {
+  /**
+   * Takes a place at the seller's for a call that is going to be charged, before anything is: it waits for one if need be.
+   * Whatever becomes of the call, {@link release} follows.
+   *
+   * @throws `upstream_busy` when it gets none
+   */
+  reserve(x: Exchange, way: Way): void | Promise<void>
   /** Hands the answer over as it comes. @param keepBytes see {@link StreamAnswer} */
   stream(x: Exchange, way: Way, keepBytes: number): Promise<Reply>
   /** Holds the answer until it is charged; what costs nothing is the reply at once. */
   hold(x: Exchange, way: Way): Promise<Reply | undefined>
   /** Opens a tunnel. */
   connect(x: Exchange, way: Way): Promise<undefined>
-  /** @throws `upstream_busy` when no further call may begin; `payload_too_large` for a body that states to be. */
-  assertAcceptable(x: Exchange, way: Way): void
+  /** Gives back what was reserved, unless a tunnel has it. */
+  release(x: Exchange): void
 }
 
-export function createCalls(limits: Limits, egress: Egress): Calls {
+/** @param reserved places of calls that are going to be charged; others have theirs for as long as the seller is asked */
+export function createCalls(limits: Limits, egress: Egress, reserved: OwnSlot<Place | null>): Calls {
   const failure = (x: Exchange, error: Error) => upstreamFailure(x, error, egress)
 
-  function assertRoom(x: Exchange, { origin }: Way): void {
-    if (origin.openCalls >= limits.maxCallsPerOrigin) throw failure(x, new UpstreamBusy())
-  }
-
   /** A buyer who is charged already gets the call done even when gone: the answer is kept for the repeat. */
-  function assertWorthwhile(x: Exchange, way: Way): void {
-    if (hasLeft(x) && (x.settlement === null || x.upgrade !== null)) throw failure(x, new BuyerLeft())
-    assertRoom(x, way)
+  const isInVain = (x: Exchange) => hasLeft(x) && (x.settlement === null || x.upgrade !== null)
+
+  /** Before the seller was asked. */
+  const leftBy = (x: Exchange) => (x.settlement === null ? new BuyerLeft() : new LeftUnasked())
+
+  /** @returns a place, once the call has it */
+  function take(x: Exchange, { origin, calls }: Way, isPaid: boolean): Place | Promise<Place> {
+    if (isInVain(x)) throw failure(x, leftBy(x))
+    if (calls.open >= limits.maxCallsPerOrigin) throw failure(x, new UpstreamBusy())
+    const place = origin.begin(calls, isPaid, limits.freeTurnMs)
+    return place.state === 'held' ? place : wait(x, place)
   }
 
-  function dispatch(x: Exchange, way: Way, answer: Answer, isBuffered: boolean): void {
-    let body: RequestBody | Promise<RequestBody>
-    try {
-      body = x.upgrade === null ? requestBody(x, limits.maxRequestBytes) : null
-    } catch (error) {
-      return answer.onResponseError(null, error as Error)
-    }
-    if (!(body instanceof Promise)) return start(x, way, answer, isBuffered, body)
-    body.then(
-      (whole) => start(x, way, answer, isBuffered, whole),
-      (error: Error) => answer.onResponseError(null, error),
-    )
+  function wait(x: Exchange, place: Place): Promise<Place> {
+    return new Promise((resolve, reject) => {
+      const giveUp = (error: Error) => {
+        clearTimeout(timer)
+        place.release()
+        reject(failure(x, error))
+      }
+      const timer = setTimeout(() => giveUp(new UpstreamBusy()), limits.placeTimeoutMs)
+      x.door.onClose(() => {
+        if (place.state === 'waiting' && isInVain(x)) giveUp(leftBy(x))
+      })
+      place.granted = () => {
+        clearTimeout(timer)
+        resolve(place)
+      }
+    })
   }
 
-  function start(x: Exchange, way: Way, answer: Answer, isBuffered: boolean, body: RequestBody): void {
+  /** Runs a call on its place: the one that it reserved, or one that it takes now. */
+  function onPlace<R>(x: Exchange, way: Way, call: (place: Place) => Promise<R>): Promise<R> {
+    const kept = reserved.get(x)
+    if (kept !== null) return call(kept)
+    const reading = readSmallBody(x)
+    if (reading !== null) return reading.then(() => onPlace(x, way, call))
+    const place = take(x, way, false)
+    return place instanceof Promise ? place.then(call) : call(place)
+  }
+
+  function dispatch(x: Exchange, way: Way, place: Place, answer: Answer, isBuffered: boolean): void {
+    place.isCharged = x.settlement !== null
+    place.holder = answer
     const { target, added, origin } = way
-    const request = {
-      path: pathOf(target, x.subPath, x.query),
-      method: x.req.method!,
-      headers: requestHead(x, added, isBuffered),
-      body,
-      headersTimeout: limits.headersTimeoutMs,
-      bodyTimeout: limits.bodyTimeoutMs,
-      ...(mayBeMisread(x.req.method!, body) && { reset: true }),
-      ...(x.upgrade !== null && { upgrade: x.req.headers.upgrade! }),
-    }
     try {
-      if (origin.pool.dispatch(request, answer)) return
-      answer.waits()
-      lookForRoom(origin, answer)
+      if (isInVain(x)) throw leftBy(x)
+      const body = x.upgrade === null ? requestBody(x, limits.maxRequestBytes, answer.pace) : null
+      const request = {
+        path: pathOf(target, x.subPath, x.query),
+        method: x.method,
+        headers: requestHead(x, added, isBuffered),
+        body,
+        headersTimeout: limits.headersTimeoutMs,
+        bodyTimeout: limits.bodyTimeoutMs,
+        ...(mayBeMisread(x.method, body) && { reset: true }),
+        ...(x.upgrade !== null && { upgrade: x.header('upgrade')! }),
+      }
+      place.connects()
+      origin.pool.dispatch(request, answer)
     } catch (error) {
       answer.onResponseError(null, error as Error)
     }
   }
 
-  function lookForRoom(origin: Origin, answer: Answer): void {
-    const look = setInterval(() => {
-      if (answer.isWaiting) origin.makeRoom()
-      else clearInterval(look)
-    }, NONE_FREE_MS).unref()
-  }
+  /** A body that does not come keeps the seller from answering. */
+  const causeOf = (error: Error, { isUploading }: Pace) =>
+    isUploading && egress.failureOf(error) === 'EGRESS_TIMEOUT' ? new BuyerLeft(bodyTooSlow) : error
+
+  const streamOn = (x: Exchange, way: Way, keepBytes: number, place: Place) =>
+    new Promise<Reply>((resolve, reject) => {
+      const answer = new StreamAnswer(x, place, keepBytes, limits, (error) => {
+        place.release()
+        if (error === null) return resolve(handled)
+        const failed = failure(x, causeOf(error, answer.pace))
+        if (answer.headSent) x.errorCode = failed.code
+        if (answer.headSent || x.door.isClosed) return resolve(handled)
+        reject(failed)
+      })
+      dispatch(x, way, place, answer, keepBytes > 0)
+    })
+
+  const holdOn = (x: Exchange, way: Way, place: Place) =>
+    new Promise<Reply | undefined>((resolve, reject) => {
+      const answer = new BufferAnswer(x, place, limits, (error) => {
+        place.release()
+        if (error === null) resolve(unlessCharged(x))
+        else reject(failure(x, causeOf(error, answer.pace)))
+      })
+      dispatch(x, way, place, answer, true)
+    })
+
+  const connectOn = (x: Exchange, way: Way, place: Place) =>
+    new Promise<undefined>((resolve, reject) => {
+      const answer = new TunnelAnswer(x, place, limits, (error) => {
+        if (error === null) {
+          // The tunnel outlives the call, and is one of its store's until it closes.
+          place.becomeTunnel()
+          x.answer!.tunnel!.once('close', () => place.release())
+          return resolve(undefined)
+        }
+        place.release()
+        reject(failure(x, error))
+      })
+      dispatch(x, way, place, answer, false)
+    })
 
   return {
-    assertAcceptable(x, way) {
-      assertRoom(x, way)
-      if (x.hasBody) assertStatedLength(x, limits.maxRequestBytes)
+    reserve(x, way) {
+      const place = take(x, way, true)
+      if (!(place instanceof Promise)) return void reserved.set(x, place)
+      return place.then((late) => void reserved.set(x, late))
     },
-
-    stream(x, way, keepBytes) {
-      assertWorthwhile(x, way)
-      way.origin.begin()
-      return new Promise<Reply>((resolve, reject) => {
-        const answer = new StreamAnswer(x, keepBytes, limits, way.origin, (error) => {
-          way.origin.end()
-          if (error === null) return resolve(handled)
-          const failed = failure(x, error)
-          if (answer.headSent) x.errorCode = failed.code
-          if (answer.headSent || x.res.destroyed) return resolve(handled)
-          reject(failed)
-        })
-        dispatch(x, way, answer, keepBytes > 0)
-      })
-    },
-
-    hold(x, way) {
-      assertWorthwhile(x, way)
-      way.origin.begin()
-      return new Promise<Reply | undefined>((resolve, reject) => {
-        const answer = new BufferAnswer(x, limits.maxAnswerBytes, limits.answerTimeoutMs, (error) => {
-          way.origin.end()
-          if (error === null) resolve(unlessCharged(x))
-          else reject(failure(x, error))
-        })
-        dispatch(x, way, answer, true)
-      })
-    },
-
-    connect(x, way) {
-      assertWorthwhile(x, way)
-      way.origin.begin()
-      return new Promise<undefined>((resolve, reject) => {
-        const answer = new TunnelAnswer(x, limits.headersTimeoutMs, (error) => {
-          if (error === null) {
-            // The tunnel outlives the call, and is one of the seller's connections until it closes.
-            x.answer!.tunnel!.once('close', () => way.origin.end())
-            return resolve(undefined)
-          }
-          way.origin.end()
-          reject(failure(x, error))
-        })
-        dispatch(x, way, answer, false)
-      })
+    stream: (x, way, keepBytes) => onPlace(x, way, (place) => streamOn(x, way, keepBytes, place)),
+    hold: (x, way) => onPlace(x, way, (place) => holdOn(x, way, place)),
+    connect: (x, way) => onPlace(x, way, (place) => connectOn(x, way, place)),
+    release(x) {
+      const place = reserved.get(x)
+      if (place !== null && place.state !== 'tunnel') place.release()
     },
   }
 }

@@ -12,12 +12,19 @@ export class AnswerTimeout extends Error {
   override readonly name = 'AnswerTimeout'
 }
 
-/** The buyer closed the connection; nobody is there to be answered. */
+/** The caller ended the call: it closed its connection, or did not take or send what it had to in time. */
 export class BuyerLeft extends Error {
   override readonly name = 'BuyerLeft'
 }
 
-/** As many calls are under way to the seller's API as there may be, or no connection got free in time. */
+/** The caller of a call that is charged already left before the seller was asked, and may come back for it. */
+export class LeftUnasked extends Error {
+  override readonly name = 'LeftUnasked'
+}
+
+export const bodyTooSlow = 'The body of the request did not come in time.'
+
+/** As many calls are under way to the seller's API as there may be, no connection got free in time, or others needed it. */
 export class UpstreamBusy extends Error {
   override readonly name = 'UpstreamBusy'
 }
@@ -28,12 +35,17 @@ export class UpstreamBusy extends Error {
  */
 export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 'failureOf'>): TollgateError {
   if (isTollgateError(error)) return error
-  if (error instanceof UpstreamBusy) {
-    const message = `The seller's API has as many calls under way as it may have. ${chargeOf(x)}`
-    return new TollgateError('upstream_busy', message, {
-      ...(x.settlement === null && { retryAfterSeconds: 1 }),
-      ...purchaseOf(x),
-    })
+  if (error instanceof UpstreamBusy || error instanceof LeftUnasked) {
+    // Charged: the seller was not asked, and is when the call is repeated.
+    const what =
+      x.settlement === null
+        ? 'You were not charged.'
+        : 'You were charged; repeat the same call with the same payment to have it answered.'
+    return new TollgateError(
+      'upstream_busy',
+      `${error instanceof LeftUnasked ? 'The call was broken off' : busy}. ${what}`,
+      { retryAfterSeconds: 1, ...(x.purchase !== null && { extra: { purchaseId: x.purchase.id } }) },
+    )
   }
   // First, because an answer that is refused in its middle has been cut by now, which looks like a buyer who left.
   if (error instanceof AnswerRefused) {
@@ -42,7 +54,11 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
   }
   if (error instanceof BuyerLeft || (hasLeft(x) && x.settlement === null)) {
     x.upstreamOutcome = 'buyer-left'
-    return failed(x, 'The call was broken off.', error)
+    const why =
+      error instanceof BuyerLeft && error.message !== '' ? error.message : 'The call was broken off.'
+    // Charged, it is the caller who ended what was bought: nobody owes a refund.
+    const message = x.settlement === null ? `${why} You were not charged.` : why
+    return new TollgateError('upstream_error', message, { cause: error, ...purchaseOf(x) })
   }
   const why = egress.failureOf(error)
   if (error instanceof AnswerTimeout || why === 'EGRESS_TIMEOUT') {
@@ -58,9 +74,9 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
   return failed(x, "The seller's API did not give a whole answer.", error)
 }
 
-/** Whether the buyer's connection is gone. An upgraded one is not the response's any more. */
-export const hasLeft = ({ res, upgrade }: Exchange): boolean =>
-  upgrade === null ? res.destroyed : upgrade.socket.destroyed
+const busy = "The seller's API has as many calls under way as it may have"
+
+export const hasLeft = ({ door }: Exchange): boolean => door.isClosed
 
 const failed = (x: Exchange, message: string, cause: Error) =>
   new TollgateError('upstream_error', `${message} ${chargeOf(x)}`, { cause, ...purchaseOf(x) })

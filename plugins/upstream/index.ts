@@ -1,11 +1,12 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { gatewayPlugin } from '../../core/plugin/gateway.ts'
+import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createCalls, type Way } from './call.ts'
 import { options } from './options.ts'
 import { originsOf } from './origins.ts'
+import type { Place } from './places.ts'
 import { redirectHooks } from './redirect.ts'
-import { assertKnownCoding } from './requestBody.ts'
+import { assertKnownCoding, assertStatedLength } from './requestBody.ts'
 import { addedHeaders, noHeaders } from './requestHead.ts'
 import { targetOf } from './target.ts'
 import { splice } from './tunnel.ts'
@@ -19,16 +20,24 @@ export default gatewayPlugin({
   api: 1,
   options,
   needs: ['egress', 'sealer', 'log'],
-  slots: { forward: { writes: ['answer'] } },
-  setup(limits, { ports: { egress, sealer, log } }) {
-    const calls = createCalls(limits, egress)
+  // What a call that is going to be charged holds at the seller's, from before anything is.
+  ownSlots: { 'upstream/place': null as Place | null },
+  slots: {
+    // Behind the claim, so that a repeated payment takes no place; settlement and purchase to say whether a refusal is charged.
+    claim: { reads: ['claim'], mayRead: ['settlement', 'purchase'], writes: ['upstream/place'] },
+    forward: { mayRead: ['settlement', 'purchase', 'upstream/place'], writes: ['answer'] },
+    respond: { reads: ['answer'], mayRead: ['settlement', 'purchase'] },
+    log: { mayRead: ['answer', 'upstream/place'] },
+  },
+  setup(limits, { ports: { egress, sealer, log }, slot }) {
+    const calls = createCalls(limits, egress, slot('upstream/place'))
     const origins = originsOf(egress)
 
     function wayOf(link: ServedLink): Way {
       const target = targetOf(link.url)
       const sealed = link.upstreamHeadersSealed
       const added = sealed === null ? noHeaders : addedHeaders(JSON.parse(sealer.open(sealed, link.id)))
-      return { target, added, origin: origins.link(target.origin) }
+      return { target, added, ...origins.link(target.origin, link.storeId) }
     }
 
     return {
@@ -47,20 +56,23 @@ export default gatewayPlugin({
         const keepBytes = isPaid ? limits.maxAnswerBytes : 0
         return {
           guard: (x) => {
-            if (x.hasBody) assertKnownCoding(x)
-            // Whoever is charged first has to hear it before that.
-            if (settlesFirst) calls.assertAcceptable(x, way)
+            if (!x.hasBody) return
+            assertKnownCoding(x)
+            assertStatedLength(x, limits.maxRequestBytes)
           },
+          // Behind the claim, because a repeated payment needs no place; before the chain is asked and anything is charged.
+          ...(isPaid && { claim: (x: Exchange) => calls.reserve(x, way) }),
           forward: (x) => {
             if (x.upgrade !== null) return calls.connect(x, way)
             return isHeld ? calls.hold(x, way) : calls.stream(x, way, keepBytes)
           },
           respond: (x) => (x.upgrade === null ? undefined : splice(x, limits)),
           log: (x) => {
+            if (isPaid) calls.release(x)
             // A tunnel that was opened and then not paid for.
             if (x.answer !== null && x.answer.tunnel !== null && x.status !== 101) x.answer.tunnel.destroy()
           },
-          dispose: () => way.origin.unlink(),
+          dispose: () => way.origin.unlink(way.calls),
         }
       },
     }

@@ -8,6 +8,9 @@ export interface Limits {
   readonly maxFreeAnswerBytes: number
   readonly maxRequestBytes: number
   readonly maxCallsPerOrigin: number
+  readonly placeTimeoutMs: number
+  readonly slowestBytesPerSecond: number
+  readonly freeTurnMs: number
   readonly tunnelIdleTimeoutMs: number
   readonly tunnelTimeoutMs: number
   readonly maxTunnelBytes: number

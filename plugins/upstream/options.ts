@@ -39,7 +39,31 @@ export const options = {
       maximum: 1_000_000,
       default: 1_024,
       description:
-        "Calls that may be under way to one seller's origin at once, those that wait for a connection and open WebSockets included; more are 503 and cost nothing. Connections are limited by egress.connectionsPerOrigin.",
+        'Calls of one store that may be under way to one origin at once, those that wait for a connection and open WebSockets included; more are 503 and cost nothing. Connections are limited by egress.connectionsPerOrigin.',
+    },
+    placeTimeoutMs: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 600_000,
+      default: 10_000,
+      description:
+        "How long a call may wait for one of the connections to the seller's API, in milliseconds; then it is 503 and costs nothing. Paid calls wait before the payment is verified.",
+    },
+    slowestBytesPerSecond: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000_000_000,
+      default: 4_096,
+      description:
+        'How fast a caller has to take an answer or send a body while other calls wait for the connection, in bytes a second, averaged over 5 seconds; a slower one is cut for them. A charged answer is kept for a repeated call up to maxAnswerBytes; one that is larger is cut when its reader is behind by bodyTimeoutMs.',
+    },
+    freeTurnMs: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 604_800_000,
+      default: 60_000,
+      description:
+        'How long a free call keeps its connection at least while other free calls of its store wait for one, in milliseconds; then the longest gives way. To paid calls, and to stores that have fewer connections there, calls that were not charged give way after 5 seconds.',
     },
     maxAnswerBytes: {
       type: 'integer',

@@ -1,25 +1,14 @@
 import type { Egress, UpstreamPool } from '../../core/ports/egress.ts'
-
-/** A reader who takes nothing for so long may lose its answer to a call that waits for the connection. */
-const STALLED_MS = 5_000
-
-/** An answer whose reader can be made to give way. */
-export interface Stallable {
-  /** Breaks the answer off. */
-  giveWay(): void
-}
+import { type Place, Places, StoreCalls } from './places.ts'
 
 /** The connections to one origin, shared by every link that points there. */
 export class Origin {
-  /** Calls under way, those that wait for a connection and open tunnels included. */
-  openCalls = 0
   #links = 0
-  /** Answers whose readers take nothing at the moment, by `performance.now()` since when; the longest first. */
-  readonly #stalled = new Map<Stallable, number>()
+  readonly #places = new Places((store) => this.#releaseUnused(store))
+  readonly #stores = new Map<string, StoreCalls>()
   #pool: UpstreamPool | null = null
   readonly #name: string
   readonly #egress: Pick<Egress, 'pool'>
-
   readonly #forget: () => void
 
   constructor(name: string, egress: Pick<Egress, 'pool'>, forget: () => void) {
@@ -28,51 +17,44 @@ export class Origin {
     this.#forget = forget
   }
 
-  /** @throws `VALIDATION_ERROR` for an address that may not be connected to. */
-  link(): void {
-    this.#pool ??= this.#egress.pool(this.#name)
+  /** @returns the calls of the store there @throws `VALIDATION_ERROR` for an address that may not be connected to. */
+  link(storeId: string): StoreCalls {
+    this.#acquire()
+    let store = this.#stores.get(storeId)
+    if (store === undefined) this.#stores.set(storeId, (store = new StoreCalls(storeId)))
+    store.links++
     this.#links++
+    return store
   }
 
-  unlink(): void {
+  unlink(store: StoreCalls): void {
+    store.links--
     this.#links--
-    this.#releaseUnused()
+    this.#releaseUnused(store)
   }
 
   /** A call begins; one of a link that was dropped meanwhile still gets its connection. */
-  begin(): void {
-    this.#pool ??= this.#egress.pool(this.#name)
-    this.openCalls++
+  begin(store: StoreCalls, isPaid: boolean, freeTurnMs: number): Place {
+    this.#acquire()
+    return this.#places.begin(store, isPaid, freeTurnMs)
   }
 
-  /** There between {@link begin} and {@link end}. */
+  /** There between {@link begin} and the release of the place. */
   get pool(): UpstreamPool {
     return this.#pool!
   }
 
-  stalls(answer: Stallable): void {
-    this.#stalled.set(answer, performance.now())
+  #acquire(): void {
+    if (this.#pool !== null) return
+    this.#pool = this.#egress.pool(this.#name)
+    this.#places.total = this.#pool.connections
   }
 
-  flows(answer: Stallable): void {
-    this.#stalled.delete(answer)
-  }
-
-  /** A call waits for a connection: whoever has stood still longest gives way, if that is long enough. */
-  makeRoom(): void {
-    for (const [answer, sinceMs] of this.#stalled) {
-      if (performance.now() - sinceMs >= STALLED_MS) answer.giveWay()
-      return
+  #releaseUnused(store: StoreCalls): void {
+    if (store.links === 0 && store.open === 0 && this.#stores.get(store.storeId) === store) {
+      this.#stores.delete(store.storeId)
     }
-  }
-
-  end(): void {
-    this.openCalls--
-    this.#releaseUnused()
-  }
-
-  #releaseUnused(): void {
-    if (this.#links > 0 || this.openCalls > 0) return
+    if (this.#links > 0 || this.#places.open > 0) return
     this.#pool?.release()
     this.#pool = null
     this.#forget()
@@ -98,12 +80,12 @@ export class Origins {
   }
 
   /** @throws `VALIDATION_ERROR` for an address that may not be connected to. */
-  link(name: string): Origin {
+  link(name: string, storeId: string): { readonly origin: Origin; readonly calls: StoreCalls } {
     const known = this.#byName.get(name)
     const origin = known ?? new Origin(name, this.#egress, () => this.#forget(name, origin))
-    origin.link()
+    const calls = origin.link(storeId)
     if (known === undefined) this.#byName.set(name, origin)
-    return origin
+    return { origin, calls }
   }
 
   #forget(name: string, origin: Origin): void {

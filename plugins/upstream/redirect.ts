@@ -49,10 +49,10 @@ export function redirectHooks(link: ServedLink, isPaid: boolean): RouteHooks {
 const varies = 'Accept, Sec-Fetch-Dest'
 
 /** `Sec-Fetch-Dest: empty` is a browser's `fetch` (Fetch Metadata); a page that is opened says `document`. */
-const getsJson = (x: Exchange): boolean => x.req.headers['sec-fetch-dest'] === 'empty' || asksForJson(x)
+const getsJson = (x: Exchange): boolean => x.header('sec-fetch-dest') === 'empty' || asksForJson(x)
 
 /** Whether `Accept` names JSON (RFC 9110, section 12.5.1); neither a browser's list nor anything by default does. */
-const asksForJson = ({ req }: Exchange): boolean =>
+const asksForJson = (x: Exchange): boolean =>
   /(?:^|,)\s*application\/(?:[\w.-]+\+)?json\s*(?:;(?!\s*q=0(?:\.0*)?\s*(?:,|$))[^,]*)?(?:,|$)/i.test(
-    req.headers.accept ?? '',
+    x.header('accept') ?? '',
   )

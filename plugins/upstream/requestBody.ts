@@ -1,8 +1,8 @@
-import { Transform } from 'node:stream'
+import { type Readable, Transform } from 'node:stream'
 import { TollgateError } from '../../core/errors/error.ts'
-import { readBody } from '../../core/http/readBody.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import { BuyerLeft } from './failure.ts'
+import type { Pace } from './pace.ts'
 
 /** Bodies up to here are read whole: they come in one piece mostly, and one write is cheaper than a stream. */
 const SMALL_BYTES = 65_536
@@ -10,21 +10,29 @@ const SMALL_BYTES = 65_536
 export type RequestBody = Buffer | Transform | null
 
 /**
- * The body to send to the seller: what a plugin has read already, a small one read whole, or a stream of at most
- * `maxBytes`.
+ * Reads a small body whole, before a connection is taken for the call: a caller may take its time to send it.
  *
- * @throws {TollgateError} `payload_too_large` when more is stated; a stream ends with it when more comes.
+ * @returns null when there is none to read
+ * @throws {TollgateError} `bad_request` when less than stated comes
  */
-export function requestBody(x: Exchange, maxBytes: number): RequestBody | Promise<RequestBody> {
-  if (!x.hasBody) return x.body
-  assertStatedLength(x, maxBytes)
-  if (x.body !== null) return x.body
-  return readBody(x.req, SMALL_BYTES) ?? bounded(x, maxBytes)
+export function readSmallBody(x: Exchange): Promise<unknown> | null {
+  if (!x.hasBody || x.body !== null) return null
+  return x.readBody(SMALL_BYTES)
+}
+
+/**
+ * The body to send to the seller: what has been read already, or a stream of at most `maxBytes`.
+ *
+ * @param pace is told how fast a stream comes
+ */
+export function requestBody(x: Exchange, maxBytes: number, pace: Pace): RequestBody {
+  return x.body !== null || !x.hasBody ? x.body : bounded(x.door.body!, maxBytes, pace)
 }
 
 /** @throws {TollgateError} `payload_too_large` */
 export function assertStatedLength(x: Exchange, maxBytes: number): void {
-  if (Number(x.req.headers['content-length'] ?? 0) > maxBytes) throw tooLarge(maxBytes)
+  const bytes = x.body === null ? Number(x.header('content-length') ?? 0) : x.body.length
+  if (bytes > maxBytes) throw tooLarge(maxBytes)
 }
 
 /** Those that are registered (RFC 9110, section 18.6) and what clients of object stores send. */
@@ -40,7 +48,7 @@ const MAX_CODINGS = 4
  * @throws {TollgateError} `unsupported_encoding`; the answer's `Accept-Encoding` lists those that are known.
  */
 export function assertKnownCoding(x: Exchange): void {
-  const stated = x.req.headers['content-encoding']
+  const stated = x.header('content-encoding')
   if (stated === undefined || stated === 'gzip') return
   const named = stated.split(',').map((coding) => coding.trim().toLowerCase())
   // Empty members of a list count for nothing (RFC 9110, section 5.6.1).
@@ -57,21 +65,32 @@ export function assertKnownCoding(x: Exchange): void {
  * A copy of the request's stream, not the stream itself: the driver destroys what it was given when the call fails, and
  * with the request its connection, over which the error has yet to be answered.
  */
-function bounded(x: Exchange, maxBytes: number): Transform {
+function bounded(incoming: Readable, maxBytes: number, pace: Pace): Transform {
   let bytes = 0
   const body = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       bytes += chunk.length
-      if (bytes > maxBytes) done(tooLarge(maxBytes))
-      else done(null, chunk)
+      if (bytes > maxBytes) return done(tooLarge(maxBytes))
+      pace.moved(chunk.length)
+      done(null, chunk)
+      if (body.readableLength < body.readableHighWaterMark) pace.waits()
+    },
+    flush(done) {
+      pace.rests()
+      done()
     },
   })
+  // The driver listens while it sends the body; an end before or after that must not end the process.
+  body.on('error', () => {})
+  pace.uploads(body)
   const brokenOff = () => body.destroy(new BuyerLeft('The caller broke off its request.'))
   // What broke off before anybody listened is not told again.
-  if (x.req.destroyed) brokenOff()
-  x.req.once('error', brokenOff)
-  x.req.once('aborted', brokenOff)
-  return x.req.pipe(body)
+  if (incoming.destroyed) brokenOff()
+  incoming.once('error', brokenOff)
+  incoming.once('close', () => {
+    if (!incoming.readableEnded) brokenOff()
+  })
+  return incoming.pipe(body)
 }
 
 function tooLarge(maxBytes: number): TollgateError {

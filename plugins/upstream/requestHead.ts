@@ -24,7 +24,7 @@ export function addedHeaders(headers: Readonly<Record<string, string>>): AddedHe
  * @returns flat
  */
 export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolean): string[] {
-  const raw = x.req.rawHeaders
+  const raw = x.door.rawHeaders
   const nominated = nominatedBy(raw)
   const head: string[] = []
   for (let i = 0; i < raw.length; i += 2) {

@@ -1,13 +1,13 @@
-import type { ServerResponse } from 'node:http'
 import { Pieces } from '../../core/http/pieces.ts'
-import { jsonNull, paidHeaders, paidStatus } from '../../core/payments/paidReply.ts'
-import { wrapKind } from '../../core/payments/wrapKind.ts'
+import { jsonNull, paidHeaders, paidStatus, wrapKind } from '../../core/payments/paidReply.ts'
+import type { Door } from '../../core/plugin/door.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { type AnswerHead, answerHead } from './answerHead.ts'
 import { AnswerRefused, AnswerTimeout, BuyerLeft, UpstreamBusy } from './failure.ts'
 import type { Limits } from './limits.ts'
-import type { Origin, Stallable } from './origins.ts'
+import { PACE_MS, Pace } from './pace.ts'
+import type { Holder, Place } from './places.ts'
 
 /** Up to here a body that came in one piece goes out in one write with its head. */
 const SMALL_BYTES = 16_384
@@ -18,7 +18,7 @@ const SMALL_BYTES = 16_384
  *
  * One object per call, passed to the pool as its handler: no closures, no header objects (bench/free.ts).
  */
-export class StreamAnswer implements UpstreamHandler, Stallable {
+export class StreamAnswer implements UpstreamHandler, Holder {
   #controller: UpstreamController | null = null
   #head: AnswerHead | null = null
   #status = 0
@@ -31,39 +31,40 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
   /** Pieces of a charged answer, kept for a repeated call while they are few enough. */
   #kept: Pieces | null
   /**
-   * Runs only where the pool's own clocks don't: while waiting for a connection, between interim answers, without a buyer,
-   * and over the whole of a free answer that streams on.
+   * Runs only where the pool's own clocks don't: between interim answers, without a buyer, and over the whole of a free
+   * answer that streams on.
    */
   #clock: NodeJS.Timeout | null = null
   #abortedBy: Error | null = null
   readonly #x: Exchange
-  readonly #res: ServerResponse
+  readonly #place: Place
+  readonly #door: Door
   readonly #keepBytes: number
   readonly #limits: Limits
-  readonly #origin: Origin
+  readonly pace: Pace
   readonly #done: (error: Error | null) => void
 
   /**
    * @param keepBytes how much of a charged answer is kept for a repeated call; 0 on free links
-   * @param origin is told of a free answer's reader who stops reading
    * @param done called once: null when the answer was written to its end. After an error whose head was not sent the
    *   caller answers; otherwise the buyer's connection was broken off, so that a cut answer can't pass for a whole one.
    */
   constructor(
     x: Exchange,
+    place: Place,
     keepBytes: number,
     limits: Limits,
-    origin: Origin,
     done: (error: Error | null) => void,
   ) {
     this.#x = x
-    this.#res = x.res
+    this.#place = place
+    this.#door = x.door
     this.#keepBytes = keepBytes
     this.#limits = limits
-    this.#origin = origin
+    this.pace = new Pace(limits.slowestBytesPerSecond)
     this.#kept = keepBytes > 0 ? new Pieces() : null
     this.#done = done
-    x.res.once('close', () => this.#buyerClosed())
+    x.door.onClose(() => this.#buyerClosed())
   }
 
   get #isFree(): boolean {
@@ -74,25 +75,24 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
     return this.#headSent
   }
 
-  get isWaiting(): boolean {
-    return this.#controller === null && !this.#ended
+  /** Who paid for an answer that can't be kept gets as much time as one who stands still. */
+  isBehind(nowMs: number): boolean {
+    const mayComeBack = this.#isFree || this.#kept !== null
+    return this.pace.isBehind(nowMs, mayComeBack ? PACE_MS : this.#limits.bodyTimeoutMs)
   }
 
   giveWay(): void {
-    this.#abort(new BuyerLeft("The answer's reader stood still, and another call needed the connection."))
-  }
-
-  /** The request may have to wait for a connection. */
-  waits(): void {
-    if (this.#controller !== null || this.#ended || this.#clock !== null) return
-    this.#clock = setTimeout(() => this.#abort(new UpstreamBusy()), this.#limits.headersTimeoutMs)
+    // Charged: as if its reader had left.
+    if (this.#x.settlement !== null) return this.#door.cutOff()
+    const needed = 'Other calls needed the connection.'
+    this.#abort(this.#headSent ? new BuyerLeft(needed) : new UpstreamBusy(needed))
   }
 
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
+    this.#place.connected()
     if (this.#abortedBy !== null) return controller.abort(this.#abortedBy)
-    if (this.#clock !== null) this.#stopClock()
-    if (this.#res.destroyed) this.#buyerClosed()
+    if (this.#door.isClosed) this.#buyerClosed()
   }
 
   onResponseStart(controller: UpstreamController, status: number): void {
@@ -101,13 +101,13 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
       this.#clock ??= setTimeout(() => this.#abort(new AnswerTimeout()), this.#limits.headersTimeoutMs)
       return
     }
-    if (this.#clock !== null && !this.#res.destroyed) this.#stopClock()
+    if (this.#clock !== null && !this.#door.isClosed) this.#stopClock()
     this.#x.upstreamStatus = status
     this.#status = status
     this.#head = answerHead(controller.rawHeaders ?? [])
     if (this.#isFree) {
       const isMore = this.#head.contentLength > this.#limits.maxFreeAnswerBytes
-      if (isMore && status !== 304 && this.#x.req.method !== 'HEAD') this.#tooLarge()
+      if (isMore && status !== 304 && this.#x.method !== 'HEAD') this.#tooLarge()
       return
     }
     if (status >= 500) this.#abort(new AnswerRefused(`The seller's API failed with status ${status}.`))
@@ -116,13 +116,13 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
   }
 
   onResponseData(controller: UpstreamController, chunk: Buffer): void {
-    const res = this.#res
+    const door = this.#door
     this.#hasBody = true
     this.#bytes += chunk.length
     if (this.#isFree) {
       if (this.#bytes > this.#limits.maxFreeAnswerBytes) return this.#tooLarge()
     } else if (this.#kept !== null) this.#keep(chunk)
-    if (res.destroyed) {
+    if (door.isClosed) {
       if (this.#kept === null) this.#abort(new BuyerLeft())
       return
     }
@@ -130,17 +130,17 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
       const isWhole = this.#head!.contentLength === chunk.length && chunk.length <= SMALL_BYTES
       if (isWhole && this.#x.purchase === null) {
         this.#writeFreeHead(chunk.length)
-        res.end(chunk.toString('latin1'), 'latin1')
+        door.end(chunk)
         return
       }
       this.#begin()
     }
-    if (!res.write(chunk)) {
+    if (!door.write(chunk)) {
       controller.pause()
       this.#watchBuyer()
-      if (this.#isFree) this.#origin.stalls(this)
-      res.once('drain', () => {
-        if (this.#isFree) this.#origin.flows(this)
+      this.pace.waits()
+      door.onDrain(() => {
+        this.pace.moved(chunk.length)
         controller.resume()
       })
     }
@@ -149,11 +149,11 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
   onResponseEnd(): void {
     if (this.#ended) return
     this.#end()
-    const res = this.#res
-    if (!res.writableEnded && !res.destroyed) {
+    const door = this.#door
+    if (!door.hasEnded && !door.isClosed) {
       if (!this.#headSent) this.#begin()
-      if (this.#suffix === null) res.end()
-      else res.end(this.#hasBody ? this.#suffix : Buffer.concat([jsonNull, this.#suffix]))
+      if (this.#suffix === null) door.end()
+      else door.end(this.#hasBody ? this.#suffix : Buffer.concat([jsonNull, this.#suffix]))
     }
     this.#x.upstreamOutcome = 'answered'
     if (this.#kept !== null) this.#offerKept()
@@ -161,6 +161,7 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
   }
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
+    this.#place.connected()
     this.#fail(this.#abortedBy ?? error)
   }
 
@@ -187,26 +188,18 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
   #fail(error: Error): void {
     if (this.#ended) return
     this.#end()
-    if (this.#headSent) this.#cutOff()
+    if (this.#headSent) this.#door.cutOff()
     this.#done(error)
   }
 
   #end(): void {
     this.#ended = true
-    if (this.#isFree) this.#origin.flows(this)
     if (this.#clock !== null) this.#stopClock()
   }
 
   #stopClock(): void {
     clearTimeout(this.#clock!)
     this.#clock = null
-  }
-
-  /** Makes sure that what was sent so far can't pass for the whole: to HTTP/1.0 the end of the connection says just that. */
-  #cutOff(): void {
-    const { socket } = this.#x.req
-    if (this.#x.req.httpVersionMinor === 0) socket.resetAndDestroy()
-    else this.#res.destroy()
   }
 
   /** Sends the head of an answer that does not come in one small piece, and the first half of the wrapper. */
@@ -224,7 +217,7 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
     const length = inner === -1 ? -1 : prefix.length + inner + suffix.length
     this.#writeHead(paid, length, paidStatus(this.#status, kind))
     this.#suffix = suffix
-    this.#res.write(prefix)
+    this.#door.write(prefix)
   }
 
   #writeFreeHead(contentLength: number): void {
@@ -234,10 +227,9 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
   /** @param headers flat, and this call's own: what belongs to the answer is added to them */
   #writeHead(headers: string[], contentLength: number, status: number): void {
     const x = this.#x
-    if (this.#head!.hasDate) this.#res.sendDate = false
     if (contentLength !== -1 && status !== 204) headers.push('Content-Length', String(contentLength))
     if (x.extraHeaders !== null) headers.push(...x.extraHeaders)
-    this.#res.writeHead(status, headers)
+    this.#door.begin(status, headers)
     x.status = status
     this.#headSent = true
   }
@@ -257,13 +249,14 @@ export class StreamAnswer implements UpstreamHandler, Stallable {
   #watchBuyer(): void {
     if (this.#hasStalled) return
     this.#hasStalled = true
-    this.#res.socket?.setTimeout(this.#limits.bodyTimeoutMs)
+    this.#door.limitIdle(this.#limits.bodyTimeoutMs)
   }
 
   /** Also while paused: without this the pool's connection would wait for a buyer who never drains. */
   #buyerClosed(): void {
-    if (this.#ended || this.#res.writableFinished) return
+    if (this.#ended || this.#door.isSent) return
     this.#x.isUnsent = true
+    this.pace.rests()
     if (this.#x.settlement === null || this.#kept === null) return this.#abort(new BuyerLeft())
     // Charged: the answer is fetched to its end, for when the buyer asks again.
     this.#clock ??= setTimeout(() => this.#abort(new BuyerLeft()), this.#limits.answerTimeoutMs)

@@ -1,4 +1,3 @@
-import { type IncomingHttpHeaders, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { TollgateError } from '../../core/errors/error.ts'
@@ -6,46 +5,58 @@ import type { Exchange } from '../../core/plugin/exchange.ts'
 import { handled, type Reply } from '../../core/plugin/reply.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { isDroppedFromAnswer } from './dropped.ts'
-import { AnswerRefused, AnswerTimeout, BuyerLeft } from './failure.ts'
+import { AnswerRefused, AnswerTimeout, BuyerLeft, UpstreamBusy } from './failure.ts'
 import type { Limits } from './limits.ts'
+import { Pace } from './pace.ts'
+import type { Holder, Place } from './places.ts'
+
+/** By name; a list where a name came several times. */
+type HeaderRecord = Readonly<Record<string, string | string[] | undefined>>
 
 /** A peer that vanished without a word is noticed after some of these. */
 const KEEP_ALIVE_MS = 60_000
 
 /** Takes the seller's answer to an upgrade request: 101 gives the connection, anything else is a failure. */
-export class TunnelAnswer implements UpstreamHandler {
+export class TunnelAnswer implements UpstreamHandler, Holder {
   #controller: UpstreamController | null = null
   #ended = false
   #abortedBy: Error | null = null
+  readonly pace: Pace
   readonly #x: Exchange
+  readonly #place: Place
   readonly #done: (error: Error | null) => void
-  /** For all of it: waiting for a connection, interim answers, the handshake. */
+  /** For all of it: connecting, interim answers, the handshake. */
   readonly #deadline: NodeJS.Timeout
   readonly #buyerClosed = () => this.#abort(new BuyerLeft())
 
-  constructor(x: Exchange, timeoutMs: number, done: (error: Error | null) => void) {
+  constructor(x: Exchange, place: Place, limits: Limits, done: (error: Error | null) => void) {
     this.#x = x
+    this.#place = place
+    this.pace = new Pace(limits.slowestBytesPerSecond)
     this.#done = done
-    this.#deadline = setTimeout(() => this.#abort(new AnswerTimeout()), timeoutMs)
+    this.#deadline = setTimeout(() => this.#abort(new AnswerTimeout()), limits.headersTimeoutMs)
     x.upgrade!.socket.once('close', this.#buyerClosed)
   }
 
-  get isWaiting(): boolean {
-    return this.#controller === null && !this.#ended
+  /** Nothing is read or sent before the handshake. */
+  isBehind(): boolean {
+    return false
   }
 
-  /** Nothing more to do: the deadline for the whole runs already. */
-  waits(): void {}
+  giveWay(): void {
+    this.#abort(new UpstreamBusy('Other calls needed the connection.'))
+  }
 
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller
+    this.#place.connected()
     if (this.#abortedBy !== null) controller.abort(this.#abortedBy)
   }
 
   onRequestUpgrade(
     _controller: UpstreamController,
     status: number,
-    headers: IncomingHttpHeaders,
+    headers: HeaderRecord,
     socket: Duplex,
   ): void {
     socket.on('error', () => socket.destroy())
@@ -72,6 +83,7 @@ export class TunnelAnswer implements UpstreamHandler {
   onResponseEnd(): void {}
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
+    this.#place.connected()
     if (this.#end()) this.#done(this.#abortedBy ?? error)
   }
 
@@ -147,8 +159,8 @@ function join(buyer: Socket, seller: Socket, limits: Limits): void {
 
 function headOf(x: Exchange): string {
   const extra = [...(x.purchase?.headers ?? []), ...(x.settlement?.headers ?? []), ...(x.extraHeaders ?? [])]
-  const all = ['Connection', 'Upgrade', 'Upgrade', x.req.headers.upgrade!, ...x.answer!.headers, ...extra]
-  let text = `HTTP/1.1 101 ${STATUS_CODES[101]}\r\n`
+  const all = ['Connection', 'Upgrade', 'Upgrade', x.header('upgrade')!, ...x.answer!.headers, ...extra]
+  let text = 'HTTP/1.1 101 Switching Protocols\r\n'
   for (let i = 0; i < all.length; i += 2) {
     const line = `${all[i]}: ${all[i + 1]}`
     // Written by hand, so that node's own check of headers does not see it.
@@ -158,7 +170,7 @@ function headOf(x: Exchange): string {
   return `${text}\r\n`
 }
 
-function flatten(headers: IncomingHttpHeaders): string[] {
+function flatten(headers: HeaderRecord): string[] {
   return Object.entries(headers).flatMap(([name, value]) =>
     value === undefined || isDroppedFromAnswer(name) ? [] : [value].flat().flatMap((one) => [name, one]),
   )

@@ -24,27 +24,26 @@ t.test('links of one origin share its connections until the last link and call a
   const egress = {
     pool: (origin: string) => {
       log.push(`open ${origin}`)
-      return { dispatch: () => true, release: () => void log.push(`release ${origin}`) }
+      return { connections: 1, dispatch: () => true, release: () => void log.push(`release ${origin}`) }
     },
   }
   const origins = new Origins(egress)
-  const a = origins.link('a')
-  t.equal(origins.link('a'), a)
-  a.unlink()
+  const { origin: a, calls } = origins.link('a', 'store')
+  t.strictSame(origins.link('a', 'store'), { origin: a, calls })
+  a.unlink(calls)
   t.strictSame(log, ['open a'])
-  a.begin()
-  a.unlink()
+  const call = a.begin(calls, false, 1)
+  a.unlink(calls)
   t.strictSame(log, ['open a'], 'a call is under way')
-  a.end()
+  call.release()
   t.strictSame(log, ['open a', 'release a'])
-  a.begin()
-  a.end()
+  a.begin(calls, true, 1).release()
   t.strictSame(
     log,
     ['open a', 'release a', 'open a', 'release a'],
     'a late call gets a connection all the same',
   )
-  t.not(origins.link('a'), a)
+  t.not(origins.link('a', 'store').origin, a)
   t.end()
 })
 

@@ -1,3 +1,4 @@
+import { priceFaults } from '../../core/payments/payoutFaults.ts'
 import { gatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createChallenges } from './challenge.ts'
 import { offersOf } from './offers.ts'
@@ -15,25 +16,29 @@ export default gatewayPlugin({
   name: 'x402',
   api: 1,
   options,
-  needs: ['chains', 'payments', 'service', 'log'],
+  needs: ['chains', 'payments', 'service'],
   slots: {
     pay: { writes: ['payment'] },
-    verify: { reads: ['payment', 'claim'] },
-    settle: { reads: ['payment', 'claim'], writes: ['settlement'] },
+    verify: { reads: ['payment', 'claim'], mayRead: ['settlement'] },
+    settle: { reads: ['payment', 'claim'], mayRead: ['answer'], writes: ['settlement'] },
+    log: { mayRead: ['payment'] },
   },
-  setup({ maxTimeoutSeconds, acceptV1, legacyBody }, { ports: { chains, payments, service, log } }) {
+  setup({ maxTimeoutSeconds, acceptV1, legacyBody }, { ports: { chains, payments, service } }) {
     return {
       route({ link, isPaid }) {
         if (!isPaid) return
-        const offers = offersOf(link, chains, maxTimeoutSeconds)
+        const all = offersOf(link, chains, maxTimeoutSeconds)
+        const offers = all.filter(({ isClosed }) => !isClosed)
         const resource = resourceOf(link, service, offers)
-        const challenges = payableChallenges(offers, (payable) =>
-          createChallenges(link, payable, resource, legacyBody),
+        const challenges = payableChallenges(
+          offers,
+          (payable) => createChallenges(link, payable, resource, legacyBody),
+          priceFaults(chains, link.payout, link.price),
         )
         return {
-          pay: payHook(offers, challenges, acceptV1),
-          verify: verifyHook(),
-          settle: settleHook(payments, log, challenges),
+          pay: payHook(all, challenges, acceptV1),
+          verify: verifyHook(payments),
+          settle: settleHook(payments, challenges),
         }
       },
     }

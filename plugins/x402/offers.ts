@@ -1,7 +1,9 @@
 import type { Asset } from '../../core/domain/asset.ts'
 import { payoutFor, type ServedLink } from '../../core/domain/link.ts'
 import { convertPrice, parseAmount } from '../../core/domain/money.ts'
-import type { Chains } from '../../core/plugin/ports.ts'
+import type { NetworkId } from '../../core/domain/network.ts'
+import { priceFault } from '../../core/payments/payoutFaults.ts'
+import type { Chains } from '../../core/ports/chains.ts'
 import type { Payee, Settler } from '../../core/ports/settler.ts'
 import type { PaymentRequirements } from '../../core/x402/types.ts'
 
@@ -12,19 +14,26 @@ export interface Offer {
   readonly settler: Settler
   /** Whether the seller can receive the asset, where that can fail; undefined where it can't. */
   readonly payee: Payee | undefined
+  /**
+   * Not in the 402: the seller has no wallet there, or the price is below the lowest. Nothing can be bought by it now; who
+   * paid by it earlier still gets what it has bought, or hears how it stands.
+   */
+  readonly isClosed: boolean
 }
 
 /**
- * The ways to pay for a link version: one per asset whose network has a settler and on which the seller has a wallet.
- * USDC comes first, because clients take the first entry of their chain family.
+ * The ways to pay for a link version: one per asset whose network has a settler and on which the seller has a wallet; the
+ * closed ones stand behind them. USDC comes first, because clients take the first entry of their chain family.
  */
 export function offersOf(link: ServedLink, chains: Chains, maxTimeoutSeconds: number): readonly Offer[] {
   const priceAtomic = parseAmount(link.price, 6)
   return chains.assets
-    .flatMap((asset) => {
+    .flatMap((asset): Offer[] => {
       const settler = chains.settler(asset.network)
-      const payTo = payoutFor(link.payout, asset.network)
-      if (settler === undefined || payTo === null) return []
+      if (settler === undefined) return []
+      const wallet = payoutFor(link.payout, asset.network)
+      const isClosed = wallet === null || priceFault(settler, link.price) !== undefined
+      const payTo = wallet ?? nobodyOn(asset.network)
       const terms: PaymentRequirements = {
         scheme: settler.scheme,
         network: asset.network,
@@ -38,7 +47,14 @@ export function offersOf(link: ServedLink, chains: Chains, maxTimeoutSeconds: nu
           ...settler.offerExtra,
         },
       }
-      return [{ terms, asset, settler, payee: settler.payee?.(asset.address, payTo) }]
+      const payee = isClosed ? undefined : settler.payee?.(asset.address, payTo)
+      return [{ terms, asset, settler, payee, isClosed }]
     })
-    .sort((a, b) => Number(b.asset.symbol === 'USDC') - Number(a.asset.symbol === 'USDC'))
+    .sort((a, b) => rank(a) - rank(b))
 }
+
+const rank = ({ asset, isClosed }: Offer): number => Number(isClosed) * 2 + Number(asset.symbol !== 'USDC')
+
+/** Stands in terms that nobody is offered: the zero address, the system program. */
+const nobodyOn = (network: NetworkId): string =>
+  network.startsWith('solana:') ? '1'.repeat(32) : `0x${'0'.repeat(40)}`

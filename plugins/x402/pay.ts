@@ -1,4 +1,4 @@
-import { familyOf, networkOfV1Name } from '../../core/domain/network.ts'
+import { familyOf, type NetworkId, networkOfV1Name } from '../../core/domain/network.ts'
 import { TollgateError, type TollgateErrorOptions } from '../../core/errors/error.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Hook } from '../../core/plugin/gateway.ts'
@@ -18,7 +18,7 @@ export function payHook(offers: readonly Offer[], challenges: Challenges, accept
   const unpaid = (x: Exchange) => (x.x402Version === 1 && acceptV1 ? challenges.v1 : challenges.v2)
   return (x) => {
     // HEAD is never a way past the price: it gets the 402, and node leaves the body out.
-    if (x.paymentHeader === null || x.req.method === 'HEAD') {
+    if (x.paymentHeader === null || x.method === 'HEAD') {
       const { looking } = challenges
       if (looking !== undefined) return looking.then(() => unpaid(x))
       return unpaid(x)
@@ -68,14 +68,23 @@ async function payBare(
 }
 
 function accept(x: Exchange, payload: PaymentPayload, offer: Offer, checked: Checked): void {
-  const { terms, settler } = offer
-  if (checked.ok) {
-    x.payment = { payload, terms, settler, identity: checked.identity, unclaimable: null }
-    return
-  }
+  const { terms, settler, isClosed } = offer
   const { identity } = checked
-  if (identity === undefined) throw refusal(checked, { network: terms.network, ...payerOf(payload) })
-  x.payment = { payload, terms, settler, identity, unclaimable: refusal(checked) }
+  if (isClosed) {
+    const unclaimable = notOffered(settler.network)
+    if (identity === undefined) throw !checked.ok && checked.transient ? refusal(checked) : unclaimable
+    x.payment = { payload, terms, settler, identity, unclaimable }
+  } else if (checked.ok) {
+    x.payment = { payload, terms, settler, identity: checked.identity, unclaimable: null }
+  } else {
+    if (identity === undefined) throw refusal(checked, { network: terms.network, ...payerOf(payload) })
+    x.payment = { payload, terms, settler, identity, unclaimable: refusal(checked) }
+  }
+}
+
+const notOffered = (network: NetworkId) => {
+  const where = familyOf(network) === 'solana' ? `Solana (${network})` : network
+  return refuse('invalid_network', `This link is not paid on ${where}: see the accepts of its 402.`)
 }
 
 /** What the payment says it accepted only selects an entry; every term is taken from the link. */
@@ -91,7 +100,9 @@ function select(offers: readonly Offer[], payment: PaymentPayload): Offer {
       ? onNetwork.find((o) => o.terms.asset === asset || o.terms.asset.toLowerCase() === asset.toLowerCase())
       : onNetwork[0]
   if (offer !== undefined) return offer
-  const accepted = offers.map((o) => `${o.terms.scheme} on ${o.terms.network}`).join(', ')
+  const open = offers.filter(({ isClosed }) => !isClosed)
+  const accepted =
+    open.map((o) => `${o.terms.scheme} on ${o.terms.network}`).join(', ') || 'nothing at the moment'
   throw refuse('invalid_network', `Expected a payment by ${accepted}; the payment is for something else.`)
 }
 

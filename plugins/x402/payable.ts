@@ -7,10 +7,12 @@ import type { Offer } from './offers.ts'
  * be paid. Answers are made once for each set of offers that was ever payable; choosing one costs a look at each offer.
  *
  * @param make the answers for some of the offers
+ * @param notOffered why there are no more offers, in words for its seller
  */
 export function payableChallenges(
   offers: readonly Offer[],
   make: (offers: readonly Offer[]) => Challenges,
+  notOffered: readonly string[],
 ): Challenges {
   const watched = offers.flatMap(({ payee }) => payee ?? [])
   if (offers.length > 0 && watched.length === 0) return make(offers)
@@ -18,7 +20,7 @@ export function payableChallenges(
   const current = (): Challenges => {
     let payable = 0
     for (let i = 0; i < offers.length; i++) if (offers[i]!.payee?.fault === undefined) payable |= 1 << i
-    if (payable === 0) throw unpayable(watched[0]?.fault)
+    if (payable === 0) throw unpayable(watched[0]?.fault ?? notOffered[0])
     const known = made.get(payable)
     if (known !== undefined) return known
     const challenges = make(offers.filter((_, i) => payable & (1 << i)))

@@ -78,3 +78,20 @@ t.test('how long a payment may be valid is the operator’s to say', async (t) =
   const link = await gateway.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.10' })
   t.equal((await offerOf(link.url)).accepts[0]!.maxTimeoutSeconds, 60)
 })
+
+t.test(
+  'a link below the lowest price of a network is not offered there, and whoever asks is told',
+  async (t) => {
+    const settler = { ...createScriptedSettler(), minPriceAtomic: 100n }
+    const gateway = await startGateway(t, { settlers: [settler] })
+    const cheap = await gateway.addLink({ slug: 'cheap', url: 'http://127.0.0.1:1', price: '0.000099' })
+    const asked = await fetch(cheap.url)
+    t.equal(asked.status, 503)
+    t.match(await asked.text(), /price of 0\.000099 is below 0\.0001, the lowest that is settled on/)
+    const paid = await fetch(cheap.url, { headers: { 'payment-signature': scriptedPayment('low', '99') } })
+    t.not(paid.status, 200)
+    t.equal(settler.calls.verify, 0, 'nor is it settled for whoever knows the terms')
+    const link = await gateway.addLink({ slug: 'paid', url: 'http://127.0.0.1:1', price: '0.0001' })
+    t.equal((await offerOf(link.url)).accepts[0]!.amount, '100')
+  },
+)

@@ -1,17 +1,18 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
-import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
+import { entriesOfRefund } from '../../core/domain/ledger.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
-import type { Purchase } from '../../core/domain/purchase.ts'
+import type { Purchase, PurchaseStatus } from '../../core/domain/purchase.ts'
 import type { Links } from '../../core/ports/links.ts'
 import type { Stores } from '../../core/ports/stores.ts'
 import {
-  type PaymentsUnderTest,
-  sampleClaim,
+  type BooksUnderTest,
+  change,
+  type Sale,
   sampleKey,
   sampleLink,
-  samplePurchase,
   sampleStore,
+  sell,
   startMs,
 } from './samples.ts'
 
@@ -20,7 +21,7 @@ const dayMs = 24 * 60 * 60 * 1000
 /** What every implementation of the port Purchases keeps. */
 export function purchasesContract(
   t: Test,
-  make: (t: Test) => Promise<PaymentsUnderTest & { links: Links; stores: Stores }>,
+  make: (t: Test) => Promise<BooksUnderTest & { links: Links; stores: Stores }>,
 ): void {
   t.test('pages together give every purchase once, newest first, while new ones come in', async (t) => {
     const under = await make(t)
@@ -70,7 +71,7 @@ export function purchasesContract(
     await buy(under, 'k4', { priceUsd: '5', createdAtMs: startMs - 1 })
     await buy(under, 'k5', { priceUsd: '7', linkId: 'link-2', buyerWallet: '0xc' })
     const refunded = await buy(under, 'k6', { priceUsd: '9', buyerWallet: '0xd' })
-    await under.payments.moveCharged('k6', 'settled', 'refund_due', entriesOfRefund(refunded))
+    await move(under, refunded, 'refund_due')
     const stats = (more = {}) => under.purchases.stats('store-1', { sinceMs: startMs, ...more })
     t.strictSame(await stats(), { views: 0, buyers: 3, revenueE18: 7_300_000_000_000_000_001n })
     t.strictSame(await stats({ linkId: 'link-2' }), { views: 0, buyers: 1, revenueE18: 7n * 10n ** 18n })
@@ -152,15 +153,8 @@ export function purchasesContract(
         const under = await make(t)
         for (const [i, sale] of sales.entries()) {
           const key = `k${i}`
-          const purchase = await buy(under, key, { amountAtomic: sale.amount, feeAtomic: sale.fee })
-          const refund = entriesOfRefund(purchase)
-          if (sale.end === 'refunded') {
-            await under.payments.recordRefund(key, { transaction: `0xb${i}`, paymentKeys: [] }, refund)
-          } else if (sale.end === 'delivered') {
-            await under.payments.moveCharged(key, 'settled', sale.end, [])
-          } else if (sale.end !== 'settled') {
-            await under.payments.moveCharged(key, 'settled', sale.end, refund)
-          }
+          const sold = await buy(under, key, { amountAtomic: sale.amount, feeAtomic: sale.fee })
+          if (sale.end !== 'settled') await move(under, sold, sale.end, `0xb${i}`)
         }
         const onChain = sales.filter((s) => s.end !== 'reorged').length
         const { transactions, ...counts } = await under.purchases.ledgerCheck()
@@ -184,18 +178,22 @@ export function purchasesContract(
   })
 }
 
-/** Takes a payment all the way to its purchase. */
-async function buy(
-  { payments }: PaymentsUnderTest,
-  key: string,
-  more: Partial<Purchase> = {},
-): Promise<Purchase> {
-  const claim = sampleClaim(key)
-  const purchase = samplePurchase(claim, `0x${Buffer.from(key).toString('hex')}`, more)
-  await payments.claim(claim)
-  await payments.advance(key, claim.owner, 'claimed', 'verified')
-  const attempt = { settler: 'evm', bytes: '0x1', transaction: purchase.txHash, sequence: null }
-  await payments.beginSettlement(key, claim.owner, attempt, null)
-  await payments.settle(key, claim.owner, purchase.txHash, purchase, entriesOfSale(purchase))
-  return purchase
+const buy = (under: BooksUnderTest, name: string, more: Partial<Purchase> = {}): Promise<Sale> =>
+  sell(under, name, `0x${Buffer.from(name).toString('hex')}`, more)
+
+/** Moves a sale on, as it is booked. */
+async function move(
+  { books }: BooksUnderTest,
+  { claim, row, purchase }: Sale,
+  to: Exclude<PurchaseStatus, 'settled'>,
+  back = '0xb',
+): Promise<void> {
+  const { network } = purchase
+  await books.apply(
+    change(claim, row, 'settled', to, {
+      purchaseStatus: to,
+      ...(to !== 'delivered' && { entries: entriesOfRefund(purchase) }),
+      ...(to === 'refunded' && { refund: { network, transaction: back, paymentKeys: [] } }),
+    }),
+  )
 }

@@ -1,8 +1,11 @@
-import type { LedgerEntry } from '../../core/domain/ledger.ts'
+import { hash } from 'node:crypto'
+import { entriesOfSale, type LedgerEntry } from '../../core/domain/ledger.ts'
+import type { PaymentState } from '../../core/domain/payment.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { ApiKey, Store } from '../../core/domain/store.ts'
+import type { Books, ClaimRequest, PaymentChange } from '../../core/ports/books.ts'
+import type { Leases } from '../../core/ports/leases.ts'
 import type { NewLink } from '../../core/ports/links.ts'
-import type { ClaimRequest, Payments } from '../../core/ports/payments.ts'
 import type { Purchases } from '../../core/ports/purchases.ts'
 
 /** The first moment of every sample: a Tuesday in 2026. */
@@ -22,11 +25,17 @@ export const testClock = (): TestClock => ({
 })
 
 /** A store of its own, empty. */
-export interface PaymentsUnderTest {
-  readonly payments: Payments
+export interface BooksUnderTest {
+  readonly books: Books
+  readonly leases: Leases
   readonly purchases: Purchases
   readonly clock: TestClock
+  /** The store's own time: of leases and due times. */
+  readonly storeClock: TestClock
 }
+
+/** A payment's key, by a name. */
+export const keyOf = (name: string): string => hash('sha256', name)
 
 export const sampleAttempt = {
   settler: 'evm:eip155:84532:0xabc',
@@ -41,20 +50,21 @@ export const sampleAnswer = {
   body: Buffer.from('{"data":1}'),
 }
 
-export const sampleClaim = (key: string, more: Partial<ClaimRequest> = {}): ClaimRequest => ({
-  key,
+export const sampleClaim = (name: string, more: Partial<ClaimRequest> = {}): ClaimRequest => ({
+  key: keyOf(name),
+  scheme: 'exact',
   network: 'eip155:84532',
   asset: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
   payer: '0x1111111111111111111111111111111111111111',
-  nonce: `0x${key}`,
+  nonce: `0x${name}`,
   payTo: '0x2222222222222222222222222222222222222222',
   amountAtomic: 100_000n,
   validBeforeMs: startMs + 300_000,
-  owner: 'gateway-1',
+  lease: 7,
   linkId: 'link-1',
   storeId: 'store-1',
   requestHash: 'request-1',
-  purchaseId: `purchase-of-${key}`,
+  purchaseId: `purchase-of-${name}`,
   payload: '{"x402Version":2}',
   ...more,
 })
@@ -83,6 +93,67 @@ export const samplePurchase = (
   ...more,
 })
 
+/** A change that any row may take; `more` says what it is about. */
+export const change = (
+  { purchaseId }: { readonly purchaseId: string },
+  row: number,
+  from: PaymentState | readonly PaymentState[],
+  to: PaymentState,
+  more: Partial<PaymentChange> = {},
+): PaymentChange => ({
+  row,
+  from: typeof from === 'string' ? [from] : from,
+  lease: null,
+  purchaseId,
+  to,
+  dueInMs: null,
+  durability: 'visible',
+  ...more,
+})
+
+/** What a settlement brings: the transfer, the purchase and its entries. */
+export const saleOf = (
+  purchase: Purchase,
+  event = '0',
+): Pick<PaymentChange, 'settled' | 'purchase' | 'entries' | 'durability'> => ({
+  settled: { transaction: purchase.txHash, event, block: 12, chargedAtomic: purchase.amountAtomic },
+  purchase,
+  entries: entriesOfSale(purchase),
+  durability: 'flushed',
+})
+
+/** Claims a payment. @throws when somebody has it. */
+export async function claimed({ books }: { readonly books: Books }, claim: ClaimRequest): Promise<number> {
+  const result = await books.claim(claim)
+  if (!result.won) throw new Error(`Expected to win the claim of ${claim.key}.`)
+  return result.row
+}
+
+export interface Sale {
+  readonly row: number
+  readonly claim: ClaimRequest
+  readonly purchase: Purchase
+}
+
+/** Takes a payment all the way to its purchase. */
+export async function sell(
+  under: { readonly books: Books },
+  name: string,
+  txHash: string,
+  { event, ...more }: Partial<Purchase> & { event?: string } = {},
+): Promise<Sale> {
+  const claim = sampleClaim(name, more.network && { network: more.network })
+  const purchase = samplePurchase(claim, txHash, more)
+  const row = await claimed(under, claim)
+  const attempt = { settler: 'evm', bytes: '0x1', transaction: txHash, sequence: null }
+  await under.books.apply(change(claim, row, 'claimed', 'settling', { attempt, durability: 'flushed' }))
+  const isSettled = await under.books.apply(
+    change(claim, row, 'settling', 'settled', saleOf(purchase, event)),
+  )
+  if (!isSettled) throw new Error(`Expected ${name} to be settled.`)
+  return { row, claim, purchase }
+}
+
 /** Two lines that cancel out. */
 export const sampleEntries = (claim: ClaimRequest): LedgerEntry[] =>
   ([-1n, 1n] as const).map((sign) => ({
@@ -103,6 +174,7 @@ export const sampleStore = (id: string, more: Partial<Store> = {}): Store => ({
   developerModeEnabled: false,
   createdBy: 'agent',
   payout: { base: '0x2222222222222222222222222222222222222222', solana: null },
+  payoutChangedAtMs: null,
   createdAtMs: startMs,
   updatedAtMs: startMs,
   ...more,

@@ -50,11 +50,55 @@ export function storesContract(t: Test, make: (t: Test) => Promise<StoresUnderTe
     const { stores } = await make(t)
     await stores.create(sampleStore('s1'), null, sampleKey('k1', 's1'))
     const patch = { bio: '', developerModeEnabled: true, payout: { base: null, solana: 'So1' } }
-    const after = { ...sampleStore('s1'), ...patch, updatedAtMs: startMs + 5 }
+    const after = { ...sampleStore('s1'), ...patch, payoutChangedAtMs: startMs + 5, updatedAtMs: startMs + 5 }
     t.strictSame(await stores.update('s1', patch, startMs + 5), after)
     t.strictSame(await stores.find('s1'), after)
     t.equal(await stores.update('nobody', { username: 'x' }, startMs), undefined)
     t.equal(await stores.byUsername('x'), undefined)
+    t.match(await stores.update('s1', { bio: 'later' }, startMs + 9), { payoutChangedAtMs: startMs + 5 })
+  })
+
+  t.test('a change that replaces other wallets than it names changes nothing at all', async (t) => {
+    const { stores } = await make(t)
+    const store = sampleStore('s1', { username: 'ann', payout: { base: '0xa', solana: null } })
+    await stores.create(store, null, sampleKey('k1', 's1'))
+    const move = (payoutWas: object, more: object = {}) =>
+      stores.update('s1', { payout: { base: '0xb' }, ...more }, startMs + 1, { payoutWas, maxRenamesADay: 1 })
+    for (const was of [{ base: '0xc' }, { base: null }, { base: '0xa', solana: 'So1' }, { solana: 'So1' }]) {
+      t.equal(await move(was, { username: 'anna', bio: 'no' }), undefined, JSON.stringify(was))
+    }
+    t.strictSame(await stores.find('s1'), store)
+    t.equal(await stores.redirectOf('ann', startMs + 2), undefined)
+    const moved = await move({ base: '0xa', solana: null }, { username: 'anna' })
+    t.match(moved, {
+      username: 'anna',
+      payout: { base: '0xb', solana: null },
+      payoutChangedAtMs: startMs + 1,
+    })
+    t.equal(await stores.redirectOf('ann', startMs + 2), 'anna', 'the tries before were no renames')
+  })
+
+  t.test('of changes at once that replace the same wallet, one is made', async (t) => {
+    const { stores } = await make(t)
+    const payout = { base: '0xa', solana: null }
+    await stores.create(sampleStore('s1', { payout }), null, sampleKey('k1', 's1'))
+    const results = await Promise.all(
+      ['0xb', '0xc', '0xd'].map((base) =>
+        stores.update('s1', { payout: { base } }, startMs, { payoutWas: { base: '0xa' } }),
+      ),
+    )
+    const made = results.filter((store) => store !== undefined)
+    t.equal(made.length, 1)
+    t.strictSame(await stores.find('s1'), made[0])
+  })
+
+  t.test('the wallets of a store are those that sign in to it', async (t) => {
+    const { stores } = await make(t)
+    const wallet = { storeId: 's1', chain: 'base', address: '0xabc' } as const
+    await stores.create(sampleStore('s1'), wallet, sampleKey('k1', 's1'))
+    await stores.create(sampleStore('s2'), null, sampleKey('k2', 's2'))
+    t.strictSame(await stores.walletsOf('s1'), [wallet])
+    t.strictSame(await stores.walletsOf('s2'), [])
   })
 
   t.test('a former username leads to its store for 30 days, and nobody else may take it', async (t) => {
@@ -107,7 +151,7 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
     await stores.create(sampleStore('s1', { username: 'first' }), null, sampleKey('k1', 's1'))
     await stores.create(sampleStore('s2', { username: 'taken' }), null, sampleKey('k2', 's2'))
     const rename = (username: string, afterMs: number) =>
-      stores.update('s1', { username }, startMs + afterMs, 2)
+      stores.update('s1', { username }, startMs + afterMs, { maxRenamesADay: 2 })
     await t.rejects(rename('taken', 0), { code: 'USERNAME_TAKEN' })
     t.match(await rename('first', 0), { username: 'first' }, 'neither a refused nor the same name counts')
     const results = await Promise.allSettled(
@@ -119,10 +163,13 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
       retryAfterSeconds: 24 * 60 * 60 - 1,
       message: new RegExp(new Date(startMs + 1_000 + dayMs).toISOString()),
     })
-    t.match(await stores.update('s1', { bio: 'x' }, startMs + 2_000, 2), { bio: 'x', username: 'two' })
+    t.match(await stores.update('s1', { bio: 'x' }, startMs + 2_000, { maxRenamesADay: 2 }), {
+      bio: 'x',
+      username: 'two',
+    })
     t.match(await rename('five', 1_000 + dayMs), { username: 'five' })
     t.match(
-      await stores.update('s2', { username: 'six' }, startMs + 2_000, 2),
+      await stores.update('s2', { username: 'six' }, startMs + 2_000, { maxRenamesADay: 2 }),
       { username: 'six' },
       'each store its own',
     )

@@ -1,15 +1,16 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
+import { tokenProgramAddress } from '../../core/solana/programs.ts'
 import {
   type SignedSolana,
   signAgain,
   signSolana,
   submitSolana,
   transferInstruction,
-} from '../../adapters/chains/local/sendToken.fixture.ts'
-import { tokenProgramAddress } from '../../core/solana/programs.ts'
+} from '../../localnet/sendToken.fixture.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
+import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
 
 const chains = await startChains(t)
@@ -201,12 +202,8 @@ t.test('a link that is not paid on Solana says so', async (t) => {
   const buyer = await newBuyer(chains, solana)
   const url = await product.addLink('bare-evm-only')
   const payment = bare(await buyer.sign(url))
-  const response = await fetch(`${product.url}/api/v1/profile`, {
-    method: 'PATCH',
-    headers: { authorization: `Bearer ${product.store.apiKey}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ payout: { solana: null } }),
-  })
-  t.equal(response.status, 200)
+  await product.setPayout({ solana: null })
+  await eventually(async () => ((await (await fetch(url)).text()).includes('solana:') ? undefined : true))
   t.match(await presentBare(url, payment), {
     status: 400,
     body: { error: { code: 'invalid_payment', reason: 'invalid_network', message: /not paid on Solana/ } },

@@ -36,6 +36,20 @@ t.test(
   },
 )
 
+t.test(
+  'init with a wallet or a name that can not be writes nothing, so that it can be set right',
+  async (t) => {
+    const file = join(dir, 'right.yaml')
+    for (const wrong of [
+      ['--store', 'demo', '--base', '0xYourWallet'],
+      ['--store', 'D'],
+    ]) {
+      t.equal((await tollgate('init', '--config', file, ...wrong)).code, 2)
+      t.notOk(existsSync(file))
+    }
+  },
+)
+
 t.test('check shows the program of each kind of link, and leaves nothing behind', async (t) => {
   writeFileSync(config, 'publicUrl: http://127.0.0.1:8080\n')
   const { code, lines, stderr } = await tollgate('check', '--config', config)
@@ -46,8 +60,8 @@ t.test('check shows the program of each kind of link, and leaves nothing behind'
     ['rate-limit', 'upstream', 'health', 'upstream', 'upstream'],
     'a free link pays for nothing else',
   )
-  t.strictSame(programs[1].slice(0, 7), [
-    ...['rate-limit', 'upstream', 'x402', 'replay-guard', 'x402', 'health', 'upstream'],
+  t.strictSame(programs[1].slice(0, 8), [
+    ...['rate-limit', 'upstream', 'x402', 'replay-guard', 'upstream', 'x402', 'health', 'upstream'],
   ])
   t.notOk(existsSync(join(dir, 'data')), 'no database, no secret')
 })
@@ -93,6 +107,31 @@ t.test('a username or wallet that can not be is refused before anything is opene
     const { code, stderr } = await tollgate('store', 'create', ...args, '--config', config)
     t.equal(code, 2, args.join(' '))
     t.match(stderr, /Expected|reserved/)
+  }
+})
+
+t.test("the operator sets a store's wallets, each chain by itself", async (t) => {
+  const store = (...args: string[]) => tollgate('store', ...args, '--config', config)
+  await store('create', 'paid', '--base', wallet)
+  const other = `0x${'12'.repeat(20)}`
+  const set = await store('payout', 'paid', '--base', other)
+  t.equal(set.code, 0, set.stderr)
+  t.match(set.lines[0], {
+    username: 'paid',
+    was: { base: /^0x/, solana: null },
+    payout: { base: other, solana: null },
+  })
+  const none = await store('payout', 'paid', '--base', 'none')
+  t.match(none.lines[0], { was: { base: other }, payout: { base: null, solana: null } })
+  for (const args of [
+    ['nobody', '--base', wallet],
+    ['paid'],
+    ['paid', '--base', '0x12'],
+    ['paid', '--solana', wallet],
+  ]) {
+    const { code, stderr } = await store('payout', ...args)
+    t.equal(code, 2, args.join(' '))
+    t.match(stderr, /Expected/)
   }
 })
 

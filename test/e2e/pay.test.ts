@@ -1,12 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { base58 } from '@scure/base'
 import t from 'tap'
-import { createEvmBuyer } from '../../adapters/chains/buyer/evmBuyer.ts'
-import { createSolanaBuyer } from '../../adapters/chains/buyer/solanaBuyer.ts'
-import { payForUrl } from '../../cli/pay/payForUrl.ts'
-import type { PayOptions } from '../../cli/pay/payOptions.ts'
+import { createEvmBuyer } from '../../buyer/chains/evmBuyer.ts'
+import { createSolanaBuyer } from '../../buyer/chains/solanaBuyer.ts'
+import { payForUrl } from '../../buyer/payForUrl.ts'
+import type { PayOptions } from '../../buyer/payOptions.ts'
+import { createPaymentFiles } from '../../cli/pay/paymentFiles.ts'
 import { newBuyer, read } from './helpers/buyers.ts'
 import { startProduct } from './helpers/product.ts'
 
@@ -59,16 +57,15 @@ for (const chain of chains.both) {
     `tollgate pay buys a call on ${chain.name} and believes the receipt only by the chain`,
     async (t) => {
       const buyer = await newBuyer(chains, chain)
-      const stateDir = mkdtempSync(join(tmpdir(), 'tollgate-e2e-pay-'))
-      t.teardown(() => rmSync(stateDir, { recursive: true, force: true }))
+      const payments = createPaymentFiles(t.testdir())
       const rpcUrl = chain.name === 'evm' ? chains.evm.rpcUrl : chains.solana.rpcUrl
       const wallets: PayOptions['wallets'] =
         chain.name === 'evm'
           ? { eip155: createEvmBuyer({ privateKey: buyer.privateKey as `0x${string}`, rpcUrl }) }
           : { solana: createSolanaBuyer({ secret: base58.decode(buyer.privateKey), rpcUrl }) }
       const before = await chain.balance(payTo(chain))
-      const report = await payForUrl({ url: `${url}?n=pay-${chain.name}`, wallets, rpcUrl, stateDir })
-      t.match(report, { outcome: 'paid', exitCode: 0, isVerified: true, charged: 'yes', attempts: 1 })
+      const report = await payForUrl({ url: `${url}?n=pay-${chain.name}`, wallets, rpcUrl, payments })
+      t.match(report, { outcome: 'paid', isVerified: true, charged: 'yes', attempts: 1 })
       t.equal((await chain.balance(payTo(chain))) - before, 10_000n)
       t.ok((await chain.transfersTo(payTo(chain))).includes(report.transaction!))
     },

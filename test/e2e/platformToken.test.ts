@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type Address, encodeAbiParameters, keccak256, numberToHex } from 'viem'
-import testUsdc from '../../adapters/chains/local/evm/artefacts/TestUSDC.json' with { type: 'json' }
+import testUsdc from '../../localnet/evm/artefacts/TestUSDC.json' with { type: 'json' }
 import { newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
 import { startProduct } from './helpers/product.ts'

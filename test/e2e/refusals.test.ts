@@ -3,7 +3,7 @@ import { base58 } from '@scure/base'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { newSolanaSecret } from '../../adapters/chains/local/demoBuyer.ts'
+import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
 import { type Bought, type Buyer, newBuyer, present } from './helpers/buyers.ts'
 import type { Chain } from './helpers/chains.ts'
 import { startProduct } from './helpers/product.ts'
@@ -137,10 +137,7 @@ for (const chain of chains.both) {
     const buyer = await newBuyer(chains, chain)
     const other = await startProduct(t, {}, chains)
     // The same seller at another gateway, which does not share a database: only the chain knows.
-    const wallets = { base: product.wallets.base, solana: product.wallets.solana }
-    const headers = { 'content-type': 'application/json', authorization: `Bearer ${other.store.apiKey}` }
-    const body = JSON.stringify({ payout: wallets })
-    await fetch(`${other.url}/api/v1/profile`, { method: 'PATCH', headers, body })
+    await other.setPayout({ base: product.wallets.base, solana: product.wallets.solana })
     const otherUrl = await other.addLink('elsewhere')
     const payment = await buyer.sign(url)
     t.equal((await present(`${otherUrl}?n=1`, payment)).status, 200)

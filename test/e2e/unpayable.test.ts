@@ -1,7 +1,7 @@
 import { base58 } from '@scure/base'
 import t from 'tap'
-import { newSolanaSecret } from '../../adapters/chains/local/demoBuyer.ts'
 import { createStore } from '../../cli/runtime/createStore.ts'
+import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
 import { eventually } from './helpers/eventually.ts'
@@ -74,6 +74,7 @@ t.test(
     t.same((await store.call('GET', '/api/v1/profile')).payout, {
       base: product.wallets.base,
       solana: wallet,
+      changedAt: null,
     })
     t.same(await networksOf(link.fullUrl), [evmChain.network, solanaChain.network].sort())
     t.equal((await buyer.fetchV2(link.fullUrl)).status, 200)

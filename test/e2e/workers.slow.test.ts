@@ -1,7 +1,7 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
-import { signAgain, signSolana, transferInstruction } from '../../adapters/chains/local/sendToken.fixture.ts'
 import { tokenProgramAddress } from '../../core/solana/programs.ts'
+import { signAgain, signSolana, transferInstruction } from '../../localnet/sendToken.fixture.ts'
 import { startApi } from './helpers/api.ts'
 import { newBuyer, present, read } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'

@@ -1,10 +1,9 @@
 import type { Test } from 'tap'
+import { paymentStates } from '../../core/domain/payment.ts'
 import { startGateway } from './gateway.ts'
 import { until } from './rawHttp.ts'
 import { sellerOf } from './sellerOf.ts'
 import { createScriptedSettler, scriptedPayment } from './settler.ts'
-
-const states = ['claimed', 'verified', 'rejected', 'settling', 'settled', 'delivered', 'refund_due'] as const
 
 /** A gateway with small limits of what a seller may answer, and payments of which each is used once. */
 export async function startAnswering(t: Test, prefix: string) {
@@ -26,7 +25,7 @@ export async function startAnswering(t: Test, prefix: string) {
   type Headers = ReturnType<typeof payment>
   const stateOf = async (headers: Headers) => {
     const { nonce } = JSON.parse(Buffer.from(headers['payment-signature'], 'base64').toString()).payload
-    const rows = await gateway.store.payments.list({ states, limit: 1_000 })
+    const rows = await gateway.store.books.list({ states: paymentStates, limit: 1_000 })
     return rows.find((row) => row.nonce === nonce)?.state
   }
   return {

@@ -2,35 +2,47 @@ import { randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
 import { createEgress } from '../../adapters/egress/createEgress.ts'
-import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createJobLine } from '../../adapters/memory/jobLine.ts'
+import { createMemory } from '../../adapters/memory/store/memory.ts'
+import { openMemory } from '../../adapters/memory/store/openMemory.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
-import { parseConfig } from '../../core/config/load.ts'
+import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
+import { parseConfig } from '../../core/config/loadConfig.ts'
 import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
 import type { Link, Payout } from '../../core/domain/link.ts'
 import { linkDefaults } from '../../core/domain/linkDefaults.ts'
 import { buildGeneration, type PluginEntry } from '../../core/kernel/generation.ts'
-import { createPluginLoader } from '../../core/kernel/load.ts'
+import { createPluginLoader } from '../../core/kernel/pluginLoader.ts'
+import { createPayments } from '../../core/payments/engine.ts'
+import { type HeldLease, holdLease } from '../../core/payments/heldLease.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
-import { systemClock } from '../../core/ports/clock.ts'
+import type { Books } from '../../core/ports/books.ts'
+import { type Clock, machineClock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import type { Settler } from '../../core/ports/settler.ts'
+import type { DataStore } from '../../core/ports/store.ts'
 import type { HandOver } from '../../gateway/handOver.ts'
 import { createGateway, type Gateway, type GatewayOptions } from '../../gateway/server.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
 import { testPayTo } from './settler.ts'
 
-/** A gateway of a test: real sockets, a real store in a temporary file, the plugins of a real configuration. */
+/** A gateway of a test: real sockets, a whole store in memory, the plugins of a real configuration. */
 export interface TestGateway {
   readonly url: string
   readonly port: number
   readonly gateway: Gateway
   readonly ports: GatewayPorts
-  readonly store: SqliteStore
+  readonly store: DataStore
+  /** What the engine writes to: the store's, behind what a test put in front of it. */
+  readonly books: Books
+  /** This process's own lease. */
+  readonly lease: HeldLease
   readonly storeId: string
+  /** Sets the store's clock forward: what is due until then is due now. */
+  later(ms: number): void
   /** Puts a link of the seller `demo` in the store and returns its address. */
   addLink(
     link: Partial<Link> & Pick<Link, 'url' | 'slug'>,
@@ -54,11 +66,16 @@ export interface TestGatewayOptions {
   readonly extraPlugins?: readonly AnyGatewayPlugin[]
   readonly options?: Partial<GatewayOptions>
   readonly log?: Log
+  /** The store is SQLite, in this file, instead of memory. */
   readonly dbPath?: string
+  /** A store that is open already, such as another process's; it stays open. */
+  readonly store?: DataStore
   /** Where requests go that are no calls of a link; by default they are 404. */
   readonly handOver?: HandOver
   /** Puts something between the plugins and a port: failures, counters, another clock. */
   readonly adapt?: (ports: GatewayPorts) => GatewayPorts
+  /** Puts something between the payment engine and the books. */
+  readonly adaptBooks?: (books: Books) => Books
 }
 
 /** The built-in plugins with limits that a test does not reach. */
@@ -75,38 +92,49 @@ export const defaultPlugins: readonly PluginUse[] = [
 export async function startGateway(t: Test, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const { settlers = [], log = silentLog } = options
   const clock = systemClock
-  const store = await openSqlite({ path: options.dbPath ?? ':memory:', clock, log })
-  const changes = createChanges()
+  let aheadMs = 0
+  const storeClock = { now: () => machineClock.now() + aheadMs }
+  const store = options.store ?? (await openStore(options.dbPath, storeClock, log))
+  const { changes } = store
+  const books = options.adaptBooks?.(store.books) ?? store.books
   const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8', '::1/128'], log })
   const networks = new Set(settlers.map((s) => s.network))
+  const instanceId = randomUUID()
+  const lease = await holdLease(store.leases, `process:${instanceId}`, log)
+  const sealer = createSealer(Buffer.alloc(32, 7))
+  const chains = {
+    assets: options.assets ?? builtInAssets.filter((a) => networks.has(a.network)),
+    settlers,
+    settler: (network: string) => settlers.find((s) => s.network === network),
+  }
+  const notes = createPurchaseNotes(sealer, '_svc')
   const ownPorts: GatewayPorts = {
     clock,
     log,
     counters: createMemoryCounters(),
     links: store.links,
-    payments: store.payments,
+    payments: createPayments({ books, chains, notes, lease, clock, log }),
     purchases: store.purchases,
     changes,
     egress,
-    sealer: createSealer(Buffer.alloc(32, 7)),
+    sealer,
     metrics: { register() {}, source: undefined },
-    chains: {
-      assets: options.assets ?? builtInAssets.filter((a) => networks.has(a.network)),
-      settler: (network) => settlers.find((s) => s.network === network),
-    },
+    chains,
     service: {
       publicUrl: 'http://gateway.test',
       name: 'Tollgate',
       metadataField: '_svc',
-      instanceId: randomUUID(),
+      instanceId,
       runsJobs: true,
     },
     jobLine: createJobLine(log),
   }
   const ports = options.adapt?.(ownPorts) ?? ownPorts
-  await store.payments.heartbeat(ports.service.instanceId)
   const build = async (uses: readonly PluginUse[]) =>
-    buildGeneration(await entriesOf(uses, options.extraPlugins ?? []), ports)
+    buildGeneration(await entriesOf(uses, options.extraPlugins ?? []), ports, {
+      known: builtInPlugins,
+      onSlotMisuse: (error) => void t.fail(error.message),
+    })
   const generation = await build(options.plugins ?? defaultPlugins)
   const notHere = (res: { writeHead(status: number): { end(): void } }) => res.writeHead(404).end()
   const gateway = createGateway(
@@ -131,12 +159,12 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
   )
   const { port }: AddressInfo = await gateway.listen(0, '127.0.0.1')
   const storeId = randomUUID()
-  await addStore(store, storeId, options.payout)
+  if (options.store === undefined) await addStore(store, storeId, options.payout)
   t.teardown(async () => {
     await gateway.close()
     await egress.close()
-    await changes.close()
-    await store.close()
+    await lease.stop()
+    if (options.store === undefined) await store.close()
   })
   const url = `http://127.0.0.1:${port}`
   return {
@@ -145,7 +173,12 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     gateway,
     ports,
     store,
+    books,
+    lease,
     storeId,
+    later(ms) {
+      aheadMs += ms
+    },
     build,
     async addLink(given) {
       const id = randomUUID()
@@ -155,6 +188,11 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
       return { id, path, url: url + path }
     },
   }
+}
+
+async function openStore(path: string | undefined, storeClock: Clock, log: Log): Promise<DataStore> {
+  if (path === undefined) return openMemory({ memory: createMemory(storeClock), log })
+  return openSqlite({ path, clock: systemClock, storeClock, log })
 }
 
 const ownDefaults = {
@@ -167,7 +205,7 @@ const ownDefaults = {
   updatedAtMs: 0,
 } as const
 
-async function addStore(store: SqliteStore, id: string, payout: Partial<Payout> = {}): Promise<void> {
+async function addStore(store: DataStore, id: string, payout: Partial<Payout> = {}): Promise<void> {
   const common = {
     displayName: 'Demo',
     bio: '',

@@ -1,6 +1,5 @@
 import type { Test } from 'tap'
-import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
-import { createReconciler, type ReconcilerOptions } from '../../core/payments/reconciler.ts'
+import { paymentStates } from '../../core/domain/payment.ts'
 import { startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts'
 import { until } from './rawHttp.ts'
 import { createScriptedSettler, scriptedPayment } from './settler.ts'
@@ -55,31 +54,7 @@ function parse(text: string) {
 export const receiptOf = (headers: Headers) =>
   JSON.parse(Buffer.from(headers.get('payment-response') ?? 'bnVsbA==', 'base64').toString())
 
-/** A reconciler for which whatever is open is stuck already. */
-export function reconcilerOf({ ports }: TestGateway, options: Partial<ReconcilerOptions> = {}) {
-  const { payments, purchases, chains, clock, log, sealer, service } = ports
-  const notes = createPurchaseNotes(sealer, service.metadataField)
-  const parts = { payments, purchases, chains, notes, clock, log, instanceId: service.instanceId }
-  return createReconciler(parts, { stuckAfterMs: -1, ...options })
-}
-
-const rowsOf = ({ store }: TestGateway) =>
-  store.payments.list({
-    states: [
-      'claimed',
-      'verified',
-      'rejected',
-      'settling',
-      'pending',
-      'failed_final',
-      'settled',
-      'delivered',
-      'refund_due',
-      'refunded',
-      'reorged',
-    ],
-    limit: 100,
-  })
+const rowsOf = ({ store }: TestGateway) => store.books.list({ states: paymentStates, limit: 100 })
 export const stateOf = async (gateway: TestGateway) => (await rowsOf(gateway))[0]?.state
 export const reaches = (gateway: TestGateway, state: string) =>
   until(async () => (await stateOf(gateway)) === state, `the state ${state}`)

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../core/domain/payment.ts'
-import type { Checked, Refusal, SettleOutcome, Settler, Verified } from '../../core/ports/settler.ts'
+import type { Checked, Hold, Refusal, SettleOutcome, Settler } from '../../core/ports/settler.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../core/x402/types.ts'
 
@@ -18,21 +18,31 @@ export interface ScriptedSettler extends Settler {
   readonly calls: Record<'check' | 'verify' | 'settle' | 'recover', number>
   /** Whether `recover` broadcasts stored bytes that are not on chain, as the real ones do while they could land. */
   sendsAgain: boolean
-  verifyWith: () => Promise<Verified>
+  /** Ends every verification that would be a yes, when it says so. */
+  verifyWith: () => Promise<{ readonly ok: true } | Refusal>
+  /** Payments that were verified and neither settled nor released. */
+  readonly held: number
   /** Runs between the durable store and the transfer; its outcome, if any, replaces the ordinary one. */
   settleWith: (transfer: () => string, identity: PaymentIdentity) => Promise<SettleOutcome | undefined>
+  /** What becomes of one stored attempt that is asked for. */
+  recoverOne: (record: PaymentRecord) => Promise<SettleOutcome>
 }
 
 export function createScriptedSettler(network: NetworkId = testNetwork): ScriptedSettler {
   const transfers: string[] = []
+  const holds = new Set<Hold>()
   const calls = { check: 0, verify: 0, settle: 0, recover: 0 }
   const settler: ScriptedSettler = {
+    id: 'scripted',
     network,
     scheme: 'exact',
     offerExtra: {},
     transfers,
     calls,
     sendsAgain: false,
+    get held() {
+      return holds.size
+    },
     verifyWith: async () => ({ ok: true }),
     settleWith: async () => undefined,
     check(payment, terms): Checked {
@@ -41,10 +51,15 @@ export function createScriptedSettler(network: NetworkId = testNetwork): Scripte
     },
     async verify() {
       calls.verify++
-      return settler.verifyWith()
+      const verified = await settler.verifyWith()
+      if (!verified.ok) return verified
+      const hold: Hold = { release: () => void holds.delete(hold) }
+      holds.add(hold)
+      return { ok: true, hold }
     },
-    async settle(_payment, _terms, identity, store): Promise<SettleOutcome> {
+    async settle(_payment, _terms, identity, store, hold): Promise<SettleOutcome> {
       calls.settle++
+      hold?.release()
       const transaction = `0x${identity.key}`
       const attempt: SettlementAttempt = { settler: 'scripted', bytes: '0x00', transaction, sequence: '0' }
       if (!(await store(attempt))) return { status: 'rejected', reason: 'not_stored', message: 'not stored' }
@@ -52,17 +67,22 @@ export function createScriptedSettler(network: NetworkId = testNetwork): Scripte
         transfers.push(identity.nonce)
         return transaction
       }
-      return (await settler.settleWith(transfer, identity)) ?? { status: 'settled', transaction: transfer() }
+      return (
+        (await settler.settleWith(transfer, identity)) ?? scriptedSettled(transfer(), identity.amountAtomic)
+      )
     },
-    async recover(record: PaymentRecord): Promise<SettleOutcome> {
+    async recover(records) {
       calls.recover++
-      const transaction = record.attempt!.transaction
-      if (settler.sendsAgain && !transfers.includes(record.nonce)) transfers.push(record.nonce)
-      if (transfers.includes(record.nonce)) return { status: 'settled', transaction }
+      return Promise.all(records.map((record) => settler.recoverOne(record)))
+    },
+    async recoverOne({ nonce, attempt, amountAtomic }) {
+      const transaction = attempt!.transaction
+      if (settler.sendsAgain && !transfers.includes(nonce)) transfers.push(nonce)
+      if (transfers.includes(nonce)) return scriptedSettled(transaction, amountAtomic)
       return { status: 'pending', transaction, reason: 'not_seen' }
     },
-    async stillOnChain(record) {
-      return transfers.includes(record.nonce) ? 'yes' : 'no'
+    async stillOnChain(records) {
+      return records.map(({ nonce }) => (transfers.includes(nonce) ? 'yes' : 'no'))
     },
     async start() {},
     async diagnose() {
@@ -72,6 +92,15 @@ export function createScriptedSettler(network: NetworkId = testNetwork): Scripte
   }
   return settler
 }
+
+/** A settlement of this chain, which has one transfer in each transaction. */
+export const scriptedSettled = (transaction: string, chargedAtomic: bigint): SettleOutcome => ({
+  status: 'settled',
+  transaction,
+  event: '0',
+  block: 1,
+  chargedAtomic,
+})
 
 function identify(payment: PaymentPayload, terms: PaymentRequirements): Checked {
   const { payer, nonce, value, isLate } = payment.payload as Record<string, unknown>

@@ -1,36 +1,57 @@
-/** A small generator of random numbers that a seed repeats exactly (mulberry32). */
-export function createRandom(seed: number): () => number {
-  let state = seed >>> 0
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
-  }
+import { AsyncLocalStorage } from 'node:async_hooks'
+import crypto from 'node:crypto'
+import { syncBuiltinESMExports } from 'node:module'
+import timers from 'node:timers/promises'
+import { createRandom } from './random.ts'
+
+/** Whoever events happen to: a process of the simulation. */
+export interface Owner {
+  readonly name: string
+  isDead: boolean
+  /** Until then it stands still: what happens to it meanwhile happens then. */
+  frozenUntilMs: number
 }
 
-interface Timer {
-  readonly atMs: number
+interface Event {
+  atMs: number
+  readonly order: number
+  /** Null: the world's, which neither dies nor freezes. */
+  readonly owner: Owner | null
   readonly run: () => void
+  isOff: boolean
+  /** Its owner stood still when it was to happen. */
+  isLate: boolean
 }
 
-const realImmediate = setImmediate
-const realTimers = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout }
-const realNow = performance.now
+/** A timer as node gives one, as far as anybody here uses it. */
+interface Timer {
+  event: Event
+  readonly everyMs: number
+}
 
-const flush = () => new Promise<void>((resolve) => void realImmediate(resolve))
+const real = {
+  ...{ setTimeout, clearTimeout, setInterval, clearInterval, performanceNow: performance.now },
+  ...{ sleep: timers.setTimeout, randomUUID: crypto.randomUUID },
+}
 
 /**
- * Decides who goes on next. Whatever would wait for a disk, a chain or a seller waits for its turn here, and timers run on
- * a clock of their own, so that a seed gives the same interleaving each time.
+ * Decides who goes on next: a queue of events by virtual time. Whatever would wait for a disk, a chain, a seller or a clock
+ * waits for its event here, so a seed gives the same interleaving each time. Whose a timer is, and whose code runs, is
+ * known by the event that it came from: a process that is killed or frozen takes all of its own with it.
  */
 export class Scheduler {
-  nowMs = 1_800_000_000_000
+  nowMs = 0
+  readonly seed: number
   readonly random: () => number
-  #waiting: (() => void)[] = []
-  #timers: Timer[] = []
+  /** So many events have happened. */
+  steps = 0
+  #queue: Event[] = []
+  #order = 0
+  readonly #running = new AsyncLocalStorage<Owner | null>()
+  readonly #frames = new Map<Owner | null, ReturnType<typeof AsyncLocalStorage.snapshot>>()
 
   constructor(seed: number) {
+    this.seed = seed
     this.random = createRandom(seed)
   }
 
@@ -42,56 +63,154 @@ export class Scheduler {
     return list[Math.floor(this.random() * list.length)]!
   }
 
-  /** Resolves when it is this waiter's turn; never, when the process dies before. */
-  turn(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.push(resolve))
+  /** A whole number, both ends included. */
+  between(least: number, most: number): number {
+    return least + Math.floor(this.random() * (most - least + 1))
   }
 
-  /** What was waiting is gone, as after a kill. */
-  async crash(): Promise<void> {
-    await flush()
-    this.#waiting = []
-    this.#timers = []
+  /** Whose code runs now. */
+  get owner(): Owner | null {
+    return this.#running.getStore() ?? null
   }
 
-  /** Lets one waiter go on, or the next timer run. @returns false when nothing waits. */
-  async step(): Promise<boolean> {
-    // All that follows from the last step: promises only, since nothing here waits for the outside.
-    await flush()
-    const hasTimers = this.#timers.length > 0
-    if (this.#waiting.length > 0 && !(hasTimers && this.chance(0.03))) {
-      const [resolve] = this.#waiting.splice(Math.floor(this.random() * this.#waiting.length), 1)
-      resolve!()
-      return true
+  /** Runs code as somebody's: what it starts is theirs. */
+  as<T>(owner: Owner | null, run: () => T): T {
+    let frame = this.#frames.get(owner)
+    if (frame === undefined) {
+      // Kept: to make one anew for each event would cost more than most events do.
+      frame = this.#running.run(owner, () => AsyncLocalStorage.snapshot())
+      this.#frames.set(owner, frame)
     }
-    if (!hasTimers) return false
-    this.#timers.sort((a, b) => a.atMs - b.atMs)
-    const next = this.#timers.shift()!
-    this.nowMs = Math.max(this.nowMs, next.atMs)
-    next.run()
+    return frame(run)
+  }
+
+  at(delayMs: number, owner: Owner | null, run: () => void): Event {
+    const event = {
+      ...{
+        atMs: this.nowMs + Math.max(0, delayMs),
+        order: this.#order++,
+        owner,
+        run,
+        isOff: false,
+        isLate: false,
+      },
+    }
+    this.#insert(event)
+    return event
+  }
+
+  /** Waits as whoever asks; never comes back when they are killed before. */
+  wait(delayMs: number): Promise<void> {
+    return new Promise((resolve) => void this.at(delayMs, this.owner, resolve))
+  }
+
+  /** Runs all that happens until then. @returns false when `stop` said so before */
+  async until(endMs: number, stop: () => boolean = () => false): Promise<boolean> {
+    for (;;) {
+      await quiet()
+      if (stop()) return false
+      const next = this.#queue[0]
+      if (next === undefined || next.atMs > endMs) break
+      this.#queue.shift()
+      this.#happen(next)
+    }
+    this.nowMs = Math.max(this.nowMs, endMs)
     return true
   }
 
-  async settleDown(maxSteps: number): Promise<void> {
-    for (let i = 0; i < maxSteps; i++) if (!(await this.step())) return
-    throw new Error(`not quiet after ${maxSteps} steps`)
+  /** Wakes somebody who stands still before the time. */
+  thaw(owner: Owner): void {
+    for (const event of this.#queue) {
+      if (event.owner === owner && event.isLate) event.atMs = this.nowMs
+    }
+    owner.frozenUntilMs = 0
+    this.#queue.sort((a, b) => a.atMs - b.atMs || a.order - b.order)
   }
 
-  /** Puts this clock and its timers in place of node's until the returned function is called. */
-  takeTimers(): () => void {
-    const take = (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) => {
-      const timer: Timer = { atMs: this.nowMs + ms, run: () => run(...args) }
-      this.#timers.push(timer)
-      return { timer, unref() {}, ref() {} }
+  #happen(event: Event): void {
+    const { owner } = event
+    if (event.isOff || owner?.isDead === true) return
+    if (owner !== null && owner.frozenUntilMs > event.atMs) {
+      event.atMs = owner.frozenUntilMs
+      event.isLate = true
+      return this.#insert(event)
     }
-    globalThis.setTimeout = take as never
-    globalThis.clearTimeout = ((handle: { timer: Timer } | undefined) => {
-      this.#timers = this.#timers.filter((timer) => timer !== handle?.timer)
-    }) as never
+    this.nowMs = Math.max(this.nowMs, event.atMs)
+    this.steps++
+    this.as(owner, event.run)
+  }
+
+  /** By time, then by when it was asked for. */
+  #insert(event: Event): void {
+    const queue = this.#queue
+    let low = 0
+    let high = queue.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const other = queue[middle]!
+      if (other.atMs < event.atMs || (other.atMs === event.atMs && other.order < event.order))
+        low = middle + 1
+      else high = middle
+    }
+    queue.splice(low, 0, event)
+  }
+
+  #timer(run: () => void, everyMs: number, isRepeated: boolean): Timer {
+    const { owner } = this
+    const tick = () => {
+      if (isRepeated) timer.event = this.at(everyMs, owner, tick)
+      run()
+    }
+    const timer = {
+      ...{ everyMs, event: this.at(everyMs, owner, tick) },
+      ...{ unref: () => timer, ref: () => timer },
+    }
+    return timer
+  }
+
+  /** Puts this clock, its timers and ids of the seed in place of node's until the returned function is called. */
+  takeTimers(): () => void {
+    const setOne =
+      (isRepeated: boolean) =>
+      (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>
+        this.#timer(() => run(...args), ms, isRepeated)
+    const clear = (timer: Timer | undefined) => {
+      if (timer?.event !== undefined) timer.event.isOff = true
+    }
+    const sleep = (ms: number, value: unknown, { signal }: { signal?: AbortSignal } = {}) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted === true) return reject(signal.reason)
+        const event = this.at(ms, this.owner, () => {
+          signal?.removeEventListener('abort', end)
+          resolve(value)
+        })
+        const end = () => {
+          event.isOff = true
+          reject(signal!.reason)
+        }
+        signal?.addEventListener('abort', end, { once: true })
+      })
+    Object.assign(globalThis, { setTimeout: setOne(false), setInterval: setOne(true) })
+    Object.assign(globalThis, { clearTimeout: clear, clearInterval: clear })
     performance.now = () => this.nowMs
+    Object.assign(timers, { setTimeout: sleep })
+    const ids = createRandom(this.seed + 1)
+    const hex = (digits: number) =>
+      Math.floor(ids() * 16 ** digits)
+        .toString(16)
+        .padStart(digits, '0')
+    crypto.randomUUID = () => `${hex(8)}-${hex(4)}-4${hex(3)}-8${hex(3)}-${hex(6)}${hex(6)}`
+    syncBuiltinESMExports()
     return () => {
-      Object.assign(globalThis, realTimers)
-      performance.now = realNow
+      const { performanceNow, sleep: realSleep, randomUUID, ...globals } = real
+      crypto.randomUUID = randomUUID
+      Object.assign(globalThis, globals)
+      performance.now = performanceNow
+      Object.assign(timers, { setTimeout: realSleep })
+      syncBuiltinESMExports()
     }
   }
 }
+
+/** All that follows from the last event: promises only, since nothing here waits for the outside. */
+const quiet = () => new Promise<void>((resolve) => process.nextTick(resolve))

@@ -1,14 +1,33 @@
 import t from 'tap'
-import { openSimulation } from './openSimulation.ts'
+import { runSeeds } from './runSeeds.ts'
 import { simulate } from './simulate.ts'
+import { openInlineSqlite } from './store.ts'
 
-const seeds = 200
-/** Runs one seed again: SIMULATE_SEED=123 node test/simulator/simulator.test.ts */
+const count = 300
+/** Runs one seed again and tells what happened: SIMULATE_SEED=123 node test/simulator/simulator.test.ts */
 const only = process.env['SIMULATE_SEED']
 
-t.test(`after whatever trouble, the books agree with the chain (${only ?? `${seeds} seeds`})`, async (t) => {
-  const simulation = await openSimulation()
-  const list = only === undefined ? Array.from({ length: seeds }, (_, i) => i + 1) : [Number(only)]
-  for (const seed of list) await simulate(seed, simulation)
-  t.pass(`${list.length} seeds`)
+t.test(`after whatever trouble, the books agree with the chain (${only ?? `${count} seeds`})`, async (t) => {
+  const asked = only === undefined ? { count } : { from: Number(only), count: 1, isTraced: true }
+  const { seeds, failed } = await runSeeds(asked)
+  if (failed !== undefined) process.stderr.write(`${failed.trace.join('\n')}\n`)
+  t.equal(failed?.message, undefined)
+  t.equal(seeds, asked.count)
 })
+
+t.test('a seed replays exactly', async (t) => {
+  const sqlite = await openInlineSqlite()
+  for (const seed of [1, 2, 3, 20, 40]) {
+    const first = await simulate(seed, { sqlite, isTraced: true })
+    t.ok(first.length > 50)
+    t.same(await simulate(seed, { sqlite, isTraced: true }), first, `seed ${seed}`)
+  }
+})
+
+// Those that show themselves soon; test/slow/simulator.test.ts has them all.
+for (const plant of ['a claim is not unique', 'a purchase is unique by its transaction only'] as const) {
+  t.test(`a planted mistake is found: ${plant}`, async (t) => {
+    const { failed } = await runSeeds({ count: 100, plant })
+    t.ok(failed)
+  })
+}

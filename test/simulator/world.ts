@@ -1,267 +1,352 @@
-import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { builtInAssets } from '../../core/domain/asset.ts'
-import type { ServedLink } from '../../core/domain/link.ts'
+import { hash } from 'node:crypto'
+import type { PaymentState } from '../../core/domain/payment.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
-import { paidReply } from '../../core/payments/paidReply.ts'
-import { createPurchaseNotes } from '../../core/payments/purchaseNote.ts'
-import { createReconciler, type Reconciler } from '../../core/payments/reconciler.ts'
-import { type Exchange, gatewayPlugin, handled, type Reply } from '../../core/plugin/gateway.ts'
-import type { GatewayPorts } from '../../core/plugin/ports.ts'
-import { silentLog } from '../../core/ports/log.ts'
-import type { Payments } from '../../core/ports/payments.ts'
-import { runCall } from '../../gateway/call.ts'
-import purchaseRecord from '../../plugins/purchase-record/index.ts'
-import replayGuard from '../../plugins/replay-guard/index.ts'
-import x402 from '../../plugins/x402/index.ts'
-import { createScriptedSettler, testNetwork } from '../helpers/settler.ts'
-import { type FakeResponse, fakeCall } from './fakeCall.ts'
-import type { InlineStore } from './inlineStore.ts'
-import type { Scheduler } from './scheduler.ts'
+import type { Exchange } from '../../core/plugin/exchange.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { Lease } from '../../core/ports/leases.ts'
+import type { DataStore } from '../../core/ports/store.ts'
+import { encodeHeader } from '../../core/x402/header.ts'
+import { callThrough, MemoryDoor } from '../helpers/memoryDoor.ts'
+import { testAsset, testNetwork } from '../helpers/settler.ts'
+import { Chain } from './chain.ts'
+import { GatewayProcess } from './gatewayProcess.ts'
+import type { Plant } from './plant.ts'
+import type { Owner, Scheduler } from './scheduler.ts'
+import type { Run } from './seller.ts'
+import type { Clocks, SharedStore } from './store.ts'
+
+/** A payment that a buyer has signed. */
+export interface Signed {
+  readonly nonce: string
+  readonly payer: string
+  readonly key: string
+  readonly validBeforeMs: number
+  /** The call that it is meant for: 0 is charged after the answer, 1 before. */
+  readonly link: number
+  readonly header: string
+}
 
 /** One call of a buyer, for the judgement in the end. */
 export interface Asked {
-  readonly nonce: string
+  readonly payment: Signed
+  readonly link: number
+  readonly path: string
   readonly what: string
-  readonly res: FakeResponse
+  readonly door: MemoryDoor
+  readonly x: Exchange
+  readonly process: GatewayProcess
+  /** The lease that its process had. */
+  readonly lease: number
+  readonly startedAtMs: number
+  /** Virtual time at which the answer was whole. */
+  gotAtMs: number
 }
 
-/** A gateway process over the real tables, a chain and sellers that fail as the seed says. */
+/** A claim that was won, as the store has it. */
+export interface Claim {
+  readonly key: string
+  readonly purchaseId: string
+  readonly atMs: number
+}
+
+/** Everything of one seed: two processes on one store, a chain, sellers and buyers. */
 export class World {
   /** While true, anything may fail. */
   isFaulty = true
+  readonly scheduler: Scheduler
+  readonly chain: Chain
   readonly asked: Asked[] = []
-  /** Nonces on chain, in order. */
-  readonly settler = createScriptedSettler()
-  /** How often the seller worked for a payment, and how often until its transfer. */
-  readonly runs = new Map<string, number>()
-  readonly runsAtTransfer = new Map<string, number>()
-  readonly #dead = new Set<string>()
-  readonly #scheduler: Scheduler
-  readonly #store: InlineStore
-  readonly #links: readonly ServedLink[]
-  #process = 0
-  #generation!: Generation
-  #reconciler!: Reconciler
-  #ports!: GatewayPorts
-  #roundUnderWay = false
+  readonly claims: Claim[] = []
+  readonly runs: Run[] = []
+  /** The latest process of each of the two; one that is dead is started again some time later. */
+  readonly processes: GatewayProcess[] = []
+  /** Every lease under which a process died. */
+  readonly deadLeases = new Set<number>()
+  /** Processes that stood still, or had no store, for so long that their lease was over. */
+  readonly #lapsed = new Set<string>()
+  readonly #renewedAtMs = new Map<number, number>()
+  /** Transfers back by sellers: whose payment each is meant for. */
+  readonly paidBack = new Map<string, string>()
+  /** What was refused or broke that may never do so. */
+  misuse: Error | undefined
+  /** What was done, for whoever reads a failed seed. */
+  readonly trace: string[] | null
+  store!: SharedStore
+  readonly #plant: Plant | undefined
+  /** How much of it there is: each seed has its own, because what hides another fault is a fault as well. */
+  readonly #trouble: number
+  readonly #hazards: { readonly kill: number; readonly freeze: number; readonly powerCut: number }
+  #bootedAtMs = 0
+  #boot = 0
+  #started = 0
+  /** Until then the store is full, or slow. */
+  #fullUntilMs = 0
+  #slowUntilMs = 0
 
-  constructor(scheduler: Scheduler, store: InlineStore, links: readonly ServedLink[]) {
-    this.#scheduler = scheduler
-    this.#store = store
-    this.#links = links
-    this.#scriptChain()
+  constructor(scheduler: Scheduler, plant: Plant | undefined, isTraced: boolean) {
+    this.scheduler = scheduler
+    this.trace = isTraced ? [] : null
+    this.#plant = plant
+    this.#trouble = scheduler.pick([0, 0.5, 1, 3])
+    const hazard = () => scheduler.pick([0, 0, 0.02, 0.1])
+    this.#hazards = { kill: hazard(), freeze: hazard(), powerCut: hazard() }
+    this.chain = new Chain(scheduler, (...what) => this.tell(...what))
   }
 
-  /** Starts the process, or another after a crash. */
-  async start(): Promise<void> {
-    this.#process++
-    this.tell('start', this.#process)
-    this.#roundUnderWay = false
-    const instanceId = `process-${this.#process}`
-    const clock = { now: () => this.#scheduler.nowMs }
-    const sealer = createSealer(Buffer.alloc(32, 7))
-    this.#ports = {
-      clock,
-      log: silentLog,
-      sealer,
-      payments: this.#faulty(this.#store.payments),
-      purchases: { ...this.#store.purchases, addViews: async () => {} },
-      links: this.#store.links,
-      chains: {
-        assets: builtInAssets.filter((asset) => asset.network === testNetwork),
-        settler: (network) => (network === testNetwork ? this.settler : undefined),
+  /** People's time of whoever asks the store, and the machine's, which starts anew when the power comes back. */
+  get clocks(): Clocks {
+    const wall: Clock = {
+      now: () => {
+        const { owner, nowMs } = this.scheduler
+        return owner instanceof GatewayProcess ? owner.clock.now() : Chain.timeOf(nowMs)
       },
-      service: {
-        ...{
-          publicUrl: 'http://gateway.test',
-          name: 'Tollgate',
-          metadataField: '_svc',
-          instanceId,
-          runsJobs: true,
-        },
-      },
-    } as Partial<GatewayPorts> as GatewayPorts
-    await this.#store.payments.heartbeat(instanceId)
-    const entries = [
-      { plugin: x402, options: { maxTimeoutSeconds: 300, acceptV1: true, legacyBody: false } },
-      {
-        plugin: replayGuard,
-        options: { maxBodyBytes: 1_000, joinTimeoutMs: 20_000, replayWindowMs: 900_000 },
-      },
-      { plugin: this.#seller(), options: {} },
-      { plugin: purchaseRecord, options: { viewsFlushMs: 5_000 } },
-    ]
-    this.#generation = await buildGeneration(entries, this.#ports)
-    const notes = createPurchaseNotes(sealer, '_svc')
-    this.#reconciler = createReconciler({ ...this.#ports, notes, instanceId })
+    }
+    return { wall, store: { now: () => this.scheduler.nowMs - this.#bootedAtMs + 5_000 } }
   }
 
-  async crash(): Promise<void> {
-    await this.#scheduler.crash()
-    for (const { res } of this.asked) res.hangUp()
-    // Its heartbeat is old by the time that the next one looks.
-    this.#scheduler.nowMs += 20_000
-    await this.start()
+  /** @param probability in a seed of middling trouble */
+  fails(probability: number): boolean {
+    return this.isFaulty && this.scheduler.chance(probability * this.#trouble)
   }
 
-  ask(nonce: string, link: number, path: string, header: string): Asked {
-    const served = this.#links[link]!
-    const { call, res } = fakeCall(`${served.username}/${served.slug}`, path, header)
-    const asked = { nonce, what: `${served.slug}${path}`, res }
+  tell(...what: unknown[]): void {
+    if (this.trace === null) return
+    const short = (value: unknown) => {
+      const text = typeof value === 'string' ? value : (JSON.stringify(value, plain) ?? '')
+      return text.length > 400 ? `${text.slice(0, 400)}…` : text
+    }
+    const who = this.scheduler.owner?.name ?? ''
+    this.trace.push(`${this.scheduler.nowMs} ${who} ${what.map(short).join(' ')}`)
+  }
+
+  /** Starts the process of a place, or the next one after a death. */
+  start(place: number): GatewayProcess {
+    const process = new GatewayProcess(`${'AB'[place]}${++this.#started}`, {
+      ...{ scheduler: this.scheduler, chain: this.chain, faults: this },
+      seller: {
+        ...{ scheduler: this.scheduler, runs: this.runs },
+        fails: (probability) => this.fails(probability),
+        tell: (...what) => this.tell(...what),
+      },
+      reach: (owner) => this.#reach(owner),
+      isNothingUnderWay: this.#plant?.isNothingUnderWay === true,
+      onMisuse: (error) => void (this.misuse ??= error),
+    })
+    process.clockDrift = this.scheduler.pick([0, 0, 1e-4, -1e-4])
+    this.processes[place] = process
+    this.tell('start', process.name)
+    void this.scheduler.as(process, () => process.start())
+    return process
+  }
+
+  kill(process: GatewayProcess): void {
+    if (process.isDead) return
+    this.tell('kill', process.name)
+    process.isDead = true
+    const place = this.processes.indexOf(process)
+    if (process.lease !== undefined) this.deadLeases.add(process.lease.current.id)
+    // Nobody hears from it any more: its buyers' connections are gone.
+    for (const { door, process: of } of this.asked) if (of === process) door.isClosed = true
+    this.scheduler.at(this.scheduler.between(200, 15_000), null, () => {
+      if (this.processes[place] === process) this.start(place)
+    })
+  }
+
+  /** Everything that runs on the machine is over, and what was not on disk is gone. */
+  powerCut(): void {
+    const { store } = this
+    if (store.powerCut === undefined) return
+    this.tell('power cut')
+    for (const process of this.processes) this.kill(process)
+    store.powerCut()
+    this.#boot++
+    this.#bootedAtMs = this.scheduler.nowMs
+  }
+
+  freeze(process: GatewayProcess, ms: number): void {
+    if (process.isDead) return
+    this.tell('freeze', process.name, ms)
+    process.frozenUntilMs = Math.max(process.frozenUntilMs, this.scheduler.nowMs + ms)
+  }
+
+  /** The store is full for a while, or slow. */
+  troubleStore(): void {
+    const { nowMs } = this.scheduler
+    if (this.scheduler.chance(0.5)) this.#fullUntilMs = nowMs + this.scheduler.between(500, 8_000)
+    else this.#slowUntilMs = nowMs + this.scheduler.between(500, 8_000)
+    this.tell('store in trouble')
+  }
+
+  /** It died, or stood still or had no store for so long that its lease was over. */
+  wasTakenForDead(process: Owner): boolean {
+    if (!(process instanceof GatewayProcess)) return false
+    return process.isDead || process.lease === undefined || this.#lapsed.has(process.name)
+  }
+
+  /** @returns the transaction */
+  payBack({ nonce }: Signed): string {
+    const transaction = `0x${'b'.repeat(8)}${this.paidBack.size.toString(16).padStart(56, '0')}`
+    this.paidBack.set(transaction, nonce)
+    return transaction
+  }
+
+  get hasReorganised(): boolean {
+    return this.chain.hasReorganised
+  }
+
+  /** From here on nothing fails any more. */
+  calm(): void {
+    this.tell('calm')
+    this.isFaulty = false
+    this.chain.isFaulty = false
+    this.#fullUntilMs = this.#slowUntilMs = 0
+    for (const process of this.processes) this.scheduler.thaw(process)
+  }
+
+  sign(nonce: string, payer: string, link: number, validForMs: number): Signed {
+    const validBeforeMs = Chain.timeOf(this.scheduler.nowMs) + validForMs
+    const header = encodeHeader({
+      x402Version: 2,
+      accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
+      payload: { payer, nonce, validBeforeMs },
+    })
+    return { nonce, payer, link, validBeforeMs, header, key: keyOf(payer, nonce) }
+  }
+
+  /** @returns undefined when the process takes no calls */
+  ask(payment: Signed, link: number, path: string, process: GatewayProcess): Asked | undefined {
+    if (!process.isUp || process.isDead) return undefined
+    const served = this.store.links[link]!
+    const door = new MemoryDoor()
+    const startedAtMs = this.scheduler.nowMs
+    const x = callThrough(door, served, { subPath: path, paymentHeader: payment.header, startedAtMs })
+    const what = `${served.slug}${path}`
+    const lease = process.lease!.current.id
+    const asked: Asked = {
+      payment,
+      link,
+      path,
+      what,
+      door,
+      x,
+      process,
+      lease,
+      startedAtMs,
+      gotAtMs: Infinity,
+    }
     this.asked.push(asked)
-    const route = { link: served, program: this.#generation.compile(served), isPaid: true, methods: null }
-    runCall(call, route, this.#generation, this.#ports.clock, silentLog)
+    void door.ended.then((got) => {
+      if (got !== undefined) asked.gotAtMs = this.scheduler.nowMs
+      this.tell('got', payment.nonce, what, got?.status, got?.body)
+    })
+    const at = Math.max(0, process.frozenUntilMs - startedAtMs)
+    this.tell('ask', payment.nonce, payment.key.slice(0, 6), what, process.name)
+    this.scheduler.at(at, process, () => process.call(x, served))
     return asked
   }
 
-  /** A round of the reconciler, unless one is under way. */
-  reconcile(): void {
-    if (this.#roundUnderWay) return
-    this.#roundUnderWay = true
-    const mine = this.#process
-    const done = () => {
-      if (mine === this.#process) this.#roundUnderWay = false
+  /** The store as one process reaches it: each call has a way there and one back, and either may fail. */
+  #reach(process: GatewayProcess): Pick<DataStore, 'books' | 'leases' | 'purchases'> {
+    const { store } = this
+    const books = this.#plant?.books?.(store.books) ?? store.books
+    return {
+      books: this.#faulty(books, process, ['claim', 'apply', 'applyAll', 'adopt', 'putOff', 'forgetAnswers']),
+      leases: this.#faulty(store.leases, process, ['take', 'renew', 'release']),
+      purchases: this.#faulty(store.purchases, process, []),
     }
-    this.#reconciler.round().then(done, done)
   }
 
-  async heartbeat(): Promise<void> {
-    await this.#store.payments.heartbeat(this.#ports.service.instanceId)
+  #faulty<T extends object>(real: T, process: GatewayProcess, writes: readonly string[]): T {
+    const wrapped = Object.entries(real).map(([name, operation]) => [
+      name,
+      (...args: unknown[]) =>
+        this.#pass(
+          process,
+          name,
+          writes.includes(name),
+          () => (operation as (...args: unknown[]) => unknown)(...args),
+          args,
+        ),
+    ])
+    return Object.fromEntries(wrapped) as T
   }
 
-  /** What happened, for whoever reads a failed seed: SIMULATE_SEED tells it all. */
-  tell(...what: unknown[]): void {
-    if (process.env['SIMULATE_SEED'] === undefined) return
-    const short = (value: unknown) => {
-      const text = JSON.stringify(value, (_, v) => (typeof v === 'bigint' ? String(v) : v)) ?? ''
-      return text.length > 160 ? `${text.slice(0, 160)}…` : text
-    }
-    process.stderr.write(`${this.#scheduler.nowMs % 10_000_000} ${what.map(short).join(' ')}\n`)
-  }
-
-  #fails(probability: number): boolean {
-    return this.isFaulty && this.#scheduler.chance(probability)
-  }
-
-  /** Every operation takes its turn, in the order in which they were asked for, and may fail before or after it counts. */
-  #faulty(real: Payments): Payments {
-    let last: Promise<unknown> = Promise.resolve()
-    const wrap =
-      (operation: (...args: unknown[]) => Promise<unknown>) =>
-      (...args: unknown[]) => {
-        const done = last.then(async () => {
-          await this.#scheduler.turn()
-          if (this.#fails(0.02)) throw new TollgateError('store_unavailable')
-          const result = await operation(...args)
-          this.tell(operation.name, args, result)
-          if (this.#fails(0.02)) throw new TollgateError('store_unavailable')
-          return result
-        })
-        last = done.catch(() => undefined)
-        return done.then(async (result) => {
-          await this.#scheduler.turn()
-          return result
-        })
-      }
-    return Object.fromEntries(Object.entries(real).map(([name, f]) => [name, wrap(f)])) as unknown as Payments
-  }
-
-  #scriptChain(): void {
-    const { settler } = this
-    const scheduler = this.#scheduler
-    const land = (nonce: string, transfer: () => unknown) => {
-      // The chain takes an authorisation once, whoever brings it.
-      if (settler.transfers.includes(nonce)) return
-      this.tell('transfer', nonce)
-      this.runsAtTransfer.set(nonce, this.runs.get(nonce) ?? 0)
-      transfer()
-    }
-    settler.verifyWith = async () => {
-      await scheduler.turn()
-      if (this.#fails(0.08)) return { ok: false, reason: 'rpc', message: 'away', transient: true }
-      if (this.#fails(0.05)) return { ok: false, reason: 'insufficient_funds', message: 'none' }
-      return { ok: true }
-    }
-    settler.settleWith = async (transfer, { nonce, key }) => {
-      await scheduler.turn()
-      const pending = { status: 'pending', transaction: '0x', reason: 'settlement_pending' } as const
-      if (this.#fails(0.05)) throw new Error('broke before the broadcast')
-      if (this.#fails(0.05)) return pending
-      if (this.#fails(0.05)) return { status: 'rejected', reason: 'refused', message: 'nothing was sent' }
-      if (this.#fails(0.04)) {
-        this.#dead.add(nonce)
-        return {
-          status: 'failed_final',
-          reason: 'transaction_failed',
-          message: 'reverted',
-          transaction: '0xdead',
+  #pass(
+    process: GatewayProcess,
+    name: string,
+    isWrite: boolean,
+    operation: () => unknown,
+    args: unknown[],
+  ): Promise<unknown> {
+    const { scheduler } = this
+    const boot = this.#boot
+    const slowMs = () =>
+      scheduler.nowMs < this.#slowUntilMs
+        ? scheduler.between(200, 4_000)
+        : scheduler.between(0, isWrite ? 4 : 1)
+    return new Promise((resolve, reject) => {
+      const answer = (give: () => void) => void scheduler.at(slowMs(), process, give)
+      const away = () => answer(() => reject(new TollgateError('store_unavailable')))
+      const happens = async () => {
+        // What a process that was killed had handed over already may still be done; not after the power was cut.
+        if (boot !== this.#boot || (process.isDead && scheduler.chance(0.5))) return
+        const isFull = isWrite && scheduler.nowMs < this.#fullUntilMs
+        if (isFull || this.fails(0.006)) return away()
+        try {
+          const result = await operation()
+          this.#note(name, args, result, process)
+          if (this.fails(0.006)) away()
+          else answer(() => resolve(result))
+        } catch (error) {
+          this.tell(name, args, error instanceof Error ? error.message : error)
+          answer(() => reject(error))
         }
+        if (isWrite && (name === 'claim' || name === 'apply')) this.#hazard(process)
       }
-      land(nonce, transfer)
-      await scheduler.turn()
-      if (this.#fails(0.06)) throw new Error('broke after the broadcast')
-      if (this.#fails(0.06)) return pending
-      return { status: 'settled', transaction: `0x${key}` }
-    }
-    settler.recover = async ({ nonce, attempt }) => {
-      await scheduler.turn()
-      const transaction = attempt!.transaction
-      if (this.#dead.has(nonce)) {
-        return { status: 'failed_final', reason: 'transaction_failed', message: 'reverted', transaction }
-      }
-      if (!settler.transfers.includes(nonce)) {
-        if (this.#fails(0.5)) return { status: 'pending', transaction, reason: 'not_seen' }
-        land(nonce, () => settler.transfers.push(nonce))
-      }
-      await scheduler.turn()
-      return { status: 'settled', transaction }
-    }
-  }
-
-  /** Stands for the seller and the way to it. */
-  #seller() {
-    const forward = async (x: Exchange): Promise<Reply | undefined> => {
-      const nonce = x.payment!.identity.nonce
-      const left = () => x.res.destroyed && x.settlement === null
-      const fail = (outcome: NonNullable<Exchange['upstreamOutcome']>, status: number) => {
-        x.upstreamOutcome = outcome
-        x.upstreamStatus = status
-        return new TollgateError(outcome === 'timeout' ? 'upstream_timeout' : 'upstream_error')
-      }
-      if (left()) throw fail('buyer-left', 0)
-      await this.#scheduler.turn()
-      this.tell('seller works', nonce)
-      this.runs.set(nonce, (this.runs.get(nonce) ?? 0) + 1)
-      await this.#scheduler.turn()
-      if (left()) throw fail('buyer-left', 0)
-      if (this.#fails(0.08)) throw fail('failed', 500)
-      if (this.#fails(0.04)) throw fail('timeout', 0)
-      const status = this.#fails(0.05) ? 404 : 200
-      const headers = ['Content-Type', 'application/json']
-      const body = Buffer.from(JSON.stringify({ run: this.runs.get(nonce) }))
-      x.upstreamOutcome = 'answered'
-      x.upstreamStatus = status
-      x.answer = { status, headers, mediaType: 'application/json', body, tunnel: null }
-      if (x.settlement === null) return status === 404 ? { status, headers, body } : undefined
-      // Charged first: the answer goes out as it comes.
-      const reply = paidReply(x.answer, 'application/json', x.purchase!, x.settlement.headers, true)
-      const res = x.res as unknown as FakeResponse
-      if (res.destroyed) x.isUnsent = true
-      else {
-        res.writeHead(reply.status, reply.headers)
-        res.end(reply.body as Uint8Array)
-        x.status = reply.status
-      }
-      return handled
-    }
-    return gatewayPlugin({
-      name: 'seller',
-      api: 1,
-      options: { type: 'object', additionalProperties: false, properties: {} },
-      needs: [],
-      slots: { forward: { writes: ['answer'] } },
-      setup: () => ({ route: () => ({ forward }) }),
+      scheduler.at(slowMs(), null, () => void scheduler.as(process, happens))
     })
   }
+
+  #note(name: string, args: unknown[], result: unknown, { name: who }: GatewayProcess): void {
+    if (name === 'claim' && (result as { won: boolean }).won) {
+      const { key, purchaseId } = args[0] as Claim
+      this.claims.push({ key, purchaseId, atMs: this.scheduler.nowMs })
+    }
+    if (name === 'renew') {
+      const [{ id }, ttlMs] = args as [Lease, number]
+      if (this.scheduler.nowMs - (this.#renewedAtMs.get(id) ?? Infinity) > ttlMs) this.#lapsed.add(who)
+      this.#renewedAtMs.set(id, this.scheduler.nowMs)
+    }
+    if (name === 'take' && result !== undefined)
+      this.#renewedAtMs.set((result as Lease).id, this.scheduler.nowMs)
+    const isNews =
+      !['due', 'renew', 'find', 'list', 'adopt', 'forgetAnswers'].includes(name) || Number(result) > 0
+    if (isNews && this.trace !== null) this.tell(name, who, args, result)
+  }
+
+  /** A step of a payment is where it hurts most. */
+  #hazard(process: GatewayProcess): void {
+    const { scheduler } = this
+    if (!this.isFaulty) return
+    const { kill, freeze, powerCut } = this.#hazards
+    if (scheduler.chance(kill))
+      scheduler.at(scheduler.between(0, 6), null, () => this.isFaulty && this.kill(process))
+    if (scheduler.chance(freeze)) this.freeze(process, scheduler.between(1_000, 60_000))
+    if (scheduler.chance(powerCut))
+      scheduler.at(scheduler.between(0, 300), null, () => this.isFaulty && this.powerCut())
+  }
 }
+
+const plain = (_: string, value: unknown) => {
+  if (typeof value === 'bigint') return String(value)
+  if (value instanceof Uint8Array || (value as { type?: string } | null)?.type === 'Buffer') return '[bytes]'
+  return value
+}
+
+function keyOf(payer: string, nonce: string): string {
+  return hash('sha256', `${payer}|${nonce}`, 'hex')
+}
+
+export const closedStates: readonly PaymentState[] = [
+  ...(['delivered', 'refund_due', 'refunded', 'failed_final', 'rejected'] as const),
+]

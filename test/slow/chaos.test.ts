@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import type { RpcFault } from '../../adapters/chains/local/startFaultyRpc.ts'
+import type { RpcFault } from '../../localnet/startFaultyRpc.ts'
 import { answerStatus, answerWell } from '../e2e/helpers/api.ts'
 import { type Bought, newBuyer, present } from '../e2e/helpers/buyers.ts'
 import { startChains } from '../e2e/helpers/chains.ts'

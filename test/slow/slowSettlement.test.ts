@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { startFaultyRpc } from '../../adapters/chains/local/startFaultyRpc.ts'
+import { startFaultyRpc } from '../../localnet/startFaultyRpc.ts'
 import { newBuyer, present } from '../e2e/helpers/buyers.ts'
 import { startChains } from '../e2e/helpers/chains.ts'
 import { eventually } from '../e2e/helpers/eventually.ts'
@@ -9,10 +9,12 @@ import { startProduct } from '../e2e/helpers/product.ts'
 const chains = await startChains(t)
 const [evm] = chains.both
 
-/** Rounds of the reconciler that are counted; it makes one every two seconds. */
-const rounds = 4
-/** What a thorough look-up may ask beside the payment's nonce; in the time of these rounds there is one, two at most. */
-const thorough = 12
+/** Looks of the recovery that are counted: after 2, 4, 8 and 16 seconds. */
+const looks = 4
+/** What one look asks: chain, block, balance, receipt, nonce, and the bytes once more. */
+const callsALook = 7
+/** What closing may ask. */
+const atTheEnd = 12
 
 /** Sells one call whose transaction is in no block for longer than anybody waits, and counts what the node is asked. */
 async function holdsWhileNothingIsMined(t: Test, settings: object): Promise<void> {
@@ -28,8 +30,8 @@ async function holdsWhileNothingIsMined(t: Test, settings: object): Promise<void
   t.match(first, { status: 503, body: { error: { code: 'settlement_pending' } } })
 
   rpc.resetCounters()
-  await rpc.whenCalled('eth_call', rounds)
-  t.ok(rpc.calls() <= rounds + thorough, `${rpc.calls()} calls in ${rounds} rounds`)
+  await rpc.whenCalled('eth_call', looks)
+  t.ok(rpc.calls() <= looks * callsALook, `${rpc.calls()} calls in ${looks} looks`)
   t.equal((await present(url, payment)).status, 503, 'still open')
 
   await evm.release()
@@ -42,7 +44,7 @@ async function holdsWhileNothingIsMined(t: Test, settings: object): Promise<void
   t.equal((await evm.transfersTo(product.payTo(evm))).length, 1, 'one transfer')
   rpc.resetCounters()
   await product.tollgate.close()
-  t.ok(rpc.calls() <= thorough)
+  t.ok(rpc.calls() <= atTheEnd)
 }
 
 t.test('a settlement that is not mined costs less than a call a second', async (t) => {

@@ -1,7 +1,7 @@
 import type { Grant } from './grant.ts'
 
 /** What an agent may ask in a minute, and at once, unless its owner says otherwise: to poll twice a second is within it. */
-export const defaultRequestsPerMinute = 120
+export const DEFAULT_REQUESTS_PER_MINUTE = 120
 
 /** An agent as it is stored. Its token is not here, only the hash of it. */
 export interface AgentRecord {
@@ -11,7 +11,7 @@ export interface AgentRecord {
   readonly tokenHash: string
   /** Lines of grants, as the owner wrote them. */
   readonly scopes: readonly string[]
-  /** Requests a minute; null for {@link defaultRequestsPerMinute}. */
+  /** Requests a minute; null for {@link DEFAULT_REQUESTS_PER_MINUTE}. */
   readonly requestsPerMinute: number | null
   /** ISO 8601. */
   readonly createdAt: string
@@ -41,7 +41,7 @@ export const viewAgent = (agent: AgentRecord): AgentView => ({
   id: agent.id,
   name: agent.name,
   scopes: agent.scopes,
-  requests_per_minute: agent.requestsPerMinute ?? defaultRequestsPerMinute,
+  requests_per_minute: agent.requestsPerMinute ?? DEFAULT_REQUESTS_PER_MINUTE,
   created_at: agent.createdAt,
   revoked_at: agent.revokedAt,
   suspended: isSuspended(agent),

@@ -44,7 +44,7 @@ export interface Agents {
 const namePattern = /^[A-Za-z0-9](?:[A-Za-z0-9 ._@-]{0,62}[A-Za-z0-9])?$/
 /** Names that the log uses for others. */
 const reserved = new Set(['owner', 'vault', 'unknown'])
-const mostScopes = 100
+const MOST_SCOPES = 100
 
 export function createAgents(records: Records, clock: Clock): Agents {
   let byId = new Map<string, Agent>()
@@ -174,8 +174,8 @@ function checkName(name: string): void {
 }
 
 function checkScopes(scopes: readonly string[]): void {
-  if (!Array.isArray(scopes) || scopes.length > mostScopes || !scopes.every((s) => typeof s === 'string')) {
-    throw new VaultError('VALIDATION_ERROR', `Expected scopes to be a list of at most ${mostScopes} texts.`)
+  if (!Array.isArray(scopes) || scopes.length > MOST_SCOPES || !scopes.every((s) => typeof s === 'string')) {
+    throw new VaultError('VALIDATION_ERROR', `Expected scopes to be a list of at most ${MOST_SCOPES} texts.`)
   }
   grantsOf(scopes)
 }

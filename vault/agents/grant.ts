@@ -1,5 +1,5 @@
 import { VaultError } from '../errors/error.ts'
-import { grantCovers, parseGrant } from '../storage/scopes.ts'
+import { grantCovers, parseGrant } from '../storage/records/scopes.ts'
 
 /** What an agent may do with what a scope names. */
 export type GrantVerb = 'read' | 'write' | 'call' | 'sign' | 'address' | 'lock'

@@ -1,7 +1,6 @@
 import t from 'tap'
 import { createTestClock } from '../testing/startVault.ts'
-import { createOwnerSessions } from './ownerSessions.ts'
-import { createSignInCodes } from './signInCodes.ts'
+import { createOwnerSessions, createSignInCodes } from './ownerSessions.ts'
 
 for (const turnedMs of [0, -86_400_000])
   t.test(`sessions and links end in time on a clock that was turned by ${turnedMs} ms`, async (t) => {

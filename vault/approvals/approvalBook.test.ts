@@ -2,8 +2,8 @@ import t from 'tap'
 import { createTestClock, startVault } from '../testing/startVault.ts'
 import { viewApproval } from './approval.ts'
 import {
+  APPROVAL_TTL_MS,
   type ApprovalBookParts,
-  approvalTtlMs,
   createApprovalBook,
   type NewApproval,
 } from './approvalBook.ts'
@@ -117,7 +117,7 @@ t.test('a clock that is turned back gives a question, an approval and a wait no 
   await book.approve(approved.id, approved.decisionHash, 'owner')
   turnBack()
   t.equal(book.byKey('approved', true)?.state, 'approved')
-  passing.advance(approvalTtlMs)
+  passing.advance(APPROVAL_TTL_MS)
   t.equal(book.byKey('approved', true)?.state, 'expired')
   await t.rejects(book.approve(asked.id, asked.decisionHash, 'owner'), { code: 'APPROVAL_EXPIRED' })
 
@@ -125,7 +125,7 @@ t.test('a clock that is turned back gives a question, an approval and a wait no 
   turnBack()
   const again = bookOver(records, undefined, clock)
   await again.load()
-  passing.advance(approvalTtlMs)
+  passing.advance(APPROVAL_TTL_MS)
   await t.rejects(again.approve(later.id, later.decisionHash, 'owner'), { code: 'APPROVAL_EXPIRED' })
 
   const ask = (i: number) => again.ask({ ...question, key: `request ${i}` })
@@ -222,7 +222,7 @@ t.test('whoever comes back for an answer finds the denial, not another question'
   await book.deny(id, 'owner')
   t.match(book.byKey(question.key, false), { id, state: 'denied' })
   t.match(book.byKey(question.key, true), { id, state: 'denied' })
-  clock.advance(approvalTtlMs)
+  clock.advance(APPROVAL_TTL_MS)
   t.equal(book.byKey(question.key, false), undefined, 'later, the owner may be asked once more')
   t.match(book.byKey(question.key, true), { id, state: 'denied' }, 'but not under the same Idempotency-Key')
 })
@@ -237,7 +237,7 @@ t.test('under an Idempotency-Key a question that is over stays over', async (t) 
   for (const answer of ['none', 'approved'] as const) {
     const { id, decisionHash } = await book.ask(question)
     if (answer === 'approved') await book.approve(id, decisionHash, 'owner')
-    clock.advance(approvalTtlMs)
+    clock.advance(APPROVAL_TTL_MS)
     t.equal(book.byKey(question.key, false), undefined)
     t.match(book.byKey(question.key, true), { id, state: 'expired' }, 'before it is swept')
     await book.settled(id, 0)

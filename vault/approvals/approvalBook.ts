@@ -10,13 +10,13 @@ import { keptParts } from './shownPart.ts'
 import { createWaiting } from './waiting.ts'
 
 /** How long the owner has for an answer, and the agent then for coming back for it. */
-export const approvalTtlMs = 300_000
+export const APPROVAL_TTL_MS = 300_000
 /** Open questions of one agent; more would only bury the owner. */
-const mostOpenPerAgent = 20
+const MOST_OPEN_PER_AGENT = 20
 /** What open questions show, in bytes: of one agent, and of all. They are in memory, and go to every page that is open. */
-const mostOpenBytesPerAgent = 524_288
-const mostOpenBytes = 4_194_304
-const mostKept = 2_000
+const MOST_OPEN_BYTES_PER_AGENT = 524_288
+const MOST_OPEN_BYTES = 4_194_304
+const MOST_KEPT = 2_000
 /**
  * Questions of one agent that the owner did not agree to: refused, expired, taken back, or still open. An owner who is asked again
  * and again agrees in the end; who agrees wants to be asked.
@@ -115,7 +115,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     times.set(id, {
       askedAtMs: times.get(id)?.askedAtMs ?? clock.monotonicMs() - Math.max(0, now - createdAtMs),
       // After a clock was turned back, too, nothing lives longer than it may.
-      isOver: endsIn(clock, Math.min(expiresAtMs - now, approvalTtlMs)),
+      isOver: endsIn(clock, Math.min(expiresAtMs - now, APPROVAL_TTL_MS)),
     })
   }
   const isOver = ({ id }: ApprovalRecord): boolean => times.get(id)?.isOver() !== false
@@ -205,12 +205,12 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
     const sum = (questions: readonly Question[]) =>
       questions.reduce((bytes, one) => bytes + sizeOf(one), sizeOf(asked))
     const problem =
-      own.length >= mostOpenPerAgent
-        ? `Expected at most ${mostOpenPerAgent} open approvals of one agent`
-        : sum(own) > mostOpenBytesPerAgent
-          ? `Expected the open approvals of one agent to show at most ${mostOpenBytesPerAgent} bytes`
-          : sum(all) > mostOpenBytes
-            ? `Expected all open approvals to show at most ${mostOpenBytes} bytes`
+      own.length >= MOST_OPEN_PER_AGENT
+        ? `Expected at most ${MOST_OPEN_PER_AGENT} open approvals of one agent`
+        : sum(own) > MOST_OPEN_BYTES_PER_AGENT
+          ? `Expected the open approvals of one agent to show at most ${MOST_OPEN_BYTES_PER_AGENT} bytes`
+          : sum(all) > MOST_OPEN_BYTES
+            ? `Expected all open approvals to show at most ${MOST_OPEN_BYTES} bytes`
             : undefined
     if (problem === undefined) return
     throw new VaultError('RATE_LIMIT_EXCEEDED', `${problem}; wait until some are answered.`, {
@@ -255,7 +255,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       frozen,
       reservationId: held?.reservationId ?? null,
       createdAtMs: now,
-      expiresAtMs: now + approvalTtlMs,
+      expiresAtMs: now + APPROVAL_TTL_MS,
       decidedAtMs: null,
       decidedBy: null,
       answer: null,
@@ -271,9 +271,9 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
   }
 
   async function prune(): Promise<void> {
-    if (byId.size <= mostKept) return
+    if (byId.size <= MOST_KEPT) return
     for (const record of byId.values()) {
-      if (byId.size <= mostKept) return
+      if (byId.size <= MOST_KEPT) return
       if (isLive(record)) continue
       byId.delete(record.id)
       times.delete(record.id)
@@ -327,7 +327,7 @@ export function createApprovalBook({ records, clock, events }: ApprovalBookParts
       return decide(id, ['pending'], {
         state: 'approved',
         decidedBy: by,
-        expiresAtMs: clock.now() + approvalTtlMs,
+        expiresAtMs: clock.now() + APPROVAL_TTL_MS,
       })
     },
     deny: (id, by) => decide(id, ['pending'], { state: 'denied', decidedBy: by }),

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { QuestionKind, QuestionPart } from '../../core/plugin/vault.ts'
-import { visibleExact, visibleLines } from '../effects/visibleText.ts'
+import { visibleExact, visibleLines } from '../../core/text/visibleText.ts'
 
 /** Most text of one card's parts together, in bytes as it is shown. More than this nobody reads. */
-const mostShownBytes = 65_536
+const MOST_SHOWN_BYTES = 65_536
 
 /** Something that is signed, sent or stored, before it is made fit for showing. */
 export interface PartDraft {
@@ -26,7 +26,7 @@ export interface ShownPart extends QuestionPart {
 
 /** The parts of a card in their order. What is beyond the length of a card is cut, and says that it is. */
 export function showParts(drafts: readonly PartDraft[]): ShownPart[] {
-  let room = mostShownBytes
+  let room = MOST_SHOWN_BYTES
   return drafts.map(({ title, content, shownAs, format, by = 'agent', isSecret = false }) => {
     const original = typeof content === 'string' ? Buffer.from(content, 'utf8') : content
     const whole =
@@ -70,11 +70,11 @@ export const cutWarning = ({ title, bytes, text, isWhole }: ShownPart): string[]
       ]
 
 /** Most text of its parts that a question keeps when it is decided, in characters. */
-const mostKeptChars = 2_000
+const MOST_KEPT_CHARS = 2_000
 
 /** What is kept of the parts of a decided question: nothing of stored values, and short texts; sizes and hashes of all. */
 export function keptParts(kind: QuestionKind, parts: readonly ShownPart[]): readonly ShownPart[] {
-  const isShort = parts.reduce((sum, { text }) => sum + text.length, 0) <= mostKeptChars
+  const isShort = parts.reduce((sum, { text }) => sum + text.length, 0) <= MOST_KEPT_CHARS
   const isKept = isShort && kind !== 'write' && kind !== 'delete'
   return parts.map((part) => (isKept ? part : { ...part, text: '', isWhole: false }))
 }

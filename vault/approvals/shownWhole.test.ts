@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
 import { serializeTransaction } from 'viem'
-import type { ApprovalView } from '../approvals/approval.ts'
 import { type RunningVault, startVault, type TestAgent } from '../testing/startVault.ts'
 import { payee, smallPayments, usdcOnBase } from '../testing/transfers.ts'
+import type { ApprovalView } from './approval.ts'
 
 const noWait = { prefer: 'wait=0' }
 const ours = '0x9858EfFD232B4033E47d90003D41EC34EcaEda94'

@@ -1,11 +1,11 @@
-import { visibleInSentence } from '../effects/visibleText.ts'
+import { visibleInSentence } from '../../core/text/visibleText.ts'
 import type { PartDraft } from './shownPart.ts'
 
 /** Empty lines in a row after which nobody expects more text, and spaces in a row. */
-const gapLines = 8
-const gapSpaces = 40
-const mostWords = 3
-const longestWord = 40
+const GAP_LINES = 8
+const GAP_SPACES = 40
+const MOST_WORDS = 3
+const LONGEST_WORD = 40
 
 /** Letters that have the look of Latin ones in nearly every typeface, as in Unicode's confusables (UTS #39). */
 const cyrillicTwins = 'аеорсухѕіјһԁԛԝӏАВЕКМНОРСТУХЅІЈҺԌԚԜ'
@@ -35,8 +35,8 @@ export function textWarnings({ title, content, by = 'agent', isSecret = false }:
   const spaces = mostSpaces(lines)
   const words = twinWords(content)
   return [
-    ...(empty >= gapLines ? [goesOn(empty, 'empty lines')] : []),
-    ...(spaces >= gapSpaces ? [goesOn(spaces, 'spaces in a line')] : []),
+    ...(empty >= GAP_LINES ? [goesOn(empty, 'empty lines')] : []),
+    ...(spaces >= GAP_SPACES ? [goesOn(spaces, 'spaces in a line')] : []),
     ...(lines.some((line) => rightToLeft.test(line) && leftToRight.test(line))
       ? [
           `“${title}” has lines that run from right to left in part: their words and numbers can stand in another order than they are seen in.`,
@@ -73,8 +73,8 @@ function twinWords(text: string): string[] {
   const found = (text.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).filter(
     (word) => twin.test(word) && (!isOtherScript || latin.test(word)),
   )
-  return [...new Set(found)].slice(0, mostWords).map((word) => {
-    const written = visibleInSentence(word.slice(0, longestWord).toWellFormed())
-    return `“${written.replace(twins, (letter) => `\\u{${letter.codePointAt(0)!.toString(16)}}`)}${word.length > longestWord ? '…' : ''}”`
+  return [...new Set(found)].slice(0, MOST_WORDS).map((word) => {
+    const written = visibleInSentence(word.slice(0, LONGEST_WORD).toWellFormed())
+    return `“${written.replace(twins, (letter) => `\\u{${letter.codePointAt(0)!.toString(16)}}`)}${word.length > LONGEST_WORD ? '…' : ''}”`
   })
 }

@@ -1,5 +1,9 @@
 import type { AuditWarning } from '../ports/audit.ts'
 
+const hourMs = 3_600_000
+/** A log that would be full in less than this is told of. */
+const LEAST_HOURS = 7 * 24
+
 export interface LogState {
   readonly damage: string | undefined
   readonly isUnwritable: boolean
@@ -72,5 +76,29 @@ export class Alarms {
       if (known.has(warning.message)) continue
       for (const listener of this.#listeners) listener(warning)
     }
+  }
+}
+
+/** How fast a log grows, by what was written in the present hour or the one before. */
+export class FillRate {
+  readonly #maxBytes: number
+  #sinceMs = 0
+  #bytes = 0
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  note(bytes: number, nowMs: number): void {
+    if (nowMs - this.#sinceMs < hourMs && nowMs >= this.#sinceMs) this.#bytes += bytes
+    else {
+      this.#sinceMs = nowMs
+      this.#bytes = bytes
+    }
+  }
+
+  /** Whether at this pace the log would be full, and forget, in less than a week. */
+  isFilling(nowMs: number): boolean {
+    return nowMs - this.#sinceMs < 2 * hourMs && this.#bytes * LEAST_HOURS > this.#maxBytes
   }
 }

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { AuditMark } from '../ports/audit.ts'
-import { replaceFile } from '../storage/files.ts'
+import { replaceFile } from '../storage/disk/files.ts'
 
 /** How far the log had come, said under a key that only an unlocked vault has, in a file beside the log. */
 export interface AuditHead extends AuditMark {

@@ -19,7 +19,7 @@ export interface AuditLine {
 
 /** How long each text of an entry may be; longer ones are cut, because a log that refuses an entry hides what happened. */
 const longest: Readonly<Record<string, number>> = { note: 500, claimed: 500, found: 500 }
-const longestText = 256
+const LONGEST_TEXT = 256
 
 /**
  * An entry as a line: its fields, the hash over the previous hash and those bytes, and the hash's keyed code.
@@ -68,7 +68,7 @@ function textsOf(event: AuditEvent): Record<string, string> {
     if (value === undefined) continue
     // A half of a surrogate pair has no UTF-8 of its own and would hash as something else when read back.
     texts[name] = String(value)
-      .slice(0, longest[name] ?? longestText)
+      .slice(0, longest[name] ?? LONGEST_TEXT)
       .toWellFormed()
   }
   return texts
@@ -92,3 +92,32 @@ const fieldNames = [
   'claimed',
   'found',
 ] as const satisfies readonly (keyof AuditEvent)[]
+
+/** The note of a changed password, which needs no open vault. */
+export const passwordChanged = 'the password changed'
+
+/** The notes of an approvals page that is opened, to unlock the vault on it, and of all that are signed out. */
+export const pageOpened = 'the approvals page was opened'
+export const pagesSignedOut = 'every approvals page was signed out'
+
+/**
+ * Whether an event is one that happens while the vault is locked. Nothing else may stand in the log without a keyed code:
+ * the log refuses to write it, and a check names it as the first bad entry. Whoever can write the files could add an entry
+ * of this kind, so those are told as what nobody vouches for.
+ */
+export function mayHappenLocked({ action, status, note }: AuditEvent): boolean {
+  if (action === 'UNLOCK') return status === 'DENIED' || status === 'FAILED'
+  if (action === 'LOCK') return status === 'APPROVED'
+  if (action !== 'CONFIG') return false
+  if (note === passwordChanged) return status === 'APPROVED' || status === 'DENIED'
+  return (note === pageOpened || note === pagesSignedOut) && status === 'APPROVED'
+}
+
+/**
+ * Whether an event is one that vaults of version 1 wrote down, without a code, when it ended after the vault was locked: a call
+ * that was under way, a request that came to nothing. In what such a vault wrote they are told and are no damage.
+ */
+export function mayHaveComeLate({ action, status }: AuditEvent): boolean {
+  if (status === 'DENIED' || status === 'FAILED') return true
+  return action === 'CALL' && (status === 'APPROVED' || status === 'AUTO_APPROVED')
+}

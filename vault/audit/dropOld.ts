@@ -11,9 +11,9 @@ export interface AuditLimits {
 }
 
 /** A file holds at most this part of the time that entries are kept, so that they go not much later than they should. */
-const filesInTime = 8
+const FILES_IN_TIME = 8
 /** More than the longest entry. */
-const longestLineBytes = 32_768
+const LONGEST_LINE_BYTES = 32_768
 
 export interface OldOnes {
   readonly dropped: readonly Segment[]
@@ -44,7 +44,7 @@ export function oldOnes(
     cut = { seq: segments[count + 1]!.firstSeq - 1, hash: next.prev }
   }
   const newest = keepMs === undefined || segments.length === 0 ? undefined : firstEntry(segments.at(-1)!)
-  const isNewestAging = newest !== undefined && nowMs - newest.atMs > keepMs! / filesInTime
+  const isNewestAging = newest !== undefined && nowMs - newest.atMs > keepMs! / FILES_IN_TIME
   return { dropped: segments.slice(0, count), cut, isNewestAging }
 }
 
@@ -54,7 +54,7 @@ function firstEntry({
 }: Segment): { readonly prev: string; readonly atMs: number } | undefined {
   const descriptor = openSync(file, 'r')
   try {
-    const bytes = Buffer.alloc(longestLineBytes)
+    const bytes = Buffer.alloc(LONGEST_LINE_BYTES)
     const start = bytes.subarray(0, readSync(descriptor, bytes, 0, bytes.length, 0))
     const end = start.indexOf(10)
     const line = end === -1 ? undefined : readLine(start.subarray(0, end))

@@ -3,9 +3,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { type AuditEvent, type AuditMark, auditActions, auditStatuses } from '../ports/audit.ts'
 import { ManualClock } from '../testing/manualClock.ts'
-import { firstHash, readLine, writeLine } from './auditLine.ts'
+import { firstHash, mayHappenLocked, passwordChanged, readLine, writeLine } from './auditLine.ts'
 import { ChainedAuditLog } from './chainedAuditLog.ts'
-import { mayHappenLocked, passwordChanged } from './whileLocked.ts'
 
 const key = Buffer.alloc(32, 4)
 const wrongPassword: AuditEvent = { agent: 'owner', action: 'UNLOCK', status: 'DENIED' }

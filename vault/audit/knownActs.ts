@@ -3,9 +3,9 @@ import type { AuditEvent } from '../ports/audit.ts'
 import { macOf, readLine } from './auditLine.ts'
 import type { Segment } from './segments.ts'
 
-const mostActs = 10_000
+const MOST_ACTS = 10_000
 /** Two files hold more than the entries of anything that may still be asked for again. */
-const filesRead = 2
+const FILES_READ = 2
 
 /** What the newest entries say was done, so that nothing is written down twice; see `AuditLog.hasAct`. */
 export class KnownActs {
@@ -25,7 +25,7 @@ export class KnownActs {
   read(segments: readonly Segment[], key: Uint8Array): void {
     if (this.#isRead) return
     this.#isRead = true
-    for (const { file } of segments.slice(-filesRead)) {
+    for (const { file } of segments.slice(-FILES_READ)) {
       const bytes = readFileSync(file)
       for (let at = 0, end = bytes.indexOf(10); end !== -1; at = end + 1, end = bytes.indexOf(10, at)) {
         const raw = bytes.subarray(at, end)
@@ -39,6 +39,6 @@ export class KnownActs {
   #add(id: string): void {
     this.#ids.delete(id)
     this.#ids.add(id)
-    if (this.#ids.size > mostActs) this.#ids.delete(this.#ids.values().next().value!)
+    if (this.#ids.size > MOST_ACTS) this.#ids.delete(this.#ids.values().next().value!)
   }
 }

@@ -1,10 +1,10 @@
-import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { AuditMark } from '../ports/audit.ts'
-import { fileMode } from '../storage/files.ts'
-import { readLine } from './auditLine.ts'
-import type { Segment } from './segments.ts'
-import { mayHappenLocked, mayHaveComeLate } from './whileLocked.ts'
+import { fileMode } from '../storage/disk/files.ts'
+import type { AuditHead } from './auditHead.ts'
+import { firstHash, macOf, mayHappenLocked, mayHaveComeLate, readLine } from './auditLine.ts'
+import { type Segment, segmentsIn } from './segments.ts'
 
 export interface TailEntry extends AuditMark {
   /** Empty for one that was written while the vault was locked. */
@@ -15,7 +15,7 @@ export interface TailEntry extends AuditMark {
 }
 
 /** The newest file of the log, as far as it can be believed. */
-export interface OpenedSegment {
+interface OpenedSegment {
   /** Of the last entry that is whole and follows; `firstSeq - 1` when there is none. */
   readonly lastSeq: number
   /** Undefined when there is none and none was given. */
@@ -36,7 +36,7 @@ export interface OpenedSegment {
  *
  * @param head beside the log; entry 0 when there is none.
  */
-export function openSegment(segment: Segment, prevHash: string | undefined, head: AuditMark): OpenedSegment {
+function openSegment(segment: Segment, prevHash: string | undefined, head: AuditMark): OpenedSegment {
   const headSeq = head.seq
   const bytes = readFileSync(segment.file)
   let lastSeq = segment.firstSeq - 1
@@ -95,4 +95,54 @@ function cutTo(file: string, bytes: number): void {
   } finally {
     closeSync(opened)
   }
+}
+
+/** The log's newest file, or what is left where there is none. */
+export interface OpenedLog extends OpenedSegment {
+  readonly lastHash: string
+  readonly file: string | undefined
+}
+
+/** The newest file that has an entry; an empty one that a crash left is removed. */
+export function openNewest(folder: string, head: AuditHead): OpenedLog {
+  for (const segment of segmentsIn(folder).toReversed()) {
+    const prev = segment.firstSeq === 1 ? firstHash : undefined
+    const opened = openSegment(segment, prev, head)
+    if (opened.lastHash === undefined && opened.damage === undefined) {
+      rmSync(segment.file)
+      continue
+    }
+    return { ...opened, lastHash: opened.lastHash ?? firstHash, file: segment.file }
+  }
+  const none = { seq: 0, hash: firstHash }
+  // Dropped whole by the limits on its size: what is left is what the head says of it.
+  const { seq, hash } = head.cut?.seq === head.seq ? head : none
+  return {
+    lastSeq: seq,
+    lastHash: hash,
+    takenSeq: seq,
+    bytes: 0,
+    tail: [],
+    damage: undefined,
+    file: undefined,
+  }
+}
+
+/**
+ * What is wrong with the entries that the head does not reach; undefined when this vault wrote them all.
+ *
+ * @param lateUntil the last entry that a vault of version 1 wrote
+ */
+export function foreignEntry(
+  tail: readonly TailEntry[],
+  key: Uint8Array,
+  lateUntil: number,
+): string | undefined {
+  const wrong = tail.find(({ seq, mac, hash, mayBeWithoutMac, mayHaveComeLate }) =>
+    mac === '' ? !(mayBeWithoutMac || (mayHaveComeLate && seq <= lateUntil)) : mac !== macOf(key, hash),
+  )
+  if (wrong === undefined) return undefined
+  return wrong.mac === ''
+    ? `entry ${wrong.seq} has no code of this vault`
+    : `entry ${wrong.seq} was not written by this vault`
 }

@@ -5,14 +5,14 @@ import type { AuditEntry, AuditPage, AuditQuery } from '../ports/audit.ts'
 import { readLine } from './auditLine.ts'
 import type { Segment } from './segments.ts'
 
-const defaultLimit = 100
-const largestLimit = 500
+const DEFAULT_LIMIT = 100
+const LARGEST_LIMIT = 500
 /** Lines that one call reads; a filter that matches little gets short pages instead of a long wait. */
-const mostLines = 20_000
+const MOST_LINES = 20_000
 /** A line that a filter passes over unread costs this part of one that is read. */
-const unreadCost = 0.1
+const UNREAD_COST = 0.1
 /** After so many lines everybody else has a turn: a few milliseconds. */
-const linesInTurn = 500
+const LINES_IN_TURN = 500
 
 /** One page of the log, newest first, from its files. */
 export async function queryLog(
@@ -26,22 +26,22 @@ export async function queryLog(
   const entries: AuditEntry[] = []
   let before = Math.min(readCursor(query.cursor), lastSeq + 1)
   let lines = 0
-  let turnAt = linesInTurn
+  let turnAt = LINES_IN_TURN
   for (const { file, firstSeq } of segments.toReversed()) {
     if (firstSeq >= before) continue
-    if (lines >= mostLines) return { entries, cursor: String(before) }
+    if (lines >= MOST_LINES) return { entries, cursor: String(before) }
     const bytes = await readFile(file)
     let end = bytes.lastIndexOf(10)
     while (end > 0) {
       if (lines >= turnAt) {
-        turnAt = lines + linesInTurn
+        turnAt = lines + LINES_IN_TURN
         await others()
       }
       const start = bytes.lastIndexOf(10, end - 1) + 1
       const raw = bytes.subarray(start, end)
       end = start - 1
       if (!needles.every((needle) => raw.includes(needle))) {
-        lines += unreadCost
+        lines += UNREAD_COST
         continue
       }
       const line = readLine(raw)
@@ -83,11 +83,11 @@ function createFilter(query: AuditQuery): (entry: AuditEntry) => boolean {
 }
 
 function readLimit(limit: number | undefined): number {
-  if (limit === undefined) return defaultLimit
-  if (Number.isInteger(limit) && limit >= 1 && limit <= largestLimit) return limit
+  if (limit === undefined) return DEFAULT_LIMIT
+  if (Number.isInteger(limit) && limit >= 1 && limit <= LARGEST_LIMIT) return limit
   throw new VaultError(
     'VALIDATION_ERROR',
-    `Expected limit to be an integer from 1 to ${largestLimit}, got ${limit}.`,
+    `Expected limit to be an integer from 1 to ${LARGEST_LIMIT}, got ${limit}.`,
   )
 }
 

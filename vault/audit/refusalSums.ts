@@ -1,11 +1,11 @@
 import type { AuditEvent } from '../ports/audit.ts'
 
-const windowMs = 15 * 60_000
+const WINDOW_MS = 15 * 60_000
 /** Different refusals of one agent that get an entry of their own in a window; further ones are summed up together. */
-const mostKinds = 20
+const MOST_KINDS = 20
 const hourMs = 60 * 60_000
 /** Refusals of one agent in an hour that the owner is told of. */
-const unusualInHour = 100
+const UNUSUAL_IN_HOUR = 100
 
 interface Sum {
   readonly event: AuditEvent
@@ -41,7 +41,7 @@ export class RefusalSums {
     this.#sums.set(event.agent, sums)
     const { action, status, code, scope, chain, recipient, claimed, found } = event
     const kind = JSON.stringify([action, status, code, scope, chain, recipient, claimed, found])
-    const key = sums.has(kind) || sums.size < mostKinds ? kind : 'others'
+    const key = sums.has(kind) || sums.size < MOST_KINDS ? kind : 'others'
     const sum = sums.get(key)
     if (sum !== undefined) {
       sum.count++
@@ -62,7 +62,7 @@ export class RefusalSums {
     const events: AuditEvent[] = []
     for (const [agent, sums] of this.#sums) {
       for (const [key, { event, sinceMs, count, lastMs }] of sums) {
-        const isOver = nowMs - sinceMs >= windowMs || nowMs < sinceMs
+        const isOver = nowMs - sinceMs >= WINDOW_MS || nowMs < sinceMs
         if (!isOver && !isAll) continue
         sums.delete(key)
         if (count === 0) continue
@@ -79,7 +79,7 @@ export class RefusalSums {
   /** Agents that were refused unusually often within the last hour, and how often. */
   unusual(nowMs: number): { readonly agent: string; readonly count: number }[] {
     return [...this.#hours]
-      .filter(([, hour]) => hour.count >= unusualInHour && nowMs - hour.sinceMs < 2 * hourMs)
+      .filter(([, hour]) => hour.count >= UNUSUAL_IN_HOUR && nowMs - hour.sinceMs < 2 * hourMs)
       .map(([agent, { count }]) => ({ agent, count }))
   }
 

@@ -2,11 +2,10 @@ import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import type { AuditMark, AuditVerdict } from '../ports/audit.ts'
 import { type AuditHead, type HeadRead, isHeadOurs } from './auditHead.ts'
-import { firstHash, macOf, readLine } from './auditLine.ts'
+import { firstHash, macOf, mayHappenLocked, mayHaveComeLate, readLine } from './auditLine.ts'
 import type { Segment } from './segments.ts'
-import { mayHappenLocked, mayHaveComeLate } from './whileLocked.ts'
 
-const mostRanges = 1_000
+const MOST_RANGES = 1_000
 
 export interface LogToVerify {
   readonly segments: readonly Segment[]
@@ -45,7 +44,7 @@ export async function verifyLog(log: LogToVerify): Promise<AuditVerdict> {
   const told = () => ({
     entries: expected - 1 - startsAfter.seq,
     ...(cut !== undefined && { dropped: cut.seq }),
-    unauthenticated: ranges.slice(0, mostRanges),
+    unauthenticated: ranges.slice(0, MOST_RANGES),
     ...(clockTurnedBack !== undefined && { clockTurnedBack }),
     authenticated: key !== undefined,
   })

@@ -8,13 +8,12 @@ import type {
   Reservation,
   ReserveRequest,
 } from '../ports/budget.ts'
-import { SealedLog, type SealedLogOptions, type SealedLogPlace } from '../storage/sealedLog.ts'
-import { type BudgetChange, decodeChange, encodeChange } from './budgetChange.ts'
+import { SealedLog, type SealedLogOptions, type SealedLogPlace } from '../storage/disk/sealedLog.ts'
 import { chargesOf, refusalFor, subjectKey } from './judgeSpend.ts'
-import { BudgetLedger, dayOf, endOf } from './ledger.ts'
+import { type BudgetChange, BudgetLedger, dayOf, decodeChange, encodeChange, endOf } from './ledger.ts'
 
 /** Small: what is used on one day is rewritten in a few milliseconds, and reading it back stays as short. */
-const compactAfterBytes = 2 << 20
+const COMPACT_AFTER_BYTES = 2 << 20
 
 /**
  * {@link BudgetBook} over a sealed log. Judging and counting happen in one turn of the event loop, so no two requests
@@ -174,7 +173,7 @@ export class JournaledBudget implements BudgetBook {
   #options(place: SealedLogPlace): SealedLogOptions {
     return {
       ...place,
-      compactAfterBytes,
+      compactAfterBytes: COMPACT_AFTER_BYTES,
       state: {
         snapshot: () => this.exportChanges(),
         reset: () => {

@@ -1,10 +1,9 @@
 import { VaultError } from '../errors/error.ts'
 import type { BudgetLimit, BudgetRefusal, BudgetSubject, ReserveRequest } from '../ports/budget.ts'
-import type { Charge } from './budgetChange.ts'
-import { type BudgetLedger, endOf } from './ledger.ts'
+import { type BudgetLedger, type Charge, endOf } from './ledger.ts'
 
-const mostSpends = 64
-const longestName = 256
+const MOST_SPENDS = 64
+const LONGEST_NAME = 256
 /** Above what any asset's supply can be; keeps a forged amount from becoming a long number in the journal. */
 const largestAmount = 2n ** 256n
 
@@ -21,8 +20,8 @@ export function subjectKey(subject: BudgetSubject): string {
 export function chargesOf({ id, agentId, spends }: ReserveRequest): Charge[] {
   assertName('id', id)
   assertName('agentId', agentId)
-  if (spends.length > mostSpends) {
-    throw new VaultError('VALIDATION_ERROR', `Expected at most ${mostSpends} spends, got ${spends.length}.`)
+  if (spends.length > MOST_SPENDS) {
+    throw new VaultError('VALIDATION_ERROR', `Expected at most ${MOST_SPENDS} spends, got ${spends.length}.`)
   }
   const sums = new Map<string, [string, string, bigint]>()
   const add = (subject: string, asset: string, amount: bigint) => {
@@ -94,6 +93,9 @@ export function refusalFor(
 }
 
 function assertName(what: string, text: string): void {
-  if (typeof text === 'string' && text !== '' && text.length <= longestName) return
-  throw new VaultError('VALIDATION_ERROR', `Expected ${what} to be a text of 1 to ${longestName} characters.`)
+  if (typeof text === 'string' && text !== '' && text.length <= LONGEST_NAME) return
+  throw new VaultError(
+    'VALIDATION_ERROR',
+    `Expected ${what} to be a text of 1 to ${LONGEST_NAME} characters.`,
+  )
 }

@@ -1,11 +1,9 @@
-import type { BudgetChange, Charge } from './budgetChange.ts'
-
 const dayMs = 86_400_000
-const rememberedIds = 10_000
+const REMEMBERED_IDS = 10_000
 /** The day of a reservation whose own day is over: it is open, and counts on no day any more. */
 const over = -1
 /** Charges and ids in one payload of a snapshot; keeps each below the log's largest frame. */
-const chunk = 1_000
+const CHUNK = 1_000
 
 export interface OpenReservation {
   readonly day: number
@@ -145,7 +143,7 @@ export class BudgetLedger {
 
   #remember(id: string): void {
     this.#committed.add(id)
-    if (this.#committed.size > rememberedIds) this.#committed.delete(this.#committed.values().next().value!)
+    if (this.#committed.size > REMEMBERED_IDS) this.#committed.delete(this.#committed.values().next().value!)
   }
 }
 
@@ -156,6 +154,31 @@ function keyOf(subject: string, asset: string): string {
 
 function chunksOf<T>(items: readonly T[]): T[][] {
   const chunks: T[][] = []
-  for (let at = 0; at < items.length; at += chunk) chunks.push(items.slice(at, at + chunk))
+  for (let at = 0; at < items.length; at += CHUNK) chunks.push(items.slice(at, at + CHUNK))
   return chunks
+}
+
+/** One charge: subject, asset, amount in the asset's smallest unit as a decimal. */
+export type Charge = readonly [subject: string, asset: string, amount: string]
+
+/** One line of the budgets' journal. */
+export type BudgetChange =
+  /** The latest day seen (days since 1970, UTC); begins every snapshot. */
+  | { readonly t: 'day'; readonly day: number }
+  /** Another day becomes the latest, earlier or later, and keeps what was used. */
+  | { readonly t: 'move'; readonly day: number }
+  /** A subject's committed total of the day. */
+  | { readonly t: 'total'; readonly charges: readonly Charge[] }
+  | { readonly t: 'reserve'; readonly id: string; readonly day: number; readonly charges: readonly Charge[] }
+  | { readonly t: 'commit'; readonly id: string }
+  | { readonly t: 'release'; readonly id: string }
+  /** Ids committed lately, oldest first. */
+  | { readonly t: 'decided'; readonly ids: readonly string[] }
+
+export function encodeChange(change: BudgetChange): Buffer {
+  return Buffer.from(JSON.stringify(change), 'utf8')
+}
+
+export function decodeChange(payload: Buffer): BudgetChange {
+  return JSON.parse(payload.toString('utf8')) as BudgetChange
 }

@@ -1,4 +1,4 @@
-import { canonicalAddress } from './canonicalAddress.ts'
+import { canonicalAddress } from '../../core/domain/address.ts'
 import {
   type ChainFacts,
   type ChainTable,

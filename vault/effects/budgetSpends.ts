@@ -1,6 +1,6 @@
 import type { Spend } from '../ports/budget.ts'
+import type { AssetRef } from './assets.ts'
 import type { Decoded } from './decoded.ts'
-import { feesId } from './feesId.ts'
 
 /**
  * What a request may cost, in the form that the budget book counts: every transfer and allowance of the signing account
@@ -32,3 +32,11 @@ export function budgetSpends({ effects, fee, from }: Pick<Decoded, 'effects' | '
   if (own > 0n) spends.push({ asset: native, amount: own })
   return costs === 0n ? spends : [...spends, { asset: feesId(fee.asset), amount: costs }]
 }
+
+/**
+ * Under which name budgets count what goes to a chain's network: fees, and rent of accounts. It counts under the native
+ * asset too, so that a limit of that one knows everything that leaves; this name keeps the fees apart from what is sent.
+ *
+ * @param native the native asset of the chain: `eip155:8453/slip44:60` gives `eip155:8453/slip44:60/fees`
+ */
+export const feesId = ({ id }: Pick<AssetRef, 'id'>): string => `${id}/fees`

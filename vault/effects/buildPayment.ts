@@ -11,14 +11,14 @@ import type { ChainPlugin } from './chainPlugin.ts'
 import type { ChainFacts } from './chains.ts'
 import { claimedAmount } from './claimedAmount.ts'
 import type { Decoded } from './decoded.ts'
-import { nameRecipients } from './nameRecipients.ts'
+import { nameRecipients } from './goesTo.ts'
 import { PaymentProblem, type PaymentRpc } from './payment.ts'
+import { showText } from './plainWords.ts'
 import { proveClaim } from './proveClaim.ts'
-import { showText } from './showText.ts'
 
 /** Longest payment header: servers refuse a head above 16 KiB. A payload adds at most this much to it. */
-const maxHeaderChars = 15_000
-const payloadChars = 2_400
+const MAX_HEADER_CHARS = 15_000
+const PAYLOAD_CHARS = 2_400
 
 export interface BuildPaymentRequest {
   /** The offer of a 402 (x402 v2): its JSON as an object, or the value of the header `PAYMENT-REQUIRED`. */
@@ -100,7 +100,7 @@ export async function buildPayment(request: BuildPaymentRequest): Promise<BuildP
     wallets[family] = {
       plugin,
       networks: new Set(ours.keys()),
-      objectTo: (terms) => plugin.objectToTerms(terms, ours.get(terms.asset.network)!),
+      objectTo: (terms) => plugin.termsFault(terms, ours.get(terms.asset.network)!),
     }
   }
   const wishes: EntryWishes = {
@@ -166,7 +166,7 @@ async function buildEntry(
     )
   }
   const headerOf = (payload: object) => encodeHeader({ x402Version: 2, payload, resource, accepted: entry })
-  if (headerOf({}).length + payloadChars > maxHeaderChars)
+  if (headerOf({}).length + PAYLOAD_CHARS > MAX_HEADER_CHARS)
     return no('VALIDATION_ERROR', 'The offer is so long that its payment could not be sent.')
 
   try {

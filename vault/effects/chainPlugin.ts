@@ -53,7 +53,7 @@ export interface ChainPlugin {
   decodeTypedData?(request: TypedDataRequest): DecodeResult
   decodeMessage(request: MessageRequest): DecodeResult
   /** Why terms of an x402 offer must not be signed by this account, in words; undefined when they may. */
-  objectToTerms(terms: OfferTerms, account: string): string | undefined
+  termsFault(terms: OfferTerms, account: string): string | undefined
   /**
    * Builds the payment for terms that were not objected to, and reads it back with the plugin's own decoder.
    *

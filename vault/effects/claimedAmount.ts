@@ -2,7 +2,7 @@ import { parseAmount } from '../../core/domain/money.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 
 /** Digits that every double keeps, so that a number read from JSON is still what was written (IEEE 754, binary64). */
-const exactDigits = 15
+const EXACT_DIGITS = 15
 
 export type ClaimedAmount =
   | { readonly ok: true; readonly atomic: bigint }
@@ -24,9 +24,9 @@ export function claimedAmount(amount: unknown, decimals: number): ClaimedAmount 
     if (
       decimalText(amount)
         .replace('.', '')
-        .replace(/^0+|0+$/g, '').length > exactDigits
+        .replace(/^0+|0+$/g, '').length > EXACT_DIGITS
     ) {
-      return no(`Expected at most ${exactDigits} digits in a number, got more: send amount as a string.`)
+      return no(`Expected at most ${EXACT_DIGITS} digits in a number, got more: send amount as a string.`)
     }
   }
   try {

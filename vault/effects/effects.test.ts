@@ -1,16 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import t from 'tap'
+import { canonicalAddress } from '../../core/domain/address.ts'
+import { visibleLines, visibleText } from '../../core/text/visibleText.ts'
 import { createAssetTable, pinnedAssets } from './assets.ts'
-import { canonicalAddress } from './canonicalAddress.ts'
 import { type AddedChain, createChainTable, pinnedChains } from './chains.ts'
 import { claimedAmount } from './claimedAmount.ts'
 import { finish } from './finish.ts'
-import { nameRecipients } from './nameRecipients.ts'
+import { nameRecipients } from './goesTo.ts'
 import { PinProblem } from './pinProblem.ts'
+import { showText } from './plainWords.ts'
 import { proveClaim } from './proveClaim.ts'
-import { showText } from './showText.ts'
-import { visibleLines, visibleText } from './visibleText.ts'
 
 t.test('an amount is read exactly or not at all', async (t) => {
   const good: [unknown, number, bigint][] = [

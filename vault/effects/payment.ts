@@ -1,5 +1,5 @@
-import type { SolanaAccount } from '../../core/x402/objectToSolanaAccounts.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
+import type { SolanaAccount } from '../../core/x402/solanaAccountsFault.ts'
 import type { AssetTable } from './assets.ts'
 import type { VaultChain } from './chains.ts'
 import type { Decoded } from './decoded.ts'

@@ -1,8 +1,11 @@
 import { formatAmount } from '../../core/domain/money.ts'
+import { visibleInSentence } from '../../core/text/visibleText.ts'
 import type { AssetRef, AssetTable } from './assets.ts'
 import type { Decoded } from './decoded.ts'
 import type { AllowanceEffect, Effect, TransferEffect } from './effect.ts'
-import { maxShown, showText } from './showText.ts'
+
+/** Longest text of somebody else that is shown, in characters. */
+export const MAX_SHOWN = 500
 
 /**
  * A request in plain words: one sentence for each effect, then the fee. Made of amounts, addresses and quoted text only,
@@ -56,7 +59,7 @@ function sentenceOf(effect: Effect, from: string): string {
       return `Make an account of ${effect.owner} for ${effect.asset.symbol ?? effect.asset.address}; ${payer} up to ${lamports} SOL of rent.`
     }
     case 'note':
-      return `Write the text ${showText(effect.text)}${effect.text.length > maxShown ? `, the first ${maxShown} of its ${effect.text.length} characters` : ''}.`
+      return `Write the text ${showText(effect.text)}${effect.text.length > MAX_SHOWN ? `, the first ${MAX_SHOWN} of its ${effect.text.length} characters` : ''}.`
     case 'opaque':
       return `NOT UNDERSTOOD: ${effect.reason} (${effect.target}). It may do anything.`
   }
@@ -77,4 +80,13 @@ function endOf({ expiresAt }: AllowanceEffect): string {
 /** Seconds since 1970 as ISO 8601, or words where they are beyond what a date can say. */
 function timeOf(seconds: bigint): string {
   return seconds > 253_402_300_799n ? 'the end of time' : new Date(Number(seconds) * 1_000).toISOString()
+}
+
+/**
+ * Text from an agent or a contract inside a sentence to the owner: in quotes, with everything that has no plain look, or
+ * that runs from right to left, written as its number, and cut when it is long. A cut text stands whole in a part of its own.
+ */
+export function showText(text: string, max: number = MAX_SHOWN): string {
+  const cut = text.length > max ? `${text.slice(0, max)}…` : text
+  return `“${visibleInSentence(cut)}”`
 }

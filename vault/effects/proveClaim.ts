@@ -1,11 +1,11 @@
+import { canonicalAddress } from '../../core/domain/address.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { type AssetRef, type AssetTable, type PinnedAsset, pinnedAssets } from './assets.ts'
-import { canonicalAddress } from './canonicalAddress.ts'
 import { claimedAmount } from './claimedAmount.ts'
 import type { Decoded } from './decoded.ts'
 import type { Effect } from './effect.ts'
 import { goesTo } from './goesTo.ts'
-import { showText } from './showText.ts'
+import { showText } from './plainWords.ts'
 import { spendOf } from './spendOf.ts'
 
 /** What an agent says that its request does; the fields of the document's signing request. */

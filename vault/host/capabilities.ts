@@ -1,6 +1,6 @@
 import type { VaultChain } from '../effects/chains.ts'
 import { judgeRoute } from '../remote/allowedRoutes.ts'
-import { scopeForms } from '../storage/scopes.ts'
+import { scopeForms } from '../storage/records/scopes.ts'
 import type { Via } from './caller.ts'
 
 export interface CapabilityRoute {

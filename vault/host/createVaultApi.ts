@@ -26,7 +26,6 @@ import { createLockApi } from './api/lockApi.ts'
 import { createPageApi } from './api/pageApi.ts'
 import { createPairingsApi } from './api/pairingsApi.ts'
 import { createPoliciesApi } from './api/policiesApi.ts'
-import { createAssertAdmitted } from './assertAdmitted.ts'
 import { createBus } from './bus.ts'
 import { assertKnown, callerId } from './caller.ts'
 import { capabilitiesOf, vaultName } from './capabilities.ts'
@@ -48,12 +47,13 @@ import { createIdentify } from './phases/identify.ts'
 import { createPerforming } from './phases/perform.ts'
 import { createPluginStore } from './pluginStore.ts'
 import { buildPrograms, type VaultPluginEntry } from './programs.ts'
+import { createAssertAdmitted } from './rate.ts'
 import { settleReservations } from './settleReservations.ts'
 import type { VaultApi } from './vaultApi.ts'
 import { VaultCall } from './vaultCall.ts'
 
-export const defaultWaitMs = 25_000
-export const longestWaitMs = 120_000
+export const DEFAULT_WAIT_MS = 25_000
+export const LONGEST_WAIT_MS = 120_000
 
 export interface VaultApiParts {
   readonly vault: Vault
@@ -181,7 +181,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       }),
 
     async request(operation, input, context) {
-      const { caller, requestId, waitMs = defaultWaitMs, idempotencyKey, signal, onAsked } = context
+      const { caller, requestId, waitMs = DEFAULT_WAIT_MS, idempotencyKey, signal, onAsked } = context
       if (typeof input !== 'object' || input === null || Array.isArray(input))
         throw new VaultError('VALIDATION_ERROR', 'Expected a JSON object as body.')
       const x = new VaultCall({
@@ -190,7 +190,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
         caller,
         input: freezeJson(input as Record<string, unknown>),
         startedAtMs: clock.now(),
-        waitMs: Math.max(0, Math.min(waitMs, longestWaitMs)),
+        waitMs: Math.max(0, Math.min(waitMs, LONGEST_WAIT_MS)),
         idempotencyKey: idempotencyKey ?? null,
         signal,
         onAsked,

@@ -1,6 +1,6 @@
 import type { VaultOperation } from '../../core/plugin/vault.ts'
+import { visibleText } from '../../core/text/visibleText.ts'
 import type { ApprovalRecord, approvalStates, Question } from '../approvals/approval.ts'
-import { visibleText } from '../effects/visibleText.ts'
 import { isVaultError } from '../errors/error.ts'
 import type { AuditAction, AuditEvent, AuditStatus } from '../ports/audit.ts'
 import type { VaultCall } from './vaultCall.ts'

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { AuditAction } from '../ports/audit.ts'
 
 /** SHA-256, hex, over values in their order; every value is told apart from its neighbours. */
 export function hashOf(...parts: readonly (string | number | boolean | null | Uint8Array)[]): string {
@@ -10,3 +11,7 @@ export function hashOf(...parts: readonly (string | number | boolean | null | Ui
   }
   return hash.digest('hex')
 }
+
+/** Names an agent's signature over these very bytes, whatever is claimed of them and whoever allows it. */
+export const signatureId = (agentId: string, action: AuditAction, frozenHash: string): string =>
+  `sig_${hashOf('signature', agentId, action, frozenHash)}`

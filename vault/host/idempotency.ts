@@ -2,7 +2,7 @@ import type { VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
 import { VaultError } from '../errors/error.ts'
 
 /** Of one caller: whose are more forgets its own oldest, and nobody else's. */
-const mostKeys = 1_000
+const MOST_KEYS = 1_000
 const keyPattern = /^[\x21-\x7e]{1,128}$/
 
 /** Answers that may be given twice: nothing in them that an approval hands out once. */
@@ -55,7 +55,7 @@ export function createIdempotency(): Idempotency {
       if (before !== undefined && (before.answer !== null || before.hash !== requestHash)) admit()
       if (before !== undefined && before.hash !== requestHash) throw new VaultError('IDEMPOTENCY_CONFLICT')
       if (before?.answer != null) return before.answer
-      if (entries.size >= mostKeys) entries.delete(entries.keys().next().value!)
+      if (entries.size >= MOST_KEYS) entries.delete(entries.keys().next().value!)
       const entry: Entry = { hash: requestHash, answer: null }
       entries.set(key, entry)
       const answer = work()

@@ -12,8 +12,8 @@ import { createVault } from '../storage/createVault.ts'
 import { openVault } from '../storage/openVault.ts'
 import { createTestClock, mnemonic, password, quickHasher } from '../testing/startVault.ts'
 import { signBody, smallPayments, usdcOnBase } from '../testing/transfers.ts'
+import type { OwnerContext } from './caller.ts'
 import { createVaultApi } from './createVaultApi.ts'
-import type { OwnerContext } from './requestContext.ts'
 import type { VaultApi } from './vaultApi.ts'
 
 /**

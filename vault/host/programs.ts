@@ -1,17 +1,19 @@
 import { GenerationError } from '../../core/kernel/generationError.ts'
 import { lineUp } from '../../core/kernel/lineUp.ts'
 import { checkOrder } from '../../core/kernel/order.ts'
-import { run } from '../../core/kernel/run.ts'
+import { passed, run } from '../../core/kernel/run.ts'
 import { closePlugins } from '../../core/kernel/setUpPlugin.ts'
-import { handled } from '../../core/plugin/reply.ts'
 import {
   type VaultAnswer,
+  type VaultDecision,
+  type VaultExchange,
   type VaultOperation,
   type VaultPhase,
   type VaultPortName,
   vaultOperations,
   vaultPhases,
 } from '../../core/plugin/vault.ts'
+import { isVaultError, VaultError } from '../errors/error.ts'
 import { type FoundPlugin, filesOf } from '../sandbox/findPlugin.ts'
 import type { HostPorts } from '../sandbox/portServer.ts'
 import {
@@ -20,8 +22,7 @@ import {
   type SandboxedPlugin,
   startPlugin,
 } from '../sandbox/sandboxedPlugin.ts'
-import type { HostHook, HostPlugin } from './phases/hostPlugin.ts'
-import { pluginPart } from './pluginPart.ts'
+import type { HostHook, HostHooks, HostPlugin } from './phases/hostPlugin.ts'
 import type { VaultCall } from './vaultCall.ts'
 
 /** A plugin of the configuration, its options checked. */
@@ -129,7 +130,7 @@ function lined(parts: readonly HostPlugin[], plugins: readonly SandboxedPlugin[]
       const { hooks, audits } = programs.get(x.operation)!
       try {
         const answer = await run<VaultCall, VaultAnswer>(hooks, x)
-        if (answer === handled) throw new Error(`No part of the vault answers ${x.operation}.`)
+        if (answer === passed) throw new Error(`No part of the vault answers ${x.operation}.`)
         return answer as VaultAnswer
       } catch (error) {
         x.failure = error instanceof Error ? error : new Error(String(error))
@@ -151,10 +152,10 @@ function compile(operation: VaultOperation, parts: readonly HostPlugin[]): Progr
     const hooks = part.route(operation)
     if (hooks === undefined) return []
     assertPhases(part.name, hooks)
-    return [{ name: part.name, hooks }]
+    return [{ name: part.name, hooks, slots: part.slots }]
   })
   const steps = lineUp<VaultPhase, HostHook>(vaultPhases, routed)
-  const problems = checkOrder(steps, new Map(parts.map((part) => [part.name, part])))
+  const problems = checkOrder(steps)
   if (problems.length > 0) throw new GenerationError(problems.map(({ message }) => message).join('\n'))
   return {
     hooks: steps.filter((step) => step.phase !== 'audit').map((step) => step.hook),
@@ -169,4 +170,68 @@ function assertPhases(plugin: string, hooks: object): void {
   throw new GenerationError(
     `Plugin ${plugin} has hooks for ${unknown.join(', ')}, which are no phases of the vault: ${vaultPhases.join(', ')}.`,
   )
+}
+
+/** Phases in which a plugin may still have the owner asked. */
+const asking: readonly VaultPhase[] = ['identify', 'authorize']
+
+/** A plugin of the configuration as a part of the host: it is told of a request, and can make its verdict stricter. */
+function pluginPart(
+  name: string,
+  place: string,
+  slots: HostPlugin['slots'],
+  plugin: SandboxedPlugin,
+): HostPlugin {
+  return {
+    name,
+    ...(slots && { slots }),
+    route(operation) {
+      const phases = plugin.phasesOf(operation)
+      if (phases.length === 0) return undefined
+      return Object.fromEntries(phases.map((phase) => [phase, hookOf(phase as VaultPhase)])) as HostHooks
+    },
+  }
+
+  function hookOf(phase: VaultPhase): HostHook {
+    if (phase === 'audit')
+      return (x) => {
+        // What was done is done: whoever asked gets the answer, whatever becomes of this; its failure is logged.
+        plugin.decide(phase, pluginView(x)).catch(() => undefined)
+      }
+    return async (x) => apply(x, phase, await plugin.decide(phase, pluginView(x)))
+  }
+
+  function apply(x: VaultCall, phase: VaultPhase, said: VaultDecision | undefined): void {
+    if (said === undefined || said.decision === 'allow') return
+    if (said.decision === 'deny')
+      throw new VaultError('APPROVAL_DENIED', `The plugin ${place} refuses this: ${said.message}`, {
+        details: { plugin: place, code: said.code },
+      })
+    if (!asking.includes(phase))
+      throw new VaultError('PLUGIN_FAILED', `The plugin ${place} wants the owner to be asked too late.`, {
+        details: { plugin: place },
+      })
+    x.requireApproval(`Plugin ${place}: ${said.reason}`)
+  }
+}
+
+/** What a plugin is told of a request: a copy of its meaning, never its bytes and never a value that is to be stored. */
+function pluginView(x: VaultCall): VaultExchange {
+  const { operation, requestId, caller, via, startedAtMs, scope, request, reasons, failure } = x
+  const { value: _value, ...withoutValue } = x.input
+  return {
+    operation,
+    requestId,
+    caller,
+    via,
+    input: operation === 'vault_write' ? withoutValue : x.input,
+    startedAtMs,
+    scope,
+    request,
+    verdict: { decision: reasons.length === 0 ? 'allow' : 'ask', reasons },
+    failure: failure && {
+      code: isVaultError(failure) ? failure.code : 'INTERNAL_ERROR',
+      message: isVaultError(failure) ? failure.message : '',
+    },
+  }
 }

@@ -1,5 +1,5 @@
+import { feesId } from '../effects/budgetSpends.ts'
 import type { Decoded } from '../effects/decoded.ts'
-import { feesId } from '../effects/feesId.ts'
 import { amountWords } from '../effects/plainWords.ts'
 import { VaultError } from '../errors/error.ts'
 import type { BudgetBook, BudgetRefusal } from '../ports/budget.ts'

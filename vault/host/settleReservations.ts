@@ -3,8 +3,8 @@ import type { Log } from '../../core/ports/log.ts'
 import type { ApprovalBook } from '../approvals/approvalBook.ts'
 import type { BudgetBook } from '../ports/budget.ts'
 import { actions } from './eventOf.ts'
+import { signatureId } from './hashOf.ts'
 import { markCounted } from './reserve.ts'
-import { signatureId } from './signatureId.ts'
 
 interface SettleParts {
   readonly budget: BudgetBook

@@ -11,11 +11,10 @@ import type { InputOf } from '../requests/request.ts'
 import type { ActivityEvent } from './activity.ts'
 import type { CustodyApi } from './api/custodyApi.ts'
 import type { VaultEvent } from './bus.ts'
-import type { Via } from './caller.ts'
+import type { OwnerContext, RequestContext, Via } from './caller.ts'
 import type { Capabilities } from './capabilities.ts'
 import type { OwnerWarning } from './ownerWarnings.ts'
 import type { PolicyView } from './policyView.ts'
-import type { OwnerContext, RequestContext } from './requestContext.ts'
 
 export interface BudgetLine {
   readonly asset: string

@@ -1,9 +1,8 @@
 import type { RequestView, VaultCaller, VaultOperation } from '../../core/plugin/vault.ts'
 import type { ApprovalRecord } from '../approvals/approval.ts'
 import type { BudgetLimit } from '../ports/budget.ts'
-import { type Caller, callerId, callerName, type Via } from './caller.ts'
+import { type Asked, type Caller, callerId, callerName, type Via } from './caller.ts'
 import type { Plan } from './plan.ts'
-import type { Asked } from './requestContext.ts'
 
 export interface VaultCallInit {
   readonly operation: VaultOperation

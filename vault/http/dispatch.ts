@@ -4,7 +4,7 @@ import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
 import { assertKnown, assertOwner } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
-import { readJsonObject } from './readJson.ts'
+import { readJsonObject } from './readBody.ts'
 import type { VaultReply, VaultRequest } from './request.ts'
 import { isOpenPath, type Route, routes } from './routes.ts'
 

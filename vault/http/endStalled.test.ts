@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { endStalled } from './endStalled.ts'
+import { endStalled } from './incoming.ts'
 
 t.test('who asks and does not read is let go, who waits for an answer is not', async (t) => {
   const large = Buffer.alloc(16_777_216)

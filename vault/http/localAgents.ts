@@ -5,12 +5,12 @@ import type { Log } from '../../core/ports/log.ts'
 import { isToken } from '../agents/token.ts'
 import { VaultError } from '../errors/error.ts'
 import { type Caller, callerId } from '../host/caller.ts'
+import { createFailureRate } from '../host/rate.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import { hostsOf } from '../proxy/judgeCaller.ts'
 import { serveAgent } from '../proxy/serveAgent.ts'
 import { createDispatch } from './dispatch.ts'
-import { endStalled } from './endStalled.ts'
-import { createFailureRate } from './failureRate.ts'
+import { endStalled } from './incoming.ts'
 
 export interface LocalAgentsOptions {
   /** Loopback address to listen on. */

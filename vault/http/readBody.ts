@@ -1,6 +1,9 @@
 import type { IncomingMessage } from 'node:http'
+import { parseStrictJson } from '../../core/x402/strictJson.ts'
 import { VaultError } from '../errors/error.ts'
-import { maxBodyBytes } from './readJson.ts'
+
+export const MAX_BODY_BYTES = 262_144
+const MAX_DEPTH = 32
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -8,7 +11,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 export function readBodyText(req: IncomingMessage): string | Promise<string> {
   const stated = req.headers['content-length']
   if (stated === undefined && req.headers['transfer-encoding'] === undefined) return ''
-  if (stated !== undefined && Number(stated) > maxBodyBytes) throw new VaultError('PAYLOAD_TOO_LARGE')
+  if (stated !== undefined && Number(stated) > MAX_BODY_BYTES) throw new VaultError('PAYLOAD_TOO_LARGE')
   if (req.headers['content-encoding'] !== undefined)
     throw new VaultError('UNSUPPORTED_MEDIA_TYPE', 'Expected a body without Content-Encoding.')
   return new Promise((resolve, reject) => {
@@ -16,7 +19,7 @@ export function readBodyText(req: IncomingMessage): string | Promise<string> {
     let bytes = 0
     req.on('data', (chunk: Buffer) => {
       bytes += chunk.length
-      if (bytes > maxBodyBytes) reject(new VaultError('PAYLOAD_TOO_LARGE'))
+      if (bytes > MAX_BODY_BYTES) reject(new VaultError('PAYLOAD_TOO_LARGE'))
       else chunks.push(chunk)
     })
     req.on('end', () => {
@@ -31,4 +34,16 @@ export function readBodyText(req: IncomingMessage): string | Promise<string> {
     req.on('aborted', broken)
     req.on('error', broken)
   })
+}
+
+/** Reads a body that has to be one JSON object. @throws `VALIDATION_ERROR`, `UNSUPPORTED_MEDIA_TYPE` */
+export function readJsonObject(contentType: string | undefined, text: string): Record<string, unknown> {
+  const [mediaType = ''] = (contentType ?? '').split(';', 1)
+  if (mediaType.trim().toLowerCase() !== 'application/json') throw new VaultError('UNSUPPORTED_MEDIA_TYPE')
+  const parsed = parseStrictJson(text, { maxDepth: MAX_DEPTH })
+  if (!parsed.ok) throw new VaultError('VALIDATION_ERROR', parsed.message)
+  const { value } = parsed
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new VaultError('VALIDATION_ERROR', 'Expected a JSON object as body.')
+  return value as Record<string, unknown>
 }

@@ -11,7 +11,7 @@ import type { PairingQuestion } from '../remote/pairingDesk.ts'
 import type { PairingRecord, PairingStore } from '../remote/pairingRecord.ts'
 import type { RemoteAnswer, RemoteRequest } from '../remote/remoteRequest.ts'
 import { createDispatch, type Dispatch } from './dispatch.ts'
-import { requestIdOf } from './requestId.ts'
+import { requestIdOf } from './incoming.ts'
 
 export interface RemoteAccessOptions {
   readonly vault: Vault
@@ -34,7 +34,7 @@ export interface RemoteAccess {
   close(): Promise<void>
 }
 
-const offerTtlMs = 15 * 60_000
+const OFFER_TTL_MS = 15 * 60_000
 const identityId = 'remote-identity'
 
 export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAccessOptions): RemoteAccess {
@@ -122,7 +122,7 @@ export function createRemoteAccess({ vault, relay, ca, clock, log }: RemoteAcces
             phrase: questions.get(pairing.id)?.phrase ?? null,
           })),
       async create({ serviceId, agentId }) {
-        const offer = await connected().createPairing({ serviceId, agentId, ttlMs: offerTtlMs })
+        const offer = await connected().createPairing({ serviceId, agentId, ttlMs: OFFER_TTL_MS })
         return {
           id: offer.pairing.id,
           token: offer.token,

@@ -1,6 +1,6 @@
 import type { VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
 import { auditQueryOf } from '../host/activity.ts'
-import type { OwnerContext, RequestContext } from '../host/requestContext.ts'
+import type { OwnerContext, RequestContext } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import { activityQuery } from '../requests/agentRequests.ts'
 import {

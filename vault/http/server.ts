@@ -1,20 +1,17 @@
 import { chmodSync, rmSync, statSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { connect } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import type { Log } from '../../core/ports/log.ts'
 import { isToken } from '../agents/token.ts'
 import { VaultError } from '../errors/error.ts'
 import type { Caller } from '../host/caller.ts'
+import { createFailureRate } from '../host/rate.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
-import { abortOf } from './abortOf.ts'
 import { createDispatch, errorReply } from './dispatch.ts'
-import { endStalled } from './endStalled.ts'
-import { createFailureRate } from './failureRate.ts'
 import { assertLocalRequest } from './guard.ts'
+import { abortOf, endStalled, requestIdOf } from './incoming.ts'
 import { readBodyText } from './readBody.ts'
 import type { VaultReply } from './request.ts'
-import { requestIdOf } from './requestId.ts'
 import { isOpenPath } from './routes.ts'
 import { streamEvents } from './streamEvents.ts'
 
@@ -45,9 +42,9 @@ export interface VaultServer {
 }
 
 /** Open streams of one agent: a client needs one, and each keeps a connection. */
-const mostStreamsPerAgent = 8
+const MOST_STREAMS_PER_AGENT = 8
 /** Connections over TCP, of everybody together, so that descriptors are left for the owner's socket and the vault's files. */
-const mostConnections = 512
+const MOST_CONNECTIONS = 512
 
 const loopback = new Set(['127.0.0.1', '::1', 'localhost'])
 
@@ -70,7 +67,7 @@ export async function startVaultServer(
   let port = 0
   const web = createServer(timeouts, (req, res) => void onWeb(req, res))
   const own = createServer(timeouts, (req, res) => void onSocket(req, res))
-  web.maxConnections = mostConnections
+  web.maxConnections = MOST_CONNECTIONS
   endStalled(web)
   const streams = new Map<string, number>()
   // Nothing here is ever upgraded.
@@ -136,10 +133,10 @@ export async function startVaultServer(
     if (caller.kind !== 'agent') return
     const { id } = caller.agent
     const open = streams.get(id) ?? 0
-    if (open >= mostStreamsPerAgent)
+    if (open >= MOST_STREAMS_PER_AGENT)
       throw new VaultError(
         'RATE_LIMIT_EXCEEDED',
-        `Expected at most ${mostStreamsPerAgent} open streams of one agent.`,
+        `Expected at most ${MOST_STREAMS_PER_AGENT} open streams of one agent.`,
         {
           retryAfterSeconds: 10,
         },

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { VaultEvent } from '../host/bus.ts'
-import type { OwnerContext } from '../host/requestContext.ts'
+import type { OwnerContext } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 
-const heartbeatMs = 15_000
+const HEARTBEAT_MS = 15_000
 /** A page that is quick enough gets all that one agent may have open at once. */
-const mostBufferedBytes = 1_048_576
+const MOST_BUFFERED_BYTES = 1_048_576
 
 /**
  * `GET /v1/vault/events`: what happens, as server-sent events. Whoever reads too slowly is let go; a stream whose credential
@@ -28,7 +28,7 @@ export function streamEvents(
           if (id === caller.agent.id) res.destroy()
         })
       : undefined
-  const heartbeat = setInterval(() => write(':\n\n'), heartbeatMs)
+  const heartbeat = setInterval(() => write(':\n\n'), HEARTBEAT_MS)
   heartbeat.unref()
   res.once('close', () => {
     clearInterval(heartbeat)
@@ -45,7 +45,7 @@ export function streamEvents(
   res.flushHeaders()
 
   function write(text: string): void {
-    if (res.writableLength > mostBufferedBytes || !isStillValid()) res.destroy()
+    if (res.writableLength > MOST_BUFFERED_BYTES || !isStillValid()) res.destroy()
     else res.write(text)
   }
 }

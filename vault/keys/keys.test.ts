@@ -7,10 +7,9 @@ import { ed25519Key, ed25519PublicKey } from '../signer/ed25519.ts'
 import { loadNative, loadNoble } from '../signer/secp256k1.ts'
 import { checkPrivateKey } from './checkPrivateKey.ts'
 import { derivationPath, derivePrivateKey } from './derivation.ts'
-import { evmAddress } from './evmAddress.ts'
 import { derivedKeyId, importedKeyId, parseDerivedKeyId } from './keyId.ts'
 import { createMnemonic, fromEntropy, parseMnemonic, toEntropy, toSeed } from './mnemonic.ts'
-import { solanaAddress } from './solanaAddress.ts'
+import { evmAddress, solanaAddress } from './vaultKeyring.ts'
 
 t.test('mnemonics, entropy and seeds are as in the BIP-39 vectors', async (t) => {
   const rows = readVectors<[string, string, string, string][]>('bip39_english.json')

@@ -3,7 +3,7 @@ import { VaultError } from '../errors/error.ts'
 import type { KeyFamily } from '../ports/keyring.ts'
 
 /** Longer than any form of a key, with blanks. */
-const longest = 1_024
+const LONGEST = 1_024
 
 const hexForm = /^(?:0x)?((?:[0-9a-fA-F]{2}){1,64})$/
 const bytesForm = /^\[[\d,\s]+\]$/
@@ -16,7 +16,7 @@ const bytesForm = /^\[[\d,\s]+\]$/
  */
 export function readPrivateKeyText(family: KeyFamily, text: string): Buffer {
   const trimmed = text.trim()
-  const bytes = trimmed.length > longest ? undefined : decode(family, trimmed)
+  const bytes = trimmed.length > LONGEST ? undefined : decode(family, trimmed)
   if (bytes !== undefined) return bytes
   throw new VaultError(
     'VALIDATION_ERROR',

@@ -1,9 +1,9 @@
+import { keccak_256 } from '@noble/hashes/sha3.js'
+import { base58 } from '@scure/base'
 import { VaultError } from '../errors/error.ts'
 import type { KeyFamily, KeyInfo, Keyring } from '../ports/keyring.ts'
 import { derivationPath } from './derivation.ts'
-import { evmAddress } from './evmAddress.ts'
 import { derivedKeyId } from './keyId.ts'
-import { solanaAddress } from './solanaAddress.ts'
 
 /** What of the keyring is kept: nothing secret. */
 export interface KeyringState {
@@ -118,4 +118,28 @@ export class VaultKeyring implements Keyring {
   #save(): Promise<void> {
     return this.#support.save({ keys: [...this.#keys.values()], ...this.defaults })
   }
+}
+
+/**
+ * The address of an uncompressed secp256k1 public key (65 bytes, the first is 4), with its checksum in the letters'
+ * case: the last 20 bytes of keccak-256 over the 64 bytes. @see https://eips.ethereum.org/EIPS/eip-55
+ */
+export function evmAddress(publicKey: Uint8Array): string {
+  if (publicKey.length !== 65 || publicKey[0] !== 4) {
+    throw new RangeError(`Expected an uncompressed public key of 65 bytes, got ${publicKey.length}.`)
+  }
+  const digits = Buffer.from(keccak_256(publicKey.subarray(1)))
+    .subarray(12)
+    .toString('hex')
+  const check = Buffer.from(keccak_256(Buffer.from(digits, 'latin1'))).toString('hex')
+  let address = '0x'
+  for (let i = 0; i < 40; i++) address += check[i]! > '7' ? digits[i]!.toUpperCase() : digits[i]!
+  return address
+}
+
+/** The address of an Ed25519 public key: its 32 bytes in base58. */
+export function solanaAddress(publicKey: Uint8Array): string {
+  if (publicKey.length !== 32)
+    throw new RangeError(`Expected a public key of 32 bytes, got ${publicKey.length}.`)
+  return base58.encode(publicKey)
 }

@@ -2,11 +2,14 @@ import { randomUUID } from 'node:crypto'
 import type { Log } from '../../core/ports/log.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
-import type { RequestContext } from '../host/requestContext.ts'
+import type { Asked, RequestContext } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
-import { startProgress } from './progress.ts'
 import type { Tool } from './tool.ts'
 import { once, waiting } from './toolTable.ts'
+
+/** How often a client that waits for the owner hears that it still does. */
+const EVERY_MS = 5_000
+const DEFAULT_WAIT_SECONDS = 25
 
 /** What a tool call ends with, in the protocol's own words (CallToolResult). */
 export interface ToolResult {
@@ -26,8 +29,6 @@ export interface ToolCall {
   /** Tells the client how long it has been waiting; absent when it did not ask to hear of it. */
   readonly tellProgress?: ((seconds: number, total: number, message: string) => void) | undefined
 }
-
-const defaultWaitSeconds = 25
 
 /**
  * Runs one tool for one agent. Whatever goes wrong is a result that the agent can read, never a protocol error: an agent
@@ -74,7 +75,7 @@ function takeShared({ mayAsk, takesKey }: Tool, given: Readonly<Record<string, u
   // Where they mean nothing they are fields that do not exist, and refused as such by the operation.
   const wait = wait_seconds === undefined ? {} : { wait_seconds }
   const key = idempotency_key === undefined ? {} : { idempotency_key }
-  const { wait_seconds: waitSeconds = defaultWaitSeconds } = mayAsk ? waiting.check(wait) : {}
+  const { wait_seconds: waitSeconds = DEFAULT_WAIT_SECONDS } = mayAsk ? waiting.check(wait) : {}
   const { idempotency_key: idempotencyKey } = takesKey ? once.check(key) : {}
   return { input: { ...rest, ...(!mayAsk && wait), ...(!takesKey && key) }, waitSeconds, idempotencyKey }
 }
@@ -103,4 +104,39 @@ function told(body: object): ToolResult {
     typeof value === 'bigint' ? String(value) : value,
   )
   return { content: [{ type: 'text', text: json }], structuredContent: JSON.parse(json) }
+}
+
+interface Progress {
+  /** Called when the owner is asked; from then on the client is told, at once and every few seconds. */
+  readonly begin: (asked: Asked) => void
+  readonly stop: () => void
+}
+
+/**
+ * Tells a client that the owner is being waited for. Seconds are what grows, because the protocol wants each value to be
+ * higher than the one before (MCP 2025-11-25, "Progress").
+ */
+export function startProgress(
+  waitSeconds: number,
+  tell: (seconds: number, total: number, message: string) => void,
+): Progress {
+  let timer: NodeJS.Timeout | undefined
+  return {
+    begin({ approvalId, expiresAtMs }) {
+      if (timer !== undefined || waitSeconds === 0) return
+      const until = new Date(expiresAtMs).toISOString()
+      const message = `The owner is asked (${approvalId}) and can answer until ${until}.`
+      let seconds = 0
+      const next = (): void => {
+        tell(seconds, waitSeconds, message)
+        seconds += EVERY_MS / 1_000
+      }
+      next()
+      timer = setInterval(next, EVERY_MS)
+      timer.unref()
+    },
+    stop() {
+      clearInterval(timer)
+    },
+  }
 }

@@ -14,13 +14,13 @@ import { isVaultError, VaultError } from '../errors/error.ts'
 import type { Caller } from '../host/caller.ts'
 import { createRate } from '../host/rate.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
+import { requestIdOf } from '../http/incoming.ts'
 import { readBodyText } from '../http/readBody.ts'
-import { requestIdOf } from '../http/requestId.ts'
 import type { Mount } from '../http/server.ts'
 import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import { type CallOrigin, createMcpServer, createMcpTools } from './createMcpServer.ts'
 import { sendRpcError } from './jsonRpcError.ts'
-import { createSessions, mostSessionsPerAgent, type Session } from './sessions.ts'
+import { createSessions, MOST_SESSIONS_PER_AGENT, type Session } from './sessions.ts'
 
 export interface McpMount extends Mount {
   /** Sessions that are open now. */
@@ -68,7 +68,7 @@ export function createMcpMount(api: VaultApi, log: Log, clock: VaultClock = syst
     // While the body came in, the agent may have been revoked, and the client may have gone.
     if (api.agentOf(agentId)?.revokedAt !== null) throw new VaultError('UNAUTHORIZED')
     if (res.destroyed) return
-    for (const method of methodsOf(message)) if (method !== 'tools/call') takeOne(agentId, mostMessages)
+    for (const method of methodsOf(message)) if (method !== 'tools/call') takeOne(agentId, MOST_MESSAGES)
     const given = req.headers['mcp-session-id']
     if (given === undefined && methodOf(message) === 'initialize')
       return begin(req, res, agentId, requestId, message)
@@ -97,7 +97,7 @@ export function createMcpMount(api: VaultApi, log: Log, clock: VaultClock = syst
     if (!sessions.add(session))
       throw new VaultError(
         'RATE_LIMIT_EXCEEDED',
-        `Expected at most ${mostSessionsPerAgent} sessions in use at a time.`,
+        `Expected at most ${MOST_SESSIONS_PER_AGENT} sessions in use at a time.`,
         { retryAfterSeconds: 30 },
       )
     try {
@@ -189,7 +189,7 @@ function refuse(res: ServerResponse, error: unknown, code?: number): void {
 }
 
 /** Messages of one agent a minute that call no tool: a list of the tools alone is 40 KB. Calls have the agent's own rate. */
-const mostMessages = 600
+const MOST_MESSAGES = 600
 
 /** Of a message, or of each one in a batch. */
 const methodsOf = (message: unknown): unknown[] =>
@@ -220,7 +220,7 @@ async function giveUp(
 }
 
 /** What an HTTP body of the vault may have, and the levels that JSON-RPC puts around a tool's arguments. */
-const maxDepth = 36
+const MAX_DEPTH = 36
 
 /**
  * The JSON of a POST, at most 256 KiB, read as strictly as every other body of the vault.
@@ -228,7 +228,7 @@ const maxDepth = 36
  * @throws `PAYLOAD_TOO_LARGE`, `UNSUPPORTED_MEDIA_TYPE` (compressed), `VALIDATION_ERROR` (no JSON, or JSON with two meanings)
  */
 async function readMessage(req: IncomingMessage): Promise<unknown> {
-  const parsed = parseStrictJson(await readBodyText(req), { maxDepth })
+  const parsed = parseStrictJson(await readBodyText(req), { maxDepth: MAX_DEPTH })
   if (parsed.ok) return parsed.value
   throw new VaultError('VALIDATION_ERROR', parsed.message)
 }

@@ -1,6 +1,6 @@
 import { mock } from 'node:test'
 import t from 'tap'
-import { startProgress } from './progress.ts'
+import { startProgress } from './callTool.ts'
 
 const asked = { approvalId: 'apr_x', expiresAtMs: Date.UTC(2026, 10, 21, 10) }
 

@@ -2,7 +2,7 @@ import type { Readable, Writable } from 'node:stream'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import type { Log } from '../../core/ports/log.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
-import { maxBodyBytes } from '../http/readJson.ts'
+import { MAX_BODY_BYTES } from '../http/readBody.ts'
 import { createMcpServer, createMcpTools } from './createMcpServer.ts'
 
 export interface StdioOptions {
@@ -20,7 +20,7 @@ export interface StdioServer {
 }
 
 /** Messages that come faster than they are read; one alone is bounded like a body over HTTP. */
-const maxBufferBytes = 4 * maxBodyBytes
+const maxBufferBytes = 4 * MAX_BODY_BYTES
 
 /**
  * Serves one agent over standard input and output, one JSON-RPC message a line. Whoever started the process is that agent:

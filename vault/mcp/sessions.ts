@@ -19,10 +19,10 @@ export interface Session {
 }
 
 /** Sessions of one agent at a time; a program that crashes again and again must not fill the memory. */
-export const mostSessionsPerAgent = 32
+export const MOST_SESSIONS_PER_AGENT = 32
 /** How long a session lives that nobody uses. Its client gets 404 then and begins another one, as the protocol says. */
-export const idleSessionMs = 30 * 60_000
-const sweepMs = 60_000
+export const IDLE_SESSION_MS = 30 * 60_000
+const SWEEP_MS = 60_000
 
 export interface Sessions {
   get(id: string): Session | undefined
@@ -40,7 +40,7 @@ export interface Sessions {
 
 export function createSessions(clock: VaultClock): Sessions {
   const byId = new Map<string, Session>()
-  const timer = setInterval(() => void sweep(), sweepMs)
+  const timer = setInterval(() => void sweep(), SWEEP_MS)
   timer.unref()
 
   const end = async (ending: readonly Session[]): Promise<void> => {
@@ -49,14 +49,14 @@ export function createSessions(clock: VaultClock): Sessions {
   }
   const all = (): Session[] => [...byId.values()]
   const isIdle = ({ openRequests, lastUsedMs }: Session): boolean =>
-    openRequests === 0 && clock.monotonicMs() - lastUsedMs >= idleSessionMs
+    openRequests === 0 && clock.monotonicMs() - lastUsedMs >= IDLE_SESSION_MS
   const sweep = (): Promise<void> => end(all().filter(isIdle))
 
   return {
     get: (id) => byId.get(id),
     add(session) {
       const own = all().filter(({ agentId }) => agentId === session.agentId)
-      if (own.length >= mostSessionsPerAgent) {
+      if (own.length >= MOST_SESSIONS_PER_AGENT) {
         // Clients vanish without a word; the one that was silent longest is the likeliest to have.
         const unused = own.filter(({ openRequests }) => openRequests === 0)
         const [oldest] = unused.sort((a, b) => a.lastUsedMs - b.lastUsedMs)

@@ -1,5 +1,5 @@
 import type { VaultAnswer } from '../../core/plugin/vault.ts'
-import type { RequestContext } from '../host/requestContext.ts'
+import type { RequestContext } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import type { ObjectSchema } from '../requests/schema.ts'
 

@@ -13,7 +13,7 @@ import { signingTools } from './tools/signingTools.ts'
 import { valueTools } from './tools/valueTools.ts'
 
 /** Longest that a call may wait for the owner, in seconds. */
-export const longestWaitSeconds = 120
+export const LONGEST_WAIT_SECONDS = 120
 
 /**
  * Every tool, in the order in which agents see them: first what tells, then what does. There is none to unlock the vault,
@@ -43,7 +43,7 @@ export const toolTable: readonly Tool[] = [
 export const waiting = request({
   'wait_seconds?': wholeNumber(
     0,
-    longestWaitSeconds,
+    LONGEST_WAIT_SECONDS,
     'How long to wait when the owner has to be asked. Default 25; then the result is pending.',
   ),
 })

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { parseGrantLine } from '../agents/grant.ts'
-import { scopeForms } from '../storage/scopes.ts'
+import { scopeForms } from '../storage/records/scopes.ts'
 
 interface Grants {
   readonly exactScopes: readonly string[]

@@ -1,5 +1,5 @@
 import type { AssetTable } from '../effects/assets.ts'
-import { feesId } from '../effects/feesId.ts'
+import { feesId } from '../effects/budgetSpends.ts'
 import type { BudgetLimit } from '../ports/budget.ts'
 import type { Policy } from './policy.ts'
 import { feeLimitsOf, limitsOf } from './rules.ts'

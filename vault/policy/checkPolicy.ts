@@ -1,7 +1,7 @@
-import { nearMiss } from '../../core/config/nearMiss.ts'
+import { nearMiss } from '../../core/config/check/nearMiss.ts'
+import { canonicalAddress } from '../../core/domain/address.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { AssetTable } from '../effects/assets.ts'
-import { canonicalAddress } from '../effects/canonicalAddress.ts'
 import type { Policy } from './policy.ts'
 import { feeLimitsOf, limitsOf } from './rules.ts'
 

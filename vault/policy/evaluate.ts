@@ -1,8 +1,8 @@
 import { type AssetRef, type AssetTable, pinnedAssets } from '../effects/assets.ts'
+import { feesId } from '../effects/budgetSpends.ts'
 import type { VaultChain } from '../effects/chains.ts'
 import type { Decoded } from '../effects/decoded.ts'
 import type { AllowanceEffect, Effect } from '../effects/effect.ts'
-import { feesId } from '../effects/feesId.ts'
 import { goesTo } from '../effects/goesTo.ts'
 import { amountWords } from '../effects/plainWords.ts'
 import { spendOf } from '../effects/spendOf.ts'
@@ -18,7 +18,7 @@ const latestBeginSeconds = 3_600n
  * Above it, a transaction's own size may cost more than what it allows for fees: chains that write it into another one (Base,
  * other rollups) charge for each byte beside the gas, and nothing in the bytes bounds that. Transfers have less than 300.
  */
-const usualBytes = 2_048
+const USUAL_BYTES = 2_048
 
 export type DenyCode =
   | 'BUDGET_EXCEEDED_TX'
@@ -101,7 +101,7 @@ function judgeTimes({ effects }: Decoded, nowMs: number, reasons: string[]): voi
 }
 
 function judgeSize({ signKind, frozenBytes }: Decoded, reasons: string[]): void {
-  if (signKind === 'evm-transaction' && frozenBytes.length > usualBytes)
+  if (signKind === 'evm-transaction' && frozenBytes.length > USUAL_BYTES)
     reasons.push(
       `The transaction has ${frozenBytes.length} bytes: some networks charge for them beside the fee, without a bound.`,
     )

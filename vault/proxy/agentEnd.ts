@@ -65,9 +65,9 @@ export interface AgentEnd {
 }
 
 /** How long the vault may take to begin a request, in milliseconds; it refuses what is older. */
-const expiryMs = 60_000
+const EXPIRY_MS = 60_000
 /** How long an answer may still come after the vault could not open a request: what it got may be a damaged copy. */
-const doubtMs = 1_000
+const DOUBT_MS = 1_000
 
 interface InFlight {
   readonly sealed: Buffer
@@ -166,7 +166,7 @@ export function startAgentEnd(
         keyId: keyIdOf(to),
         requestId,
         sequence,
-        expiresAtMs: sealedAtMs + offsetMs + expiryMs,
+        expiresAtMs: sealedAtMs + offsetMs + EXPIRY_MS,
         sender: kind === 'begin' ? staticKey.publicKey : Buffer.alloc(32),
       }
       const { sealed, keys } = await sealRequest(content, header, staticKey, to, channel, psk)
@@ -183,7 +183,7 @@ export function startAgentEnd(
           if (isDoubted) return // once: or damaged copies without end would be a wait without end
           isDoubted = true
           clearTimeout(timer)
-          timer = setTimeout(settle, doubtMs, notice)
+          timer = setTimeout(settle, DOUBT_MS, notice)
         }
         const one: InFlight = { sealed, keys, channel, sealedAtMs, wasSent: false, settle, doubt }
         let timer = setTimeout(() => settle(new NoAnswer(one.wasSent)), waitMs)

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import { isLoopback } from '../../core/http/isLoopback.ts'
 import { VaultError } from '../errors/error.ts'
-import { isLoopback } from '../relay/isLoopback.ts'
 
 export interface CallerRules {
   /** The values of `Host` that are ours, in lower case, with the port. */

@@ -15,9 +15,9 @@ import type { ProxyState, ProxyStateFile } from './proxyState.ts'
 import { assertOk, ownChannelOf, unreached } from './vaultClient.ts'
 
 /** How long the first answer of the vault may take, in milliseconds; the owner may have to start it first. */
-const reachMs = 10 * 60_000
+const REACH_MS = 10 * 60_000
 /** Longer than the vault waits for the owner before it says that it still waits. */
-const answerMs = 45_000
+const ANSWER_MS = 45_000
 
 /** What a token makes of a proxy that knows nothing yet. */
 export function newPairing(
@@ -99,7 +99,7 @@ async function claim(
       to: Buffer.from(pending.hpkeKey, 'base64'),
       channel,
       psk: preSharedOf(record, token.route),
-      waitMs: answerMs,
+      waitMs: ANSWER_MS,
     }),
   )
   const [signingKey, headerKey, vaultNonce] = ['signingKey', 'headerKey', 'vaultNonce'].map((name) =>
@@ -122,7 +122,7 @@ async function confirmed(end: AgentEnd, claimed: ProxyState): Promise<void> {
       content: encodeMessage({ nonce: claimed.nonce }),
       to: Buffer.from(claimed.hpkeKey, 'base64'),
       channel,
-      waitMs: answerMs,
+      waitMs: ANSWER_MS,
     })
   while ((await ask(end, finish))['state'] !== 'paired');
 }
@@ -130,7 +130,7 @@ async function confirmed(end: AgentEnd, claimed: ProxyState): Promise<void> {
 /** Sends a pairing message, once more when the vault's clock or its life was another; all of them may be repeated. */
 async function ask(end: AgentEnd, send: () => Promise<Message>): Promise<Message['head']> {
   for (let left = 3; ; left--) {
-    if (!(await end.untilReached(reachMs))) throw unreached(end.reach)
+    if (!(await end.untilReached(REACH_MS))) throw unreached(end.reach)
     try {
       const { head } = await send()
       assertOk(head)

@@ -2,13 +2,12 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Log } from '../../core/ports/log.ts'
 import { isVaultError, VaultError } from '../errors/error.ts'
 import { errorBody } from '../errors/errorBody.ts'
-import { abortOf } from '../http/abortOf.ts'
-import { requestIdOf } from '../http/requestId.ts'
+import { abortOf, requestIdOf } from '../http/incoming.ts'
 import { judgeRoute, methodsOf } from '../remote/allowedRoutes.ts'
 import {
   answerHeaders,
   assertAllowed,
-  maxBodyBytes,
+  MAX_BODY_BYTES,
   pickHeaders,
   requestHeaders,
 } from '../remote/remoteRequest.ts'
@@ -16,9 +15,9 @@ import { type CallerRules, judgeCaller } from './judgeCaller.ts'
 import type { VaultClient } from './vaultClient.ts'
 
 /** Calls of one agent at once; the vault takes fewer over the relay. */
-const maxAtOnce = 64
+const MAX_AT_ONCE = 64
 /** And of those that need no token, beside them: whoever asks for them may be a stranger, and takes no agent's place. */
-const maxOpenAtOnce = 4
+const MAX_OPEN_AT_ONCE = 4
 
 export interface ServeAgent {
   /** Whose calls a request's are. @throws VaultError `UNAUTHORIZED`, `VAULT_LOCKED` */
@@ -56,7 +55,7 @@ export function serveAgent({ clientOf, rules, localUrl, mode, log }: ServeAgent)
     const isStranger = isOpen && rules.tokenHash !== undefined
     const who = isStranger ? 'stranger' : (client.countedAs ?? 'agent')
     const others = atOnce.get(who) ?? 0
-    if (others >= (isStranger ? maxOpenAtOnce : maxAtOnce))
+    if (others >= (isStranger ? MAX_OPEN_AT_ONCE : MAX_AT_ONCE))
       throw new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 })
     atOnce.set(who, others + 1)
     try {
@@ -132,12 +131,12 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase()
   // A page can send a form or plain text anywhere; for JSON its browser must ask first, and is told no.
   if (method === 'POST' && type !== 'application/json') throw new VaultError('UNSUPPORTED_MEDIA_TYPE')
-  if (Number(headers['content-length'] ?? 0) > maxBodyBytes) throw new VaultError('PAYLOAD_TOO_LARGE')
+  if (Number(headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw new VaultError('PAYLOAD_TOO_LARGE')
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.byteLength
-    if (bytes > maxBodyBytes) throw new VaultError('PAYLOAD_TOO_LARGE')
+    if (bytes > MAX_BODY_BYTES) throw new VaultError('PAYLOAD_TOO_LARGE')
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

@@ -4,7 +4,7 @@ import { VaultError } from '../errors/error.ts'
 import type { ChannelKeys } from '../remote/channel/envelope.ts'
 import { encodeMessage, type Message } from '../remote/channel/message.ts'
 import { isRolloverSigned, isSessionKeySigned } from '../remote/channel/statements.ts'
-import { sessionMs } from '../remote/sessions.ts'
+import { SESSION_MS } from '../remote/sessions.ts'
 import { type AgentEnd, NoAnswer, Notice, type Reach } from './agentEnd.ts'
 import type { ProxyState } from './proxyState.ts'
 
@@ -42,8 +42,8 @@ interface Session {
 }
 
 /** A new session is asked for this long before the vault drops the key, in milliseconds. */
-const renewAheadMs = 5 * 60_000
-const attempts = 3
+const RENEW_AHEAD_MS = 5 * 60_000
+const ATTEMPTS = 3
 
 /** The paired proxy's calls: keeps a session with the vault and follows its key when it is rotated. */
 export function createVaultClient(
@@ -93,7 +93,7 @@ export function createVaultClient(
       )
     await follow(head['rollover'], signingKey)
     // By our own clock and from before the question, so that it ends early rather than late.
-    return { publicKey, renewAtMs: askedAtMs + sessionMs - renewAheadMs, nextSequence: 1 }
+    return { publicKey, renewAtMs: askedAtMs + SESSION_MS - RENEW_AHEAD_MS, nextSequence: 1 }
   }
 
   const greetOnce = (): Promise<Message> =>
@@ -129,7 +129,7 @@ export function createVaultClient(
   return {
     async call({ method, path, headers, body, signal }) {
       const content = encodeMessage({ method, path, headers }, body)
-      for (let left = attempts; ; left--) {
+      for (let left = ATTEMPTS; ; left--) {
         try {
           return await attempt(content)
         } catch (error) {

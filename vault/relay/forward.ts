@@ -10,8 +10,7 @@ import {
   uint32,
 } from './frames.ts'
 import type { RelayLimits } from './limits.ts'
-import { makeRoomFor } from './makeRoomFor.ts'
-import { closeCodes, type Peer } from './peer.ts'
+import { closeCodes, makeRoomFor, type Peer } from './peer.ts'
 import type { Routes } from './routes.ts'
 
 const keyBytes = 32

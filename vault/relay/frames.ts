@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { lengthPrefixed } from '../remote/channel/lengthPrefixed.ts'
 
 /** The largest frame a relay takes, in bytes; the largest sealed message and what stands around it fit. */
-export const maxFrameBytes = 512 * 1024
+export const MAX_FRAME_BYTES = 512 * 1024
 
 /** The path a relay listens on. The routing id is not in it: paths are logged. */
 export const relayPath = '/v1/relay'

@@ -1,5 +1,5 @@
 import type { WebSocket } from 'ws'
-import type { Backlog } from './backlog.ts'
+import { type Backlog, largestOfLargestAddress } from './backlog.ts'
 
 /** Why a connection is ended; sent as the close code (RFC 6455, section 7.4.2: 4000 to 4999 are ours). */
 export const closeCodes = {
@@ -11,7 +11,7 @@ export const closeCodes = {
 } as const
 
 /** Bytes that the operating system is given ahead; what waits behind them can still be taken in turn, or dropped. */
-const windowBytes = 256 * 1024
+const WINDOW_BYTES = 256 * 1024
 /** What a frame takes beside its bytes: many small ones are no way around the bounds. */
 const frameOverhead = 64
 
@@ -169,7 +169,7 @@ export class Peer {
 
   /** Hands frames on, a lane's turn after the other's, as far as the window goes. */
   #drain(): void {
-    while (this.#onTheirWay < windowBytes) {
+    while (this.#onTheirWay < WINDOW_BYTES) {
       const turn = this.#next()
       if (turn === undefined) return
       const [route, lane] = turn
@@ -206,4 +206,18 @@ export class Peer {
       sender.resume()
     }
   }
+}
+
+/**
+ * Who has to go where all places are taken and one more comes: a connection of the address that holds most of them, if that is
+ * more than the newcomer's would have; the newest one, and one that has not said what it is before any other. Undefined where
+ * places are held evenly: then the newcomer is too many.
+ */
+export function makeRoomFor(newcomer: Pick<Peer, 'ip'>, peers: Iterable<Peer>): Peer | undefined {
+  const all = [...peers]
+  const crowded = largestOfLargestAddress(all, () => 1)?.ip
+  const crowd = all.filter(({ ip }) => ip === crowded)
+  const own = all.filter(({ ip }) => ip === newcomer.ip)
+  if (crowd.length <= own.length + 1) return undefined
+  return crowd.findLast((peer) => !peer.isIdentified) ?? crowd.at(-1)
 }

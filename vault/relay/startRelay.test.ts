@@ -9,9 +9,16 @@ import { selfSignedCertificate } from '../../test/helpers/selfSignedCertificate.
 import { createKeyPair, type KeyPair, privateKeyObject } from '../remote/channel/keyPair.ts'
 import { call } from '../remote/testing/call.ts'
 import { offerFor, proxyFor, proxyOptions, relayFor, vaultFor } from '../remote/testing/world.ts'
-import { addressKey } from './addressKey.ts'
-import { Buckets } from './buckets.ts'
-import { frame, frameTypes, maxFrameBytes, registrationBytes, relayPath, routeOf, uint32 } from './frames.ts'
+import { addressKey, Buckets } from './buckets.ts'
+import {
+  frame,
+  frameTypes,
+  MAX_FRAME_BYTES,
+  registrationBytes,
+  relayPath,
+  routeOf,
+  uint32,
+} from './frames.ts'
 import type { RelayLimits } from './limits.ts'
 import { startRelay } from './startRelay.ts'
 
@@ -184,7 +191,7 @@ t.test('whatever is no frame ends the connection, never the relay', async (t) =>
     t.equal(await one.closed, 4000, what)
   }
   const large = await wire(t, url)
-  large.socket.send(Buffer.alloc(maxFrameBytes + 1, frameTypes.payload))
+  large.socket.send(Buffer.alloc(MAX_FRAME_BYTES + 1, frameTypes.payload))
   t.equal(await large.closed, 1009, 'a frame above 512 KiB')
   const twice = await wire(t, url)
   twice.send(frameTypes.attach, randomBytes(16))

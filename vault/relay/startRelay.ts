@@ -5,22 +5,20 @@ import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, isIPv6, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { isLoopback } from '../../core/http/isLoopback.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
-import { addressKey } from './addressKey.ts'
 import { Backlog } from './backlog.ts'
-import { Buckets } from './buckets.ts'
+import { addressKey, Buckets } from './buckets.ts'
 import { createForwarder, tellOfLoss } from './forward.ts'
-import { challengeBytes, frame, frameTypes, maxFrameBytes, relayPath } from './frames.ts'
+import { challengeBytes, frame, frameTypes, MAX_FRAME_BYTES, relayPath } from './frames.ts'
 import { HalfOpen } from './halfOpen.ts'
-import { isLoopback } from './isLoopback.ts'
 import { defaultRelayLimits, type RelayLimits } from './limits.ts'
-import { makeRoomFor } from './makeRoomFor.ts'
-import { closeCodes, Peer } from './peer.ts'
+import { closeCodes, makeRoomFor, Peer } from './peer.ts'
 import { Routes } from './routes.ts'
 
 /** Sockets of one address beyond its connections: those that are being opened, refused or asked for their health. */
-const spareSockets = 32
+const SPARE_SOCKETS = 32
 
 export interface RelayOptions {
   readonly host: string
@@ -75,11 +73,11 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   // Whoever connects and says nothing, or speaks half of a request, is let go like one who does not say what it is.
   server.headersTimeout = limits.identifyMs
   server.requestTimeout = limits.identifyMs
-  server.maxConnections = limits.maxConnections * 2 + spareSockets
+  server.maxConnections = limits.maxConnections * 2 + SPARE_SOCKETS
   if (!trustProxy) server.on('connection', countConnection)
   const sockets = new WebSocketServer({
     noServer: true,
-    maxPayload: maxFrameBytes,
+    maxPayload: MAX_FRAME_BYTES,
     perMessageDeflate: false, // sizes after compression would tell of the content
     clientTracking: false,
   })
@@ -123,7 +121,7 @@ export async function startRelay(options: RelayOptions): Promise<Relay> {
   function countConnection(socket: Socket): void {
     const ip = addressKey(socket.remoteAddress ?? 'unknown')
     const open = (socketsPerIp.get(ip) ?? 0) + 1
-    if (open > limits.maxConnectionsPerIp + spareSockets) return void socket.destroy()
+    if (open > limits.maxConnectionsPerIp + SPARE_SOCKETS) return void socket.destroy()
     socketsPerIp.set(ip, open)
     halfOpen.add(ip, socket)
     const { remoteAddress, remotePort, localPort } = socket

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 
 /** How long an answer can be asked for again, in milliseconds: longer than a proxy waits for one. */
-const keepMs = 5 * 60_000
-const maxEntries = 256
-const maxBytes = 8 * 1024 * 1024
+const KEEP_MS = 5 * 60_000
+const MAX_ENTRIES = 256
+const MAX_BYTES = 8 * 1024 * 1024
 
 /** Sends one sealed answer back the way the question came. */
 export type Reply = (sealed: Buffer) => void
@@ -60,7 +60,7 @@ export class AnswerCache {
   /** Oldest first; never one that is under way. */
   #evict(nowMs: number): void {
     for (const [name, { answer, atMs }] of this.#entries) {
-      const isOver = this.#entries.size > maxEntries || this.#bytes > maxBytes || atMs + keepMs <= nowMs
+      const isOver = this.#entries.size > MAX_ENTRIES || this.#bytes > MAX_BYTES || atMs + KEEP_MS <= nowMs
       if (answer === undefined) continue
       if (!isOver) break
       this.#entries.delete(name)

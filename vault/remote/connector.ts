@@ -6,7 +6,6 @@ import { frame, frameTypes, registrationBytes, routeBytes } from '../relay/frame
 import { fromStored, privateKeyObject } from './channel/keyPair.ts'
 import { hpkeKeyOf, type VaultIdentity } from './identity.ts'
 import type { LivePairing } from './livePairing.ts'
-import { pairCommand } from './pairCommand.ts'
 import { type NewPairing, PairingDesk, type PairingQuestion } from './pairingDesk.ts'
 import type { PairingStore, PairingView } from './pairingRecord.ts'
 import { type Backoff, type LinkConnection, type RelayLink, startRelayLink } from './relayLink.ts'
@@ -64,7 +63,7 @@ export interface Connector {
 }
 
 /** How long calls that are under way may hold up {@link Connector.close}, in milliseconds. */
-const farewellMs = 1_000
+const FAREWELL_MS = 1_000
 
 /**
  * Connects a vault to its relay, as soon as there is a pairing, and serves the agents that are paired with it. Fulfilled when
@@ -165,7 +164,7 @@ export async function startConnector(options: ConnectorOptions): Promise<Connect
       isClosed = true
       desk.close()
       // Nobody waits any more, so what is under way is answered before the way is closed: no agent is left waiting.
-      await Promise.race([Promise.all(underWay), wait(farewellMs, undefined, { ref: false })])
+      await Promise.race([Promise.all(underWay), wait(FAREWELL_MS, undefined, { ref: false })])
       await link?.close()
     },
   }
@@ -175,3 +174,35 @@ const warnings: Readonly<Record<number, string>> = {
   [frameTypes.refused]: 'the relay refused a pairing; it may hold too many',
   [frameTypes.replaced]: 'another connection of this vault took a pairing over; is the vault running twice?',
 }
+
+/** The values of the command that starts a proxy. */
+interface PairCommand {
+  readonly token: string
+  readonly serviceId: string
+  readonly vaultId: string
+  /** Base64. */
+  readonly hpkeKey: string
+  /** `wss://…` */
+  readonly relay: string
+  readonly port?: number
+}
+
+/** Port of the proxy where nobody says otherwise. */
+const DEFAULT_PROXY_PORT = 8421
+
+/** The command to be run where the agent is; safe to paste into a shell. */
+function pairCommand({ token, serviceId, vaultId, hpkeKey, relay, port }: PairCommand): string {
+  const options = {
+    pair: token,
+    'service-id': serviceId,
+    vault: vaultId,
+    'hpke-key': hpkeKey,
+    relay,
+    port: String(port ?? DEFAULT_PROXY_PORT),
+  }
+  const words = Object.entries(options).flatMap(([name, value]) => [`--${name}`, quoted(value)])
+  return ['tollgate', 'proxy', ...words].join(' ')
+}
+
+const quoted = (value: string): string =>
+  /^[A-Za-z0-9_.:/+=@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`

@@ -20,7 +20,7 @@ export interface VaultIdentity {
 }
 
 /** How many old keys are kept: a proxy that was off during that many changes still finds its vault. */
-const oldKeys = 4
+const OLD_KEYS = 4
 
 export function createVaultIdentity(vaultId: string, nowMs: number): VaultIdentity {
   return {
@@ -37,7 +37,7 @@ export function createVaultIdentity(vaultId: string, nowMs: number): VaultIdenti
 export function rotateVaultIdentity(identity: VaultIdentity, nowMs: number): VaultIdentity {
   const generation = identity.keys[0]!.generation + 1
   const next = { ...toStored(createKeyPair('X25519')), generation, createdAtMs: nowMs }
-  return { ...identity, keys: [next, ...identity.keys.slice(0, oldKeys)] }
+  return { ...identity, keys: [next, ...identity.keys.slice(0, OLD_KEYS)] }
 }
 
 /** What the command line calls `--hpke-key`: the newest static public key, base64. */

@@ -1,8 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { routeBytes } from '../relay/frames.ts'
-import { derive } from './channel/aead.ts'
 import { lengthPrefixed } from './channel/lengthPrefixed.ts'
-import { type PreShared, protocol } from './channel/suite.ts'
+import { derive, type PreShared, protocol } from './channel/suite.ts'
 
 const prefix = 'vpt_'
 const secretBytes = 32

@@ -48,15 +48,15 @@ export interface PairingDeskOptions {
 /** The answer to a pairing message; `status` as in HTTP. */
 export type DeskAnswer = { readonly status: number } & Readonly<Record<string, unknown>>
 
-const shortestTtlMs = 60_000
-const longestTtlMs = 7 * 24 * 3_600_000
+const SHORTEST_TTL_MS = 60_000
+const LONGEST_TTL_MS = 7 * 24 * 3_600_000
 /** How long the owner may take to compare the words. */
-const confirmMs = 15 * 60_000
+const CONFIRM_MS = 15 * 60_000
 /** How long one message waits for the owner; then the proxy asks again. */
-const defaultConfirmWaitMs = 20_000
-const maxPairings = 200
+const DEFAULT_CONFIRM_WAIT_MS = 20_000
+const MAX_PAIRINGS = 200
 /** How long what is over stays, so that a late proxy hears why. */
-const keepMs = 30 * 24 * 3_600_000
+const KEEP_MS = 30 * 24 * 3_600_000
 
 /** Makes pairings, and answers the proxies that use their tokens. All of it is serialised a pairing. */
 export class PairingDesk {
@@ -89,7 +89,7 @@ export class PairingDesk {
   async create(input: NewPairing): Promise<{ readonly live: LivePairing; readonly token: string }> {
     const { serviceId, ttlMs } = checked(input)
     await this.#prune()
-    if (this.#byRoute.size >= maxPairings) await this.#makeRoom()
+    if (this.#byRoute.size >= MAX_PAIRINGS) await this.#makeRoom()
     const createdAtMs = this.#options.clock.now()
     const routing = toStored(createKeyPair('Ed25519'))
     const base = { routing, createdAtMs, expiresAtMs: createdAtMs + ttlMs, state: 'offered' as const }
@@ -144,13 +144,13 @@ export class PairingDesk {
     const { claim } = live.record
     if (claim === undefined || commitmentTo(nonce).toString('base64') !== claim.commitment)
       throw new VaultError('VALIDATION_ERROR', 'The nonce is not the one that was committed to.')
-    if (claim.claimedAtMs + confirmMs <= this.#options.clock.now()) await this.#decide(live, false)
+    if (claim.claimedAtMs + CONFIRM_MS <= this.#options.clock.now()) await this.#decide(live, false)
     if (live.record.state === 'claimed') {
       live.confirming ??= this.#askOwner(live, this.#phraseOf(live, nonce)).finally(
         () => (live.confirming = undefined),
       )
       const done = new AbortController()
-      const waitMs = this.#options.confirmWaitMs ?? defaultConfirmWaitMs
+      const waitMs = this.#options.confirmWaitMs ?? DEFAULT_CONFIRM_WAIT_MS
       const tired = wait(waitMs, undefined, { signal: done.signal, ref: false }).catch(() => {})
       await Promise.race([live.confirming, tired])
       done.abort()
@@ -248,14 +248,14 @@ export class PairingDesk {
 
   async #prune(): Promise<void> {
     const nowMs = this.#options.clock.now()
-    for (const live of this.all()) if (endOf(live) + keepMs <= nowMs) await this.#forget(live)
+    for (const live of this.all()) if (endOf(live) + KEEP_MS <= nowMs) await this.#forget(live)
   }
 
   /** Forgets what was over first. @throws VaultError `VALIDATION_ERROR` when nothing is over. */
   async #makeRoom(): Promise<void> {
     const oldest = this.all().reduce((first, live) => (endOf(live) < endOf(first) ? live : first))
     if (endOf(oldest) <= this.#options.clock.now()) return this.#forget(oldest)
-    throw new VaultError('VALIDATION_ERROR', `There are ${maxPairings} pairings; revoke some first.`)
+    throw new VaultError('VALIDATION_ERROR', `There are ${MAX_PAIRINGS} pairings; revoke some first.`)
   }
 
   async #forget({ record, route }: LivePairing): Promise<void> {
@@ -274,7 +274,7 @@ function checked(input: NewPairing): NewPairing {
       'VALIDATION_ERROR',
       'A service id is 1 to 64 letters, digits, dots, dashes, underscores.',
     )
-  if (!(input.ttlMs >= shortestTtlMs && input.ttlMs <= longestTtlMs))
+  if (!(input.ttlMs >= SHORTEST_TTL_MS && input.ttlMs <= LONGEST_TTL_MS))
     throw new VaultError('VALIDATION_ERROR', 'A pair token lives for a minute to a week.')
   return input
 }

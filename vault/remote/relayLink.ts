@@ -1,6 +1,6 @@
 import { WebSocket } from 'ws'
 import { type Log, silentLog } from '../../core/ports/log.ts'
-import { challengeBytes, frameTypes, maxFrameBytes } from '../relay/frames.ts'
+import { challengeBytes, frameTypes, MAX_FRAME_BYTES } from '../relay/frames.ts'
 
 /** One connection to the relay. Answers belong to the connection their question came on. */
 export interface LinkConnection {
@@ -38,8 +38,8 @@ export interface RelayLink {
 
 const defaultBackoff: Backoff = { minMs: 250, maxMs: 30_000 }
 /** The relay pings every 30 s. This long without, and the connection is dead though nobody said so. */
-const quietMs = 75_000
-const handshakeMs = 10_000
+const QUIET_MS = 75_000
+const HANDSHAKE_MS = 10_000
 
 /** Keeps one connection to a relay, and connects again whenever it is lost, more slowly each time it fails. */
 export function startRelayLink(options: LinkOptions, events: LinkEvents): RelayLink {
@@ -52,15 +52,15 @@ export function startRelayLink(options: LinkOptions, events: LinkEvents): RelayL
 
   const connect = (): void => {
     const own = new WebSocket(url, {
-      maxPayload: maxFrameBytes,
+      maxPayload: MAX_FRAME_BYTES,
       perMessageDeflate: false,
-      handshakeTimeout: handshakeMs,
+      handshakeTimeout: HANDSHAKE_MS,
       ...(ca === undefined ? {} : { ca }),
     })
     socket = own
     let reason = 'the connection was lost'
     let wasGreeted = false
-    const quiet = setTimeout(() => own.terminate(), quietMs).unref()
+    const quiet = setTimeout(() => own.terminate(), QUIET_MS).unref()
     const connection: LinkConnection = {
       send(frame) {
         if (own.readyState === WebSocket.OPEN) own.send(frame, { binary: true })

@@ -1,5 +1,5 @@
+import { isLoopback } from '../../core/http/isLoopback.ts'
 import { relayPath } from '../relay/frames.ts'
-import { isLoopback } from '../relay/isLoopback.ts'
 
 /**
  * The address to connect to for a relay's base address. `wss:` only, except on this machine: the content is encrypted

@@ -4,7 +4,7 @@ import { judgeRoute, methodsOf } from './allowedRoutes.ts'
 import type { Message } from './channel/message.ts'
 
 /** The longest body of a call, in bytes. */
-export const maxBodyBytes = 256 * 1024
+export const MAX_BODY_BYTES = 256 * 1024
 
 /** A call of a paired agent, opened and checked. Who calls is proved by the channel; there is no other credential. */
 export interface RemoteRequest {
@@ -64,7 +64,7 @@ export function readRemoteCall({
   if (typeof method !== 'string' || typeof path !== 'string') throw new VaultError('VALIDATION_ERROR')
   const fields = typeof headers === 'object' && headers !== null ? headers : {}
   assertAllowed(method, path)
-  if (body.byteLength > maxBodyBytes) throw new VaultError('PAYLOAD_TOO_LARGE')
+  if (body.byteLength > MAX_BODY_BYTES) throw new VaultError('PAYLOAD_TOO_LARGE')
   return {
     method: method as RemoteRequest['method'],
     path,

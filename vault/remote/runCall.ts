@@ -13,7 +13,7 @@ import {
 } from './remoteRequest.ts'
 
 /** Calls of one pairing that the host performs at once. */
-const maxRunning = 32
+const MAX_RUNNING = 32
 
 /** Lets the host perform one opened call. @returns the answer's message; what was thrown has become one, too. */
 export async function runCall(
@@ -22,7 +22,7 @@ export async function runCall(
   handle: (request: RemoteRequest) => Promise<RemoteAnswer>,
   log: Log,
 ): Promise<Buffer> {
-  if (live.running >= maxRunning)
+  if (live.running >= MAX_RUNNING)
     return failed(new VaultError('RATE_LIMIT_EXCEEDED', undefined, { retryAfterSeconds: 1 }))
   if (isSuspended(live.record)) return failed(new VaultError('AGENT_SUSPENDED'))
   live.running++

@@ -32,11 +32,11 @@ export interface VaultEndOptions {
 }
 
 /** How far ahead of the vault's clock the end of a request may lie, in milliseconds. */
-const longestExpiryMs = 120_000
+const LONGEST_EXPIRY_MS = 120_000
 /** Requests of one pairing that are being opened or performed; what comes above that is not even opened. */
-const maxUnderWay = 128
+const MAX_UNDER_WAY = 128
 /** Greetings of one pairing that are remembered until their time is over. */
-const maxTaken = 1024
+const MAX_TAKEN = 1024
 const nobody = Buffer.alloc(32)
 
 /** What became of a request: an answer to be kept, a notice that is not, or nothing for what nobody can prove. */
@@ -68,7 +68,7 @@ export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndO
     const { kind, expiresAtMs } = incoming.header
     const nowMs = clock.now()
     if (isOver(live)) return noticeOf('revoked', incoming)
-    const isLate = expiresAtMs <= nowMs || expiresAtMs > nowMs + longestExpiryMs
+    const isLate = expiresAtMs <= nowMs || expiresAtMs > nowMs + LONGEST_EXPIRY_MS
     if (kind === 'call') return isLate ? refuseLateCall(incoming) : performCall(incoming)
     return isLate ? noticeOf('expired', incoming) : performGreeting(incoming)
   }
@@ -135,7 +135,7 @@ export function createVaultEnd({ identity, desk, handle, clock, log }: VaultEndO
 
   return async (route, sealed, reply) => {
     const live = desk.byRoute(route)
-    if (live === undefined || live.underWay >= maxUnderWay) return
+    if (live === undefined || live.underWay >= MAX_UNDER_WAY) return
     // A pairing that is over is past its answers: they are asked for no more.
     const name = isOver(live) ? '' : live.answers.take(sealed, reply, clock.now())
     if (name === undefined) return
@@ -166,7 +166,7 @@ function readIncoming(live: LivePairing, sealed: Buffer, vaultId: string): Incom
 function takeOnce(live: LivePairing, { requestId, expiresAtMs }: RequestHeader, nowMs: number): boolean {
   for (const [id, endMs] of live.taken) if (endMs <= nowMs) live.taken.delete(id)
   const id = requestId.toString('base64')
-  if (live.taken.has(id) || live.taken.size >= maxTaken) return false
+  if (live.taken.has(id) || live.taken.size >= MAX_TAKEN) return false
   live.taken.set(id, expiresAtMs)
   return true
 }

@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
-import { nearMiss } from '../../core/config/nearMiss.ts'
-import { showText } from '../effects/showText.ts'
+import { nearMiss } from '../../core/config/check/nearMiss.ts'
+import { showText } from '../effects/plainWords.ts'
 import { VaultError } from '../errors/error.ts'
 import { type FieldTable, type ObjectSchema, object, text, type ValuesOf } from './schema.ts'
 
@@ -22,7 +22,7 @@ const shared: FieldTable = {
 }
 
 /** More would help nobody, and a body of a thousand wrong fields would be answered with a megabyte. */
-const mostProblems = 20
+const MOST_PROBLEMS = 20
 
 const ajv = new Ajv({
   allErrors: true,
@@ -44,7 +44,7 @@ export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
     check(input) {
       validate ??= ajv.compile(object({ ...fields, ...shared }))
       if (validate(input)) return input as ValuesOf<P>
-      const problems = (validate.errors ?? []).slice(0, mostProblems).map(problemOf)
+      const problems = (validate.errors ?? []).slice(0, MOST_PROBLEMS).map(problemOf)
       const [{ path, message }] = problems as [Problem]
       throw new VaultError('VALIDATION_ERROR', path === '' ? message : `${path}: ${message}`, {
         details: problems,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { compileSchema } from '../../core/config/validate.ts'
+import { compileSchema } from '../../core/config/check/validate.ts'
 import type { OptionsSchema } from '../../core/plugin/options.ts'
 import { filesOf } from './findPlugin.ts'
 

@@ -1,4 +1,4 @@
-import { createPluginLoader, type LoadablePlugin } from '../../core/kernel/load.ts'
+import { createPluginLoader, type LoadablePlugin } from '../../core/kernel/pluginLoader.ts'
 import {
   type AnyVaultPlugin,
   type VaultExchange,

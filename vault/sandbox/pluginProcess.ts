@@ -1,24 +1,33 @@
-import type { ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { extname, parse } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { visibleText } from '../../core/text/visibleText.ts'
 import { type PluginPlace, readableBy } from './readable.ts'
-import { spawnPlugin } from './spawnPlugin.ts'
 import {
   createLineReader,
   type FromPlugin,
   lineOf,
-  maxLineBytes,
+  MAX_LINE_BYTES,
   type PluginDescription,
   type ToPlugin,
   wordsOf,
 } from './wire.ts'
 
+/** Heap of the plugin's JavaScript, in MiB; beyond it Node ends the process. */
+const HEAP_MB = 128
+/** All its memory that is not a file's, in KiB: what a heap limit does not count. */
+const DATA_KB = 1_048_576
+/** Processor time of one life, in seconds: one that loops when its vault was killed ends, too. */
+const CPU_SECONDS = 3_600
 /** Messages of one plugin in a second; one that says more keeps the vault from its work. */
-const mostMessages = 2_000
+const MOST_MESSAGES = 2_000
 /** What is kept of the end of what a plugin prints, to say why it ended. */
-const keptChars = 600
+const KEPT_CHARS = 600
 /** Longest reason of a plugin for refusing to be loaded or set up. */
-const mostWords = 2_000
+const MOST_WORDS = 2_000
 /** What waits at once for a plugin to read it, in bytes: above every answer that it may have under way. */
-const mostUnreadBytes = 134_217_728
+const MOST_UNREAD_BYTES = 134_217_728
 
 export interface ProcessEvents {
   /** Whatever comes after `setup`, not looked at yet. */
@@ -62,13 +71,13 @@ export class PluginProcess {
     child.stdout!.on(
       'data',
       createLineReader(
-        maxLineBytes,
+        MAX_LINE_BYTES,
         (message) => this.#heard(message),
         (what) => this.kill(what),
       ),
     )
     child.stderr!.on('data', (chunk: Buffer) => {
-      this.#printed = (this.#printed + chunk.toString('utf8').slice(0, keptChars)).slice(-keptChars)
+      this.#printed = (this.#printed + chunk.toString('utf8').slice(0, KEPT_CHARS)).slice(-KEPT_CHARS)
     })
   }
 
@@ -95,7 +104,7 @@ export class PluginProcess {
   send(message: ToPlugin): void {
     if (this.#isOver) return
     this.#child.stdin!.write(lineOf(message))
-    if (this.#child.stdin!.writableLength > mostUnreadBytes) this.kill('does not read what it is told')
+    if (this.#child.stdin!.writableLength > MOST_UNREAD_BYTES) this.kill('does not read what it is told')
   }
 
   /** Ends it at once. */
@@ -124,7 +133,7 @@ export class PluginProcess {
         settle: (said) => {
           done()
           if (said.t === answer) return resolve(said as Extract<FromPlugin, { t: T }>)
-          const why = said.t === 'refused' ? wordsOf(said.message, mostWords) : 'it said something else'
+          const why = said.t === 'refused' ? wordsOf(said.message, MOST_WORDS) : 'it said something else'
           reject(new Error(why))
           this.kill('refused')
         },
@@ -142,7 +151,7 @@ export class PluginProcess {
     const second = Math.floor(performance.now() / 1_000)
     if (second !== this.#second) this.#messages = 0
     this.#second = second
-    if (++this.#messages > mostMessages) return this.kill('said more than can be listened to')
+    if (++this.#messages > MOST_MESSAGES) return this.kill('said more than can be listened to')
     try {
       this.#take(said as FromPlugin | null)
     } catch {
@@ -158,13 +167,63 @@ export class PluginProcess {
   }
 
   #over(reason: string): void {
-    const printed = printable(this.#printed)
+    // In one line: a plugin's words can't pretend to be another one.
+    const printed = visibleText(this.#printed.replace(/\s+/g, ' ').trim())
     const why = printed === '' ? reason : `${reason}: ${printed}`
     if (this.#waiting !== undefined) this.#waiting.fail(new Error(why))
     else if (!this.#isClosing) this.#events.onEnd(why)
   }
 }
 
-/** Without what would move a terminal's cursor, or pretend to be another line. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
-const printable = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f\s]+/g, ' ').trim()
+/** Compiled, this module and the child are .js; run from source, both are .ts. */
+const program = fileURLToPath(new URL(`./plugin.child${extname(import.meta.url)}`, import.meta.url))
+const shell = '/bin/sh'
+
+/**
+ * Starts the process that runs one plugin: an empty environment, no debugger by signal, a bounded heap, no core dumps, no
+ * file that it could write a byte to, and Node's permission model without writing, processes, threads, addons and (from Node 25) the network.
+ *
+ * @param readable what it may read, as `--allow-fs-read` takes it
+ */
+function spawnPlugin(readable: readonly string[]): ChildProcess {
+  const known = (flag: string): boolean => process.allowedNodeEnvironmentFlags.has(flag)
+  const args = [
+    ...['--permission', '--disable-sigusr1'].filter(known),
+    ...(known('--permission') ? readable.map((path) => `--allow-fs-read=${path}`) : []),
+    `--max-old-space-size=${HEAP_MB}`,
+    '--no-warnings',
+    program,
+  ]
+  const { SYSTEMROOT } = process.env
+  const options = {
+    stdio: ['pipe', 'pipe', 'pipe'] as ['pipe', 'pipe', 'pipe'],
+    env: SYSTEMROOT === undefined ? {} : { SYSTEMROOT },
+    cwd: parse(process.execPath).root,
+    windowsHide: true,
+  }
+  if (!existsSync(shell)) return spawn(process.execPath, args, options)
+  // What preloads code into every Node (a profiler, a test runner) puts NODE_OPTIONS into each child, past an empty env.
+  const limits = `ulimit -c 0; ulimit -f 0; ulimit -t ${CPU_SECONDS}; ulimit -d ${DATA_KB} 2>/dev/null; unset NODE_OPTIONS; exec "$0" "$@"`
+  return guarded(spawn(shell, ['-c', limits, process.execPath, ...args], options))
+}
+
+/**
+ * Has a shell of its own wait for the end of this process, however that comes, and end the plugin then: one that loops never
+ * reads that its input has ended.
+ */
+function guarded(child: ChildProcess): ChildProcess {
+  if (child.pid === undefined) return child
+  const guard = spawn(shell, ['-c', 'read -r _; kill -9 "$0"', String(child.pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: {},
+    detached: true,
+  })
+  // Without it everything works but this.
+  guard.once('error', () => undefined)
+  guard.stdin.on('error', () => undefined)
+  guard.unref()
+  ;(guard.stdin as unknown as { unref(): void }).unref()
+  // First, so that it never sees the end of this process with a number that somebody else has by then.
+  child.once('exit', () => guard.kill('SIGKILL'))
+  return child
+}

@@ -1,5 +1,5 @@
 import type { VaultPorts } from '../../core/plugin/vault.ts'
-import { visibleText } from '../effects/visibleText.ts'
+import { visibleText } from '../../core/text/visibleText.ts'
 import { isVaultError } from '../errors/error.ts'
 import type { HostDesk } from '../host/api/desk.ts'
 import { type DeskFacts, type FromPlugin, type ToPlugin, type WireError, wordsOf } from './wire.ts'
@@ -20,11 +20,11 @@ export interface PortServer {
 }
 
 /** Requests of one plugin to the outside that are under way at once, and changes that it asks for. */
-const mostUnderWay = 16
-const longestRequestMs = 120_000
-const mostAnswerBytes = 4_000_000
-const mostLogLines = 50
-const mostLogChars = 4_000
+const MOST_UNDER_WAY = 16
+const LONGEST_REQUEST_MS = 120_000
+const MOST_ANSWER_BYTES = 4_000_000
+const MOST_LOG_LINES = 50
+const MOST_LOG_CHARS = 4_000
 
 /** @param place names the plugin in the log: `telegram`, a second one `telegram-2` */
 export function createPortServer(place: string, needs: readonly string[], ports: HostPorts): PortServer {
@@ -67,8 +67,8 @@ export function createPortServer(place: string, needs: readonly string[], ports:
       method: textOf(method),
       headers: Object.fromEntries(named),
       ...(body !== undefined && { body: Buffer.from(textOf(body, 1_000_000), 'base64') }),
-      timeoutMs: within(timeoutMs, longestRequestMs),
-      maxBytes: within(maxBytes, mostAnswerBytes),
+      timeoutMs: within(timeoutMs, LONGEST_REQUEST_MS),
+      maxBytes: within(maxBytes, MOST_ANSWER_BYTES),
       signal,
     })
     return { status, headers: answer.headers, body: Buffer.from(answer.body).toString('base64') }
@@ -90,7 +90,8 @@ export function createPortServer(place: string, needs: readonly string[], ports:
     ask({ id, port, args }, send) {
       const refuse = (error: unknown): void => send({ t: 'answer', id, error: wireError(error) })
       if (!Number.isSafeInteger(id) || underWay.has(id) || !Array.isArray(args)) return
-      if (underWay.size >= mostUnderWay) return refuse(new Error(`Expected at most ${mostUnderWay} at once.`))
+      if (underWay.size >= MOST_UNDER_WAY)
+        return refuse(new Error(`Expected at most ${MOST_UNDER_WAY} at once.`))
       const stop = new AbortController()
       underWay.set(id, stop)
       perform(port, args, stop.signal)
@@ -105,10 +106,10 @@ export function createPortServer(place: string, needs: readonly string[], ports:
       const now = Math.floor(performance.now() / 1_000)
       if (now !== second) lines = 0
       second = now
-      if (++lines > mostLogLines) return
+      if (++lines > MOST_LOG_LINES) return
       const write = level === 'debug' || level === 'info' || level === 'warn' ? log[level] : log.error
       const shown = JSON.stringify(fields ?? {})
-      const said = shown.length > mostLogChars ? {} : { said: JSON.parse(shown) }
+      const said = shown.length > MOST_LOG_CHARS ? {} : { said: JSON.parse(shown) }
       write.call(log, { plugin: place, ...said }, wordsOf(text, 500))
     },
   }

@@ -56,7 +56,7 @@ function ownFiles(folder: string, guarded: readonly string[]): string[] {
 }
 
 /** More is not looked through. */
-const mostEntries = 50_000
+const MOST_ENTRIES = 50_000
 
 /**
  * A folder with all that is in it, but for links that lead out of it: Node's permission model looks at the path that is
@@ -72,8 +72,8 @@ function withoutWaysOut(folder: string): string[] {
     const paths: string[] = []
     let isWhole = true
     for (const entry of readdirSync(at, { withFileTypes: true })) {
-      if (++entries > mostEntries)
-        throw new Error(`Expected at most ${mostEntries} files in the folder of a plugin: ${folder}`)
+      if (++entries > MOST_ENTRIES)
+        throw new Error(`Expected at most ${MOST_ENTRIES} files in the folder of a plugin: ${folder}`)
       const path = join(at, entry.name)
       if (entry.isDirectory()) {
         const inner = look(path)

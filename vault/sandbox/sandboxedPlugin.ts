@@ -1,6 +1,6 @@
 import type { VaultDecision, VaultExchange, VaultOperation, VaultPhase } from '../../core/plugin/vault.ts'
 import { vaultOperations } from '../../core/plugin/vault.ts'
-import { visibleText } from '../effects/visibleText.ts'
+import { visibleText } from '../../core/text/visibleText.ts'
 import { VaultError } from '../errors/error.ts'
 import { PluginProcess } from './pluginProcess.ts'
 import { createPortServer, type HostPorts } from './portServer.ts'
@@ -29,7 +29,7 @@ export const defaultPluginLimits: PluginLimits = {
 }
 
 /** Calls of one plugin that wait for it at once. */
-const mostCalls = 256
+const MOST_CALLS = 256
 
 /** A plugin of the configuration: found, described by itself, its options checked. Nothing of it runs in this process. */
 export interface PluginToRun {
@@ -169,7 +169,7 @@ export async function startPlugin(
         })
       }
       if (life === undefined) return Promise.reject(refuse('is being started again'))
-      if (calls.size >= mostCalls) return Promise.reject(refuse('has too much to do'))
+      if (calls.size >= MOST_CALLS) return Promise.reject(refuse('has too much to do'))
       const id = nextId++
       return new Promise((resolve, reject) => {
         const late = setTimeout(() => life.kill(`did not decide within ${limits.callMs} ms`), limits.callMs)

@@ -77,7 +77,7 @@ export const wordsOf = (value: unknown, mostChars: number): string =>
   typeof value === 'string' ? value.slice(0, mostChars) : ''
 
 /** The longest line that is taken from a plugin: above a stored value and any request that it may send. */
-export const maxLineBytes = 1_048_576
+export const MAX_LINE_BYTES = 1_048_576
 
 /** One line. Integers that JSON has no number for become text, bytes become hex. */
 export const lineOf = (message: ToPlugin | FromPlugin): string => `${JSON.stringify(message, plain)}\n`

@@ -21,8 +21,8 @@ export interface CallAnswer {
   readonly body_encoding: 'utf8' | 'base64'
 }
 
-const timeoutMs = 30_000
-const maxAnswerBytes = 1_048_576
+const TIMEOUT_MS = 30_000
+const MAX_ANSWER_BYTES = 1_048_576
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/
 const headerValue = /^[\x20-\x7e]{0,4096}$/
 /**
@@ -120,8 +120,8 @@ function inject(credential: Credential, call: FrozenCall): EgressRequest {
     method: call.method,
     headers,
     ...(call.body !== null && { body: call.body }),
-    timeoutMs,
-    maxBytes: maxAnswerBytes,
+    timeoutMs: TIMEOUT_MS,
+    maxBytes: MAX_ANSWER_BYTES,
   }
 }
 
@@ -182,7 +182,7 @@ function upstreamError(error: unknown): VaultError {
       'The address is not public, and no rule of this credential allows it.',
     )
   if (code === 'EGRESS_TOO_LARGE')
-    return new VaultError('UPSTREAM_ERROR', `The answer is larger than ${maxAnswerBytes} bytes.`)
+    return new VaultError('UPSTREAM_ERROR', `The answer is larger than ${MAX_ANSWER_BYTES} bytes.`)
   return new VaultError('UPSTREAM_ERROR')
 }
 

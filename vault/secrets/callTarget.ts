@@ -1,7 +1,7 @@
 import { VaultError } from '../errors/error.ts'
 import type { CallRule } from './credential.ts'
 
-const longestUrl = 8_192
+const LONGEST_URL = 8_192
 
 /**
  * Reads the address of a call in its one spelling: what the rules judge is what is sent, so an address that a server
@@ -10,7 +10,7 @@ const longestUrl = 8_192
  * @throws `VALIDATION_ERROR`
  */
 export function readCallUrl(text: unknown): URL {
-  const url = typeof text === 'string' && text.length <= longestUrl ? URL.parse(text) : null
+  const url = typeof text === 'string' && text.length <= LONGEST_URL ? URL.parse(text) : null
   if (
     url === null ||
     !/^https?:$/.test(url.protocol) ||

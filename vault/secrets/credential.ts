@@ -1,5 +1,5 @@
+import { isLoopback } from '../../core/http/isLoopback.ts'
 import { VaultError } from '../errors/error.ts'
-import { isLoopback } from '../relay/isLoopback.ts'
 
 /** Where a credential may be sent: every part has to hold. */
 export interface CallRule {

@@ -77,7 +77,7 @@ interface Gap {
 }
 
 /** Parts that are looked for at once; where they stand, the rest is followed step by step. */
-const firstParts = 3
+const FIRST_PARTS = 3
 
 /**
  * Parts one after the other, each in any of its ways: patterns without two ends at one place. All places that a step leads to are
@@ -92,7 +92,7 @@ function spelled(parts: readonly (readonly string[])[], gap: Gap): Find {
   }
   const steps = parts.map((ways) => ({ itself: itselfOf(ways), ways: ways.map(sticky) }))
   const between = sticky(gap.unit)
-  const first = parts.slice(0, firstParts).map((ways) => `(?:${ways.join('|')})`)
+  const first = parts.slice(0, FIRST_PARTS).map((ways) => `(?:${ways.join('|')})`)
   const beginning = new RegExp(first.join(`(?:${gap.unit}){${gap.least},${gap.most}}`), 'gi')
 
   function endOf(text: string, from: number): number | undefined {

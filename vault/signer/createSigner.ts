@@ -3,9 +3,9 @@ import type { Signature, Signer, SignRequest } from '../ports/signer.ts'
 import { signKinds } from './protocol.ts'
 import type { SigningProcess } from './signingProcess.ts'
 
-const rememberedIds = 50_000
-const longestId = 128
-const longestBytes = 512 * 1024
+const REMEMBERED_IDS = 50_000
+const LONGEST_ID = 128
+const LONGEST_BYTES = 512 * 1024
 
 /** The signer with the handles that its vault alone has. */
 export interface OwnedSigner extends Signer {
@@ -39,12 +39,12 @@ export function createSigner({ beforeUse, lost }: SignerSupport): OwnedSigner {
   }
 
   const take = (requestId: string): void => {
-    if (typeof requestId !== 'string' || requestId === '' || requestId.length > longestId) {
-      throw new VaultError('VALIDATION_ERROR', `Expected a request id of 1 to ${longestId} characters.`)
+    if (typeof requestId !== 'string' || requestId === '' || requestId.length > LONGEST_ID) {
+      throw new VaultError('VALIDATION_ERROR', `Expected a request id of 1 to ${LONGEST_ID} characters.`)
     }
     if (used.has(requestId)) throw new VaultError('REQUEST_ID_USED')
     used.add(requestId)
-    if (used.size > rememberedIds) used.delete(used.values().next().value!)
+    if (used.size > REMEMBERED_IDS) used.delete(used.values().next().value!)
   }
 
   return {
@@ -85,8 +85,11 @@ function assertSignable(keyId: string, kind: SignRequest['kind'], bytes: Uint8Ar
       `Expected a kind of ${signKinds.join(', ')}, got ${String(kind)}.`,
     )
   }
-  if (Buffer.byteLength(keyId) > longestId) throw new VaultError('KEY_UNKNOWN')
-  if (bytes.length > longestBytes) {
-    throw new VaultError('INVALID_TX', `Expected at most ${longestBytes} bytes to sign, got ${bytes.length}.`)
+  if (Buffer.byteLength(keyId) > LONGEST_ID) throw new VaultError('KEY_UNKNOWN')
+  if (bytes.length > LONGEST_BYTES) {
+    throw new VaultError(
+      'INVALID_TX',
+      `Expected at most ${LONGEST_BYTES} bytes to sign, got ${bytes.length}.`,
+    )
   }
 }

@@ -1,4 +1,4 @@
-import { deriveKey } from '../storage/deriveKey.ts'
+import { deriveKey } from '../storage/disk/aead.ts'
 
 /**
  * What the process that speaks HTTP gets of the master key: a key for each thing that it must read, derived one way

@@ -6,7 +6,7 @@ import type { SignKind } from '../ports/signer.ts'
  */
 export const lengthBytes = 4
 /** Above any transaction and any message that the vault takes (256 KiB a request). */
-export const maxFrameBytes = 1 << 20
+export const MAX_FRAME_BYTES = 1 << 20
 
 export const signKinds: readonly SignKind[] = [
   'evm-transaction',
@@ -129,7 +129,8 @@ export function createFrameReader(onFrame: (body: Buffer) => void): (chunk: Buff
     let at = 0
     while (bytes.length - at >= lengthBytes) {
       const end = at + lengthBytes + bytes.readUInt32BE(at)
-      if (end - at - lengthBytes > maxFrameBytes) throw new RangeError('A frame is longer than any of ours.')
+      if (end - at - lengthBytes > MAX_FRAME_BYTES)
+        throw new RangeError('A frame is longer than any of ours.')
       if (end > bytes.length) break
       onFrame(bytes.subarray(at + lengthBytes, end))
       at = end

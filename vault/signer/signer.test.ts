@@ -15,10 +15,10 @@ import {
   serializeTransaction,
 } from 'viem'
 import { readVectors, type Wycheproof } from '../../test/helpers/vectors.ts'
-import { evmAddress } from '../keys/evmAddress.ts'
+import { evmAddress } from '../keys/vaultKeyring.ts'
 import type { SignKind } from '../ports/signer.ts'
-import { seal } from '../storage/aead.ts'
-import { openRecord, sealRecord, wrappedBytes } from '../storage/envelope.ts'
+import { seal } from '../storage/disk/aead.ts'
+import { openRecord, sealRecord, wrappedBytes } from '../storage/records/envelope.ts'
 import { createSigner } from './createSigner.ts'
 import type { SealedRecord } from './custodian.ts'
 import { ed25519Key, ed25519PublicKey, ed25519Sign } from './ed25519.ts'

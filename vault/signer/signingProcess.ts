@@ -21,9 +21,9 @@ import {
 import { spawnChild } from './spawnChild.ts'
 
 /** A process that has not answered for so long never will. */
-const silenceMs = 10_000
+const SILENCE_MS = 10_000
 /** What it gets to zero its keys in once its input has ended. */
-const farewellMs = 500
+const FAREWELL_MS = 500
 
 interface Pending {
   readonly done: (bytes: Buffer) => void
@@ -32,7 +32,7 @@ interface Pending {
 }
 
 /** Below the longest frame, with room for what stands around it. */
-const batchBytes = 512 * 1024
+const BATCH_BYTES = 512 * 1024
 
 /**
  * One child process that holds the keys, from its start to its end. It is never started again: make another.
@@ -108,7 +108,7 @@ export class SigningProcess {
     for (const { scope, version, wrapped } of records) {
       batch.push(scope, u32(version), wrapped)
       bytes += Buffer.byteLength(scope) + wrapped.length + 16
-      if (bytes > batchBytes) await flush()
+      if (bytes > BATCH_BYTES) await flush()
     }
     await flush()
     return adopted
@@ -189,7 +189,7 @@ export class SigningProcess {
     this.#refuseAll()
     this.#isOver = true
     this.#child.stdin!.end()
-    const late = setTimeout(() => this.#kill(), farewellMs)
+    const late = setTimeout(() => this.#kill(), FAREWELL_MS)
     await this.#ended
     clearTimeout(late)
   }
@@ -203,7 +203,7 @@ export class SigningProcess {
     const request = this.#nextRequest++
     return new Promise((done, failed) => {
       this.#pending.set(request, { done, failed, askedAtMs: performance.now() })
-      this.#watch ??= setTimeout(() => this.#checkSilence(), silenceMs).unref()
+      this.#watch ??= setTimeout(() => this.#checkSilence(), SILENCE_MS).unref()
       this.#send(write(request))
     })
   }
@@ -227,7 +227,7 @@ export class SigningProcess {
     this.#watch = undefined
     const [oldest] = this.#pending.values()
     if (oldest === undefined) return
-    const leftMs = silenceMs - (performance.now() - oldest.askedAtMs)
+    const leftMs = SILENCE_MS - (performance.now() - oldest.askedAtMs)
     if (leftMs <= 0) return this.#kill()
     this.#watch = setTimeout(() => this.#checkSilence(), Math.ceil(leftMs)).unref()
   }

@@ -1,16 +1,16 @@
 import { closeSync, fsyncSync, linkSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { VaultError } from '../errors/error.ts'
-import { lengthPrefixed } from './aead.ts'
-import { fileMode, flushFolder, unfinishedName, writeAll } from './files.ts'
-import { writeFrame } from './frame.ts'
-import { encodeHeader, type VaultHeader } from './header.ts'
+import { lengthPrefixed } from './disk/aead.ts'
+import { fileMode, flushFolder, unfinishedName, writeAll } from './disk/files.ts'
+import { writeFrame } from './disk/frame.ts'
+import { encodeHeader, type VaultHeader } from './password/header.ts'
 
 export const backupMagic = Buffer.from('TGVBAK01', 'latin1')
 export const backupSaltBytes = 16
 /** The first byte of each frame's payload: what follows it. */
 export const part = { record: 1, budget: 2, file: 3, end: 4 } as const
-const chunkBytes = 512 * 1024
+const CHUNK_BYTES = 512 * 1024
 
 export interface BackupContent {
   /** Made by this call; one that is there is not replaced. */
@@ -51,8 +51,8 @@ export async function writeBackup({
       for (const change of records) write(part.record, change)
       for (const change of budget) write(part.budget, change)
       for await (const { name, bytes } of audit.exportFiles()) {
-        for (let at = 0; at < bytes.length; at += chunkBytes) {
-          write(part.file, lengthPrefixed(name, bytes.subarray(at, at + chunkBytes)))
+        for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+          write(part.file, lengthPrefixed(name, bytes.subarray(at, at + CHUNK_BYTES)))
         }
       }
       write(part.end, new Uint8Array(0))

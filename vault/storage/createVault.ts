@@ -10,7 +10,10 @@ import type { Vault } from '../ports/vault.ts'
 import type { SealedRecord } from '../signer/custodian.ts'
 import type { HostKeys } from '../signer/hostKeys.ts'
 import { SigningProcess } from '../signer/signingProcess.ts'
-import { preparePrivateFolder, replaceFile } from './files.ts'
+import { preparePrivateFolder, replaceFile } from './disk/files.ts'
+import { takeHome } from './disk/homeLock.ts'
+import { budgetPlace, recordsPlace, vaultFiles } from './disk/vaultFiles.ts'
+import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
 import {
   associatedOf,
   encodeHeader,
@@ -18,14 +21,10 @@ import {
   newestVersion,
   type OpenHeader,
   passwordKeyOf,
-} from './header.ts'
-import { takeHome } from './homeLock.ts'
-import { argon2idHasher, calibrateKdf } from './kdf.ts'
-import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
-import { assertPassword } from './password.ts'
-import { RecordStore } from './recordStore.ts'
-import { Throttle } from './throttle.ts'
-import { budgetPlace, recordsPlace, vaultFiles } from './vaultFiles.ts'
+} from './password/header.ts'
+import { argon2idHasher, assertPassword, calibrateKdf } from './password/kdf.ts'
+import { Throttle } from './password/throttle.ts'
+import { RecordStore } from './records/recordStore.ts'
 
 export interface CreateVaultOptions extends OpenVaultOptions {
   /** 8 to 1,024 characters. */

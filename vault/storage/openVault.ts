@@ -3,13 +3,12 @@ import type { AuditLimits } from '../audit/dropOld.ts'
 import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import type { PasswordHasher } from '../ports/passwordHasher.ts'
 import type { Vault } from '../ports/vault.ts'
-import type { AutoLockOptions } from './autoLock.ts'
-import { preparePrivateFolder } from './files.ts'
-import { takeHome } from './homeLock.ts'
-import { argon2idHasher } from './kdf.ts'
+import { preparePrivateFolder } from './disk/files.ts'
+import { takeHome } from './disk/homeLock.ts'
+import { noVaultIn, vaultFiles } from './disk/vaultFiles.ts'
 import { LocalVault } from './localVault.ts'
-import { noVaultIn } from './noVaultIn.ts'
-import { vaultFiles } from './vaultFiles.ts'
+import { argon2idHasher } from './password/kdf.ts'
+import type { AutoLockOptions } from './password/lockState.ts'
 
 export interface OpenVaultOptions {
   /** The vault's folder; closed to other users. */

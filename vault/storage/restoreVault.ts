@@ -1,17 +1,31 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { AgentRecord } from '../agents/agent.ts'
 import { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
 import { JournaledBudget } from '../budget/journaledBudget.ts'
 import { VaultError } from '../errors/error.ts'
 import type { AuditMark } from '../ports/audit.ts'
 import { systemVaultClock } from '../ports/clock.ts'
+import type { Records } from '../ports/records.ts'
 import type { Vault } from '../ports/vault.ts'
+import type { PairingRecord } from '../remote/pairingRecord.ts'
 import type { HostKeys } from '../signer/hostKeys.ts'
 import { SigningProcess } from '../signer/signingProcess.ts'
 import { backupMagic, backupSaltBytes, part } from './backup.ts'
 import { assertNoVault } from './createVault.ts'
-import { fileMode, flushFolder, folderMode, preparePrivateFolder, replaceFile, writeAll } from './files.ts'
-import { readFrame } from './frame.ts'
+import {
+  fileMode,
+  flushFolder,
+  folderMode,
+  preparePrivateFolder,
+  replaceFile,
+  writeAll,
+} from './disk/files.ts'
+import { readFrame } from './disk/frame.ts'
+import { takeHome } from './disk/homeLock.ts'
+import { budgetPlace, recordsPlace, type VaultFiles, vaultFiles } from './disk/vaultFiles.ts'
+import { adoptChanges, firstVersionLogId, upgradedHeader } from './oldHome.ts'
+import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
 import {
   decodeHeader,
   encodeHeader,
@@ -19,15 +33,10 @@ import {
   passwordKeyOf,
   proofOf,
   type VaultHeader,
-} from './header.ts'
-import { takeHome } from './homeLock.ts'
-import { argon2idHasher } from './kdf.ts'
-import { adoptChanges, firstVersionLogId, upgradedHeader } from './oldHome.ts'
-import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
-import { RecordStore } from './recordStore.ts'
-import { type Suspended, suspendCallers } from './suspendCallers.ts'
-import { Throttle } from './throttle.ts'
-import { budgetPlace, recordsPlace, type VaultFiles, vaultFiles } from './vaultFiles.ts'
+} from './password/header.ts'
+import { argon2idHasher } from './password/kdf.ts'
+import { Throttle } from './password/throttle.ts'
+import { RecordStore } from './records/recordStore.ts'
 
 export interface RestoreVaultOptions extends OpenVaultOptions {
   readonly file: string
@@ -183,4 +192,32 @@ function writeFiles(files: VaultFiles, contents: Contents): void {
 
 function corrupt(): VaultError {
   return new VaultError('VAULT_CORRUPT', 'The backup is damaged or incomplete. Use another one.')
+}
+
+/** How many were suspended. */
+export interface Suspended {
+  readonly agents: number
+  readonly pairings: number
+}
+
+/**
+ * Suspends every agent and every pairing that a backup says may call: what the owner revoked, and which tokens were changed,
+ * after the backup is not known in it.
+ */
+async function suspendCallers(records: Records, nowMs: number): Promise<Suspended> {
+  let agents = 0
+  let pairings = 0
+  for (const { id } of records.list('agent')) {
+    const agent = records.getJson<AgentRecord>('agent', id)!
+    if (typeof agent.revokedAt === 'string') continue
+    await records.putJson('agent', id, { ...agent, suspendedAt: new Date(nowMs).toISOString() })
+    agents++
+  }
+  for (const { id } of records.list('pairing')) {
+    const pairing = records.getJson<PairingRecord>('pairing', id)!
+    if (pairing.state === 'revoked' || pairing.state === 'refused') continue
+    await records.putJson('pairing', id, { ...pairing, suspendedAtMs: nowMs })
+    pairings++
+  }
+  return { agents, pairings }
 }

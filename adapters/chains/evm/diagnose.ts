@@ -1,10 +1,10 @@
 import type { Asset } from '../../../core/domain/asset.ts'
-import { domainSeparator } from './digest.ts'
-import { feesFor } from './fees.ts'
-import type { Head, HeadCache } from './head.ts'
+import { reading, token, wordOf } from '../../../core/evm/token.ts'
+import type { Rpc } from '../../../core/rpc/rpc.ts'
+import { domainSeparator } from './check/digest.ts'
 import type { EvmSettlerOptions } from './options.ts'
-import type { Rpc } from './rpc.ts'
-import { reading, token, wordOf } from './token.ts'
+import type { Head, HeadCache } from './rpc/head.ts'
+import { leastFee } from './settle/fees.ts'
 
 /** Fewer payments than this that the account could still pay for are reported. */
 const lowPayments = 20n
@@ -40,11 +40,10 @@ function staleness(head: Head, { network, clock, staleHeadMs }: Required<EvmSett
 
 function funding(head: Head, options: Required<EvmSettlerOptions>): string[] {
   const { network, maxGas } = options
-  const fees = feesFor(head, options)
-  if (fees === undefined) {
+  if (head.baseFee > options.maxFeePerGasWei) {
     return [`${network}: gas costs ${head.baseFee} wei now, above maxFeePerGas; no payment can be settled.`]
   }
-  const payments = head.balance / (BigInt(maxGas) * fees.maxFeePerGas)
+  const payments = head.balance / (BigInt(maxGas) * leastFee(head, options))
   if (payments >= lowPayments) return []
   return [
     `${network}: the settling account can pay the fees of ${payments} more payments at most; send it some ether.`,

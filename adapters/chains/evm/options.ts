@@ -1,8 +1,11 @@
 import type { Asset } from '../../../core/domain/asset.ts'
+import type { AtomicAmount } from '../../../core/domain/money.ts'
 import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
+import type { GasBook } from '../../../core/ports/gasBook.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
+import type { BudgetLimits } from '../budgets.ts'
 
 export interface EvmSettlerOptions {
   /** CAIP-2 id, `eip155:8453`. */
@@ -34,11 +37,6 @@ export interface EvmSettlerOptions {
   readonly firstPollMs?: number
   /** Longest time between two looks, in ms. Default 1,000. */
   readonly pollMs?: number
-  /**
-   * How often the whole of an open payment is looked up (receipt, events, expiry, and its bytes sent again), in ms.
-   * Default 15,000. Asked about more often, only its nonce is read: one call.
-   */
-  readonly lookAgainMs?: number
   /** How old the known base fee may be, in ms. Default 10,000, during which it can at most double on Base. */
   readonly headMaxAgeMs?: number
   /** A newest block older than this is reported by `diagnose`, in ms. Default 120,000; `Infinity` for a local chain. */
@@ -47,10 +45,25 @@ export interface EvmSettlerOptions {
   readonly expiryMarginSeconds?: number
   /** Wallet factories that may be called (ERC-6492). Default none: the call is paid by this account. */
   readonly factories?: readonly string[]
-  /** Payments on their way at once; more are refused for the moment. Default 256. */
+  /** Payments on their way at once, of all payers; more are refused for the moment. Default 1,024. */
   readonly maxInFlight?: number
-  /** Failures on chain that one payer may cause in a window. Default 10 in 60,000 ms. */
-  readonly failureBudget?: { readonly failures: number; readonly windowMs: number }
+  /** Of one payer. Default 100. Their sum may not be more than the payer has either. */
+  readonly maxInFlightPerPayer?: number
+  /**
+   * Failures that one payer may cause in any window; a payment on its way counts as one until it has settled. Default 100
+   * in 600,000 ms.
+   */
+  readonly failureBudget?: BudgetLimits['failureBudget']
+  /** Most that the settlements of one store may cost in a day (UTC), in wei. Default 0.05 ether. */
+  readonly maxGasPerStoreAndDay?: bigint
+  /** Lowest price of a link that is offered here, in millionths of a dollar. Default 0. */
+  readonly minPriceAtomic?: AtomicAmount
+  /** Keeps the gas of the day over restarts. */
+  readonly gasBook?: GasBook | undefined
+  /** True where `start` is called before the first payment: until it has succeeded, payments are refused. Default false. */
+  readonly needsStart?: boolean
+  /** How long a signed attempt may take to be stored, in ms; then nothing is sent, and its account nonce is filled. Default 5,000. */
+  readonly storeTimeoutMs?: number
   readonly clock?: Clock
   readonly log?: Log
 }
@@ -85,13 +98,18 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     receiptTimeoutMs: 20_000,
     firstPollMs: 20,
     pollMs: 1_000,
-    lookAgainMs: 15_000,
     headMaxAgeMs: 10_000,
     staleHeadMs: 120_000,
     expiryMarginSeconds: 30,
     factories: [],
-    maxInFlight: 256,
-    failureBudget: { failures: 10, windowMs: 60_000 },
+    maxInFlight: 1_024,
+    maxInFlightPerPayer: 100,
+    failureBudget: { failures: 100, windowMs: 600_000 },
+    maxGasPerStoreAndDay: 50_000_000_000_000_000n,
+    minPriceAtomic: 0n,
+    gasBook: undefined,
+    needsStart: false,
+    storeTimeoutMs: 5_000,
     clock: systemClock,
     log: silentLog,
     ...options,

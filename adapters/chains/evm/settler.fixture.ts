@@ -10,10 +10,10 @@ import { type Asset, builtInAssets } from '../../../core/domain/asset.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { Settler } from '../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
-import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../local/evm/startLocalEvm.ts'
-import { type FaultyRpc, startFaultyRpc } from '../local/startFaultyRpc.ts'
-import type { Hex } from './hex.ts'
+import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
+import { type FaultyRpc, startFaultyRpc } from '../../../localnet/startFaultyRpc.ts'
 import type { EvmSettlerOptions } from './options.ts'
+import type { Hex } from './rpc/hex.ts'
 import { createEvmSettler } from './settler.ts'
 
 export const network = 'eip155:84532'
@@ -94,17 +94,25 @@ export const recordOf = (
   transaction: string | null = null,
 ): PaymentRecord => ({
   ...identity,
+  row: 1,
   state: transaction === null ? 'settling' : 'settled',
-  owner: 'test',
+  scheme: 'exact',
+  lease: null,
   linkId: 'link',
   storeId: 'store',
   requestHash: '',
   purchaseId: '',
   payload: '',
   attempt,
-  answer: null,
+  hasAnswer: false,
   transaction,
+  event: null,
+  block: null,
+  chargedAtomic: null,
   errorReason: null,
+  isLandedLate: false,
+  tries: 0,
+  dueReason: null,
   claimedAtMs: Date.now(),
   updatedAtMs: Date.now(),
 })
@@ -146,8 +154,6 @@ export async function startSettler(
       firstPollMs: 5,
       pollMs: 40,
       receiptTimeoutMs: 5_000,
-      // Tests do not wait between two look-ups.
-      lookAgainMs: 0,
       staleHeadMs: Number.POSITIVE_INFINITY,
       ...changes,
       ...more,

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { x402Facilitator } from '@x402/core/facilitator'
 import { toFacilitatorEvmSigner } from '@x402/evm'
 import { ExactEvmScheme } from '@x402/evm/exact/facilitator'
@@ -7,8 +8,10 @@ import { createWalletClient, http, publicActions } from 'viem'
 import { mnemonicToAccount } from 'viem/accounts'
 import { baseSepolia } from 'viem/chains'
 import type { SettlementAttempt } from '../../../core/domain/payment.ts'
+import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
+import { createEgress } from '../../egress/createEgress.ts'
 import { network, newAccount, recordOf, seller, signPayment, termsOf } from '../evm/settler.fixture.ts'
-import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../local/evm/startLocalEvm.ts'
+import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
 import { type Routes, start, startFacilitator } from './facilitator.fixture.ts'
 
 const terms = termsOf()
@@ -55,7 +58,7 @@ t.test('the reference facilitator verifies and settles, and the chain proves it'
   })
   t.same(await settler.diagnose(), [])
   const { payment, identity } = await paymentFor(settler, buyer)
-  t.match(await settler.verify(payment, terms, identity), { ok: true })
+  t.match(await settler.verify(payment, terms, identity, { storeId: 'store' }), { ok: true })
 
   const attempts: SettlementAttempt[] = []
   const outcome = await settler.settle(payment, terms, identity, async (attempt) => {
@@ -71,15 +74,15 @@ t.test('the reference facilitator verifies and settles, and the chain proves it'
   t.ok(facilitator.asked.every(({ authorization }) => authorization === 'Bearer x'))
 
   const record = recordOf(identity, attempts[0]!)
-  t.match(await settler.recover(record), outcome, 'after a crash the chain tells the same')
+  t.match(await recoverOne(settler, record), outcome, 'after a crash the chain tells the same')
   const { transaction } = outcome as { transaction: string }
-  t.equal(await settler.stillOnChain(recordOf(identity, attempts[0]!, transaction)), 'yes')
-  t.match(await settler.verify(payment, terms, identity), {
+  t.equal(await isOnChain(settler, recordOf(identity, attempts[0]!, transaction)), 'yes')
+  t.match(await settler.verify(payment, terms, identity, { storeId: 'store' }), {
     ok: false,
     reason: 'invalid_exact_evm_nonce_already_used',
   })
   await chain.reorg(1)
-  t.equal(await settler.stillOnChain(recordOf(identity, attempts[0]!, transaction)), 'no')
+  t.equal(await isOnChain(settler, recordOf(identity, attempts[0]!, transaction)), 'no')
 })
 
 t.test('a facilitator that claims what the chain does not show is not believed', async (t) => {
@@ -94,9 +97,9 @@ t.test('a facilitator that claims what the chain does not show is not believed',
   const { payment, identity } = await paymentFor(settler, buyer)
   t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'pending' })
   const record = recordOf(identity, { settler: facilitator.url, bytes: '', transaction: '', sequence: null })
-  t.match(await settler.recover(record), { status: 'pending' })
+  t.match(await recoverOne(settler, record), { status: 'pending' })
   await chain.advanceTime(120)
-  t.match(await settler.recover(record), { status: 'failed_final' }, 'expired, and unused on chain')
+  t.match(await recoverOne(settler, record), { status: 'failed_final' }, 'expired, and unused on chain')
 })
 
 t.test('a call waits for facilitator and chain together no longer than it may', async (t) => {
@@ -135,6 +138,8 @@ t.test(
       'invalid_exact_evm_insufficient_balance',
       'insufficient_funds',
       'invalid_exact_evm_transaction_simulation_failed',
+      'invalid_exact_evm_signature',
+      'unsupported_scheme',
     ]
     for (errorReason of reasons) {
       settlesFirst = true
@@ -144,11 +149,70 @@ t.test(
       settlesFirst = false
       const unpaid = await paymentFor(settler, buyer)
       const open = await settler.settle(unpaid.payment, terms, unpaid.identity, async () => true)
-      t.match(open, { status: 'pending' }, errorReason)
+      const isClear = /signature|unsupported/.test(errorReason)
+      t.match(open, { status: isClear ? 'rejected' : 'pending' }, errorReason)
     }
     t.equal(await chain.balanceUsdc(seller as `0x${string}`), 10_000n * BigInt(reasons.length))
   },
 )
+
+t.test('what waited for a connection to the facilitator and never got one was not sent', async (t) => {
+  const waiting: (() => void)[] = []
+  const facilitator = await startFacilitator(t, {
+    settle: () =>
+      new Promise((resolve) =>
+        waiting.push(() =>
+          resolve({ success: false, errorReason: 'unexpected_error', transaction: '', network }),
+        ),
+      ),
+  })
+  const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8'] })
+  t.teardown(() => egress.close())
+  const patient = await start(t, facilitator.url, { settleTimeoutMs: 60_000, egress })
+  const hasty = await start(t, facilitator.url, { settleTimeoutMs: 500, egress })
+  const settleBy = async (settler: typeof patient) => {
+    const { payment, identity } = await paymentFor(settler)
+    return settler.settle(payment, terms, identity, async () => true)
+  }
+  // One after the other until a call finds every connection taken.
+  const sent: Promise<unknown>[] = []
+  for (let seen = -1; seen < waiting.length; ) {
+    seen = waiting.length
+    sent.push(settleBy(patient))
+    const giveUpAt = performance.now() + 1_000
+    while (waiting.length === seen && performance.now() < giveUpAt) await sleep(5)
+  }
+  const asked = waiting.length
+  t.ok(asked > 0 && sent.length === asked + 1, `${asked} connections`)
+  const outcomes = await Promise.all(Array.from({ length: 8 }, () => settleBy(hasty)))
+  t.ok(outcomes.every(({ status }) => status === 'rejected'))
+  t.equal(waiting.length, asked, 'none of them got through')
+  const answering = setInterval(() => {
+    for (const answer of waiting.splice(0)) answer()
+  }, 20)
+  t.teardown(() => clearInterval(answering))
+  await Promise.all(sent)
+})
+
+t.test('a payer’s payments on their way are bounded where somebody else settles, too', async (t) => {
+  const chain = await startLocalEvm()
+  t.teardown(() => chain.close())
+  const facilitator = await startFacilitator(t, { verify: () => ({ isValid: true }) })
+  const settler = await start(t, facilitator.url, { rpcUrls: [chain.rpcUrl], maxInFlightPerPayer: 4 })
+  const buyer = newAccount()
+  await chain.mintUsdc(buyer.address, 20_000n)
+  const verifyNext = async () => {
+    const { payment, identity } = await paymentFor(settler, buyer)
+    return settler.verify(payment, terms, identity, { storeId: 'store' })
+  }
+  t.match(await verifyNext(), { ok: true })
+  t.match(await verifyNext(), { ok: true })
+  t.match(await verifyNext(), { ok: false, transient: true, reason: 'payments_in_flight_exceed_balance' })
+  await chain.mintUsdc(buyer.address, 1_000_000n)
+  t.match(await verifyNext(), { ok: true })
+  t.match(await verifyNext(), { ok: true })
+  t.match(await verifyNext(), { ok: false, transient: true, reason: 'too_many_payments_in_flight' })
+})
 
 t.test('an answer that leaves a doubt leaves the payment open', async (t) => {
   const hash = `0x${'ab'.repeat(32)}`
@@ -223,7 +287,7 @@ t.test(
     const dead = await start(t, facilitator.url)
     const unsent = await dead.settle(payment, terms, identity, async () => true)
     t.match(unsent, { status: 'rejected', transient: true })
-    t.match(await dead.verify(payment, terms, identity), { ok: false, transient: true })
+    t.match(await dead.verify(payment, terms, identity, { storeId: 'store' }), { ok: false, transient: true })
   },
 )
 
@@ -241,8 +305,8 @@ t.test('without a node the facilitator’s success counts, and a doubt stays ope
     { settler: facilitator.url, bytes: '', transaction: '', sequence: null },
     transaction,
   )
-  t.match(await settler.recover(record), { status: 'pending' })
-  t.equal(await settler.stillOnChain(record), 'unknown')
+  t.match(await recoverOne(settler, record), { status: 'pending' })
+  t.equal(await isOnChain(settler, record), 'unknown')
   t.match(await settler.diagnose(), [/without rpcUrls/])
 })
 

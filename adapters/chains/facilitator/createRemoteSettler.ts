@@ -5,17 +5,20 @@ import { TollgateError } from '../../../core/errors/error.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import type { Egress } from '../../../core/ports/egress.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
-import type { Refusal, SettleOutcome, Settler, Verified } from '../../../core/ports/settler.ts'
+import type { Refusal, SettleOutcome, Settler } from '../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
-import { createEvmChainReader } from '../evm/chainReader.ts'
-import { createEvmCheck } from '../evm/check.ts'
-import { createSolanaChainReader } from '../solana/chainReader.ts'
-import { checkSolanaPayment } from '../solana/checkSolanaPayment.ts'
-import { createPayees, type Payees } from '../solana/payees.ts'
-import { createRpc, type Rpc } from '../solana/rpc.ts'
-import { solanaRules } from '../solana/solanaRules.ts'
-import type { ChainReader } from './chainReader.ts'
+import { type BudgetLimits, createBudgets } from '../budgets.ts'
+import { createEvmCheck } from '../evm/check/check.ts'
+import { createEvmChainReader } from '../evm/prove/chainReader.ts'
+import { noPlaceRefusals, sumInFlight } from '../refuse.ts'
+import { checkSolanaPayment } from '../solana/check/checkSolanaPayment.ts'
+import { createPayees, type Payees } from '../solana/check/payees.ts'
+import { solanaRules } from '../solana/check/solanaRules.ts'
+import { createSolanaChainReader } from '../solana/prove/chainReader.ts'
+import { createSolanaRpc, type Rpc } from '../solana/rpc/createSolanaRpc.ts'
+import type { ChainReader, TracedPayment } from './chainReader.ts'
 import { createFacilitatorClient } from './facilitatorClient.ts'
+import { evmBalance, solanaBalance } from './payerBalance.ts'
 import { readSettleAnswer } from './settleAnswer.ts'
 import { askSupported } from './supportedKind.ts'
 import { facilitatorBody } from './wire.ts'
@@ -50,8 +53,11 @@ export interface RemoteSettlerOptions {
   /** Least and most time between two looks at the chain, in ms. Default 20 and 1,000. */
   readonly firstPollMs?: number
   readonly pollMs?: number
-  /** How often the whole of an open payment is looked up, in ms. Default 15,000. */
-  readonly lookAgainMs?: number
+  /** Payments of one payer on their way at once, and of all. Default 100 and 1,024. */
+  readonly maxInFlightPerPayer?: number
+  readonly maxInFlight?: number
+  /** Failures that one payer may cause in any window; a payment on its way counts as one. Default 100 in 600,000 ms. */
+  readonly failureBudget?: BudgetLimits['failureBudget']
   readonly clock?: Clock
   readonly log?: Log
 }
@@ -68,6 +74,16 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
   const { verifyTimeoutMs = 10_000, settleTimeoutMs = 60_000, proofTimeoutMs = 20_000 } = options
   const isEvm = familyOf(network) === 'eip155'
   const client = createFacilitatorClient({ url, headers, egress })
+  // Gas is the facilitator's affair; that sellers don't work for payments that can't all be settled is ours.
+  const budgets = createBudgets({
+    network,
+    clock,
+    log,
+    maxInFlight: options.maxInFlight ?? 1_024,
+    maxInFlightPerPayer: options.maxInFlightPerPayer ?? 100,
+    failureBudget: options.failureBudget ?? { failures: 100, windowMs: 600_000 },
+    maxGasPerStoreAndDay: null,
+  })
 
   const supported = await askSupported(client, network, verifyTimeoutMs)
   if (!supported.ok && (supported.isAnswer || !isEvm)) {
@@ -79,7 +95,10 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
   if (!supported.ok)
     log.warn({ network, why: supported.message }, 'the facilitator could not say what it supports')
 
-  const verify = async (payment: PaymentPayload, terms: PaymentRequirements): Promise<Verified> => {
+  const verify = async (
+    payment: PaymentPayload,
+    terms: PaymentRequirements,
+  ): Promise<{ readonly ok: true } | Refusal> => {
     const answer = await client.post('verify', facilitatorBody(payment, terms), verifyTimeoutMs)
     if (answer.arrived !== 'answered' || answer.status >= 500) return unavailable
     const { isValid, invalidReason } = answer.body
@@ -95,6 +114,10 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
   const solana = isEvm ? undefined : solanaRpc(options)
   const payees = solana && solanaPayees(options, solana)
   const reader = options.chain ?? readerFor(options, solana)
+  const feePayers = offerExtra['feePayer'] === undefined ? [] : [offerExtra['feePayer']]
+  const balanceOf = isEvm
+    ? evmBalance(options)
+    : solana && solanaBalance(solana, solanaRules({ ...options, feePayers }))
 
   function evmCheck(): Settler['check'] {
     return createEvmCheck({
@@ -118,11 +141,27 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     const endMs = performance.now() + settleTimeoutMs
     const answer = await client.post('settle', facilitatorBody(payment, terms), settleTimeoutMs)
     const claim = readSettleAnswer(answer, identity)
-    if (claim.says === 'refused') return { status: 'rejected', reason: claim.reason, message: claim.message }
+    const tracedBy = (transaction: string): TracedPayment => ({
+      ...{ ...identity, claimedAtMs, transaction: null },
+      attempt: { settler: url, bytes: '', transaction, sequence: null },
+    })
+    const lookUp = async (): Promise<SettleOutcome> => (await reader!.recover([tracedBy('')]))[0]!
+    if (claim.says === 'refused') {
+      // One that has settled and says something else, such as after its proxy has asked it twice: the chain knows.
+      const found = reader && (await lookUp())
+      if (found?.status === 'settled') return found
+      return { status: 'rejected', reason: claim.reason, message: claim.message }
+    }
     if (claim.says === 'not_sent')
       return { ...nothingSent, message: `${nothingSent.message} (${claim.message})` }
     if (claim.says === 'settled' && reader === undefined)
-      return { status: 'settled', transaction: claim.transaction }
+      return {
+        status: 'settled',
+        transaction: claim.transaction,
+        event: `nonce:${identity.nonce}`,
+        block: null,
+        chargedAtomic: identity.amountAtomic,
+      }
     if (claim.says === 'unclear') {
       log.warn(
         { network, payer: identity.payer, why: claim.message },
@@ -133,40 +172,66 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     const pending = { status: 'pending', transaction, reason: 'settlement_pending' } as const
     const leftMs = endMs - performance.now()
     if (reader === undefined || (transaction === '' && leftMs <= 0)) return pending
-    const attempt = { settler: url, bytes: '', transaction, sequence: null }
-    const traced = { ...identity, attempt, claimedAtMs, transaction: null }
     const proved = await (transaction === ''
-      ? reader.recover(traced)
-      : reader.prove(traced, Math.max(minProofMs, Math.min(proofTimeoutMs, leftMs))))
+      ? lookUp()
+      : reader.prove(tracedBy(transaction), Math.max(minProofMs, Math.min(proofTimeoutMs, leftMs))))
     // Nothing can be called expired or failed on the word of a transaction that somebody named.
     return proved.status === 'settled' ? proved : pending
   }
 
   return {
+    id: url,
     network,
     scheme: 'exact',
     offerExtra,
     check,
-    verify: (payment, terms) => verify(payment, terms),
-    async settle(payment, terms, identity, store) {
-      const attempt: SettlementAttempt = { settler: url, bytes: '', transaction: '', sequence: null }
-      const isStored = await store(attempt).catch(() => false)
-      if (!isStored) return nothingSent
-      return settleOnce(payment, terms, identity, clock.now())
-    },
-    async recover(record) {
-      if (reader === undefined) {
-        const transaction = record.attempt?.transaction ?? ''
-        log.warn(
-          { network, payer: record.payer },
-          'a settlement stays open: without rpcUrls the chain can not be read',
-        )
-        return { status: 'pending', transaction, reason: 'settlement_pending' }
+    async verify(payment, terms, identity, { storeId }) {
+      const flight = budgets.take(identity, storeId)
+      if (typeof flight === 'string') return noPlaceRefusals[flight]
+      try {
+        const [verified, balance] = await Promise.all([
+          verify(payment, terms),
+          flight.aheadAtomic === 0n ? undefined : balanceOf?.(payment, terms, identity),
+        ])
+        const isTooMuch = balance !== undefined && balance < flight.aheadAtomic + identity.amountAtomic
+        if (verified.ok && !isTooMuch) return { ok: true, hold: flight }
+        flight.release()
+        return verified.ok ? sumInFlight : verified
+      } catch {
+        flight.release()
+        return unavailable
       }
-      return reader.recover(record)
+    },
+    async settle(payment, terms, identity, store, hold) {
+      const flight = budgets.of(hold) ?? budgets.take(identity, '')
+      if (typeof flight === 'string') return { ...noPlaceRefusals[flight], status: 'rejected' }
+      if (!flight.begin()) return nothingSent
+      let outcome: SettleOutcome = nothingSent
+      try {
+        const attempt: SettlementAttempt = { settler: url, bytes: '', transaction: '', sequence: null }
+        const isStored = await store(attempt).catch(() => false)
+        if (isStored) outcome = await settleOnce(payment, terms, identity, clock.now())
+        return outcome
+      } finally {
+        flight.end(outcome)
+      }
+    },
+    async recover(records) {
+      if (reader === undefined) {
+        log.warn(
+          { network, open: records.length },
+          'settlements stay open: without rpcUrls the chain can not be read',
+        )
+        return records.map(({ attempt }) => ({
+          ...{ status: 'pending', transaction: attempt?.transaction ?? '', reason: 'settlement_pending' },
+        }))
+      }
+      const outcomes = await reader.recover(records)
+      for (const [i, record] of records.entries()) budgets.note(record, outcomes[i]!)
+      return outcomes
     },
     ...(payees !== undefined && { payee: payees.payee }),
-    stillOnChain: async (record) => reader?.stillOnChain(record) ?? 'unknown',
+    stillOnChain: async (records) => reader?.stillOnChain(records) ?? records.map(() => 'unknown'),
     async start() {},
     async diagnose() {
       const now = await askSupported(client, network, verifyTimeoutMs)
@@ -224,7 +289,7 @@ function solanaCheck(options: RemoteSettlerOptions, feePayer: string | undefined
 function solanaRpc({ network, rpcUrls = [], clock = systemClock, log = silentLog }: RemoteSettlerOptions) {
   if (rpcUrls.length === 0) return undefined
   const genesis = network.slice('solana:'.length)
-  return createRpc({ urls: rpcUrls, genesis, timeoutMs: 10_000, clock, log })
+  return createSolanaRpc({ urls: rpcUrls, genesis, timeoutMs: 10_000, clock, log })
 }
 
 /** Who of the sellers can be paid is read from the chain. */
@@ -232,16 +297,7 @@ const solanaPayees = (options: RemoteSettlerOptions, rpc: Rpc): Payees =>
   createPayees({ rpc, rules: solanaRules({ ...options, feePayers: [] }), log: options.log ?? silentLog })
 
 function readerFor(options: RemoteSettlerOptions, solana: Rpc | undefined): ChainReader | undefined {
-  const {
-    rpcUrls = [],
-    network,
-    confirmations = 1,
-    firstPollMs = 20,
-    pollMs = 1_000,
-    lookAgainMs = 15_000,
-    clock,
-    log,
-  } = options
+  const { rpcUrls = [], network, confirmations = 1, firstPollMs = 20, pollMs = 1_000, clock, log } = options
   if (rpcUrls.length === 0) return undefined
   const common = {
     network,
@@ -249,6 +305,6 @@ function readerFor(options: RemoteSettlerOptions, solana: Rpc | undefined): Chai
     ...(clock !== undefined && { clock }),
     ...(log !== undefined && { log }),
   }
-  if (solana !== undefined) return createSolanaChainReader({ ...common, lookAgainMs, rpc: solana })
-  return createEvmChainReader({ ...common, rpcUrls, confirmations, firstPollMs, lookAgainMs })
+  if (solana !== undefined) return createSolanaChainReader({ ...common, rpc: solana })
+  return createEvmChainReader({ ...common, rpcUrls, confirmations, firstPollMs })
 }

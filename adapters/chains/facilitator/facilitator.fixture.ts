@@ -64,8 +64,6 @@ export async function start(
     egress,
     pollMs: 40,
     proofTimeoutMs: 2_000,
-    // Tests do not wait between two look-ups.
-    lookAgainMs: 0,
     ...changes,
   } as const
   const settler = await createRemoteSettler(options)

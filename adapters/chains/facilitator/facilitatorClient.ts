@@ -58,9 +58,10 @@ export function createFacilitatorClient(options: FacilitatorClientOptions): Faci
       }
       return { arrived: 'answered', status: answer.status, body: parsed as Record<string, unknown> }
     } catch (error) {
-      const code = (error as { code?: unknown } | null)?.code
+      const { code, isUnsent } = (error ?? {}) as { code?: unknown; isUnsent?: unknown }
       const message = typeof code === 'string' ? code : 'an answer that is not JSON'
-      return { arrived: neverSent.has(code as EgressErrorCode) ? 'no' : 'unknown', message }
+      const isSurelyUnsent = isUnsent === true || neverSent.has(code as EgressErrorCode)
+      return { arrived: isSurelyUnsent ? 'no' : 'unknown', message }
     }
   }
   return {
@@ -69,11 +70,10 @@ export function createFacilitatorClient(options: FacilitatorClientOptions): Faci
   }
 }
 
-/** Failures before the first byte of the request was sent. */
+/** Failures that come before the first byte of a request, always; of the others each says so itself. */
 const neverSent: ReadonlySet<EgressErrorCode> = new Set([
   'EGRESS_REFUSED',
   'EGRESS_UNREACHABLE',
   'EGRESS_UNTRUSTED',
   'EGRESS_BAD_REQUEST',
-  'EGRESS_CLOSED',
 ])

@@ -1,3 +1,4 @@
+import { isSameAddress } from '../../../core/domain/address.ts'
 import type { PaymentIdentity } from '../../../core/domain/payment.ts'
 import type { FacilitatorAnswer } from './facilitatorClient.ts'
 
@@ -45,7 +46,7 @@ export function readSettleAnswer(answer: FacilitatorAnswer, identity: PaymentIde
     if (transaction === '') return unclear('success without a transaction')
     if (field('network') !== identity.network) return unclear('success on another network')
     const payer = field('payer')
-    if (payer !== undefined && !isSame(payer, identity.payer, family))
+    if (payer !== undefined && !isSameAddress(family, payer, identity.payer))
       return unclear('success for another payer')
     return { says: 'settled', transaction }
   }
@@ -57,6 +58,3 @@ export function readSettleAnswer(answer: FacilitatorAnswer, identity: PaymentIde
   if (!didNothing || !refusedBefore.test(reason) || becauseSettled.test(reason)) return unclear(reason)
   return { says: 'refused', reason, message: `The facilitator refused the payment: ${reason}.` }
 }
-
-const isSame = (a: unknown, b: string, family: string): boolean =>
-  typeof a === 'string' && (family === 'solana' ? a === b : a.toLowerCase() === b.toLowerCase())

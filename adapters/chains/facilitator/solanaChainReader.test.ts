@@ -3,10 +3,11 @@ import t, { type Test } from 'tap'
 import type { PaymentRecord } from '../../../core/domain/payment.ts'
 import { readWireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
-import { sendSolana } from '../local/sendToken.fixture.ts'
-import { cosign } from '../solana/cosign.ts'
-import { parseFeePayerKey } from '../solana/parseFeePayerKey.ts'
+import { sendSolana } from '../../../localnet/sendToken.fixture.ts'
+import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
 import { addressOf, network, realPayment, termsOf, usdc } from '../solana/payments.fixture.ts'
+import { cosign } from '../solana/settle/cosign.ts'
+import { parseFeePayerKey } from '../solana/settle/parseFeePayerKey.ts'
 import { setStage } from '../solana/stage.fixture.ts'
 import type { RemoteSettlerOptions } from './createRemoteSettler.ts'
 import { type Asked, start, startFacilitator } from './facilitator.fixture.ts'
@@ -52,14 +53,22 @@ async function stageWith(
   const record = (transaction: string | null = null): PaymentRecord => ({
     ...identity,
     state: 'pending',
-    owner: '',
+    row: 1,
+    scheme: 'exact',
+    lease: null,
+    event: null,
+    block: null,
+    chargedAtomic: null,
+    isLandedLate: false,
+    tries: 0,
+    dueReason: null,
+    hasAnswer: false,
     linkId: '',
     storeId: '',
     requestHash: '',
     purchaseId: '',
     payload: JSON.stringify(payment satisfies PaymentPayload),
     attempt: { settler: facilitator.url, bytes: '', transaction: '', sequence: null },
-    answer: null,
     transaction,
     errorReason: null,
     claimedAtMs: Date.now(),
@@ -89,7 +98,7 @@ t.test('what the facilitator says is settled counts when the chain has this very
   t.match(outcome, { status: 'settled' })
   t.equal(sold(), 10_000n)
   const { transaction } = outcome as { transaction: string }
-  t.equal(await settler.stillOnChain(record(transaction)), 'yes')
+  t.equal(await isOnChain(settler, record(transaction)), 'yes')
   t.same(await settler.diagnose(), [])
 })
 
@@ -100,7 +109,7 @@ t.test('an answer that was lost is made good by the chain: the payer’s list ho
     return { success: 'perhaps' }
   })
   t.match(await settle(), { status: 'settled', transaction: signature })
-  t.match(await settler.recover(record()), { status: 'settled', transaction: signature })
+  t.match(await recoverOne(settler, record()), { status: 'settled', transaction: signature })
   t.equal(sold(), 10_000n)
 })
 
@@ -113,7 +122,7 @@ t.test('another transaction of the payer proves nothing', async (t) => {
   if (!checked.ok) return t.fail(checked.message)
   const named = { ...other.record(), ...checked.identity, payload: JSON.stringify(payment) }
   const attempt = { ...named.attempt!, transaction: first.transaction }
-  t.match(await other.settler.recover({ ...named, attempt }), { status: 'pending' })
+  t.match(await recoverOne(other.settler, { ...named, attempt }), { status: 'pending' })
 })
 
 t.test('whatever else the payer signs is read once, so that it can not keep anybody busy', async (t) => {
@@ -127,7 +136,7 @@ t.test('whatever else the payer signs is read once, so that it can not keep anyb
   const open = record()
   const look = async () => {
     rpc.resetCounters()
-    t.match(await settler.recover(open), { status: 'pending' })
+    t.match(await recoverOne(settler, open), { status: 'pending' })
     return rpc.calls('getTransaction')
   }
   const first = await look()
@@ -153,7 +162,7 @@ t.test(
     const read: number[] = []
     const look = async () => {
       rpc.resetCounters()
-      const { status } = await settler.recover(record())
+      const { status } = await recoverOne(settler, record())
       read.push(rpc.calls('getTransaction'))
       return status
     }
@@ -161,23 +170,9 @@ t.test(
     t.equal(await look(), 'settled')
     t.equal(read[0], 100)
     t.ok(read[1]! >= 31 && read[1]! < 100, String(read))
-    t.match(await settler.recover(record()), { transaction: signature })
+    t.match(await recoverOne(settler, record()), { transaction: signature })
   },
 )
-
-t.test('between two looks at all of it, an open payment costs no calls', async (t) => {
-  const { settler, settle, record, rpc, later } = await stageWith(t, () => ({ success: 'perhaps' }), false, {
-    lookAgainMs: 15_000,
-  })
-  t.match(await settle(), { status: 'pending' })
-  t.match(await settler.recover(record()), { status: 'pending' })
-  rpc.resetCounters()
-  for (let i = 0; i < 3; i++) t.match(await settler.recover(record()), { status: 'pending' })
-  t.equal(rpc.calls(), 0)
-  later(16_000)
-  t.match(await settler.recover(record()), { status: 'pending' })
-  t.ok(rpc.calls() > 0)
-})
 
 t.test('a payment that was never sent is final once its block hash is out of use, not before', async (t) => {
   const { settle, settler, record, chain, later, sold } = await stageWith(
@@ -187,14 +182,14 @@ t.test('a payment that was never sent is final once its block hash is out of use
   )
   t.match(await settle(), { status: 'pending' })
   const open = record()
-  t.match(await settler.recover(open), { status: 'pending' })
+  t.match(await recoverOne(settler, open), { status: 'pending' })
   later(100_000)
-  t.match(await settler.recover(open), { status: 'pending' }, 'the clock alone decides nothing')
+  t.match(await recoverOne(settler, open), { status: 'pending' }, 'the clock alone decides nothing')
   chain.advanceSlots(400)
-  t.match(await settler.recover(open), { status: 'failed_final', reason: 'transaction_expired' })
-  t.equal(await settler.stillOnChain(open), 'no')
+  t.match(await recoverOne(settler, open), { status: 'failed_final', reason: 'transaction_expired' })
+  t.equal(await isOnChain(settler, open), 'no')
   t.match(
-    await settler.recover({ ...open, payload: '{}' }),
+    await recoverOne(settler, { ...open, payload: '{}' }),
     { status: 'pending' },
     'without its block hash nobody can tell',
   )

@@ -1,8 +1,8 @@
-import type { MintFacts } from './mintFacts.ts'
+import type { MintFacts } from './check/mintFacts.ts'
+import { lamportsPerSignature } from './check/transfer.ts'
 import type { ReadOptions } from './options.ts'
-import type { Rpc, WithContext } from './rpc.ts'
+import type { Rpc, WithContext } from './rpc/createSolanaRpc.ts'
 
-const lamportsPerSignature = 5_000n
 /** What an account without data must keep to exist (rent exemption), in lamports. */
 const keptLamports = 890_880n
 /** Fewer payments than this ahead is worth a word. */
@@ -46,7 +46,8 @@ export async function diagnoseSolana({
   return faults
 }
 
-function paymentsAhead(lamports: bigint, options: ReadOptions): bigint {
+/** How many settlements a fee payer with so much can pay for, each at the highest fee allowed. */
+export function paymentsAhead(lamports: bigint, options: ReadOptions): bigint {
   const priority = BigInt(options.maxComputeUnits) * BigInt(options.maxMicroLamportsPerUnit)
   const highestFee = 2n * lamportsPerSignature + (priority + 999_999n) / 1_000_000n
   return lamports <= keptLamports ? 0n : (lamports - keptLamports) / highestFee

@@ -1,10 +1,13 @@
 import type { Asset } from '../../../core/domain/asset.ts'
+import type { AtomicAmount } from '../../../core/domain/money.ts'
 import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
+import type { GasBook } from '../../../core/ports/gasBook.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
-import type { Commitment } from './simulate.ts'
-import { defaultMaxComputeUnits, defaultMaxMicroLamportsPerUnit } from './solanaRules.ts'
+import type { BudgetLimits } from '../budgets.ts'
+import type { Commitment } from './check/simulate.ts'
+import { defaultMaxComputeUnits, defaultMaxMicroLamportsPerUnit } from './check/solanaRules.ts'
 
 export interface SolanaSettlerOptions {
   /** CAIP-2 id, `solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1`. */
@@ -35,14 +38,27 @@ export interface SolanaSettlerOptions {
   readonly pollMsWithSocket?: number
   /** How often the same bytes are sent again while their outcome is awaited, in ms. Default 4,000. */
   readonly rebroadcastMs?: number
-  /** How often a payment that stays open is sent again and judged whether it can still land, in ms. Default 15,000. */
-  readonly lookAgainMs?: number
   /** After this time since `verify`, the node simulates once more before it takes the transaction, in ms. Default 5,000. */
   readonly preflightAfterMs?: number
   /** How often sellers without an account of the token are looked at again, in ms. Default 20,000. */
   readonly payeeAgainMs?: number
-  /** Failures on chain that one payer may cause in a window. Default 5 in 600,000 ms. */
-  readonly failureBudget?: { readonly failures: number; readonly windowMs: number }
+  /** Payments on their way at once, of all payers; more are refused for the moment. Default 1,024. */
+  readonly maxInFlight?: number
+  /** Of one payer. Default 100. Their sum may not be more than the payer has either. */
+  readonly maxInFlightPerPayer?: number
+  /**
+   * Failures that one payer may cause in any window; a payment on its way counts as one until it has settled. Default 100 in
+   * 600,000 ms.
+   */
+  readonly failureBudget?: BudgetLimits['failureBudget']
+  /** Most that the settlements of one store may cost in a day (UTC), in lamports. Default 1 SOL. */
+  readonly maxGasPerStoreAndDay?: bigint
+  /** Lowest price of a link that is offered here, in millionths of a dollar. Default 0. */
+  readonly minPriceAtomic?: AtomicAmount
+  /** Keeps the gas of the day over restarts. */
+  readonly gasBook?: GasBook | undefined
+  /** True where `start` is called before the first payment: until it has succeeded, payments are refused. Default false. */
+  readonly needsStart?: boolean
   readonly clock?: Clock
   readonly log?: Log
 }
@@ -79,10 +95,15 @@ export function readOptions(options: SolanaSettlerOptions): ReadOptions {
     pollMs: 1_000,
     pollMsWithSocket: 2_000,
     rebroadcastMs: 4_000,
-    lookAgainMs: 15_000,
     preflightAfterMs: 5_000,
     payeeAgainMs: 20_000,
-    failureBudget: { failures: 5, windowMs: 600_000 },
+    maxInFlight: 1_024,
+    maxInFlightPerPayer: 100,
+    failureBudget: { failures: 100, windowMs: 600_000 },
+    maxGasPerStoreAndDay: 1_000_000_000n,
+    minPriceAtomic: 0n,
+    gasBook: undefined,
+    needsStart: false,
     clock: systemClock,
     log: silentLog,
     wsUrl: undefined,

@@ -16,8 +16,8 @@ import type { Asset } from '../../../core/domain/asset.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import { tokenProgramAddress } from '../../../core/solana/programs.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
-import { DEVNET_USDC_MINT, LOCAL_TOKEN_2022_MINT } from '../local/solana/addresses.ts'
-import { type SolanaRules, type SolanaRulesOptions, solanaRules } from './solanaRules.ts'
+import { DEVNET_USDC_MINT, LOCAL_TOKEN_2022_MINT } from '../../../localnet/solana/addresses.ts'
+import { type SolanaRules, type SolanaRulesOptions, solanaRules } from './check/solanaRules.ts'
 
 export const network: NetworkId = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'
 

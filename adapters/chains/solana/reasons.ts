@@ -45,6 +45,4 @@ export const reasons = {
   /** The specification's words for a fault that is not the payment's. */
   verifyFault: 'unexpected_verify_error',
   settleFault: 'unexpected_settle_error',
-  /** Ours: the payer's earlier payments failed too often on chain. */
-  payerBudget: 'payer_failure_budget_exhausted',
 } as const

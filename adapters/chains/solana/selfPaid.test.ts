@@ -9,8 +9,9 @@ import {
   signSolana,
   submitSolana,
   transferInstruction,
-} from '../local/sendToken.fixture.ts'
-import { checkSolanaPayment } from './checkSolanaPayment.ts'
+} from '../../../localnet/sendToken.fixture.ts'
+import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
+import { checkSolanaPayment } from './check/checkSolanaPayment.ts'
 import { addressOf, instruction, network, newCast, rulesOf, termsOf, usdc } from './payments.fixture.ts'
 import { reasons } from './reasons.ts'
 import { type Prepared, price, type Stage, setStage } from './stage.fixture.ts'
@@ -44,7 +45,8 @@ async function staged(t: Test, options: Parameters<typeof setStage>[0] = {}) {
     if (!checked.ok) throw new Error(`${checked.reason}: ${checked.message}`)
     return { payment: payment(base64), terms, identity: checked.identity }
   }
-  const verify = ({ payment, terms, identity }: Prepared) => stage.settler.verify(payment, terms, identity)
+  const verify = ({ payment, terms, identity }: Prepared) =>
+    stage.settler.verify(payment, terms, identity, { storeId: 'store' })
   return { stage, terms, transfer, sign, prepare, verify }
 }
 
@@ -64,11 +66,11 @@ t.test('a transfer whose fee the payer pays settles by the very bytes, whatever 
     ]) {
       const signed = await sign(shape, version)
       const prepared = await prepare(signed)
-      t.same(await verify(prepared), { ok: true })
+      t.match(await verify(prepared), { ok: true })
       const { outcome, record } = await stage.settle(prepared)
       t.match(outcome, { status: 'settled', transaction: signed.signature })
       t.equal(record.attempt!.bytes, signed.base64)
-      t.equal(await stage.settler.stillOnChain(record), 'yes')
+      t.equal(await isOnChain(stage.settler, record), 'yes')
       t.match(await verify(prepared), { ok: false, reason: reasons.duplicate }, 'on chain already')
       t.equal(sold(stage), ++count * price)
       stage.chain.advanceSlots(1)
@@ -89,7 +91,6 @@ t.test('one that has landed before is refused: it could be anybody’s', async (
 
 t.test('what was not on chain is not shown to a node in a form that could land', async (t) => {
   const { stage, transfer, sign, prepare, verify } = await staged(t)
-  const prepared = await prepare(await sign([transfer()]))
   const shown: string[] = []
   const { fetch } = globalThis
   t.teardown(() => {
@@ -99,7 +100,8 @@ t.test('what was not on chain is not shown to a node in a form that could land',
     if (String(url).startsWith(stage.rpc.url)) shown.push(String(init?.body))
     return fetch(url, init)
   }
-  t.same(await verify(prepared), { ok: true })
+  const prepared = await prepare(await sign([transfer()]))
+  t.match(await verify(prepared), { ok: true })
   const simulated = shown.filter((body) => body.includes('simulateTransaction'))
   t.equal(simulated.length, 1)
   const [bytes, config] = JSON.parse(simulated[0]!).params
@@ -113,17 +115,17 @@ t.test('two signatures of one message are one payment, found by either', async (
   const other = signAgain(signed, stage.cast.payer)
   const prepared = await prepare(signed)
   t.equal(prepared.identity.key, (await prepare(other)).identity.key)
-  t.same(await verify(prepared), { ok: true })
+  t.match(await verify(prepared), { ok: true })
   // The payer sends the other one between the check and the settlement.
   await submitSolana(stage.chain, other)
   const { outcome, record } = await stage.settle(prepared)
   t.match(outcome, { status: 'pending' })
   const heir = stage.another()
-  t.match(await heir.recover(record), { status: 'settled', transaction: other.signature })
-  t.equal(await heir.stillOnChain({ ...record, transaction: other.signature }), 'yes')
+  t.match(await recoverOne(heir, record), { status: 'settled', transaction: other.signature })
+  t.equal(await isOnChain(heir, { ...record, transaction: other.signature }), 'yes')
   stage.chain.advanceSlots(400)
   stage.ahead = 100_000
-  t.match(await stage.another().recover(record), { status: 'settled', transaction: other.signature })
+  t.match(await recoverOne(stage.another(), record), { status: 'settled', transaction: other.signature })
   t.equal(sold(stage), price)
 })
 
@@ -139,12 +141,14 @@ t.test(
     stage.chain.dropNext(2)
     const { outcome, record } = await stage.settle(prepared)
     t.match(outcome, { status: 'pending', transaction: signed.signature })
-    t.match(await stage.settler.recover(record), { status: 'pending' }, 'sent again')
+    t.match(await recoverOne(stage.settler, record), { status: 'pending' }, 'sent again')
     stage.chain.advanceSlots(400)
     stage.ahead = 100_000
-    t.match(await stage.settler.recover(record), { status: 'failed_final' })
+    t.match(await recoverOne(stage.settler, record), { status: 'failed_final' })
     t.equal(sold(stage), 0n)
-    t.match(await stage.settler.check(prepared.payment, prepared.terms), { reason: reasons.payerBudget })
+    t.match(await stage.settler.check(prepared.payment, prepared.terms), {
+      reason: 'payer_failure_budget_exhausted',
+    })
   },
 )
 
@@ -153,8 +157,8 @@ t.test('one that was lost on the way is sent again by whoever recovers it', asyn
   stage.chain.dropNext()
   const { record } = await stage.settle(await prepare(await sign([transfer()])))
   const heir = stage.another()
-  t.match(await heir.recover(record), { status: 'pending' })
-  t.match(await heir.recover(record), { status: 'settled' })
+  t.match(await recoverOne(heir, record), { status: 'pending' })
+  t.match(await recoverOne(heir, record), { status: 'settled' })
   t.equal(sold(stage), price)
 })
 

@@ -1,5 +1,10 @@
+import { randomBytes } from 'node:crypto'
+import { base58 } from '@scure/base'
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
+import { tokenProgramAddress } from '../../../core/solana/programs.ts'
+import { sendSolana, transferInstruction } from '../../../localnet/sendToken.fixture.ts'
+import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
 import {
   addressOf,
   changed,
@@ -11,7 +16,14 @@ import {
   usdc,
 } from './payments.fixture.ts'
 import { reasons } from './reasons.ts'
-import { price, type Stage, setStage, startingLamports, startingTokens } from './stage.fixture.ts'
+import {
+  type Prepared,
+  price,
+  type Stage,
+  setStage,
+  startingLamports,
+  startingTokens,
+} from './stage.fixture.ts'
 
 async function staged(
   t: { teardown(close: () => Promise<void>): void },
@@ -31,14 +43,16 @@ t.test('a payment with Token or Token-2022 moves exactly its price, once', async
   const stage = await staged(t)
   for (const asset of [usdc, dollar2022]) {
     const paid = await stage.pay(asset)
-    t.same(await stage.settler.verify(paid.payment, paid.terms, paid.identity), { ok: true })
+    t.match(await stage.settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' }), {
+      ok: true,
+    })
     const { outcome, record } = await stage.settle(paid)
     t.match(outcome, { status: 'settled', transaction: record.attempt!.transaction })
     t.equal(sold(stage, asset), price)
     t.equal(bought(stage, asset), startingTokens - price)
     t.equal(record.attempt!.settler, `svm:${network}:${addressOf(stage.cast.feePayer)}`)
     t.equal(record.attempt!.sequence, null)
-    t.equal(await stage.settler.stillOnChain(record), 'yes')
+    t.equal(await isOnChain(stage.settler, record), 'yes')
   }
   const spent = startingLamports - stage.chain.balanceSol(addressOf(stage.cast.feePayer))
   t.equal(spent, 2n * 10_001n, 'two signatures each, and the price of the compute units')
@@ -81,7 +95,11 @@ t.test('payments of 3 to 6 instructions settle on chain; with fewer or more noth
     }
     if (!checked.ok) return t.fail(checked.message)
     const { identity } = checked
-    t.same(await stage.settler.verify(changed, terms, identity), { ok: true }, `${count} instructions`)
+    t.match(
+      await stage.settler.verify(changed, terms, identity, { storeId: 'store' }),
+      { ok: true },
+      `${count} instructions`,
+    )
     t.match((await stage.settle({ payment: changed, terms, identity })).outcome, { status: 'settled' })
   }
   t.equal(sold(stage), 4n * price)
@@ -90,7 +108,9 @@ t.test('payments of 3 to 6 instructions settle on chain; with fewer or more noth
 t.test('with commitment finalized a payment settles once its block is final', async (t) => {
   const stage = await staged(t, { commitment: 'finalized', confirmTimeoutMs: 30_000 })
   const paid = await stage.pay()
-  t.same(await stage.settler.verify(paid.payment, paid.terms, paid.identity), { ok: true })
+  t.match(await stage.settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' }), {
+    ok: true,
+  })
   const settling = stage.settle(paid)
   await stage.rpc.whenCalled('getSignatureStatuses', 2)
   t.equal(sold(stage), price, 'it is in a block')
@@ -101,11 +121,10 @@ t.test('with commitment finalized a payment settles once its block is final', as
 t.test('a paid call takes two calls to the node beside statuses', async (t) => {
   const stage = await staged(t)
   const first = await stage.pay()
-  await stage.settler.verify(first.payment, first.terms, first.identity)
+  await stage.settle(await stage.verify(first))
   stage.rpc.resetCounters()
   const paid = await stage.pay()
-  await stage.settler.verify(paid.payment, paid.terms, paid.identity)
-  await stage.settle(paid)
+  await stage.settle(await stage.verify(paid))
   t.equal(stage.rpc.calls('simulateTransaction'), 1)
   t.equal(stage.rpc.calls('sendTransaction'), 1)
   t.equal(stage.rpc.calls() - stage.rpc.calls('getSignatureStatuses'), 2)
@@ -117,8 +136,7 @@ t.test('twenty payments at once all settle, and share their questions for status
   stage.rpc.resetCounters()
   const settled = await Promise.all(
     payments.map(async (paid) => {
-      await stage.settler.verify(paid.payment, paid.terms, paid.identity)
-      return stage.settle(paid)
+      return stage.settle(await stage.verify(paid))
     }),
   )
   t.ok(settled.every(({ outcome }) => outcome.status === 'settled'))
@@ -156,7 +174,7 @@ t.test('with a WebSocket the transfer is heard of without asking', async (t) => 
   const stage = await staged(t, { firstPollMs: 60_000, confirmTimeoutMs: 30_000 })
   const settler = stage.another({ wsUrl: stage.chain.wsUrl })
   const paid = await stage.pay()
-  await settler.verify(paid.payment, paid.terms, paid.identity)
+  await settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' })
   t.match((await stage.settle(paid, settler)).outcome, { status: 'settled' })
   t.equal(stage.rpc.calls('getSignatureStatuses'), 0)
 })
@@ -172,7 +190,7 @@ t.test('nothing is sent before the attempt is stored, nor when it can not be', a
   const stage = await staged(t)
   const paid = await stage.pay()
   const { payment, terms, identity } = paid
-  await stage.settler.verify(payment, terms, identity)
+  await stage.settler.verify(payment, terms, identity, { storeId: 'store' })
   for (const store of [async () => false, () => Promise.reject(new Error('disk full'))]) {
     t.match(await stage.settler.settle(payment, terms, identity, store), {
       status: 'rejected',
@@ -195,7 +213,6 @@ t.test('nothing is sent before the attempt is stored, nor when it can not be', a
 
 t.test('before the attempt is stored, no node has seen bytes that could land', async (t) => {
   const stage = await staged(t)
-  const paid = await stage.pay()
   const sent: { method: string; params: [string] }[] = []
   const { fetch } = globalThis
   t.teardown(() => {
@@ -205,7 +222,8 @@ t.test('before the attempt is stored, no node has seen bytes that could land', a
     if (String(url).startsWith(stage.rpc.url)) sent.push(JSON.parse(String(init?.body)))
     return fetch(url, init)
   }
-  await stage.settler.verify(paid.payment, paid.terms, paid.identity)
+  const paid = await stage.pay()
+  await stage.settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' })
   const signedBytes = (method: string) =>
     sent
       .filter((call) => call.method === method)
@@ -232,16 +250,16 @@ t.test(
   async (t) => {
     const stage = await staged(t)
     const paid = await stage.pay()
-    await stage.settler.verify(paid.payment, paid.terms, paid.identity)
+    await stage.settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' })
     stage.rpc.add('getSignatureStatuses', { kind: 'refuse' })
     stage.rpc.add('sendTransaction', { kind: 'drop-answer' })
     const { outcome, record } = await stage.settle(paid)
     t.match(outcome, { status: 'pending', transaction: record.attempt!.transaction, reason: reasons.pending })
-    t.match(await stage.settler.recover(record), { status: 'pending' }, 'still nobody answers')
+    t.match(await recoverOne(stage.settler, record), { status: 'pending' }, 'still nobody answers')
     stage.rpc.clear()
     const heir = stage.another()
-    t.match(await heir.recover(record), { status: 'settled', transaction: record.attempt!.transaction })
-    t.match(await heir.recover(record), { status: 'settled' }, 'and again')
+    t.match(await recoverOne(heir, record), { status: 'settled', transaction: record.attempt!.transaction })
+    t.match(await recoverOne(heir, record), { status: 'settled' }, 'and again')
     t.equal(sold(stage), price)
   },
 )
@@ -252,8 +270,8 @@ t.test('a transaction that was lost on the way is sent again by recover, the sam
   stage.chain.dropNext()
   const { outcome, record } = await stage.settle(paid)
   t.match(outcome, { status: 'pending' })
-  t.match(await stage.another().recover(record), { status: 'pending' }, 'not found, so it is sent again')
-  t.match(await stage.another().recover(record), {
+  t.match(await recoverOne(stage.another(), record), { status: 'pending' }, 'not found, so it is sent again')
+  t.match(await recoverOne(stage.another(), record), {
     status: 'settled',
     transaction: record.attempt!.transaction,
   })
@@ -267,16 +285,20 @@ t.test('a payment that never lands fails for good only when its block hash has e
   stage.chain.dropNext(2)
   const { record } = await stage.settle(paid)
   stage.ahead = 600_000
-  t.match(await stage.settler.recover(record), { status: 'pending' }, 'late by the clock alone')
+  t.match(await recoverOne(stage.settler, record), { status: 'pending' }, 'late by the clock alone')
   stage.ahead = 0
   stage.chain.advanceSlots(200)
-  t.match(await stage.settler.recover(record), { status: 'pending' }, 'expired, but too early by the clock')
+  t.match(
+    await recoverOne(stage.settler, record),
+    { status: 'pending' },
+    'expired, but too early by the clock',
+  )
   stage.ahead = 90_001
-  const gone = await stage.settler.recover(record)
+  const gone = await recoverOne(stage.settler, record)
   t.match(gone, { status: 'failed_final', reason: reasons.blockhashExpired })
   t.equal(sold(stage), 0n)
-  t.equal(await stage.settler.stillOnChain(record), 'no')
-  t.match(await stage.settler.recover(record), { status: 'failed_final' }, 'and it stays so')
+  t.equal(await isOnChain(stage.settler, record), 'no')
+  t.match(await recoverOne(stage.settler, record), { status: 'failed_final' }, 'and it stays so')
   t.equal(sold(stage), 0n)
 })
 
@@ -290,7 +312,7 @@ t.test(
     stage.chain.advanceSlots(200)
     stage.ahead = 91_000
     const pending = async (what: string) => {
-      t.match(await stage.another().recover(record), { status: 'pending' }, what)
+      t.match(await recoverOne(stage.another(), record), { status: 'pending' }, what)
       stage.rpc.clear()
     }
     stage.rpc.add('getFirstAvailableBlock', { kind: 'result', result: stage.chain.slot() })
@@ -310,44 +332,50 @@ t.test(
     await pending('another cluster')
     stage.rpc.add('getFirstAvailableBlock', { kind: 'result', result: 1 })
     stage.rpc.add('getBlockTime', { kind: 'result', result: 1_700_000_000 })
-    t.match(await stage.another().recover(record), { status: 'failed_final' }, 'a node that knows')
+    t.match(await recoverOne(stage.another(), record), { status: 'failed_final' }, 'a node that knows')
   },
 )
 
-t.test(
-  'a round over thirty open payments asks the node once, and sends each again now and then',
-  async (t) => {
-    let nowMs = Date.now()
-    const stage = await staged(t, { confirmTimeoutMs: 1, rebroadcastMs: 60_000, clock: { now: () => nowMs } })
-    const payments = await Promise.all(Array.from({ length: 30 }, () => stage.pay()))
-    stage.chain.hold()
-    const open = await Promise.all(payments.map(async (paid) => (await stage.settle(paid)).record))
-    await stage.rpc.whenCalled('sendTransaction', 30)
-    /** As the reconciler does it: one after the other, every two seconds. */
-    const round = async () => {
-      nowMs += 2_000
-      stage.rpc.resetCounters()
-      const outcomes = []
-      for (const record of open) outcomes.push((await stage.settler.recover(record)).status)
-      return {
-        outcomes: new Set(outcomes),
-        calls: stage.rpc.calls(),
-        sent: stage.rpc.calls('sendTransaction'),
-      }
-    }
-    t.match(await round(), { sent: 30 }, 'whoever comes after a crash sends all of them at once')
-    for (let i = 0; i < 7; i++) {
-      t.same(await round(), { outcomes: new Set(['pending']), calls: 1, sent: 0 })
-    }
-    t.same(await round(), { outcomes: new Set(['pending']), calls: 31, sent: 30 }, 'after 15 seconds')
-    stage.chain.release()
-    t.same(await round(), { outcomes: new Set(['settled']), calls: 1, sent: 0 }, 'and it is heard of at once')
-    t.equal(sold(stage), 30n * price)
+t.test('a look at thirty open payments asks the node once, and sends each again', async (t) => {
+  const stage = await staged(t, { confirmTimeoutMs: 1, rebroadcastMs: 60_000 })
+  const payments = await Promise.all(Array.from({ length: 30 }, () => stage.pay()))
+  stage.chain.hold()
+  const open = await Promise.all(payments.map(async (paid) => (await stage.settle(paid)).record))
+  await stage.rpc.whenCalled('sendTransaction', 30)
+  // A row that somebody spoiled spoils itself only.
+  const spoiled = { ...open[0]!, attempt: { ...open[0]!.attempt!, transaction: '0Ol' } }
+  const look = async () => {
     stage.rpc.resetCounters()
-    const stillThere = await Promise.all(open.map((record) => stage.settler.stillOnChain(record)))
-    t.same([...new Set(stillThere), stage.rpc.calls()], ['yes', 1], 'and so is whether they are still there')
-  },
-)
+    const outcomes = await stage.settler.recover([spoiled, ...open])
+    t.match(outcomes[0], { status: 'pending' })
+    return {
+      outcomes: new Set(outcomes.slice(1).map(({ status }) => status)),
+      calls: stage.rpc.calls(),
+      sent: stage.rpc.calls('sendTransaction'),
+    }
+  }
+  t.same(await look(), { outcomes: new Set(['pending']), calls: 31, sent: 30 })
+  stage.chain.release()
+  t.same(await look(), { outcomes: new Set(['settled']), calls: 1, sent: 0 })
+  t.equal(sold(stage), 30n * price)
+  stage.rpc.resetCounters()
+  const stillThere = await stage.settler.stillOnChain(open)
+  t.same([...new Set(stillThere), stage.rpc.calls()], ['yes', 1], 'and so is whether they are still there')
+})
+
+t.test('300 open payments are asked about by two questions', async (t) => {
+  const stage = await staged(t)
+  const { record } = await stage.settle(await stage.pay())
+  const random = () => base58.encode(randomBytes(64))
+  const others = Array.from({ length: 299 }, () => ({
+    ...record,
+    attempt: { ...record.attempt!, transaction: random() },
+  }))
+  stage.rpc.resetCounters()
+  const outcomes = await stage.settler.recover([...others, record])
+  t.match(outcomes.at(-1), { status: 'settled', event: '0', block: Number, chargedAtomic: price })
+  t.equal(stage.rpc.calls('getSignatureStatuses'), 2)
+})
 
 t.test('while the outcome is awaited the same bytes are sent again', async (t) => {
   const stage = await staged(t, { confirmTimeoutMs: 30_000, rebroadcastMs: 20 })
@@ -364,14 +392,14 @@ t.test('a transfer that left the chain again is missed, and is sent again by rec
   stage.chain.advanceSlots(1)
   const { record } = await stage.settle(await stage.pay())
   stage.chain.rollBack(1)
-  t.equal(await stage.settler.stillOnChain(record), 'unknown', 'it may come back')
-  t.match(await stage.settler.recover(record), { status: 'pending' })
-  t.match(await stage.settler.recover(record), { status: 'settled' })
-  t.equal(await stage.settler.stillOnChain(record), 'yes')
+  t.equal(await isOnChain(stage.settler, record), 'unknown', 'it may come back')
+  t.match(await recoverOne(stage.settler, record), { status: 'pending' })
+  t.match(await recoverOne(stage.settler, record), { status: 'settled' })
+  t.equal(await isOnChain(stage.settler, record), 'yes')
   stage.chain.rollBack(1)
   stage.chain.advanceSlots(200)
   stage.ahead = 91_000
-  t.equal(await stage.settler.stillOnChain(record), 'no')
+  t.equal(await isOnChain(stage.settler, record), 'no')
 })
 
 t.test('the same payment settled twice moves money once, and verify says that it is on chain', async (t) => {
@@ -381,7 +409,7 @@ t.test('the same payment settled twice moves money once, and verify says that it
   t.ok(both.every(({ outcome }) => outcome.status === 'settled'))
   t.equal(both[0].record.attempt!.transaction, both[1].record.attempt!.transaction)
   t.equal(sold(stage), price)
-  const again = await stage.settler.verify(paid.payment, paid.terms, paid.identity)
+  const again = await stage.settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' })
   t.match(again, { ok: false, reason: reasons.duplicate })
 })
 
@@ -397,7 +425,7 @@ t.test('settle refuses an identity that is not of the payment', async (t) => {
 t.test('what the chain would refuse is refused before anything is sent, with a reason', async (t) => {
   const stage = await staged(t)
   const verify = async ({ payment, terms, identity } = {} as Awaited<ReturnType<Stage['pay']>>) =>
-    stage.settler.verify(payment, terms, identity)
+    stage.settler.verify(payment, terms, identity, { storeId: 'store' })
   const pay = async (cast: typeof stage.cast) => {
     const terms = termsOf(cast, usdc)
     const payment = await realPayment(cast.payer, terms, stage.chain.rpcUrl)
@@ -425,7 +453,7 @@ t.test('what the chain would refuse is refused before anything is sent, with a r
   t.match(await verify(unpayable), { reason: reasons.simulationFailed, message: /payer or of payTo/ })
   stage.rpc.clear()
   stage.chain.createAta(addressOf(seller))
-  t.same(await verify(unpayable), { ok: true })
+  t.match(await verify(unpayable), { ok: true })
 
   type Answer = { value: { err: unknown } & { data: [string, string] }[] }
   stage.rpc.add('simulateTransaction', {
@@ -466,16 +494,19 @@ t.test('a fee payer without SOL is our fault, not the payment’s', async (t) =>
   const payment = await realPayment(cast.payer, terms, stage.chain.rpcUrl)
   const checked = await settler.check(payment, terms)
   if (!checked.ok) return t.fail(checked.message)
-  t.match(await settler.verify(payment, terms, checked.identity), { ok: false, transient: true })
+  t.match(await settler.verify(payment, terms, checked.identity, { storeId: 'store' }), {
+    ok: false,
+    transient: true,
+  })
   t.match(await settler.diagnose(), [/has 0 lamports/])
 })
 
 t.test(
-  'money moved away after verify: the failure on chain is final, and the payer’s budget runs out',
+  'money moved away after verify: the failure is final once its block is, and the payer’s budget runs out',
   async (t) => {
     const stage = await staged(t, { failureBudget: { failures: 2, windowMs: 60_000 } })
     const payer = Keypair.generate()
-    stage.chain.mintUsdc(addressOf(payer), price)
+    stage.chain.mintUsdc(addressOf(payer), 2n * price)
     const terms = termsOf(stage.cast, usdc)
     const pay = async () => {
       const payment = await realPayment(payer, terms, stage.chain.rpcUrl)
@@ -483,18 +514,32 @@ t.test(
       return { payment, terms, checked }
     }
     const payments = await Promise.all([pay(), pay(), pay()])
-    const ready = payments.map(({ payment, terms, checked }) => {
+    const [first, second, third] = payments.map(({ payment, terms, checked }) => {
       if (!checked.ok) throw new Error(checked.message)
       return { payment, terms, identity: checked.identity }
+    }) as [Prepared, Prepared, Prepared]
+    const ready = [await stage.verify(first), await stage.verify(second)]
+    t.match(await stage.settler.verify(third.payment, terms, third.identity, { storeId: 'store' }), {
+      ok: false,
+      transient: true,
+      reason: 'too_many_payments_in_flight',
     })
-    for (const { payment, terms, identity } of ready) {
-      t.same(await stage.settler.verify(payment, terms, identity), { ok: true })
-    }
-    const outcomes: string[] = []
-    for (const paid of ready) outcomes.push((await stage.settle(paid)).outcome.status)
-    t.same(outcomes, ['settled', 'failed_final', 'failed_final'])
-    t.equal(sold(stage), price)
-    t.match((await pay()).checked, { ok: false, reason: reasons.payerBudget })
+    const away = { from: addressOf(payer), to: addressOf(stage.cast.payer), amountAtomic: 2n * price }
+    const moving = transferInstruction(stage.chain, tokenProgramAddress.token, away)
+    await sendSolana(stage.chain, [payer], [moving])
+    const settled = []
+    for (const paid of ready) settled.push(await stage.settle(paid))
+    const failed = { status: 'pending', reason: reasons.transactionFailed }
+    t.match(
+      settled.map(({ outcome }) => outcome),
+      [failed, failed],
+    )
+    const { record } = settled[1]!
+    t.match(await recoverOne(stage.settler, record), failed, 'another fork could still carry it')
+    stage.chain.advanceSlots(32)
+    t.match(await recoverOne(stage.settler, record), { ...failed, status: 'failed_final' })
+    t.equal(sold(stage), 0n)
+    t.match((await pay()).checked, { ok: false, reason: 'payer_failure_budget_exhausted' })
     stage.ahead = 61_000
     t.match((await pay()).checked, { ok: true })
   },
@@ -503,17 +548,18 @@ t.test(
 t.test('long after verify the node looks again, and a payment that would fail costs no fee', async (t) => {
   const stage = await staged(t)
   const payer = Keypair.generate()
-  stage.chain.mintUsdc(addressOf(payer), price)
+  stage.chain.mintUsdc(addressOf(payer), 2n * price)
   const terms = termsOf(stage.cast, usdc)
-  const ready = []
+  const ready: Prepared[] = []
   for (let i = 0; i < 2; i++) {
     const payment = await realPayment(payer, terms, stage.chain.rpcUrl)
     const checked = await stage.settler.check(payment, terms)
     if (!checked.ok) throw new Error(checked.message)
-    await stage.settler.verify(payment, terms, checked.identity)
-    ready.push({ payment, terms, identity: checked.identity })
+    ready.push(await stage.verify({ payment, terms, identity: checked.identity }))
   }
   t.match((await stage.settle(ready[0]!)).outcome, { status: 'settled' })
+  const away = { from: addressOf(payer), to: addressOf(stage.cast.payer), amountAtomic: price }
+  await sendSolana(stage.chain, [payer], [transferInstruction(stage.chain, tokenProgramAddress.token, away)])
   const before = stage.chain.balanceSol(addressOf(stage.cast.feePayer))
   stage.ahead = 10_000
   const { outcome, record } = await stage.settle(ready[1]!)
@@ -521,7 +567,7 @@ t.test('long after verify the node looks again, and a payment that would fail co
   t.equal(stage.chain.balanceSol(addressOf(stage.cast.feePayer)), before)
   stage.chain.advanceSlots(200)
   stage.ahead = 100_000
-  t.match(await stage.settler.recover(record), { status: 'failed_final' })
+  t.match(await recoverOne(stage.settler, record), { status: 'failed_final' })
 })
 
 t.test('the next node takes over when one is dead, overloaded, behind, or of another cluster', async (t) => {
@@ -536,7 +582,11 @@ t.test('the next node takes over when one is dead, overloaded, behind, or of ano
     stage.rpc.add('*', fault)
     const settler = stage.another({ rpcUrls: [stage.rpc.url, stage.chain.rpcUrl] })
     const paid = await stage.pay()
-    t.same(await settler.verify(paid.payment, paid.terms, paid.identity), { ok: true }, fault.kind)
+    t.match(
+      await settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' }),
+      { ok: true },
+      fault.kind,
+    )
     t.match((await stage.settle(paid, settler)).outcome, { status: 'settled' })
     stage.rpc.clear()
   }
@@ -544,7 +594,7 @@ t.test('the next node takes over when one is dead, overloaded, behind, or of ano
   const settler = stage.another({ rpcUrls: [stage.rpc.url, stage.chain.rpcUrl] })
   stage.rpc.resetCounters()
   const paid = await stage.pay()
-  t.same(await settler.verify(paid.payment, paid.terms, paid.identity), { ok: true })
+  t.match(await settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' }), { ok: true })
   t.equal(stage.rpc.calls('simulateTransaction'), 0, 'a node of another cluster is not asked')
 })
 
@@ -558,9 +608,12 @@ t.test(
     stage.rpc.add('*', { kind: 'refuse' })
     const settler = stage.another()
     await settler.start([])
-    t.match(await settler.verify(next.payment, next.terms, next.identity), { ok: false, transient: true })
-    t.match(await settler.recover(record), { status: 'pending' })
-    t.equal(await settler.stillOnChain(record), 'unknown')
+    t.match(await settler.verify(next.payment, next.terms, next.identity, { storeId: 'store' }), {
+      ok: false,
+      transient: true,
+    })
+    t.match(await recoverOne(settler, record), { status: 'pending' })
+    t.equal(await isOnChain(settler, record), 'unknown')
     t.match(await settler.diagnose(), [/No node answered/])
     const faults = (await settler.diagnose()).join()
     t.notMatch(faults, /http:/, 'a URL may hold a key')
@@ -579,7 +632,7 @@ t.test('a healthy network has nothing to diagnose; a wrong cluster, mint or prog
   })
   t.match(await wrong.diagnose(), [/6 decimals/, /belongs to the program/, /does not exist/])
   stage.rpc.add('getGenesisHash', { kind: 'result', result: '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d' })
-  t.match(await stage.another().diagnose(), [/serves the cluster 5eykt4/])
+  t.match(await stage.another().diagnose(), [/serves chain 5eykt4/])
 })
 
 t.test('close ends the waits; what was sent is pending, and nothing new is signed', async (t) => {

@@ -2,28 +2,37 @@ import type { PaymentIdentity } from '../../../core/domain/payment.ts'
 import type { Refusal, SettleOutcome, Settler } from '../../../core/ports/settler.ts'
 import type { WireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
-import { createFailureBudget } from '../failureBudget.ts'
-import { checkSolanaPayment } from './checkSolanaPayment.ts'
-import { createConfirmer } from './confirm.ts'
-import { cosign } from './cosign.ts'
-import { diagnoseSolana } from './diagnose.ts'
-import { createMintFacts } from './mintFacts.ts'
+import { createBudgets, type Flight } from '../budgets.ts'
+import { noPlaceRefusals, notStarted, refuse, refuseForNow, sumInFlight } from '../refuse.ts'
+import { checkSolanaPayment } from './check/checkSolanaPayment.ts'
+import { createMintFacts } from './check/mintFacts.ts'
+import { createPayees } from './check/payees.ts'
+import { type SimulationRefusal, simulatedAt, simulatePayment } from './check/simulate.ts'
+import { solanaRules } from './check/solanaRules.ts'
+import { diagnoseSolana, paymentsAhead } from './diagnose.ts'
 import { readOptions, type SolanaSettlerOptions } from './options.ts'
-import { parseFeePayerKey } from './parseFeePayerKey.ts'
-import { createPayees } from './payees.ts'
+import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
-import { createRecovery } from './recovery.ts'
-import { createRpc } from './rpc.ts'
-import { createSettle } from './settlement.ts'
-import { type SimulationRefusal, simulatePayment } from './simulate.ts'
-import { solanaRules } from './solanaRules.ts'
+import { createSolanaRpc, type WithContext } from './rpc/createSolanaRpc.ts'
+import { createConfirmer } from './settle/confirm.ts'
+import { cosign } from './settle/cosign.ts'
+import { parseFeePayerKey } from './settle/parseFeePayerKey.ts'
+import { createSettle } from './settle/settlement.ts'
+
+/** What the check found out. */
+type Known = Omit<Prepared, 'verifiedAtMs'>
 
 /** What is known of a payment between its check and its settlement. */
 interface Prepared {
   readonly transaction: WireTransaction
   readonly transferAt: number
+  readonly source: string
+  readonly feeLamports: bigint
   verifiedAtMs: number
 }
+
+/** The fee payer's balance is read at most so often, in ms. */
+const balanceAgeMs = 10_000
 
 /**
  * Makes the settler of one Solana network with a fee payer and nodes of its own: x402 scheme `exact`, versions 1 and 2.
@@ -31,7 +40,7 @@ interface Prepared {
  *
  * @example
  * const settler = createSolanaSettler({ network, rpcUrls, privateKey, assets: builtInAssets })
- * await settler.start(unresolved)
+ * await settler.start(openAttempts)
  *
  * @throws {TollgateError} `VALIDATION_ERROR` for a network, key, mint or URL list that could never work
  */
@@ -41,16 +50,17 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   const key = parseFeePayerKey(given.privateKey)
   const rules = solanaRules({ ...options, feePayers: [key.address], takesSelfPaid: true })
   const genesis = network.slice('solana:'.length)
-  const rpc = createRpc({ urls: options.rpcUrls, genesis, timeoutMs: options.rpcTimeoutMs, clock, log })
+  const rpc = createSolanaRpc({ urls: options.rpcUrls, genesis, timeoutMs: options.rpcTimeoutMs, clock, log })
   const mintFacts = createMintFacts(rpc, assets, clock)
   const payees = createPayees({ rpc, rules, log, againMs: options.payeeAgainMs })
-  const budget = createFailureBudget({ ...options.failureBudget, clock })
+  const budgets = createBudgets(options)
   const confirmer = createConfirmer({ ...options, rpc })
   const settlerId = `svm:${network}:${key.address}`
-  const settle = createSettle({ settlerId, options, rpc, confirmer, budget })
-  const { recover, stillOnChain } = createRecovery({ options, rpc, budget })
+  const settle = createSettle({ settlerId, options, rpc, confirmer })
+  const { recover, stillOnChain } = createRecovery({ options, rpc })
   const prepared = new WeakMap<PaymentIdentity, Prepared>()
   let isClosed = false
+  let isStarted = !options.needsStart
 
   /** The transaction of an identity that this settler gave out, or of one that stands for the same payment. */
   const prepare = (
@@ -63,16 +73,68 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     const checked = checkSolanaPayment(payment, terms, rules)
     if (!checked.ok) return checked
     if (checked.identity.key !== identity.key) {
-      return {
-        ok: false,
-        reason: reasons.settleFault,
-        message: 'The payment is not the one that was checked.',
-      }
+      return refuse(reasons.settleFault, 'The payment is not the one that was checked.')
     }
-    const { transaction, transferAt } = checked
-    const made = { transaction, transferAt, verifiedAtMs: Number.NEGATIVE_INFINITY }
+    return keep(identity, checked)
+  }
+  const keep = (identity: PaymentIdentity, { transaction, transferAt, source, feeLamports }: Known) => {
+    const made = { transaction, transferAt, source, feeLamports, verifiedAtMs: Number.NEGATIVE_INFINITY }
     prepared.set(identity, made)
     return made
+  }
+
+  let funds: { readonly atMs: number; readonly payments: Promise<bigint> } | undefined
+  /** How many settlements the fee payer can pay for, as read lately. Rejects when no node says. */
+  const affordable = (): Promise<bigint> => {
+    if (funds !== undefined && Math.abs(clock.now() - funds.atMs) < balanceAgeMs) return funds.payments
+    const payments = rpc
+      .call<WithContext<number>>('getBalance', key.address, { commitment: 'confirmed' })
+      .then(({ value }) => paymentsAhead(BigInt(value), options))
+    const asked = { atMs: clock.now(), payments }
+    payments.catch(() => {
+      if (funds === asked) funds = undefined
+    })
+    funds = asked
+    return payments
+  }
+
+  /** What the payer has on the account that pays. */
+  const balanceOf = async (source: string): Promise<bigint> => {
+    const context = { commitment: simulatedAt }
+    const { value } = await rpc.call<WithContext<{ amount: string }>>(
+      'getTokenAccountBalance',
+      source,
+      context,
+    )
+    return BigInt(value.amount)
+  }
+
+  /** Everything that could keep a settlement from being made or paid for. @throws when no node answers */
+  const verifyHeld = async (found: Prepared, identity: PaymentIdentity, flight: Flight) => {
+    const { transaction, transferAt, source, feeLamports } = found
+    if (!flight.reserve(feeLamports)) return noPlaceRefusals.store_gas
+    const fault = await mintFacts.faultOf(rules.assets.get(identity.asset)!.asset)
+    if (fault !== undefined) {
+      log.error({ network, fault }, 'payments in this token are refused')
+      return refuseForNow(reasons.verifyFault, fault)
+    }
+    const { aheadAtomic } = flight
+    const [verified, payments, balance] = await Promise.all([
+      simulatePayment(rpc, transaction, transferAt),
+      feeLamports === 0n ? undefined : affordable(),
+      aheadAtomic === 0n ? undefined : balanceOf(source),
+    ])
+    if (!verified.ok) return 'account' in verified ? blame(verified, identity) : verified
+    if (payments !== undefined && payments < BigInt(budgets.inFlight)) {
+      log.error({ network, payments }, 'the fee payer can pay for no more settlements')
+      return refuseForNow(
+        reasons.settleFault,
+        'Settlement is stopped for now. Try again with the same payment; nothing was charged.',
+      )
+    }
+    if (balance !== undefined && balance < aheadAtomic + identity.amountAtomic) return sumInFlight
+    found.verifiedAtMs = clock.now()
+    return verified
   }
 
   /** Whose account is missing or frozen, and what to do. */
@@ -95,52 +157,81 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   }
 
   return {
+    id: settlerId,
     network,
     scheme: 'exact',
     offerExtra: { feePayer: key.address },
+    minPriceAtomic: options.minPriceAtomic,
     check(payment, terms) {
       const checked = checkSolanaPayment(payment, terms, rules)
       if (!checked.ok) return checked
-      const { identity, transaction, transferAt } = checked
-      if (budget.isSpent(identity.payer)) {
-        const message = 'Too many of this payer’s payments failed on chain lately. Try again later.'
-        return { ok: false, reason: reasons.payerBudget, message }
-      }
-      prepared.set(identity, { transaction, transferAt, verifiedAtMs: Number.NEGATIVE_INFINITY })
+      const { identity } = checked
+      if (budgets.isSpent(identity.payer)) return noPlaceRefusals.payer_failures
+      keep(identity, checked)
       return { ok: true, identity }
     },
-    async verify(payment, terms, identity) {
+    async verify(payment, terms, identity, { storeId }) {
+      if (!isStarted) return notStarted
       const found = prepare(payment, terms, identity)
       if ('ok' in found) return found
+      const flight = budgets.take(identity, storeId)
+      if (typeof flight === 'string') return noPlaceRefusals[flight]
       try {
-        const fault = await mintFacts.faultOf(rules.assets.get(identity.asset)!.asset)
-        if (fault !== undefined) {
-          log.error({ network, fault }, 'payments in this token are refused')
-          return { ok: false, reason: reasons.verifyFault, message: fault, transient: true }
-        }
-        const verified = await simulatePayment(rpc, found.transaction, found.transferAt)
-        if (verified.ok) found.verifiedAtMs = clock.now()
-        return 'account' in verified ? await blame(verified, identity) : verified
+        const verified = await verifyHeld(found, identity, flight)
+        if (verified.ok) return { ok: true, hold: flight }
+        flight.release()
+        return verified
       } catch (error) {
+        flight.release()
         log.warn({ error, network }, 'a Solana payment could not be verified')
-        const message = 'No Solana node answers now. The payment was not used; try it again.'
-        return { ok: false, reason: reasons.verifyFault, message, transient: true }
+        return refuseForNow(
+          reasons.verifyFault,
+          'No Solana node answers now. The payment was not used; try it again.',
+        )
       }
     },
-    async settle(payment, terms, identity, store): Promise<SettleOutcome> {
-      const found = prepare(payment, terms, identity)
+    async settle(payment, terms, identity, store, hold): Promise<SettleOutcome> {
+      const found = isStarted ? prepare(payment, terms, identity) : notStarted
       if ('ok' in found) return { ...found, status: 'rejected' }
-      if (isClosed) {
-        const message = 'This server is stopping. Try again.'
-        return { status: 'rejected', reason: reasons.settleFault, message, transient: true }
+      const flight = budgets.of(hold) ?? budgets.take(identity, '')
+      if (typeof flight === 'string') return { ...noPlaceRefusals[flight], status: 'rejected' }
+      const stopping = { ...notNow, status: 'rejected' } as const
+      if (isClosed || !flight.begin()) {
+        flight.release()
+        return stopping
       }
-      const ageMs = Math.abs(clock.now() - found.verifiedAtMs)
-      return settle(cosign(found.transaction, key), identity, ageMs < options.preflightAfterMs, store)
+      let outcome: SettleOutcome = stopping
+      try {
+        if (!flight.reserve(found.feeLamports)) return { ...noPlaceRefusals.store_gas, status: 'rejected' }
+        const ageMs = Math.abs(clock.now() - found.verifiedAtMs)
+        outcome = await settle(
+          cosign(found.transaction, key),
+          identity,
+          ageMs < options.preflightAfterMs,
+          store,
+        )
+        return outcome
+      } finally {
+        flight.end(outcome)
+      }
     },
-    recover,
+    async recover(records) {
+      const outcomes = await recover(records)
+      for (const [i, record] of records.entries()) {
+        // What failed on chain while it was settled has counted then.
+        if (record.errorReason === reasons.transactionFailed) continue
+        const outcome = outcomes[i]!
+        const isFree = outcome.status === 'failed_final' && outcome.reason === reasons.blockhashExpired
+        // What never got into a block has cost nobody a fee, and the seller its work.
+        budgets.note(record, outcome, isFree ? 0n : undefined)
+      }
+      return outcomes
+    },
     stillOnChain,
     payee: payees.payee,
     async start() {
+      await budgets.start()
+      isStarted = true
       // Transactions of one fee payer do not depend on each other, so there is nothing to take up. Reading the mints now
       // saves the first payment a call; it is not waited for, because the gateway starts without its nodes as well.
       const [asset] = assets
@@ -149,11 +240,17 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         log.warn({ error, network }, 'no Solana node answers; payments are refused until one does')
       })
     },
-    diagnose: () => diagnoseSolana({ options, feePayer: key.address, rpc, mintFacts }),
+    diagnose: async () => [
+      ...(await diagnoseSolana({ options, feePayer: key.address, rpc, mintFacts })),
+      ...budgets.diagnose(),
+    ],
     async close() {
       isClosed = true
       confirmer.close()
       payees.close()
+      await budgets.close()
     },
   }
 }
+
+const notNow = refuseForNow(reasons.settleFault, 'The settlement could not begin. Try again.')

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { base58 } from '@scure/base'
 import type { Asset } from '../../../core/domain/asset.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
-import type { Settler } from '../../../core/ports/settler.ts'
+import type { Hold, Settler } from '../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
-import { type LocalSolana, startLocalSolana } from '../local/solana/startLocalSolana.ts'
-import { type FaultyRpc, startFaultyRpc } from '../local/startFaultyRpc.ts'
+import { type LocalSolana, startLocalSolana } from '../../../localnet/solana/startLocalSolana.ts'
+import { type FaultyRpc, startFaultyRpc } from '../../../localnet/startFaultyRpc.ts'
 import type { SolanaSettlerOptions } from './options.ts'
 import {
   addressOf,
@@ -24,6 +24,8 @@ export interface Prepared {
   readonly payment: PaymentPayload
   readonly terms: PaymentRequirements
   readonly identity: PaymentIdentity
+  /** Of its verification. */
+  readonly hold?: Hold
 }
 
 /** A local chain that moves only when told, a node that misbehaves on request, a settler, and a clock. */
@@ -40,6 +42,8 @@ export interface Stage {
   pay(asset?: Asset): Promise<Prepared>
   /** Settles and keeps what was stored on the way. */
   settle(prepared: Prepared, settler?: Settler): Promise<Settled>
+  /** Verifies it and gives it with its hold; throws the refusal. */
+  verify(prepared: Prepared, settler?: Settler): Promise<Prepared>
   close(): Promise<void>
 }
 
@@ -95,12 +99,24 @@ export async function setStage(options: Partial<SolanaSettlerOptions> = {}): Pro
       if (!checked.ok) throw new Error(`${checked.reason}: ${checked.message}`)
       return { payment, terms, identity: checked.identity }
     },
-    async settle({ payment, terms, identity }, settler = stage.settler) {
+    async verify(prepared, settler = stage.settler) {
+      const { payment, terms, identity } = prepared
+      const verified = await settler.verify(payment, terms, identity, { storeId: 'store' })
+      if (!verified.ok) throw new Error(`${verified.reason}: ${verified.message}`)
+      return { ...prepared, hold: verified.hold }
+    },
+    async settle({ payment, terms, identity, hold }, settler = stage.settler) {
       const stored: SettlementAttempt[] = []
-      const outcome = await settler.settle(payment, terms, identity, async (attempt) => {
-        stored.push(attempt)
-        return true
-      })
+      const outcome = await settler.settle(
+        payment,
+        terms,
+        identity,
+        async (attempt) => {
+          stored.push(attempt)
+          return true
+        },
+        hold,
+      )
       return { outcome, record: recordOf(payment, identity, stored[0] ?? null, outcome) }
     },
     async close() {
@@ -121,14 +137,22 @@ function recordOf(
   return {
     ...identity,
     state: outcome.status === 'settled' ? 'settled' : 'pending',
-    owner: 'a-test',
+    row: 1,
+    scheme: 'exact',
+    lease: null,
+    event: null,
+    block: null,
+    chargedAtomic: null,
+    isLandedLate: false,
+    tries: 0,
+    dueReason: null,
+    hasAnswer: false,
     linkId: 'link_1',
     storeId: 'store_1',
     requestHash: '',
     purchaseId: randomUUID(),
     payload: JSON.stringify(payment),
     attempt,
-    answer: null,
     transaction: outcome.status === 'settled' ? outcome.transaction : null,
     errorReason: null,
     claimedAtMs: identity.validBeforeMs - 90_000,

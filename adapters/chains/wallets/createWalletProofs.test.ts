@@ -6,8 +6,8 @@ import { encodeAbiParameters, getAddress, type Hex, hashMessage, serializeErc649
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createSiweMessage, parseSiweMessage } from 'viem/siwe'
 import type { SignInFields } from '../../../core/ports/wallets.ts'
-import { startLocalEvm } from '../local/evm/startLocalEvm.ts'
-import { startFaultyRpc } from '../local/startFaultyRpc.ts'
+import { startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
+import { startFaultyRpc } from '../../../localnet/startFaultyRpc.ts'
 import { createWalletProofs } from './createWalletProofs.ts'
 
 const proofs = createWalletProofs()

@@ -1,15 +1,16 @@
 import { base58 } from '@scure/base'
+import { canonicalAddress } from '../../../core/domain/address.ts'
+import { chainFamilyOf } from '../../../core/domain/network.ts'
 import { keccak256 } from '../../../core/evm/keccak.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
 import type { WalletProofs } from '../../../core/ports/wallets.ts'
 import { verifyEd25519 } from '../../../core/solana/ed25519.ts'
 import { decodeStrictBase64 } from '../../../core/x402/strictBase64.ts'
-import { createAccountCode } from '../evm/accountCode.ts'
-import { createContractJudge } from '../evm/contractJudge.ts'
-import { createRpc } from '../evm/rpc.ts'
-import { recoverSigner } from '../evm/signer.ts'
-import { canonicalAddress } from './canonicalAddress.ts'
+import { createAccountCode } from '../evm/check/accountCode.ts'
+import { createContractJudge } from '../evm/check/contractJudge.ts'
+import { createEvmRpc } from '../evm/rpc/createEvmRpc.ts'
+import { recoverSigner } from '../evm/settle/signer.ts'
 import { signInText } from './signInText.ts'
 
 /** Gas for a contract wallet's own check; a passkey's takes about 350,000. */
@@ -39,7 +40,7 @@ export function createWalletProofs(options: WalletProofsOptions = {}): WalletPro
   const judge = evmRpcUrls.length === 0 ? undefined : judgeFor()
 
   function judgeFor() {
-    const rpc = createRpc({ urls: evmRpcUrls, chainId: evmChainId, timeoutMs: rpcTimeoutMs, clock, log })
+    const rpc = createEvmRpc({ urls: evmRpcUrls, chainId: evmChainId, timeoutMs: rpcTimeoutMs, clock, log })
     // Any factory: nothing is sent, and no factory can put code at an address that is not its own to give.
     return createContractJudge({
       rpc,
@@ -58,10 +59,10 @@ export function createWalletProofs(options: WalletProofsOptions = {}): WalletPro
   }
 
   return {
-    canonicalAddress,
+    canonicalAddress: (chain, address) => canonicalAddress(chainFamilyOf(chain), address),
     signInMessage: (fields) => signInText(fields, evmChainId),
     async verifyMessage(chain, address, message, signature) {
-      const canonical = canonicalAddress(chain, address)
+      const canonical = canonicalAddress(chainFamilyOf(chain), address)
       if (canonical === undefined) return false
       if (chain !== 'solana') return verifyEvm(canonical, message, signature)
       const key = base58.decode(canonical)

@@ -61,9 +61,17 @@ t.test('sizes and line ends have one spelling', async (t) => {
     '2\r\nabc\r\n',
     '123456789\r\n',
     '2 x\r\n',
+    '2 \r\nab\r\n',
+    '2;\xff\r\nab\r\n',
+    '0\r\n\rX-T: 1\r\n\r\n',
+    '0\r\nno colon\r\n\r\n',
   ]
   for (const wire of bad) {
-    t.throws(() => readAll(Buffer.from(wire), []), { code: 'EGRESS_BAD_ANSWER' }, JSON.stringify(wire))
+    t.throws(
+      () => readAll(Buffer.from(wire, 'latin1'), []),
+      { code: 'EGRESS_BAD_ANSWER' },
+      JSON.stringify(wire),
+    )
   }
   t.throws(() => readAll(Buffer.from(`2;${'e'.repeat(300)}`), []), { code: 'EGRESS_BAD_ANSWER' })
   const trailers = `0\r\n${`X: ${'t'.repeat(100)}\r\n`.repeat(200)}\r\n`

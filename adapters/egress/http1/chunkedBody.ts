@@ -1,7 +1,10 @@
 import { EgressError } from '../egressError.ts'
 
-const sizeForm = /^([0-9a-fA-F]{1,8})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/
-/** A size with its extensions, which nobody uses, and all trailers together. */
+/** A size in hex, and extensions that nobody uses: `;name`, `;name=token`, `;name="text"` (RFC 9112, section 7.1.1). */
+const sizeForm =
+  /^([0-9a-fA-F]{1,8})(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"[\t\x20\x21\x23-\x5b\x5d-\x7e]*"))?)*$/
+const trailerForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*$/
+/** A size with its extensions, and all trailers together. */
 const maxLineBytes = 256
 const maxTrailerBytes = 16_384
 const lf = 0x0a
@@ -71,7 +74,7 @@ export class ChunkedBody {
       this.#state = 'done'
     } else {
       this.#trailerBytes += line.length
-      if (this.#trailerBytes > maxTrailerBytes) throw malformed()
+      if (this.#trailerBytes > maxTrailerBytes || !trailerForm.test(line)) throw malformed()
     }
   }
 }

@@ -198,7 +198,8 @@ export class Http1Connection {
   }
 
   #end(exchange: Http1Exchange, hasMore: boolean): void {
-    if (hasMore) this.#isKept = false
+    // What is still to be sent of a body that the seller answered without reading it is the next request to it.
+    if (hasMore || this.#socket.writableLength > 0) this.#isKept = false
     this.#exchange = null
     exchange.connection = null
     if (this.#isPaused) {

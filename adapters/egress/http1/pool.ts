@@ -7,7 +7,6 @@ import { Http1Exchange } from './exchange.ts'
 export interface Http1PoolOptions {
   /** `host` or `host:port`, as the Host header says it. */
   readonly host: string
-  readonly connections: number
   /** How long an unused connection is kept, in milliseconds. */
   readonly keepAliveTimeoutMs: number
   readonly maxHeaderBytes: number
@@ -117,12 +116,9 @@ export class Http1Pool implements ConnectionOwner {
     }
   }
 
-  /** As many connections as there are requests waiting, up to the limit. */
+  /** As many connections as there are requests waiting. */
   #openMore(): void {
-    while (
-      this.#waiting.length > this.#opening &&
-      this.#all.size + this.#opening < this.#options.connections
-    ) {
+    while (this.#waiting.length > this.#opening) {
       this.#opening++
       this.#options.open().then(
         (socket) => this.#opened(socket),

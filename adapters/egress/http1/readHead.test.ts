@@ -40,6 +40,7 @@ t.test('what two readers could understand differently is refused', async (t) => 
     'HTTP/2.0 200 OK',
     'HTTP/1.1  200 OK',
     'HTTP/1.1 200 O\0K',
+    'HTTP/1.0 103 Early Hints',
     'HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked',
     head('no colon'),
     head(': no name'),

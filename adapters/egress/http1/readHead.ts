@@ -35,6 +35,8 @@ export function readHead(text: string, isHead: boolean): ReadHead {
   const status = statusForm.exec(end === -1 ? text : text.slice(0, end))
   if (status === null) throw malformed('a status line')
   const code = Number(status[2])
+  // HTTP/1.0 has no interim answers (RFC 9110, section 15.2): what follows could be a body to the next reader.
+  if (code < 200 && status[1] === '0') throw malformed('an interim answer of HTTP/1.1')
   const rawHeaders: string[] = []
   let length = untilClose
   let isKept = status[1] === '1'

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough, type Writable } from 'node:stream'
 import type { Test } from 'tap'
+import { type Answer, offer, type Received, type Seller, startSeller } from '../../../buyer/testing/seller.ts'
+import type { SolanaWorld } from '../../../buyer/testing/solanaWorld.ts'
 import { type PayFlags, runPay } from '../runPay.ts'
-import { type Answer, offer, type Received, type Seller, startSeller } from './seller.ts'
-import type { SolanaWorld } from './solanaWorld.ts'
 
 export interface Shop {
   readonly home: string

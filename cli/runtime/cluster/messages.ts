@@ -1,7 +1,8 @@
+import type { StoreId } from '../../../core/domain/link.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { Change } from '../../../core/ports/changes.ts'
-import type { SettleOutcome } from '../../../core/ports/settler.ts'
+import type { Refusal, SettleOutcome } from '../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 
 /** What a worker says to the primary. `call` pairs a question with its answers; it is unique in its worker. */
@@ -9,6 +10,18 @@ export type FromWorker =
   /** It hears from here on; what was said before is lost. */
   | { readonly type: 'ready' }
   | { readonly type: 'listening'; readonly gatewayUrl: string }
+  /** Whether it could be settled; a yes holds its place in the primary until it is settled or released. */
+  | {
+      readonly type: 'verify'
+      readonly call: number
+      readonly network: string
+      readonly payment: PaymentPayload
+      readonly terms: PaymentRequirements
+      readonly identity: PaymentIdentity
+      readonly storeId: StoreId
+    }
+  /** Nothing will be settled by it. @property held the call of the `verify` */
+  | { readonly type: 'release'; readonly held: number }
   | {
       readonly type: 'settle'
       readonly call: number
@@ -16,6 +29,8 @@ export type FromWorker =
       readonly payment: PaymentPayload
       readonly terms: PaymentRequirements
       readonly identity: PaymentIdentity
+      /** The call of its `verify`. */
+      readonly held?: number
     }
   /** Whether the attempt is on disk. Without a true, the primary broadcasts nothing. */
   | { readonly type: 'stored'; readonly call: number; readonly ok: boolean }
@@ -39,6 +54,7 @@ export type FromPrimary =
   | { readonly type: 'networks'; readonly networks: readonly NetworkId[] }
   /** The admin API changed a link or a store; the worker would read it from the store within half a second. */
   | { readonly type: 'changed'; readonly change: Change }
+  | { readonly type: 'verified'; readonly call: number; readonly refusal: Refusal | null }
   | { readonly type: 'store'; readonly call: number; readonly attempt: SettlementAttempt }
   | { readonly type: 'settled'; readonly call: number; readonly outcome: SettleOutcome }
   | { readonly type: 'broken'; readonly call: number; readonly message: string }

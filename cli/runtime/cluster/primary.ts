@@ -1,10 +1,11 @@
 import cluster, { type Worker } from 'node:cluster'
-import type { LoadedConfig } from '../../../core/config/load.ts'
+import type { LoadedConfig } from '../../../core/config/loadConfig.ts'
 import { buildGeneration } from '../../../core/kernel/generation.ts'
 import type { AnyGatewayPlugin } from '../../../core/plugin/gateway.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import type { Metrics } from '../../../core/ports/metrics.ts'
-import { Generations } from '../../../gateway/generations.ts'
+import { LiveGeneration } from '../../../gateway/liveGeneration.ts'
+import { builtInPlugins } from '../../../plugins/builtIn.ts'
 import { openLate } from '../openLate.ts'
 import { openStack } from '../openStack.ts'
 import { startControlPlane } from '../startControlPlane.ts'
@@ -82,13 +83,13 @@ export async function startPrimary(
     const control = await startControlPlane(config, stack, fleetMetrics(stack.ports.metrics))
     closers.push(() => control.close())
     // No call ever enters these: their plugins do the background work, which belongs to one process.
-    const generations = new Generations(
-      await buildGeneration(plugins, stack.ports),
+    const live = new LiveGeneration(
+      await buildGeneration(plugins, stack.ports, { known: builtInPlugins }),
       links,
       changes,
       stack.ports.clock,
     )
-    closers.push(() => generations.close())
+    closers.push(() => live.close())
     const unsubscribe = changes.subscribe((change) => everyWorker({ type: 'changed', change }))
     closers.push(async () => unsubscribe())
     // The workers offer a network once it can be settled on here.
@@ -99,7 +100,7 @@ export async function startPrimary(
       adminUrl: control.adminUrl,
       gatewayUrl: await first.promise,
       async reload(next) {
-        await generations.swap(await buildGeneration(next.plugins, stack.ports))
+        await live.swap(await buildGeneration(next.plugins, stack.ports, { known: builtInPlugins }))
         text = next.text
         everyWorker({ type: 'reload', text })
       },

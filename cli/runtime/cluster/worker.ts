@@ -6,7 +6,6 @@ import { createLog } from '../createLog.ts'
 import { openStack } from '../openStack.ts'
 import { readConfigAgain } from '../readConfig.ts'
 import { startDataPlane } from '../startDataPlane.ts'
-import { startHeartbeat } from '../startHeartbeat.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
 import { createPrimarySettling } from './settleInPrimary.ts'
 
@@ -42,7 +41,6 @@ export async function runWorker(
     wrapSettler: settling.wrap,
     mayOpen: (network) => settled.has(network),
   })
-  const heartbeat = await startHeartbeat(stack, log)
   const { plugins } = await read(begin.text)
   const data = await startDataPlane({ config, plugins }, stack, begin.adminUrl)
 
@@ -58,7 +56,6 @@ export async function runWorker(
   }
   const stop = async () => {
     await data.close()
-    heartbeat.stop()
     await stack.close()
     process.exit(0)
   }

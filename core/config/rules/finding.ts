@@ -1,5 +1,5 @@
-import type { Finding } from '../explain.ts'
-import type { Pointer } from '../pointer.ts'
+import type { Finding } from '../check/explain.ts'
+import type { Pointer } from '../read/pointer.ts'
 
 /** A rule's error: the gateway does not start with it. */
 export const mistake = (pointer: Pointer, message: string, hint?: string): Finding =>

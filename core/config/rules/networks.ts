@@ -1,10 +1,10 @@
 import { familyOf } from '../../domain/network.ts'
+import { isLoopback } from '../../http/isLoopback.ts'
 import { resolveAssets } from '../assets.ts'
-import type { Finding } from '../explain.ts'
-import { childPointer, type Pointer } from '../pointer.ts'
+import type { Finding } from '../check/explain.ts'
+import { childPointer, type Pointer } from '../read/pointer.ts'
 import type { NetworkConfig } from '../types.ts'
 import { mistake, warning } from './finding.ts'
-import { isLoopback } from './loopback.ts'
 import type { Rule, RuleContext } from './rule.ts'
 
 /** Options of `facilitator` that mean something only for one family of chains. */
@@ -12,6 +12,8 @@ const onlyFor = {
   eip155: ['maxGas', 'maxFeePerGasGwei', 'factories'],
   solana: ['maxComputeUnits', 'maxMicroLamportsPerUnit'],
 } as const
+/** Limits of what the gateway's own key pays for. */
+const onlyOwn = ['minPrice', 'maxGasPerStoreAndDay'] as const
 
 /** Rules about each network: who settles there, and with what. */
 export const networkRules: readonly Rule[] = [
@@ -99,6 +101,10 @@ function* checkUnused(id: string, here: Pointer, isRemote: boolean, context: Rul
         `It is an option of ${other} networks.`,
       )
     }
+  }
+  for (const name of onlyOwn) {
+    if (isRemote && context.isWritten(`${here}/${name}`))
+      yield mistake(`${here}/${name}`, `${name} has no effect with url: that server pays for gas.`)
   }
   if (!isRemote && context.isWritten(`${here}/headers`)) {
     yield mistake(`${here}/headers`, 'headers has no effect without url.')

@@ -1,5 +1,5 @@
-import type { DocumentFacts } from '../checkDocument.ts'
-import type { Finding } from '../explain.ts'
+import type { DocumentFacts } from '../check/checkDocument.ts'
+import type { Finding } from '../check/explain.ts'
 import type { Config } from '../types.ts'
 
 /** What a rule may ask beside the values: defaults are in `config`, but only what was written can be a mistake. */

@@ -1,5 +1,5 @@
+import { isLoopback } from '../../http/isLoopback.ts'
 import { mistake, warning } from './finding.ts'
-import { isLoopback } from './loopback.ts'
 import type { Rule } from './rule.ts'
 
 /** Rules between the listeners, the public address and the counters. */

@@ -78,7 +78,8 @@ export const egressSection = {
       minimum: 1,
       maximum: 10_000,
       default: 128,
-      description: "Connections to one seller's API at the same time, per process.",
+      description:
+        "Connections to one seller's API at the same time, per process. Stores that share an origin share them; how is told in the README of plugin upstream.",
     },
     caFile: {
       type: 'string',

@@ -27,6 +27,35 @@ const facilitator = {
       description:
         'Most that is paid for a unit of gas, in gwei (EVM). Settling waits while the network asks more.',
     },
+    minPrice: {
+      type: 'string',
+      format: 'decimal',
+      default: '0.0001',
+      description:
+        'Lowest price of a link that is settled here, in USDC, in quotes: each settlement costs this account gas. A cheaper link is not offered on this network, and its seller is told.',
+    },
+    maxInFlightPerPayer: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000,
+      default: 100,
+      description:
+        "Payments of one payer on their way at once. Their sum may not be more than the payer's balance either. More are refused for the moment (503) before the seller is asked.",
+    },
+    maxFailuresPerPayer: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 10_000,
+      default: 100,
+      description:
+        'Settlements of one payer that may fail in ten minutes; one on its way counts as failed until it has settled. Then this payer is refused.',
+    },
+    maxGasPerStoreAndDay: {
+      type: 'number',
+      exclusiveMinimum: 0,
+      description:
+        "Most that the settlements of one store may cost in a day (UTC), in the network's coin. Then its payments are refused until midnight. Without it, 0.05 (ETH) on EVM networks and 1 (SOL) on Solana: some ten thousand settlements on Base or Solana.",
+    },
     factories: {
       type: 'array',
       default: [],

@@ -2,18 +2,20 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { createSqliteChanges } from '../../../adapters/sqlite/changes.ts'
-import { openSqlite, type SqliteStore } from '../../../adapters/sqlite/openSqlite.ts'
-import { entriesOfRefund, entriesOfSale } from '../../../core/domain/ledger.ts'
+import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { entriesOfRefund } from '../../../core/domain/ledger.ts'
 import type { PaymentState } from '../../../core/domain/payment.ts'
 import type { Change } from '../../../core/ports/changes.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
+import type { Lease } from '../../../core/ports/leases.ts'
 import { silentLog } from '../../../core/ports/log.ts'
-import { sampleClaim, sampleKey, sampleLink, samplePurchase, sampleStore } from '../samples.ts'
+import { change, keyOf, sampleKey, sampleLink, sampleStore, sell } from '../samples.ts'
 
-const open = (path: string) => openSqlite({ path, clock: systemClock, log: silentLog })
+const open = (path: string, pollMs?: number) =>
+  openSqlite({ path, clock: systemClock, log: silentLog, ...(pollMs !== undefined && { pollMs }) })
 
 function start(t: Test, name: string, ...args: string[]): ChildProcess {
   const program = fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url))
@@ -66,13 +68,14 @@ t.test(
 
     const store = await open(path)
     t.teardown(() => store.close())
-    const order: PaymentState[] = ['claimed', 'verified', 'settling', 'settled']
+    const order: PaymentState[] = ['claimed', 'settling', 'settled']
     const lost: string[] = []
-    for (const [key, state] of said) {
-      const record = await store.payments.find(key)
+    for (const [name, state] of said) {
+      const record = await store.books.find(keyOf(name))
       const isThere = record !== undefined && order.indexOf(record.state) >= order.indexOf(state)
-      const hasAnswer = order.indexOf(state) < 2 || record?.answer?.body.length === 5_000
-      if (!isThere || !hasAnswer) lost.push(`${state} ${key}, found ${record?.state}`)
+      const answer = record && (await store.books.answerOf(record.row))
+      const hasAnswer = order.indexOf(state) < 1 || answer?.body.length === 5_000
+      if (!isThere || !hasAnswer) lost.push(`${state} ${name}, found ${record?.state}`)
     }
     t.strictSame(lost, [])
     const findings = await store.purchases.ledgerCheck()
@@ -89,7 +92,7 @@ t.test(
   async (t) => {
     const path = join(t.testdir(), 'tollgate.db')
     const stores = await Promise.all(Array.from({ length: 4 }, () => open(path)))
-    await Promise.all(stores.map((store, i) => store.payments.heartbeat(`owner-${i}`)))
+    await Promise.all(stores.map((store, i) => store.leases.take(`process:${i}`, 1_000)))
     await Promise.all(stores.map((store) => store.close()))
     const applied: object[] = []
     const log = { ...silentLog, info: (fields: object) => void applied.push(fields) }
@@ -109,13 +112,10 @@ function stayAlive(t: Test): void {
 t.test('a change made by a neighbour reaches the caches of this process', async (t) => {
   const path = join(t.testdir(), 'tollgate.db')
   stayAlive(t)
-  const [here, there] = await Promise.all([open(path), open(path)])
+  const [here, there] = await Promise.all([open(path, 5), open(path)])
   await there.stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
-  const changes = createSqliteChanges(here, { log: silentLog, pollMs: 5 })
-  t.teardown(async () => {
-    await changes.close()
-    await Promise.all([here.close(), there.close()])
-  })
+  const { changes } = here
+  t.teardown(() => Promise.all([here.close(), there.close()]))
   const heard: Change[] = []
   const waiting: { count: number; resolve: () => void }[] = []
   changes.subscribe((change) => {
@@ -131,6 +131,7 @@ t.test('a change made by a neighbour reaches the caches of this process', async 
   }
   const link = (slug: string) => ({ kind: 'link', username: 'ann', slug })
 
+  t.strictSame(await hear(1), [{ kind: 'store', username: 'ann' }])
   await there.links.create(sampleLink('l1', 's1', { slug: 'a' }))
   t.strictSame(await hear(1), [link('a')])
   await there.links.update('l1', { slug: 'b' }, systemClock.now())
@@ -148,19 +149,24 @@ t.test('a change made by a neighbour reaches the caches of this process', async 
 
 t.test('whoever missed changes that were pruned is told that every store changed', async (t) => {
   stayAlive(t)
-  const store = await open(':memory:')
+  const store = await open(':memory:', 5)
   await store.stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
-  const changes = createSqliteChanges(store, { log: silentLog, pollMs: 5 })
-  t.teardown(async () => {
-    await changes.close()
-    await store.close()
-  })
-  const told = new Promise<Change>((resolve) => changes.subscribe(resolve))
+  t.teardown(() => store.close())
+  const heard: string[] = []
+  const until = (length: number) =>
+    new Promise<void>((resolve) => {
+      const look = () => heard.length >= length && resolve()
+      store.changes.subscribe(look)
+      look()
+    })
+  store.changes.subscribe(({ username }) => void heard.push(username))
+  await until(1)
   await store.database.writer.write('runAll', [
     { sql: 'DELETE FROM changes', parameters: [] },
     { sql: "INSERT INTO changes (id, kind, username) VALUES (9000, 'store', 'zoe')", parameters: [] },
   ])
-  t.strictSame(await told, { kind: 'store', username: 'ann' })
+  await until(3)
+  t.strictSame(heard, ['ann', 'ann', 'zoe'])
 })
 
 t.test('of two stores on one file that refund by one transaction at once, one does', async (t) => {
@@ -168,24 +174,89 @@ t.test('of two stores on one file that refund by one transaction at once, one do
   const stores = [await open(path), await open(path)] as const
   t.teardown(() => Promise.all(stores.map((store) => store.close())))
   for (let round = 0; round < 20; round++) {
-    const sold = await Promise.all([0, 1].map((i) => sellOne(stores[0], `r${round}k${i}`)))
-    const refund = { transaction: `0xb${round}`, paymentKeys: [] }
+    const sold = await Promise.all([0, 1].map((i) => sell(stores[0], `r${round}k${i}`, `0xa${round}${i}`)))
     const results = await Promise.all(
-      stores.map(({ payments }, i) =>
-        payments.recordRefund(sold[i]!.paymentKey, refund, entriesOfRefund(sold[i]!)),
-      ),
+      stores.map(({ books }, i) => {
+        const { claim, row, purchase } = sold[i]!
+        return books.apply(
+          change(claim, row, 'settled', 'refunded', {
+            purchaseStatus: 'refunded',
+            entries: entriesOfRefund(purchase),
+            refund: { network: purchase.network, transaction: `0xb${round}`, paymentKeys: [] },
+            durability: 'flushed',
+          }),
+        )
+      }),
     )
-    t.strictSame(results.toSorted(), ['refunded', 'transaction_used'])
+    t.strictSame(results.toSorted(), [false, true])
   }
   t.match(await stores[1].purchases.ledgerCheck(), { purchases: 40, broken: [], unbalanced: [] })
 })
 
-async function sellOne({ payments }: SqliteStore, key: string) {
-  const claim = sampleClaim(key)
-  const purchase = samplePurchase(claim, `0x${key}`)
-  await payments.claim(claim)
-  const attempt = { settler: 'evm', bytes: '0x', transaction: purchase.txHash, sequence: null }
-  await payments.beginSettlement(key, claim.owner, attempt, null)
-  await payments.settle(key, claim.owner, purchase.txHash, purchase, entriesOfSale(purchase))
-  return purchase
+/** Asks again until there is something: another process's lease ends by the machine's time. */
+async function patiently<T>(ask: () => Promise<T | undefined | 0>): Promise<T> {
+  for (;;) {
+    const got = await ask()
+    if (got !== undefined && got !== 0) return got
+    await setTimeout(10)
+  }
 }
+
+const saidBy = async (child: ChildProcess): Promise<unknown> => (await once(child, 'message'))[0]
+
+t.test('what a killed process was at is taken over by one other, as soon as its lease is over', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const stores = [await open(path), await open(path)] as const
+  t.teardown(() => Promise.all(stores.map((store) => store.close())))
+  const child = start(t, 'holder', path, 'process:child', 'k1', '1500')
+  t.match(await saidBy(child), { won: true })
+  const mine = (await Promise.all(stores.map(({ leases }, i) => leases.take(`process:${i}`, 60_000)))) as [
+    Lease,
+    Lease,
+  ]
+  t.equal(await stores[0].books.adopt(mine[0], ['claimed'], 10), 0, 'it lives')
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+  const counts = await patiently(async () => {
+    const both = await Promise.all(stores.map(({ books }, i) => books.adopt(mine[i]!, ['claimed'], 10)))
+    return both.some(Boolean) ? both : 0
+  })
+  t.equal(counts[0]! + counts[1]!, 1)
+  const record = await stores[1].books.find(keyOf('k1'))
+  t.equal(record?.lease, mine[counts[0] === 1 ? 0 : 1].id)
+  t.match(await stores[1].books.due({ states: ['claimed'], limit: 10 }), [{ row: record!.row }])
+})
+
+t.test('a process that was frozen while another took over wakes up and can write nothing', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const store = await open(path)
+  t.teardown(() => store.close())
+  const child = start(t, 'holder', path, 'process:child', 'k1', '1500')
+  const rival = start(t, 'holder', path, 'recovery', 'k2', '1500')
+  await Promise.all([saidBy(child), saidBy(rival)])
+  for (const one of [child, rival]) {
+    one.send('go')
+    t.match(await saidBy(one), { wrote: true, renewed: true })
+    one.kill('SIGSTOP')
+  }
+  const mine = (await store.leases.take('process:here', 60_000))!
+  let adopted = 0
+  while (adopted < 2) adopted += await patiently(() => store.books.adopt(mine, ['settling'], 10))
+  const recovery = await patiently(() => store.leases.take('recovery', 60_000))
+  t.ok(recovery.id > mine.id)
+  for (const one of [child, rival]) {
+    one.send('go')
+    one.kill('SIGCONT')
+    const renewed = one === child
+    t.match(await saidBy(one), { wrote: false, renewed }, 'a name that nobody took is still its own')
+  }
+  t.match(await store.books.find(keyOf('k1')), { lease: mine.id })
+})
+
+t.test('of processes that want one name at once one has it', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  await (await open(path)).close()
+  const children = ['a', 'b', 'c'].map((name) => start(t, 'holder', path, 'recovery', name, '60000'))
+  const said = (await Promise.all(children.map(saidBy))) as { lease: number | null }[]
+  t.equal(said.filter(({ lease }) => lease !== null).length, 1)
+})

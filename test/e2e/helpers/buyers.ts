@@ -6,7 +6,7 @@ import { ExactEvmScheme } from '@x402/evm'
 import { wrapFetchWithPayment as wrapV2 } from '@x402/fetch'
 import { ExactSvmScheme } from '@x402/svm/exact/client'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { newSolanaSecret } from '../../../adapters/chains/local/demoBuyer.ts'
+import { newSolanaSecret } from '../../../localnet/demoBuyer.ts'
 import type { Chain, Chains } from './chains.ts'
 
 /** A wallet with money, and the ways in which unmodified clients pay with it. */

@@ -2,20 +2,16 @@ import { base58 } from '@scure/base'
 import type { Test } from 'tap'
 import { type Address, pad, parseAbiItem, toEventSelector } from 'viem'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { newSolanaSecret } from '../../../adapters/chains/local/demoBuyer.ts'
-import { createDemoFacilitator } from '../../../adapters/chains/local/demoFacilitator.ts'
-import {
-  type LocalEvm,
-  type LocalEvmOptions,
-  startLocalEvm,
-} from '../../../adapters/chains/local/evm/startLocalEvm.ts'
-import { createJsonRpcClient } from '../../../adapters/chains/local/jsonRpcClient.ts'
+import { newSolanaSecret } from '../../../localnet/demoBuyer.ts'
+import { createDemoFacilitator } from '../../../localnet/demoFacilitator.ts'
+import { type LocalEvm, type LocalEvmOptions, startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
+import { createJsonRpcClient } from '../../../localnet/jsonRpcClient.ts'
 import {
   type LocalSolana,
   type LocalSolanaOptions,
   startLocalSolana,
-} from '../../../adapters/chains/local/solana/startLocalSolana.ts'
-import { type FaultyRpc, startFaultyRpc } from '../../../adapters/chains/local/startFaultyRpc.ts'
+} from '../../../localnet/solana/startLocalSolana.ts'
+import { type FaultyRpc, startFaultyRpc } from '../../../localnet/startFaultyRpc.ts'
 
 /** One of the two chains that a test pays on, seen the same way. */
 export interface Chain {

@@ -97,8 +97,9 @@ export async function killAndRecover(
   t.teardown(() => books.close())
   const ledger = await eventually(async () => {
     const now = await books.purchases.ledgerCheck()
-    const early = await books.payments.list({ states: ['claimed', 'verified'], limit: 10 })
-    const owing = await books.payments.list({ states: ['settled'], isUnanswered: true, limit: 10 })
+    const early = await books.books.list({ states: ['claimed'], limit: 10 })
+    const settled = await books.books.list({ states: ['settled'], limit: 10 })
+    const owing = settled.filter(({ hasAnswer }) => !hasAnswer)
     return now.unresolvedPayments + early.length + owing.length === 0 ? now : undefined
   }, recoveryMs)
   await holdTogether(ledger, uncharged[settle].includes(point) ? 0 : 1)

@@ -1,7 +1,9 @@
 import type { Test } from 'tap'
 import { examine, type Finding } from '../../../cli/runtime/examine.ts'
 import { readConfig } from '../../../cli/runtime/readConfig.ts'
+import { setPayout } from '../../../cli/runtime/setPayout.ts'
 import { startTollgate, type Tollgate } from '../../../cli/runtime/startTollgate.ts'
+import type { Payout } from '../../../core/domain/link.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { type Api, startApi } from './api.ts'
 import { type Chain, type Chains, newSellerWallets, type SellerWallets, startChains } from './chains.ts'
@@ -21,6 +23,8 @@ export interface Product {
   payTo(chain: Chain): string
   /** Link addresses; `path` tells the calls of several links apart. */
   addLink(slug: string, price?: string, more?: object): Promise<string>
+  /** Changes the seller's wallets, as the operator does it beside the running gateway. */
+  setPayout(to: Partial<Payout>): Promise<unknown>
   /** What `tollgate doctor` says. */
   doctor(): Promise<readonly Finding[]>
 }
@@ -51,6 +55,7 @@ export async function startProduct(
     payTo: (chain) => (chain.name === 'evm' ? wallets.base : wallets.solana),
     addLink: (slug, price = '0.01', more = {}) =>
       store.addLink({ url: `${api.url}/${slug}`, slug, price, ...more }),
+    setPayout: (to) => setPayout(config.file, chains.env, 'alice', to),
     doctor: () => examine(config.file, chains.env, { asksChains: true }),
   }
 }

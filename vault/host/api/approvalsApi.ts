@@ -1,8 +1,7 @@
 import { type ApprovalRecord, viewApproval } from '../../approvals/approval.ts'
 import type { ApprovalBook } from '../../approvals/approvalBook.ts'
 import { VaultError } from '../../errors/error.ts'
-import { callerId, callerName } from '../caller.ts'
-import type { OwnerContext } from '../requestContext.ts'
+import { callerId, callerName, type OwnerContext } from '../caller.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
 

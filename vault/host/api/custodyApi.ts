@@ -1,5 +1,5 @@
 import { isAbsolute } from 'node:path'
-import { passwordChanged } from '../../audit/whileLocked.ts'
+import { passwordChanged } from '../../audit/auditLine.ts'
 import { isVaultError, VaultError } from '../../errors/error.ts'
 import { derivedKeyId } from '../../keys/keyId.ts'
 import { readPrivateKeyText, writePrivateKeyText } from '../../keys/privateKeyText.ts'
@@ -16,7 +16,7 @@ import type {
   passwordRequest,
 } from '../../requests/ownerRequests.ts'
 import type { InputOf } from '../../requests/request.ts'
-import type { OwnerContext } from '../requestContext.ts'
+import type { OwnerContext } from '../caller.ts'
 
 /** A key without anything secret, as the API shows it. */
 export interface KeyView {

@@ -1,8 +1,7 @@
 import type { AuditAction, AuditLog } from '../../ports/audit.ts'
 import type { Vault } from '../../ports/vault.ts'
-import type { AssertAdmitted } from '../assertAdmitted.ts'
-import { assertKnown, assertOwner, type KnownCaller } from '../caller.ts'
-import type { OwnerContext } from '../requestContext.ts'
+import { assertKnown, assertOwner, type KnownCaller, type OwnerContext } from '../caller.ts'
+import type { AssertAdmitted } from '../rate.ts'
 
 /** Who may pass, and the owner's own acts in the log. */
 export interface Gate {

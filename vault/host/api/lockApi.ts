@@ -1,9 +1,9 @@
 import { grantFor } from '../../agents/grant.ts'
 import { isVaultError, VaultError } from '../../errors/error.ts'
 import type { Vault } from '../../ports/vault.ts'
-import type { AssertAdmitted } from '../assertAdmitted.ts'
 import type { Bus } from '../bus.ts'
 import { assertKnown, callerName, type KnownCaller } from '../caller.ts'
+import type { AssertAdmitted } from '../rate.ts'
 import type { VaultApi } from '../vaultApi.ts'
 
 interface LockParts {

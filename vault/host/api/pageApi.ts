@@ -1,6 +1,5 @@
-import type { OwnerSessions } from '../../agents/ownerSessions.ts'
-import { createSignInCodes } from '../../agents/signInCodes.ts'
-import { pageOpened, pagesSignedOut } from '../../audit/whileLocked.ts'
+import { createSignInCodes, type OwnerSessions } from '../../agents/ownerSessions.ts'
+import { pageOpened, pagesSignedOut } from '../../audit/auditLine.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { VaultClock } from '../../ports/clock.ts'
 import { assertOwner } from '../caller.ts'

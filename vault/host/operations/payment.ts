@@ -7,20 +7,18 @@ import type { PinnedAsset } from '../../effects/assets.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { type BuiltPayment, buildPayment } from '../../effects/buildPayment.ts'
 import type { Effect } from '../../effects/effect.ts'
-import { timeWords } from '../../effects/plainWords.ts'
-import { showText } from '../../effects/showText.ts'
+import { showText, timeWords } from '../../effects/plainWords.ts'
 import { VaultError } from '../../errors/error.ts'
 import { paymentRequest } from '../../requests/agentRequests.ts'
-import { accountOn, keyOn } from '../chainOf.ts'
+import { accountOn, keyOn, sharedKeyRisk } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
 import type { Plan } from '../plan.ts'
-import { sharedKeyRisk } from '../sharedKey.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import { viewOf } from '../viewOf.ts'
 
 /** How long a chain's node may take to be asked for a block. */
-const buildTimeoutMs = 20_000
+const BUILD_TIMEOUT_MS = 20_000
 
 /**
  * `POST /v1/vault/sign-payment` `{payment_required, max_amount, network?, url?, agent_name}` → `{payment_header}`.
@@ -51,7 +49,7 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
       accountOn: (chain) => keyOn(parts.vault, chain).address,
       plugins: parts.chains,
       rpc: parts.rpc,
-      signal: AbortSignal.timeout(buildTimeoutMs),
+      signal: AbortSignal.timeout(BUILD_TIMEOUT_MS),
       nowMs: parts.clock.now(),
       assets: parts.assets,
     })

@@ -1,5 +1,6 @@
+import { isSameAddress } from '../../../core/domain/address.ts'
 import type { ChainFacts } from '../../effects/chains.ts'
-import { showText } from '../../effects/showText.ts'
+import { showText } from '../../effects/plainWords.ts'
 
 /** A message that signs somebody in, taken apart. */
 export interface SignIn {
@@ -160,7 +161,7 @@ export function signInWarnings(signIn: SignIn, { address, facts, nowMs }: SignIn
   const chainId = fields.get('Chain ID')
   if (chainId !== undefined && !chainNames(facts).includes(chainId))
     warnings.push(`It names the chain ${showText(chainId, 60)}, and the agent asks for ${facts.title}.`)
-  if (isEvm ? signIn.address.toLowerCase() !== address.toLowerCase() : signIn.address !== address)
+  if (!isSameAddress(facts.family, signIn.address, address))
     warnings.push(`It signs in as ${showText(signIn.address, 60)}, which is not the account that signs.`)
   const [from, until] = ['Not Before', 'Expiration Time'].map((name) => Date.parse(fields.get(name) ?? ''))
   if (from! > nowMs) warnings.push(`It counts from ${new Date(from!).toISOString()} only.`)

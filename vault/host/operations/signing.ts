@@ -1,12 +1,11 @@
+import { visibleText } from '../../../core/text/visibleText.ts'
 import type { PartDraft } from '../../approvals/shownPart.ts'
 import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { decimalText } from '../../effects/claimedAmount.ts'
 import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
-import { nameRecipients } from '../../effects/nameRecipients.ts'
-import { plainWords } from '../../effects/plainWords.ts'
+import { nameRecipients } from '../../effects/goesTo.ts'
+import { MAX_SHOWN, plainWords, showText } from '../../effects/plainWords.ts'
 import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
-import { maxShown, showText } from '../../effects/showText.ts'
-import { visibleText } from '../../effects/visibleText.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { AuditAction } from '../../ports/audit.ts'
 import {
@@ -16,11 +15,10 @@ import {
   signTypedDataRequest,
 } from '../../requests/agentRequests.ts'
 import type { InputOf } from '../../requests/request.ts'
-import { accountOn, type ChainAccount } from '../chainOf.ts'
+import { accountOn, type ChainAccount, sharedKeyRisk } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
 import type { Plan } from '../plan.ts'
-import { sharedKeyRisk } from '../sharedKey.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import { viewOf } from '../viewOf.ts'
 import { readSignIn, signInWarnings, signInWords } from './signIn.ts'
@@ -127,15 +125,16 @@ export function planMessage(
   }
 }
 
-const messageBeginning = 80
+const MESSAGE_BEGINNING = 80
 
 /** A message in one sentence: whole where it is short, and else its size and how it begins; it stands whole below. */
 function messageWords(text: string, chainTitle: string): string {
   const lines = text.split('\n')
-  if (lines.length === 1 && text.length <= maxShown) return `Sign the text ${showText(text)} (${chainTitle}).`
+  if (lines.length === 1 && text.length <= MAX_SHOWN)
+    return `Sign the text ${showText(text)} (${chainTitle}).`
   const size = `${text.length.toLocaleString('en')} characters in ${lines.length.toLocaleString('en')} ${lines.length === 1 ? 'line' : 'lines'}`
   const first = lines.find((line) => line.trim() !== '') ?? ''
-  return `Sign a text of ${size} that begins with ${showText(first, messageBeginning)} (${chainTitle}).`
+  return `Sign a text of ${size} that begins with ${showText(first, MESSAGE_BEGINNING)} (${chainTitle}).`
 }
 
 /** What the agent says, for the log: every word of it is the agent's own. */
@@ -260,14 +259,14 @@ function knownWallets({ x, parts, claim }: SigningPlanInit): readonly string[] {
 const documentAnswer = ({ signedTx, signature }: { signedTx: string | null; signature: string }) =>
   signedTx === null ? { signature } : { signed_tx: signedTx, signature }
 
-const longestPurpose = 500
+const LONGEST_PURPOSE = 500
 
 /** The agent's own words about why, for showing. */
 export const purposeOf = (x: VaultCall): string | null => {
   const { purpose } = x.input
   if (typeof purpose !== 'string' || purpose === '') return null
   // It stands by itself, so a script may run as it does.
-  return `“${visibleText(purpose.length > longestPurpose ? `${purpose.slice(0, longestPurpose)}…` : purpose)}”`
+  return `“${visibleText(purpose.length > LONGEST_PURPOSE ? `${purpose.slice(0, LONGEST_PURPOSE)}…` : purpose)}”`
 }
 
 function proofOf(chain: string, claim: Claimed, decoded: Decoded, { assets }: VaultParts): ClaimProof | null {

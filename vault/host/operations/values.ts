@@ -9,7 +9,7 @@ import {
   parseCredentialSettings,
   plainHttpWarnings,
 } from '../../secrets/credential.ts'
-import { parseScope } from '../../storage/scopes.ts'
+import { parseScope } from '../../storage/records/scopes.ts'
 import { accountOn } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'

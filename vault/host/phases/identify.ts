@@ -1,6 +1,6 @@
 import type { Vault } from '../../ports/vault.ts'
-import type { AssertAdmitted } from '../assertAdmitted.ts'
 import { assertKnown } from '../caller.ts'
+import type { AssertAdmitted } from '../rate.ts'
 import type { HostPlugin } from './hostPlugin.ts'
 
 /**

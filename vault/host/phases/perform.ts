@@ -1,18 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { VaultAnswer } from '../../../core/plugin/vault.ts'
-import { type ApprovalBook, approvalTtlMs } from '../../approvals/approvalBook.ts'
+import { APPROVAL_TTL_MS, type ApprovalBook } from '../../approvals/approvalBook.ts'
 import { isVaultError, VaultError } from '../../errors/error.ts'
 import type { Vault } from '../../ports/vault.ts'
 import { eventOf } from '../eventOf.ts'
+import { signatureId } from '../hashOf.ts'
 import { markCounted, reserve } from '../reserve.ts'
-import { signatureId } from '../signatureId.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import { keyOf } from './approve.ts'
 import type { HostPlugin } from './hostPlugin.ts'
 
 /** Answers that are the same each time, kept for whoever asks again: as long as an approved one is. */
-const mostAnswers = 1_000
+const MOST_ANSWERS = 1_000
 
 /**
  * Does what was granted, once however many ask for it at the same time. Money is held back in the journal before the
@@ -22,7 +22,7 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
   const running = new Map<string, Promise<VaultAnswer>>()
   /** In which encoding the bytes that are being signed will be answered, by {@link sameId}. */
   const encodings = new Map<string, string>()
-  const answers = new LRUCache<string, VaultAnswer>({ max: mostAnswers, ttl: approvalTtlMs })
+  const answers = new LRUCache<string, VaultAnswer>({ max: MOST_ANSWERS, ttl: APPROVAL_TTL_MS })
   vault.onLock(() => answers.clear())
 
   return {

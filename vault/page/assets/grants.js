@@ -1,4 +1,4 @@
-/** Every scope there is, and how many segments of the owner's own follow it; a test holds it against vault/storage/scopes.ts. */
+/** Every scope there is, and how many segments of the owner's own follow it; a test holds it against vault/storage/records/scopes.ts. */
 /** @type {Readonly<Record<string, 'none' | 'one' | 'some'>>} */
 const table = {
   'identity.name': 'none',

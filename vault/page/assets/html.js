@@ -2,7 +2,7 @@
 
 /**
  * Text in a form that has one look: what is invisible, turns the direction of writing or is drawn over its neighbours is
- * shown as its number. The same rule as vault/effects/visibleText.ts; every text that the page shows goes through it.
+ * shown as its number. The same rule as core/text/visibleText.ts; every text that the page shows goes through it.
  *
  * @param {string} text
  */

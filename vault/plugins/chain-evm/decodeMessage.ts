@@ -1,4 +1,4 @@
-import { canonicalAddress } from '../../effects/canonicalAddress.ts'
+import { canonicalAddress } from '../../../core/domain/address.ts'
 import type { MessageRequest } from '../../effects/chainPlugin.ts'
 import type { DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
@@ -7,7 +7,7 @@ import { messageBytes } from '../../effects/messageBytes.ts'
 import { readRlp } from './rlp.ts'
 
 /** Longest message: people are to read it. */
-const maxBytes = 16_384
+const MAX_BYTES = 16_384
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
@@ -22,9 +22,9 @@ export function decodeMessage(request: MessageRequest): DecodeResult {
   const from = canonicalAddress('eip155', request.account)
   if (assets.chains.of(chain).family !== 'eip155' || from === undefined)
     throw new TypeError('Expected an EVM chain and our address.')
-  const bytes = messageBytes(request, maxBytes)
+  const bytes = messageBytes(request, MAX_BYTES)
   if (bytes === undefined)
-    return no(`Expected a message of 1 to ${maxBytes} bytes in the encoding that is named.`)
+    return no(`Expected a message of 1 to ${MAX_BYTES} bytes in the encoding that is named.`)
   const disguise = disguiseOf(bytes)
   if (disguise !== undefined) return no(`Expected a text message, got ${disguise}. Use the route for it.`)
   const effects = effectsOf(bytes)

@@ -1,4 +1,4 @@
-import { canonicalAddress } from '../../effects/canonicalAddress.ts'
+import { canonicalAddress } from '../../../core/domain/address.ts'
 import type { TransactionRequest } from '../../effects/chainPlugin.ts'
 import type { DecodeCode, Decoded, DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
@@ -9,7 +9,7 @@ import { type EvmTransaction, readTransaction, writeTransaction } from './transa
 import { warningsOf } from './warningsOf.ts'
 
 /** Most bytes of a transaction: nodes refuse larger ones (EIP-7825's gas and the 128 KiB of common transaction pools). */
-const maxBytes = 131_072
+const MAX_BYTES = 131_072
 
 /**
  * Decodes an unsigned EVM transaction: `0x` RLP or JSON, legacy with EIP-155, EIP-2930 or EIP-1559. The bytes are written
@@ -65,7 +65,7 @@ type Spelled =
 
 function bytesOf(input: unknown, from: string): Spelled {
   if (typeof input === 'string' && input.startsWith('0x')) {
-    if (input.length > maxBytes * 2 || !/^0x(?:[0-9a-fA-F]{2})+$/.test(input))
+    if (input.length > MAX_BYTES * 2 || !/^0x(?:[0-9a-fA-F]{2})+$/.test(input))
       return { code: 'INVALID_TX', message: 'Expected 0x and an even number of hex digits, at most 128 KiB.' }
     return { bytes: Buffer.from(input.slice(2), 'hex'), encoding: 'hex' }
   }

@@ -1,10 +1,10 @@
+import { canonicalAddress } from '../../../core/domain/address.ts'
 import { parseStrictJson } from '../../../core/x402/strictJson.ts'
-import { canonicalAddress } from '../../effects/canonicalAddress.ts'
 import type { TypedDataRequest } from '../../effects/chainPlugin.ts'
 import type { DecodeCode, DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
-import { showText } from '../../effects/showText.ts'
+import { showText } from '../../effects/plainWords.ts'
 import {
   integerOf,
   type TypedData,
@@ -17,7 +17,7 @@ import { readTyped } from './readTyped.ts'
 import { warningsOf } from './warningsOf.ts'
 
 /** Most fields of a generic message that are shown one by one. */
-const maxShownFields = 40
+const MAX_SHOWN_FIELDS = 40
 
 /**
  * Decodes EIP-712 typed data. Permits of EIP-2612 and Permit2 are allowances, EIP-3009 authorisations are transfers;
@@ -119,7 +119,7 @@ function generic({ domain, primaryType, message }: TypedData): Effect[] {
     typeof domain['verifyingContract'] === 'string' ? domain['verifyingContract'] : 'no contract'
   const name = typeof domain['name'] === 'string' ? showText(domain['name'], 60) : 'no name'
   const lines = flatten(message, '')
-  const shown = lines.slice(0, maxShownFields).map((line): Effect => ({ kind: 'note', text: line }))
+  const shown = lines.slice(0, MAX_SHOWN_FIELDS).map((line): Effect => ({ kind: 'note', text: line }))
   const reason = `signs ${showText(primaryType, 60)} for ${name}, ${lines.length} values`
   return [{ kind: 'opaque', target: contract, reason }, ...shown]
 }

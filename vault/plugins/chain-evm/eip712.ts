@@ -25,7 +25,7 @@ export const domainFields: readonly TypedField[] = [
 
 const identifier = /^[A-Za-z_$][A-Za-z0-9_$]{0,127}$/
 const arrayForm = /^(.*)\[([1-9]\d{0,5})?\]$/
-const maxDepth = 16
+const MAX_DEPTH = 16
 
 /**
  * What typed data may have at most. Wallets meet orders of a few kilobytes; what is larger is made to keep a reader busy, or to
@@ -40,7 +40,7 @@ export const typedDataLimits = {
   /** Values of the message, those in lists and structs included. */
   values: 4_096,
 } as const
-const longestTypeName = 256
+const LONGEST_TYPE_NAME = 256
 
 /** Keccak-256, so that a test can count the work. */
 type Hash = (bytes: Uint8Array) => Uint8Array
@@ -105,8 +105,8 @@ function checkTypes(types: TypedData['types'], primaryType: string): void {
     chars += name.length
     for (const field of fields) {
       chars += field.name.length + field.type.length
-      if (field.type.length > longestTypeName)
-        throw new TypedDataProblem(`Expected types of at most ${longestTypeName} characters.`)
+      if (field.type.length > LONGEST_TYPE_NAME)
+        throw new TypedDataProblem(`Expected types of at most ${LONGEST_TYPE_NAME} characters.`)
     }
   }
   if (chars > typedDataLimits.typeChars)
@@ -165,7 +165,7 @@ class Encoder {
 
   /** One word of 32 bytes for a value. */
   #value(type: string, value: unknown, depth: number): Uint8Array {
-    if (depth > maxDepth) throw new TypedDataProblem(`Expected at most ${maxDepth} levels of nesting.`)
+    if (depth > MAX_DEPTH) throw new TypedDataProblem(`Expected at most ${MAX_DEPTH} levels of nesting.`)
     if (++this.#values > typedDataLimits.values)
       throw new TypedDataProblem(`Expected at most ${typedDataLimits.values} values.`)
     const array = arrayForm.exec(type)

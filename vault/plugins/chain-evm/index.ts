@@ -1,4 +1,4 @@
-import { objectToEvmTerms } from '../../../core/x402/objectToEvmTerms.ts'
+import { evmTermsFault } from '../../../core/x402/evmTermsFault.ts'
 import { chainPlugin } from '../../effects/chainPlugin.ts'
 import { assemble } from './assemble.ts'
 import { decodeMessage } from './decodeMessage.ts'
@@ -14,7 +14,7 @@ export default chainPlugin({
   decodeTransaction,
   decodeTypedData,
   decodeMessage,
-  objectToTerms: objectToEvmTerms,
+  termsFault: evmTermsFault,
   preparePayment,
   assemble,
 })

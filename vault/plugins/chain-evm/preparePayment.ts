@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { canonicalAddress } from '../../effects/canonicalAddress.ts'
+import { canonicalAddress } from '../../../core/domain/address.ts'
 import { PaymentProblem, type PreparedPayment, type PreparePayment } from '../../effects/payment.ts'
 import { decodeTypedData } from './decodeTypedData.ts'
 
 /** Longest time a signed authorisation may be used, whatever the seller asks for, in seconds. */
-const maxValiditySeconds = 3_600
+const MAX_VALIDITY_SECONDS = 3_600
 /** How far the seller's chain may be behind our clock, in seconds; what the reference client grants too. */
-const clockSkewSeconds = 600
+const CLOCK_SKEW_SECONDS = 600
 
 /** EIP-3009, section "transferWithAuthorization". */
 const authorizationType = [
@@ -30,12 +30,12 @@ export async function preparePayment(request: PreparePayment): Promise<PreparedP
   if (from === undefined || to === undefined || token?.eip712 === undefined)
     throw new TypeError('Expected terms that were checked.')
   const nowSeconds = Math.floor(nowMs / 1_000)
-  const validBefore = nowSeconds + Math.min(terms.maxTimeoutSeconds, maxValiditySeconds)
+  const validBefore = nowSeconds + Math.min(terms.maxTimeoutSeconds, MAX_VALIDITY_SECONDS)
   const authorization = {
     from,
     to,
     value: terms.amountAtomic.toString(),
-    validAfter: String(nowSeconds - clockSkewSeconds),
+    validAfter: String(nowSeconds - CLOCK_SKEW_SECONDS),
     validBefore: String(validBefore),
     nonce: `0x${randomBytes(32).toString('hex')}`,
   }

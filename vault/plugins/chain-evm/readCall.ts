@@ -41,7 +41,7 @@ const permit2Calls = bySelector(permit2Abi)
 
 type Hex = `0x${string}`
 /** Most arguments, those of a batch one by one: more are shown as what they are, too many. */
-const mostParts = 100
+const MOST_PARTS = 100
 interface Details {
   readonly token: string
   readonly amount: bigint
@@ -81,7 +81,7 @@ export function readCall(data: Uint8Array, context: CallContext): Effect[] {
   if (read === undefined) return unusual
   const { args } = read
   const parts = args.flatMap(partsOf).length
-  if (parts > mostParts) return opaque(`calls ${item.name} with ${parts} parts, more than anybody reads`)
+  if (parts > MOST_PARTS) return opaque(`calls ${item.name} with ${parts} parts, more than anybody reads`)
   const effects = isPermit2
     ? permit2Effects(item.name, args, context)
     : tokenEffects(item.name, args, context)

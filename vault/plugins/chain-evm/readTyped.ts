@@ -1,5 +1,5 @@
+import { canonicalAddress } from '../../../core/domain/address.ts'
 import { type AssetRef, type AssetTable, unknownAsset } from '../../effects/assets.ts'
-import { canonicalAddress } from '../../effects/canonicalAddress.ts'
 import type { VaultChain } from '../../effects/chains.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { encodeType, integerOf, type TypedData } from './eip712.ts'

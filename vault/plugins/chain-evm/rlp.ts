@@ -1,5 +1,5 @@
 /** Deepest nesting that is read: a transaction is a list that holds an access list of pairs with a list of keys. */
-const maxDepth = 5
+const MAX_DEPTH = 5
 
 /** A string of bytes, or a list of items. */
 export type RlpItem = Uint8Array | readonly RlpItem[]
@@ -42,7 +42,7 @@ function readItem(bytes: Uint8Array, at: number, limit: number, depth: number): 
     const isItself = span.end - span.start === 1 && bytes[span.start]! < 0x80
     return isItself ? undefined : { item: bytes.subarray(span.start, span.end), end: span.end }
   }
-  if (depth === maxDepth) return undefined
+  if (depth === MAX_DEPTH) return undefined
   const items: RlpItem[] = []
   let next = span.start
   while (next < span.end) {

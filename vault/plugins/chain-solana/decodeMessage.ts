@@ -1,5 +1,5 @@
+import { readAddress } from '../../../core/solana/address.ts'
 import { readMessage } from '../../../core/solana/message.ts'
-import { readAddress } from '../../../core/solana/readAddress.ts'
 import { readWireTransaction } from '../../../core/solana/wire.ts'
 import type { MessageRequest } from '../../effects/chainPlugin.ts'
 import type { DecodeResult } from '../../effects/decoded.ts'
@@ -8,7 +8,7 @@ import { finish } from '../../effects/finish.ts'
 import { messageBytes } from '../../effects/messageBytes.ts'
 
 /** Longest message: people are to read it. */
-const maxBytes = 16_384
+const MAX_BYTES = 16_384
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
@@ -20,9 +20,9 @@ export function decodeMessage(request: MessageRequest): DecodeResult {
   const { chain, account, assets } = request
   if (assets.chains.of(chain).family !== 'solana' || readAddress(account) === undefined)
     throw new TypeError('Expected a Solana cluster and our address.')
-  const bytes = messageBytes(request, maxBytes)
+  const bytes = messageBytes(request, MAX_BYTES)
   if (bytes === undefined)
-    return no(`Expected a message of 1 to ${maxBytes} bytes in the encoding that is named.`)
+    return no(`Expected a message of 1 to ${MAX_BYTES} bytes in the encoding that is named.`)
   if (isTransaction(bytes)) return no('Expected a text message, got a transaction. Use the route for it.')
   const effects = effectsOf(bytes)
   const decoded = finish(assets, {

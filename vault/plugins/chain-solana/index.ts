@@ -1,4 +1,4 @@
-import { objectToSolanaTerms } from '../../../core/x402/objectToSolanaTerms.ts'
+import { solanaTermsFault } from '../../../core/x402/solanaTermsFault.ts'
 import { chainPlugin } from '../../effects/chainPlugin.ts'
 import { assemble } from './assemble.ts'
 import { decodeMessage } from './decodeMessage.ts'
@@ -12,7 +12,7 @@ export default chainPlugin({
   family: 'solana',
   decodeTransaction,
   decodeMessage,
-  objectToTerms: objectToSolanaTerms,
+  termsFault: solanaTermsFault,
   preparePayment,
   assemble,
 })

@@ -1,5 +1,4 @@
 import { base58 } from '@scure/base'
-import { associatedTokenAddress } from '../../../core/solana/associatedTokenAddress.ts'
 import { readU64 } from '../../../core/solana/bytes.ts'
 import type { Instruction, Message } from '../../../core/solana/message.ts'
 import {
@@ -7,11 +6,10 @@ import {
   computeBudgetProgram,
   memoProgram,
   tokenProgramAddress,
-  tokenProgramBytes,
 } from '../../../core/solana/programs.ts'
-import { readAddress } from '../../../core/solana/readAddress.ts'
+import { tokenAccountOf } from '../../../core/solana/tokenAccountOf.ts'
 import { accountRent } from '../../effects/accountRent.ts'
-import { type AssetRef, type AssetTable, type PinnedAsset, unknownAsset } from '../../effects/assets.ts'
+import { type AssetRef, type AssetTable, unknownAsset } from '../../effects/assets.ts'
 import type { VaultChain } from '../../effects/chains.ts'
 import type { Effect } from '../../effects/effect.ts'
 
@@ -181,7 +179,7 @@ function heldIn(
 ): AssetRef {
   const found = assets
     .tokensOf(chain)
-    .find((asset) => (asset.program ?? 'token') === kind && accountOf(owner, asset) === source)
+    .find((asset) => (asset.program ?? 'token') === kind && tokenAccountOf(owner, asset) === source)
   return found ?? unknownAsset(assets.chains.of(chain), source)
 }
 
@@ -196,7 +194,7 @@ function readAssociated({ program, accounts, data, signs }: Named, context: Inst
     system === systemProgram &&
     asset !== undefined &&
     tokenProgram === tokenProgramAddress[asset.program ?? 'token'] &&
-    accountOf(owner!, asset) === account
+    tokenAccountOf(owner!, asset) === account
   if (!isRight) return [opaque(program, 'makes a token account in a way that is not known')]
   const rent = accountRent[asset.program ?? 'token']
   const made: Effect = { kind: 'account', account: account!, owner: owner!, asset, payer: payer!, rent }
@@ -222,11 +220,6 @@ function nameOwners(effects: readonly Effect[]): Effect[] {
     const toOwner = effect.kind === 'transfer' ? owners.get(effect.to) : undefined
     return toOwner === undefined ? effect : { ...effect, toOwner }
   }) as Effect[]
-}
-
-function accountOf(owner: string, asset: PinnedAsset): string {
-  const program = tokenProgramBytes[asset.program ?? 'token']
-  return base58.encode(associatedTokenAddress(readAddress(owner)!, program, readAddress(asset.address)!))
 }
 
 const beyondForm = 'has bytes or accounts beyond those of its form'

@@ -1,12 +1,11 @@
-import { randomBytes } from 'node:crypto'
-import { readAddress } from '../../../core/solana/readAddress.ts'
-import { objectToSolanaAccounts, paymentAccounts } from '../../../core/x402/objectToSolanaAccounts.ts'
+import { readAddress } from '../../../core/solana/address.ts'
+import { buildSolanaPayment } from '../../../core/x402/buildSolanaPayment.ts'
+import { paymentAccounts, solanaAccountsFault } from '../../../core/x402/solanaAccountsFault.ts'
 import { PaymentProblem, type PreparedPayment, type PreparePayment } from '../../effects/payment.ts'
-import { buildTransfer } from './buildTransfer.ts'
 import { decodeTransaction } from './decodeTransaction.ts'
 
 /** About how long a block hash may be used: 150 slots of 0.4 s, with room. The block height decides. */
-const blockhashLifeMs = 90_000
+const BLOCKHASH_LIFE_MS = 90_000
 
 /**
  * Builds the transfer of scheme `exact` with the fee payer of the offer. The node is asked for its own block hash and for
@@ -38,7 +37,7 @@ export async function preparePayment(request: PreparePayment): Promise<PreparedP
       `The node serves another chain than ${chain}; nothing was signed.`,
     )
   const [mint, source, destination, wallet] = accounts
-  const problem = objectToSolanaAccounts({ mint, source, destination, wallet }, terms, account)
+  const problem = solanaAccountsFault({ mint, source, destination, wallet }, terms, account)
   if (problem !== undefined) throw new PaymentProblem('VALIDATION_ERROR', `${problem}; nothing was signed.`)
   if (typeof latest.blockhash !== 'string' || readAddress(latest.blockhash) === undefined)
     throw new PaymentProblem(
@@ -46,24 +45,14 @@ export async function preparePayment(request: PreparePayment): Promise<PreparedP
       `The node of ${chain} gave no block hash; nothing was signed.`,
     )
 
-  const { feePayer, memo } = terms.extra
-  const bytes = buildTransfer({
-    terms,
-    feePayer: feePayer as string,
-    payer: account,
-    source: addresses[1]!,
-    destination: addresses[2]!,
-    blockhash: latest.blockhash,
-    // Makes two payments of the same price different transactions.
-    memo: typeof memo === 'string' ? memo : randomBytes(16).toString('hex'),
-  })
+  const bytes = buildSolanaPayment(terms, account, latest.blockhash)
   const unsignedTx = Buffer.from(bytes).toString('base64')
   const read = decodeTransaction({ chain, account, assets, unsignedTx })
   if (!read.ok) throw new PaymentProblem('VALIDATION_ERROR', `${read.message} Nothing was signed.`)
   return {
     // That the seller pays the fee and sends it is what a payment is; no warning.
     decoded: Object.freeze({ ...read.decoded, kind: 'payment' as const, warnings: Object.freeze([]) }),
-    validBeforeMs: nowMs + blockhashLifeMs,
+    validBeforeMs: nowMs + BLOCKHASH_LIFE_MS,
     payload: ({ signedTx }) => ({ transaction: signedTx }),
   }
 }

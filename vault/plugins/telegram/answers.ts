@@ -9,8 +9,8 @@ import type { Messages } from './messages.ts'
 import { questionText } from './questionText.ts'
 
 /** Somebody who is refused over and over is logged once in this time. */
-const refusalLogMs = 60_000
-const mostRemembered = 1_000
+const REFUSAL_LOG_MS = 60_000
+const MOST_REMEMBERED = 1_000
 
 export interface AnswersParts {
   readonly desk: ApprovalDesk
@@ -33,8 +33,8 @@ export function createAnswers(parts: AnswersParts): (incoming: Incoming) => Prom
   function logRefusal({ chatId: where, userId }: Incoming): void {
     const key = `${where} ${userId}`
     const now = clock.now()
-    if (now - (refused.get(key) ?? Number.NEGATIVE_INFINITY) < refusalLogMs) return
-    if (refused.size >= mostRemembered) refused.clear()
+    if (now - (refused.get(key) ?? Number.NEGATIVE_INFINITY) < REFUSAL_LOG_MS) return
+    if (refused.size >= MOST_REMEMBERED) refused.clear()
     refused.set(key, now)
     log.warn({ chatId: where, userId }, 'refused: only the configured chat and users may answer')
   }

@@ -1,7 +1,7 @@
 import type { ApprovalQuestion } from '../../../core/plugin/vault.ts'
 
 /** Bot API, InlineKeyboardButton: "1-64 bytes". */
-const mostBytes = 64
+const MOST_BYTES = 64
 const hashForm = /^[0-9a-f]{64}$/
 const dataForm = /^([yn])(.+)([A-Za-z0-9_-]{43})$/
 
@@ -22,7 +22,7 @@ export interface Press {
 export function buttonData(verb: Press['verb'], { id, decisionHash }: ApprovalQuestion): string | undefined {
   if (!hashForm.test(decisionHash)) return undefined
   const data = `${verb === 'approve' ? 'y' : 'n'}${id}${Buffer.from(decisionHash, 'hex').toString('base64url')}`
-  return Buffer.byteLength(data) <= mostBytes ? data : undefined
+  return Buffer.byteLength(data) <= MOST_BYTES ? data : undefined
 }
 
 /** What {@link buttonData} wrote, or undefined for anything else. */

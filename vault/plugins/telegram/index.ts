@@ -9,7 +9,7 @@ import { options } from './options.ts'
 import { createOutbox } from './outbox.ts'
 
 /** What a call that is under way gets when the vault closes. */
-const farewellMs = 1_000
+const FAREWELL_MS = 1_000
 
 /**
  * Asks the owner in a Telegram chat, and takes the answer there: another way to the same questions as the approvals page,
@@ -84,7 +84,7 @@ export default vaultPlugin({
         for (const stop of stops.splice(0)) stop()
         closing.abort()
         // What is being said is said to its end, so that it is known to have been said.
-        const late = setTimeout(() => ending.abort(), farewellMs)
+        const late = setTimeout(() => ending.abort(), FAREWELL_MS)
         await running
         clearTimeout(late)
       },

@@ -2,9 +2,9 @@ import { shortHash } from '../../../core/plugin/shortHash.ts'
 import type { ApprovalQuestion, QuestionPart, QuestionState } from '../../../core/plugin/vault.ts'
 
 /** Bot API, sendMessage: "1-4096 characters after entities parsing"; UTF-16 units, to be on the safe side. */
-const mostChars = 4_096
+const MOST_CHARS = 4_096
 /** Left for the lines that say what became of it. */
-const room = 200
+const ROOM = 200
 
 /** A part of a text that Telegram shows in a special way; offsets in UTF-16 units, as JavaScript counts. */
 interface Entity {
@@ -28,7 +28,7 @@ export interface QuestionText {
  */
 export function questionText(question: ApprovalQuestion): QuestionText {
   const { agent, kind, operation, plainWords, amount, currency, recipient, chain, scope } = question
-  const text = createText(mostChars - room)
+  const text = createText(MOST_CHARS - ROOM)
   text.line('bold', headOf(question.state))
   text.field('Agent', agent)
   text.field('Asks for', kind === 'allowance' ? `${operation}, to let somebody take money later` : operation)

@@ -15,7 +15,7 @@ import {
 } from './envelope.ts'
 import { answerBoxBytes, type RequestHeader, requestBoxBytes } from './header.ts'
 import { createKeyPair } from './keyPair.ts'
-import { bucketBytes, largestContentBytes } from './padding.ts'
+import { bucketBytes, largestContentBytes } from './message.ts'
 import type { PreShared } from './suite.ts'
 
 const [vault, proxy, stranger] = [createKeyPair('X25519'), createKeyPair('X25519'), createKeyPair('X25519')]

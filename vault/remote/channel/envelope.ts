@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { derive, openBytes, sealBytes } from './aead.ts'
 import {
   type AnswerHeader,
   type AnswerKind,
@@ -14,14 +13,17 @@ import {
 } from './header.ts'
 import type { KeyPair } from './keyPair.ts'
 import { lengthPrefixed, uint64 } from './lengthPrefixed.ts'
-import { bucketBytes, pad, unpad } from './padding.ts'
+import { bucketBytes, pad, unpad } from './message.ts'
 import {
   type ChannelName,
   channelInfo,
+  derive,
   encBytes,
+  openBytes,
   type PreShared,
   protocol,
   recipientContext,
+  sealBytes,
   senderContext,
   tagBytes,
 } from './suite.ts'

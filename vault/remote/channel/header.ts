@@ -1,6 +1,5 @@
-import { derive, openBytes, sealBytes } from './aead.ts'
 import { lengthPrefixed, readUint64, uint64 } from './lengthPrefixed.ts'
-import { encBytes, protocol, tagBytes } from './suite.ts'
+import { derive, encBytes, openBytes, protocol, sealBytes, tagBytes } from './suite.ts'
 
 /** What a request is for. `begin` and `finish` pair, `hello` asks for a session's key, `call` carries a call. */
 export type RequestKind = 'begin' | 'finish' | 'hello' | 'call'

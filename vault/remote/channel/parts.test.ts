@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
+import { ReplayWindow } from '../sessions.ts'
 import { createKeyPair, fromStored, toStored } from './keyPair.ts'
 import { lengthPrefixed, readUint64, uint64 } from './lengthPrefixed.ts'
-import { decodeMessage, encodeMessage } from './message.ts'
-import { pad, unpad } from './padding.ts'
+import { decodeMessage, encodeMessage, pad, unpad } from './message.ts'
 import { commitmentTo, type PairingTranscript, pairingPhrase } from './phrase.ts'
-import { ReplayWindow } from './replayWindow.ts'
 import { isRolloverSigned, isSessionKeySigned, signRollover, signSessionKey } from './statements.ts'
 
 t.test('different lists of parts never join to the same bytes', async () => {

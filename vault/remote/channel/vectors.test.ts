@@ -4,9 +4,8 @@ import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { skipOrFail } from '../../../test/helpers/redis.ts'
-import { derive, openBytes, sealBytes } from './aead.ts'
 import { publicKeyObject } from './keyPair.ts'
-import { suite } from './suite.ts'
+import { derive, openBytes, sealBytes, suite } from './suite.ts'
 
 const folder = join(import.meta.dirname, '../../../../shared/vectors')
 

@@ -1,0 +1,252 @@
+import type { NetworkId } from '../../core/domain/network.ts'
+import type { PaymentIdentity, PaymentKey, PaymentRecord } from '../../core/domain/payment.ts'
+import { type Clock, systemClock } from '../../core/ports/clock.ts'
+import type { GasBook } from '../../core/ports/gasBook.ts'
+import { type Log, silentLog } from '../../core/ports/log.ts'
+import type { Hold, SettleOutcome } from '../../core/ports/settler.ts'
+import { createGasBudget, type GasBudget } from './gasBudget.ts'
+
+/** Payers whose failures are remembered; those with payments on their way are never forgotten. */
+const maxRemembered = 10_000
+/** So long after its end nothing can come of a payment any more, whoever has forgotten to say so. */
+const goneAfterMs = 600_000
+
+/** What bad payments may cost; every settler has these options. */
+export interface BudgetLimits {
+  /** Payments of one payer on their way at once. */
+  readonly maxInFlightPerPayer: number
+  /** Payments of all on their way at once. */
+  readonly maxInFlight: number
+  /** Failures that one payer may cause in any window; a payment on its way counts as one until it has settled. */
+  readonly failureBudget: { readonly failures: number; readonly windowMs: number }
+  /**
+   * Most that a store's settlements may cost in a day, in the smallest unit of the network's coin; null where somebody
+   * else pays for them.
+   */
+  readonly maxGasPerStoreAndDay: bigint | null
+}
+
+export interface BudgetsOptions extends BudgetLimits {
+  readonly network: NetworkId
+  readonly clock?: Clock
+  readonly log?: Log
+  /** Where the gas of the day is kept; only in this process when absent. */
+  readonly gasBook?: GasBook | undefined
+}
+
+/** Why a payment gets no place: too many on their way, the payer's failures, the store's gas. */
+export type NoPlace = 'in_flight' | 'payer_in_flight' | 'payer_failures' | 'store_gas'
+
+/**
+ * A payment on its way, from before the chain is asked until its outcome is known. Whatever it could cost is set apart
+ * meanwhile, so that a thousand at once can't cost more than a thousand in a row.
+ */
+export interface Flight extends Hold {
+  readonly storeId: string
+  /** What the payer's other payments in this asset, those before this one, will take of the balance. */
+  readonly aheadAtomic: bigint
+  /** Sets apart what its settlement may cost; false when the store's day has no room for it. */
+  reserve(gas: bigint): boolean
+  /** The chain refused it before anything was sent: it counts as a failure of its payer. */
+  refused(): void
+  /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before. */
+  begin(): boolean
+  /**
+   * Its settlement has an outcome. A pending one stays on its way until {@link Budgets.note} hears of it.
+   *
+   * @param gas what it cost; what was set apart when that is not known
+   */
+  end(outcome: SettleOutcome, gas?: bigint): void
+}
+
+/** Bounds what payments can cost whoever settles: by payer, by store and day, and in number. */
+export interface Budgets {
+  /** Takes a place, before anything is asked for the payment. */
+  take(identity: PaymentIdentity, storeId: string): Flight | NoPlace
+  /** The flight behind a hold that {@link Budgets.take} gave. */
+  of(hold: Hold | undefined): Flight | undefined
+  /**
+   * A payment was looked up and has an outcome.
+   *
+   * @param gas what it cost; when that is not known, what was set apart for it, or for the last one
+   */
+  note(record: PaymentRecord, outcome: SettleOutcome, gas?: bigint): void
+  /** Whether the payer has failed so often that nothing more is tried. */
+  isSpent(payer: string): boolean
+  /** Payments that have a place. */
+  readonly inFlight: number
+  /** Takes up what the day has cost before this process began. @throws when the book can't be read */
+  start(): Promise<void>
+  /** Stores that get no settlements for today, in words for the operator. */
+  diagnose(): string[]
+  close(): Promise<void>
+}
+
+export function createBudgets(options: BudgetsOptions): Budgets {
+  const { maxInFlight, maxInFlightPerPayer, failureBudget, clock = systemClock, log = silentLog } = options
+  const gasBudget: GasBudget = createGasBudget({ ...options, clock, log })
+  const payers = new Map<string, Payer>()
+  const flights = new Set<OpenFlight>()
+  const flightOf = new WeakMap<Hold, Flight>()
+  /** Payments whose settlement stayed open, until they are looked up. */
+  const open = new Map<PaymentKey, OpenFlight>()
+  let lastReserved = 0n
+
+  const failuresOf = (payer: Payer): number => {
+    const since = clock.now() - failureBudget.windowMs
+    while (payer.failedAtMs.length > 0 && payer.failedAtMs[0]! <= since) payer.failedAtMs.shift()
+    return payer.failedAtMs.length
+  }
+  const payerOf = (address: string): Payer => {
+    let payer = payers.get(address)
+    if (payer === undefined) {
+      if (payers.size >= maxRemembered) forgetOne()
+      payers.set(address, (payer = { inFlight: 0, sums: new Map(), failedAtMs: [] }))
+    }
+    return payer
+  }
+  const forgetOne = (): void => {
+    for (const [address, payer] of payers) if (payer.inFlight === 0) return void payers.delete(address)
+  }
+  const fail = (payer: Payer): void => {
+    payer.failedAtMs.push(clock.now())
+  }
+  const noPlaceFor = (address: string, payer: Payer | undefined): NoPlace | undefined => {
+    if (flights.size >= maxInFlight) return 'in_flight'
+    if (payer === undefined) return failureBudget.failures > 0 ? undefined : 'payer_failures'
+    const failures = failuresOf(payer)
+    if (failures === 0 && payer.inFlight === 0) payers.delete(address)
+    if (failures >= failureBudget.failures) return 'payer_failures'
+    if (payer.inFlight >= maxInFlightPerPayer || failures + payer.inFlight >= failureBudget.failures) {
+      return 'payer_in_flight'
+    }
+  }
+  /** What can't land any more and nobody has said so: a process that ended, or one that stands still. */
+  const sweep = (): void => {
+    for (const flight of flights) {
+      if (clock.now() < flight.identity.validBeforeMs + goneAfterMs) continue
+      log.warn({ payment: flight.identity.key }, 'nobody told what became of a payment; it is over')
+      flight.finish(flight.state === 'held' ? 0n : undefined)
+    }
+  }
+
+  function fly(identity: PaymentIdentity, storeId: string): Flight {
+    const { payer: address, asset, amountAtomic } = identity
+    const payer = payerOf(address)
+    const aheadAtomic = payer.sums.get(asset) ?? 0n
+    payer.inFlight++
+    payer.sums.set(asset, aheadAtomic + amountAtomic)
+    const gas = gasBudget.of(storeId)
+    let reserved = 0n
+    const own: OpenFlight = {
+      identity,
+      state: 'held',
+      finish(spent = reserved) {
+        if (own.state === 'over') return
+        own.state = 'over'
+        flights.delete(own)
+        if (open.get(identity.key) === own) open.delete(identity.key)
+        const left = payer.sums.get(asset)! - amountAtomic
+        if (left === 0n) payer.sums.delete(asset)
+        else payer.sums.set(asset, left)
+        payer.inFlight--
+        if (payer.inFlight === 0 && payer.failedAtMs.length === 0 && payers.get(address) === payer)
+          payers.delete(address)
+        gas.settle(reserved, spent)
+      },
+      failed: () => fail(payerOf(address)),
+    }
+    flights.add(own)
+    const flight: Flight = {
+      storeId,
+      aheadAtomic,
+      reserve(most) {
+        if (own.state === 'over' || !gas.reserve(most - reserved)) return false
+        reserved = lastReserved = most
+        return true
+      },
+      release() {
+        if (own.state === 'held') own.finish(0n)
+      },
+      refused() {
+        if (own.state !== 'held') return
+        own.finish(0n)
+        own.failed()
+      },
+      begin() {
+        if (own.state !== 'held') return false
+        own.state = 'settling'
+        return true
+      },
+      end(outcome, spent) {
+        if (own.state === 'over') return
+        switch (outcome.status) {
+          case 'pending':
+            // Mined for nothing: it has cost its fee, and what may still come of it costs nobody here anything.
+            if (outcome.message !== undefined) {
+              own.finish(spent)
+              return own.failed()
+            }
+            open.get(identity.key)?.finish()
+            open.set(identity.key, own)
+            return
+          case 'rejected':
+            return own.finish(0n)
+          case 'settled':
+            return own.finish(spent)
+          case 'failed_final':
+            own.finish(spent)
+            own.failed()
+        }
+      },
+    }
+    flightOf.set(flight, flight)
+    return flight
+  }
+
+  return {
+    take(identity, storeId) {
+      let why = noPlaceFor(identity.payer, payers.get(identity.payer))
+      if (why !== undefined) {
+        sweep()
+        why = noPlaceFor(identity.payer, payers.get(identity.payer))
+      }
+      if (why !== undefined) return why
+      return gasBudget.of(storeId).isSpent ? 'store_gas' : fly(identity, storeId)
+    },
+    of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
+    note({ key, payer, storeId }, outcome, gas) {
+      if (outcome.status === 'pending' || outcome.status === 'rejected') return
+      const flight = open.get(key)
+      if (flight === undefined) gasBudget.of(storeId).settle(0n, gas ?? lastReserved)
+      else flight.finish(gas)
+      if (outcome.status === 'failed_final') fail(payerOf(payer))
+    },
+    isSpent(address) {
+      const payer = payers.get(address)
+      return payer !== undefined && failuresOf(payer) >= failureBudget.failures
+    },
+    get inFlight() {
+      return flights.size
+    },
+    start: () => gasBudget.start(),
+    diagnose: () => gasBudget.diagnose(),
+    close: () => gasBudget.close(),
+  }
+}
+
+interface Payer {
+  inFlight: number
+  /** Of the payments on their way, by asset. */
+  readonly sums: Map<string, bigint>
+  /** Oldest first, no older than the window. */
+  readonly failedAtMs: number[]
+}
+
+interface OpenFlight {
+  readonly identity: PaymentIdentity
+  state: 'held' | 'settling' | 'over'
+  /** Gives its place back. @param spent what it cost; all that was set apart when absent */
+  finish(spent?: bigint): void
+  failed(): void
+}

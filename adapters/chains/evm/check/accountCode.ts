@@ -1,0 +1,29 @@
+import { LRUCache } from 'lru-cache'
+import type { Rpc } from '../../../../core/rpc/rpc.ts'
+
+/** A wallet's code does not go away in practice; an address without may get some at any time. */
+const withCodeMs = 600_000
+const withoutCodeMs = 30_000
+
+/** Whether an address is a contract, remembered for a while so that a payer is not looked up on every call. */
+export interface AccountCode {
+  /** @throws {RpcUnreachable} or {RpcRefused} when nothing is remembered and no node says. */
+  isContract(address: string): Promise<boolean>
+  /** Asks the chain again the next time: the address is about to get code. */
+  forget(address: string): void
+}
+
+export function createAccountCode(rpc: Rpc): AccountCode {
+  const known = new LRUCache<string, boolean>({ max: 10_000, ttl: withoutCodeMs })
+  return {
+    async isContract(address) {
+      const remembered = known.get(address)
+      if (remembered !== undefined) return remembered
+      const code = await rpc.call('eth_getCode', address, 'latest')
+      const isContract = typeof code === 'string' && code.length > 2
+      known.set(address, isContract, { ttl: isContract ? withCodeMs : withoutCodeMs })
+      return isContract
+    },
+    forget: (address) => void known.delete(address),
+  }
+}

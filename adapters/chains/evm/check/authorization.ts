@@ -1,0 +1,92 @@
+import { addressForm } from '../../../../core/evm/address.ts'
+import type { Refusal } from '../../../../core/ports/settler.ts'
+import { refuse } from '../../refuse.ts'
+import { reasons } from '../reasons.ts'
+
+/** Canonical decimal of at most 78 digits: one spelling a number, so that equal text is equal value. */
+const uintForm = /^(0|[1-9]\d{0,77})$/
+const nonceForm = /^0x[0-9a-fA-F]{64}$/
+const hexForm = /^0x(?:[0-9a-fA-F]{2})+$/
+/** Contract wallets sign with whole proofs; longer than this is none that a 16 KiB header could carry. */
+const maxSignatureChars = 16_384
+
+/** An EIP-3009 authorisation as a payer signed it; hex in lower case, numbers as decimal digits. */
+export interface Authorization {
+  readonly from: string
+  readonly to: string
+  readonly value: string
+  /** Seconds since 1970; the transfer must be later. */
+  readonly validAfter: string
+  /** Seconds since 1970; the transfer must be earlier. */
+  readonly validBefore: string
+  readonly nonce: string
+  /** 65 bytes of an account with a key, any length of a contract wallet (ERC-1271, ERC-6492). */
+  readonly signature: string
+}
+
+export type AuthorizationRead = { readonly ok: true; readonly authorization: Authorization } | Refusal
+
+/**
+ * Reads the `payload` of an x402 `exact` payment by EIP-3009, the same in version 1 and 2. Reads own properties only,
+ * accepts one spelling of each number, and never throws whatever it is given.
+ */
+export function readAuthorization(payload: unknown): AuthorizationRead {
+  if (own(payload, 'permit2Authorization') !== undefined) {
+    return refuse(reasons.payloadType, 'Expected an EIP-3009 authorization; this link does not take Permit2.')
+  }
+  const fields = own(payload, 'authorization')
+  if (typeof fields !== 'object' || fields === null) {
+    return refuse(reasons.payload, 'Expected payload.authorization to be an object with the EIP-3009 fields.')
+  }
+  const from = read(fields, 'from', addressForm)
+  const to = read(fields, 'to', addressForm)
+  if (from === undefined || to === undefined) {
+    return refuse(
+      reasons.payload,
+      'Expected authorization.from and .to to be addresses: 0x and 40 hex digits.',
+    )
+  }
+  const value = read(fields, 'value', uintForm)
+  const validAfter = read(fields, 'validAfter', uintForm)
+  const validBefore = read(fields, 'validBefore', uintForm)
+  if (value === undefined || validAfter === undefined || validBefore === undefined) {
+    return refuse(
+      reasons.payload,
+      'Expected authorization.value, .validAfter and .validBefore to be strings of decimal digits without leading zeros.',
+    )
+  }
+  const nonce = read(fields, 'nonce', nonceForm)
+  if (nonce === undefined) {
+    return refuse(reasons.payload, 'Expected authorization.nonce to be 32 bytes: 0x and 64 hex digits.')
+  }
+  const signature = own(payload, 'signature')
+  if (typeof signature !== 'string' || signature.length > maxSignatureChars || !hexForm.test(signature)) {
+    return refuse(
+      reasons.signatureForm,
+      'Expected payload.signature to be 0x and an even number of hex digits.',
+    )
+  }
+  return {
+    ok: true,
+    authorization: {
+      from: from.toLowerCase(),
+      to: to.toLowerCase(),
+      value,
+      validAfter,
+      validBefore,
+      nonce: nonce.toLowerCase(),
+      signature: signature.toLowerCase(),
+    },
+  }
+}
+
+/** The own data property of an object; an inherited one is not the payer's word. */
+function own(object: unknown, key: string): unknown {
+  if (typeof object !== 'object' || object === null || !Object.hasOwn(object, key)) return undefined
+  return (object as Record<string, unknown>)[key]
+}
+
+function read(object: object, key: string, form: RegExp): string | undefined {
+  const value = own(object, key)
+  return typeof value === 'string' && form.test(value) ? value : undefined
+}

@@ -1,0 +1,53 @@
+import type { Refusal } from '../../../../core/ports/settler.ts'
+import type { Rpc } from '../../../../core/rpc/rpc.ts'
+import { refuse, refuseForNow } from '../../refuse.ts'
+import { reasons } from '../reasons.ts'
+import type { AccountCode } from './accountCode.ts'
+import { type ContractSignatureCheck, wrongSignature } from './check.ts'
+import { type ContractVerdict, createContractJudge } from './contractJudge.ts'
+
+/** Questions to the node at once, because anybody can send signatures that only the chain can judge. */
+const maxQuestions = 32
+
+export interface ContractSignatureOptions {
+  readonly rpc: Rpc
+  readonly code: AccountCode
+  /** Factories that may be called to make a wallet (ERC-6492); empty allows none. */
+  readonly factories: readonly string[]
+  /** Gas that the wallet's own check may use. */
+  readonly maxGas: number
+}
+
+/** Makes the check of payments whose signature is no plain account's. Nothing is sent to the chain. */
+export function createContractSignatureCheck(options: ContractSignatureOptions): ContractSignatureCheck {
+  const { rpc, code, maxGas } = options
+  const factories = new Set(options.factories.map((factory) => factory.toLowerCase()))
+  const judge = createContractJudge({ rpc, code, maxGas, mayCall: (factory) => factories.has(factory) })
+  let questions = 0
+
+  return async (authorization, digest) => {
+    if (questions >= maxQuestions) {
+      return refuseForNow(reasons.verifyFault, 'Too many contract wallet signatures at once. Try again.')
+    }
+    questions++
+    try {
+      return refusals[await judge(authorization.from, digest, authorization.signature)]
+    } catch {
+      return refuseForNow(
+        reasons.verifyFault,
+        'The chain can not be asked about this signature now. Try again.',
+      )
+    } finally {
+      questions--
+    }
+  }
+}
+
+const refusals = {
+  valid: undefined,
+  invalid: refuse(reasons.signature, wrongSignature),
+  factory_not_allowed: refuse(
+    reasons.factory,
+    'The payer is a wallet that is not deployed, of a factory that is not allowed.',
+  ),
+} as const satisfies Record<ContractVerdict, Refusal | undefined>

@@ -1,0 +1,262 @@
+import t from 'tap'
+import type { PaymentRecord } from '../../../../core/domain/payment.ts'
+import { topics } from '../../../../core/evm/token.ts'
+import { addressWord, uintWord } from '../../../../core/evm/words.ts'
+import { silentLog as log } from '../../../../core/ports/log.ts'
+import type { LooseAnswer } from '../../../../core/rpc/answer.ts'
+import type { Rpc, RpcCall } from '../../../../core/rpc/rpc.ts'
+import { RpcRefused, RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
+import { network, recordOf, seller, usdc } from '../settler.fixture.ts'
+import { createRecovery } from './recovery.ts'
+
+const payer = `0x${'11'.repeat(20)}`
+const word = (n: number, with_: string) => `0x${with_}${n.toString(16).padStart(62, '0')}`
+const nonceOf = (n: number) => word(n, 'aa')
+const hashOf = (n: number) => word(n, 'bb')
+
+const paymentOf = (n: number, changes: Partial<PaymentRecord> = {}): PaymentRecord => ({
+  ...recordOf(
+    {
+      ...{ key: `key-${n}`, network, asset: usdc.address, payer, nonce: nonceOf(n), payTo: seller },
+      ...{ amountAtomic: 10_000n, validBeforeMs: 3_000_000 },
+    },
+    { settler: 'evm', bytes: '0x02', transaction: hashOf(n), sequence: String(n) },
+  ),
+  claimedAtMs: 2_000_000,
+  ...changes,
+})
+const payments = (count: number) => Array.from({ length: count }, (_, n) => paymentOf(n))
+
+/** A chain of which the test says what is on it; it counts what it is asked. */
+function scriptedChain({ number = 5_000, seconds = 2_900 } = {}) {
+  const head = { number, timestamp: seconds, baseFee: 1n, balance: 1n }
+  /** Transaction by its hash: in which block, what it moved, and whether it went through. */
+  const mined = new Map<string, { block: number; nonces: string[]; reverted?: true }>()
+  const asked = new Map<string, number>()
+  let requests = 0
+  let refuse: (call: RpcCall) => LooseAnswer | undefined = () => undefined
+
+  const logsOf = (transactionHash: string) => {
+    const { nonces, reverted } = mined.get(transactionHash)!
+    if (reverted) return []
+    return nonces.flatMap((nonce, i) => [
+      {
+        address: usdc.address,
+        topics: [topics.authorizationUsed, `0x${addressWord(payer)}`, nonce],
+        data: '0x',
+        logIndex: `0x${(2 * i).toString(16)}`,
+        transactionHash,
+      },
+      {
+        address: usdc.address,
+        topics: [topics.transfer, `0x${addressWord(payer)}`, `0x${addressWord(seller)}`],
+        data: `0x${uintWord('10000')}`,
+        logIndex: `0x${(2 * i + 1).toString(16)}`,
+        transactionHash,
+      },
+    ])
+  }
+  const isUsed = (nonce: string) =>
+    [...mined.values()].some(({ nonces, reverted }) => !reverted && nonces.includes(nonce))
+  const say: Record<string, (params: readonly unknown[]) => unknown> = {
+    eth_getTransactionReceipt: ([hash]) => {
+      const found = mined.get(hash as string)
+      if (found === undefined) return null
+      const blockNumber = `0x${found.block.toString(16)}`
+      const status = found.reverted ? '0x0' : '0x1'
+      return { transactionHash: hash, blockNumber, status, logs: logsOf(hash as string) }
+    },
+    eth_call: ([call]) => {
+      const nonce = `0x${(call as { data: string }).data.slice(-64)}`
+      return `0x${(isUsed(nonce) ? '1' : '0').padStart(64, '0')}`
+    },
+    eth_getBlockByNumber: ([block]) => ({
+      number: block,
+      timestamp: `0x${(seconds - (number - Number(block))).toString(16)}`,
+    }),
+    eth_getLogs: ([filter]) => {
+      const nonces = (filter as { topics: [unknown, unknown, string[]] }).topics[2]
+      return [...mined.keys()].flatMap(logsOf).filter(({ topics: [, , nonce] }) => nonces.includes(nonce!))
+    },
+    eth_sendRawTransaction: () => hashOf(0),
+  }
+  const rpc: Rpc = {
+    call: () => Promise.reject(new Error('nothing is asked alone')),
+    callWithin: () => Promise.reject(new Error('nothing is asked alone')),
+    batch: () => Promise.reject(new Error('nothing hangs on its neighbours')),
+    async many(calls) {
+      requests += Math.ceil(calls.length / 50)
+      return calls.map((call): LooseAnswer => {
+        asked.set(call.method, (asked.get(call.method) ?? 0) + 1)
+        return refuse(call) ?? { ok: true, result: say[call.method]!(call.params) }
+      })
+    },
+  }
+  let isAway = false
+  const recovery = createRecovery({
+    options: { network: 'eip155:84532', log, confirmations: 1, expiryMarginSeconds: 30 },
+    rpc,
+    account: undefined,
+    heads: { fresh: async () => (isAway ? Promise.reject(new Error('away')) : head) },
+  })
+  return {
+    ...recovery,
+    head,
+    mined,
+    asked,
+    requests: () => requests,
+    refuse: (how: typeof refuse) => void (refuse = how),
+    away: (is: boolean) => void (isAway = is),
+  }
+}
+
+const nodeFault: LooseAnswer = { ok: false, error: new RpcUnreachable('away') }
+const tooMuch: LooseAnswer = { ok: false, error: new RpcRefused(-32602, 'too many topics') }
+
+t.test('3,000 open payments that were mined are found with one call each, in 60 requests', async (t) => {
+  const chain = scriptedChain()
+  const open = payments(3_000)
+  for (const n of open.keys()) chain.mined.set(hashOf(n), { block: 4_990, nonces: [nonceOf(n)] })
+  const outcomes = await chain.recover(open)
+  t.ok(outcomes.every(({ status }, n) => status === 'settled' && outcomes[n]))
+  t.match(outcomes[7], { transaction: hashOf(7), event: '0', block: 4_990, chargedAtomic: 10_000n })
+  t.same([...chain.asked], [['eth_getTransactionReceipt', 3_000]])
+  t.equal(chain.requests(), 60)
+})
+
+t.test('3,000 that never left are sent again with three calls each', async (t) => {
+  const chain = scriptedChain()
+  const outcomes = await chain.recover(payments(3_000))
+  t.ok(outcomes.every((outcome) => outcome.status === 'pending' && outcome.lookAgainMs === 2_000))
+  t.same(
+    [...chain.asked],
+    ['eth_getTransactionReceipt', 'eth_call', 'eth_sendRawTransaction'].map((method) => [method, 3_000]),
+  )
+})
+
+t.test(
+  'a hundred that somebody else landed in one transaction: one search, one receipt, each its event',
+  async (t) => {
+    const chain = scriptedChain()
+    const foreign = hashOf(9_999)
+    const open = payments(100)
+    chain.mined.set(foreign, { block: 4_900, nonces: open.map(({ nonce }) => nonce) })
+    const outcomes = await chain.recover(open)
+    t.same(
+      outcomes,
+      open.map((_, n) => ({
+        ...{ status: 'settled', transaction: foreign, event: String(2 * n), block: 4_900 },
+        chargedAtomic: 10_000n,
+      })),
+    )
+    t.equal(chain.asked.get('eth_getLogs'), 1)
+    t.equal(chain.asked.get('eth_getTransactionReceipt'), 101)
+  },
+)
+
+t.test(
+  'the same authorisation mined by somebody else while ours reverts is found by its event',
+  async (t) => {
+    const chain = scriptedChain()
+    chain.mined.set(hashOf(0), { block: 4_901, nonces: [nonceOf(0)], reverted: true })
+    chain.mined.set(hashOf(50), { block: 4_900, nonces: [nonceOf(0)] })
+    t.match(await chain.recover([paymentOf(0)]), [{ status: 'settled', transaction: hashOf(50) }])
+  },
+)
+
+t.test('what the node refuses for many together is asked for one by one', async (t) => {
+  const chain = scriptedChain()
+  const open = payments(5)
+  chain.mined.set(hashOf(99), { block: 4_900, nonces: open.map(({ nonce }) => nonce) })
+  chain.refuse(({ method, params }) => {
+    const nonces = (params[0] as { topics?: string[][] }).topics?.[2] ?? []
+    // One of them the node can't search for at all.
+    return method === 'eth_getLogs' && (nonces.length > 1 || nonces[0] === nonceOf(3)) ? tooMuch : undefined
+  })
+  const outcomes = await chain.recover(open)
+  t.same(
+    outcomes.map(({ status }) => status),
+    ['settled', 'settled', 'settled', 'pending', 'settled'],
+  )
+})
+
+t.test(
+  'an outcome never hangs on a neighbour: spoiled rows and faults of the node are each one’s own',
+  async (t) => {
+    const chain = scriptedChain()
+    const spoiled = [
+      paymentOf(1, { nonce: 'nonsense' }),
+      paymentOf(2, { payer: '' }),
+      paymentOf(3, { attempt: null }),
+      paymentOf(4, { attempt: { settler: 'evm', bytes: '0x02', transaction: 'x', sequence: null } }),
+      paymentOf(5, { validBeforeMs: Number.NaN }),
+    ]
+    chain.mined.set(hashOf(0), { block: 4_900, nonces: [nonceOf(0)] })
+    chain.mined.set(hashOf(6), { block: 4_900, nonces: [nonceOf(6)] })
+    chain.refuse(({ method, params }) =>
+      params[0] === hashOf(6) ||
+      (method === 'eth_call' && JSON.stringify(params).includes(nonceOf(6).slice(2)))
+        ? nodeFault
+        : undefined,
+    )
+    const outcomes = await chain.recover([paymentOf(0), ...spoiled, paymentOf(6)])
+    t.match(outcomes[0], { status: 'settled' })
+    for (const outcome of outcomes.slice(1)) t.match(outcome, { status: 'pending' })
+  },
+)
+
+t.test(
+  'a node that is away leaves everything pending, and says nothing of what left the chain',
+  async (t) => {
+    const chain = scriptedChain({ seconds: 9_000 })
+    chain.away(true)
+    t.match(await chain.recover(payments(2)), [{ status: 'pending' }, { status: 'pending' }])
+    const settled = payments(2).map((one) => ({ ...one, transaction: one.attempt!.transaction, block: 1 }))
+    t.same(await chain.stillOnChain(settled), ['unknown', 'unknown'])
+  },
+)
+
+t.test('mined for nothing stays open, and is looked at rarely, until it expired with a margin', async (t) => {
+  const chain = scriptedChain()
+  chain.mined.set(hashOf(0), { block: 4_901, nonces: [], reverted: true })
+  const open = { status: 'pending', reason: 'invalid_exact_evm_transaction_failed', lookAgainMs: 60_000 }
+  t.match(await chain.recover([paymentOf(0)]), [open])
+  chain.head.timestamp = 3_029
+  t.match(await chain.recover([paymentOf(0)]), [open])
+  t.equal(chain.asked.get('eth_sendRawTransaction'), undefined, 'nothing is sent: its account nonce is used')
+  chain.head.timestamp = 3_030
+  t.match(await chain.recover([paymentOf(0)]), [
+    { status: 'failed_final', reason: 'invalid_exact_evm_transaction_failed' },
+  ])
+})
+
+t.test('a node that is not past the block of a payment is not asked for its absence', async (t) => {
+  const chain = scriptedChain({ number: 5_000 })
+  const at = (n: number, block: number | null) => paymentOf(n, { transaction: hashOf(n), block })
+  chain.mined.set(hashOf(0), { block: 4_990, nonces: [nonceOf(0)] })
+  t.same(await chain.stillOnChain([at(0, 4_990), at(1, 5_000), at(2, 5_001), at(3, 4_999), at(4, null)]), [
+    'yes',
+    'unknown',
+    'unknown',
+    'no',
+    'no',
+  ])
+  // A second node, behind the first.
+  chain.head.number = 4_995
+  t.same(await chain.stillOnChain([at(3, 4_990), at(4, null)]), ['unknown', 'unknown'])
+})
+
+t.test(
+  'a transfer in another transaction, or at another place of its block, is not where it was booked',
+  async (t) => {
+    const chain = scriptedChain()
+    const booked = (event: string | null) =>
+      paymentOf(0, { transaction: hashOf(0), block: 4_980, event: event as string })
+    chain.mined.set(hashOf(0), { block: 4_990, nonces: [nonceOf(1), nonceOf(0)] })
+    t.same(await chain.stillOnChain([booked('2'), booked('0'), booked(null)]), ['yes', 'no', 'yes'])
+    chain.mined.clear()
+    chain.mined.set(hashOf(70), { block: 4_990, nonces: [nonceOf(0)] })
+    t.same(await chain.stillOnChain([booked('0')]), ['no'])
+    t.match(await chain.recover([booked('0')]), [{ status: 'settled', transaction: hashOf(70), event: '0' }])
+  },
+)

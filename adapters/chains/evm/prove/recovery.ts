@@ -1,0 +1,196 @@
+import { addressForm } from '../../../../core/evm/address.ts'
+import { findTransfer, type Receipt, readReceipt } from '../../../../core/evm/transferProof.ts'
+import type { OnChain, Settled, SettleOutcome } from '../../../../core/ports/settler.ts'
+import type { Rpc } from '../../../../core/rpc/rpc.ts'
+import type { ChainReader, TracedPayment } from '../../facilitator/chainReader.ts'
+import type { EvmSettlerOptions } from '../options.ts'
+import { reasons } from '../reasons.ts'
+import type { Head, HeadCache } from '../rpc/head.ts'
+import type { SettlingAccount } from '../settle/settlingAccount.ts'
+import { findAuthorizations } from './findAuthorizations.ts'
+import { minedForNothing, outcomeOf } from './judgeReceipt.ts'
+
+export interface RecoveryParts {
+  readonly options: Pick<
+    Required<EvmSettlerOptions>,
+    'network' | 'log' | 'confirmations' | 'expiryMarginSeconds'
+  >
+  readonly rpc: Rpc
+  /** Whose account nonces are in question; undefined where somebody else signs. */
+  readonly account: Pick<SettlingAccount, 'id' | 'mined' | 'abandon' | 'repair'> | undefined
+  readonly heads: Pick<HeadCache, 'fresh'>
+}
+
+export type Recovery = Pick<ChainReader, 'recover' | 'stillOnChain'>
+
+const hashForm = /^0x[0-9a-fA-F]{64}$/
+/** What was just sent again is in one of the next blocks. */
+const sentAgainMs = 2_000
+/** For payments of which it is not known in which block they were seen: clocks of blocks and of this machine, in ms. */
+const clockSlackMs = 60_000
+
+/**
+ * Makes what finds out, after a crash or a timeout, where payments' money is. It never signs anything new.
+ *
+ * A look at any number of payments is one question for the newest block, one each for the receipt, and for those without a
+ * proof one each for the nonce and one to send the bytes again, all of them in batches; what is used without a receipt of
+ * ours is found by its events ({@link findAuthorizations}).
+ */
+export function createRecovery({ options, rpc, account, heads }: RecoveryParts): Recovery {
+  const { log, network, confirmations, expiryMarginSeconds } = options
+  /** A node that knows less than was known before is not asked for the absence of anything. */
+  let highestSeen = 0
+
+  const headNow = async (): Promise<Head | undefined> => {
+    try {
+      const head = await heads.fresh()
+      highestSeen = Math.max(highestSeen, head.number)
+      return head
+    } catch (error) {
+      log.warn({ network, error: String(error) }, 'payments could not be looked up; they stay pending')
+      return undefined
+    }
+  }
+
+  /** The receipts that are there, by their place; a node's fault for one is that one's alone. */
+  const receiptsOf = async (hashes: readonly string[]): Promise<Map<number, Receipt>> => {
+    const asked = hashes.flatMap((hash, i) => (hashForm.test(hash) ? [{ hash, i }] : []))
+    const answers = await rpc.many(
+      asked.map(({ hash }) => ({ method: 'eth_getTransactionReceipt', params: [hash] })),
+    )
+    const receipts = new Map<number, Receipt>()
+    for (const [n, { hash, i }] of asked.entries()) {
+      const answer = answers[n]!
+      const receipt = answer.ok ? readReceipt(answer.result, hash) : undefined
+      if (receipt !== undefined) receipts.set(i, receipt)
+    }
+    return receipts
+  }
+
+  const isDeep = (block: number | null, head: Head): boolean =>
+    block !== null && head.number - block + 1 >= confirmations
+
+  /** The attempt, where this account signed it. */
+  const oursOf = ({ attempt }: TracedPayment) => (attempt?.settler === account?.id ? attempt : null)
+
+  /** What is still unused: expired for good, mined for nothing, or to be sent again. */
+  const judgeUnused = (
+    record: TracedPayment,
+    receipt: Receipt | undefined,
+    head: Head,
+  ): SettleOutcome | 'send' => {
+    const ours = oursOf(record)
+    const failed = receipt && minedForNothing(receipt)
+    // Unused as of that very block; by its time the token takes it no more.
+    if (head.timestamp >= record.validBeforeMs / 1000 + expiryMarginSeconds) {
+      if (ours !== null && receipt === undefined) account!.abandon(ours)
+      const { transaction } = pendingOf(record)
+      const message = 'The authorization expired unused; the transfer can not land any more.'
+      return failed === undefined
+        ? { status: 'failed_final', transaction, reason: reasons.validBefore, message }
+        : { status: 'failed_final', transaction, reason: failed.reason, message }
+    }
+    if (failed !== undefined) return failed
+    const canLand = head.timestamp * 1000 < record.validBeforeMs
+    return canLand && record.attempt !== null && record.attempt.bytes !== '' ? 'send' : pendingOf(record)
+  }
+
+  const sendAgain = async (records: readonly TracedPayment[]): Promise<SettleOutcome[]> => {
+    const answers = await rpc.many(
+      records.map(({ attempt }) => ({ method: 'eth_sendRawTransaction', params: [attempt!.bytes] })),
+    )
+    const sent = answers.filter(({ ok }) => ok).length
+    if (sent > 0) log.info({ network, sent }, 'sent stored settlements again')
+    // One that a node had already, or does not want now, is looked for the next time.
+    return records.map((record, i) =>
+      answers[i]!.ok ? { ...pendingOf(record), lookAgainMs: sentAgainMs } : pendingOf(record),
+    )
+  }
+
+  return {
+    async recover(records) {
+      const outcomes: SettleOutcome[] = records.map(pendingOf)
+      const [receipts, head] = await Promise.all([
+        receiptsOf(outcomes.map((outcome) => (outcome as { transaction: string }).transaction)),
+        headNow(),
+      ])
+      if (head === undefined) return outcomes
+      const open: number[] = []
+      for (const [i, record] of records.entries()) {
+        const receipt = receipts.get(i)
+        if (receipt !== undefined) {
+          const settled = findTransfer(receipt, record)
+          if (!isDeep(Number(receipt.blockNumber), head)) continue
+          const ours = oursOf(record)
+          if (ours !== null) account!.mined(ours)
+          if (settled !== undefined) {
+            outcomes[i] = settled
+            continue
+          }
+        }
+        if (isAskable(record)) open.push(i)
+      }
+
+      const wanted = open.map((i) => ({ expected: records[i]!, sinceMs: records[i]!.claimedAtMs }))
+      const fates = await findAuthorizations(rpc, wanted, head.number)
+      const unsent: number[] = []
+      for (const [n, i] of open.entries()) {
+        const record = records[i]!
+        const fate = fates[n]!
+        if (fate.fate === 'paid' && !isDeep(fate.settled.block, head)) continue
+        const found =
+          outcomeOf(fate, pendingOf(record).transaction) ?? judgeUnused(record, receipts.get(i), head)
+        if (found === 'send') unsent.push(i)
+        else outcomes[i] = found
+      }
+      const again = await sendAgain(unsent.map((i) => records[i]!))
+      for (const [n, i] of unsent.entries()) outcomes[i] = again[n]!
+      // A transaction may never have left; its account nonce has to be used all the same.
+      if (outcomes.some(({ status }) => status !== 'pending')) void account?.repair()
+      return outcomes
+    },
+    async stillOnChain(records) {
+      const answers: OnChain[] = records.map(() => 'unknown')
+      const receipts = await receiptsOf(records.map(({ transaction }) => transaction ?? ''))
+      const missing: number[] = []
+      for (const [i, record] of records.entries()) {
+        const receipt = receipts.get(i)
+        const found = receipt && findTransfer(receipt, record)
+        if (found !== undefined && isWhereBooked(found, record)) answers[i] = 'yes'
+        else if (isAskable(record)) missing.push(i)
+      }
+      if (missing.length === 0) return answers
+      const before = highestSeen
+      const head = await headNow()
+      if (head === undefined || head.number < before) return answers
+      const askable = missing.filter((i) => isPast(head, records[i]!))
+      const wanted = askable.map((i) => ({ expected: records[i]!, sinceMs: records[i]!.claimedAtMs }))
+      for (const [n, found] of (await findAuthorizations(rpc, wanted, head.number)).entries()) {
+        const i = askable[n]!
+        if (found.fate === 'lost') continue
+        const isThere = found.fate === 'paid' && isWhereBooked(found.settled, records[i]!)
+        answers[i] = isThere ? 'yes' : 'no'
+      }
+      return answers
+    },
+  }
+}
+
+const pendingOf = ({ attempt }: TracedPayment) =>
+  ({ status: 'pending', transaction: attempt?.transaction ?? '', reason: reasons.pending }) as const
+
+/** Whether a question about it can be put in words; a row that somebody spoiled must not spoil a batch. */
+const isAskable = ({ asset, payer, nonce }: TracedPayment): boolean =>
+  addressForm.test(asset) && addressForm.test(payer) && hashForm.test(nonce)
+
+/**
+ * A reorganisation can put a transfer into another transaction, or its transaction into a block where the event has another
+ * number. Then what is booked is not on chain any more: it is taken out, found anew, and booked as it is.
+ */
+const isWhereBooked = (found: Settled, { transaction, event }: TracedPayment): boolean =>
+  found.transaction?.toLowerCase() === transaction?.toLowerCase() &&
+  (event === null || event === undefined || event === found.event)
+
+/** Whether a node is past the block where a payment was seen; one that is not can say nothing about its absence. */
+const isPast = ({ number, timestamp }: Head, { block, claimedAtMs }: TracedPayment): boolean =>
+  block == null ? timestamp * 1000 >= claimedAtMs - clockSlackMs : number > block

@@ -1,0 +1,51 @@
+import type { Refusal } from '../../../../core/ports/settler.ts'
+import { noPlaceRefusals, refuseForNow } from '../../refuse.ts'
+import type { EvmSettlerOptions } from '../options.ts'
+import { reasons } from '../reasons.ts'
+import type { Head } from '../rpc/head.ts'
+import { type Fees, feesFor, leastFee } from './fees.ts'
+import type { SettlingAccount } from './settlingAccount.ts'
+
+/** Transactions of one account that nodes keep in their pools; those that wait for nothing count less strictly. */
+const maxTransactions = 256
+/** Every payment is refused meanwhile; the log is told so often only. */
+const tellAgainMs = 10_000
+
+/** Whether the settling key can pay for one more settlement, and with which fees. */
+export type Affordable = { readonly ok: true; readonly fees: Fees; readonly likelyWei: bigint } | Refusal
+
+/**
+ * Makes the judge of the settling account's means: asked before the seller works, and again before anything is signed.
+ *
+ * @returns `likelyWei` is what a settlement costs at most while the base fee does no more than double
+ */
+export function createAffordable(
+  options: Required<EvmSettlerOptions>,
+  account: Pick<SettlingAccount, 'address' | 'committedWei' | 'inFlight'>,
+): (head: Head, waiting: number) => Affordable {
+  const { network, log, maxGas } = options
+  let toldAtMs = Number.NEGATIVE_INFINITY
+  const stopped = (why: string): Refusal => {
+    if (performance.now() - toldAtMs > tellAgainMs) {
+      toldAtMs = performance.now()
+      log.error({ network }, `settlement stopped: ${why}`)
+    }
+    return refuseForNow(
+      reasons.settleFault,
+      'Settlement is stopped for now. Try again with the same payment; nothing was charged.',
+    )
+  }
+  return (head, waiting) => {
+    if (account.inFlight >= maxTransactions) return noPlaceRefusals.in_flight
+    const spareWei = head.balance - account.committedWei
+    const fees = feesFor(head, options, spareWei, maxGas)
+    if (fees === undefined)
+      return stopped(`the network asks ${head.baseFee} wei a unit of gas, above the cap`)
+    const likelyWei = BigInt(maxGas) * leastFee(head, options)
+    const needed = likelyWei * BigInt(waiting)
+    if (spareWei >= needed) return { ok: true, fees, likelyWei }
+    return stopped(
+      `the settling account ${account.address} has ${spareWei} wei for fees, ${needed} are needed`,
+    )
+  }
+}

@@ -1,0 +1,260 @@
+import { privateKeyToAccount } from 'viem/accounts'
+import type { NetworkId } from '../../../../core/domain/network.ts'
+import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
+import { keccak256 } from '../../../../core/evm/keccak.ts'
+import { quantity } from '../../../../core/evm/quantity.ts'
+import type { EvmCall } from '../../../../core/evm/token.ts'
+import type { Log } from '../../../../core/ports/log.ts'
+import type { Rpc } from '../../../../core/rpc/rpc.ts'
+import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
+import type { Hex } from '../rpc/hex.ts'
+import { broadcast } from './broadcast.ts'
+import type { Fees } from './fees.ts'
+import { createNonceQueue } from './nonceQueue.ts'
+
+/** So many account nonces a reorganisation may take back. */
+const reorgNonces = 256
+/** Before a nonce that was given back is filled: the next payment may use it. */
+const gapMs = 250
+/** Before what could not be filled is tried again, and twice as late each time up to the most. */
+const repairAgainMs = 100
+const maxRepairAgainMs = 5_000
+
+/** No account has sent as many. A node that says so is broken, and believing it would leave a gap that nothing closes. */
+const mostTransactions = 2 ** 32
+
+export interface SettlingAccountOptions {
+  readonly network: NetworkId
+  readonly privateKey: string
+  readonly rpc: Rpc
+  readonly maxGas: number
+  readonly log: Log
+  /** How long an attempt may take to be stored, in ms; then its nonce is used for nothing. */
+  readonly storeTimeoutMs: number
+  /** The highest fee of a transaction that a former process signed, in wei a unit of gas. */
+  readonly maxFeePerGasWei: bigint
+  /** Fees for a transaction that only uses up a nonce; undefined while they are above the cap. */
+  readonly currentFees: () => Promise<Fees | undefined>
+}
+
+/**
+ * The key that pays the fees, and its transactions that are on their way. Account nonces have to be used without a gap:
+ * a transaction that never arrives holds up every later one, so its bytes, or an empty transaction once they can do no
+ * good any more, are sent until its nonce is used.
+ */
+export interface SettlingAccount {
+  readonly address: string
+  /** `evm:<network>:<address>`, the name of the settler in stored attempts. */
+  readonly id: string
+  /** Transactions signed and not known to be mined. */
+  readonly inFlight: number
+  /** The most that these can cost, in wei: a node takes no further transaction that the balance does not cover as well. */
+  readonly committedWei: bigint
+  /**
+   * Signs with the next nonce and hands the attempt to `store`; undefined, and the nonce free again, when it says no. As
+   * many as come do so at once, so that what they store is one group. Whoever's store does not answer in time gets
+   * undefined as well; its bytes may be stored in the end, so another transaction uses up its nonce.
+   */
+  sign(
+    call: EvmCall,
+    fees: Fees,
+    store: (attempt: SettlementAttempt) => Promise<boolean>,
+  ): Promise<SettlementAttempt | undefined>
+  /**
+   * Whether there can be nonces that no payment will use, which hold up the later ones: {@link SettlingAccount.repair}
+   * fills them.
+   */
+  readonly hasGaps: boolean
+  /** Takes up what a former process signed, before anything new is. */
+  adopt(attempts: readonly SettlementAttempt[]): Promise<void>
+  /** It is mined: its nonce is used. */
+  mined(attempt: SettlementAttempt): void
+  /** Its bytes can do no good any more; its nonce still has to be used. */
+  abandon(attempt: SettlementAttempt): void
+  /** Something else used a nonce of ours: ask the chain again. */
+  recheck(): void
+  /** Sends again what the pool has lost. One at a time; never rejects. */
+  repair(): Promise<void>
+  /** Sends nothing more; resolves when nothing is being sent. */
+  close(): Promise<void>
+}
+
+export function createSettlingAccount(options: SettlingAccountOptions): SettlingAccount {
+  const { network, rpc, maxGas, log, currentFees } = options
+  const account = privateKeyToAccount(options.privateKey as Hex)
+  const chainId = Number(network.slice('eip155:'.length))
+  const id = `evm:${network}:${account.address.toLowerCase()}`
+  const countOf = async (block: string): Promise<number> => {
+    const count = Number(quantity(await rpc.call('eth_getTransactionCount', account.address, block)))
+    if (count <= mostTransactions) return count
+    throw new RpcUnreachable(`the node says that the settling account has sent ${count} transactions`)
+  }
+  const queue = createNonceQueue(() => countOf('pending'))
+  /** By nonce, until they are mined: signed bytes, and the most that they can cost. */
+  const live = new Map<number, { readonly bytes: string; readonly mostWei: bigint; isFiller?: true }>()
+  const abandoned = new Set<number>()
+  /** Bytes that filled a nonce and were mined: a reorganisation can leave them out again, and nobody else knows them. */
+  const filled = new Map<number, string>()
+  /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
+  let adoptedBelow = 0
+  let repairing: Promise<void> | undefined
+  let isClosed = false
+  let timer: NodeJS.Timeout | undefined
+  let againMs = repairAgainMs
+
+  const signed = async (
+    call: EvmCall,
+    nonce: number,
+    gas: number,
+    fees: Fees,
+  ): Promise<SettlementAttempt> => {
+    const bytes = await account.signTransaction({
+      type: 'eip1559',
+      chainId,
+      nonce,
+      gas: BigInt(gas),
+      to: call.to as Hex,
+      data: call.data as Hex,
+      ...fees,
+    })
+    const hash = keccak256(Buffer.from(bytes.slice(2), 'hex'))
+    return {
+      settler: id,
+      bytes,
+      transaction: `0x${Buffer.from(hash).toString('hex')}`,
+      sequence: String(nonce),
+    }
+  }
+
+  /** Uses up a nonce whose transaction is pointless now: nothing to ourselves, at today's fees. */
+  const fill = async (nonce: number): Promise<void> => {
+    const fees = await currentFees()
+    if (fees === undefined) return
+    const filler = await signed({ to: account.address, data: '0x' }, nonce, 21_000, fees)
+    const { taken } = await broadcast(rpc, filler.bytes)
+    log.info({ network, nonce, taken }, 'filled an account nonce that no payment will use')
+    if (taken === 'yes') {
+      abandoned.delete(nonce)
+      live.set(nonce, { bytes: filler.bytes, mostWei: 21_000n * fees.maxFeePerGas, isFiller: true })
+    }
+  }
+
+  const repairOnce = async (): Promise<void> => {
+    for (const nonce of queue.takeGaps()) abandoned.add(nonce)
+    const [mined, pooled] = [await countOf('latest'), await countOf('pending')]
+    for (let nonce = pooled; nonce < adoptedBelow; nonce++) if (!live.has(nonce)) abandoned.add(nonce)
+    adoptedBelow = 0
+    for (const [nonce, { bytes, isFiller }] of live) {
+      if (nonce >= mined) continue
+      live.delete(nonce)
+      if (isFiller) filled.set(nonce, bytes)
+    }
+    for (const nonce of filled.keys()) if (nonce < mined - reorgNonces) filled.delete(nonce)
+    for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
+    for (const nonce of [...live.keys(), ...abandoned, ...filled.keys()].sort((a, b) => a - b)) {
+      if (isClosed) return
+      if (nonce < pooled) continue
+      const bytes = live.get(nonce)?.bytes ?? filled.get(nonce)
+      if (bytes !== undefined && bytes !== '') await broadcast(rpc, bytes)
+      else if (abandoned.has(nonce)) await fill(nonce)
+    }
+  }
+
+  const hasGaps = () => queue.hasGaps || abandoned.size > 0 || adoptedBelow > 0
+
+  const repair = (): Promise<void> => {
+    repairing ??= repairOnce()
+      .catch((error: unknown) =>
+        log.warn({ network, error: String(error) }, 'could not look after account nonces'),
+      )
+      .finally(() => {
+        repairing = undefined
+        againMs = hasGaps() ? Math.min(2 * againMs, maxRepairAgainMs) : repairAgainMs
+        if (hasGaps()) repairIn(againMs)
+      })
+    return repairing
+  }
+  const repairIn = (ms: number): void => {
+    if (isClosed) return
+    clearTimeout(timer)
+    timer = setTimeout(repair, ms)
+    timer.unref()
+  }
+
+  return {
+    address: account.address,
+    id,
+    repair,
+    get inFlight() {
+      return live.size
+    },
+    get hasGaps() {
+      return hasGaps() || filled.size > 0 || [...live.values()].some(({ isFiller }) => isFiller)
+    },
+    get committedWei() {
+      let sum = 0n
+      for (const { mostWei } of live.values()) sum += mostWei
+      return sum
+    },
+    async sign(call, fees, store) {
+      const nonce = await queue.take()
+      const mostWei = BigInt(maxGas) * fees.maxFeePerGas
+      let stored: boolean | undefined = false
+      // What is not stored yet counts, and is not sent.
+      live.set(nonce, { bytes: '', mostWei })
+      try {
+        const attempt = await signed(call, nonce, maxGas, fees)
+        stored = await within(store(attempt), options.storeTimeoutMs)
+        if (!stored) return undefined
+        live.set(nonce, { bytes: attempt.bytes, mostWei })
+        return attempt
+      } finally {
+        if (!stored) live.delete(nonce)
+        if (stored === undefined) {
+          log.error({ network, nonce }, 'a settlement was not stored in time; its account nonce is filled')
+          abandoned.add(nonce)
+          repairIn(0)
+        } else if (!stored) {
+          queue.giveBack(nonce)
+          if (queue.hasGaps) repairIn(gapMs)
+        }
+      }
+    },
+    async adopt(attempts) {
+      const bytesOf = new Map(attempts.map(({ sequence, bytes }) => [Number(sequence), bytes]))
+      const highest = Math.max(-1, ...bytesOf.keys())
+      if (highest < 0) return
+      queue.raiseAbove(highest)
+      const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
+      for (const [nonce, bytes] of bytesOf) live.set(nonce, { bytes, mostWei })
+      adoptedBelow = Math.max(adoptedBelow, highest)
+      await repair()
+    },
+    mined({ sequence }) {
+      live.delete(Number(sequence))
+    },
+    abandon({ sequence }) {
+      if (!live.delete(Number(sequence)) && Number(sequence) >= (queue.next ?? 0)) return
+      abandoned.add(Number(sequence))
+    },
+    recheck: () => queue.recheck(),
+    async close() {
+      isClosed = true
+      clearTimeout(timer)
+      await repairing
+    },
+  }
+}
+
+/** What was promised, or undefined when it takes too long. A rejection is passed on; one that comes later is not heard. */
+async function within(promised: Promise<boolean>, ms: number): Promise<boolean | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const tooLong = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, ms, undefined)
+  })
+  try {
+    return await Promise.race([promised, tooLong])
+  } finally {
+    clearTimeout(timer)
+  }
+}

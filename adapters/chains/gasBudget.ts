@@ -1,0 +1,142 @@
+import type { NetworkId } from '../../core/domain/network.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import type { GasBook } from '../../core/ports/gasBook.ts'
+import type { Log } from '../../core/ports/log.ts'
+
+const dayMs = 86_400_000
+/** The book is written once for so many parts of a day's budget, ahead of what was spent: a kill loses nothing. */
+const stepsADay = 1_000n
+
+export interface GasBudgetOptions {
+  readonly network: NetworkId
+  /** Null where somebody else pays for gas. */
+  readonly maxGasPerStoreAndDay: bigint | null
+  readonly clock: Clock
+  readonly log: Log
+  readonly gasBook?: GasBook | undefined
+}
+
+/** What one store's settlements may cost today. */
+export interface StoreGas {
+  /** Nothing more may be set apart today. */
+  readonly isSpent: boolean
+  /** False when the day has no room for it. A negative amount gives back. */
+  reserve(gas: bigint): boolean
+  /** What was set apart is free again, and so much of it, or more, is spent. */
+  settle(reserved: bigint, spent: bigint): void
+}
+
+/**
+ * Gas by store and day (UTC): a seller who buys from himself costs the operator so much a day, and no more. It is written
+ * ahead in small steps, so that restarting does not give a store a new day, and a settlement does not wait for a disk.
+ */
+export interface GasBudget {
+  of(storeId: string): StoreGas
+  start(): Promise<void>
+  diagnose(): string[]
+  close(): Promise<void>
+}
+
+export function createGasBudget(options: GasBudgetOptions): GasBudget {
+  const { network, maxGasPerStoreAndDay: most, clock, log, gasBook } = options
+  const step = (most ?? 0n) / stepsADay || 1n
+  const stores = new Map<string, Entry>()
+  const writing = new Set<Promise<void>>()
+  let isClosed = false
+  const today = () => Math.floor(clock.now() / dayMs)
+
+  const entryOf = (storeId: string): Entry => {
+    const day = today()
+    let entry = stores.get(storeId)
+    if (entry === undefined) {
+      // Those of former days, with nothing on its way, have nothing to say any more.
+      if (stores.size % 1_000 === 999) {
+        for (const [id, old] of stores) if (old.day < day && old.reserved === 0n) stores.delete(id)
+      }
+      stores.set(storeId, (entry = { day, spent: 0n, written: 0n, reserved: 0n, isTold: false }))
+    }
+    // A clock that goes back does not bring a day back.
+    if (entry.day < day) Object.assign(entry, { day, spent: 0n, written: 0n, isTold: false })
+    return entry
+  }
+
+  const write = (storeId: string, entry: Entry, spent: bigint): void => {
+    entry.written = spent
+    const done: Promise<void> = gasBook!
+      .write(network, { storeId, day: entry.day, spent })
+      .catch((err: unknown) => {
+        // The next settlement tries again.
+        entry.written = 0n
+        log.warn({ err, network, storeId }, 'could not note what gas was spent')
+      })
+      .finally(() => writing.delete(done))
+    writing.add(done)
+  }
+
+  const isSpent = ({ spent, reserved }: Entry): boolean => most !== null && spent + reserved >= most
+
+  return {
+    of(storeId) {
+      return {
+        get isSpent() {
+          return isSpent(entryOf(storeId))
+        },
+        reserve(gas) {
+          const entry = entryOf(storeId)
+          if (most !== null && gas > 0n && entry.spent + entry.reserved + gas > most) {
+            if (!entry.isTold) log.error({ network, storeId }, 'a store has used up its gas of today')
+            entry.isTold = true
+            return false
+          }
+          entry.reserved += gas
+          return true
+        },
+        settle(reserved, spent) {
+          if (reserved === 0n && spent === 0n) return
+          const entry = entryOf(storeId)
+          entry.reserved -= reserved
+          entry.spent += spent
+          if (gasBook !== undefined && !isClosed && entry.spent > entry.written)
+            write(storeId, entry, entry.spent + step)
+        },
+      }
+    },
+    async start() {
+      if (gasBook === undefined) return
+      for (const { storeId, day, spent } of await gasBook.read(network, today())) {
+        const entry = entryOf(storeId)
+        // What was counted here is in the book already; what it has beyond that, another process spent meanwhile.
+        if (spent > entry.written) entry.spent += spent - entry.written
+        Object.assign(entry, { day: Math.max(entry.day, day), written: spent })
+      }
+    },
+    diagnose() {
+      return [...stores.keys()]
+        .filter((storeId) => entryOf(storeId).isTold || isSpent(entryOf(storeId)))
+        .map(
+          (storeId) =>
+            `${network}: store ${storeId} has used up its gas of today (maxGasPerStoreAndDay); its payments are refused until midnight UTC.`,
+        )
+    },
+    async close() {
+      isClosed = true
+      await Promise.all(writing)
+      if (gasBook === undefined) return
+      for (const [storeId, entry] of stores) {
+        if (entry.written > entry.spent + entry.reserved) write(storeId, entry, entry.spent + entry.reserved)
+      }
+      await Promise.all(writing)
+    },
+  }
+}
+
+interface Entry {
+  day: number
+  spent: bigint
+  /** What the book says: never less than what was spent, but for a write under way. */
+  written: bigint
+  /** Of payments on their way. */
+  reserved: bigint
+  /** Whether the log has heard that the day is used up. */
+  isTold: boolean
+}

@@ -1,0 +1,115 @@
+import t from 'tap'
+import { silentLog } from '../../../../core/ports/log.ts'
+import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
+import { readAddress } from '../../../../core/solana/address.ts'
+import { addressOf, newCast, rulesOf, usdc } from '../payments.fixture.ts'
+import type { Rpc } from '../rpc/createSolanaRpc.ts'
+import { createPayees } from './payees.ts'
+
+/** Payees of a chain that holds what the test says, asked again at once. */
+function setUp(againMs = 1) {
+  const rules = rulesOf(newCast())
+  const asked: number[] = []
+  const arrivals: (() => void)[] = []
+  let answer: (index: number) => unknown = () => null
+  const rpc: Rpc = {
+    async call<T>(method: string, ...params: unknown[]) {
+      if (method !== 'getMultipleAccounts') throw new Error(`unexpected ${method}`)
+      const addresses = params[0] as string[]
+      asked.push(addresses.length)
+      for (const arrived of arrivals.splice(0)) arrived()
+      return { context: { slot: 1 }, value: addresses.map((_, i) => answer(i)) } as T
+    },
+  }
+  const payees = createPayees({ rpc, rules, log: silentLog, againMs })
+  // Its own timers keep no process alive, and here nothing else does.
+  const alive = setInterval(() => {}, 1_000)
+  t.teardown(() => {
+    clearInterval(alive)
+    payees.close()
+  })
+  return {
+    payees,
+    asked,
+    newWallet: () => addressOf(newCast().seller),
+    answerBy(next: typeof answer) {
+      answer = next
+    },
+    /** Resolves after the answer to one more question was read. */
+    async asksAgain() {
+      await new Promise<void>((resolve) => arrivals.push(resolve))
+      await new Promise(setImmediate)
+    },
+  }
+}
+
+const tokenAccount = (owner: string, state = 1, program = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA') => {
+  const data = Buffer.alloc(165)
+  data.set(readAddress(owner)!, 32)
+  data[108] = state
+  return { owner: program, data: [data.toString('base64'), 'base64'] }
+}
+
+t.test(
+  'a payee without an account can be paid as soon as there is one, without being asked for',
+  async (t) => {
+    const { payees, newWallet, answerBy, asksAgain, asked } = setUp()
+    const wallet = newWallet()
+    const payee = payees.payee(usdc.address, wallet)
+    t.equal(payee.fault, undefined, 'before anybody knows, it is offered')
+    await payee.looking
+    t.match(payee.fault, new RegExp(`${wallet} has no account`))
+    await asksAgain()
+    t.match(payee.fault, /has no account/)
+    answerBy(() => tokenAccount(wallet))
+    await asksAgain()
+    t.equal(payee.fault, undefined)
+    const questions = asked.length
+    t.equal(payees.payee(usdc.address, wallet), payee)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    t.equal(asked.length, questions, 'one that is there is not asked for again')
+  },
+)
+
+t.test('an account that is frozen, somebody else’s or no token account is none', async (t) => {
+  const { payees, newWallet, answerBy } = setUp()
+  const wallet = newWallet()
+  const payee = payees.payee(usdc.address, wallet)
+  for (const [account, why] of [
+    [tokenAccount(wallet, 2), /is frozen/],
+    [tokenAccount(newWallet()), /has no account/],
+    [tokenAccount(wallet, 1, wallet), /has no account/],
+    [{ owner: wallet, data: ['', 'base64'] }, /has no account/],
+  ] as const) {
+    answerBy(() => account)
+    t.equal(await payee.look(), true)
+    t.match(payee.fault, why)
+  }
+  answerBy(() => tokenAccount(wallet))
+  await payee.look()
+  t.equal(payee.fault, undefined)
+})
+
+t.test('many payees are one question per hundred', async (t) => {
+  const { payees, newWallet, asked } = setUp(60_000)
+  const all = Array.from({ length: 250 }, () => payees.payee(usdc.address, newWallet()))
+  await Promise.all(all.map(({ looking }) => looking))
+  t.same(asked, [100, 100, 50])
+  t.ok(all.every(({ fault }) => fault !== undefined))
+})
+
+t.test('while no node answers nothing is held against anybody, and what was known stays', async (t) => {
+  const { payees, newWallet, answerBy } = setUp(60_000)
+  const missing = payees.payee(usdc.address, newWallet())
+  await missing.looking
+  answerBy(() => {
+    throw new RpcUnreachable('gone')
+  })
+  const unknown = payees.payee(usdc.address, newWallet())
+  await unknown.looking
+  t.equal(unknown.fault, undefined)
+  t.equal(await missing.look(), false)
+  t.match(missing.fault, /has no account/)
+  t.equal(payees.payee('not a token', newWallet()).fault, undefined)
+  t.equal(payees.payee(usdc.address, 'not a wallet').looking, undefined)
+})

@@ -1,0 +1,86 @@
+import { Keypair } from '@solana/web3.js'
+import t from 'tap'
+import { tokenProgramAddress } from '../../../core/solana/programs.ts'
+import { sendSolana, transferInstruction } from '../../../localnet/sendToken.fixture.ts'
+import { addressOf, realPayment, termsOf, usdc } from './payments.fixture.ts'
+import { price, type Stage, setStage } from './stage.fixture.ts'
+
+async function staged(
+  t: { teardown(close: () => Promise<void>): void },
+  options: Parameters<typeof setStage>[0],
+) {
+  const stage = await setStage(options)
+  t.teardown(stage.close)
+  return stage
+}
+
+const lamports = ({ chain, cast }: Stage) => chain.balanceSol(addressOf(cast.feePayer))
+
+/** Verifies payments of one payer at once. */
+async function verifyAtOnce(stage: Stage, payer: Keypair, count: number) {
+  const terms = termsOf(stage.cast, usdc)
+  // Each is another message: of another block.
+  const payments = []
+  for (let i = 0; i < count; i++) {
+    payments.push(await realPayment(payer, terms, stage.chain.rpcUrl))
+    stage.chain.advanceSlots(1)
+  }
+  const refused: string[] = []
+  const verified = await Promise.all(
+    payments.map(async (payment) => {
+      const checked = await stage.settler.check(payment, terms)
+      if (!checked.ok) return void refused.push(checked.reason)
+      const { identity } = checked
+      const answer = await stage.settler.verify(payment, terms, identity, { storeId: 'store' })
+      return answer.ok ? { payment, terms, identity, hold: answer.hold } : void refused.push(answer.reason)
+    }),
+  )
+  return { ready: verified.filter((one) => one !== undefined), refused }
+}
+
+t.test(
+  'a wallet with money for one payment sends 30 at once: one seller works, one fee is paid',
+  async (t) => {
+    const stage = await staged(t, {})
+    const payer = Keypair.generate()
+    stage.chain.mintUsdc(addressOf(payer), price)
+    const { ready, refused } = await verifyAtOnce(stage, payer, 30)
+    t.equal(ready.length, 1)
+    t.same([...new Set(refused)], ['payments_in_flight_exceed_balance'])
+    const before = lamports(stage)
+    t.match((await stage.settle(ready[0]!)).outcome, { status: 'settled' })
+    t.ok(before - lamports(stage) <= 20_000n)
+  },
+)
+
+t.test(
+  'money moved away while sellers work costs fees for as many as may fail, and the store’s day ends it',
+  async (t) => {
+    const stage = await staged(t, {
+      failureBudget: { failures: 3, windowMs: 600_000 },
+      maxGasPerStoreAndDay: 60_000n,
+    })
+    const before = lamports(stage)
+    const reasons = new Set<string>()
+    let failed = 0
+    for (let wave = 0; wave < 4; wave++) {
+      const payer = Keypair.generate()
+      stage.chain.mintUsdc(addressOf(payer), 10n * price)
+      const { ready, refused } = await verifyAtOnce(stage, payer, 6)
+      for (const reason of refused) reasons.add(reason)
+      const away = { from: addressOf(payer), to: addressOf(stage.cast.payer), amountAtomic: 10n * price }
+      await sendSolana(
+        stage.chain,
+        [payer],
+        [transferInstruction(stage.chain, tokenProgramAddress.token, away)],
+      )
+      // A failure is final once its block is.
+      for (const paid of ready) if ((await stage.settle(paid)).outcome.status !== 'rejected') failed++
+      t.ok(ready.length <= 3)
+    }
+    t.ok(failed >= 3, `${failed} failed`)
+    t.equal(stage.chain.balanceUsdc(addressOf(stage.cast.seller)), 0n)
+    t.ok(before - lamports(stage) <= 60_000n, `${before - lamports(stage)} lamports lost`)
+    t.same([...reasons].sort(), ['store_gas_budget_exhausted', 'too_many_payments_in_flight'])
+  },
+)

@@ -1,0 +1,35 @@
+import { createRpc, type RpcOptions } from '../../../../core/rpc/rpc.ts'
+import { servedChain } from '../../../../core/rpc/servedChain.ts'
+
+export interface SolanaRpcOptions extends Pick<RpcOptions, 'urls' | 'timeoutMs' | 'clock' | 'log'> {
+  /** First 32 characters of the cluster's genesis hash, as in its CAIP-2 id. A node of another cluster is not believed. */
+  readonly genesis: string
+}
+
+/**
+ * JSON-RPC over HTTP to one cluster, through the first of several nodes that answers and serves that cluster. A call may
+ * reach more than one node: reads change nothing, and the same signed transaction lands once.
+ */
+export interface Rpc {
+  /** @throws {RpcRefused} the node's JSON-RPC error. @throws {RpcUnreachable} when no node answers properly. */
+  call<T>(method: string, ...params: unknown[]): Promise<T>
+}
+
+/** What most read methods answer: a value, and the slot that it was read at. */
+export interface WithContext<T> {
+  readonly context: { readonly slot: number }
+  readonly value: T
+}
+
+/** Makes the client; nothing is sent before the first call. */
+export function createSolanaRpc({ genesis, ...options }: SolanaRpcOptions): Rpc {
+  const rpc = createRpc({
+    ...options,
+    fetch,
+    // Reads change nothing, and the same signed bytes are the same transaction.
+    isRepeatable: true,
+    // Asked for on its own: not every provider takes batches.
+    chain: servedChain(`solana:${genesis}`),
+  })
+  return { call: <T>(method: string, ...params: unknown[]) => rpc.call(method, ...params) as Promise<T> }
+}

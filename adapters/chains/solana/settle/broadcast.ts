@@ -1,0 +1,43 @@
+import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
+import { describeError, simulatedAt, type TransactionError } from '../check/simulate.ts'
+import type { Rpc } from '../rpc/createSolanaRpc.ts'
+import { rpcCodes } from '../rpc/rpcCodes.ts'
+
+/** How often the node itself sends a transaction on before it leaves that to us. */
+const nodeRetries = 5
+
+export type Broadcast =
+  /** A node took it, or said that it has landed before. */
+  | { readonly status: 'taken' }
+  /** The node simulated it and did not send it on. It may still have reached the chain through an earlier try. */
+  | { readonly status: 'refused'; readonly message: string }
+  /** No usable answer: it may be on its way or not. */
+  | { readonly status: 'unknown'; readonly message: string }
+
+/** Sends signed bytes; sending them again does no harm. Never rejects. */
+export async function broadcast(
+  rpc: Rpc,
+  base64: string,
+  options: { readonly skipPreflight: boolean },
+): Promise<Broadcast> {
+  try {
+    await rpc.call('sendTransaction', base64, {
+      encoding: 'base64',
+      skipPreflight: options.skipPreflight,
+      preflightCommitment: simulatedAt,
+      maxRetries: nodeRetries,
+    })
+    return { status: 'taken' }
+  } catch (error) {
+    const message = error instanceof Error ? error.message : 'failed'
+    if (!(error instanceof RpcRefused) || error.code !== rpcCodes.preflightFailure) {
+      return { status: 'unknown', message }
+    }
+    const err = (error.data as { err?: TransactionError } | null | undefined)?.err
+    if (err === 'AlreadyProcessed') return { status: 'taken' }
+    return {
+      status: 'refused',
+      message: err == null ? message : `The transaction would fail: ${describeError(err)}.`,
+    }
+  }
+}

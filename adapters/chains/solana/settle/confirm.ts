@@ -1,0 +1,189 @@
+import type { Log } from '../../../../core/ports/log.ts'
+import { createLookPace } from '../../lookPace.ts'
+import type { Commitment, TransactionError } from '../check/simulate.ts'
+import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
+import { createSignatureSocket } from '../rpc/signatureSocket.ts'
+
+/** Most signatures that a node takes in one `getSignatureStatuses`. */
+export const maxSignatures = 256
+
+/** Where a transaction stands, as `getSignatureStatuses` tells. */
+export interface SignatureStatus {
+  readonly slot: number
+  readonly err: TransactionError
+  readonly confirmationStatus: 'processed' | 'confirmed' | 'finalized' | null
+}
+
+export interface ConfirmerOptions {
+  readonly rpc: Rpc
+  readonly commitment: Commitment
+  /** Least time between questions, and before the first one, in ms. */
+  readonly firstPollMs: number
+  /** Most time between questions while somebody waits, in ms. */
+  readonly pollMs: number
+  /** Before the first question while a WebSocket is open and will most likely be faster, in ms. */
+  readonly pollMsWithSocket: number
+  readonly wsUrl?: string | undefined
+  readonly log: Log
+}
+
+/** A transaction that has reached the commitment; `err` is null when it succeeded. */
+export interface Confirmation {
+  readonly err: TransactionError
+  /** In which it was seen; null where only its end was told. */
+  readonly slot: number | null
+}
+
+interface Waiter {
+  readonly promise: Promise<Confirmation | undefined>
+  /** Whether the WebSocket should tell of it, and has not yet. */
+  isSubscribed: boolean
+  /** When the wait began, and the next question about it, on the monotonic clock. */
+  readonly sinceMs: number
+  dueMs: number
+  /** Its age when it was last asked for and was not there, in ms. */
+  absentMs: number
+  finish(confirmation: Confirmation | undefined): void
+}
+
+/** Waits for signatures; all that wait share one question. */
+export interface Confirmer {
+  /**
+   * Resolves when the transaction has reached the commitment, whether it succeeded (`err` is null) or failed, and with
+   * undefined when it has not in time, was given up, or when the confirmer is closed. Never rejects.
+   */
+  wait(signature: string, timeoutMs: number): Promise<Confirmation | undefined>
+  /** Ends the wait for a signature. */
+  giveUp(signature: string): void
+  close(): void
+}
+
+/** Whether a status has reached a commitment. */
+export function hasReached(status: SignatureStatus, commitment: Commitment): boolean {
+  // Without `err` the answer does not say how it ended.
+  if (status.err === undefined) return false
+  return (
+    status.confirmationStatus === 'finalized' ||
+    (commitment === 'confirmed' && status.confirmationStatus === 'confirmed')
+  )
+}
+
+/** Asks where signatures stand; in order, null for unknown ones. */
+export function askStatuses(rpc: Rpc, signatures: readonly string[], searchTransactionHistory: boolean) {
+  return rpc.call<WithContext<(SignatureStatus | null)[]>>('getSignatureStatuses', signatures, {
+    searchTransactionHistory,
+  })
+}
+
+export function createConfirmer(options: ConfirmerOptions): Confirmer {
+  const { rpc, commitment, firstPollMs, pollMs, pollMsWithSocket, wsUrl, log } = options
+  const pace = createLookPace({ firstMs: firstPollMs, maxMs: pollMs })
+  const waiting = new Map<string, Waiter>()
+  let isClosed = false
+  let timer: NodeJS.Timeout | undefined
+  let roundAtMs = Number.NEGATIVE_INFINITY
+  let roundsUnderWay = 0
+
+  /** A failure ends a payment for good, so the node is asked whether it means what it told. */
+  const hear = (signature: string, err: TransactionError) => {
+    const waiter = waiting.get(signature)
+    if (waiter === undefined) return
+    if (err !== null) {
+      waiter.isSubscribed = false
+      waiter.dueMs = performance.now()
+      arm()
+      return
+    }
+    pace.note(performance.now() - waiter.sinceMs)
+    waiter.finish({ err, slot: null })
+  }
+  const socket =
+    wsUrl === undefined ? undefined : createSignatureSocket({ url: wsUrl, commitment, log, onResult: hear })
+
+  /** Sets the one timer for whoever is due first; without anybody who waits there is none. */
+  const arm = () => {
+    clearTimeout(timer)
+    if (waiting.size === 0) return
+    let dueMs = Number.POSITIVE_INFINITY
+    for (const waiter of waiting.values()) dueMs = Math.min(dueMs, waiter.dueMs)
+    // A node that keeps one question waiting gets the next one all the same, but not at once.
+    const leastMs = roundsUnderWay === 0 ? pace.leastMs : pollMs
+    const atMs = Math.max(dueMs, roundAtMs + leastMs)
+    timer = setTimeout(round, Math.max(0, atMs - performance.now()))
+  }
+  /** One question for everybody who waits. */
+  const round = async () => {
+    roundAtMs = performance.now()
+    const signatures = [...waiting.keys()]
+    for (const waiter of waiting.values()) waiter.dueMs = roundAtMs + pace.gapMs(roundAtMs - waiter.sinceMs)
+    roundsUnderWay++
+    arm()
+    const pages: Promise<void>[] = []
+    for (let i = 0; i < signatures.length; i += maxSignatures)
+      pages.push(ask(signatures.slice(i, i + maxSignatures), roundAtMs))
+    await Promise.all(pages)
+    roundsUnderWay--
+    arm()
+  }
+  const ask = async (signatures: readonly string[], askedAtMs: number) => {
+    try {
+      const { value } = await askStatuses(rpc, signatures, false)
+      for (const [i, signature] of signatures.entries()) tell(signature, value[i], askedAtMs)
+    } catch (error) {
+      log.debug({ error, waiting: signatures.length }, 'the status of Solana payments could not be asked for')
+    }
+  }
+  const tell = (signature: string, status: SignatureStatus | null | undefined, askedAtMs: number) => {
+    const waiter = waiting.get(signature)
+    if (waiter === undefined) return
+    const ageMs = Math.max(0, askedAtMs - waiter.sinceMs)
+    if (status == null || !hasReached(status, commitment)) {
+      waiter.absentMs = ageMs
+      return
+    }
+    // It landed somewhere between the two looks.
+    pace.note((waiter.absentMs + ageMs) / 2)
+    if (waiter.isSubscribed) socket?.doubt()
+    waiter.finish({ err: status.err, slot: status.slot })
+  }
+
+  return {
+    wait(signature, timeoutMs) {
+      if (isClosed) return Promise.resolve(undefined)
+      const other = waiting.get(signature)
+      if (other !== undefined) return other.promise
+      const { promise, resolve } = Promise.withResolvers<Confirmation | undefined>()
+      const isSubscribed = socket?.isOpen === true
+      const finish = (confirmation: Confirmation | undefined) => {
+        clearTimeout(timeout)
+        waiting.delete(signature)
+        socket?.unwatch(signature)
+        if (waiting.size === 0) clearTimeout(timer)
+        resolve(confirmation)
+      }
+      const timeout = setTimeout(() => {
+        pace.note(timeoutMs)
+        finish(undefined)
+      }, timeoutMs)
+      const sinceMs = performance.now()
+      const { typicalMs } = pace
+      // The WebSocket had its time when four times the usual has passed.
+      const silentMs =
+        typicalMs === undefined ? pollMsWithSocket : Math.min(pollMsWithSocket, 4 * typicalMs + 200)
+      const dueMs = sinceMs + (isSubscribed ? silentMs : pace.gapMs(0))
+      waiting.set(signature, { promise, isSubscribed, sinceMs, dueMs, absentMs: 0, finish })
+      socket?.watch(signature)
+      arm()
+      return promise
+    },
+    giveUp(signature) {
+      waiting.get(signature)?.finish(undefined)
+    },
+    close() {
+      isClosed = true
+      for (const { finish } of [...waiting.values()]) finish(undefined)
+      clearTimeout(timer)
+      socket?.close()
+    },
+  }
+}

@@ -1,0 +1,258 @@
+import { openStates, type PaymentRecord } from '../../../core/domain/payment.ts'
+import type { Purchase } from '../../../core/domain/purchase.ts'
+import { type Books, largestDelayMs, type PaymentChange, takenOver } from '../../../core/ports/books.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import { alreadyBooked, requireClaimable } from '../../../core/ports/refusals.ts'
+import type { Access } from './access.ts'
+import { isOver } from './leases.ts'
+import type { Memory, PaymentRow, Tables } from './memory.ts'
+
+/** The rows of payments in memory. What a rule of the port refuses throws or answers false, and nothing has changed. */
+export function createBooks(memory: Memory, { read, write }: Access, clock: Clock): Books {
+  const { tables, storeClock } = memory
+  const { payments, rowOfKey, due, leased, leases } = tables
+
+  function put(row: PaymentRow): void {
+    payments.set(row.row, row)
+    if (row.lease === null) leased.delete(row.row)
+    else leased.set(row.row, row.lease)
+    if (row.dueAtMs === null) due.delete(row.row)
+    else due.set(row.row, row.dueAtMs)
+  }
+
+  const dueAt = (delayMs: number | null): number | null =>
+    delayMs === null ? null : storeClock.now() + Math.min(delayMs, largestDelayMs)
+
+  function apply(change: PaymentChange): boolean {
+    const row = payments.get(change.row)
+    if (row === undefined || !holds(change, row) || !isFreeRefund(tables, change)) return false
+    const { settled } = change
+    const lease = change.takenBy === undefined ? row.lease : change.takenBy
+    put({
+      ...row,
+      state: change.to,
+      lease: isOpen(change.to) ? lease : null,
+      errorReason: given(change.errorReason, row.errorReason),
+      attempt: given(change.attempt, row.attempt),
+      answer: given(change.answer, row.answer),
+      ...(settled && { ...settled }),
+      dueAtMs: dueAt(change.dueInMs),
+      tries: 0,
+      dueReason: null,
+      updatedAtMs: clock.now(),
+    })
+    if (change.purchase !== undefined) book(tables, row.row, change.purchase, settled?.event ?? null)
+    if (change.purchaseStatus !== undefined) setStatus(tables, row.row, change.purchaseStatus)
+    if (change.entries !== undefined) {
+      const before = tables.ledger.get(row.purchaseId) ?? []
+      tables.ledger.set(row.purchaseId, [...before, ...change.entries])
+    }
+    if (change.refund !== undefined) {
+      const { network, transaction } = change.refund
+      tables.refunds.set(row.row, {
+        network,
+        transaction: canonical(network, transaction),
+        refundedAtMs: clock.now(),
+      })
+    }
+    return true
+  }
+
+  const byMove = (a: PaymentRow, b: PaymentRow) => a.updatedAtMs - b.updatedAtMs || a.row - b.row
+
+  return {
+    claim: (request) =>
+      write('visible', () => {
+        requireClaimable(request)
+        const number = rowOfKey.get(request.key)
+        const present = number === undefined ? undefined : payments.get(number)!
+        if (present !== undefined && present.state !== 'rejected')
+          return { won: false, record: toRecord(present) }
+        const nowMs = clock.now()
+        const row = present?.row ?? memory.nextId()
+        rowOfKey.set(request.key, row)
+        put({
+          ...request,
+          ...{ row, state: 'claimed', attempt: null, answer: null, transaction: null, event: null },
+          ...{ block: null, chargedAtomic: null, errorReason: null, isLandedLate: false, tries: 0 },
+          ...{ dueReason: null, dueAtMs: null, claimedAtMs: nowMs, updatedAtMs: nowMs },
+        })
+        return { won: true, row }
+      }),
+
+    apply: (change) => write(change.durability, () => apply(change)),
+
+    applyAll: (changes) => {
+      const durability = changes.some((change) => change.durability === 'flushed') ? 'flushed' : 'visible'
+      return write(durability, () =>
+        changes.map((change) => {
+          try {
+            return memory.write('visible', () => apply(change))
+          } catch (error) {
+            return error as Error
+          }
+        }),
+      )
+    },
+
+    find: (key) =>
+      read(() => {
+        const number = rowOfKey.get(key)
+        return number === undefined ? undefined : toRecord(payments.get(number)!)
+      }),
+
+    answerOf: (row) => read(() => payments.get(row)?.answer ?? undefined),
+
+    adopt: (lease, states, limit) =>
+      write('visible', () => {
+        const nowMs = storeClock.now()
+        const living = new Set(leases.values().flatMap((one) => (isOver(one, nowMs) ? [] : [one.id]))).add(
+          lease.id,
+        )
+        const left = leased
+          .keys()
+          .map((row) => payments.get(row)!)
+          .filter((row) => !living.has(row.lease!) && (states as readonly string[]).includes(row.state))
+          .slice(0, limit)
+        for (const row of left) put({ ...row, lease: lease.id, dueAtMs: nowMs, dueReason: takenOver })
+        return left.length
+      }),
+
+    due: ({ states, network, limit }) =>
+      read(() => {
+        const nowMs = storeClock.now()
+        return due
+          .keys()
+          .map((row) => payments.get(row)!)
+          .filter(
+            (row) =>
+              states.includes(row.state) &&
+              (network === undefined || row.network === network) &&
+              (row.dueAtMs! <= nowMs || row.dueAtMs! > nowMs + largestDelayMs),
+          )
+          .sort((a, b) => a.dueAtMs! - b.dueAtMs! || a.row - b.row)
+          .slice(0, limit)
+          .map(toRecord)
+      }),
+
+    putOff: (rows) =>
+      write('visible', () => {
+        for (const { row, state, afterMs, tries, reason } of rows) {
+          const present = payments.get(row)
+          if (present?.state !== state) continue
+          put({ ...present, dueAtMs: dueAt(afterMs), tries, dueReason: reason ?? present.dueReason })
+        }
+      }),
+
+    parked: (tries, limit) =>
+      read(() => {
+        const rows = payments
+          .values()
+          .filter((row) => row.tries > 0 && (row.tries >= tries || row.dueAtMs === null))
+          .sort((a, b) => b.tries - a.tries || a.row - b.row)
+        return { total: rows.length, rows: rows.slice(0, limit).map(toRecord) }
+      }),
+
+    openAttempts: (settler) =>
+      read(() =>
+        payments
+          .values()
+          .flatMap(({ state, attempt }) =>
+            (state === 'settling' || state === 'pending') && attempt?.settler === settler
+              ? [{ ...attempt, bytes: '' }]
+              : [],
+          ),
+      ),
+
+    list: ({ states, settler, lease, updatedBeforeMs, updatedAfterMs, isNewestFirst, limit }) =>
+      read(() => {
+        const rows = payments
+          .values()
+          .filter(
+            (row) =>
+              states.includes(row.state) &&
+              (settler === undefined || row.attempt?.settler === settler) &&
+              (lease === undefined || row.lease === lease) &&
+              (updatedBeforeMs === undefined || row.updatedAtMs < updatedBeforeMs) &&
+              (updatedAfterMs === undefined || row.updatedAtMs >= updatedAfterMs),
+          )
+          .sort(isNewestFirst === true ? (a, b) => byMove(b, a) : byMove)
+        return rows.slice(0, limit).map(toRecord)
+      }),
+
+    refundOf: (row) => read(() => tables.refunds.get(row)),
+
+    forgetAnswers: (updatedBeforeMs, limit) =>
+      write('visible', () => {
+        const old = payments
+          .values()
+          .filter(
+            ({ answer, state, updatedAtMs }) =>
+              answer !== null && state !== 'settling' && state !== 'pending' && updatedAtMs < updatedBeforeMs,
+          )
+          .slice(0, limit)
+        for (const row of old) put({ ...row, answer: null })
+        return old.length
+      }),
+  }
+}
+
+const isOpen = (state: string): boolean => (openStates as readonly string[]).includes(state)
+
+const given = <T>(next: T | undefined, present: T): T => (next === undefined ? present : next)
+
+export const canonical = (network: string, transaction: string): string =>
+  network.startsWith('eip155:') ? transaction.toLowerCase() : transaction
+
+const holds = (change: PaymentChange, row: PaymentRow): boolean =>
+  change.from.includes(row.state) &&
+  (change.lease === null || change.lease === row.lease) &&
+  change.purchaseId === row.purchaseId
+
+function isFreeRefund(tables: Tables, { row, refund }: PaymentChange): boolean {
+  if (refund === undefined) return true
+  const transaction = canonical(refund.network, refund.transaction)
+  const isSame = (one: { network: string; transaction: string | null }) =>
+    one.network === refund.network &&
+    one.transaction !== null &&
+    canonical(one.network, one.transaction) === transaction
+  return !(
+    tables.refunds.has(row) ||
+    tables.refunds.values().some(isSame) ||
+    tables.purchases
+      .values()
+      .some(({ purchase: { network, txHash } }) => isSame({ network, transaction: txHash })) ||
+    refund.paymentKeys.some((key) => tables.rowOfKey.has(key))
+  )
+}
+
+const transferOf = ({ network, txHash }: Purchase, event: string | null): string | undefined =>
+  txHash === null || event === null ? undefined : `${network} ${canonical(network, txHash)} ${event}`
+
+function book(tables: Tables, row: number, purchase: Purchase, event: string | null): void {
+  const { purchases, rowOfPurchase, rowOfTransfer } = tables
+  const present = purchases.get(row)
+  const former = present && transferOf(present.purchase, present.event)
+  if (former !== undefined) rowOfTransfer.delete(former)
+  const next: Purchase =
+    present === undefined
+      ? purchase
+      : { ...present.purchase, status: purchase.status, txHash: purchase.txHash }
+  const transfer = transferOf(next, event)
+  if ((rowOfPurchase.get(next.id) ?? row) !== row) throw alreadyBooked(purchase)
+  if (transfer !== undefined) {
+    if (rowOfTransfer.has(transfer)) throw alreadyBooked(purchase)
+    rowOfTransfer.set(transfer, row)
+  }
+  rowOfPurchase.set(next.id, row)
+  purchases.set(row, { purchase: next, event })
+}
+
+function setStatus({ purchases }: Tables, row: number, status: Purchase['status']): void {
+  const booked = purchases.get(row)
+  if (booked !== undefined) purchases.set(row, { ...booked, purchase: { ...booked.purchase, status } })
+}
+
+function toRecord({ answer, dueAtMs: _, ...row }: PaymentRow): PaymentRecord {
+  return { ...row, hasAnswer: answer !== null }
+}

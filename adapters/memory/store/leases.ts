@@ -1,0 +1,38 @@
+import type { Leases } from '../../../core/ports/leases.ts'
+import type { Access } from './access.ts'
+import type { LeaseRow, Memory } from './memory.ts'
+
+/** A lease that expires further ahead than it lasts was given before the machine's last start. */
+export const isOver = ({ expiresAtMs, ttlMs }: LeaseRow, nowMs: number): boolean =>
+  expiresAtMs <= nowMs || expiresAtMs > nowMs + ttlMs
+
+/** Leases in memory, by the store's clock. */
+export function createLeases(memory: Memory, { write }: Access): Leases {
+  const { tables, storeClock } = memory
+  const { leases } = tables
+  const put = (id: number, name: string, ttlMs: number) =>
+    leases.set(name, { id, name, ttlMs, expiresAtMs: storeClock.now() + ttlMs })
+
+  return {
+    take: (name, ttlMs) =>
+      write('flushed', () => {
+        const present = leases.get(name)
+        if (present !== undefined && !isOver(present, storeClock.now())) return undefined
+        const id = memory.nextId()
+        put(id, name, ttlMs)
+        return { id, name }
+      }),
+
+    renew: ({ id, name }, ttlMs) =>
+      write('visible', () => {
+        if (leases.get(name)?.id !== id) return false
+        put(id, name, ttlMs)
+        return true
+      }),
+
+    release: ({ id, name }) =>
+      write('visible', () => {
+        if (leases.get(name)?.id === id) leases.delete(name)
+      }),
+  }
+}

@@ -1,0 +1,157 @@
+import type { LedgerEntry } from '../../../core/domain/ledger.ts'
+import type { Link } from '../../../core/domain/link.ts'
+import type { PaymentRecord, StoredAnswer } from '../../../core/domain/payment.ts'
+import type { Purchase } from '../../../core/domain/purchase.ts'
+import type { Refund } from '../../../core/domain/refund.ts'
+import type { ApiKey, SignInNonce, Store, StoreWallet } from '../../../core/domain/store.ts'
+import type { Durability } from '../../../core/ports/books.ts'
+import type { Change } from '../../../core/ports/changes.ts'
+import { type Clock, machineClock } from '../../../core/ports/clock.ts'
+import type { GasOfStore } from '../../../core/ports/gasBook.ts'
+import type { HealthEvent } from '../../../core/ports/links.ts'
+import { Journal, Table } from './journal.ts'
+
+export interface PaymentRow extends Omit<PaymentRecord, 'hasAnswer'> {
+  readonly answer: StoredAnswer | null
+  /** By the store's clock; null: nobody has to look at it. */
+  readonly dueAtMs: number | null
+}
+
+export interface BookedPurchase {
+  readonly purchase: Purchase
+  readonly event: string | null
+}
+
+export interface LeaseRow {
+  readonly id: number
+  readonly name: string
+  readonly ttlMs: number
+  readonly expiresAtMs: number
+}
+
+export interface FormerName {
+  readonly storeId: string
+  readonly expiresAtMs: number
+}
+
+export interface FormerSlug extends FormerName {
+  readonly slug: string
+  readonly linkId: string
+}
+
+/** The tables of a store in memory. Rows are replaced and never changed. */
+export interface Tables {
+  readonly payments: Table<number, PaymentRow>
+  readonly rowOfKey: Table<string, number>
+  /** Rows that somebody works on, and rows that somebody has to look at. */
+  readonly leased: Table<number, number>
+  readonly due: Table<number, number>
+  readonly leases: Table<string, LeaseRow>
+  readonly purchases: Table<number, BookedPurchase>
+  readonly rowOfPurchase: Table<string, number>
+  /** By network, transaction and event. */
+  readonly rowOfTransfer: Table<string, number>
+  readonly refunds: Table<number, Omit<Refund, 'purchaseId'>>
+  readonly ledger: Table<string, readonly LedgerEntry[]>
+  readonly views: Table<string, { readonly linkId: string; readonly day: string; readonly count: number }>
+  readonly links: Table<string, Link>
+  readonly formerSlugs: Table<string, FormerSlug>
+  readonly suspensions: Table<string, readonly number[]>
+  readonly health: Table<string, readonly HealthEvent[]>
+  readonly stores: Table<string, Store>
+  readonly wallets: Table<string, StoreWallet>
+  readonly formerNames: Table<string, FormerName>
+  readonly renames: Table<string, readonly number[]>
+  readonly keys: Table<string, ApiKey>
+  readonly nonces: Table<string, SignInNonce>
+  readonly signups: Table<string, FormerName>
+  /** By network, store and day. */
+  readonly gas: Table<string, GasOfStore & { readonly network: string }>
+}
+
+/** What several processes of a test share: one store's tables, its clock, and the switch of its power. */
+export interface Memory {
+  readonly tables: Tables
+  readonly storeClock: Clock
+  /** A number that was never given out before: of a row, or of a lease. */
+  nextId(): number
+  /** All of it or, when it throws, nothing. Tells of links and stores that it changed. */
+  write<T>(durability: Durability, run: () => T): T
+  /** Notes what a write changes, to be told once it stands. */
+  note(change: Change): void
+  /** Hears of changes by any process. @returns a function that ends it. */
+  hear(listener: (change: Change) => void): () => void
+  /** Everything that was visible so far is on disk: what a store does by itself after a second. */
+  flush(): void
+  /** Forgets what was `visible` and not flushed since, as a power cut does. Its processes are over, too: open them anew. */
+  powerCut(): void
+}
+
+/** @param storeClock a machine's time, for leases and due times; a smaller one than before is a reboot. */
+export function createMemory(storeClock: Clock = machineClock): Memory {
+  const journal = new Journal()
+  const table = <K, V>() => new Table<K, V>(journal)
+  const tables: Tables = {
+    payments: table(),
+    rowOfKey: table(),
+    leased: table(),
+    due: table(),
+    leases: table(),
+    purchases: table(),
+    rowOfPurchase: table(),
+    rowOfTransfer: table(),
+    refunds: table(),
+    ledger: table(),
+    views: table(),
+    links: table(),
+    formerSlugs: table(),
+    suspensions: table(),
+    health: table(),
+    stores: table(),
+    wallets: table(),
+    formerNames: table(),
+    renames: table(),
+    keys: table(),
+    nonces: table(),
+    signups: table(),
+    gas: table(),
+  }
+  const listeners = new Set<(change: Change) => void>()
+  let noted: Change[] = []
+  let lastId = 0
+
+  function tell(): void {
+    const told = noted
+    noted = []
+    for (const change of told) for (const listener of [...listeners]) listener(change)
+  }
+
+  return {
+    tables,
+    storeClock,
+    nextId: () => ++lastId,
+    write(durability, run) {
+      const mark = journal.mark
+      try {
+        const result = run()
+        if (durability === 'flushed') journal.flush()
+        tell()
+        return result
+      } catch (error) {
+        journal.takeBack(mark)
+        noted = []
+        throw error
+      }
+    },
+    note: (change) => void noted.push(change),
+    hear(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    flush: () => journal.flush(),
+    powerCut() {
+      journal.takeBack(0)
+      listeners.clear()
+    },
+  }
+}

@@ -1,0 +1,60 @@
+import { type Clock, systemClock } from '../../../core/ports/clock.ts'
+import { type Log, silentLog } from '../../../core/ports/log.ts'
+import type { DataStore } from '../../../core/ports/store.ts'
+import { createChanges } from '../changes.ts'
+import { createAccess } from './access.ts'
+import { createApiKeys } from './apiKeys.ts'
+import { createBooks } from './books.ts'
+import { createGasBook } from './gasBook.ts'
+import { createLeases } from './leases.ts'
+import { createLinks } from './links.ts'
+import { createMemory, type Memory } from './memory.ts'
+import { createPurchases } from './purchases.ts'
+import { createSignInNonces } from './signInNonces.ts'
+import { createStores } from './stores.ts'
+
+export interface MemoryStoreOptions {
+  /** The tables, shared by the processes of a test. Default: of its own. */
+  readonly memory?: Memory
+  /** People's time. */
+  readonly clock?: Clock
+  readonly log?: Log
+}
+
+/**
+ * A store in this process's memory, for the simulator and for tests: every call is done when it returns, and keeps the same
+ * promises as a store on disk. Open it once for each process of a test, with one {@link Memory}.
+ */
+export function openMemory({
+  memory = createMemory(),
+  clock = systemClock,
+  log = silentLog,
+}: MemoryStoreOptions = {}): DataStore {
+  const access = createAccess(memory)
+  const { tables } = memory
+  const changes = createChanges()
+  const end = memory.hear((change) => {
+    try {
+      changes.publish(change)
+    } catch (error) {
+      log.warn({ err: error }, 'A listener of changes failed.')
+    }
+  })
+  return {
+    books: createBooks(memory, access, clock),
+    leases: createLeases(memory, access),
+    purchases: createPurchases(tables, access),
+    links: createLinks(memory, access),
+    stores: createStores(memory, access),
+    keys: createApiKeys(tables, access),
+    nonces: createSignInNonces(tables, access, clock),
+    gas: createGasBook(tables, access),
+    changes,
+    health: async () => [],
+    async close() {
+      access.close()
+      end()
+      await changes.close()
+    },
+  }
+}

@@ -1,0 +1,123 @@
+import type { SQLInputValue } from 'node:sqlite'
+import type { LedgerEntry } from '../../../core/domain/ledger.ts'
+import type { NetworkId } from '../../../core/domain/network.ts'
+import type {
+  PaymentKey,
+  PaymentRecord,
+  PaymentState,
+  SettlementAttempt,
+  StoredAnswer,
+} from '../../../core/domain/payment.ts'
+import type { Purchase } from '../../../core/domain/purchase.ts'
+import type { ClaimRequest } from '../../../core/ports/books.ts'
+import type { PaymentTable } from '../schema.ts'
+
+export type Values = readonly SQLInputValue[]
+
+/** A payment without its answer, the way {@link toPaymentRecord} reads it. */
+export const selectPayment = `
+  SELECT p.*, l.payload, s.settler, s.bytes AS attempt_bytes, s.tx AS attempt_transaction,
+    s.sequence AS attempt_sequence, a.payment_id AS answer_id
+  FROM payments p JOIN payment_payloads l ON l.payment_id = p.id
+    LEFT JOIN attempts s ON s.payment_id = p.id LEFT JOIN answers a ON a.payment_id = p.id`
+
+type PaymentRow = Omit<PaymentTable, 'id'> & {
+  id: number
+  payload: string
+  settler: string | null
+  attempt_bytes: string | null
+  attempt_transaction: string | null
+  attempt_sequence: string | null
+  answer_id: number | null
+}
+
+export function toPaymentRecord(found: object): PaymentRecord {
+  const row = found as PaymentRow
+  return {
+    row: row.id,
+    key: Buffer.from(row.key).toString('hex'),
+    network: row.network as NetworkId,
+    asset: row.asset,
+    payer: row.payer,
+    nonce: row.nonce,
+    payTo: row.pay_to,
+    amountAtomic: BigInt(row.amount_atomic),
+    validBeforeMs: row.valid_before_ms,
+    scheme: row.scheme,
+    state: row.state as PaymentState,
+    lease: row.lease,
+    linkId: row.link_id,
+    storeId: row.store_id,
+    requestHash: row.request_hash,
+    purchaseId: row.purchase_id,
+    payload: row.payload,
+    attempt: attemptOf(row),
+    hasAnswer: row.answer_id !== null,
+    transaction: row.tx_hash,
+    event: row.event,
+    block: row.block,
+    chargedAtomic: row.charged_atomic === null ? null : BigInt(row.charged_atomic),
+    errorReason: row.error_reason,
+    isLandedLate: row.landed_late === 1,
+    tries: row.tries,
+    dueReason: row.due_reason,
+    claimedAtMs: row.claimed_at_ms,
+    updatedAtMs: row.updated_at_ms,
+  }
+}
+
+export const keyBytes = (key: PaymentKey): Uint8Array => Buffer.from(key, 'hex')
+
+export const claimColumns = [
+  ...['key', 'network', 'asset', 'payer', 'nonce', 'pay_to', 'amount_atomic', 'valid_before_ms', 'scheme'],
+  ...['lease', 'link_id', 'store_id', 'request_hash', 'purchase_id', 'claimed_at_ms', 'updated_at_ms'],
+]
+
+/** In the order of {@link claimColumns}. */
+export const claimValues = (r: ClaimRequest, nowMs: number): SQLInputValue[] => [
+  ...[keyBytes(r.key), r.network, r.asset, r.payer, r.nonce, r.payTo, r.amountAtomic.toString()],
+  ...[r.validBeforeMs, r.scheme, r.lease, r.linkId, r.storeId, r.requestHash, r.purchaseId, nowMs, nowMs],
+]
+
+export const purchaseColumns = [
+  ...['id', 'link_id', 'store_id', 'buyer_wallet', 'network', 'asset', 'symbol', 'decimals', 'amount_atomic'],
+  ...['fee_atomic', 'price_usd', 'review_token_hash', 'created_at_ms', 'tx_hash', 'event', 'status'],
+]
+
+/** In the order of {@link purchaseColumns}. */
+export const purchaseValues = (p: Purchase, event: string | null): SQLInputValue[] => [
+  ...[p.id, p.linkId, p.storeId, p.buyerWallet, p.network, p.asset, p.symbol, p.decimals],
+  ...[p.amountAtomic.toString(), p.feeAtomic.toString(), p.priceUsd, p.reviewTokenHash, p.createdAtMs],
+  ...[p.txHash, event, p.status],
+]
+
+export const entryColumns = ['account', 'network', 'asset', 'amount_atomic', 'kind']
+
+/** In the order of {@link entryColumns}. */
+export const entryValues = (e: LedgerEntry): SQLInputValue[] => [
+  ...[e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind],
+]
+
+export const attemptValues = (a: SettlementAttempt): SQLInputValue[] => [
+  ...[a.settler, a.bytes, a.transaction, a.sequence],
+]
+
+export const answerValues = (a: StoredAnswer): SQLInputValue[] => [
+  a.status,
+  JSON.stringify(a.headers),
+  a.body,
+]
+
+/** An EVM hash is the same in either case; a Solana signature is base58, where case counts. */
+export const canonicalTransaction = (network: string, transaction: string): string =>
+  network.startsWith('eip155:') ? transaction.toLowerCase() : transaction
+
+function attemptOf(row: PaymentRow): SettlementAttempt | null {
+  if (row.settler === null) return null
+  return {
+    settler: row.settler,
+    bytes: row.attempt_bytes ?? '',
+    transaction: row.attempt_transaction ?? '',
+    sequence: row.attempt_sequence,
+  }
+}

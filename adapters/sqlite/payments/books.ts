@@ -1,0 +1,225 @@
+import type { SQLInputValue } from 'node:sqlite'
+import { openStates, type PaymentState } from '../../../core/domain/payment.ts'
+import { isTollgateError } from '../../../core/errors/error.ts'
+import { type Books, largestDelayMs, type PaymentChange } from '../../../core/ports/books.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import { alreadyBooked, requireClaimable } from '../../../core/ports/refusals.ts'
+import type { Database } from '../database.ts'
+import { ConstraintError, reading } from '../failure.ts'
+import type { Row } from '../statement.ts'
+import type { Answers } from './answers.ts'
+import { type ApplyArgs, adoptable } from './bookOperations.ts'
+import {
+  answerValues,
+  attemptValues,
+  canonicalTransaction,
+  claimValues,
+  entryValues,
+  keyBytes,
+  purchaseValues,
+  selectPayment,
+  toPaymentRecord,
+} from './bookRows.ts'
+
+/** So many answers that are too young, one after the other, end the search for old ones: rows grow older by their number. */
+const youngInARow = 1_000
+
+/** The rows of payments in SQLite. Every condition stands in a statement's WHERE clause; see `bookOperations.ts`. */
+export function createBooks(database: Database, answers: Answers, storeClock: Clock): Books {
+  const { reader, writer, clock } = database
+  const findRow = reader.prepare(`${selectPayment} WHERE p.key = ?`)
+  // The words of the index payments_open, so that it is used. A due time further ahead is of before the machine's start.
+  const [dueByNow, dueSinceBefore] = ['p.due_at_ms <= :now', `p.due_at_ms > :now + ${largestDelayMs}`].map(
+    (is) =>
+      reader.prepare(`${selectPayment}
+      WHERE p.due_at_ms IS NOT NULL AND p.state = :state AND ${is} AND (:network IS NULL OR p.network = :network)
+      ORDER BY p.due_at_ms, p.id LIMIT :limit`),
+  ) as [ReturnType<typeof reader.prepare>, ReturnType<typeof reader.prepare>]
+  const openAttempts = reader.prepare(`
+    SELECT s.settler, s.tx, s.sequence FROM payments p JOIN attempts s ON s.payment_id = p.id
+    WHERE p.state <> 'delivered' AND p.state = :state AND s.settler = :settler`)
+  const isParked = 'tries > 0 AND (tries >= :tries OR due_at_ms IS NULL)'
+  const countParked = reader.prepare(`SELECT count(*) AS n FROM payments WHERE ${isParked}`)
+  const parked = reader.prepare(`${selectPayment} WHERE ${isParked} ORDER BY p.tries DESC, p.id LIMIT :limit`)
+  const refundRow = reader.prepare(
+    'SELECT network, tx_hash, refunded_at_ms FROM refunds WHERE payment_id = ?',
+  )
+  const answered = reader.prepare(`
+    SELECT p.id, p.state, p.claimed_at_ms, p.updated_at_ms FROM answers a JOIN payments p ON p.id = a.payment_id
+    ORDER BY a.payment_id`)
+
+  const dueAt = (delayMs: number | null): number | null =>
+    delayMs === null ? null : storeClock.now() + Math.min(delayMs, largestDelayMs)
+
+  /** Ready for the writer's thread. */
+  function argsOf(change: PaymentChange): ApplyArgs {
+    const { to, settled, takenBy, attempt, answer, purchase, entries, refund, purchaseStatus } = change
+    const set: SQLInputValue[] = [
+      'state',
+      to,
+      'due_at_ms',
+      dueAt(change.dueInMs),
+      'updated_at_ms',
+      clock.now(),
+    ]
+    set.push('tries', 0, 'due_reason', null)
+    if (!isOpen(to)) set.push('lease', null)
+    else if (takenBy !== undefined) set.push('lease', takenBy)
+    if (change.errorReason !== undefined) set.push('error_reason', change.errorReason)
+    if (settled !== undefined) {
+      set.push('tx_hash', settled.transaction, 'event', settled.event, 'block', settled.block)
+      set.push('charged_atomic', settled.chargedAtomic.toString())
+    }
+    return {
+      ...{ row: change.row, purchaseId: change.purchaseId, from: change.from, lease: change.lease, set },
+      ...(attempt !== undefined && { attempt: attempt && attemptValues(attempt) }),
+      ...(answer !== undefined && { answer: answer && answerValues(answer) }),
+      ...(purchase !== undefined && { purchase: purchaseValues(purchase, settled?.event ?? null) }),
+      ...(purchaseStatus !== undefined && { purchaseStatus }),
+      ...(entries !== undefined && entries.length > 0 && { entries: entries.map(entryValues) }),
+      ...(refund !== undefined && {
+        refund: {
+          network: refund.network,
+          transaction: canonicalTransaction(refund.network, refund.transaction),
+          keys: refund.paymentKeys.map(keyBytes),
+          atMs: clock.now(),
+        },
+      }),
+    }
+  }
+
+  async function apply(change: PaymentChange): Promise<boolean> {
+    try {
+      return await writer.write('apply', argsOf(change), change.durability)
+    } catch (error) {
+      if (change.purchase === undefined || !(error instanceof ConstraintError)) throw error
+      if (!/UNIQUE constraint failed: (index 'purchases_transfer'|purchases\.id)/.test(error.message))
+        throw error
+      throw alreadyBooked(change.purchase, { cause: error })
+    }
+  }
+
+  return {
+    async claim(request) {
+      requireClaimable(request)
+      const values = claimValues(request, clock.now())
+      const result = await writer.write('claim', [values, request.payload], 'visible')
+      return typeof result === 'number'
+        ? { won: true, row: result }
+        : { won: false, record: toPaymentRecord(result) }
+    },
+
+    apply,
+
+    async applyAll(changes) {
+      const results = await Promise.allSettled(changes.map(apply))
+      return results.map((result) => {
+        if (result.status === 'fulfilled') return result.value
+        if (isTollgateError(result.reason) && result.reason.code === 'CONFLICT') return result.reason
+        throw result.reason
+      })
+    },
+
+    async find(key) {
+      const row = reading(() => findRow.get(keyBytes(key)))
+      return row && toPaymentRecord(row)
+    },
+
+    answerOf: (row) => answers.of(row),
+
+    async adopt(lease, states, limit) {
+      if (states.length === 0) return 0
+      const nowMs = storeClock.now()
+      const sql = adoptable(states)
+      const isAny = reading(() => reader.prepare(sql).get({ own: lease.id, now: nowMs, limit: 1 }))
+      if (isAny === undefined) return 0
+      return writer.write('adopt', { lease: lease.id, states, limit, nowMs }, 'visible')
+    },
+
+    async due({ states, network = null, limit }) {
+      const now = storeClock.now()
+      const rows = states.flatMap((state) =>
+        [dueSinceBefore, dueByNow].flatMap((due) => reading(() => due.all({ now, state, network, limit }))),
+      )
+      return rows.sort(byDueTime).slice(0, limit).map(toPaymentRecord)
+    },
+
+    async putOff(rows) {
+      const values = rows.map(({ row, state, afterMs, tries, reason = null }) => [
+        ...[dueAt(afterMs), tries, reason, row, state],
+      ])
+      if (values.length > 0) await writer.write('putOff', values, 'visible')
+    },
+
+    async parked(tries, limit) {
+      const total = Number(reading(() => countParked.get({ tries }))!['n'])
+      return { total, rows: reading(() => parked.all({ tries, limit })).map(toPaymentRecord) }
+    },
+
+    async openAttempts(settler) {
+      const rows = ['settling', 'pending'].flatMap((state) =>
+        reading(() => openAttempts.all({ state, settler })),
+      )
+      return rows.map((row) => ({
+        settler: String(row['settler']),
+        bytes: '',
+        transaction: String(row['tx']),
+        sequence: row['sequence'] === null ? null : String(row['sequence']),
+      }))
+    },
+
+    async list({ states, settler, lease, updatedBeforeMs, updatedAfterMs, isNewestFirst, limit }) {
+      const where: string[] = [`p.state IN (${states.map(() => '?').join(', ')})`]
+      const values: SQLInputValue[] = [...states]
+      const and = (condition: string, value: SQLInputValue | undefined) => {
+        if (value === undefined) return
+        where.push(condition)
+        values.push(value)
+      }
+      // The words of the index payments_open, so that it is used; payments_leased is better where a lease is asked for.
+      if (lease === undefined && !states.includes('delivered')) where.push(`p.state <> 'delivered'`)
+      and('s.settler = ?', settler)
+      and('p.lease = ?', lease)
+      and('p.updated_at_ms < ?', updatedBeforeMs)
+      and('p.updated_at_ms >= ?', updatedAfterMs)
+      const order = isNewestFirst ? 'DESC' : 'ASC'
+      const sql = `${selectPayment} WHERE ${where.join(' AND ')}
+        ORDER BY p.updated_at_ms ${order}, p.id ${order} LIMIT ?`
+      return reading(() => reader.prepare(sql).all(...values, limit)).map(toPaymentRecord)
+    },
+
+    async refundOf(row) {
+      const found = reading(() => refundRow.get(row))
+      if (found === undefined) return undefined
+      const { network, tx_hash: transaction, refunded_at_ms: refundedAtMs } = found
+      return { network, transaction, refundedAtMs } as Awaited<ReturnType<Books['refundOf']>>
+    },
+
+    async forgetAnswers(updatedBeforeMs, limit) {
+      const old = reading(() => oldAnswers(answered.iterate(), updatedBeforeMs, limit))
+      if (old.length === 0) return 0
+      const sql = `DELETE FROM answers WHERE payment_id IN (SELECT value FROM json_each(?)) AND EXISTS (
+        SELECT 1 FROM payments p WHERE p.id = payment_id AND p.updated_at_ms < ?
+          AND p.state <> 'settling' AND p.state <> 'pending')`
+      const parameters = [JSON.stringify(old), updatedBeforeMs]
+      return (await writer.write('run', { sql, parameters }, 'visible')).changes
+    },
+  }
+}
+
+const isOpen = (state: PaymentState): boolean => (openStates as readonly PaymentState[]).includes(state)
+
+const byDueTime = (a: Row, b: Row): number =>
+  Number(a['due_at_ms']) - Number(b['due_at_ms']) || Number(a['id']) - Number(b['id'])
+
+function oldAnswers(rows: Iterable<Row>, updatedBeforeMs: number, limit: number): number[] {
+  const old: number[] = []
+  let young = 0
+  for (const { id, state, claimed_at_ms: claimedAtMs, updated_at_ms: updatedAtMs } of rows) {
+    if (old.length === limit || young === youngInARow) break
+    young = Number(claimedAtMs) >= updatedBeforeMs ? young + 1 : 0
+    if (state === 'settling' || state === 'pending' || Number(updatedAtMs) >= updatedBeforeMs) continue
+    old.push(Number(id))
+  }
+  return old
+}

@@ -1,0 +1,36 @@
+import { readFileSync, readlinkSync } from 'node:fs'
+
+/** Where numbers of processes mean what they mean here: this start of this machine, and this container of it. */
+function room(): string | null {
+  try {
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/pid')}`
+  } catch {
+    return null
+  }
+}
+
+/** When a process started, in ticks since the machine did: a number that is given out again is another process. */
+function startOf(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The name of the program stands in parentheses and may hold anything; what follows is state, then 18 numbers.
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'ended' : null
+  }
+}
+
+const here = room()
+const started = startOf(process.pid)
+
+/** This process among all that may have the file open; null where the system does not say (it is Linux that does). */
+export const thisProcess: string | null =
+  here === null || started === null ? null : `${here} ${process.pid} ${started}`
+
+/** Whether the process of that name is known to be gone. One that stands still is not. */
+export function hasEnded(name: string): boolean {
+  if (here === null || !name.startsWith(`${here} `)) return false
+  const [pid, start] = name.slice(here.length + 1).split(' ')
+  const now = startOf(Number(pid))
+  return now !== null && now !== start
+}

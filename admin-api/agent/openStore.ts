@@ -1,0 +1,136 @@
+import { randomUUID } from 'node:crypto'
+import type { ChainName } from '../../core/domain/network.ts'
+import type { ApiKey, Store } from '../../core/domain/store.ts'
+import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
+import { prefixOf } from '../auth/apiKey.ts'
+import type { Api } from '../deps.ts'
+import { randomUsername } from '../stores/username.ts'
+
+const usernameTries = 5
+
+export interface SignUpRequest {
+  readonly address: string
+  readonly chain: ChainName
+  readonly signature: string
+  readonly message: string
+  readonly username?: string | null
+  readonly displayName?: string | null
+  readonly avatarUrl?: string | null
+  readonly replaceOldestKey?: boolean
+}
+
+export interface SignedUp {
+  readonly store: Store
+  readonly apiKey: string
+  /** False when the wallet had a store before. */
+  readonly created: boolean
+}
+
+/** What a sign-up works with once the caller has proved the wallet. */
+export interface Proven {
+  readonly chain: ChainName
+  /** As stored for look-ups. */
+  readonly wallet: string
+  readonly canonical: string
+  readonly apiKey: string
+  readonly keyHash: string
+}
+
+/**
+ * The store of a wallet that was proved, with the proven key in it: the one it has, or a new one. Running it twice, one
+ * after the other or at once, gives one store and one key.
+ *
+ * @throws `USERNAME_TAKEN`, `LIMIT_REACHED`
+ */
+export async function openStore(ports: Api, request: SignUpRequest, proven: Proven): Promise<SignedUp> {
+  const known = await ports.stores.byWallet(proven.chain, proven.wallet)
+  if (known !== undefined) return openKnown(ports, request, proven, known)
+  try {
+    return await createStore(ports, request, proven)
+  } catch (error) {
+    if (!isTollgateError(error) || error.code !== 'CONFLICT') throw error
+    // Somebody else signed up with this wallet meanwhile: one store a wallet.
+    const winner = await ports.stores.byWallet(proven.chain, proven.wallet)
+    if (winner === undefined) throw error
+    return openKnown(ports, request, proven, winner)
+  }
+}
+
+async function createStore(ports: Api, request: SignUpRequest, proven: Proven): Promise<SignedUp> {
+  const nowMs = ports.clock.now()
+  for (let tries = 1; ; tries++) {
+    const username = request.username ?? randomUsername()
+    const store: Store = {
+      id: randomUUID(),
+      username,
+      displayName: request.displayName ?? username,
+      bio: '',
+      avatarUrl: request.avatarUrl ?? '',
+      developerModeEnabled: false,
+      createdBy: 'agent',
+      payout: {
+        base: proven.chain === 'base' ? proven.canonical : null,
+        solana: proven.chain === 'solana' ? proven.canonical : null,
+      },
+      payoutChangedAtMs: null,
+      createdAtMs: nowMs,
+      updatedAtMs: nowMs,
+    }
+    const wallet = { storeId: store.id, chain: proven.chain, address: proven.wallet }
+    try {
+      await ports.stores.create(store, wallet, newKey(store.id, proven, nowMs))
+      return { store, apiKey: proven.apiKey, created: true }
+    } catch (error) {
+      const isClash = isTollgateError(error) && error.code === 'USERNAME_TAKEN'
+      if (!isClash || request.username != null || tries === usernameTries) throw error
+    }
+  }
+}
+
+async function openKnown(
+  ports: Api,
+  request: SignUpRequest,
+  proven: Proven,
+  store: Store,
+): Promise<SignedUp> {
+  const key = newKey(store.id, proven, ports.clock.now())
+  // There already when an earlier try stopped between the key and its answer.
+  if ((await ports.keys.byHash(proven.keyHash)) === undefined) {
+    try {
+      await ports.keys.add(key, ports.maxActiveKeys)
+    } catch (error) {
+      if (!isTollgateError(error) || error.code !== 'LIMIT_REACHED') throw error
+      if (request.replaceOldestKey !== true) throw tooManyKeys(ports.maxActiveKeys)
+      await revokeLeastUsed(ports, store.id)
+      await ports.keys.add(key, ports.maxActiveKeys)
+    }
+  }
+  return { store, apiKey: proven.apiKey, created: false }
+}
+
+async function revokeLeastUsed(ports: Api, storeId: string): Promise<void> {
+  const active = (await ports.keys.ofStore(storeId)).filter((key) => key.isActive)
+  const lastUse = (key: ApiKey) => key.lastUsedAtMs ?? key.createdAtMs
+  const [oldest] = active.sort((a, b) => lastUse(a) - lastUse(b))
+  if (oldest === undefined) return
+  await ports.keys.revoke(storeId, oldest.id, ports.clock.now())
+  ports.keyRing.forget(oldest.keyHash)
+}
+
+const newKey = (storeId: string, proven: Proven, nowMs: number): ApiKey => ({
+  id: randomUUID(),
+  storeId,
+  name: 'Wallet sign-in',
+  keyPrefix: prefixOf(proven.apiKey),
+  keyHash: proven.keyHash,
+  isActive: true,
+  lastUsedAtMs: null,
+  revokedAtMs: null,
+  createdAtMs: nowMs,
+})
+
+const tooManyKeys = (maximum: number): TollgateError =>
+  new TollgateError(
+    'LIMIT_REACHED',
+    `The store has ${maximum} active keys. Revoke one with DELETE /api/agent/keys/:id, or sign up with replaceOldestKey: true to revoke the one that was used longest ago.`,
+  )

@@ -1,0 +1,32 @@
+import swagger from '@fastify/swagger'
+import type { FastifyInstance } from 'fastify'
+import type { Api } from '../deps.ts'
+import type { Feature } from '../feature.ts'
+import { errorSchema } from '../schema/answers.ts'
+
+/** Collects the routes that follow into an OpenAPI 3.1 document. Register it before them. */
+export async function describeApi(
+  app: FastifyInstance,
+  api: Api,
+  features: readonly Feature[],
+): Promise<void> {
+  app.addSchema(errorSchema)
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: `${api.serviceName} API`,
+        version: '1',
+        description: `Sell calls to an API behind a paid link. Sign up with a wallet, create a link, and buyers pay per call over HTTP 402 (x402 v2) at \`${api.publicUrl}/api/link/{username}/{slug}\`.`,
+      },
+      servers: [{ url: api.publicUrl }],
+      components: {
+        securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'tg_live_…' } },
+      },
+      tags: features.flatMap(({ name, about }) =>
+        about === undefined ? [] : [{ name, description: about }],
+      ),
+    },
+    refResolver: { buildLocalReference: (json, _baseUri, _fragment, i) => String(json['$id'] ?? `def-${i}`) },
+  })
+}

@@ -1,0 +1,81 @@
+import t from 'tap'
+import { startAdmin } from '../testing/startAdmin.ts'
+
+type Tree = { readonly [key: string]: unknown }
+
+const documentedRoutes = [
+  'DELETE /api/agent/keys/{id}',
+  'DELETE /api/v1/links/{id}',
+  'GET /api/agent/keys',
+  'GET /api/store/{username}',
+  'GET /api/v1/links',
+  'GET /api/v1/links/{id}',
+  'GET /api/v1/links/{id}/health',
+  'GET /api/v1/profile',
+  'GET /api/v1/purchases',
+  'GET /api/v1/purchases/{id}',
+  'GET /api/v1/stats',
+  'GET /api/v1/withdrawals',
+  'GET /healthz',
+  'GET /metrics',
+  'GET /readyz',
+  'PATCH /api/v1/links/{id}',
+  'PATCH /api/v1/profile',
+  'POST /api/agent/auth/nonce',
+  'POST /api/agent/keys',
+  'POST /api/agent/signup',
+  'POST /api/v1/links',
+  'POST /api/v1/links/{id}/re-enable',
+  'POST /api/v1/links/{id}/test',
+  'POST /api/v1/profile/payout/nonce',
+  'POST /api/v1/purchases/{id}/refunds',
+  'POST /api/v1/withdrawals',
+]
+
+t.test('the OpenAPI document is 3.1, names every route, and says which need a key', async (t) => {
+  const f = await startAdmin(t)
+  const { status, body, headers } = await f.call('GET', '/openapi.json')
+  t.equal(status, 200)
+  t.match(headers['cache-control'], /public/)
+  t.equal(body.openapi, '3.1.0')
+  t.same(body.servers, [{ url: 'https://pay.example' }])
+  const routes: string[] = []
+  for (const [path, methods] of Object.entries<Record<string, Record<string, unknown>>>(body.paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      routes.push(`${method.toUpperCase()} ${path}`)
+      t.ok(operation['summary'], `${method} ${path} has a summary`)
+      const needsKey = path.startsWith('/api/v1/') || path.startsWith('/api/agent/keys')
+      t.equal(operation['security'] !== undefined, needsKey, `${method} ${path} names its key`)
+    }
+  }
+  t.same(routes.sort(), documentedRoutes)
+  t.ok(body.components.schemas.Error)
+})
+
+t.test('every reference in the document leads somewhere', async (t) => {
+  const f = await startAdmin(t)
+  const { body } = await f.call('GET', '/openapi.json')
+  const references = JSON.stringify(body).match(/"\$ref":"[^"]+"/g) ?? []
+  t.ok(references.length > 20)
+  for (const reference of new Set(references)) {
+    const path = /"#\/([^"]+)"/.exec(reference)?.[1]?.split('/')
+    t.ok(
+      path?.reduce<Tree | undefined>((value, part) => value?.[part] as Tree, body),
+      reference,
+    )
+  }
+})
+
+t.test('the reference page needs no other host and no inline script', async (t) => {
+  const f = await startAdmin(t)
+  const { status, text, headers } = await f.call('GET', '/docs')
+  t.equal(status, 200)
+  t.match(headers['content-type'], /text\/html/)
+  t.match(headers['content-security-policy'], /default-src 'none'; script-src 'self';/)
+  t.notMatch(text, /(?:src|href)="(?:https?:)?\/\//)
+  t.notMatch(text, /<script(?![^>]*\bsrc=)/)
+  for (const [, asset = ''] of text.matchAll(/(?:src|href)="\.?([^"]+)"/g)) {
+    const path = asset.startsWith('/docs') ? asset : `/docs${asset}`
+    t.equal((await f.call('GET', path)).status, 200, path)
+  }
+})

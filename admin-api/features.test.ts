@@ -1,0 +1,87 @@
+import t from 'tap'
+import { callerOf } from './auth/authenticate.ts'
+import type { Feature, Job } from './feature.ts'
+import { features } from './features.ts'
+import { answers, exactly, text } from './schema/answers.ts'
+import { startAdmin } from './testing/startAdmin.ts'
+
+const everywhere = { origin: 'https://other.example' }
+
+/** A feature as a newcomer would add it. */
+const weather = (...jobs: Job[]): Feature => ({
+  name: 'Weather',
+  about: 'What it is like outside.',
+  publicRoutes: [
+    (app) => {
+      const schema = { response: answers({ 200: exactly({ it: text() }) }) }
+      app.get('/api/weather', { config: { anyOrigin: true }, schema }, async () => ({ it: 'rains' }))
+    },
+  ],
+  storeRoutes: [
+    (app) => {
+      const schema = { response: answers({ 200: exactly({ over: text() }) }, 401) }
+      app.get('/api/v1/weather', { schema }, async (request) => ({ over: callerOf(request).store.username }))
+    },
+  ],
+  jobs,
+})
+
+t.test('an entry in the list is all that a feature needs', async (t) => {
+  const f = await startAdmin(t, { features: [...features, weather()] })
+  const { key, username } = await f.store()
+  const open = await f.call('GET', '/api/weather', { headers: everywhere })
+  t.same(open.body, { it: 'rains' })
+  t.equal(open.headers['access-control-allow-origin'], '*')
+  t.equal((await f.call('POST', '/api/weather')).status, 405)
+
+  t.equal((await f.call('GET', '/api/v1/weather')).status, 401)
+  const own = await f.call('GET', '/api/v1/weather', { key, headers: everywhere })
+  t.same(own.body, { over: username })
+  t.ok(own.headers['x-ratelimit-remaining'], 'counted like every request with a key')
+  t.equal(own.headers['access-control-allow-origin'], undefined)
+
+  const { body } = await f.call('GET', '/openapi.json')
+  t.same(body.tags.at(-1), { name: 'Weather', description: 'What it is like outside.' })
+  t.same(body.paths['/api/weather'].get.tags, ['Weather'])
+  t.equal(body.paths['/api/weather'].get.security, undefined)
+  t.same(body.paths['/api/v1/weather'].get.security, [{ apiKey: [] }])
+})
+
+t.test('every heading of the reference is one of the features, and the other way round', async (t) => {
+  const f = await startAdmin(t)
+  const { body } = await f.call('GET', '/openapi.json')
+  const used = new Set<string>()
+  for (const methods of Object.values<Record<string, { tags: string[] }>>(body.paths)) {
+    for (const { tags } of Object.values(methods)) for (const tag of tags) used.add(tag)
+  }
+  const named: string[] = body.tags.map(({ name }: { name: string }) => name)
+  t.same([...used].sort(), named.sort())
+})
+
+t.test('a job starts with the listener and has ended when the API is closed', async (t) => {
+  const seen: string[] = []
+  const untilStopped: Job = async (api, stopped) => {
+    seen.push(`started at ${api.publicUrl}`)
+    await new Promise((resolve) => stopped.addEventListener('abort', resolve))
+    await new Promise(setImmediate)
+    seen.push('ended')
+  }
+  const f = await startAdmin(t, { features: [...features, weather(untilStopped)] })
+  t.same(seen, [], 'not before it listens')
+  await f.admin.listen({ host: '127.0.0.1', port: 0 })
+  t.same(seen, ['started at https://pay.example'])
+  await f.admin.close()
+  t.same(seen, ['started at https://pay.example', 'ended'])
+})
+
+t.test('a job that fails is logged and takes nobody with it', async (t) => {
+  const fails: Job = () => {
+    throw new Error('no clouds')
+  }
+  let runs = 0
+  const f = await startAdmin(t, { features: [...features, weather(fails, async () => void runs++)] })
+  const { port } = await f.admin.listen({ host: '127.0.0.1', port: 0 })
+  t.equal(runs, 1)
+  t.match(f.logged, [{ feature: 'Weather', err: { message: 'no clouds' } }])
+  t.equal((await fetch(`http://127.0.0.1:${port}/api/weather`)).status, 200)
+})

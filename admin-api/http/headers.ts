@@ -1,0 +1,62 @@
+import cors from '@fastify/cors'
+import helmet from '@fastify/helmet'
+import type { FastifyInstance } from 'fastify'
+import type { Api } from '../deps.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Pages of every origin may read the answer: it is public, and depends on no cookie and no key. */
+    anyOrigin?: boolean
+  }
+}
+
+const exposedHeaders = [
+  'X-Request-Id',
+  'X-RateLimit-Limit',
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+  'Retry-After',
+]
+
+/** What every answer carries; a route may say otherwise. Call it before the routes are added. */
+export async function addHeaders(app: FastifyInstance, api: Api): Promise<void> {
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    reply.header('cache-control', 'no-store')
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, id: requestId, routeOptions } = request
+    const { statusCode: status, elapsedTime } = reply
+    api.log.debug(
+      { requestId, method, route: routeOptions.url, status, ms: Math.round(elapsedTime) },
+      'answered',
+    )
+  })
+  await app.register(helmet, {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"], baseUri: ["'none'"] },
+    },
+    strictTransportSecurity: api.publicUrl.startsWith('https:'),
+    referrerPolicy: { policy: 'no-referrer' },
+  })
+  const forAnyOrigin: RegExp[] = []
+  app.addHook('onRoute', ({ url, config }) => {
+    if (config?.anyOrigin) forAnyOrigin.push(pathForm(url))
+  })
+  // By path and not by route: a preflight and a 404 have another route, or none.
+  await app.register(cors, {
+    delegator: (request, done) => {
+      const isPublic = forAnyOrigin.some((form) => form.test(request.url ?? ''))
+      done(
+        null,
+        isPublic
+          ? { origin: '*', methods: ['GET', 'HEAD'], exposedHeaders, maxAge: 600, strictPreflight: false }
+          : { origin: false },
+      )
+    },
+  })
+}
+
+const pathForm = (url: string): RegExp =>
+  new RegExp(`^${url.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}(?:\\?|$)`)

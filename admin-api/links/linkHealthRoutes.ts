@@ -1,0 +1,107 @@
+import type { FastifyInstance } from 'fastify'
+import type { HealthEvent } from '../../core/ports/links.ts'
+import { callerOf } from '../auth/authenticate.ts'
+import type { Api } from '../deps.ts'
+import { isoTime, ok } from '../http/envelope.ts'
+import { type IdParams, idParams } from '../http/ids.ts'
+import { answers, count, countOrNull, exactly, flag, listOf, success, text, time } from '../schema/answers.ts'
+import { healthWord, probeEvent, probeLink } from './linkHealth.ts'
+import { linkFields, toLinkView } from './linkView.ts'
+import { ownActiveLink, ownLink } from './ownLink.ts'
+import { reEnableLink } from './reEnableLink.ts'
+
+const report = exactly({ ok: flag, status: countOrNull, latencyMs: count, detail: text(), checkedAt: time })
+const eventSchema = exactly({
+  at: time,
+  kind: { enum: ['probe', 'suspended', 're-enabled'] },
+  ok: flag,
+  status: countOrNull,
+  latencyMs: countOrNull,
+  detail: text(),
+})
+const timeline = exactly({
+  status: { enum: ['healthy', 'unhealthy', 'suspended', 'unknown'] },
+  suspension: linkFields.suspension,
+  events: listOf(eventSchema),
+})
+const timelineQuery = {
+  type: 'object',
+  properties: { limit: { type: 'integer', minimum: 1, maximum: 200, default: 50 } },
+} as const
+
+/** What a seller does about a link's health: test it, read its timeline, re-enable it. */
+export function linkHealthRoutes(app: FastifyInstance, api: Api): void {
+  app.post<{ Params: IdParams }>(
+    '/api/v1/links/:id/re-enable',
+    {
+      schema: {
+        summary: 'Re-enable a suspended link',
+        description: 'Once the cooldown is over; the API has to pass two health checks.',
+        params: idParams,
+        response: answers(
+          { 200: exactly({ success: { const: true }, message: text() }) },
+          401,
+          404,
+          409,
+          422,
+          429,
+        ),
+      },
+    },
+    async (request) => {
+      const link = await ownActiveLink(api, request, request.params.id)
+      return { success: true, message: await reEnableLink(api, callerOf(request).store, link) }
+    },
+  )
+
+  app.post<{ Params: IdParams }>(
+    '/api/v1/links/:id/test',
+    {
+      schema: {
+        summary: 'Run a health check now',
+        description: 'Answers 200 with the report whether or not the API is healthy.',
+        params: idParams,
+        response: answers({ 200: success(report) }, 401, 404, 409, 429),
+      },
+    },
+    async (request) => {
+      const link = await ownActiveLink(api, request, request.params.id)
+      const { ok: isOk, status, latencyMs, detail } = await probeLink(api, link)
+      const nowMs = api.clock.now()
+      await api.links.addHealthEvent(probeEvent(link.id, { ok: isOk, status, latencyMs, detail }, nowMs))
+      return ok({ ok: isOk, status, latencyMs, detail, checkedAt: isoTime(nowMs) })
+    },
+  )
+
+  app.get<{ Params: IdParams; Querystring: { limit: number } }>(
+    '/api/v1/links/:id/health',
+    {
+      schema: {
+        summary: 'Read the health timeline',
+        description: 'Newest first.',
+        params: idParams,
+        querystring: timelineQuery,
+        response: answers({ 200: success(timeline) }, 400, 401, 404, 429),
+      },
+    },
+    async (request) => {
+      const link = await ownLink(api, request, request.params.id)
+      const events = await api.links.healthEvents(link.id, request.query.limit)
+      const latestProbe = events.find((event) => event.kind === 'probe')
+      return ok({
+        status: healthWord(link, latestProbe),
+        suspension: toLinkView(link).suspension,
+        events: events.map(toEventView),
+      })
+    },
+  )
+}
+
+const toEventView = ({ atMs, kind, ok, status, latencyMs, detail }: HealthEvent) => ({
+  at: isoTime(atMs),
+  kind,
+  ok,
+  status,
+  latencyMs,
+  detail,
+})

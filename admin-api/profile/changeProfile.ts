@@ -1,0 +1,109 @@
+import { isPaid, type StoreId } from '../../core/domain/link.ts'
+import type { Store } from '../../core/domain/store.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { StorePatch } from '../../core/ports/stores.ts'
+import type { Api } from '../deps.ts'
+import { validationError } from '../schema/validationError.ts'
+import { reservedUsername } from '../stores/username.ts'
+import { canBePaid, type PayoutChange, readPayoutChange, withPayoutProof } from './payout.ts'
+import type { ProfileBody } from './profileBody.ts'
+
+type ChangeProfile = (store: Store, body: ProfileBody) => Promise<Store>
+
+/**
+ * Makes the change of a store by its owner. Those of one store's payout wait for each other: a client that heard no answer
+ * sends the same again, and finds nothing left to change and no text to use up.
+ *
+ * @returns a function that throws `VALIDATION_ERROR`, `INVALID_ADDRESS`, `CONFLICT`, `USERNAME_TAKEN`,
+ *   `RATE_LIMIT_EXCEEDED`, and for payout what {@link withPayoutProof} throws
+ */
+export function profileChanger(api: Api): ChangeProfile {
+  const lastOf = new Map<StoreId, Promise<unknown>>()
+
+  return (store, body) => {
+    if (body.payout === undefined) return change(api, store, body)
+    const before = lastOf.get(store.id)
+    const run = async () => {
+      await before?.catch(() => undefined)
+      return change(api, (await api.stores.find(store.id)) ?? gone(), body)
+    }
+    const running = run().finally(() => lastOf.get(store.id) === running && lastOf.delete(store.id))
+    lastOf.set(store.id, running)
+    return running
+  }
+}
+
+async function change(api: Api, store: Store, body: ProfileBody): Promise<Store> {
+  const { payout, payoutProof } = body
+  if (payout === undefined && payoutProof !== undefined) {
+    const message = 'This belongs to a change of payout; send the payout that it is the proof of.'
+    throw validationError([{ path: 'payoutProof', code: 'conflict', message }])
+  }
+  const fields = readFields(api, store, body)
+  const moved = payout === undefined ? undefined : readPayoutChange(api, store, payout)
+  if (moved === undefined) {
+    return Object.keys(fields).length === 0 ? store : ((await save(api, store, fields)) ?? gone())
+  }
+  await refuseUnpayable(api, store, moved)
+  return withPayoutProof(api, store, moved, payoutProof, async () => {
+    const saved = await save(api, store, { ...fields, payout: moved.to }, moved)
+    if (saved === undefined) {
+      throw new TollgateError(
+        'CONFLICT',
+        'The payout was changed meanwhile; read the profile and decide anew.',
+      )
+    }
+    api.log.info(
+      { storeId: store.id, ...moved },
+      'the payout wallets of a store were changed, signed by its wallet',
+    )
+    return saved
+  })
+}
+
+async function save(
+  api: Api,
+  store: Store,
+  patch: StorePatch,
+  moved?: PayoutChange,
+): Promise<Store | undefined> {
+  const saved = await api.stores.update(store.id, patch, api.clock.now(), {
+    maxRenamesADay: api.maxRenamesPerDay,
+    ...(moved && { payoutWas: moved.from }),
+  })
+  if (saved === undefined) return
+  for (const username of new Set([store.username, saved.username])) {
+    api.announce({ kind: 'store', username })
+  }
+  return saved
+}
+
+/** What is set beside payout; null clears. */
+function readFields(api: Api, store: Store, body: ProfileBody): StorePatch {
+  const { username, displayName, bio, avatarUrl, developerModeEnabled } = body
+  if (username !== undefined && username !== store.username && api.isReservedUsername(username)) {
+    throw reservedUsername()
+  }
+  return {
+    ...(username !== undefined && { username }),
+    ...(displayName !== undefined && { displayName: displayName ?? username ?? store.username }),
+    ...(bio !== undefined && { bio: bio ?? '' }),
+    ...(avatarUrl !== undefined && { avatarUrl: avatarUrl ?? '' }),
+    ...(developerModeEnabled !== undefined && { developerModeEnabled }),
+  }
+}
+
+/** A paid link that nobody can be paid for would answer buyers with an offer of nothing. @throws `CONFLICT` */
+export async function refuseUnpayable(api: Api, store: Store, { to }: PayoutChange): Promise<void> {
+  if (canBePaid(api, { ...store.payout, ...to }) || !canBePaid(api, store.payout)) return
+  const paid = (await api.links.ofStore(store.id)).filter(isPaid)
+  if (paid.length === 0) return
+  throw new TollgateError(
+    'CONFLICT',
+    `${paid.length} paid links need a payout wallet. Make them free or delete them first, or name another wallet.`,
+  )
+}
+
+function gone(): never {
+  throw new TollgateError('UNAUTHORIZED', 'The store of this API key is gone.')
+}

@@ -1,0 +1,78 @@
+import t from 'tap'
+import { startAdmin } from '../testing/startAdmin.ts'
+
+t.test('a store shows its profile and its public links, nothing else, without an envelope', async (t) => {
+  const f = await startAdmin(t)
+  const { key, username } = await f.store()
+  const url = await f.seller()
+  const create = (body: object) => f.call('POST', '/api/v1/links', { key, body: { url, ...body } })
+  const shown = await create({ title: 'Shown', price: '0.10', isPublic: true })
+  await create({ title: 'Unlisted' })
+  await create({ title: 'Secret', isStealth: true })
+  const gone = await create({ title: 'Gone', isPublic: true })
+  await f.call('DELETE', `/api/v1/links/${gone.body.data.id}`, { key })
+
+  const { status, body, headers } = await f.call('GET', `/api/store/${username}`)
+  t.equal(status, 200)
+  t.same(body, {
+    profile: { username, displayName: username, bio: '', avatarUrl: '' },
+    links: [
+      {
+        id: shown.body.data.id,
+        title: 'Shown',
+        slug: 'shown',
+        price: '0.10',
+        currency: 'USDC',
+        linkType: 'api',
+      },
+    ],
+  })
+  t.equal(headers['access-control-allow-origin'], '*')
+})
+
+t.test('an unknown store is a 404 in the envelope, whatever the name looks like', async (t) => {
+  const f = await startAdmin(t)
+  for (const name of [
+    'nobody',
+    'UPPER',
+    'a',
+    'x'.repeat(400),
+    '%F0%9F%A6%86',
+    'a%00b',
+    '__proto__',
+    'constructor',
+  ]) {
+    const { status, body } = await f.call('GET', `/api/store/${name}`)
+    t.equal(status, 404, name)
+    t.equal(body.error.code, 'NOT_FOUND')
+  }
+})
+
+t.test(
+  "a store's page and the start page stand alone: escaped, a nonce, no script, no other host",
+  async (t) => {
+    const f = await startAdmin(t)
+    const { key, username } = await f.store()
+    const hostile = '<script>alert("1")</script>'
+    await f.call('PATCH', '/api/v1/profile', { key, body: { displayName: hostile, bio: `"'&${hostile}` } })
+    const url = await f.seller()
+    await f.call('POST', '/api/v1/links', { key, body: { url, title: hostile, isPublic: true } })
+
+    for (const path of ['/', `/${username}`]) {
+      const { status, text, headers } = await f.call('GET', path)
+      t.equal(status, 200)
+      t.match(headers['content-type'], /^text\/html/)
+      const csp = String(headers['content-security-policy'])
+      const nonce = /style-src 'nonce-([\w+/=]{22,})'/.exec(csp)?.[1]
+      t.ok(nonce && text.includes(`<style nonce="${nonce}">`))
+      t.match(csp, /default-src 'none'/)
+      t.match(csp, /frame-ancestors 'none'/)
+      t.notOk(text.includes('<script'))
+      t.notMatch(text, /(?:src|href)="https?:/)
+      t.notMatch(text, / style="/)
+    }
+    const [one, two] = [await f.call('GET', '/'), await f.call('GET', '/')]
+    t.not(one.headers['content-security-policy'], two.headers['content-security-policy'])
+    t.equal((await f.call('GET', '/nobody_here')).body.error.code, 'NOT_FOUND')
+  },
+)

@@ -1,0 +1,71 @@
+import type { FastifyInstance } from 'fastify'
+import type { Store } from '../../core/domain/store.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { ListedLink } from '../../core/ports/links.ts'
+import type { Api } from '../deps.ts'
+import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
+import { answers, exactly, listOf, text, uuid } from '../schema/answers.ts'
+import { usernameForm } from './username.ts'
+
+const publicLink = exactly({
+  id: uuid,
+  title: text(),
+  slug: text(),
+  price: text(),
+  currency: text(),
+  linkType: text(),
+})
+const publicStore = exactly({
+  profile: exactly({ username: text(), displayName: text(), bio: text(), avatarUrl: text() }),
+  links: listOf(publicLink),
+})
+
+/** `GET /api/store/:username`: what anybody may know of a store. No envelope (marketplace interface, section 2). */
+export function storeRoute(app: FastifyInstance, api: Api): void {
+  app.get<{ Params: { username: string } }>(
+    '/api/store/:username',
+    {
+      config: { anyOrigin: true },
+      onRequest: limitPerClient(api, 'store', api.limits.storePerMinute, minuteMs),
+      schema: {
+        summary: 'Read a store',
+        description: 'Public links only. A former name redirects for 30 days.',
+        params: { type: 'object', required: ['username'], properties: { username: { type: 'string' } } },
+        response: answers({ 200: publicStore }, 404, 429),
+      },
+    },
+    async (request, reply) => {
+      const { username } = request.params
+      const store = await findStore(api, username)
+      if (store === undefined) throw new TollgateError('NOT_FOUND', 'There is no store with this username.')
+      reply.header('cache-control', 'no-cache')
+      if (store.username !== username) return reply.redirect(`/api/store/${store.username}`, 307)
+      return { profile: profileOf(store), links: (await api.links.listedOf(store.id)).map(toPublicLink) }
+    },
+  )
+}
+
+/** The store of this name, or the one that was called so less than 30 days ago. */
+export async function findStore(api: Api, username: string): Promise<Store | undefined> {
+  if (!usernameForm.test(username)) return
+  const store = await api.stores.byUsername(username)
+  if (store !== undefined) return store
+  const present = await api.stores.redirectOf(username, api.clock.now())
+  return present === undefined ? undefined : api.stores.byUsername(present)
+}
+
+const profileOf = ({ username, displayName, bio, avatarUrl }: Store) => ({
+  username,
+  displayName,
+  bio,
+  avatarUrl,
+})
+
+const toPublicLink = ({ id, title, slug, price, linkType }: ListedLink) => ({
+  id,
+  title,
+  slug,
+  price,
+  currency: 'USDC',
+  linkType,
+})

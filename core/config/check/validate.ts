@@ -1,0 +1,88 @@
+import { Ajv, type ErrorObject } from 'ajv'
+import type { OptionsSchema } from '../../plugin/options.ts'
+import { childPointer, isInside, type Pointer, parentPointer, setAt, valueAt } from '../read/pointer.ts'
+import { formats } from './formats.ts'
+
+/** Finds what is wrong with one object of options and fills in the defaults, in place. */
+export type Validate = (options: object) => readonly ErrorObject[]
+
+const compiled = new WeakMap<OptionsSchema, Validate>()
+
+/**
+ * The check of one schema; made once for each schema object, because that costs several milliseconds.
+ *
+ * @throws when the schema itself is not valid: a mistake of the plugin's author.
+ */
+export function compileSchema(schema: OptionsSchema): Validate {
+  const known = compiled.get(schema)
+  if (known !== undefined) return known
+  const ajv = new Ajv({
+    allErrors: true,
+    useDefaults: true,
+    verbose: true,
+    strict: true,
+    allowUnionTypes: true,
+  })
+  for (const [name, { test }] of Object.entries(formats)) ajv.addFormat(name, test)
+  const validate = ajv.compile(schema)
+  const check: Validate = (options) => (validate(options) ? [] : (validate.errors ?? []))
+  compiled.set(schema, check)
+  return check
+}
+
+/**
+ * Validates, and mends what is not the author's mistake: a key without a value counts as not set, and a value that is one
+ * `${NAME}` becomes the number or the boolean that the option wants (the environment has only texts). Text that was
+ * written into the file is never converted.
+ *
+ * @param isWholeVariable whether the value at a pointer is one `${NAME}` and nothing else.
+ */
+export function validateAndMend(
+  validate: Validate,
+  options: object,
+  isWholeVariable: (pointer: Pointer) => boolean,
+): readonly ErrorObject[] {
+  for (;;) {
+    const errors = validate(options)
+    const mended = errors.filter((error) => mend(options, error, isWholeVariable))
+    if (mended.length === 0) return errors
+  }
+}
+
+function mend(options: object, error: ErrorObject, isWholeVariable: (pointer: Pointer) => boolean): boolean {
+  const { instancePath: pointer, keyword, params } = error
+  if (pointer === '' || (keyword !== 'type' && keyword !== 'enum')) return false
+  const value = valueAt(options, pointer)
+  if (value === null && !isItem(options, pointer)) {
+    setAt(options, pointer, undefined)
+    return true
+  }
+  if (keyword !== 'type' || typeof value !== 'string' || !isWholeVariable(pointer)) return false
+  const converted = convert(value, params['type'])
+  if (converted === undefined) return false
+  setAt(options, pointer, converted)
+  return true
+}
+
+const isItem = (options: object, pointer: Pointer): boolean =>
+  Array.isArray(valueAt(options, parentPointer(pointer)))
+
+function convert(text: string, type: unknown): number | boolean | undefined {
+  if (type === 'boolean') return text === 'true' ? true : text === 'false' ? false : undefined
+  const isNumber =
+    type === 'integer' ? /^-?\d{1,15}$/ : type === 'number' ? /^-?\d{1,15}(\.\d{1,15})?$/ : undefined
+  return isNumber?.test(text) ? Number(text) : undefined
+}
+
+/** Leaves out what only follows from another error, so that one mistake is told once. */
+export function withoutEchoes(errors: readonly ErrorObject[]): ErrorObject[] {
+  const wrongTypes = errors.filter((e) => e.keyword === 'type').map((e) => e.instancePath)
+  const wrongKeys = errors.flatMap((e) =>
+    e.propertyName === undefined ? [] : [childPointer(e.instancePath, e.propertyName)],
+  )
+  return errors.filter(({ keyword, instancePath }) => {
+    if (keyword === 'propertyNames' || keyword === 'if') return false
+    if (wrongKeys.some((pointer) => isInside(instancePath, pointer))) return false
+    return keyword === 'type' || !wrongTypes.some((pointer) => isInside(instancePath, pointer))
+  })
+}

@@ -1,0 +1,137 @@
+import { nearMiss } from '../config/check/nearMiss.ts'
+import { type AnyGatewayPlugin, gatewayPhases, postAnswerPhases, type RouteHooks } from '../plugin/gateway.ts'
+import { handled, type Reply } from '../plugin/reply.ts'
+import { paymentSlots } from '../plugin/slots.ts'
+import { GenerationError } from './generationError.ts'
+import type { Step } from './program.ts'
+import type { Check } from './run.ts'
+
+const phases: readonly string[] = [...gatewayPhases, ...postAnswerPhases]
+const uses: readonly string[] = ['reads', 'mayRead', 'writes', 'mayWrite']
+const slots: readonly string[] = paymentSlots
+
+/**
+ * Checks that a name is one plugin's: it stands in messages, and in front of the slots that only the plugin itself writes.
+ *
+ * @throws {GenerationError}
+ */
+export function assertNames(plugins: readonly AnyGatewayPlugin[]): void {
+  const byName = new Map<string, AnyGatewayPlugin>()
+  for (const plugin of plugins) {
+    const known = byName.get(plugin.name) ?? plugin
+    if (known !== plugin)
+      throw new GenerationError(`Two plugins are called ${plugin.name}. Give one of them another name.`)
+    byName.set(plugin.name, plugin)
+  }
+}
+
+/**
+ * Checks what a plugin says of itself: a phase or a slot that there is none of would look like a rule that holds.
+ *
+ * @throws {GenerationError}
+ */
+export function assertDeclarations({ name, slots: declared, ownSlots }: AnyGatewayPlugin): void {
+  const refuse = (problem: string) => {
+    throw new GenerationError(`Plugin ${name} ${problem}`)
+  }
+  for (const [own, value] of Object.entries(ownSlots ?? {})) {
+    if (!own.startsWith(`${name}/`) || own.length === name.length + 1)
+      refuse(`declares ${own} as a slot of its own; expected a name that begins with ${name}/.`)
+    // What one call put in would be found by all others.
+    if ((typeof value === 'object' || typeof value === 'function') && value !== null)
+      refuse(
+        `lets ${own} begin with ${Array.isArray(value) ? 'a list' : `a value of type ${typeof value}`}, which all calls would share; begin with null, and set one in each call.`,
+      )
+  }
+  for (const [phase, use] of Object.entries(declared ?? {}) as [string, unknown][]) {
+    if (!phases.includes(phase)) refuse(`declares slots of phase ${phase}, ${noPhase(phase)}`)
+    if (use === undefined || use === null) continue
+    if (typeof use !== 'object') refuse(`declares slots of phase ${phase} as ${kindOf(use)}, not an object.`)
+    for (const [how, names] of Object.entries(use) as [string, unknown][]) {
+      if (!uses.includes(how))
+        refuse(`says ${how} of slots in phase ${phase}; expected ${uses.join(', ')}.${meant(how, uses)}`)
+      if (names === undefined) continue
+      if (!Array.isArray(names))
+        refuse(`says what it ${how} in phase ${phase} by ${kindOf(names)}, not a list.`)
+      for (const slot of names as unknown[]) {
+        if (typeof slot !== 'string' || !(slots.includes(slot) || slot.includes('/')))
+          refuse(
+            `names slot ${String(slot)}, which there is none of: ${slots.join(', ')}, or <plugin>/<name>.${meant(String(slot), slots)}`,
+          )
+        if (!how.toLowerCase().endsWith('write') && how !== 'writes') continue
+        if (!(slot as string).includes('/') || (ownSlots != null && Object.hasOwn(ownSlots, slot as string)))
+          continue
+        refuse(`writes ${String(slot)}, which is another's: a plugin writes the slots of its ownSlots only.`)
+      }
+    }
+  }
+}
+
+/**
+ * What `route` answered, as hooks.
+ *
+ * @returns undefined when the plugin has nothing to do
+ * @throws {GenerationError} for what are no hooks
+ */
+export function hooksOf(plugin: string, answered: unknown): RouteHooks | undefined {
+  if (answered === undefined || answered === null) return undefined
+  if (answered instanceof Promise) {
+    answered.catch(() => undefined)
+    throw new GenerationError(
+      `Plugin ${plugin}: route() answered a promise. Expected the hooks at once; setup() may wait.`,
+    )
+  }
+  if (typeof answered !== 'object')
+    throw new GenerationError(
+      `Plugin ${plugin}: route() should answer hooks or undefined, got ${kindOf(answered)}.`,
+    )
+  for (const [phase, hook] of Object.entries(answered) as [string, unknown][]) {
+    if (phase !== 'dispose' && !phases.includes(phase))
+      throw new GenerationError(`Plugin ${plugin} has a hook for ${phase}, ${noPhase(phase)}`)
+    if (hook !== undefined && hook !== null && typeof hook !== 'function')
+      throw new GenerationError(
+        `Plugin ${plugin}: its hook for ${phase} should be a function, got ${kindOf(hook)}.`,
+      )
+  }
+  return answered as RouteHooks
+}
+
+/**
+ * Tells a reply from whatever else the hooks of a program may answer, in words that name whose it was.
+ *
+ * @returns a check that throws an `Error`; the caller of the link hears of an internal error
+ */
+export function replyCheckOf(steps: readonly Step[]): Check<Reply> {
+  return (answer, at) => {
+    const problem = replyProblem(answer)
+    if (problem === undefined) return answer
+    // The constant of another copy of the contract, which a plugin brought along.
+    if (answer.status === 0 && answer.body === null) return handled
+    const { plugin, phase } = steps[at]!
+    throw new Error(
+      `Plugin ${plugin} answered ${problem} in phase ${phase}. Expected nothing, to go on, or {status, headers: [name, value, …], body}.`,
+    )
+  }
+}
+
+function replyProblem(answer: Reply): string | undefined {
+  if (answer === handled) return undefined
+  if (typeof answer !== 'object') return `a ${typeof answer}`
+  const { status, headers, body } = answer
+  if (!Number.isInteger(status) || status < 200 || status > 599) return `an object whose status is ${status}`
+  if (!Array.isArray(headers)) return `a reply whose headers are ${kindOf(headers)}, not a list`
+  if (headers.length % 2 !== 0) return 'a reply whose headers are not pairs of name and value'
+  if (body === null || typeof body === 'string' || body instanceof Uint8Array || Array.isArray(body))
+    return undefined
+  return `a reply whose body is ${kindOf(body)}, not a string, bytes or null`
+}
+
+const noPhase = (phase: string): string =>
+  `which is no phase of the gateway: ${phases.join(', ')}.${meant(phase, phases)}`
+
+function meant(word: string, candidates: readonly string[]): string {
+  const found = nearMiss(word, candidates)
+  return found === undefined ? '' : ` Did you mean ${found}?`
+}
+
+export const kindOf = (value: unknown): string => (value === null ? 'null' : typeof value)

@@ -1,0 +1,95 @@
+import type { Exchange } from '../plugin/exchange.ts'
+import { type AnyGatewayPlugin, gatewayPhases, postAnswerPhases, type RouteHooks } from '../plugin/gateway.ts'
+import { type OwnSlot, paymentSlots, type Slot, type SlotUse } from '../plugin/slots.ts'
+
+/** Told of a hook that read or wrote a slot which its plugin had not declared for that phase. */
+export type OnSlotMisuse = (error: Error) => void
+
+/** A plugin's own view of one call, and the phase that it is in there. */
+interface View {
+  readonly x: Exchange
+  phase: string
+}
+
+/**
+ * For tests: gives each plugin a view of the call that knows what it declared, and throws where it does otherwise. A plugin
+ * has one view of a call in all phases, so that what it remembers by the call is found again.
+ */
+export class SlotGuard {
+  readonly #viewsByCall = new WeakMap<Exchange, Map<AnyGatewayPlugin, View>>()
+  readonly #viewOf = new WeakMap<Exchange, View>()
+  readonly #onMisuse: OnSlotMisuse
+
+  constructor(onMisuse: OnSlotMisuse) {
+    this.#onMisuse = onMisuse
+  }
+
+  /** The same hooks, each called with the plugin's view. */
+  hooks(plugin: AnyGatewayPlugin, hooks: RouteHooks): RouteHooks {
+    const guarded: Record<string, unknown> = { dispose: hooks.dispose }
+    for (const phase of [...gatewayPhases, ...postAnswerPhases]) {
+      const hook = hooks[phase]
+      if (hook) guarded[phase] = (x: Exchange) => hook(this.#view(plugin, phase, x))
+    }
+    return guarded
+  }
+
+  /** The same slot, for calls that are seen through the plugin's view. */
+  slot(plugin: AnyGatewayPlugin, name: Slot, slot: OwnSlot<unknown>): OwnSlot<unknown> {
+    return {
+      get: (x) => {
+        this.#check(plugin, name, 'read', this.#viewOf.get(x)?.phase)
+        return slot.get(x)
+      },
+      set: (x, value) => {
+        this.#check(plugin, name, 'write', this.#viewOf.get(x)?.phase)
+        slot.set(x, value)
+      },
+    }
+  }
+
+  #view(plugin: AnyGatewayPlugin, phase: string, x: Exchange): Exchange {
+    let views = this.#viewsByCall.get(x)
+    if (views === undefined) this.#viewsByCall.set(x, (views = new Map()))
+    let view = views.get(plugin)
+    if (view === undefined) views.set(plugin, (view = this.#makeView(plugin, phase, x)))
+    view.phase = phase
+    return view.x
+  }
+
+  #makeView(plugin: AnyGatewayPlugin, phase: string, x: Exchange): View {
+    const guard = (key: string | symbol, how: 'read' | 'write') => {
+      if (!isPaymentSlot(key)) return
+      this.#check(plugin, key, how, view.phase)
+    }
+    const seen = new Proxy(x, {
+      get(target, key, receiver) {
+        guard(key, 'read')
+        return Reflect.get(target, key, receiver)
+      },
+      set(target, key, value) {
+        guard(key, 'write')
+        return Reflect.set(target, key, value)
+      },
+    })
+    const view: View = { x: seen, phase }
+    this.#viewOf.set(seen, view)
+    return view
+  }
+
+  #check(plugin: AnyGatewayPlugin, slot: Slot, how: 'read' | 'write', phase: string | undefined): void {
+    const declared = plugin.slots as { readonly [phase: string]: SlotUse } | undefined
+    const use = phase === undefined ? undefined : declared?.[phase]
+    const written = [...(use?.writes ?? []), ...(use?.mayWrite ?? [])]
+    const allowed = how === 'write' ? written : [...written, ...(use?.reads ?? []), ...(use?.mayRead ?? [])]
+    if (allowed.includes(slot)) return
+    const error = new Error(
+      `Plugin ${plugin.name} ${how === 'write' ? 'wrote' : 'read'} slot ${slot} in phase ${phase ?? '(none)'} without declaring it.`,
+    )
+    this.#onMisuse(error)
+    throw error
+  }
+}
+
+const isPaymentSlot = (key: string | symbol): key is (typeof paymentSlots)[number] =>
+  (paymentSlots as readonly (string | symbol)[]).includes(key)

@@ -1,0 +1,64 @@
+import type { Lease, Leases } from '../ports/leases.ts'
+import type { Log } from '../ports/log.ts'
+
+/** A lease that is renewed while this process lives. */
+export interface HeldLease {
+  /** As it is now: after it was lost, that of before until another one is given. */
+  readonly current: Lease
+  /** Gives it back. */
+  stop(): Promise<void>
+}
+
+export interface HoldOptions {
+  readonly ttlMs: number
+  readonly renewMs: number
+}
+
+/**
+ * Takes the lease under a name that nobody else uses, and keeps it. One that was lost (the process stood still, or its store
+ * was away, for longer than the lease lasts) is taken anew under another id: what was written under the old one meanwhile
+ * was refused, and its payments are somebody else's.
+ *
+ * @throws when somebody has the name
+ */
+export async function holdLease(
+  leases: Leases,
+  name: string,
+  log: Log,
+  { ttlMs, renewMs }: HoldOptions = { ttlMs: 10_000, renewMs: 2_000 },
+): Promise<HeldLease> {
+  const first = await leases.take(name, ttlMs)
+  if (first === undefined) throw new Error(`Expected the lease ${name} to be free; another process has it.`)
+  let current = first
+  let isRenewing = false
+
+  async function renew(): Promise<void> {
+    if (isRenewing) return
+    isRenewing = true
+    try {
+      if (await leases.renew(current, ttlMs)) return
+      const next = await leases.take(name, ttlMs)
+      if (next === undefined) return
+      log.warn({ lease: name }, 'a lease was lost and is taken anew: this process stood still for too long')
+      current = next
+    } catch (err) {
+      log.warn({ err, lease: name }, 'could not renew a lease')
+    } finally {
+      isRenewing = false
+    }
+  }
+
+  const timer = setInterval(() => void renew(), renewMs)
+  timer.unref()
+  return {
+    get current() {
+      return current
+    },
+    async stop() {
+      clearInterval(timer)
+      await leases
+        .release(current)
+        .catch((err: unknown) => log.warn({ err, lease: name }, 'could not give a lease back'))
+    },
+  }
+}

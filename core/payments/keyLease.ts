@@ -1,0 +1,46 @@
+import type { Lease, Leases } from '../ports/leases.ts'
+
+/**
+ * As long as a process's own lease and a little more: when another process may sign, what this one had claimed is not its
+ * own any more, so that nothing it signs after standing still is stored.
+ */
+const TTL_MS = 15_000
+
+/** Who signs with a key, where only one process may. */
+export interface KeyLease {
+  /** Takes it, or keeps it. @returns undefined while another process has it; another id when others had it meanwhile */
+  hold(): Promise<Lease | undefined>
+  /** By this machine's monotonic clock: false after standing still for longer than it lasts, until it was held anew. */
+  readonly isHeld: boolean
+  release(): Promise<void>
+}
+
+/** @param settlerId `evm:eip155:8453:0xabc…` */
+export function leaseOfKey(
+  leases: Leases,
+  settlerId: string,
+  now: () => number = () => performance.now(),
+): KeyLease {
+  let lease: Lease | undefined
+  let untilMs = Number.NEGATIVE_INFINITY
+  return {
+    async hold() {
+      const endMs = now() + TTL_MS
+      if (lease === undefined || !(await leases.renew(lease, TTL_MS))) {
+        untilMs = Number.NEGATIVE_INFINITY
+        lease = undefined
+        lease = await leases.take(`settle:${settlerId}`, TTL_MS)
+      }
+      if (lease !== undefined) untilMs = endMs
+      return lease
+    },
+    get isHeld() {
+      return now() < untilMs
+    },
+    async release() {
+      untilMs = Number.NEGATIVE_INFINITY
+      if (lease !== undefined) await leases.release(lease)
+      lease = undefined
+    },
+  }
+}

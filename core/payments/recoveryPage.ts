@@ -1,0 +1,252 @@
+import type { PaymentRecord } from '../domain/payment.ts'
+import { type Books, takenOver } from '../ports/books.ts'
+import type { Chains } from '../ports/chains.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Lease } from '../ports/leases.ts'
+import type { Log } from '../ports/log.ts'
+import type { Purchases } from '../ports/purchases.ts'
+import type { Settled, SettleOutcome, Settler } from '../ports/settler.ts'
+import { assetOf, type PurchaseNotes } from './purchase.ts'
+import { Decisions, pauseMs } from './recoveryDecisions.ts'
+import * as rules from './rules.ts'
+
+export interface RecoveryParts {
+  readonly books: Books
+  readonly payments: { isUnderWay(row: number): boolean }
+  readonly purchases: Pick<Purchases, 'find'>
+  readonly chains: Chains
+  readonly notes: Pick<PurchaseNotes, 'tokenHash'>
+  /** This process's own: what is taken up becomes its work. */
+  readonly lease: { readonly current: Lease }
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** What has been concluded and can't be confirmed is looked at ever rarer, up to this, in ms: nothing waits for it. */
+const LONGEST_CONFIRM_PAUSE_MS = 600_000
+/** A row whose call still runs is looked at again after so long. */
+const UNDER_WAY_MS = 2_000
+/** What is charged and not answered is looked at again after so long, until it is. */
+const UNANSWERED_MS = 30_000
+/** After the look at 30 s one more, at five minutes: reorganisations are not deeper. */
+const SECOND_LOOK_MS = 270_000
+/** Before a second look has to agree that a transfer is gone. */
+const SUSPECTED_MS = 5_000
+/** Looks, of which none could say anything, until what was concluded is let be: a day of them. */
+const MOST_CONFIRM_TRIES = 150
+
+/** Kept as the reason of a put-off; they say which look is next. */
+const seenOnce = 'confirmed once; one more look is due'
+const notOnChain = 'not on chain at the last look; a second one has to agree'
+
+/** What recovery does with rows that are due, a page at a time: each row is changed, or put off with its reason. */
+export interface RecoveryPage {
+  /** Claims that nobody works on any more: nothing was broadcast, and the buyer may use the payment again. */
+  free(records: readonly PaymentRecord[]): Promise<number>
+  /** Payments whose outcome is open. @returns how many moved */
+  resolve(records: readonly PaymentRecord[]): Promise<number>
+  /** Payments whose outcome is known, looked at once more. @returns how many moved */
+  confirm(records: readonly PaymentRecord[]): Promise<number>
+  /** Payments on networks that can't be asked. */
+  putOffStrays(records: readonly PaymentRecord[]): Promise<number>
+  /** Charged long ago, and nobody came for the answer. @returns how many moved */
+  owe(records: readonly PaymentRecord[]): Promise<number>
+}
+
+export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
+  const { books, payments, purchases, chains, notes, lease, clock, log } = parts
+
+  /** Leaves out the rows whose calls still run in this process: those write for themselves, whatever a clock says. */
+  function withoutUnderWay(records: readonly PaymentRecord[], decisions: Decisions): PaymentRecord[] {
+    return records.filter((record) => {
+      if (!payments.isUnderWay(record.row)) return true
+      decisions.lookAgain(record, UNDER_WAY_MS)
+      return false
+    })
+  }
+
+  /** Rows that nobody works on become this process's, so that a call that was taken for dead can't write any more. */
+  async function takeUp(records: readonly PaymentRecord[]): Promise<PaymentRecord[]> {
+    const settling = records.filter(({ state }) => state === 'settling')
+    if (settling.length === 0) return [...records]
+    const { id } = lease.current
+    const done = await books.applyAll(settling.map((record) => rules.takeUp(record, id)))
+    const taken = new Set(settling.filter((_, i) => done[i] === true))
+    return records.flatMap((record): PaymentRecord[] => {
+      if (record.state !== 'settling') return [record]
+      return taken.has(record)
+        ? [{ ...record, state: 'pending', lease: id, errorReason: 'settlement_pending', tries: 0 }]
+        : []
+    })
+  }
+
+  /** Asks one settler about many of its payments at a time. */
+  async function askEach<T>(
+    records: readonly PaymentRecord[],
+    decisions: Decisions,
+    ask: (settler: Settler, records: readonly PaymentRecord[]) => Promise<readonly T[]>,
+    decide: (record: PaymentRecord, answer: T) => void,
+  ): Promise<void> {
+    const bySettler = Map.groupBy(records, ({ network, scheme }) => chains.settler(network, scheme))
+    for (const [settler, own] of bySettler) {
+      if (settler === undefined) for (const record of own) putOffStray(record, decisions)
+      else {
+        const answers = await ask(settler, own).catch((error: unknown) => error as Error)
+        for (const [i, record] of own.entries()) {
+          decisions.about(record, () => {
+            if (answers instanceof Error) throw answers
+            decide(record, answers[i]!)
+          })
+        }
+      }
+    }
+  }
+
+  function putOffStray(record: PaymentRecord, decisions: Decisions): void {
+    const { network, scheme } = record
+    decisions.putOff(record, `${network} (${scheme}) is not configured, or its facilitator does not answer`)
+  }
+
+  function saleOf(record: PaymentRecord, { transaction, event, block, chargedAtomic }: Settled) {
+    return {
+      payment: record,
+      landed: { transaction, event, block, chargedAtomic },
+      asset: assetOf(chains.assets, record),
+      reviewTokenHash: notes.tokenHash(record.purchaseId),
+      atMs: clock.now(),
+    }
+  }
+
+  function land(record: PaymentRecord, outcome: Settled, decisions: Decisions): void {
+    const change = rules.land(record, saleOf(record, outcome))
+    decisions.change(record, change)
+    const { purchaseId, state } = record
+    const { transaction } = outcome
+    log.info({ purchaseId, transaction, from: state, to: change.to }, 'an open payment was found on chain')
+  }
+
+  function decideOpen(record: PaymentRecord, outcome: SettleOutcome, decisions: Decisions): void {
+    switch (outcome.status) {
+      case 'settled':
+        return land(record, outcome, decisions)
+      case 'failed_final': {
+        const { purchaseId } = record
+        log.info({ purchaseId, reason: outcome.reason }, 'a payment can never land; nothing was charged')
+        return decisions.change(record, rules.giveUp(record, outcome.reason))
+      }
+      case 'pending': {
+        const { reason, message, lookAgainMs } = outcome
+        // The buyer hears why; a reorganised payment keeps what was known of its answer.
+        if (record.state === 'pending' && message !== undefined && reason !== record.errorReason)
+          return decisions.change(record, rules.stayPending(record, reason, lookAgainMs))
+        return decisions.putOff(record, message, lookAgainMs)
+      }
+      case 'rejected':
+        return decisions.putOff(record, outcome.message)
+    }
+  }
+
+  /** What says nothing is asked again, rarer and rarer, for a day. */
+  function confirmLater(record: PaymentRecord, decisions: Decisions): void {
+    const { tries } = record
+    if (tries >= MOST_CONFIRM_TRIES) decisions.lookAgain(record, null)
+    else decisions.putOff(record, undefined, pauseMs(tries, LONGEST_CONFIRM_PAUSE_MS))
+  }
+
+  function confirmed(record: PaymentRecord, decisions: Decisions): void {
+    // It may have been taken over since the row was read, and is not to be forgotten.
+    if (record.state === 'settled' && !record.hasAnswer) decisions.lookAgain(record, UNANSWERED_MS)
+    else if (record.dueReason === seenOnce) decisions.lookAgain(record, null)
+    else decisions.lookAgain(record, SECOND_LOOK_MS, seenOnce)
+  }
+
+  async function confirmCharged(records: readonly PaymentRecord[], decisions: Decisions): Promise<void> {
+    const gone: PaymentRecord[] = []
+    await askEach(
+      records,
+      decisions,
+      (settler, own) => settler.stillOnChain(own),
+      (record, answer) => {
+        if (answer === 'yes') confirmed(record, decisions)
+        else if (answer === 'unknown') confirmLater(record, decisions)
+        else if (record.dueReason !== notOnChain) decisions.lookAgain(record, SUSPECTED_MS, notOnChain)
+        else gone.push(record)
+      },
+    )
+    for (const record of gone) {
+      const { purchaseId, transaction } = record
+      const purchase = await purchases.find(purchaseId)
+      log.error({ purchaseId, transaction }, 'a settled payment left the chain')
+      // The sale is taken out of the books; it is booked anew when the transfer comes back.
+      decisions.about(record, () => decisions.change(record, rules.leaveChain(record, purchase)))
+    }
+  }
+
+  /** Charged first, and the process ended before the seller had answered: nobody will answer that call any more. */
+  const isAbandoned = ({ state, hasAnswer, lease: of, dueReason }: PaymentRecord): boolean =>
+    state === 'settled' && !hasAnswer && (of === lease.current.id || dueReason === takenOver)
+
+  return {
+    async free(records) {
+      const decisions = new Decisions(books, log)
+      for (const record of withoutUnderWay(records, decisions))
+        decisions.about(record, () => decisions.change(record, rules.free(record, 'abandoned')))
+      return decisions.write()
+    },
+
+    async resolve(records) {
+      const decisions = new Decisions(books, log)
+      const taken = await takeUp(withoutUnderWay(records, decisions))
+      await askEach(
+        taken,
+        decisions,
+        (settler, own) => settler.recover(own),
+        (record, outcome) => decideOpen(record, outcome, decisions),
+      )
+      return decisions.write()
+    },
+
+    async confirm(records) {
+      const decisions = new Decisions(books, log)
+      const charged: PaymentRecord[] = []
+      const failed: PaymentRecord[] = []
+      for (const record of withoutUnderWay(records, decisions)) {
+        if (record.state === 'failed_final') failed.push(record)
+        else if (isAbandoned(record))
+          decisions.about(record, () => decisions.change(record, rules.owe(record, 'never_delivered')))
+        // A facilitator's word is all there is, and nothing to look up.
+        else if (record.event?.startsWith('nonce:')) decisions.lookAgain(record, null)
+        else charged.push(record)
+      }
+      await confirmCharged(charged, decisions)
+      await askEach(
+        failed,
+        decisions,
+        (settler, own) => settler.recover(own),
+        (record, outcome) => {
+          if (outcome.status === 'settled') land(record, outcome, decisions)
+          else if (outcome.status === 'pending') confirmLater(record, decisions)
+          else confirmed(record, decisions)
+        },
+      )
+      return decisions.write()
+    },
+
+    async putOffStrays(records) {
+      const decisions = new Decisions(books, log)
+      for (const record of records) {
+        if (chains.settler(record.network, record.scheme) === undefined) putOffStray(record, decisions)
+      }
+      return decisions.write()
+    },
+
+    async owe(records) {
+      const decisions = new Decisions(books, log)
+      for (const record of records) {
+        if (payments.isUnderWay(record.row)) continue
+        decisions.about(record, () => decisions.change(record, rules.owe(record, 'never_delivered')))
+      }
+      return decisions.write()
+    },
+  }
+}

@@ -1,0 +1,212 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { builtInAssets } from '../domain/asset.ts'
+import { mayMove, type PaymentState, paymentStates } from '../domain/payment.ts'
+import type { PaymentChange } from '../ports/books.ts'
+import { purchaseOf, type Sale } from './purchase.ts'
+import * as rules from './rules.ts'
+
+const asset = builtInAssets[0]!
+const attempt = { settler: 's', bytes: '0x00', transaction: '0xaa', sequence: '1' }
+const answer = { status: 200, headers: [], body: Buffer.from('{}') }
+const purchaseId = '0190b2a4-0000-7000-8000-000000000000'
+
+const saleOf = (chargedAtomic: bigint): Sale => ({
+  payment: {
+    ...{ key: 'ab'.repeat(32), network: asset.network, asset: asset.address, payer: '0x2', purchaseId },
+    ...{ linkId: 'link', storeId: 'store' },
+  },
+  landed: { transaction: '0xaa', event: '0', block: 1, chargedAtomic },
+  ...{ asset, reviewTokenHash: 'hash', atMs: 1 },
+})
+
+const state = fc.constantFrom(...paymentStates)
+const fate = fc.constantFrom<rules.Fate>('delivered', 'unsent', 'seller_failed', 'not_asked', 'not_charged')
+const left = fc.record({
+  ...{ row: fc.constant(7), purchaseId: fc.constant(purchaseId), lease: fc.constantFrom(null, 3) },
+  ...{ state, hasAnswer: fc.boolean(), hasBegun: fc.boolean() },
+  errorReason: fc.constantFrom(null, 'landed_late', 'reorged_after_delivery', 'other'),
+})
+const amount = fc.bigInt({ min: 0n, max: 10n ** 30n })
+
+/** Every rule, whatever it is asked of a payment in whatever state. */
+const anyRule = fc
+  .tuple(left, fate, amount, fc.boolean(), fc.boolean())
+  .map(([payment, how, charged, hasMore, isFirst]) => {
+    const sale = saleOf(charged)
+    const { purchase } = purchaseOf(sale)
+    const back = { network: asset.network, transaction: '0xbb', paymentKeys: [] }
+    const makers: Record<string, () => PaymentChange | undefined> = {
+      begin: () => rules.begin(payment, attempt, hasMore ? answer : null),
+      free: () => rules.free(payment, hasMore ? 'why' : undefined),
+      pend: () => rules.pend(payment, 'why'),
+      giveUp: () => rules.giveUp(payment, 'why'),
+      sell: () => rules.sell(payment, sale, attempt, isFirst),
+      land: () => rules.land(payment, sale),
+      conclude: () => rules.conclude(payment, how, hasMore ? answer : undefined, 'why'),
+      deliver: () => rules.deliver(payment),
+      owe: () => rules.owe(payment, 'why'),
+      handOn: () => rules.handOn(payment),
+      takeUp: () => rules.takeUp(payment, 9),
+      leaveChain: () => rules.leaveChain(payment, hasMore ? purchase : undefined),
+      resume: () => rules.resume(payment, 9),
+      payBack: () => rules.payBack(payment, purchase, back),
+    }
+    return { payment, makers }
+  })
+
+const made = (make: () => PaymentChange | undefined): PaymentChange | undefined => {
+  try {
+    return make()
+  } catch (error) {
+    if (/^Expected an arrow/.test((error as Error).message)) return undefined
+    throw error
+  }
+}
+
+t.test('no rule makes a change that is no arrow, or of another row or claim', async () => {
+  fc.assert(
+    fc.property(anyRule, ({ payment, makers }) =>
+      Object.values(makers).every((make) => {
+        const change = made(make)
+        if (change === undefined) return true
+        return (
+          change.row === payment.row &&
+          change.purchaseId === payment.purchaseId &&
+          (change.lease === payment.lease || change.to === 'refunded') &&
+          change.from.length > 0 &&
+          change.from.every((from) => from === change.to || mayMove(from, change.to))
+        )
+      }),
+    ),
+    { numRuns: 1_000 },
+  )
+})
+
+t.test(
+  'the entries of every change add up to zero, and those of a sale and its end to nothing at all',
+  async () => {
+    fc.assert(
+      fc.property(anyRule, ({ makers }) =>
+        Object.values(makers).every((make) => {
+          const entries = made(make)?.entries ?? []
+          return entries.reduce((sum, { amountAtomic }) => sum + amountAtomic, 0n) === 0n
+        }),
+      ),
+    )
+    fc.assert(
+      fc.property(amount, (charged) => {
+        const payment = { row: 1, purchaseId, lease: 1, state: 'settled' as const }
+        const sold = rules.sell(payment, saleOf(charged), attempt, false)
+        const ends = [
+          rules.leaveChain(payment, sold.purchase),
+          rules.payBack(payment, sold.purchase!, {
+            network: asset.network,
+            transaction: '0x',
+            paymentKeys: [],
+          }),
+        ]
+        return ends.every((end) => {
+          const sums = new Map<string, bigint>()
+          for (const { account, amountAtomic } of [...sold.entries!, ...end.entries!])
+            sums.set(account, (sums.get(account) ?? 0n) + amountAtomic)
+          return [...sums.values()].every((sum) => sum === 0n)
+        })
+      }),
+    )
+  },
+)
+
+t.test('entries that do not cancel out, or are of another purchase, are refused', async (t) => {
+  const { entries } = rules.sell({ row: 1, purchaseId, lease: 1 }, saleOf(100n), attempt, false)
+  t.throws(() => rules.bookable(entries!.slice(1), purchaseId), /add up to zero/)
+  t.throws(() => rules.bookable(entries!, 'another'), /of purchase another/)
+})
+
+t.test('what lands is booked as what landed, with its purchase, in one change', async () => {
+  fc.assert(
+    fc.property(left, amount, (payment, charged) => {
+      const change = made(() => rules.land(payment, saleOf(charged)))
+      if (change === undefined)
+        return !['pending', 'settling', 'failed_final', 'reorged'].includes(payment.state)
+      return (
+        change.purchase?.amountAtomic === charged &&
+        change.settled?.chargedAtomic === charged &&
+        change.purchase.status === change.to &&
+        change.entries?.length === 4
+      )
+    }),
+  )
+})
+
+t.test('what has to be on disk before anybody goes on is, and nothing else', async (t) => {
+  const standing = (state: PaymentState) => ({ row: 1, purchaseId, lease: 1, state })
+  const remote = { ...attempt, transaction: '' }
+  const { purchase } = rules.sell(standing('settling'), saleOf(1n), attempt, false)
+  const back = { network: asset.network, transaction: '0x', paymentKeys: [] }
+  t.match(
+    {
+      'before the broadcast': rules.begin(standing('claimed'), attempt, null).durability,
+      'stored bytes were never sent': rules.free(standing('settling')).durability,
+      'nothing was stored': rules.free(standing('claimed')).durability,
+      'an attempt that anybody can find': rules.sell(standing('settling'), saleOf(1n), attempt, false)
+        .durability,
+      'before the seller works': rules.sell(standing('settling'), saleOf(1n), attempt, true).durability,
+      'only a facilitator knows': rules.sell(standing('settling'), saleOf(1n), remote, false).durability,
+      'the seller is asked late': rules.resume(standing('refund_due'), 2).durability,
+      'paid back': rules.payBack(standing('delivered'), purchase!, back).durability,
+      delivered: rules.deliver(standing('settled')).durability,
+      owed: rules.owe(standing('settled'), 'why').durability,
+      open: rules.pend(standing('settling'), 'why').durability,
+    },
+    {
+      'before the broadcast': 'flushed',
+      'stored bytes were never sent': 'flushed',
+      'nothing was stored': 'visible',
+      'an attempt that anybody can find': 'visible',
+      'before the seller works': 'flushed',
+      'only a facilitator knows': 'flushed',
+      'the seller is asked late': 'flushed',
+      'paid back': 'flushed',
+      delivered: 'visible',
+      owed: 'visible',
+      open: 'visible',
+    },
+  )
+})
+
+t.test('nobody who was charged is left without an answer, a way back to it, or a debt', async () => {
+  fc.assert(
+    fc.property(left, fate, fc.boolean(), (payment, how, hasMore) => {
+      const change = rules.conclude({ ...payment, state: 'settled' }, how, hasMore ? answer : undefined)
+      if (how === 'delivered') return change?.to === 'delivered'
+      if (change?.to === 'refund_due') return true
+      const isKept = payment.hasAnswer || change?.answer === answer
+      return change?.to === 'settled' && change.takenBy === null && isKept
+    }),
+  )
+})
+
+t.test('a charged call of which the seller was not asked can be served when its buyer is back', async () => {
+  fc.assert(
+    fc.property(left, (payment) => {
+      const change = rules.conclude({ ...payment, state: 'settled', hasAnswer: false }, 'not_asked')
+      return rules.mayResume({ state: change!.to, errorReason: change!.errorReason ?? null })
+    }),
+  )
+})
+
+t.test('a call that ends leaves no open payment to nobody', async () => {
+  fc.assert(
+    fc.property(left, fate, (payment, how) => {
+      const claimed = rules.conclude({ ...payment, state: 'claimed' }, how)
+      const settling = rules.conclude({ ...payment, state: 'settling' }, how)
+      return (
+        claimed?.to === 'rejected' &&
+        (payment.hasBegun
+          ? settling?.dueInMs === 0 && settling.to === 'settling'
+          : settling?.to === 'rejected')
+      )
+    }),
+  )
+})

@@ -1,0 +1,287 @@
+import { entriesOfRefund, type LedgerEntry } from '../domain/ledger.ts'
+import {
+  landedLate,
+  mayMove,
+  type PaymentRecord,
+  type PaymentState,
+  refundableStates,
+  reorgedAfterDelivery,
+  type SettlementAttempt,
+  type StoredAnswer,
+} from '../domain/payment.ts'
+import type { Purchase, PurchaseStatus } from '../domain/purchase.ts'
+import type { Durability, PaymentChange, TransferBackFound } from '../ports/books.ts'
+import { purchaseOf, type Sale } from './purchase.ts'
+
+/** Which row is meant, of which claim, and whose it has to be: what every change is conditional on. */
+export type Held = Pick<PaymentChange, 'row' | 'purchaseId' | 'lease'>
+
+/** A row in a state, as a call knows it that works on it, or as it was read. */
+export type Standing = Held & { readonly state: PaymentState }
+
+/** A row that was read, as far as the rules look at it. */
+export type Read = Standing & Pick<PaymentRecord, 'hasAnswer' | 'errorReason'>
+
+/** What became of the answer of a call that is over. */
+export type Fate =
+  /** It was handed over. */
+  | 'delivered'
+  /** Nobody was there to take it. */
+  | 'unsent'
+  /** The seller refused, broke off or never answered. */
+  | 'seller_failed'
+  /** It was charged, and ended before the seller was asked. */
+  | 'not_asked'
+  /** The call ended before anything was to be charged. */
+  | 'not_charged'
+
+/** A lease that is never given out: whose rows have it are adopted. */
+const nobodysLease = 0
+/** Nobody has to look at the row: its call does, or nothing is left to do. */
+const nobody = null
+/** The recovery has to look at the row at once. */
+const atOnce = 0
+/** The outcome of what was just sent is not asked for sooner. */
+const soonMs = 2_000
+/** What landed is looked up on chain once more after so long, for reorganisations; what was given up, whether it landed. */
+const checkMs = 30_000
+
+/**
+ * @param more what is written beside the state
+ * @throws for what is no arrow of the payment's states: a mistake that must not reach the books
+ */
+function move(
+  { row, purchaseId, lease }: Held,
+  from: readonly PaymentState[],
+  to: PaymentState,
+  dueInMs: number | null,
+  durability: Durability,
+  more?: Partial<PaymentChange>,
+): PaymentChange {
+  for (const state of from) {
+    if (state !== to && !mayMove(state, to))
+      throw new Error(`Expected an arrow of the payment's states, got ${state} to ${to}.`)
+  }
+  return { row, from, lease, purchaseId, to, dueInMs, durability, ...more }
+}
+
+/**
+ * `claimed` → `settling`: what was signed, and the seller's answer, BEFORE the broadcast. On disk: without it nobody could
+ * find out what became of those bytes.
+ */
+export const begin = (
+  payment: Held,
+  attempt: SettlementAttempt,
+  answer: StoredAnswer | null,
+): PaymentChange =>
+  move(
+    payment,
+    ['claimed'],
+    'settling',
+    nobody,
+    'flushed',
+    answer === null ? { attempt } : { attempt, answer },
+  )
+
+/**
+ * `claimed`, `settling` → `rejected`: nothing was sent, and the payment is as good as before. Of one whose bytes are stored
+ * that has to be on disk: after a power cut they would be sent although the buyer has heard that nothing was charged.
+ */
+export function free(payment: Standing, reason?: string): PaymentChange {
+  const why = reason === undefined ? {} : { errorReason: reason }
+  return payment.state === 'settling'
+    ? move(payment, ['settling'], 'rejected', nobody, 'flushed', { ...why, attempt: null, answer: null })
+    : move(payment, [payment.state], 'rejected', nobody, 'visible', why)
+}
+
+/** `settling` → `pending`: sent, and its outcome is the recovery's to find. */
+export const pend = (payment: Held, reason: string, dueInMs = soonMs): PaymentChange =>
+  move(payment, ['settling'], 'pending', dueInMs, 'visible', { errorReason: reason })
+
+/** `pending` stays, for a reason that is known now: mined and reverted, and anybody may still send it once more. */
+export const stayPending = (payment: Standing, reason: string, dueInMs = soonMs): PaymentChange =>
+  move(payment, ['pending'], 'pending', dueInMs, 'visible', { errorReason: reason })
+
+/** `settling`, `pending`, `reorged` → `failed_final`: it can never land from us. */
+export const giveUp = (payment: Standing, reason: string): PaymentChange =>
+  move(payment, [payment.state], 'failed_final', checkMs, 'visible', { errorReason: reason })
+
+/**
+ * `settling` → `settled`, by the call that settled it: payment, purchase and ledger entries in one commit. On disk at once
+ * where the seller works only now, or where a facilitator's word is all there is; otherwise attempt and answer are on disk
+ * already, and whoever finds them there books the same purchase.
+ */
+export function sell(
+  payment: Held,
+  sale: Sale,
+  attempt: SettlementAttempt | null,
+  settlesFirst: boolean,
+): PaymentChange {
+  const isTraced = attempt !== null && attempt.transaction !== ''
+  return booked(payment, 'settling', 'settled', sale, settlesFirst || !isTraced ? 'flushed' : 'visible')
+}
+
+/**
+ * What nobody waited for has landed, or came back after a reorganisation: booked, and then handed out to its buyer when
+ * there is an answer, delivered when the buyer has had it, and owed back otherwise. Where the seller was never asked it can
+ * be asked when the buyer comes back; after a reorganisation nobody knows.
+ */
+export function land(payment: Read, sale: Sale): PaymentChange {
+  const { state, errorReason, hasAnswer } = payment
+  if (state === 'reorged' && errorReason === reorgedAfterDelivery)
+    return booked(payment, state, 'delivered', sale)
+  if (hasAnswer) return { ...booked(payment, state, 'settled', sale), takenBy: null }
+  const reason = state === 'reorged' ? 'never_delivered' : landedLate
+  return { ...booked(payment, state, 'refund_due', sale), errorReason: reason }
+}
+
+function booked(
+  payment: Held,
+  from: PaymentState,
+  to: PurchaseStatus,
+  sale: Sale,
+  durability: Durability = 'visible',
+): PaymentChange {
+  const { purchase, entries } = purchaseOf(sale)
+  return move(payment, [from], to, checkMs, durability, {
+    errorReason: null,
+    settled: sale.landed,
+    purchase: to === 'settled' ? purchase : { ...purchase, status: to },
+    entries: bookable(entries, purchase.id),
+  })
+}
+
+/** A payment as its call leaves it. */
+export interface Left extends Standing {
+  readonly hasAnswer: boolean
+  /** False when the settler is known to have sent nothing, whatever is stored. */
+  readonly hasBegun: boolean
+}
+
+/**
+ * What becomes of a payment whose call is over: noted as delivered, kept for its buyer to come back for, owed back, freed
+ * because it was never sent, or handed to the recovery.
+ *
+ * @param answer to keep for a repeated call, where the link charges first
+ * @param reason why the call failed, when it did
+ * @returns undefined when nothing is to be written
+ */
+export function conclude(
+  payment: Left,
+  fate: Fate,
+  answer?: StoredAnswer,
+  reason?: string,
+): PaymentChange | undefined {
+  switch (payment.state) {
+    case 'claimed':
+      return free(payment, reason)
+    case 'settling':
+      return payment.hasBegun ? handOn(payment) : free(payment, reason)
+    case 'settled':
+      return concludeCharged(payment, fate, answer)
+    default:
+      return undefined
+  }
+}
+
+function concludeCharged(payment: Left, fate: Fate, answer?: StoredAnswer): PaymentChange | undefined {
+  const kept = answer === undefined || payment.hasAnswer ? undefined : { answer }
+  if (fate === 'delivered') return { ...deliver(payment), ...kept }
+  // Who did not get it may come back for it, to whichever process.
+  if (payment.hasAnswer) return keep(payment)
+  if (fate === 'seller_failed') return owe(payment, 'upstream_error')
+  if (kept !== undefined) return { ...keep(payment), ...kept }
+  // The seller was not asked, and can be when the buyer comes back; or it was, and nothing is left to hand out.
+  const wasAsked = fate !== 'not_asked' && fate !== 'not_charged'
+  return owe(payment, wasAsked ? 'never_delivered' : landedLate)
+}
+
+/** `settled` stays: charged, with an answer that waits for its buyer. Nobody works on it. */
+const keep = (payment: Held): PaymentChange =>
+  move(payment, ['settled'], 'settled', checkMs, 'visible', { takenBy: null })
+
+/** `settled` → `delivered`: by its call, or by whoever handed a kept answer out (then under no lease). */
+export const deliver = (payment: Held): PaymentChange =>
+  move(payment, ['settled'], 'delivered', checkMs, 'visible', { purchaseStatus: 'delivered' })
+
+/** `settled`, `delivered` → `refund_due`. Nobody owes what has left the chain: it is looked up like any other. */
+export const owe = (payment: Standing, reason: string): PaymentChange =>
+  move(payment, [payment.state], 'refund_due', checkMs, 'visible', {
+    errorReason: reason,
+    purchaseStatus: 'refund_due',
+  })
+
+/** An open row that no call works on: the recovery looks at it at once. */
+export const handOn = (payment: Standing): PaymentChange =>
+  move(payment, [payment.state], payment.state, atOnce, 'visible')
+
+/** An open row that its process has lost sight of: nobody's, and at once the recovery's. */
+export const abandon = (payment: Standing): PaymentChange =>
+  move(payment, [payment.state], payment.state, atOnce, 'visible', { takenBy: nobodysLease })
+
+/**
+ * Makes an open row the work of another lease. `settling` becomes `pending`, so that the call that began it can no longer
+ * say that nothing was sent.
+ */
+export const takeUp = (payment: Standing, lease: number): PaymentChange =>
+  payment.state === 'settling'
+    ? move(payment, ['settling'], 'pending', atOnce, 'visible', {
+        errorReason: 'settlement_pending',
+        takenBy: lease,
+      })
+    : move(payment, [payment.state], payment.state, atOnce, 'visible', { takenBy: lease })
+
+/** `settled`, `delivered`, `refund_due` → `reorged`: the transfer left the chain, and the sale the books. */
+export function leaveChain(payment: Standing, purchase: Purchase | undefined): PaymentChange {
+  const errorReason = payment.state === 'delivered' ? reorgedAfterDelivery : 'reorged'
+  const books =
+    purchase === undefined
+      ? undefined
+      : {
+          purchaseStatus: 'reorged' as const,
+          entries: bookable(entriesOfRefund(purchase), purchase.id),
+        }
+  return move(payment, [payment.state], 'reorged', soonMs, 'visible', { errorReason, ...books })
+}
+
+/** Whether the seller can still be asked for what was charged when nobody waited any more. */
+export const mayResume = ({ state, errorReason }: Pick<PaymentRecord, 'state' | 'errorReason'>): boolean =>
+  state === 'refund_due' && errorReason === landedLate
+
+/** `refund_due` → `settled`, of a payment that {@link mayResume}: its buyer is back, and the seller is asked after all. */
+export const resume = (payment: Held, lease: number): PaymentChange =>
+  move(payment, ['refund_due'], 'settled', checkMs, 'flushed', {
+    errorReason: null,
+    takenBy: lease,
+    purchaseStatus: 'settled',
+  })
+
+/** `settled`, `delivered`, `refund_due` → `refunded`, with the transfer back that was proved. */
+export const payBack = (
+  { row, purchaseId }: Held,
+  purchase: Purchase,
+  refund: TransferBackFound,
+): PaymentChange =>
+  move({ row, purchaseId, lease: null }, refundableStates, 'refunded', nobody, 'flushed', {
+    purchaseStatus: 'refunded',
+    refund,
+    entries: bookable(entriesOfRefund(purchase), purchase.id),
+  })
+
+/**
+ * Entries that belong to one purchase and cancel out.
+ * @throws for anything else: a mistake that must not reach the books
+ */
+export function bookable(entries: readonly LedgerEntry[], purchaseId: string): readonly LedgerEntry[] {
+  const sums = new Map<string, bigint>()
+  for (const { purchaseId: of, network, asset, amountAtomic } of entries) {
+    const unit = `${network} ${asset}`
+    sums.set(unit, (sums.get(unit) ?? 0n) + amountAtomic)
+    if (of !== purchaseId)
+      throw new Error(`Expected ledger entries of purchase ${purchaseId}, got one of ${of}.`)
+  }
+  for (const [unit, sum] of sums) {
+    if (sum !== 0n) throw new Error(`Expected ledger entries that add up to zero, got ${sum} of ${unit}.`)
+  }
+  return entries
+}

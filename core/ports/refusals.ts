@@ -1,0 +1,68 @@
+import { TollgateError } from '../errors/error.ts'
+
+// What every store says when a rule of its own refuses a write: the same words, whichever it is.
+
+export const storeUnavailable = (why: string): TollgateError =>
+  new TollgateError('store_unavailable', `The database can not be used now: ${why}. Try again.`)
+
+export const slugTaken = (slug: string | undefined, options?: ErrorOptions): TollgateError =>
+  new TollgateError(
+    'SLUG_ALREADY_EXISTS',
+    `Expected a slug that no active link of the store has, got ${slug}. Choose another, or leave it out.`,
+    options,
+  )
+
+export const tooManyLinks = (maxActive: number): TollgateError =>
+  new TollgateError(
+    'LIMIT_REACHED',
+    `Expected fewer than ${maxActive} active links in the store. Delete one first.`,
+  )
+
+export const tooManyKeys = (maxActive: number): TollgateError =>
+  new TollgateError(
+    'LIMIT_REACHED',
+    `Expected fewer than ${maxActive} active keys in the store. Revoke one first.`,
+  )
+
+export const usernameTaken = (username: string | undefined, options?: ErrorOptions): TollgateError =>
+  new TollgateError(
+    'USERNAME_TAKEN',
+    `Expected a username that no other store has or had in the last 30 days, got ${username}. Choose another.`,
+    options,
+  )
+
+export const walletTaken = (options?: ErrorOptions): TollgateError =>
+  new TollgateError('CONFLICT', 'This wallet has a store already. Sign in to it instead.', options)
+
+/** @param dueAtMs when the next rename is possible, ms since 1970 */
+export const tooManyRenames = (maxADay: number, dueAtMs: number, nowMs: number): TollgateError =>
+  new TollgateError(
+    'RATE_LIMIT_EXCEEDED',
+    `A store is renamed at most ${maxADay} times in 24 hours. The next rename is possible at ${new Date(dueAtMs).toISOString()}.`,
+    { retryAfterSeconds: Math.max(1, Math.ceil((dueAtMs - nowMs) / 1000)) },
+  )
+
+/** A purchase that can't be booked: its transfer, or its id, is another payment's. */
+export const alreadyBooked = (
+  purchase: { readonly id: string; readonly network: string; readonly txHash: string | null },
+  options?: ErrorOptions,
+): TollgateError =>
+  new TollgateError(
+    'CONFLICT',
+    `Transaction ${purchase.txHash} on ${purchase.network} has settled another payment by the same event, or purchase ` +
+      `${purchase.id} is another payment's: it was not booked. Look at both by hand: one transfer buys one call.`,
+    options,
+  )
+
+/**
+ * A mistake of the caller's own that must not reach the tables: a key that is not 32 bytes in hex would be cut or lost, and
+ * 1e300 or 0.5 ms come back as something else than was meant, or not at all.
+ *
+ * @throws RangeError
+ */
+export function requireClaimable({ key, validBeforeMs }: { key: string; validBeforeMs: number }): void {
+  if (!/^[0-9a-f]{64}$/.test(key))
+    throw new RangeError(`Expected a payment key of 32 bytes in lower-case hex, got ${JSON.stringify(key)}.`)
+  if (!Number.isSafeInteger(validBeforeMs))
+    throw new RangeError(`Expected whole milliseconds since 1970, got ${validBeforeMs}.`)
+}

@@ -1,0 +1,253 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Kysely } from 'kysely'
+import { Migrator } from 'kysely/migration'
+import t, { type Test } from 'tap'
+import { start } from '../../../adapters/sqlite/migrations/0001-start.ts'
+import { refunds } from '../../../adapters/sqlite/migrations/0002-refunds.ts'
+import { renames } from '../../../adapters/sqlite/migrations/0003-renames.ts'
+import { payoutChanges } from '../../../adapters/sqlite/migrations/0004-payout-changes.ts'
+import { nodeSqliteDialect } from '../../../adapters/sqlite/nodeSqliteDialect.ts'
+import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { entriesOfRefund, entriesOfSale } from '../../../core/domain/ledger.ts'
+import { openStates } from '../../../core/domain/payment.ts'
+import { systemClock } from '../../../core/ports/clock.ts'
+import { silentLog } from '../../../core/ports/log.ts'
+import { change, keyOf, saleOf, sampleClaim, samplePurchase, sell, startMs } from '../samples.ts'
+
+const released = {
+  '0001-start': start,
+  '0002-refunds': refunds,
+  '0003-renames': renames,
+  '0004-payout-changes': payoutChanges,
+}
+const states = [
+  ...['claimed', 'verified', 'settling', 'pending', 'rejected', 'failed_final', 'settled', 'delivered'],
+  ...['refund_due', 'refunded', 'reorged'],
+]
+const sold = ['settled', 'delivered', 'refund_due', 'refunded', 'reorged']
+
+/** A database as an older version left it, with the migrations up to this one. */
+async function older(path: string, until: keyof typeof released): Promise<DatabaseSync> {
+  const database = new DatabaseSync(path)
+  database.exec('PRAGMA journal_mode = WAL')
+  const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) })
+  const provider = { getMigrations: async () => ({ ...released }) }
+  const { error } = await new Migrator({ db, provider }).migrateTo(until)
+  if (error !== undefined) throw error
+  return database
+}
+
+/** A payment in the tables of versions 1 to 4, with what its state comes with. */
+function insertOld(database: DatabaseSync, id: number, name: string, state: string, more: OldRow = {}): void {
+  const claim = sampleClaim(name)
+  const { isAnswered = true, updatedAtMs = startMs, isLandedLate = false } = more
+  const tx = `0xA${id}`
+  const isSold = sold.includes(state) && !isLandedLate
+  const insert = (table: string, row: Record<string, string | number | null | Uint8Array>) => {
+    const columns = Object.keys(row)
+    const marks = columns.map(() => '?')
+    database.prepare(`INSERT INTO ${table} (${columns}) VALUES (${marks})`).run(...Object.values(row))
+  }
+  insert('payments', {
+    ...{ id, key: claim.key, network: claim.network, asset: claim.asset, payer: claim.payer },
+    ...{ nonce: claim.nonce, pay_to: claim.payTo, amount_atomic: '100000' },
+    ...{ valid_before_ms: claim.validBeforeMs, state, owner: 'gateway-1', link_id: claim.linkId },
+    ...{ store_id: claim.storeId, request_hash: claim.requestHash, purchase_id: claim.purchaseId },
+    ...{ tx_hash: isSold ? tx : null, error_reason: state === 'rejected' ? 'why' : null },
+    ...{ landed_late: Number(isLandedLate), claimed_at_ms: startMs, updated_at_ms: updatedAtMs },
+  })
+  insert('payment_payloads', { payment_id: id, payload: claim.payload })
+  if (!['claimed', 'verified', 'rejected'].includes(state)) {
+    insert('attempts', { payment_id: id, settler: 'evm:a', bytes: '0x02', tx, sequence: '7' })
+    if (isAnswered)
+      insert('answers', { payment_id: id, status: 200, headers: '["a","b"]', body: Buffer.from(name) })
+  }
+  if (!isSold) return
+  const purchase = samplePurchase(claim, tx)
+  insert('purchases', {
+    ...{ payment_id: id, id: purchase.id, payment_key: claim.key, link_id: purchase.linkId },
+    ...{ store_id: purchase.storeId, buyer_wallet: purchase.buyerWallet, network: purchase.network },
+    ...{ asset: purchase.asset, symbol: 'USDC', decimals: 6, amount_atomic: '100000', fee_atomic: '5000' },
+    ...{ price_usd: '0.1', tx_hash: tx, status: state, review_token_hash: purchase.reviewTokenHash },
+    created_at_ms: startMs,
+  })
+  for (const [line, entry] of entriesOfSale(purchase).entries()) {
+    insert('ledger_entries', {
+      ...{ purchase_id: purchase.id, line, account: entry.account, network: entry.network },
+      ...{ asset: entry.asset, amount_atomic: `${entry.amountAtomic}`, kind: entry.kind },
+    })
+  }
+  if (state === 'refunded')
+    insert('refunds', {
+      ...{ payment_id: id, network: claim.network, tx_hash: '0xback', refunded_at_ms: startMs },
+    })
+}
+
+interface OldRow {
+  readonly isAnswered?: boolean
+  readonly isLandedLate?: boolean
+  readonly updatedAtMs?: number
+}
+
+async function open(t: Test, path: string) {
+  const store = await openSqlite({ path, clock: systemClock, log: silentLog })
+  t.teardown(() => store.close())
+  return store
+}
+
+for (const version of ['0003-renames', '0004-payout-changes'] as const) {
+  t.test(`payments of every state that ${version} left are brought over, and go on`, (t) => goOn(t, version))
+}
+
+async function goOn(t: Test, version: keyof typeof released): Promise<void> {
+  const path = join(t.testdir(), 'tollgate.db')
+  const old = await older(path, version)
+  for (const [i, state] of states.entries()) insertOld(old, i + 1, state, state)
+  insertOld(old, 20, 'unserved', 'settled', { isAnswered: false })
+  insertOld(old, 21, 'late', 'refund_due', { isLandedLate: true })
+  insertOld(old, 22, 'given up', 'failed_final', { updatedAtMs: Date.now() - 60_000 })
+  old.exec("INSERT INTO heartbeats VALUES ('gateway-1', 1)")
+  old.close()
+
+  const store = await open(t, path)
+  const { books, purchases, leases } = store
+  for (const [i, state] of states.entries()) {
+    const claim = sampleClaim(state)
+    const isSold = sold.includes(state)
+    const { lease: _, ...facts } = claim
+    t.match(await books.find(claim.key), {
+      ...{ ...facts, row: i + 1, state: state === 'verified' ? 'claimed' : state, scheme: 'exact' },
+      ...{ transaction: isSold ? `0xA${i + 1}` : null, event: isSold ? `nonce:${claim.nonce}` : null },
+      ...{ chargedAtomic: isSold ? 100_000n : null, tries: 0, dueReason: null, block: null },
+      ...{ claimedAtMs: startMs, updatedAtMs: startMs, isLandedLate: false },
+    })
+    const purchase = await purchases.find(claim.purchaseId)
+    if (isSold) t.strictSame(purchase, samplePurchase(claim, `0xA${i + 1}`, { status: state as 'settled' }))
+    else t.equal(purchase, undefined)
+  }
+  t.match(await books.answerOf(3), { status: 200, headers: ['a', 'b'], body: Buffer.from('settling') })
+  t.match(await books.refundOf(10), { transaction: '0xback' })
+  t.match(await purchases.ledgerCheck(), {
+    ...{ purchases: 5, chargedPayments: 6, unresolvedPayments: 2, unbalanced: [], broken: [] },
+  })
+
+  const mine = (await leases.take('process:me', 10_000))!
+  t.equal(await books.adopt(mine, openStates, 100), 5)
+  const adopted = await books.due({ states: openStates, limit: 100 })
+  t.strictSame(
+    new Set(adopted.map(({ nonce }) => nonce)),
+    new Set(['0xclaimed', '0xverified', '0xsettling', '0xpending', '0xunserved']),
+  )
+  const due = await books.due({ states: ['failed_final', 'reorged'], limit: 100 })
+  t.strictSame(
+    due.map(({ nonce }) => nonce),
+    ['0xreorged', '0xgiven up'],
+  )
+
+  const settling = adopted.find(({ state }) => state === 'settling')!
+  const purchase = samplePurchase(sampleClaim('settling'), '0xA3')
+  t.ok(await books.apply(change(settling, settling.row, 'settling', 'settled', saleOf(purchase, '1'))))
+  await sell(store, 'same transaction', '0xA7', { event: '9' })
+  const [settled] = [await books.find(keyOf('settled'))]
+  const refund = { network: settled!.network, transaction: '0xBACK', paymentKeys: [] }
+  const back = {
+    ...{ refund, purchaseStatus: 'refunded' as const },
+    entries: entriesOfRefund(samplePurchase(sampleClaim('settled'), '0xA7')),
+  }
+  const payBack = (transaction: string) =>
+    books.apply(
+      change(settled!, settled!.row, 'settled', 'refunded', { ...back, refund: { ...refund, transaction } }),
+    )
+  t.equal(await payBack('0xBACK'), false, 'what paid another one back')
+  t.equal(await payBack('0xa8'), false, 'what paid for a purchase')
+  t.equal(await payBack('0xother'), true)
+  t.ok((await books.claim(sampleClaim('rejected', { purchaseId: 'again' }))).won)
+  t.match(await purchases.ledgerCheck(), { purchases: 7, unbalanced: [], broken: [] })
+}
+
+t.test('a database of the first version takes refunds from then on', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const old = await older(path, '0001-start')
+  insertOld(old, 1, 'k1', 'settled')
+  old.close()
+  const store = await open(t, path)
+  const record = (await store.books.find(keyOf('k1')))!
+  const refund = { network: record.network, transaction: '0xbb', paymentKeys: [] }
+  t.ok(
+    await store.books.apply(
+      change(record, record.row, 'settled', 'refunded', { refund, purchaseStatus: 'refunded' }),
+    ),
+  )
+  await store.close()
+  const after = await open(t, path)
+  t.match(await after.purchases.refundOf(record.purchaseId), { transaction: '0xbb' })
+})
+
+t.test('of the former usernames that an older version kept for a store the last one goes on', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const old = await older(path, '0001-start')
+  for (const id of ['s1', 's2'])
+    old.exec(`INSERT INTO stores VALUES ('${id}', '${id}', '', '', '', 0, 'agent', NULL, NULL, 1, 1)`)
+  const names = "('a', 's1', 5), ('c', 's1', 7), ('b', 's1', 7), ('d', 's2', 1)"
+  old.exec(`INSERT INTO username_redirects (username, store_id, expires_at_ms) VALUES ${names}`)
+  old.close()
+  const { stores } = await open(t, path)
+  const led = await Promise.all(['a', 'b', 'c', 'd'].map((name) => stores.redirectOf(name, 0)))
+  t.strictSame(led, [undefined, undefined, 's1', 's2'])
+  t.match(await stores.update('s2', { username: 'abc' }, 2, { maxRenamesADay: 2 }), { username: 'abc' })
+})
+
+t.test('a database whose rows belong to none is left as it was', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const old = await older(path, '0004-payout-changes')
+  insertOld(old, 1, 'k1', 'claimed')
+  old.exec('PRAGMA foreign_keys = OFF; INSERT INTO payment_payloads VALUES (9, "x")'.replaceAll('"', "'"))
+  old.close()
+  await t.rejects(openSqlite({ path, clock: systemClock, log: silentLog }), /row 9 of payment_payloads/)
+  const again = new DatabaseSync(path)
+  t.equal(again.prepare('SELECT owner FROM payments').get()?.['owner'], 'gateway-1')
+  again.close()
+})
+
+/** A disk of 4 MB, where this user may mount one. */
+function mountSmallDisk(t: Test): string | undefined {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-disk-'))
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder], { stdio: 'ignore' })
+  } catch {
+    rmdirSync(folder)
+    return undefined
+  }
+  t.teardown(() => {
+    execFileSync('umount', ['-l', folder])
+    rmdirSync(folder)
+  })
+  return folder
+}
+
+t.test('a disk that becomes full in the middle leaves it as it was, and it goes on with room', async (t) => {
+  const disk = mountSmallDisk(t)
+  if (disk === undefined) return t.pass('needs the right to mount a small tmpfs')
+  const path = join(disk, 'tollgate.db')
+  const old = await older(path, '0003-renames')
+  old.exec('BEGIN')
+  for (let id = 1; id <= 1_000; id++) insertOld(old, id, `k${id}`, 'rejected')
+  old.exec('COMMIT')
+  old.close()
+  const ballast = join(disk, 'ballast')
+  const { bavail, bsize } = statfsSync(disk)
+  writeFileSync(ballast, Buffer.alloc(bavail * bsize - 200_000))
+  await t.rejects(open(t, path), { message: /the disk is full\. It is as it was\. Make room/ })
+  const untouched = new DatabaseSync(path)
+  t.match(untouched.prepare('SELECT count(*) AS n, max(owner) AS owner FROM payments').get(), {
+    ...{ n: 1_000, owner: 'gateway-1' },
+  })
+  untouched.close()
+  rmSync(ballast)
+  const { books } = await open(t, path)
+  t.match(await books.find(keyOf('k1000')), { state: 'rejected' })
+})

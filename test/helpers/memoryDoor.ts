@@ -1,0 +1,133 @@
+import { EventEmitter } from 'node:events'
+import type { Readable } from 'node:stream'
+import type { ServedLink } from '../../core/domain/link.ts'
+import type { Door } from '../../core/plugin/door.ts'
+import { Exchange, type ExchangeInit } from '../../core/plugin/exchange.ts'
+import type { Reply } from '../../core/plugin/reply.ts'
+
+/** What a caller got, whole. */
+export interface Got {
+  readonly status: number
+  /** Flat. */
+  readonly headers: readonly string[]
+  readonly body: string
+}
+
+export interface MemoryDoorInit {
+  readonly method?: string
+  /** Names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: Readable
+}
+
+/** A door without a network: remembers what was written, reads as slowly as a test wants, and can be left. */
+export class MemoryDoor implements Door {
+  readonly method: string
+  readonly rawHeaders: readonly string[]
+  readonly body: Readable | null
+  readonly upgrade = null
+  isClosed = false
+  hasBegun = false
+  hasEnded = false
+  /** Set once the answer is whole. */
+  got: Got | undefined
+  /** Fulfilled when the answer is whole, or the call broken off; undefined then. */
+  readonly ended: Promise<Got | undefined>
+  /** True for a caller who reads nothing until {@link read} is called. */
+  isSlow = false
+  /** Pieces of the body so far. */
+  readonly pieces: Buffer[] = []
+  #status = 0
+  #headers: readonly string[] = []
+  readonly #headersByName: Readonly<Record<string, string>>
+  readonly #events = new EventEmitter()
+  readonly #settle: (got: Got | undefined) => void
+
+  constructor({ method = 'GET', headers = {}, body }: MemoryDoorInit = {}) {
+    this.method = method
+    this.rawHeaders = Object.entries(headers).flat()
+    this.#headersByName = headers
+    this.body = body ?? null
+    const { promise, resolve } = Promise.withResolvers<Got | undefined>()
+    this.ended = promise
+    this.#settle = resolve
+  }
+
+  header(name: string): string | undefined {
+    return this.#headersByName[name]
+  }
+
+  get isSent(): boolean {
+    return this.hasEnded
+  }
+
+  onClose(listener: () => void): void {
+    this.#events.once('close', listener)
+  }
+
+  onDrain(listener: () => void): void {
+    this.#events.once('drain', listener)
+  }
+
+  send(reply: Reply, extra: readonly string[] | null): boolean {
+    if (this.hasBegun || this.isClosed) return false
+    if (!Number.isInteger(reply.status) || reply.status < 200) throw new Error('Expected a status.')
+    this.begin(reply.status, [...reply.headers, ...(extra ?? [])])
+    const { body } = reply
+    if (typeof body === 'string') this.end(Buffer.from(body, 'latin1'))
+    else if (body === null || body instanceof Uint8Array) this.end(body ?? undefined)
+    else this.end(Buffer.concat(body))
+    return true
+  }
+
+  begin(status: number, headers: string[]): void {
+    this.hasBegun = true
+    this.#status = status
+    this.#headers = headers
+  }
+
+  write(piece: Uint8Array): boolean {
+    this.pieces.push(Buffer.from(piece))
+    return !this.isSlow
+  }
+
+  end(last?: Uint8Array): void {
+    if (last !== undefined) this.pieces.push(Buffer.from(last))
+    this.hasEnded = true
+    this.got = { status: this.#status, headers: this.#headers, body: Buffer.concat(this.pieces).toString() }
+    this.#settle(this.got)
+    this.#close()
+  }
+
+  cutOff(): void {
+    this.#settle(undefined)
+    this.#close()
+  }
+
+  limitIdle(): void {}
+
+  /** The caller reads on. */
+  read(): void {
+    this.isSlow = false
+    this.#events.emit('drain')
+  }
+
+  /** The caller leaves, unless it has its answer. */
+  hangUp(): void {
+    if (!this.hasEnded) this.cutOff()
+  }
+
+  #close(): void {
+    if (this.isClosed) return
+    this.isClosed = true
+    this.#events.emit('close')
+  }
+}
+
+/** A call of a link through a door. */
+export const callThrough = (door: Door, link: ServedLink, more: Partial<ExchangeInit> = {}): Exchange =>
+  new Exchange({
+    ...{ door, link, subPath: '', query: '', clientIp: '127.0.0.1', startedAtMs: 0 },
+    ...{ paymentHeader: null, x402Version: 2, hasBody: false },
+    ...more,
+  })

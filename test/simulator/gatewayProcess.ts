@@ -1,0 +1,131 @@
+import { createSealer } from '../../adapters/secrets/createSealer.ts'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import type { ServedLink } from '../../core/domain/link.ts'
+import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
+import { createPayments, type Payments } from '../../core/payments/engine.ts'
+import { type HeldLease, holdLease } from '../../core/payments/heldLease.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
+import { createRecovery, type Recovery } from '../../core/payments/recovery.ts'
+import type { Exchange } from '../../core/plugin/exchange.ts'
+import type { GatewayPorts } from '../../core/plugin/ports.ts'
+import type { Clock } from '../../core/ports/clock.ts'
+import { silentLog } from '../../core/ports/log.ts'
+import type { DataStore } from '../../core/ports/store.ts'
+import { runCall } from '../../gateway/call.ts'
+import purchaseRecord from '../../plugins/purchase-record/index.ts'
+import replayGuard from '../../plugins/replay-guard/index.ts'
+import x402 from '../../plugins/x402/index.ts'
+import { testNetwork } from '../helpers/settler.ts'
+import { type Chain, Chain as ChainTime } from './chain.ts'
+import type { Owner, Scheduler } from './scheduler.ts'
+import { type SellerParts, sellerPlugin } from './seller.ts'
+import { type ChainFaults, createSimulatedSettler } from './settler.ts'
+
+export interface ProcessParts {
+  readonly scheduler: Scheduler
+  readonly chain: Chain
+  readonly faults: ChainFaults
+  readonly seller: SellerParts
+  /** The store as this process reaches it. */
+  reach(owner: GatewayProcess): Pick<DataStore, 'books' | 'leases' | 'purchases'>
+  /** A mistake of a test: see `Plant`. */
+  readonly isNothingUnderWay: boolean
+  /** A hook that read or wrote a slot which its plugin had not declared. */
+  onMisuse(error: Error): void
+}
+
+const sealer = createSealer(Buffer.alloc(32, 7))
+
+/** A gateway process: real plugins, engine, lease and recovery, over a store, a chain and a seller of the simulation. */
+export class GatewayProcess implements Owner {
+  readonly name: string
+  isDead = false
+  frozenUntilMs = 0
+  /** What its wall clock is ahead of the true time, in ms, and how much it gains a ms. */
+  clockAheadMs = 0
+  clockDrift = 0
+  lease: HeldLease | undefined
+  payments: Payments | undefined
+  recovery: Recovery | undefined
+  /** It takes calls. */
+  isUp = false
+  readonly #parts: ProcessParts
+  readonly #stopped = new AbortController()
+  #generation: Generation | undefined
+
+  constructor(name: string, parts: ProcessParts) {
+    this.name = name
+    this.#parts = parts
+  }
+
+  readonly clock: Clock = {
+    now: () => {
+      const { nowMs } = this.#parts.scheduler
+      return Math.floor(ChainTime.timeOf(nowMs) + this.clockAheadMs + nowMs * this.clockDrift)
+    },
+  }
+
+  /** Starts it, as often as it takes: a store may be away. */
+  async start(): Promise<void> {
+    const { scheduler, chain, faults, reach } = this.#parts
+    const { clock } = this
+    const log = silentLog
+    const { books, leases, purchases } = reach(this)
+    const settler = createSimulatedSettler(chain, scheduler, clock, faults)
+    const chains = {
+      assets: builtInAssets.filter((asset) => asset.network === testNetwork),
+      settlers: [settler],
+      settler: (network: string) => (network === testNetwork ? settler : undefined),
+    }
+    const notes = createPurchaseNotes(sealer, '_svc')
+    const lease = await insist(scheduler, () => holdLease(leases, `process:${this.name}`, log))
+    this.lease = lease
+    await insist(scheduler, async () => settler.start(await books.openAttempts(settler.id)))
+    const payments = createPayments({ books, chains, notes, lease, clock, log })
+    this.payments = payments
+    const ports = {
+      ...{ clock, log, sealer, payments, chains, purchases: { ...purchases, addViews: async () => {} } },
+      service: {
+        ...{ publicUrl: 'http://gateway.test', name: 'Tollgate', metadataField: '_svc' },
+        ...{ instanceId: this.name, runsJobs: true },
+      },
+    } as Partial<GatewayPorts> as GatewayPorts
+    const entries = [
+      { plugin: x402, options: { maxTimeoutSeconds: 300, acceptV1: true, legacyBody: false } },
+      {
+        plugin: replayGuard,
+        options: { maxBodyBytes: 1_000, joinTimeoutMs: 20_000, replayWindowMs: 900_000 },
+      },
+      { plugin: sellerPlugin(this.#parts.seller), options: {} },
+      { plugin: purchaseRecord, options: { viewsFlushMs: 60_000 } },
+    ]
+    this.#generation = await buildGeneration(entries, ports, { onSlotMisuse: this.#parts.onMisuse })
+    const underWay = this.#parts.isNothingUnderWay ? { isUnderWay: () => false } : payments
+    this.recovery = createRecovery({
+      ...{ books, leases, purchases, chains, notes, lease, clock, log, payments: underWay },
+    })
+    void this.recovery.run(this.#stopped.signal)
+    this.isUp = true
+  }
+
+  call(x: Exchange, link: ServedLink): void {
+    const generation = this.#generation!
+    const route = { link, program: generation.compile(link), isPaid: true, methods: null }
+    this.#parts.scheduler.as(this, () => runCall(x, route, generation, silentLog))
+  }
+
+  /** Ends the loops of its recovery; whoever wants rounds asks for them from here on. */
+  stopLoops(): void {
+    this.#stopped.abort()
+  }
+}
+
+async function insist<T>(scheduler: Scheduler, work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work()
+    } catch {
+      await scheduler.wait(500)
+    }
+  }
+}

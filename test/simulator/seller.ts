@@ -1,0 +1,94 @@
+import { TollgateError } from '../../core/errors/error.ts'
+import { paidReply } from '../../core/payments/paidReply.ts'
+import type { SellerAnswer } from '../../core/plugin/exchange.ts'
+import { type Exchange, gatewayPlugin, handled, type Reply } from '../../core/plugin/gateway.ts'
+import type { Owner, Scheduler } from './scheduler.ts'
+
+/** One time that the seller's API was asked to work. */
+export interface Run {
+  readonly key: string
+  readonly purchaseId: string
+  readonly by: Owner
+  readonly startedAtMs: number
+  /** Infinity when it never came to an end. */
+  endedAtMs: number
+}
+
+export interface SellerParts {
+  readonly scheduler: Scheduler
+  readonly runs: Run[]
+  fails(probability: number): boolean
+  tell(...what: unknown[]): void
+}
+
+const headers = ['Content-Type', 'application/json']
+
+/** Stands for the seller and the way to it: slow, failing, broken off in the middle, and left by its caller. */
+export function sellerPlugin({ scheduler, runs, fails, tell }: SellerParts) {
+  /** Who is charged already gets the call done even when gone. */
+  const hasLeft = (x: Exchange) => x.door.isClosed && x.settlement === null
+
+  const fail = (x: Exchange, outcome: NonNullable<Exchange['upstreamOutcome']>, status: number) => {
+    x.upstreamOutcome = outcome
+    x.upstreamStatus = status
+    const charge =
+      x.settlement === null ? 'You were not charged.' : 'You were charged; the seller owes you a refund.'
+    return new TollgateError(outcome === 'timeout' ? 'upstream_timeout' : 'upstream_error', charge, {
+      ...(x.purchase !== null && { extra: { purchaseId: x.purchase.id }, retryable: false }),
+    })
+  }
+
+  async function forward(x: Exchange): Promise<Reply | undefined> {
+    const { key } = x.payment!.identity
+    const { purchaseId } = x.claim!
+    if (hasLeft(x)) throw fail(x, 'buyer-left', 0)
+    const by = scheduler.owner!
+    const run: Run = { key, purchaseId, by, startedAtMs: scheduler.nowMs, endedAtMs: Infinity }
+    runs.push(run)
+    tell('seller works', key.slice(0, 6), purchaseId)
+    await scheduler.wait(fails(0.1) ? scheduler.between(5_000, 25_000) : scheduler.between(5, 1_500))
+    run.endedAtMs = scheduler.nowMs
+    if (hasLeft(x)) throw fail(x, 'buyer-left', 0)
+    if (fails(0.08)) throw fail(x, 'failed', 500)
+    if (fails(0.04)) throw fail(x, 'timeout', 0)
+    const status = fails(0.05) ? 404 : 200
+    const body = Buffer.from(JSON.stringify({ key, run: runs.length }))
+    x.upstreamStatus = status
+    const answer = { status, headers, mediaType: 'application/json', body, tunnel: null }
+    if (x.settlement !== null) return stream(x, answer)
+    x.upstreamOutcome = 'answered'
+    x.answer = answer
+    return status === 404 ? { status, headers, body } : undefined
+  }
+
+  /** Charged first: the answer goes out as it comes, and is fetched to its end for a buyer who has left. */
+  async function stream(x: Exchange, answer: SellerAnswer): Promise<Reply> {
+    const reply = paidReply(answer, 'application/json', x.purchase!, x.settlement!.headers, true)
+    const { door } = x
+    if (!door.isClosed) {
+      x.status = reply.status
+      door.begin(reply.status, [...reply.headers])
+    }
+    await scheduler.wait(scheduler.between(0, 400))
+    if (fails(0.04)) {
+      x.errorCode = fail(x, 'failed', answer.status).code
+      // What was sent must not pass for the whole.
+      door.cutOff()
+      return handled
+    }
+    if (door.isClosed) x.isUnsent = true
+    else door.end(Buffer.from(String(reply.body), 'latin1'))
+    x.upstreamOutcome = 'answered'
+    x.answer = answer
+    return handled
+  }
+
+  return gatewayPlugin({
+    name: 'seller',
+    api: 1,
+    options: { type: 'object', additionalProperties: false, properties: {} },
+    needs: [],
+    slots: { forward: { mayRead: ['claim', 'payment', 'settlement', 'purchase'], writes: ['answer'] } },
+    setup: () => ({ route: () => ({ forward }) }),
+  })
+}

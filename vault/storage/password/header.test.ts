@@ -1,0 +1,163 @@
+import { argon2Sync } from 'node:crypto'
+import t from 'tap'
+import type { KdfParameters, PasswordHasher } from '../../ports/passwordHasher.ts'
+import { quickHasher } from '../../testing/quickHasher.ts'
+import { seal, unseal } from '../disk/aead.ts'
+import {
+  associatedOf,
+  decodeHeader,
+  encodeHeader,
+  headerFor,
+  newestVersion,
+  passwordKeyOf,
+  proofOf,
+  type VaultHeader,
+} from './header.ts'
+import { argon2idHasher, assertWithinBounds, calibrateKdf, kdfCap, kdfFloor } from './kdf.ts'
+
+const masterKey = Buffer.alloc(32, 9)
+const vault = {
+  version: newestVersion,
+  vaultId: 'vlt_1',
+  createdAt: '2026-03-01T12:00:00.000Z',
+  kdf: kdfFloor,
+}
+
+/** As the signing process wraps it, with what the host gives for it. */
+async function wrapMasterKey(
+  header: Omit<VaultHeader, 'salt' | 'wrappedKey'>,
+  key: Buffer,
+  password: string,
+  hasher: PasswordHasher,
+): Promise<VaultHeader> {
+  const open = headerFor(header)
+  return { ...open, wrappedKey: seal(await passwordKeyOf(open, password, hasher), key, associatedOf(open)) }
+}
+async function unwrapMasterKey(header: VaultHeader, password: string, hasher: PasswordHasher) {
+  const { passwordKey, wrappedKey, associated } = proofOf(
+    header,
+    await passwordKeyOf(header, password, hasher),
+  )
+  return unseal(passwordKey, wrappedKey, associated)
+}
+
+t.test('the password key is Argon2id as another implementation computes it', async (t) => {
+  const salt = Buffer.alloc(16, 3)
+  const ours = await argon2idHasher.hash('pässword', salt, kdfFloor)
+  const { memoryKiB, passes, lanes } = kdfFloor
+  const options = {
+    message: 'pässword',
+    nonce: salt,
+    parallelism: lanes,
+    tagLength: 32,
+    memory: memoryKiB,
+    passes,
+  }
+  t.strictSame(ours, argon2Sync('argon2id', options))
+  const decomposed = await argon2idHasher.hash('pässword'.normalize('NFD'), salt, kdfFloor)
+  t.strictSame(decomposed, ours, 'the same letters from another keyboard')
+})
+
+t.test('parameters below the floor and above the cap are refused before any work', async (t) => {
+  const salt = Buffer.alloc(16)
+  for (const name of ['memoryKiB', 'passes', 'lanes'] as const) {
+    for (const value of [
+      kdfFloor[name] - 1,
+      kdfCap[name] + 1,
+      0,
+      -1,
+      3.5,
+      Number.NaN,
+      Number.POSITIVE_INFINITY,
+    ]) {
+      const parameters = { ...kdfFloor, [name]: value }
+      t.throws(() => assertWithinBounds(parameters), { code: 'VALIDATION_ERROR' }, `${name} ${value}`)
+      await t.rejects(argon2idHasher.hash('password', salt, parameters), { code: 'VALIDATION_ERROR' })
+      await t.rejects(wrapMasterKey({ ...vault, kdf: parameters }, masterKey, 'password', quickHasher))
+    }
+  }
+})
+
+/** A machine on which a hash takes so long; `tookMs` is asked the passes and how many hashes there were before. */
+function machine(tookMs: (passes: number, before: number) => number) {
+  let nowMs = 0
+  const asked: number[] = []
+  const hasher = {
+    hash: async (_password: string, _salt: Uint8Array, { passes }: KdfParameters) => {
+      nowMs += tookMs(passes, asked.length)
+      asked.push(passes)
+      return Buffer.alloc(32)
+    },
+  }
+  return { calibrate: () => calibrateKdf(hasher, () => nowMs), asked }
+}
+
+t.test('passes are chosen by warm runs, so that a try takes 250 ms and hardly more', async (t) => {
+  const cold = machine((passes, before) => passes * 16 + (before === 0 ? 140 : 0))
+  t.strictSame(
+    await cold.calibrate(),
+    { ...kdfFloor, passes: 16 },
+    'the first run of a process counts for nothing',
+  )
+  const busy = machine((passes, before) => passes * 16 + (before % 3 === 0 ? 0 : 900))
+  t.equal((await busy.calibrate()).passes, 16, 'nor does what other programs take')
+  const fixed = machine((passes) => 30 + passes * 10)
+  t.equal((await fixed.calibrate()).passes, 22, 'what only the start of a hash costs is no pass')
+})
+
+t.test('calibration stays between the floor and the cap, on machines of any speed', async (t) => {
+  t.doesNotThrow(() => assertWithinBounds(kdfFloor))
+  t.strictSame(await machine((passes) => passes * 200).calibrate(), kdfFloor)
+  for (const quick of [machine(() => 0), machine((passes) => passes * 0.001), machine(() => 249)]) {
+    t.strictSame(await quick.calibrate(), { ...kdfFloor, passes: kdfCap.passes })
+    t.ok(quick.asked.length < 200, 'and comes to an end')
+  }
+})
+
+t.test('a master key comes out under its password only, and every wrapping is another', async (t) => {
+  const header = await wrapMasterKey(vault, masterKey, 'right password', quickHasher)
+  t.strictSame(await unwrapMasterKey(header, 'right password', quickHasher), masterKey)
+  t.equal(await unwrapMasterKey(header, 'wrong password', quickHasher), undefined)
+  const again = await wrapMasterKey(vault, masterKey, 'right password', quickHasher)
+  t.notSame(again.salt, header.salt)
+  t.notSame(again.wrappedKey, header.wrappedKey)
+})
+
+t.test('the parameters, the salt, the vault and its date belong to the wrapping', async (t) => {
+  /** Gives the same key whatever it is asked for, so that only the association can refuse. */
+  const deaf = { hash: async () => Buffer.alloc(32, 1) }
+  const header = await wrapMasterKey(
+    { ...vault, kdf: { ...kdfFloor, passes: 9 } },
+    masterKey,
+    'password',
+    deaf,
+  )
+  t.ok(await unwrapMasterKey(header, 'password', deaf))
+  const kdfs: KdfParameters[] = [kdfFloor, { ...header.kdf, memoryKiB: 65_537 }, { ...header.kdf, lanes: 2 }]
+  const forged = [
+    ...kdfs.map((kdf) => ({ ...header, kdf })),
+    { ...header, salt: Buffer.alloc(16) },
+    { ...header, vaultId: 'vlt_2' },
+    { ...header, version: 1 as const },
+    { ...header, createdAt: '2026-03-01T12:00:00.001Z' },
+  ]
+  for (const other of forged) t.equal(await unwrapMasterKey(other, 'password', deaf), undefined)
+})
+
+t.test('a header reads back as it was, and says so when any byte of it was changed', async (t) => {
+  const header = await wrapMasterKey(vault, masterKey, 'right password', quickHasher)
+  const bytes = encodeHeader(header)
+  t.strictSame(decodeHeader(bytes), header)
+  for (let at = 0; at < bytes.length; at++) {
+    for (const flip of [0x01, 0x20, 0x80]) {
+      const changed = Buffer.from(bytes)
+      changed[at]! ^= flip
+      t.throws(() => decodeHeader(changed), { code: 'VAULT_CORRUPT' }, `byte ${at}`)
+    }
+  }
+  for (const other of ['', '{}', 'null', '[]', `${bytes} `]) {
+    t.throws(() => decodeHeader(Buffer.from(other)), { code: 'VAULT_CORRUPT' })
+  }
+  const weak = encodeHeader({ ...header, kdf: { ...kdfFloor, passes: 1 } })
+  t.throws(() => decodeHeader(weak), { code: 'VAULT_CORRUPT' }, 'a right checksum over weak parameters')
+})

@@ -1,0 +1,117 @@
+import { VaultError } from '../../errors/error.ts'
+import { importedKeyId, parseDerivedKeyId } from '../../keys/keyId.ts'
+import { type KeyringState, VaultKeyring } from '../../keys/vaultKeyring.ts'
+import type { KeyFamily, KeyInfo } from '../../ports/keyring.ts'
+import type { OwnedSigner } from '../../signer/createSigner.ts'
+import type { SealedRecord } from '../../signer/custodian.ts'
+import type { Proof } from '../../signer/protocol.ts'
+import type { RecordStore } from './recordStore.ts'
+
+const seedId = 'seed'
+const keyringId = 'keyring'
+
+/** The seed and the imported keys as they are kept, sealed; only the signing process opens them. */
+export class KeptKeys {
+  readonly #store: RecordStore
+  readonly #signer: OwnedSigner
+  /** Which keys there are; nothing secret. */
+  readonly keyring: VaultKeyring
+
+  constructor(store: RecordStore, signer: OwnedSigner, beforeUse: () => void) {
+    this.#store = store
+    this.#signer = signer
+    this.keyring = new VaultKeyring({
+      beforeUse,
+      publicKey: (keyId) => signer.publicKey(keyId),
+      save: async (state) =>
+        void (await store.putJson('key', keyringId, { ...state, seedVersion: this.#seedVersion })),
+    })
+  }
+
+  /** Of every key that signs. @throws `VAULT_CORRUPT` */
+  get sealed(): readonly SealedRecord[] {
+    const imported = this.#store.list('key').filter(({ id }) => id.startsWith('import:'))
+    return [this.#seedRecord(), ...imported.map(({ id }) => this.#store.sealed(id)!)]
+  }
+
+  /** Reads which keys there are, once the signing process holds them. */
+  async open(): Promise<void> {
+    const saved = this.#store.getJson<KeyringState & { readonly seedVersion: number }>('key', keyringId)
+    this.keyring.load(saved)
+    // A new seed that was taken in just before the process ended: its addresses are not known yet.
+    if (saved !== undefined && saved.seedVersion !== this.#seedVersion) await this.#deriveAgain()
+    await this.keyring.derive('evm', 0)
+    await this.keyring.derive('solana', 0)
+    // Never by itself in a vault that is older: its owner knows the addresses, and money for play lies there.
+    if (saved === undefined) await this.keyring.separateTests()
+  }
+
+  async exportMnemonic(proof: Proof): Promise<string> {
+    const words = await this.#signer.process.exportWords(proof, this.#seedRecord())
+    const mnemonic = words.toString('utf8')
+    words.fill(0)
+    return mnemonic
+  }
+
+  /** Signs with another seed from now on. The old one is kept beside it. */
+  async importMnemonic(proof: Proof, mnemonic: string): Promise<void> {
+    const { process } = this.#signer
+    const old = this.#seedRecord()
+    const id = `${seedId}-${old.version}`
+    const as = { id, version: this.#store.nextVersion(id) }
+    const next = { id: seedId, version: old.version + 1 }
+    const words = Buffer.from(mnemonic, 'utf8')
+    try {
+      const made = await process.importSeed(proof, words, next.version, { record: old, as })
+      const seed = { ...next, sealed: made.sealed }
+      await this.#store.putSealed({ ...as, sealed: made.kept! }, seed)
+      await process.load(seed)
+    } finally {
+      words.fill(0)
+    }
+    await this.#deriveAgain()
+  }
+
+  /** @throws `ALREADY_EXISTS` */
+  async importKey(
+    proof: Proof,
+    family: KeyFamily,
+    name: string,
+    privateKey: Uint8Array,
+    isTest: boolean,
+  ): Promise<KeyInfo> {
+    const keyId = importedKeyId(name)
+    if (this.keyring.list().some((known) => known.keyId === keyId))
+      throw new VaultError('ALREADY_EXISTS', `There is a key ${keyId} already.`)
+    const record = { id: keyId, version: this.#store.nextVersion(keyId) }
+    const sealed = await this.#signer.process.importKey(proof, record, family, privateKey)
+    await this.#store.putSealed({ ...record, sealed })
+    return await this.keyring.add({ keyId, family, source: 'import', path: undefined, isTest })
+  }
+
+  /** @throws `KEY_UNKNOWN` */
+  exportKey(proof: Proof, keyId: string): Promise<Buffer> {
+    return this.#signer.process.exportKey(proof, this.keyring.get(keyId).keyId)
+  }
+
+  get #seedVersion(): number {
+    return this.#store.info('key', seedId)?.version ?? 0
+  }
+
+  #seedRecord(): SealedRecord {
+    const record = this.#store.sealed(seedId)
+    if (record === undefined)
+      throw new VaultError('VAULT_CORRUPT', 'The vault holds no seed. Restore the newest backup.')
+    return record
+  }
+
+  /** The same accounts under another seed; imported keys stay as they are. */
+  async #deriveAgain(): Promise<void> {
+    const known = this.keyring.list()
+    this.keyring.load({ keys: known.filter((key) => key.source === 'import'), ...this.keyring.defaults })
+    for (const { keyId } of known) {
+      const derived = parseDerivedKeyId(keyId)
+      if (derived !== undefined) await this.keyring.derive(derived.family, derived.index, derived.isTest)
+    }
+  }
+}
