@@ -14,9 +14,9 @@ import { readJsonBodies } from './http/jsonBodies.ts'
 import { refuseOtherMethods } from './http/methodNotAllowed.ts'
 import { createValidators } from './schema/validators.ts'
 
-const maxBodyBytes = 1_048_576
+const MAX_BODY_BYTES = 1_048_576
 /** A request has to arrive in this time; the longest answer, a save with its health check, needs a third of it. */
-const requestTimeoutMs = 30_000
+const REQUEST_TIMEOUT_MS = 30_000
 
 /** The control plane: everything of the marketplace that is not a call of a link. */
 export interface AdminApi {
@@ -42,8 +42,8 @@ export async function createAdminApi(
   const api = settleOptions(deps)
   const app = fastify({
     logger: false,
-    bodyLimit: maxBodyBytes,
-    requestTimeout: requestTimeoutMs,
+    bodyLimit: MAX_BODY_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
     trustProxy: deps.options?.trustProxy ?? 'loopback',
     requestIdHeader: false,
     genReqId: requestIdOf,

@@ -5,9 +5,9 @@ const named = /^(?:[\w\-.~!$&'()*+;=]|%[\da-f]{2})+(?::(\d{0,5}))?$/i
 /** An IPv6 address in brackets, and a port; a zone means something on the caller's machine only. */
 const bracketed = /^\[([\da-f:.]+)\](?::(\d{0,5}))?$/i
 /** RFC 3986, section 3.2.2, on names, and a port. */
-const maxChars = 255 + 6
+const MAX_CHARS = 255 + 6
 
-const maxKnown = 256
+const MAX_KNOWN = 256
 /** Values that were found well-formed: a gateway is called by few names. */
 const known = new Set<string>()
 
@@ -15,13 +15,13 @@ const known = new Set<string>()
 export function isHost(value: string): boolean {
   if (known.has(value)) return true
   if (!isWellFormed(value)) return false
-  if (known.size === maxKnown) known.clear()
+  if (known.size === MAX_KNOWN) known.clear()
   known.add(value)
   return true
 }
 
 function isWellFormed(value: string): boolean {
-  if (value.length > maxChars) return false
+  if (value.length > MAX_CHARS) return false
   const literal = bracketed.exec(value)
   const port = literal === null ? named.exec(value) : isIPv6(literal[1]!) ? literal.slice(1) : null
   return port !== null && Number(port[1] ?? 0) <= 65_535

@@ -2,9 +2,9 @@ import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/ports/clock.ts'
 
 /** Look-ups of addresses without a link that a client may cause at once, and then each second. */
-const burst = 200
-const perSecond = 10
-const maxClients = 10_000
+const BURST = 200
+const PER_SECOND = 10
+const MAX_CLIENTS = 10_000
 
 interface Bucket {
   taken: number
@@ -16,7 +16,7 @@ interface Bucket {
  * database a bounded amount. In this process only: what it guards is this process's own asking.
  */
 export class Strangers {
-  readonly #buckets = new LRUCache<string, Bucket>({ max: maxClients })
+  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_CLIENTS })
   readonly #clock: Clock
 
   constructor(clock: Clock) {
@@ -28,10 +28,10 @@ export class Strangers {
     const client = clientOf(clientIp)
     const nowMs = this.#clock.now()
     const bucket = this.#buckets.get(client) ?? { taken: 0, atMs: nowMs }
-    const refilled = Math.max(0, ((nowMs - bucket.atMs) / 1000) * perSecond)
+    const refilled = Math.max(0, ((nowMs - bucket.atMs) / 1000) * PER_SECOND)
     bucket.taken = Math.max(0, bucket.taken - refilled)
     bucket.atMs = nowMs
-    if (bucket.taken + 1 > burst) return false
+    if (bucket.taken + 1 > BURST) return false
     bucket.taken++
     this.#buckets.set(client, bucket)
     return true

@@ -7,9 +7,9 @@ import type { Hold, SettleOutcome } from '../../core/ports/settler.ts'
 import { createGasBudget, type GasBudget } from './gasBudget.ts'
 
 /** Payers whose failures are remembered; those with payments on their way are never forgotten. */
-const maxRemembered = 10_000
+const MAX_REMEMBERED = 10_000
 /** So long after its end nothing can come of a payment any more, whoever has forgotten to say so. */
-const goneAfterMs = 600_000
+const GONE_AFTER_MS = 600_000
 
 /** What bad payments may cost; every settler has these options. */
 export interface BudgetLimits {
@@ -100,7 +100,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const payerOf = (address: string): Payer => {
     let payer = payers.get(address)
     if (payer === undefined) {
-      if (payers.size >= maxRemembered) forgetOne()
+      if (payers.size >= MAX_REMEMBERED) forgetOne()
       payers.set(address, (payer = { inFlight: 0, sums: new Map(), failedAtMs: [] }))
     }
     return payer
@@ -124,7 +124,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   /** What can't land any more and nobody has said so: a process that ended, or one that stands still. */
   const sweep = (): void => {
     for (const flight of flights) {
-      if (clock.now() < flight.identity.validBeforeMs + goneAfterMs) continue
+      if (clock.now() < flight.identity.validBeforeMs + GONE_AFTER_MS) continue
       log.warn({ payment: flight.identity.key }, 'nobody told what became of a payment; it is over')
       flight.finish(flight.state === 'held' ? 0n : undefined)
     }

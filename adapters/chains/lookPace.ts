@@ -1,7 +1,7 @@
 /** How many settlements the typical time is the median of: few enough to follow the chain, too many for one to turn it. */
-const remembered = 9
+const REMEMBERED = 9
 /** Around the time when a transaction lands as a rule, looks come this many to that time. */
-const looksPerTypical = 8
+const LOOKS_PER_TYPICAL = 8
 
 export interface LookPaceOptions {
   /** Least time between two looks, and before the first one, in ms. */
@@ -33,7 +33,7 @@ export function createLookPace({ firstMs, maxMs }: LookPaceOptions): LookPace {
   const mostMs = Math.max(firstMs, maxMs)
   const lately: number[] = []
   let typicalMs: number | undefined
-  const leastMs = () => Math.min(mostMs, Math.max(firstMs, (typicalMs ?? 0) / looksPerTypical))
+  const leastMs = () => Math.min(mostMs, Math.max(firstMs, (typicalMs ?? 0) / LOOKS_PER_TYPICAL))
 
   return {
     get typicalMs() {
@@ -48,7 +48,7 @@ export function createLookPace({ firstMs, maxMs }: LookPaceOptions): LookPace {
     },
     note(ms) {
       lately.push(ms)
-      if (lately.length > remembered) lately.shift()
+      if (lately.length > REMEMBERED) lately.shift()
       typicalMs = lately.toSorted((a, b) => a - b)[lately.length >> 1]
     },
   }

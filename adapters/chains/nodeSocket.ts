@@ -1,11 +1,11 @@
 import { WebSocket } from 'ws'
 import type { Log } from '../../core/ports/log.ts'
 
-const reopenFirstMs = 1_000
-const reopenMaxMs = 30_000
-const handshakeMs = 10_000
+const REOPEN_FIRST_MS = 1_000
+const REOPEN_MAX_MS = 30_000
+const HANDSHAKE_MS = 10_000
 /** What is subscribed to here is told in a few kilobytes. */
-const maxMessageBytes = 65_536
+const MAX_MESSAGE_BYTES = 65_536
 
 /** A JSON-RPC answer or notification, as far as anything of it is used; nothing of it is checked. */
 export interface NodeMessage {
@@ -47,7 +47,7 @@ export function createNodeSocket(options: NodeSocketOptions): NodeSocket {
   let socket: WebSocket | undefined
   let isOpen = false
   let isClosed = false
-  let reopenMs = reopenFirstMs
+  let reopenMs = REOPEN_FIRST_MS
   let reopenTimer: NodeJS.Timeout | undefined
 
   const lose = (lost: WebSocket) => {
@@ -60,7 +60,7 @@ export function createNodeSocket(options: NodeSocketOptions): NodeSocket {
     if (isClosed || !isNeeded()) return
     log.debug({}, 'the WebSocket to a node was lost; it is asked over HTTP meanwhile')
     reopenTimer = setTimeout(reopen, reopenMs)
-    reopenMs = Math.min(reopenMs * 2, reopenMaxMs)
+    reopenMs = Math.min(reopenMs * 2, REOPEN_MAX_MS)
   }
   const reopen = () => {
     reopenTimer = undefined
@@ -68,7 +68,7 @@ export function createNodeSocket(options: NodeSocketOptions): NodeSocket {
   }
   const open = () => {
     if (socket !== undefined || reopenTimer !== undefined || isClosed) return
-    const opening = new WebSocket(url, { handshakeTimeout: handshakeMs, maxPayload: maxMessageBytes })
+    const opening = new WebSocket(url, { handshakeTimeout: HANDSHAKE_MS, maxPayload: MAX_MESSAGE_BYTES })
     socket = opening
     opening.addEventListener('open', () => {
       isOpen = true
@@ -90,10 +90,10 @@ export function createNodeSocket(options: NodeSocketOptions): NodeSocket {
       if (isOpen) socket!.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
     },
     praise() {
-      reopenMs = reopenFirstMs
+      reopenMs = REOPEN_FIRST_MS
     },
     lose(isUseless = false) {
-      if (isUseless) reopenMs = reopenMaxMs
+      if (isUseless) reopenMs = REOPEN_MAX_MS
       if (socket !== undefined) lose(socket)
     },
     close() {

@@ -3,9 +3,9 @@ import { TollgateError } from '../../core/errors/error.ts'
 import type { AddressPolicy } from './addressPolicy.ts'
 
 /** Longer than any honest URL; RFC 9110, section 4.1 asks for 8,000 octets at least. */
-const maxUrlChars = 8192
+const MAX_URL_CHARS = 8192
 /** RFC 1035, section 2.3.4, less the length octets. */
-const maxHostChars = 253
+const MAX_HOST_CHARS = 253
 
 /**
  * Refuses a URL that could never be connected to, before it is stored or dialled.
@@ -19,8 +19,8 @@ const maxHostChars = 253
  */
 export function checkUrl(text: string, policy: AddressPolicy, schemes: readonly string[]): URL {
   if (typeof text !== 'string' || text === '') refuse('required', 'The URL is missing.')
-  if (text.length > maxUrlChars) {
-    refuse('too_long', `The URL has ${text.length} characters; at most ${maxUrlChars} are allowed.`)
+  if (text.length > MAX_URL_CHARS) {
+    refuse('too_long', `The URL has ${text.length} characters; at most ${MAX_URL_CHARS} are allowed.`)
   }
   // The parser drops tabs and line ends and turns backslashes round; a URL that needs that is not what it seems.
   if (hasUnseemlyCharacter(text)) {
@@ -39,10 +39,10 @@ export function checkUrl(text: string, policy: AddressPolicy, schemes: readonly 
   if (url.port === '0') refuse('port', 'The URL names port 0; expected 1 to 65535.')
 
   const host = hostOf(url)
-  if (host === '' || host.length > maxHostChars || url.hostname.includes('..') || host.startsWith('.')) {
+  if (host === '' || host.length > MAX_HOST_CHARS || url.hostname.includes('..') || host.startsWith('.')) {
     refuse(
       'host',
-      `The URL's host name is not one; expected at most ${maxHostChars} characters and no empty part.`,
+      `The URL's host name is not one; expected at most ${MAX_HOST_CHARS} characters and no empty part.`,
     )
   }
   if (!isPossible(host, policy)) {

@@ -20,11 +20,11 @@ import { toEgressError } from './toEgressError.ts'
 import { WayOut } from './wayOut.ts'
 
 /** Connections an origin for webhooks and facilitators; apart from proxied calls and health checks, so that none waits for another. */
-const requestConnections = 16
+const REQUEST_CONNECTIONS = 16
 /** A host that is refused over and over is logged once in this time. */
-const refusalLogMs = 60_000
+const REFUSAL_LOG_MS = 60_000
 /** A save waits for a name no longer than this. */
-const maxJudgeMs = 2_000
+const MAX_JUDGE_MS = 2_000
 const httpSchemes = ['http:', 'https:']
 const connectSchemes = ['http:', 'https:', 'ws:', 'wss:']
 
@@ -72,11 +72,11 @@ export function createEgress(options: EgressOptions = {}): Egress {
     isAllowed,
     isListed: createListedPolicy(options.allowPrivateCidrs ?? []),
     resolve: resolver.resolve,
-    timeoutMs: Math.min(connectTimeoutMs, maxJudgeMs),
+    timeoutMs: Math.min(connectTimeoutMs, MAX_JUDGE_MS),
     publicPorts: options.publicPorts ?? [80, 443],
   }
   const wayOut = new WayOut(clock)
-  const recentlyLogged = new LRUCache<string, true>({ max: 1_000, ttl: refusalLogMs })
+  const recentlyLogged = new LRUCache<string, true>({ max: 1_000, ttl: REFUSAL_LOG_MS })
   const openSocket = createSocketOpener({
     isAllowed,
     resolve: resolver.resolve,
@@ -158,7 +158,7 @@ export function createEgress(options: EgressOptions = {}): Egress {
 
   /** Stores share an origin: with a limit, checks of one that hang would be another's that fail. */
   const checkPool = (origin: string) => undiciPool(origin, null, opener(origin))
-  const requestPool = (origin: string) => undiciPool(origin, requestConnections, opener(origin))
+  const requestPool = (origin: string) => undiciPool(origin, REQUEST_CONNECTIONS, opener(origin))
 
   const shared = { maxPoolCount: options.maxPoolCount ?? 1_000, idlePoolMs: options.idlePoolMs ?? 30_000 }
   const connections = options.connectionsPerOrigin ?? 128
@@ -166,7 +166,7 @@ export function createEgress(options: EgressOptions = {}): Egress {
   const checkPools = new PoolRegistry({ ...shared, connections, createPool: checkPool })
   const requestPools = new PoolRegistry({
     ...shared,
-    connections: requestConnections,
+    connections: REQUEST_CONNECTIONS,
     createPool: requestPool,
   })
   const closedError = () => new EgressError('EGRESS_CLOSED', 'The way out is closed.')

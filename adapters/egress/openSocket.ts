@@ -7,12 +7,12 @@ import type { ResolveHost } from './resolveHost.ts'
 import { systemError } from './systemError.ts'
 
 /** A name with more addresses than this is answered by its first ones; nobody dials the rest within the time limit. */
-const maxAddresses = 16
+const MAX_ADDRESSES = 16
 /** How long one of several addresses is tried before the next (RFC 8305 says 250 ms; slow lines need more). */
-const maxAttemptMs = 1_000
+const MAX_ATTEMPT_MS = 1_000
 
 /** Idle time before TCP asks whether the other side is still there. */
-const keepAliveProbeMs = 60_000
+const KEEP_ALIVE_PROBE_MS = 60_000
 
 export interface SocketTarget {
   /** Without brackets and trailing dot. */
@@ -67,7 +67,7 @@ export function createSocketOpener(options: SocketOpenerOptions): OpenSocket {
       checkedAddresses(target.host, options).then(
         (addresses) => {
           if (isSettled) return
-          socket = dial(target, addresses, options).setNoDelay(true).setKeepAlive(true, keepAliveProbeMs)
+          socket = dial(target, addresses, options).setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_PROBE_MS)
           // Stays for good: between here and the new owner's own listener an error must not end the process.
           socket.on('error', (error) => fail(toEgressError(target.host, error)))
           socket.once('close', () => fail(toEgressError(target.host, new Error('closed while connecting'))))
@@ -92,7 +92,7 @@ async function checkedAddresses(host: string, options: SocketOpenerOptions): Pro
   }
   const addresses = isIP(host) === 0 ? await options.resolve(host) : [host]
   if (!addresses.every(options.isAllowed)) throw refused(host, addresses, options)
-  return addresses.slice(0, maxAddresses)
+  return addresses.slice(0, MAX_ADDRESSES)
 }
 
 function refused(host: string, addresses: readonly string[], options: SocketOpenerOptions): EgressError {
@@ -114,7 +114,7 @@ function dial(target: SocketTarget, addresses: readonly string[], options: Socke
     port: target.port,
     lookup,
     autoSelectFamily: true,
-    autoSelectFamilyAttemptTimeout: Math.min(maxAttemptMs, Math.max(10, options.connectTimeoutMs / 2)),
+    autoSelectFamilyAttemptTimeout: Math.min(MAX_ATTEMPT_MS, Math.max(10, options.connectTimeoutMs / 2)),
   }
   if (!target.secure) return connectTcp({ ...where, highWaterMark: 64 * 1024 } as typeof where)
   return connectTls({

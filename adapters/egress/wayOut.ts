@@ -5,11 +5,11 @@ import type { WayOutState } from '../../core/ports/egress.ts'
 import { systemError } from './systemError.ts'
 
 /** Failures older than this say nothing about now. */
-const windowMs = 30_000
+const WINDOW_MS = 30_000
 /** One dead seller is a dead seller; only several at once point at our own line. */
-const minFailedOrigins = 2
+const MIN_FAILED_ORIGINS = 2
 /** Bounds the memory; more origins than this add nothing to the verdict. */
-const maxRemembered = 1024
+const MAX_REMEMBERED = 1024
 
 /** Errors of a network or resolver that is not there. "Refused" is not one: a machine out there said it. */
 const lineErrors = new Set([
@@ -74,17 +74,17 @@ export class WayOut {
     }
     if (this.#failures.size === 0)
       for (const socket of this.#open.keys()) this.#open.set(socket, socket.bytesRead)
-    if (this.#failures.size < maxRemembered || this.#failures.has(origin)) {
+    if (this.#failures.size < MAX_REMEMBERED || this.#failures.has(origin)) {
       this.#failures.set(origin, this.#clock.now())
     }
   }
 
   state(): WayOutState {
-    const since = this.#clock.now() - windowMs
+    const since = this.#clock.now() - WINDOW_MS
     for (const [origin, atMs] of this.#failures) if (atMs < since) this.#failures.delete(origin)
     if (this.#lastOwnErrorMs >= since) return 'down'
     if (this.#lastReachedMs >= since) return 'up'
     for (const [socket, bytesBefore] of this.#open) if (socket.bytesRead > bytesBefore) return 'up'
-    return this.#failures.size >= minFailedOrigins ? 'down' : 'unknown'
+    return this.#failures.size >= MIN_FAILED_ORIGINS ? 'down' : 'unknown'
   }
 }

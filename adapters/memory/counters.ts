@@ -3,9 +3,9 @@ import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import type { Counters, Taken } from '../../core/ports/counters.ts'
 
 /** Shared buckets for the keys beyond `maxKeys`, per length of window. A power of two. */
-const sharedBuckets = 65_536
+const SHARED_BUCKETS = 65_536
 /** Old buckets looked at for each new key. Two would do to keep up; the rest catches up after a quiet time. */
-const sweepPerInsert = 4
+const SWEEP_PER_INSERT = 4
 
 export interface MemoryCountersOptions {
   readonly clock?: Clock
@@ -36,7 +36,7 @@ export function createMemoryCounters(options: MemoryCountersOptions = {}): Count
   let hashKey = ''
 
   function sweep(nowMs: number): void {
-    for (let i = 0; i < sweepPerInsert; i++) {
+    for (let i = 0; i < SWEEP_PER_INSERT; i++) {
       const next = sweeper.next()
       if (next.done === true) {
         sweeper = buckets.entries()
@@ -59,7 +59,7 @@ export function createMemoryCounters(options: MemoryCountersOptions = {}): Count
     if (row === undefined) shared.set(windowMs, (row = []))
     // Keyed, so that nobody can look for keys that fall together with a victim's.
     hashKey ||= randomBytes(16).toString('hex')
-    const slot = hash('sha256', hashKey + key, 'buffer').readUInt32LE(0) & (sharedBuckets - 1)
+    const slot = hash('sha256', hashKey + key, 'buffer').readUInt32LE(0) & (SHARED_BUCKETS - 1)
     return (row[slot] ??= { used: 0, endsAtMs: 0 })
   }
 

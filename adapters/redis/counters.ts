@@ -4,9 +4,9 @@ import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import type { Counters, Taken } from '../../core/ports/counters.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 
-const maxReconnectDelayMs = 1_000
+const MAX_RECONNECT_DELAY_MS = 1_000
 /** A refused take is given back only when its window lasts longer: later, it would lift the limit of the next one. */
-const giveBackMs = 1_000
+const GIVE_BACK_MS = 1_000
 /** The library's limiter counts, and the limit of each take is judged here: takes of one key may have different ones. */
 const unlimited = Number.MAX_SAFE_INTEGER
 
@@ -53,7 +53,7 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
     connectTimeout: 2_000,
     // Without it a server that stops answering, its connection open, would never be noticed.
     socketTimeout: timeoutMs,
-    retryStrategy: (attempt) => Math.min(attempt * 50, maxReconnectDelayMs),
+    retryStrategy: (attempt) => Math.min(attempt * 50, MAX_RECONNECT_DELAY_MS),
   })
   const insurance = new Insurance(fallback)
   const limiter = new RateLimiterRedis({
@@ -103,7 +103,7 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
     const ok = (isCounted || points === 0) && used <= limit
     if (isCounted && !ok) {
       used -= whole
-      if (restMs > giveBackMs && !isInsured) await limiter.reward(key, whole, window)
+      if (restMs > GIVE_BACK_MS && !isInsured) await limiter.reward(key, whole, window)
     }
     return { ok, remaining: Math.max(0, Math.floor(limit) - used), resetAtMs: clock.now() + restMs }
   }

@@ -7,7 +7,7 @@ import { reading } from './failure.ts'
 import type { ApiKeyTable } from './schema.ts'
 
 /** How exact `lastUsedAt` is: one write per key in this time. */
-const touchEveryMs = 60_000
+const TOUCH_EVERY_MS = 60_000
 
 /** API keys in SQLite: their HMACs, never the keys. */
 export function createApiKeys({ reader, query, writer }: Database): ApiKeys {
@@ -65,7 +65,7 @@ export function createApiKeys({ reader, query, writer }: Database): ApiKeys {
 
     async touch(id, atMs) {
       const last = touchedAtMs.get(id)
-      if (last !== undefined && atMs - last < touchEveryMs) return
+      if (last !== undefined && atMs - last < TOUCH_EVERY_MS) return
       if (touchedAtMs.size >= 10_000) touchedAtMs.clear()
       touchedAtMs.set(id, atMs)
       const change = query.updateTable('api_keys').set({ last_used_at_ms: atMs }).where('id', '=', id)

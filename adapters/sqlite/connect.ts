@@ -1,11 +1,11 @@
 import { DatabaseSync } from 'node:sqlite'
 
 /** How long a connection waits for another process's write lock before it answers `store_unavailable`. */
-export const busyTimeoutMs = 5_000
+export const BUSY_TIMEOUT_MS = 5_000
 
 /** A connection that may write. Only the writer thread keeps one, and the start-up for migrations. */
 export function connectWriter(path: string, isDurable: boolean): DatabaseSync {
-  const database = new DatabaseSync(path, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
+  const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS, enableForeignKeyConstraints: true })
   database.exec(`PRAGMA synchronous = ${isDurable ? 'FULL' : 'OFF'}`)
   // A longer log before it is copied back: claims touch random pages of the key's index, and more of them coincide.
   database.exec('PRAGMA wal_autocheckpoint = 4000')
@@ -15,5 +15,5 @@ export function connectWriter(path: string, isDurable: boolean): DatabaseSync {
 
 /** A connection that can not write, for the main thread. Sees every commit that returned before the read began. */
 export function connectReader(path: string): DatabaseSync {
-  return new DatabaseSync(path, { readOnly: true, timeout: busyTimeoutMs })
+  return new DatabaseSync(path, { readOnly: true, timeout: BUSY_TIMEOUT_MS })
 }

@@ -3,7 +3,7 @@ import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 
 /** Days that are kept: what a clock that was ahead has written counts until that day is over. */
-const keptDays = 7
+const KEPT_DAYS = 7
 
 /** The gas of stores by day in SQLite. */
 export function createGasBook({ query, writer }: Database): GasBook {
@@ -24,7 +24,7 @@ export function createGasBook({ query, writer }: Database): GasBook {
         .deleteFrom('gas_spent')
         .where('network', '=', network)
         .where('store_id', '=', storeId)
-        .where('day', '<', day - keptDays)
+        .where('day', '<', day - KEPT_DAYS)
       const put = query
         .insertInto('gas_spent')
         .values({ network, store_id: storeId, day, spent: String(spent) })

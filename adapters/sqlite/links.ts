@@ -8,13 +8,13 @@ import { toHealthEvent, toLink, toLinkColumns, toServedLink } from './linkRows.t
 import type { LinkTable } from './schema.ts'
 
 /** How long a former slug or username goes on answering. */
-export const redirectMs = 30 * 24 * 60 * 60 * 1000
+export const REDIRECT_MS = 30 * 24 * 60 * 60 * 1000
 
 /** Whoever renames a link every minute does not fill the table: of older slugs nothing is kept. */
-const formerSlugsOfALink = 10
+const FORMER_SLUGS_OF_A_LINK = 10
 
 /** How long a link's health timeline reaches back. */
-const healthKeptMs = 30 * 24 * 60 * 60 * 1000
+const HEALTH_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 
 const servedColumns = 'l.*, s.username, s.payout_base, s.payout_solana'
 
@@ -72,7 +72,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
         .where('store_id', '=', storeOfLink)
         .where('link_id', '=', id)
         .orderBy('expires_at_ms', 'desc')
-        .limit(formerSlugsOfALink),
+        .limit(FORMER_SLUGS_OF_A_LINK),
       remove: query
         .deleteFrom('slug_redirects')
         .where('store_id', '=', storeOfLink)
@@ -108,7 +108,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
         .expression((e) =>
           e
             .selectFrom('links')
-            .select((c) => ['store_id', 'slug', 'id', c.val(updatedAtMs + redirectMs).as('expires_at_ms')])
+            .select((c) => ['store_id', 'slug', 'id', c.val(updatedAtMs + REDIRECT_MS).as('expires_at_ms')])
             .where('id', '=', id)
             .where('is_active', '=', 1)
             .where('is_stealth', '=', 0)
@@ -263,7 +263,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
       const forget = query
         .deleteFrom('health_events')
         .where('link_id', '=', linkId)
-        .where('at_ms', '<', atMs - healthKeptMs)
+        .where('at_ms', '<', atMs - HEALTH_KEPT_MS)
       await writer.write('runAll', [compiled(add), compiled(forget)])
     },
 

@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
-import { busyTimeoutMs } from './connect.ts'
+import { BUSY_TIMEOUT_MS } from './connect.ts'
 import { isBusy } from './failure.ts'
 import { start } from './migrations/0001-start.ts'
 import { refunds } from './migrations/0002-refunds.ts'
@@ -13,7 +13,7 @@ import { gas } from './migrations/0006-gas.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
-const migrationMs = 600_000
+const MIGRATION_MS = 600_000
 
 /** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
 const migrations: Readonly<Record<string, Migration>> = {
@@ -38,7 +38,7 @@ export async function migrate(database: DatabaseSync): Promise<number> {
   if (isUpToDate(database)) return 0
   // Off while tables that others refer to are made anew; inside a transaction it can not be switched.
   database.exec('PRAGMA foreign_keys = OFF')
-  await whenUnlocked(database, 'BEGIN IMMEDIATE', migrationMs)
+  await whenUnlocked(database, 'BEGIN IMMEDIATE', MIGRATION_MS)
   try {
     const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) })
     const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...migrations }) } })
@@ -64,7 +64,7 @@ export async function migrate(database: DatabaseSync): Promise<number> {
  * it another store of this process that holds the lock; and for the journal mode SQLite does not wait at all, because two
  * that want to switch could wait for each other.
  */
-async function whenUnlocked(database: DatabaseSync, sql: string, waitMs = busyTimeoutMs): Promise<void> {
+async function whenUnlocked(database: DatabaseSync, sql: string, waitMs = BUSY_TIMEOUT_MS): Promise<void> {
   database.exec('PRAGMA busy_timeout = 0')
   const giveUpAt = performance.now() + waitMs
   for (;;) {
@@ -76,7 +76,7 @@ async function whenUnlocked(database: DatabaseSync, sql: string, waitMs = busyTi
       await sleep(10)
     }
   }
-  database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`)
+  database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`)
 }
 
 function isUpToDate(database: DatabaseSync): boolean {

@@ -7,7 +7,7 @@ import { toApiKeyColumns } from './apiKeys.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError } from './failure.ts'
-import { redirectMs } from './links.ts'
+import { REDIRECT_MS } from './links.ts'
 import type { Schema, StoreTable } from './schema.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -79,7 +79,7 @@ export function createStores({ query, writer }: Database): Stores {
             renamed(username).select((c) => [
               'username',
               'id',
-              c.val(updatedAtMs + redirectMs).as('expires_at_ms'),
+              c.val(updatedAtMs + REDIRECT_MS).as('expires_at_ms'),
             ]),
           )
           .onConflict((c) =>

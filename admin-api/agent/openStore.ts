@@ -6,7 +6,7 @@ import { prefixOf } from '../auth/apiKey.ts'
 import type { Api } from '../deps.ts'
 import { randomUsername } from '../stores/username.ts'
 
-const usernameTries = 5
+const USERNAME_TRIES = 5
 
 export interface SignUpRequest {
   readonly address: string
@@ -82,7 +82,7 @@ async function createStore(ports: Api, request: SignUpRequest, proven: Proven): 
       return { store, apiKey: proven.apiKey, created: true }
     } catch (error) {
       const isClash = isTollgateError(error) && error.code === 'USERNAME_TAKEN'
-      if (!isClash || request.username != null || tries === usernameTries) throw error
+      if (!isClash || request.username != null || tries === USERNAME_TRIES) throw error
     }
   }
 }

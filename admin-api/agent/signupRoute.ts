@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { prefixOf } from '../auth/apiKey.ts'
-import { messageHashOf, textLifeMs } from '../auth/walletText.ts'
+import { messageHashOf, TEXT_LIFE_MS } from '../auth/walletText.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { hourMs, minuteMs, refuse, takeForClient, writeLimit } from '../http/rateLimits.ts'
@@ -58,9 +58,9 @@ const data = exactly({
 })
 
 /** How often one signed text may be sent for the price of one: every try of a client that tries thrice, and a few more. */
-const tellingsOfOneText = 10
+const TELLINGS_OF_ONE_TEXT = 10
 /** Requests a minute for each sign-up that an hour allows: those repeats, and some that are malformed. */
-const requestsPerSignUp = 6
+const REQUESTS_PER_SIGN_UP = 6
 
 /** `POST /api/agent/signup`: a store and an API key for a wallet's signature. */
 export function signupRoute(app: FastifyInstance, api: Api): void {
@@ -108,7 +108,7 @@ export function signupRoute(app: FastifyInstance, api: Api): void {
  */
 function limitSignUps(api: Api) {
   const { signupPerHour } = api.limits
-  const requestsPerMinute = signupPerHour * requestsPerSignUp
+  const requestsPerMinute = signupPerHour * REQUESTS_PER_SIGN_UP
   const takeHour = (request: FastifyRequest, points: number) =>
     takeForClient(api, request, 'signup', signupPerHour, hourMs, points)
 
@@ -121,8 +121,9 @@ function limitSignUps(api: Api) {
 
   async function preHandler(request: FastifyRequest<{ Body: { message: string } }>, reply: FastifyReply) {
     const name = `signup-text:${messageHashOf(request.body.message)}`
-    const tell = (points: number) => takeForClient(api, request, name, tellingsOfOneText, textLifeMs, points)
-    const isRepeat = (await tell(0)).remaining < tellingsOfOneText
+    const tell = (points: number) =>
+      takeForClient(api, request, name, TELLINGS_OF_ONE_TEXT, TEXT_LIFE_MS, points)
+    const isRepeat = (await tell(0)).remaining < TELLINGS_OF_ONE_TEXT
     const hour = await takeHour(request, isRepeat && (await tell(1)).ok ? 0 : 1)
     if (!hour.ok) return refuse(api, reply, hour, signupPerHour)
     // After the hour was asked: a text that it refused is not one that was paid for.

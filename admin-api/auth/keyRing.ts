@@ -8,10 +8,10 @@ import type { ApiKeys } from '../../core/ports/stores.ts'
 import { isApiKeyForm } from './apiKey.ts'
 
 /** How long another process's revocation may go unnoticed here. */
-const cacheMs = 3_000
-const cachedKeys = 10_000
+const CACHE_MS = 3_000
+const CACHED_KEYS = 10_000
 /** `lastUsedAt` is written at most this often per key. */
-const touchEveryMs = 60_000
+const TOUCH_EVERY_MS = 60_000
 
 /** Knows API keys by their text. */
 export interface KeyRing {
@@ -26,8 +26,8 @@ export interface KeyRing {
 /** Makes a key ring that keeps what it looked up, hits and misses, for three seconds. */
 export function createKeyRing(ports: { keys: ApiKeys; sealer: Sealer; clock: Clock; log: Log }): KeyRing {
   const { keys, sealer, clock, log } = ports
-  const found = new LRUCache<string, { readonly key: ApiKey | null }>({ max: cachedKeys, ttl: cacheMs })
-  const touchedAtMs = new LRUCache<string, number>({ max: cachedKeys })
+  const found = new LRUCache<string, { readonly key: ApiKey | null }>({ max: CACHED_KEYS, ttl: CACHE_MS })
+  const touchedAtMs = new LRUCache<string, number>({ max: CACHED_KEYS })
   let revocations = 0
 
   async function lookUp(hash: string): Promise<ApiKey | null> {
@@ -43,7 +43,7 @@ export function createKeyRing(ports: { keys: ApiKeys; sealer: Sealer; clock: Clo
   function touch(id: string): void {
     const nowMs = clock.now()
     const last = touchedAtMs.get(id)
-    if (last !== undefined && Math.abs(nowMs - last) < touchEveryMs) return
+    if (last !== undefined && Math.abs(nowMs - last) < TOUCH_EVERY_MS) return
     touchedAtMs.set(id, nowMs)
     keys.touch(id, nowMs).catch((err) => log.warn({ err, keyId: id }, 'lastUsedAt was not written'))
   }

@@ -5,13 +5,13 @@ import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
 import type { Api } from '../deps.ts'
 
 /** How long a text that was handed out can be used, in ms. */
-export const textLifeMs = 5 * 60_000
+export const TEXT_LIFE_MS = 5 * 60_000
 
 type Ports = Pick<Api, 'walletProofs' | 'nonces' | 'clock' | 'publicUrl'>
 
 /**
  * Hands out a text for a wallet to sign (EIP-4361 on Base, its like on Solana): good for one use within
- * {@link textLifeMs}, and for nothing but what its statement says.
+ * {@link TEXT_LIFE_MS}, and for nothing but what its statement says.
  *
  * @param address in its canonical form
  * @param statement one line of plain words; what they say is what the signature allows
@@ -21,7 +21,7 @@ export async function handOutText(
   { chain, address, statement }: { chain: ChainName; address: string; statement: string },
 ): Promise<SignInNonce> {
   const nonce = randomBytes(16).toString('hex')
-  const expiresAtMs = ports.clock.now() + textLifeMs
+  const expiresAtMs = ports.clock.now() + TEXT_LIFE_MS
   const blank = { nonce, chain, address, expiresAtMs }
   const text = { ...blank, message: textOf(ports, blank, statement) }
   await ports.nonces.add(text)
@@ -55,7 +55,7 @@ const textOf = (
     uri: publicUrl,
     statement,
     nonce,
-    issuedAtMs: expiresAtMs - textLifeMs,
+    issuedAtMs: expiresAtMs - TEXT_LIFE_MS,
     expiresAtMs,
   })
 

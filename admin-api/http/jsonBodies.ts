@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { TollgateError } from '../../core/errors/error.ts'
 
 /** Deeper JSON is nobody's request, and recursive readers further on would pay for it. */
-const maxDepth = 64
+const MAX_DEPTH = 64
 const jsonTypes = /^application\/(?:[\w.-]+\+)?json(?:;|$)/i
 
 /**
@@ -66,7 +66,7 @@ function problemIn(root: unknown): string | undefined {
     const [value, depth] = entry
     if (typeof value === 'string' && !isStorable(value)) return unstorable
     if (typeof value !== 'object' || value === null) continue
-    if (depth >= maxDepth) return `The body is nested more than ${maxDepth} levels deep.`
+    if (depth >= MAX_DEPTH) return `The body is nested more than ${MAX_DEPTH} levels deep.`
     for (const [key, child] of Object.entries(value)) {
       if (!isStorable(key)) return unstorable
       stack.push([child, depth + 1])

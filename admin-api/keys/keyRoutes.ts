@@ -14,7 +14,7 @@ import type { Infer } from '../schema/infer.ts'
 import { UnheardAnswers } from './unheardAnswers.ts'
 
 /** Revoked keys are listed too, the latest first, up to this many. */
-const listedRevokedKeys = 20
+const LISTED_REVOKED_KEYS = 20
 
 const createBody = {
   type: ['object', 'null'],
@@ -45,7 +45,7 @@ export function keyRoutes(app: FastifyInstance, api: Api): void {
     {
       schema: {
         summary: 'List the API keys',
-        description: `Active keys, then up to ${listedRevokedKeys} revoked ones.`,
+        description: `Active keys, then up to ${LISTED_REVOKED_KEYS} revoked ones.`,
         response: answers({ 200: success(exactly({ keys: listOf(record) })) }, 401, 429),
       },
     },
@@ -137,7 +137,7 @@ function inListOrder(keys: readonly ApiKey[]): ApiKey[] {
   const isRevoked = newestFirst
     .filter((key) => !key.isActive)
     .sort((a, b) => (b.revokedAtMs ?? 0) - (a.revokedAtMs ?? 0))
-  return [...newestFirst.filter((key) => key.isActive), ...isRevoked.slice(0, listedRevokedKeys)]
+  return [...newestFirst.filter((key) => key.isActive), ...isRevoked.slice(0, LISTED_REVOKED_KEYS)]
 }
 
 const toRecord = (key: ApiKey) => ({

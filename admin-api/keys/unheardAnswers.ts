@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 
 /** Clients give up after 15 s, and try twice more half a second apart. */
-const rememberedMs = 60_000
-const remembered = 1_000
+const REMEMBERED_MS = 60_000
+const REMEMBERED = 1_000
 
 /**
  * What was made for a client that was gone before it could be told. It sends the same request again, without a key that
@@ -13,7 +13,7 @@ const remembered = 1_000
  */
 export class UnheardAnswers<T> {
   readonly #made = new LRUCache<string, { readonly answer: Promise<T>; readonly untilMs: number }>({
-    max: remembered,
+    max: REMEMBERED,
   })
   readonly #now: () => number
 
@@ -40,7 +40,7 @@ export class UnheardAnswers<T> {
     })
     reply.raw.once('close', () => {
       if (isSent) return
-      this.#made.set(name, { answer, untilMs: this.#now() + rememberedMs })
+      this.#made.set(name, { answer, untilMs: this.#now() + REMEMBERED_MS })
     })
   }
 }

@@ -12,10 +12,10 @@ import { refuseUncallable, refuseUnpayable, refuseUnreachable, stealthWins } fro
 import { readLinkFields } from './readLinkFields.ts'
 import { createPrivateSlug, slugOf, withSuffix } from './slugs.ts'
 
-const slugTries = 5
+const SLUG_TRIES = 5
 /** Clients give up after 15 s, and try twice more half a second apart. */
-const rememberedMs = 60_000
-const remembered = 10_000
+const REMEMBERED_MS = 60_000
+const REMEMBERED = 10_000
 
 /**
  * Makes a {@link createLink} for clients that heard no answer and send the request again, without a key that would mark it
@@ -24,7 +24,7 @@ const remembered = 10_000
  */
 export function createLinkOnce(api: Api): (store: Store, body: CreateLinkBody) => Promise<Link> {
   const made = new LRUCache<string, { readonly linkId: Promise<LinkId>; readonly untilMs: number }>({
-    max: remembered,
+    max: REMEMBERED,
   })
   return async (store, body) => {
     const request = createHash('sha256').update(store.id).update(JSON.stringify(body)).digest('base64')
@@ -34,7 +34,7 @@ export function createLinkOnce(api: Api): (store: Store, body: CreateLinkBody) =
       if (link?.isActive) return link
     }
     const creating = createLink(api, store, body)
-    const entry = { linkId: creating.then((link) => link.id), untilMs: api.clock.now() + rememberedMs }
+    const entry = { linkId: creating.then((link) => link.id), untilMs: api.clock.now() + REMEMBERED_MS }
     made.set(request, entry)
     // What was refused may be right the next time.
     entry.linkId.catch(() => made.get(request) === entry && made.delete(request))
@@ -77,7 +77,7 @@ async function insert(api: Api, link: NewLink, isSlugOurs: boolean): Promise<Lin
     } catch (error) {
       if (isTollgateError(error) && error.code === 'LIMIT_REACHED') throw tooMany(api.maxLinksPerStore)
       const isTaken = isTollgateError(error) && error.code === 'SLUG_ALREADY_EXISTS'
-      if (!isTaken || !isSlugOurs || tries === slugTries) throw error
+      if (!isTaken || !isSlugOurs || tries === SLUG_TRIES) throw error
       slug = withSuffix(link.slug)
     }
   }

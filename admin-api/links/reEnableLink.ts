@@ -1,6 +1,6 @@
 import type { Link } from '../../core/domain/link.ts'
 import type { Store } from '../../core/domain/store.ts'
-import { probesToReEnable, reEnableStep } from '../../core/domain/suspension.ts'
+import { PROBES_TO_RE_ENABLE, reEnableStep } from '../../core/domain/suspension.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Api } from '../deps.ts'
 import { isoTime } from '../http/envelope.ts'
@@ -44,13 +44,13 @@ export async function reEnableLink(api: Api, store: Store, link: Link): Promise<
 async function passProbes(api: Api, link: Link): Promise<void> {
   // Both one after the other stay below 10 s, so that the client does not give up meanwhile.
   const timeoutMs = Math.ceil(api.probeTimeoutMs * 0.8)
-  for (let passed = 0; passed < probesToReEnable; passed++) {
+  for (let passed = 0; passed < PROBES_TO_RE_ENABLE; passed++) {
     const report = await probeLink(api, link, timeoutMs)
     await api.links.addHealthEvent(probeEvent(link.id, report, api.clock.now()))
     if (report.ok) continue
     throw new TollgateError(
       'API_NOT_RESPONDING',
-      `The link stays suspended: health check ${passed + 1} of ${probesToReEnable} failed. ${report.detail}`,
+      `The link stays suspended: health check ${passed + 1} of ${PROBES_TO_RE_ENABLE} failed. ${report.detail}`,
     )
   }
 }

@@ -9,11 +9,11 @@ import type { CreateLinkBody, UpdateLinkBody } from './linkBodies.ts'
 import { readUpstreamHeaders, sealUpstreamHeaders } from './upstreamHeaders.ts'
 
 /** Bytes of a schema or an example; they travel in answers and listings. */
-const maxDocumentBytes = 16_384
+const MAX_DOCUMENT_BYTES = 16_384
 /** USDC's, on every network. */
 const assetDecimals = 6
 /** A trillion and more is a slip of the keyboard, and would not fit a token amount on Solana (64 bits). */
-const maxWholeDigits = 12
+const MAX_WHOLE_DIGITS = 12
 
 type LinkFields = Pick<
   Link,
@@ -99,7 +99,7 @@ function readPrice(text: string): { price: string } | { problem: ErrorDetail } {
   const problem = (code: string, message: string) => ({ problem: { path: 'price', code, message } })
   const [whole = '', fraction = ''] = text.split('.')
   const digits = whole.replace(/^0+(?=\d)/, '')
-  if (digits.length > maxWholeDigits) return problem('range', 'Prices stay below 1,000,000,000,000 USDC.')
+  if (digits.length > MAX_WHOLE_DIGITS) return problem('range', 'Prices stay below 1,000,000,000,000 USDC.')
   if (/[1-9]/.test(fraction.slice(assetDecimals))) {
     return problem(
       'too_many_decimals',
@@ -134,8 +134,8 @@ function readMethods(
 
 function sized(path: string, value: unknown, problems: ErrorDetail[]): unknown {
   const bytes = Buffer.byteLength(JSON.stringify(value))
-  if (bytes > maxDocumentBytes) {
-    const message = `At most ${maxDocumentBytes} bytes of JSON are allowed, got ${bytes}.`
+  if (bytes > MAX_DOCUMENT_BYTES) {
+    const message = `At most ${MAX_DOCUMENT_BYTES} bytes of JSON are allowed, got ${bytes}.`
     problems.push({ path, code: 'too_long', message })
     return value
   }

@@ -10,7 +10,7 @@ import { readLinkFields } from './readLinkFields.ts'
 import { createPrivateSlug } from './slugs.ts'
 
 /** Changes of one link that meet each other this often are no accident. */
-const maxTries = 5
+const MAX_TRIES = 5
 
 /**
  * Changes a link. A paid one is checked again only when its url, its price or its type changes.
@@ -26,7 +26,7 @@ export async function updateLink(api: Api, store: Store, link: Link, body: Updat
 
   let checked: { readonly as: Link; saved(): Promise<void> } | undefined
   let present = link
-  for (let tries = 1; tries <= maxTries; tries++) {
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
     const next = stealthWins({ ...present, ...fields, ...privateSlugOf(present, fields.isStealth) })
     const { isPublic, privateSlug } = next
     refuseUnpayable(api, store.payout, next)

@@ -10,7 +10,7 @@ import type { Api } from '../deps.ts'
 import { validationError } from '../schema/validationError.ts'
 
 /** A block comes every few seconds; asking sooner is of no use. */
-const retryAfterSeconds = 5
+const RETRY_AFTER_SECONDS = 5
 
 /**
  * Books a refund that the chain proves.
@@ -52,13 +52,13 @@ function unproved(
       return new TollgateError(
         'TRANSACTION_NOT_FINAL',
         `No node of ${network} knows the transaction ${transaction}. If it was sent just now, try again shortly.`,
-        { retryAfterSeconds },
+        { retryAfterSeconds: RETRY_AFTER_SECONDS },
       )
     case 'not_final':
       return new TollgateError(
         'TRANSACTION_NOT_FINAL',
         `The transaction ${transaction} does not have enough confirmations yet. Try again shortly.`,
-        { retryAfterSeconds },
+        { retryAfterSeconds: RETRY_AFTER_SECONDS },
       )
     case 'reverted':
       return new TollgateError(
@@ -75,7 +75,7 @@ function unproved(
     }
     case 'unavailable':
       return new TollgateError('CHAIN_UNAVAILABLE', `${verdict.message} Try again later.`, {
-        retryAfterSeconds,
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
       })
     case 'not_configured':
       return new TollgateError(

@@ -5,12 +5,12 @@ import type { ErrorDetail } from '../../core/errors/error.ts'
 import { type HiddenCharacter, refusalOf } from './hiddenCharacter.ts'
 
 /** More would not help anybody, and a body of a thousand wrong fields would answer with a megabyte. */
-const maxDetails = 20
-const shownChars = 40
+const MAX_DETAILS = 20
+const SHOWN_CHARS = 40
 
 /** Turns ajv's findings into details that say what was expected, what came and which field was probably meant. */
 export function toDetails(errors: readonly ErrorObject[], root: unknown): ErrorDetail[] {
-  return errors.slice(0, maxDetails).map((error) => toDetail(error, root))
+  return errors.slice(0, MAX_DETAILS).map((error) => toDetail(error, root))
 }
 
 function toDetail(error: ErrorObject, root: unknown): ErrorDetail {
@@ -113,4 +113,5 @@ function kindOf(value: unknown): string {
   return Array.isArray(value) ? 'a list' : typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
 
-const shorten = (text: string): string => (text.length > shownChars ? `${text.slice(0, shownChars)}…` : text)
+const shorten = (text: string): string =>
+  text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text

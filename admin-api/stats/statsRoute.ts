@@ -10,7 +10,7 @@ const dayMs = 24 * 60 * 60_000
 const days = { '7d': 7, '30d': 30, '90d': 90 } as const
 const periods = ['7d', '30d', '90d', 'all'] as const
 /** Revenue is shown with as many places (marketplace interface, section 2). */
-const revenuePlaces = 18
+const REVENUE_PLACES = 18
 
 const query = {
   type: 'object',
@@ -56,7 +56,7 @@ export function statsRoute(app: FastifyInstance, api: Api): void {
         sinceMs,
         ...(linkId !== undefined && { linkId }),
       })
-      return ok({ period, views, buyers, revenue: formatAmount(revenueE18, revenuePlaces, revenuePlaces) })
+      return ok({ period, views, buyers, revenue: formatAmount(revenueE18, REVENUE_PLACES, REVENUE_PLACES) })
     },
   )
 }

@@ -4,7 +4,7 @@ import { sameBytes } from '../../core/solana/bytes.ts'
 import { readMessage } from '../../core/solana/message.ts'
 import { tokenAccountOf } from '../../core/solana/tokenAccountOf.ts'
 import { type TokenBalance, tokenBalances } from '../../core/solana/tokenBalances.ts'
-import { maxTransactionBytes, readWireTransaction } from '../../core/solana/wire.ts'
+import { MAX_TRANSACTION_BYTES, readWireTransaction } from '../../core/solana/wire.ts'
 import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
 import type { ReceiptQuery, ReceiptVerdict, SignedPayment } from '../buyer.ts'
 import { createJsonRpc, type JsonRpc, unexpected } from './jsonRpc.ts'
@@ -119,7 +119,7 @@ async function readLanded(rpc: JsonRpc, signature: string, signal: AbortSignal):
   } | null
   if (answer === null) return undefined
   const text = Array.isArray(answer.transaction) ? answer.transaction[0] : undefined
-  const bytes = typeof text === 'string' ? decodeStrictBase64(text, maxTransactionBytes) : undefined
+  const bytes = typeof text === 'string' ? decodeStrictBase64(text, MAX_TRANSACTION_BYTES) : undefined
   const wire = bytes === undefined ? undefined : readWireTransaction(bytes)
   if (wire === undefined || typeof answer.meta !== 'object' || answer.meta === null)
     throw unexpected('getTransaction')

@@ -70,7 +70,7 @@ Examples:
 }
 
 /** How long a first pairing may hear nothing before it is said. */
-const silenceMs = 5_000
+const SILENCE_MS = 5_000
 
 const streams = { stdout: process.stdout, stderr: process.stderr, env: process.env }
 
@@ -92,7 +92,7 @@ async function runProxy(flags: ProxyFlags, output: Output): Promise<void> {
         `No vault answers through ${flags.relay} yet; it goes on trying. Expected the relay to be reachable, the vault to run, unlocked, ` +
           'with the same --relay, and the command as the vault printed it, at most 15 minutes ago: tollgate vault pair new prints another.',
       ),
-    silenceMs,
+    SILENCE_MS,
   )
   const proxy = await startProxy({
     pair,

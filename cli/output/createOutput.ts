@@ -40,7 +40,7 @@ export interface OutputOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
 }
 
-const defaultColumns = 80
+const DEFAULT_COLUMNS = 80
 
 /**
  * @example
@@ -60,7 +60,7 @@ export function createOutput({ stdout, stderr, json = false, env = {} }: OutputO
     rows(rows, columns, whenEmpty) {
       if (isJson) for (const row of rows) print(visibleJson(row))
       else if (rows.length > 0)
-        for (const line of formatTable(rows, columns, stdout.columns ?? defaultColumns, styles)) print(line)
+        for (const line of formatTable(rows, columns, stdout.columns ?? DEFAULT_COLUMNS, styles)) print(line)
       else if (whenEmpty !== undefined) print(visibleBlock(whenEmpty))
     },
     result(value, text) {

@@ -13,7 +13,7 @@ export interface Progress {
 }
 
 const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
-const frameMs = 80
+const FRAME_MS = 80
 const clearLine = '\r\u001b[2K'
 
 export const silentProgress: Progress = { update() {}, done() {}, fail() {} }
@@ -27,7 +27,7 @@ export function startProgress(stream: Stream, styles: Styles, text: string): Pro
     const line = truncate(shown, (stream.columns ?? 80) - 3)
     stream.write(`${clearLine}${styles.dim(frames[frame++ % frames.length]!)} ${line}`)
   }
-  const timer = setInterval(draw, frameMs)
+  const timer = setInterval(draw, FRAME_MS)
   timer.unref()
   draw()
 

@@ -11,9 +11,9 @@ export interface Column<T> {
   readonly isWhole?: boolean
 }
 
-const gap = 2
+const GAP = 2
 /** A column is not cut below this. When the table still does not fit, each row becomes a block of lines. */
-const leastWidth = 8
+const LEAST_WIDTH = 8
 
 /** Lays rows out under titles, within a number of columns. */
 export function formatTable<T>(
@@ -35,7 +35,7 @@ export function formatTable<T>(
   const line = (texts: readonly string[]) =>
     texts
       .map((text, i) => pad(text, widths[i]!, columns[i]!.align))
-      .join(' '.repeat(gap))
+      .join(' '.repeat(GAP))
       .trimEnd()
   const lines = (row: readonly string[]) => {
     const broken = row.map((text, i) => linesOf(text, widths[i]!, columns[i]!))
@@ -48,8 +48,8 @@ export function formatTable<T>(
 /** Takes from the widest column until the line fits; undefined when it can not. */
 function fit(natural: readonly number[], atLeast: readonly number[], width: number): number[] | undefined {
   const widths = [...natural]
-  const least = natural.map((n, i) => Math.min(n, Math.max(leastWidth, atLeast[i]!)))
-  const total = () => widths.reduce((sum, w) => sum + w, 0) + gap * (widths.length - 1)
+  const least = natural.map((n, i) => Math.min(n, Math.max(LEAST_WIDTH, atLeast[i]!)))
+  const total = () => widths.reduce((sum, w) => sum + w, 0) + GAP * (widths.length - 1)
   while (total() > width) {
     let widest = -1
     for (const [i, w] of widths.entries()) {
@@ -70,7 +70,7 @@ function blocks<T>(
   return cells.flatMap((row, i) => {
     const lines = row.flatMap((cell, j) => {
       const column = columns[j]!
-      const room = Math.max(leastWidth, width - displayWidth(column.title) - 2)
+      const room = Math.max(LEAST_WIDTH, width - displayWidth(column.title) - 2)
       const [first, ...others] = linesOf(cell, room, column)
       return [`${styles.bold(column.title)}: ${first}`, ...others.map((text) => `  ${text}`)]
     })

@@ -1,6 +1,6 @@
 import { UsageError } from '../output/exitCodes.ts'
 
-const timeoutMs = 30_000
+const TIMEOUT_MS = 30_000
 
 /**
  * Posts to the marketplace API of a gateway with the store's key and reads `data` of the answer.
@@ -19,7 +19,7 @@ export async function askGateway<T>(
       'Expected the API key of the store in TOLLGATE_API_KEY. `tollgate store create` prints one.',
     )
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` }
-  const signal = AbortSignal.timeout(timeoutMs)
+  const signal = AbortSignal.timeout(TIMEOUT_MS)
   const request = { method: 'POST', headers, body: JSON.stringify(body), signal }
   const response = await fetch(new URL(path, gateway), request).catch((cause: unknown) => {
     throw new Error(`The gateway at ${gateway} does not answer. Is it running (tollgate start)?`, { cause })

@@ -5,7 +5,7 @@ import type { Log } from '../../core/ports/log.ts'
 import type { RefundProofs } from '../../core/ports/refundProofs.ts'
 
 /** Sellers' clients give up after 15 s, and a refund is two questions to a node. */
-const rpcTimeoutMs = 5_000
+const RPC_TIMEOUT_MS = 5_000
 
 export interface RefundProofParts {
   readonly clock: Clock
@@ -43,8 +43,8 @@ async function openOn(
     const { createSolanaRefundProofs } = await import(
       '../../adapters/chains/solana/prove/createSolanaRefundProofs.ts'
     )
-    return createSolanaRefundProofs({ network, rpcUrls, rpcTimeoutMs, clock, log })
+    return createSolanaRefundProofs({ network, rpcUrls, rpcTimeoutMs: RPC_TIMEOUT_MS, clock, log })
   }
   const { createEvmRefundProofs } = await import('../../adapters/chains/evm/prove/createEvmRefundProofs.ts')
-  return createEvmRefundProofs({ network, rpcUrls, confirmations, rpcTimeoutMs, clock, log })
+  return createEvmRefundProofs({ network, rpcUrls, confirmations, rpcTimeoutMs: RPC_TIMEOUT_MS, clock, log })
 }

@@ -118,7 +118,7 @@ export async function neededPassword(
 }
 
 /** Longest path of a Unix socket that every system takes (sun_path). */
-const longestSocketPath = 103
+const LONGEST_SOCKET_PATH = 103
 
 /** The folder of the vault: what was said, `TOLLGATE_VAULT_HOME`, or `~/.tollgate/vault`. */
 export const vaultHome = (
@@ -129,9 +129,9 @@ export const vaultHome = (
 /** Where the owner's socket of a vault is. @throws {UsageError} when the path is too long for one */
 export function ownerSocket(home: string, given: string | undefined): string {
   const path = given === undefined ? join(home, 'owner.sock') : resolve(given)
-  if (Buffer.byteLength(path) <= longestSocketPath) return path
+  if (Buffer.byteLength(path) <= LONGEST_SOCKET_PATH) return path
   throw new UsageError(
-    `The path of the owner's socket is longer than ${longestSocketPath} bytes: ${path}. Name a shorter one with --socket.`,
+    `The path of the owner's socket is longer than ${LONGEST_SOCKET_PATH} bytes: ${path}. Name a shorter one with --socket.`,
   )
 }
 

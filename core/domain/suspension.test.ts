@@ -1,15 +1,15 @@
 import fc from 'fast-check'
 import t from 'tap'
 import {
-  callsToJudge,
+  CALLS_TO_JUDGE,
   callWindowMs,
   cooldownsMs,
   freshHealth,
   type HealthObservation,
   type HealthState,
   observe,
+  PROBE_FAILURES_TO_SUSPEND,
   probeFailureSpanMs,
-  probeFailuresToSuspend,
   probesToConfirm,
   reEnableStep,
   suspensionAfter,
@@ -228,8 +228,8 @@ t.test('every suspension has its cause in the observations before it', async (t)
         const first = Math.floor(atMs / minuteMs) * minuteMs - callWindowMs + minuteMs
         const calls = begun.filter((startedAtMs) => startedAtMs >= first).length
         const failures = failed.filter((startedAtMs) => startedAtMs >= first).length
-        const byProbes = row.length >= probeFailuresToSuspend && atMs - row[0]! >= probeFailureSpanMs
-        const byCalls = calls >= callsToJudge && failures * 2 >= calls
+        const byProbes = row.length >= PROBE_FAILURES_TO_SUSPEND && atMs - row[0]! >= probeFailureSpanMs
+        const byCalls = calls >= CALLS_TO_JUDGE && failures * 2 >= calls
         if (isSuspended || !isUp || !(byProbes || byCalls)) return false
         suspensions++
         isSuspended = true
@@ -306,7 +306,7 @@ t.test('the state stays small and the argument is left alone, whatever the clock
           state.callMinutes.length <= 10 &&
           state.callMinutes.every((m) => m.failed >= 0 && m.failed <= m.calls && m.failedBy.length <= 50) &&
           new Set(state.callMinutes.map((m) => m.minute)).size === state.callMinutes.length &&
-          state.failedProbesInARow <= probeFailuresToSuspend
+          state.failedProbesInARow <= PROBE_FAILURES_TO_SUSPEND
         )
       },
     ),

@@ -4,22 +4,22 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 
 /** Failed probes in a row that suspend a link, and the least time from the first to the last of them. */
-export const probeFailuresToSuspend = 5
+export const PROBE_FAILURES_TO_SUSPEND = 5
 export const probeFailureSpanMs = 5 * minuteMs
 /** Calls that are looked at: of this many or more within the window, half failed. */
-export const callsToJudge = 20
+export const CALLS_TO_JUDGE = 20
 export const callWindowMs = 10 * minuteMs
 /** Different callers whose calls failed, from which on they are taken for many. */
-export const manyCallers = 4
+export const MANY_CALLERS = 4
 /**
  * Calls only raise a suspicion: somebody may have looked for inputs that fail. So many probes in a row have to fail as well; when few
  * callers met the failures, as many as it takes without any call.
  */
 export const probesToConfirm = { manyCallers: 2, fewCallers: 5 } as const
 /** Callers of failed calls that are remembered for each minute; more can't make them more different. */
-const callersPerMinute = 50
+const CALLERS_PER_MINUTE = 50
 /** Good probes, one after the other, that a link needs to be re-enabled. */
-export const probesToReEnable = 2
+export const PROBES_TO_RE_ENABLE = 2
 /** How far back earlier suspensions count. */
 export const suspensionMemoryMs = 30 * 24 * hourMs
 /** Cooldown of the first, second, third and fourth suspension within that time; the fifth is permanent. */
@@ -130,7 +130,7 @@ export function suspensionAfter(earlier: number, reason: string, nowMs: number):
   return { sinceMs: nowMs, reason, cooldownUntilMs: nowMs + cooldownMs, permanent: false }
 }
 
-/** Whether a seller may try to re-enable the link: `probe` means yes, after {@link probesToReEnable} good probes. */
+/** Whether a seller may try to re-enable the link: `probe` means yes, after {@link PROBES_TO_RE_ENABLE} good probes. */
 export function reEnableStep(
   suspension: LinkSuspension | null,
   nowMs: number,
@@ -144,10 +144,10 @@ function observeProbe(state: HealthState, failed: boolean, nowMs: number): Healt
   if (!failed) return quiet(withoutProbeFailures(state))
   if (!state.isEgressUp || state.isSuspended) return quiet(state)
   const isFirst = state.failedProbesInARow === 0 || state.firstFailedProbeMs > nowMs
-  const row = isFirst ? 1 : Math.min(state.failedProbesInARow + 1, probeFailuresToSuspend)
+  const row = isFirst ? 1 : Math.min(state.failedProbesInARow + 1, PROBE_FAILURES_TO_SUSPEND)
   const since = isFirst ? nowMs : state.firstFailedProbeMs
   const next = { ...state, failedProbesInARow: row, firstFailedProbeMs: since }
-  if (row < probeFailuresToSuspend || nowMs - since < probeFailureSpanMs) return quiet(next)
+  if (row < PROBE_FAILURES_TO_SUSPEND || nowMs - since < probeFailureSpanMs) return quiet(next)
   return loud(next, `The last ${row} or more health checks failed, over at least 5 minutes.`, 0)
 }
 
@@ -170,7 +170,7 @@ function observeFailedCall(
     calls += m.calls
     failures += m.failed
   }
-  if (calls < callsToJudge || failures * 2 < calls) return quiet(next)
+  if (calls < CALLS_TO_JUDGE || failures * 2 < calls) return quiet(next)
   return loud(
     next,
     `${failures} of ${calls} calls within 10 minutes failed or timed out.`,
@@ -181,7 +181,7 @@ function observeFailedCall(
 }
 
 const withCaller = (callers: readonly Caller[], caller: Caller): readonly Caller[] =>
-  callers.length === callersPerMinute ? callers : [...callers, caller]
+  callers.length === CALLERS_PER_MINUTE ? callers : [...callers, caller]
 
 function areMany(callers: readonly Caller[]): boolean {
   const known = new Set<string>()
@@ -190,7 +190,7 @@ function areMany(callers: readonly Caller[]): boolean {
     if (caller.length > 0 && !caller.some((name) => known.has(name))) different++
     for (const name of caller) known.add(name)
   }
-  return different >= manyCallers
+  return different >= MANY_CALLERS
 }
 
 /** Adds calls to the minute in which they began, or takes them from it. */

@@ -2,7 +2,7 @@ import { isTollgateError } from '../errors/error.ts'
 import type { Egress, EgressErrorCode, UpstreamController } from '../ports/egress.ts'
 
 /** A small answer is read to its end, so that the seller's log shows a whole request; a longer one is cut off. */
-const drainBytes = 64 * 1024
+const DRAIN_BYTES = 64 * 1024
 
 /** The part of the way out that a health check uses. */
 export type ProbeEgress = Pick<Egress, 'pool' | 'failureOf'>
@@ -102,7 +102,7 @@ function headOf(egress: ProbeEgress, request: ProbeRequest): Promise<number | 't
           },
           onResponseData(c, chunk) {
             bytes += chunk.length
-            if (bytes > drainBytes) c.abort(new Error('health check has seen enough'))
+            if (bytes > DRAIN_BYTES) c.abort(new Error('health check has seen enough'))
           },
           onResponseEnd: end,
           onResponseError: (_c, error) => fail(error),

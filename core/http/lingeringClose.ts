@@ -2,11 +2,11 @@ import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 /** A client that sends nothing for this long has stopped, or waits for us. */
-const silenceMs = 5_000
+const SILENCE_MS = 5_000
 /** Longest that a closed connection is read from, however busy. */
-const longestMs = 30_000
+const LONGEST_MS = 30_000
 /** Most that is read and thrown away on one connection. */
-const maxBytes = 64 * 1_048_576
+const MAX_BYTES = 64 * 1_048_576
 
 /** What of node's connection is used here beyond its types: the request whose body has not come to its end. */
 interface Connection extends Socket {
@@ -36,15 +36,15 @@ function destroyInStages(this: Connection): void {
 /** Ends our side of a connection, and the rest when the other side has ended too or a limit is reached; what comes is thrown away. */
 export function closeInStages(socket: Socket): void {
   const cut = () => void socket.destroy()
-  const longest = setTimeout(cut, longestMs).unref()
+  const longest = setTimeout(cut, LONGEST_MS).unref()
   socket.once('close', () => clearTimeout(longest))
-  socket.setTimeout(silenceMs, cut)
+  socket.setTimeout(SILENCE_MS, cut)
   // Not through node's parser any more: what follows would be taken for a request.
   socket.removeAllListeners('data')
   let bytes = 0
   socket.on('data', (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes > maxBytes) cut()
+    if (bytes > MAX_BYTES) cut()
   })
   socket.resume()
   socket.end()

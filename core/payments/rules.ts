@@ -42,9 +42,9 @@ const nobody = null
 /** The recovery has to look at the row at once. */
 const atOnce = 0
 /** The outcome of what was just sent is not asked for sooner. */
-const soonMs = 2_000
+const SOON_MS = 2_000
 /** What landed is looked up on chain once more after so long, for reorganisations; what was given up, whether it landed. */
-const checkMs = 30_000
+const CHECK_MS = 30_000
 
 /**
  * @param more what is written beside the state
@@ -95,16 +95,16 @@ export function free(payment: Standing, reason?: string): PaymentChange {
 }
 
 /** `settling` → `pending`: sent, and its outcome is the recovery's to find. */
-export const pend = (payment: Held, reason: string, dueInMs = soonMs): PaymentChange =>
+export const pend = (payment: Held, reason: string, dueInMs = SOON_MS): PaymentChange =>
   move(payment, ['settling'], 'pending', dueInMs, 'visible', { errorReason: reason })
 
 /** `pending` stays, for a reason that is known now: mined and reverted, and anybody may still send it once more. */
-export const stayPending = (payment: Standing, reason: string, dueInMs = soonMs): PaymentChange =>
+export const stayPending = (payment: Standing, reason: string, dueInMs = SOON_MS): PaymentChange =>
   move(payment, ['pending'], 'pending', dueInMs, 'visible', { errorReason: reason })
 
 /** `settling`, `pending`, `reorged` → `failed_final`: it can never land from us. */
 export const giveUp = (payment: Standing, reason: string): PaymentChange =>
-  move(payment, [payment.state], 'failed_final', checkMs, 'visible', { errorReason: reason })
+  move(payment, [payment.state], 'failed_final', CHECK_MS, 'visible', { errorReason: reason })
 
 /**
  * `settling` → `settled`, by the call that settled it: payment, purchase and ledger entries in one commit. On disk at once
@@ -143,7 +143,7 @@ function booked(
   durability: Durability = 'visible',
 ): PaymentChange {
   const { purchase, entries } = purchaseOf(sale)
-  return move(payment, [from], to, checkMs, durability, {
+  return move(payment, [from], to, CHECK_MS, durability, {
     errorReason: null,
     settled: sale.landed,
     purchase: to === 'settled' ? purchase : { ...purchase, status: to },
@@ -198,15 +198,15 @@ function concludeCharged(payment: Left, fate: Fate, answer?: StoredAnswer): Paym
 
 /** `settled` stays: charged, with an answer that waits for its buyer. Nobody works on it. */
 const keep = (payment: Held): PaymentChange =>
-  move(payment, ['settled'], 'settled', checkMs, 'visible', { takenBy: null })
+  move(payment, ['settled'], 'settled', CHECK_MS, 'visible', { takenBy: null })
 
 /** `settled` → `delivered`: by its call, or by whoever handed a kept answer out (then under no lease). */
 export const deliver = (payment: Held): PaymentChange =>
-  move(payment, ['settled'], 'delivered', checkMs, 'visible', { purchaseStatus: 'delivered' })
+  move(payment, ['settled'], 'delivered', CHECK_MS, 'visible', { purchaseStatus: 'delivered' })
 
 /** `settled`, `delivered` → `refund_due`. Nobody owes what has left the chain: it is looked up like any other. */
 export const owe = (payment: Standing, reason: string): PaymentChange =>
-  move(payment, [payment.state], 'refund_due', checkMs, 'visible', {
+  move(payment, [payment.state], 'refund_due', CHECK_MS, 'visible', {
     errorReason: reason,
     purchaseStatus: 'refund_due',
   })
@@ -241,7 +241,7 @@ export function leaveChain(payment: Standing, purchase: Purchase | undefined): P
           purchaseStatus: 'reorged' as const,
           entries: bookable(entriesOfRefund(purchase), purchase.id),
         }
-  return move(payment, [payment.state], 'reorged', soonMs, 'visible', { errorReason, ...books })
+  return move(payment, [payment.state], 'reorged', SOON_MS, 'visible', { errorReason, ...books })
 }
 
 /** Whether the seller can still be asked for what was charged when nobody waited any more. */
@@ -250,7 +250,7 @@ export const mayResume = ({ state, errorReason }: Pick<PaymentRecord, 'state' | 
 
 /** `refund_due` → `settled`, of a payment that {@link mayResume}: its buyer is back, and the seller is asked after all. */
 export const resume = (payment: Held, lease: number): PaymentChange =>
-  move(payment, ['refund_due'], 'settled', checkMs, 'flushed', {
+  move(payment, ['refund_due'], 'settled', CHECK_MS, 'flushed', {
     errorReason: null,
     takenBy: lease,
     purchaseStatus: 'settled',

@@ -24,7 +24,7 @@ import type { Lease } from './leases.ts'
 export type Durability = 'flushed' | 'visible'
 
 /** No delay is longer: a due time further ahead was set before the machine's last start, and counts as due. */
-export const largestDelayMs = 10 * 60 * 1000
+export const LARGEST_DELAY_MS = 10 * 60 * 1000
 
 /** `dueReason` of rows that were adopted, until a change is applied: no call works on them, whoever's they are. */
 export const takenOver = 'taken over from a process that is gone'
@@ -88,7 +88,7 @@ export interface PaymentChange {
    * payment's. One transaction refunds one payment, for good.
    */
   readonly refund?: TransferBackFound
-  /** When somebody has to look at it, from now by the store's clock, at most {@link largestDelayMs}; null: nobody has to. */
+  /** When somebody has to look at it, from now by the store's clock, at most {@link LARGEST_DELAY_MS}; null: nobody has to. */
   readonly dueInMs: number | null
   readonly durability: Durability
 }
@@ -110,7 +110,7 @@ export interface PutOff {
   readonly row: number
   /** Condition: the row is still in this state. */
   readonly state: PaymentState
-  /** At most {@link largestDelayMs}; null parks the row: nobody looks at it again by itself. */
+  /** At most {@link LARGEST_DELAY_MS}; null parks the row: nobody looks at it again by itself. */
   readonly afterMs: number | null
   /** How often it was put off by now; every applied change sets it back to 0. */
   readonly tries: number

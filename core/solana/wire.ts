@@ -1,5 +1,5 @@
 /** Largest transaction that a cluster takes, in bytes: one IPv6 packet without its headers. */
-export const maxTransactionBytes = 1232
+export const MAX_TRANSACTION_BYTES = 1232
 
 /** Bytes of one Ed25519 signature. */
 export const signatureBytes = 64
@@ -41,7 +41,7 @@ export function readCompactLength(bytes: Uint8Array, at: number): CompactLength 
  * @returns undefined when the bytes are none: too long, no signature, or cut off.
  */
 export function readWireTransaction(bytes: Uint8Array): WireTransaction | undefined {
-  if (bytes.length > maxTransactionBytes) return undefined
+  if (bytes.length > MAX_TRANSACTION_BYTES) return undefined
   const count = readCompactLength(bytes, 0)
   if (count === undefined || count.value === 0) return undefined
   const messageAt = count.next + count.value * signatureBytes

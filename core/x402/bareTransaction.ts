@@ -1,6 +1,6 @@
 import { base58 } from '@scure/base'
 import { readMessage } from '../solana/message.ts'
-import { maxTransactionBytes, readWireTransaction } from '../solana/wire.ts'
+import { MAX_TRANSACTION_BYTES, readWireTransaction } from '../solana/wire.ts'
 import { decodeStrictBase64 } from './strictBase64.ts'
 
 /** A Solana transaction that came without an envelope. */
@@ -20,7 +20,7 @@ export interface BareTransaction {
  * @returns undefined for everything else
  */
 export function readBareTransaction(header: string): BareTransaction | undefined {
-  const bytes = decodeStrictBase64(header, maxTransactionBytes)
+  const bytes = decodeStrictBase64(header, MAX_TRANSACTION_BYTES)
   const transaction = bytes === undefined ? undefined : readWireTransaction(bytes)
   const message = transaction === undefined ? undefined : readMessage(transaction.message)
   if (message === undefined || message.requiredSignatures !== transaction!.signatures.length) return undefined

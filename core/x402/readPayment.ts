@@ -2,7 +2,7 @@ import { decodeHeader } from './header.ts'
 import type { PaymentPayload } from './types.ts'
 
 /** Longest payment header that is read: Node's own limit for a whole head (RFC 9110 sets none). */
-export const maxPaymentHeaderChars = 16_384
+export const MAX_PAYMENT_HEADER_CHARS = 16_384
 
 export type ReadPayment =
   | { readonly ok: true; readonly payment: PaymentPayload }
@@ -15,7 +15,7 @@ export type ReadPayment =
  * @returns the payment, or words for the caller: what was expected and what came. They never repeat the header.
  */
 export function readPayment(header: string): ReadPayment {
-  const decoded = decodeHeader(header, maxPaymentHeaderChars)
+  const decoded = decodeHeader(header, MAX_PAYMENT_HEADER_CHARS)
   if (!decoded.ok) return decoded
   const envelope = decoded.value
   const payload = own(envelope, 'payload')

@@ -7,7 +7,7 @@ const MINUTE_MS = 60_000
 const MAX_CALLERS = 50
 const TOPIC = 'health.calls'
 /** How long a process gathers what its calls did before it says so, so that a busy one says it ten times a second. */
-export const gatherCallsMs = 100
+export const GATHER_CALLS_MS = 100
 
 /** Calls that began in one minute, as far as one note tells of them. */
 export interface NotedMinute {
@@ -51,7 +51,7 @@ export class CallNotes {
   callsOf(link: ServedLink): LinkCalls {
     return new LinkCalls(link, (calls) => {
       this.#changed.push(calls)
-      this.#timer ??= setTimeout(() => this.flush(), gatherCallsMs).unref()
+      this.#timer ??= setTimeout(() => this.flush(), GATHER_CALLS_MS).unref()
     })
   }
 

@@ -14,13 +14,13 @@ import type { Clock } from '../../core/ports/clock.ts'
 import type { JobLine } from '../../core/ports/jobLine.ts'
 import type { Links } from '../../core/ports/links.ts'
 import type { Log } from '../../core/ports/log.ts'
-import { type CallNote, CallNotes, gatherCallsMs } from './callNotes.ts'
+import { type CallNote, CallNotes, GATHER_CALLS_MS } from './callNotes.ts'
 
 const MINUTE_MS = 60_000
 /** From the end of one probe that confirms a suspicion to the next. */
 const CONFIRM_PAUSE_MS = 1_000
 /** A batch waits for those that other processes gather meanwhile: what began there counts before what failed here. */
-const settleMs = 2 * gatherCallsMs
+const settleMs = 2 * GATHER_CALLS_MS
 
 export interface JudgeParts {
   readonly links: Pick<Links, 'find' | 'setSuspension' | 'suspensionCount' | 'addHealthEvent'>

@@ -3,7 +3,7 @@ import { HDKey as Slip10Key } from 'micro-key-producer/slip10.js'
 import { VaultError } from '../errors/error.ts'
 import type { KeyFamily } from '../ports/keyring.ts'
 
-const mostIndex = 2 ** 31 - 1
+const MOST_INDEX = 2 ** 31 - 1
 
 /**
  * Where a family's accounts are: BIP-44 for EVM, all hardened for Solana, because SLIP-10 has nothing else for Ed25519.
@@ -13,10 +13,10 @@ const mostIndex = 2 ** 31 - 1
  * @see https://github.com/satoshilabs/slips/blob/master/slip-0044.md
  */
 export function derivationPath(family: KeyFamily, index: number, isTest = false): string {
-  if (!Number.isInteger(index) || index < 0 || index > mostIndex) {
+  if (!Number.isInteger(index) || index < 0 || index > MOST_INDEX) {
     throw new VaultError(
       'VALIDATION_ERROR',
-      `Expected an account index from 0 to ${mostIndex}, got ${index}.`,
+      `Expected an account index from 0 to ${MOST_INDEX}, got ${index}.`,
     )
   }
   if (family === 'evm') return `m/44'/${isTest ? 1 : 60}'/0'/0/${index}`

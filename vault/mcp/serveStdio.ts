@@ -20,7 +20,7 @@ export interface StdioServer {
 }
 
 /** Messages that come faster than they are read; one alone is bounded like a body over HTTP. */
-const maxBufferBytes = 4 * MAX_BODY_BYTES
+const MAX_BUFFER_BYTES = 4 * MAX_BODY_BYTES
 
 /**
  * Serves one agent over standard input and output, one JSON-RPC message a line. Whoever started the process is that agent:
@@ -63,7 +63,7 @@ export async function serveStdio(options: StdioOptions): Promise<StdioServer> {
   stdin.once('close', () => void end())
   stdout.on('error', () => void end())
   await server.connect(
-    new StdioServerTransport(stdin as never, stdout as never, { maxBufferSize: maxBufferBytes }),
+    new StdioServerTransport(stdin as never, stdout as never, { maxBufferSize: MAX_BUFFER_BYTES }),
   )
   return { ended }
 }

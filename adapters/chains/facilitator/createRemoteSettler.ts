@@ -174,7 +174,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     if (reader === undefined || (transaction === '' && leftMs <= 0)) return pending
     const proved = await (transaction === ''
       ? lookUp()
-      : reader.prove(tracedBy(transaction), Math.max(minProofMs, Math.min(proofTimeoutMs, leftMs))))
+      : reader.prove(tracedBy(transaction), Math.max(MIN_PROOF_MS, Math.min(proofTimeoutMs, leftMs))))
     // Nothing can be called expired or failed on the word of a transaction that somebody named.
     return proved.status === 'settled' ? proved : pending
   }
@@ -251,7 +251,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
 }
 
 /** For one look at the chain by a node that is far away. */
-const minProofMs = 1_000
+const MIN_PROOF_MS = 1_000
 
 const unavailable: Refusal = {
   ok: false,

@@ -1,7 +1,7 @@
 import type { Egress, EgressErrorCode } from '../../../core/ports/egress.ts'
 
 /** Answers are a few hundred bytes; more than this is none. */
-const maxAnswerBytes = 65_536
+const MAX_ANSWER_BYTES = 65_536
 
 export interface FacilitatorClientOptions {
   /** Base URL; the routes are appended to its path. */
@@ -50,7 +50,7 @@ export function createFacilitatorClient(options: FacilitatorClientOptions): Faci
         },
         ...(body !== undefined && { body }),
         timeoutMs,
-        maxBytes: maxAnswerBytes,
+        maxBytes: MAX_ANSWER_BYTES,
       })
       const parsed: unknown = JSON.parse(Buffer.from(answer.body).toString('utf8'))
       if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {

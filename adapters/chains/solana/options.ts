@@ -7,7 +7,7 @@ import type { GasBook } from '../../../core/ports/gasBook.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
 import type { BudgetLimits } from '../budgets.ts'
 import type { Commitment } from './check/simulate.ts'
-import { defaultMaxComputeUnits, defaultMaxMicroLamportsPerUnit } from './check/solanaRules.ts'
+import { DEFAULT_MAX_COMPUTE_UNITS, DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT } from './check/solanaRules.ts'
 
 export interface SolanaSettlerOptions {
   /** CAIP-2 id, `solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1`. */
@@ -86,8 +86,8 @@ export function readOptions(options: SolanaSettlerOptions): ReadOptions {
   })
   if (options.wsUrl !== undefined) assertUrl(options.wsUrl, ['ws:', 'wss:'], `wsUrl of ${network}`)
   return {
-    maxComputeUnits: defaultMaxComputeUnits,
-    maxMicroLamportsPerUnit: defaultMaxMicroLamportsPerUnit,
+    maxComputeUnits: DEFAULT_MAX_COMPUTE_UNITS,
+    maxMicroLamportsPerUnit: DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT,
     commitment: 'confirmed',
     rpcTimeoutMs: 10_000,
     confirmTimeoutMs: 30_000,

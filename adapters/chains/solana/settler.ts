@@ -32,7 +32,7 @@ interface Prepared {
 }
 
 /** The fee payer's balance is read at most so often, in ms. */
-const balanceAgeMs = 10_000
+const BALANCE_AGE_MS = 10_000
 
 /**
  * Makes the settler of one Solana network with a fee payer and nodes of its own: x402 scheme `exact`, versions 1 and 2.
@@ -86,7 +86,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   let funds: { readonly atMs: number; readonly payments: Promise<bigint> } | undefined
   /** How many settlements the fee payer can pay for, as read lately. Rejects when no node says. */
   const affordable = (): Promise<bigint> => {
-    if (funds !== undefined && Math.abs(clock.now() - funds.atMs) < balanceAgeMs) return funds.payments
+    if (funds !== undefined && Math.abs(clock.now() - funds.atMs) < BALANCE_AGE_MS) return funds.payments
     const payments = rpc
       .call<WithContext<number>>('getBalance', key.address, { commitment: 'confirmed' })
       .then(({ value }) => paymentsAhead(BigInt(value), options))

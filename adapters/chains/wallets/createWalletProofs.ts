@@ -14,9 +14,9 @@ import { recoverSigner } from '../evm/settle/signer.ts'
 import { signInText } from './signInText.ts'
 
 /** Gas for a contract wallet's own check; a passkey's takes about 350,000. */
-const maxCheckGas = 1_000_000
+const MAX_CHECK_GAS = 1_000_000
 /** Proofs of contract wallets are long; this is more than any that is known. */
-const maxSignatureChars = 65_536
+const MAX_SIGNATURE_CHARS = 65_536
 const hexForm = /^0x(?:[0-9a-fA-F]{2})+$/
 
 export interface WalletProofsOptions {
@@ -45,13 +45,13 @@ export function createWalletProofs(options: WalletProofsOptions = {}): WalletPro
     return createContractJudge({
       rpc,
       code: createAccountCode(rpc),
-      maxGas: maxCheckGas,
+      maxGas: MAX_CHECK_GAS,
       mayCall: () => true,
     })
   }
 
   const verifyEvm = async (address: string, message: string, signature: string): Promise<boolean> => {
-    if (signature.length > maxSignatureChars || !hexForm.test(signature)) return false
+    if (signature.length > MAX_SIGNATURE_CHARS || !hexForm.test(signature)) return false
     const digest = personalDigest(message)
     const [wallet, proof] = [address.toLowerCase(), signature.toLowerCase()]
     if (recoverSigner(digest, withEthereumV(proof)) === wallet) return true

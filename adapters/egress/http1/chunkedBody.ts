@@ -5,8 +5,8 @@ const sizeForm =
   /^([0-9a-fA-F]{1,8})(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"[\t\x20\x21\x23-\x5b\x5d-\x7e]*"))?)*$/
 const trailerForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*$/
 /** A size with its extensions, and all trailers together. */
-const maxLineBytes = 256
-const maxTrailerBytes = 16_384
+const MAX_LINE_BYTES = 256
+const MAX_TRAILER_BYTES = 16_384
 const lf = 0x0a
 
 /** Takes a chunked body apart (RFC 9112, section 7.1), strictly: CRLF and nothing else ends a line. Trailers are dropped. */
@@ -50,7 +50,8 @@ export class ChunkedBody {
       }
       const end = bytes.indexOf(lf, at)
       this.#line += bytes.toString('latin1', at, end === -1 ? bytes.length : end)
-      if (this.#line.length > (this.#state === 'trailer' ? maxTrailerBytes : maxLineBytes)) throw malformed()
+      if (this.#line.length > (this.#state === 'trailer' ? MAX_TRAILER_BYTES : MAX_LINE_BYTES))
+        throw malformed()
       if (end === -1) return bytes.length
       at = end + 1
       if (!this.#line.endsWith('\r')) throw malformed()
@@ -74,7 +75,7 @@ export class ChunkedBody {
       this.#state = 'done'
     } else {
       this.#trailerBytes += line.length
-      if (this.#trailerBytes > maxTrailerBytes || !trailerForm.test(line)) throw malformed()
+      if (this.#trailerBytes > MAX_TRAILER_BYTES || !trailerForm.test(line)) throw malformed()
     }
   }
 }

@@ -3,7 +3,7 @@ import type { ApiKeys } from '../../../core/ports/stores.ts'
 import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 
-const touchEveryMs = 60_000
+const TOUCH_EVERY_MS = 60_000
 
 /** API keys in memory: their HMACs, never the keys. */
 export function createApiKeys({ keys }: Tables, { read, write }: Access): ApiKeys {
@@ -37,7 +37,7 @@ export function createApiKeys({ keys }: Tables, { read, write }: Access): ApiKey
       write('visible', () => {
         const key = keys.get(id)
         if (key === undefined) return
-        if (key.lastUsedAtMs !== null && atMs - key.lastUsedAtMs < touchEveryMs) return
+        if (key.lastUsedAtMs !== null && atMs - key.lastUsedAtMs < TOUCH_EVERY_MS) return
         keys.set(id, { ...key, lastUsedAtMs: atMs })
       }),
   }

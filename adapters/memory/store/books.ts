@@ -1,6 +1,6 @@
 import { openStates, type PaymentRecord } from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
-import { type Books, largestDelayMs, type PaymentChange, takenOver } from '../../../core/ports/books.ts'
+import { type Books, LARGEST_DELAY_MS, type PaymentChange, takenOver } from '../../../core/ports/books.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
 import { alreadyBooked, requireClaimable } from '../../../core/ports/refusals.ts'
 import type { Access } from './access.ts'
@@ -21,7 +21,7 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
   }
 
   const dueAt = (delayMs: number | null): number | null =>
-    delayMs === null ? null : storeClock.now() + Math.min(delayMs, largestDelayMs)
+    delayMs === null ? null : storeClock.now() + Math.min(delayMs, LARGEST_DELAY_MS)
 
   function apply(change: PaymentChange): boolean {
     const row = payments.get(change.row)
@@ -128,7 +128,7 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
             (row) =>
               states.includes(row.state) &&
               (network === undefined || row.network === network) &&
-              (row.dueAtMs! <= nowMs || row.dueAtMs! > nowMs + largestDelayMs),
+              (row.dueAtMs! <= nowMs || row.dueAtMs! > nowMs + LARGEST_DELAY_MS),
           )
           .sort((a, b) => a.dueAtMs! - b.dueAtMs! || a.row - b.row)
           .slice(0, limit)

@@ -3,7 +3,7 @@ import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 
 /** Days that are kept, as SQLite keeps them. */
-const keptDays = 7
+const KEPT_DAYS = 7
 
 /** The gas of stores by day in memory. */
 export function createGasBook({ gas }: Tables, { read, write }: Access): GasBook {
@@ -21,7 +21,7 @@ export function createGasBook({ gas }: Tables, { read, write }: Access): GasBook
       write('flushed', () => {
         for (const key of gas.keys()) {
           const row = gas.get(key)!
-          if (row.network === network && row.storeId === storeId && row.day < day - keptDays) gas.delete(key)
+          if (row.network === network && row.storeId === storeId && row.day < day - KEPT_DAYS) gas.delete(key)
         }
         gas.set(`${network} ${storeId} ${day}`, { network, storeId, day, spent })
       }),

@@ -5,8 +5,8 @@ import { slugTaken, tooManyLinks } from '../../../core/ports/refusals.ts'
 import type { Access } from './access.ts'
 import type { FormerSlug, Memory } from './memory.ts'
 
-const keptMs = 30 * 24 * 60 * 60 * 1000
-const formerSlugsOfALink = 10
+const KEPT_MS = 30 * 24 * 60 * 60 * 1000
+const FORMER_SLUGS_OF_A_LINK = 10
 
 /** Links in memory. */
 export function createLinks(memory: Memory, { read, write }: Access): Links {
@@ -41,9 +41,9 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
   function keepFormerSlug(link: Link, atMs: number): void {
     const { storeId, slug, id } = link
     if (link.isActive && !link.isStealth)
-      formerSlugs.set(`${storeId} ${slug}`, { storeId, slug, linkId: id, expiresAtMs: atMs + keptMs })
+      formerSlugs.set(`${storeId} ${slug}`, { storeId, slug, linkId: id, expiresAtMs: atMs + KEPT_MS })
     const newestFirst = slugsOf(id).sort(([, a], [, b]) => b.expiresAtMs - a.expiresAtMs)
-    for (const [key] of newestFirst.slice(formerSlugsOfALink)) formerSlugs.delete(key)
+    for (const [key] of newestFirst.slice(FORMER_SLUGS_OF_A_LINK)) formerSlugs.delete(key)
   }
 
   const withStore = (link: Link, { username, payout }: Store): ServedLink => ({ ...link, username, payout })
@@ -136,7 +136,7 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
 
     addHealthEvent: (event) =>
       write('visible', () => {
-        const kept = (health.get(event.linkId) ?? []).filter((one) => one.atMs >= event.atMs - keptMs)
+        const kept = (health.get(event.linkId) ?? []).filter((one) => one.atMs >= event.atMs - KEPT_MS)
         const { latencyMs } = event
         const rounded = { ...event, latencyMs: latencyMs === null ? null : Math.round(latencyMs) }
         health.set(event.linkId, [...kept, rounded])

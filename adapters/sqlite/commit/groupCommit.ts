@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { busyTimeoutMs } from '../connect.ts'
+import { BUSY_TIMEOUT_MS } from '../connect.ts'
 import { type Failure, failureOf, isBusy } from '../failure.ts'
 import type { FromWriter, WriteRequest } from './messages.ts'
 import { type OperationName, prepareOperations } from './operations.ts'
@@ -116,7 +116,7 @@ export const isFlushed = (group: readonly WriteRequest[]): boolean => group.some
  * the other process has the lock again long before, and this one is served last each time.
  */
 function whenFree(take: () => void): void {
-  const giveUpAt = performance.now() + busyTimeoutMs
+  const giveUpAt = performance.now() + BUSY_TIMEOUT_MS
   for (;;) {
     try {
       return take()

@@ -18,13 +18,13 @@ export interface StepResult {
 }
 
 /** As much as the largest payment writes: on a disk with less room left, the answer must be that it is full. */
-const probeBytes = 48 * 1024
+const PROBE_BYTES = 48 * 1024
 
 /** Prepares everything that the writer can do. Runs in the writer thread, inside its transaction. */
 export function prepareOperations(database: DatabaseSync) {
   const prepare = preparing(database)
   const probe = database.prepare(`
-    INSERT INTO probes (id, at_ms, room) VALUES (1, ?, zeroblob(${probeBytes}))
+    INSERT INTO probes (id, at_ms, room) VALUES (1, ?, zeroblob(${PROBE_BYTES}))
     ON CONFLICT (id) DO UPDATE SET at_ms = excluded.at_ms, room = excluded.room`)
 
   function run({ sql, parameters, must }: Step): StepResult {

@@ -5,10 +5,10 @@ import { createGroupCommit, isFlushed } from './groupCommit.ts'
 import type { ToWriter, WriteRequest, WriterOptions } from './messages.ts'
 
 /** What was committed without a flush is on disk after this, under load and without: less than the second that is promised. */
-const flushVisibleMs = 800
+const FLUSH_VISIBLE_MS = 800
 
 /** No group is larger, so that nobody waits for a whole backlog. */
-const largestGroup = 512
+const LARGEST_GROUP = 512
 
 const port = parentPort!
 const { path, isDurable, flushMs, maxRows } = workerData as WriterOptions
@@ -45,10 +45,10 @@ function flush(): void {
   timer = undefined
   do {
     drain()
-    const group = queue.splice(0, maxRows === 1 ? 1 : largestGroup)
+    const group = queue.splice(0, maxRows === 1 ? 1 : LARGEST_GROUP)
     if (group.length === 0) break
     port.postMessage(commitGroup(group))
-    if (isDurable && !isFlushed(group)) flushTimer ??= setTimeout(flushLog, flushVisibleMs)
+    if (isDurable && !isFlushed(group)) flushTimer ??= setTimeout(flushLog, FLUSH_VISIBLE_MS)
     expected = group.length
   } while (queue.length > 0)
   if (isClosing) close()
@@ -71,7 +71,7 @@ function flushLog(): void {
     log ??= openSync(`${path}-wal`, 'r+')
     fdatasyncSync(log)
   } catch {
-    flushTimer = setTimeout(flushLog, flushVisibleMs)
+    flushTimer = setTimeout(flushLog, FLUSH_VISIBLE_MS)
   }
 }
 

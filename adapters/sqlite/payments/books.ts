@@ -1,7 +1,7 @@
 import type { SQLInputValue } from 'node:sqlite'
 import { openStates, type PaymentState } from '../../../core/domain/payment.ts'
 import { isTollgateError } from '../../../core/errors/error.ts'
-import { type Books, largestDelayMs, type PaymentChange } from '../../../core/ports/books.ts'
+import { type Books, LARGEST_DELAY_MS, type PaymentChange } from '../../../core/ports/books.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
 import { alreadyBooked, requireClaimable } from '../../../core/ports/refusals.ts'
 import type { Database } from '../database.ts'
@@ -22,14 +22,14 @@ import {
 } from './bookRows.ts'
 
 /** So many answers that are too young, one after the other, end the search for old ones: rows grow older by their number. */
-const youngInARow = 1_000
+const YOUNG_IN_A_ROW = 1_000
 
 /** The rows of payments in SQLite. Every condition stands in a statement's WHERE clause; see `bookOperations.ts`. */
 export function createBooks(database: Database, answers: Answers, storeClock: Clock): Books {
   const { reader, writer, clock } = database
   const findRow = reader.prepare(`${selectPayment} WHERE p.key = ?`)
   // The words of the index payments_open, so that it is used. A due time further ahead is of before the machine's start.
-  const [dueByNow, dueSinceBefore] = ['p.due_at_ms <= :now', `p.due_at_ms > :now + ${largestDelayMs}`].map(
+  const [dueByNow, dueSinceBefore] = ['p.due_at_ms <= :now', `p.due_at_ms > :now + ${LARGEST_DELAY_MS}`].map(
     (is) =>
       reader.prepare(`${selectPayment}
       WHERE p.due_at_ms IS NOT NULL AND p.state = :state AND ${is} AND (:network IS NULL OR p.network = :network)
@@ -49,7 +49,7 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
     ORDER BY a.payment_id`)
 
   const dueAt = (delayMs: number | null): number | null =>
-    delayMs === null ? null : storeClock.now() + Math.min(delayMs, largestDelayMs)
+    delayMs === null ? null : storeClock.now() + Math.min(delayMs, LARGEST_DELAY_MS)
 
   /** Ready for the writer's thread. */
   function argsOf(change: PaymentChange): ApplyArgs {
@@ -216,7 +216,7 @@ function oldAnswers(rows: Iterable<Row>, updatedBeforeMs: number, limit: number)
   const old: number[] = []
   let young = 0
   for (const { id, state, claimed_at_ms: claimedAtMs, updated_at_ms: updatedAtMs } of rows) {
-    if (old.length === limit || young === youngInARow) break
+    if (old.length === limit || young === YOUNG_IN_A_ROW) break
     young = Number(claimedAtMs) >= updatedBeforeMs ? young + 1 : 0
     if (state === 'settling' || state === 'pending' || Number(updatedAtMs) >= updatedBeforeMs) continue
     old.push(Number(id))

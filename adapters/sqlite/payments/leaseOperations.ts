@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { hasEnded, thisProcess } from './processName.ts'
 
 /** How long a lease that is over is kept, so that a holder that was frozen may renew it while nobody took its name. */
-const keptMs = 10 * 60 * 1000
+const KEPT_MS = 10 * 60 * 1000
 
 export interface TermArgs {
   readonly name: string
@@ -14,7 +14,7 @@ export interface TermArgs {
 export function leaseOperations(database: DatabaseSync) {
   // A lease that expires further ahead than it lasts was given before the machine's last start.
   const forget = database.prepare(`
-    DELETE FROM leases WHERE expires_at_ms > :now + ttl_ms OR expires_at_ms <= :now - ${keptMs}
+    DELETE FROM leases WHERE expires_at_ms > :now + ttl_ms OR expires_at_ms <= :now - ${KEPT_MS}
       OR (name = :name AND expires_at_ms <= :now)`)
   const take = database.prepare(`
     INSERT INTO leases (name, ttl_ms, expires_at_ms, holder) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`)

@@ -6,7 +6,7 @@ import { connectReader } from '../connect.ts'
 import { reading } from '../failure.ts'
 
 /** Rows read before other work of the process gets its turn. */
-const rowsPerTurn = 2_000
+const ROWS_PER_TURN = 2_000
 
 const list = (states: readonly string[]) => states.map((state) => `'${state}'`).join(', ')
 const charged = list(chargedStates)
@@ -115,6 +115,6 @@ async function* inTurns(database: DatabaseSync, sql: string) {
   let rows = 0
   for (const row of reading(() => database.prepare(sql)).iterate()) {
     yield row
-    if (++rows % rowsPerTurn === 0) await setImmediate()
+    if (++rows % ROWS_PER_TURN === 0) await setImmediate()
   }
 }

@@ -17,14 +17,14 @@ export interface ConfigProblem {
 }
 
 /** At most this many problems are printed; the rest is counted. */
-const maxShown = 20
-const maxColumns = 100
+const MAX_SHOWN = 20
+const MAX_COLUMNS = 100
 
 /** Prints problems for a person: place, message, hint, and the line with a caret under the spot. */
 export function renderProblems(problems: readonly ConfigProblem[], text: string): string {
   const lines = text.split(/\r\n|\r|\n/)
-  const shown = problems.slice(0, maxShown).map((problem) => renderProblem(problem, lines))
-  if (problems.length > maxShown) shown.push(`… and ${problems.length - maxShown} more.`)
+  const shown = problems.slice(0, MAX_SHOWN).map((problem) => renderProblem(problem, lines))
+  if (problems.length > MAX_SHOWN) shown.push(`… and ${problems.length - MAX_SHOWN} more.`)
   return shown.join('\n\n')
 }
 
@@ -43,8 +43,8 @@ function renderProblem(problem: ConfigProblem, lines: readonly string[]): string
 
 function excerpt(source: string, { line, column, length }: ConfigProblem): string[] {
   const safe = hideSecrets(source)
-  const from = column > maxColumns - 20 ? column - 40 : 0
-  const visible = visibleColumns(safe.slice(from, from + maxColumns), '·')
+  const from = column > MAX_COLUMNS - 20 ? column - 40 : 0
+  const visible = visibleColumns(safe.slice(from, from + MAX_COLUMNS), '·')
   const before = visible.slice(0, column - 1 - from).replace(/[^\t]/g, ' ')
   const marked = Math.max(1, Math.min(length, visible.length - before.length))
   const gutter = String(line).padStart(6)

@@ -31,10 +31,10 @@ export interface Source {
 }
 
 /** Bounds that no real configuration reaches, and that an expanding one ("billion laughs") can't pass. */
-const maxBytes = 1_000_000
-const maxNodes = 20_000
-const maxDepth = 40
-const maxAliases = 1_000
+const MAX_BYTES = 1_000_000
+const MAX_NODES = 20_000
+const MAX_DEPTH = 40
+const MAX_ALIASES = 1_000
 
 /** Reads YAML 1.2 or, for a file that ends in `.json`, JSON. Never throws for what the text contains. */
 export function readSource(file: string, text: string): Source {
@@ -70,8 +70,8 @@ class Reader {
   }
 
   read(): void {
-    if (Buffer.byteLength(this.#text) > maxBytes) {
-      this.#report('', undefined, `The file is larger than ${maxBytes} bytes.`)
+    if (Buffer.byteLength(this.#text) > MAX_BYTES) {
+      this.#report('', undefined, `The file is larger than ${MAX_BYTES} bytes.`)
       return
     }
     try {
@@ -165,11 +165,11 @@ class Reader {
   }
 
   #isTooLarge(node: Node, pointer: Pointer, depth: number): boolean {
-    if (depth > maxDepth) this.#reportOnce(pointer, node, `Values are nested more than ${maxDepth} deep.`)
-    else if (++this.#nodes > maxNodes)
-      this.#reportOnce(pointer, node, `The file has more than ${maxNodes} values.`)
-    else if (isAlias(node) && ++this.#aliases > maxAliases)
-      this.#reportOnce(pointer, node, `The file has more than ${maxAliases} aliases.`)
+    if (depth > MAX_DEPTH) this.#reportOnce(pointer, node, `Values are nested more than ${MAX_DEPTH} deep.`)
+    else if (++this.#nodes > MAX_NODES)
+      this.#reportOnce(pointer, node, `The file has more than ${MAX_NODES} values.`)
+    else if (isAlias(node) && ++this.#aliases > MAX_ALIASES)
+      this.#reportOnce(pointer, node, `The file has more than ${MAX_ALIASES} aliases.`)
     else return false
     return true
   }

@@ -52,7 +52,7 @@ export interface Called {
 }
 
 /** The SDK's own minute is too short for a loaded machine. */
-const patienceMs = 600_000
+const PATIENCE_MS = 600_000
 
 interface Test {
   teardown(work: () => unknown): unknown
@@ -91,7 +91,7 @@ export async function startMcp(t: Test, options: StartOptions = {}): Promise<Run
         transport,
         call: async (name, args = {}, more = {}) =>
           (await client.callTool({ name, arguments: { ...args } }, undefined, {
-            timeout: patienceMs,
+            timeout: PATIENCE_MS,
             ...more,
           })) as unknown as Called,
       }

@@ -3,7 +3,7 @@ import { readAddress } from '../../../core/solana/address.ts'
 import { readU32, readU64, sameBytes } from '../../../core/solana/bytes.ts'
 import { type Message, readMessage } from '../../../core/solana/message.ts'
 import { computeBudgetProgram } from '../../../core/solana/programs.ts'
-import { maxTransactionBytes, readWireTransaction } from '../../../core/solana/wire.ts'
+import { MAX_TRANSACTION_BYTES, readWireTransaction } from '../../../core/solana/wire.ts'
 import { decodeStrictBase64 } from '../../../core/x402/strictBase64.ts'
 import type { TransactionRequest } from '../../effects/chainPlugin.ts'
 import type { DecodeResult } from '../../effects/decoded.ts'
@@ -25,9 +25,9 @@ export function decodeTransaction(request: TransactionRequest): DecodeResult {
     throw new TypeError('Expected a Solana cluster and our address.')
   const { unsignedTx } = request
   const bytes =
-    typeof unsignedTx === 'string' ? decodeStrictBase64(unsignedTx, maxTransactionBytes) : undefined
+    typeof unsignedTx === 'string' ? decodeStrictBase64(unsignedTx, MAX_TRANSACTION_BYTES) : undefined
   if (bytes === undefined)
-    return no(`Expected a transaction in canonical base64 of at most ${maxTransactionBytes} bytes.`)
+    return no(`Expected a transaction in canonical base64 of at most ${MAX_TRANSACTION_BYTES} bytes.`)
   const wire = readWireTransaction(bytes)
   const message = wire === undefined ? undefined : readMessage(wire.message)
   if (wire === undefined || message === undefined)

@@ -2,8 +2,8 @@ import { LRUCache } from 'lru-cache'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 
 /** A wallet's code does not go away in practice; an address without may get some at any time. */
-const withCodeMs = 600_000
-const withoutCodeMs = 30_000
+const WITH_CODE_MS = 600_000
+const WITHOUT_CODE_MS = 30_000
 
 /** Whether an address is a contract, remembered for a while so that a payer is not looked up on every call. */
 export interface AccountCode {
@@ -14,14 +14,14 @@ export interface AccountCode {
 }
 
 export function createAccountCode(rpc: Rpc): AccountCode {
-  const known = new LRUCache<string, boolean>({ max: 10_000, ttl: withoutCodeMs })
+  const known = new LRUCache<string, boolean>({ max: 10_000, ttl: WITHOUT_CODE_MS })
   return {
     async isContract(address) {
       const remembered = known.get(address)
       if (remembered !== undefined) return remembered
       const code = await rpc.call('eth_getCode', address, 'latest')
       const isContract = typeof code === 'string' && code.length > 2
-      known.set(address, isContract, { ttl: isContract ? withCodeMs : withoutCodeMs })
+      known.set(address, isContract, { ttl: isContract ? WITH_CODE_MS : WITHOUT_CODE_MS })
       return isContract
     },
     forget: (address) => void known.delete(address),

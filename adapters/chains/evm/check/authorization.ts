@@ -8,7 +8,7 @@ const uintForm = /^(0|[1-9]\d{0,77})$/
 const nonceForm = /^0x[0-9a-fA-F]{64}$/
 const hexForm = /^0x(?:[0-9a-fA-F]{2})+$/
 /** Contract wallets sign with whole proofs; longer than this is none that a 16 KiB header could carry. */
-const maxSignatureChars = 16_384
+const MAX_SIGNATURE_CHARS = 16_384
 
 /** An EIP-3009 authorisation as a payer signed it; hex in lower case, numbers as decimal digits. */
 export interface Authorization {
@@ -60,7 +60,7 @@ export function readAuthorization(payload: unknown): AuthorizationRead {
     return refuse(reasons.payload, 'Expected authorization.nonce to be 32 bytes: 0x and 64 hex digits.')
   }
   const signature = own(payload, 'signature')
-  if (typeof signature !== 'string' || signature.length > maxSignatureChars || !hexForm.test(signature)) {
+  if (typeof signature !== 'string' || signature.length > MAX_SIGNATURE_CHARS || !hexForm.test(signature)) {
     return refuse(
       reasons.signatureForm,
       'Expected payload.signature to be 0x and an even number of hex digits.',

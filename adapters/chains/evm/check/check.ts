@@ -13,9 +13,9 @@ import { authorizationDigest, domainSeparator } from './digest.ts'
 import { paymentKey, paymentKeyPrefix } from './paymentKey.ts'
 
 /** Less than this is not enough to settle in; the reference verifier draws the same line. */
-const minLeadSeconds = 6
+const MIN_LEAD_SECONDS = 6
 /** A buyer's clock may be this wrong; clients allow as much on the other side, by validAfter = now − 600. */
-export const clockSlackSeconds = 600
+export const CLOCK_SLACK_SECONDS = 600
 
 /** Answers for a signature that is no plain account's: whether the payer is a contract that takes it. */
 export type ContractSignatureCheck = (
@@ -78,7 +78,7 @@ export function createEvmCheck(options: EvmCheckOptions): EvmCheck {
 export const wrongSignature =
   'The signature is not one of the payer over exactly these terms. Sign the EIP-712 domain in extra (name, version).'
 
-const tooLate = `Expected validBefore to be at least ${minLeadSeconds} seconds ahead.`
+const tooLate = `Expected validBefore to be at least ${MIN_LEAD_SECONDS} seconds ahead.`
 
 interface Token {
   readonly address: string
@@ -118,8 +118,8 @@ function judgeTerms(
     return refuse(reason, `Expected a value of exactly ${terms.amount}.`)
   }
   const validBefore = Number(authorization.validBefore)
-  if (validBefore < nowSeconds + minLeadSeconds) return refuse(reasons.validBefore, tooLate)
-  if (validBefore > nowSeconds + terms.maxTimeoutSeconds + clockSlackSeconds) {
+  if (validBefore < nowSeconds + MIN_LEAD_SECONDS) return refuse(reasons.validBefore, tooLate)
+  if (validBefore > nowSeconds + terms.maxTimeoutSeconds + CLOCK_SLACK_SECONDS) {
     return refuse(reasons.validBefore, `Expected validBefore within ${terms.maxTimeoutSeconds} seconds.`)
   }
   // The token demands block time > validAfter, so a validAfter of this very second is not past yet.

@@ -7,7 +7,7 @@ import { type ContractSignatureCheck, wrongSignature } from './check.ts'
 import { type ContractVerdict, createContractJudge } from './contractJudge.ts'
 
 /** Questions to the node at once, because anybody can send signatures that only the chain can judge. */
-const maxQuestions = 32
+const MAX_QUESTIONS = 32
 
 export interface ContractSignatureOptions {
   readonly rpc: Rpc
@@ -26,7 +26,7 @@ export function createContractSignatureCheck(options: ContractSignatureOptions):
   let questions = 0
 
   return async (authorization, digest) => {
-    if (questions >= maxQuestions) {
+    if (questions >= MAX_QUESTIONS) {
       return refuseForNow(reasons.verifyFault, 'Too many contract wallet signatures at once. Try again.')
     }
     questions++

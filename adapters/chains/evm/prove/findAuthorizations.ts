@@ -13,12 +13,12 @@ import type { LooseAnswer } from '../../../../core/rpc/answer.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 
 /** Blocks that one `eth_getLogs` may cover; providers cap it, the strictest common ones at 1,000. */
-const blocksPerQuery = 1_000
-const maxQueries = 100
+const BLOCKS_PER_QUERY = 1_000
+const MAX_QUERIES = 100
 /** Authorisations that one `eth_getLogs` asks for; nodes cap the list of topics, geth at 1,000. */
-const noncesPerQuery = 100
+const NONCES_PER_QUERY = 100
 /** A payment can't have been used on chain long before it was claimed; this much covers clocks and confirmations. */
-const lookBackSeconds = 3_600
+const LOOK_BACK_SECONDS = 3_600
 /** Blocks back from the newest at which the time is read, so that it is known where to stop: up to all that is searched. */
 const probes = [11, 12, 13, 14, 15, 16, 17].map((power) => 2 ** power)
 
@@ -76,7 +76,7 @@ export async function findAuthorizations(
   const search = used.map((one) => ({
     ...one,
     oldest:
-      timed.find(({ seconds }) => seconds <= one.sinceMs / 1000 - lookBackSeconds)?.number ??
+      timed.find(({ seconds }) => seconds <= one.sinceMs / 1000 - LOOK_BACK_SECONDS)?.number ??
       timed.at(-1)!.number,
   }))
   for (const group of groupsOf(search)) {
@@ -97,8 +97,8 @@ function groupsOf(search: readonly Search[]): Search[][] {
   const byToken = Map.groupBy(search, ({ expected }) => expected.asset.toLowerCase())
   return [...byToken.values()].flatMap((all) => {
     const sorted = all.toSorted((a, b) => b.oldest - a.oldest)
-    return Array.from({ length: Math.ceil(sorted.length / noncesPerQuery) }, (_, i) =>
-      sorted.slice(i * noncesPerQuery, (i + 1) * noncesPerQuery),
+    return Array.from({ length: Math.ceil(sorted.length / NONCES_PER_QUERY) }, (_, i) =>
+      sorted.slice(i * NONCES_PER_QUERY, (i + 1) * NONCES_PER_QUERY),
     )
   })
 }
@@ -111,10 +111,10 @@ async function searchEvents(
 ): Promise<Map<number, AuthorizationFate>> {
   const fates = new Map<number, AuthorizationFate>()
   let to = newest
-  for (let i = 0; i < maxQueries; i++, to -= blocksPerQuery) {
+  for (let i = 0; i < MAX_QUERIES; i++, to -= BLOCKS_PER_QUERY) {
     const open = group.filter(({ at, oldest }) => !fates.has(at) && oldest <= to)
     if (open.length === 0 || to < 0) break
-    const logs = await eventsOf(rpc, open, Math.max(0, to - blocksPerQuery + 1), to)
+    const logs = await eventsOf(rpc, open, Math.max(0, to - BLOCKS_PER_QUERY + 1), to)
     const receipts = await receiptsOf(
       rpc,
       [...logs.values()].flat().map(({ transactionHash }) => transactionHash),

@@ -8,7 +8,7 @@ import { type AuthorizationFate, findAuthorizations } from './findAuthorizations
 export type Judged = Exclude<SettleOutcome, { readonly status: 'rejected' }>
 
 /** How often a payment is looked up whose transaction was mined for nothing, in ms: somebody would have to send it anew. */
-const rarelyMs = 60_000
+const RARELY_MS = 60_000
 
 /**
  * What a mined transaction of ours means for the payment. When it did not move the money, somebody else may have moved
@@ -61,6 +61,6 @@ export function minedForNothing(
     transaction: receipt.transactionHash,
     reason: isReverted ? reasons.transaction : reasons.transferEvent,
     message: `${what}. Nothing was charged so far; until the authorization expires it can still be used.`,
-    lookAgainMs: rarelyMs,
+    lookAgainMs: RARELY_MS,
   }
 }

@@ -25,9 +25,9 @@ export type Recovery = Pick<ChainReader, 'recover' | 'stillOnChain'>
 
 const hashForm = /^0x[0-9a-fA-F]{64}$/
 /** What was just sent again is in one of the next blocks. */
-const sentAgainMs = 2_000
+const SENT_AGAIN_MS = 2_000
 /** For payments of which it is not known in which block they were seen: clocks of blocks and of this machine, in ms. */
-const clockSlackMs = 60_000
+const CLOCK_SLACK_MS = 60_000
 
 /**
  * Makes what finds out, after a crash or a timeout, where payments' money is. It never signs anything new.
@@ -103,7 +103,7 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
     if (sent > 0) log.info({ network, sent }, 'sent stored settlements again')
     // One that a node had already, or does not want now, is looked for the next time.
     return records.map((record, i) =>
-      answers[i]!.ok ? { ...pendingOf(record), lookAgainMs: sentAgainMs } : pendingOf(record),
+      answers[i]!.ok ? { ...pendingOf(record), lookAgainMs: SENT_AGAIN_MS } : pendingOf(record),
     )
   }
 
@@ -193,4 +193,4 @@ const isWhereBooked = (found: Settled, { transaction, event }: TracedPayment): b
 
 /** Whether a node is past the block where a payment was seen; one that is not can say nothing about its absence. */
 const isPast = ({ number, timestamp }: Head, { block, claimedAtMs }: TracedPayment): boolean =>
-  block == null ? timestamp * 1000 >= claimedAtMs - clockSlackMs : number > block
+  block == null ? timestamp * 1000 >= claimedAtMs - CLOCK_SLACK_MS : number > block

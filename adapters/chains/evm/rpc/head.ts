@@ -5,7 +5,7 @@ import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 
 /** What is older than the wanted age by no more than this factor serves while it is read anew. */
-const lateTimes = 3
+const LATE_TIMES = 3
 
 /** The chain as it stands, with what the settling account has to pay fees. */
 export interface Head {
@@ -52,7 +52,7 @@ export function createHeadCache(rpc: Rpc, account: string, clock: Clock, maxAgeM
     fresh,
     current: () => (head !== undefined && isYounger(maxAgeMs) ? Promise.resolve(head) : fresh()),
     lately() {
-      if (head === undefined || !isYounger(lateTimes * maxAgeMs)) return undefined
+      if (head === undefined || !isYounger(LATE_TIMES * maxAgeMs)) return undefined
       if (!isYounger(maxAgeMs)) void fresh().catch(() => {})
       return head
     },

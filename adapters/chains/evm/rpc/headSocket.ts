@@ -2,7 +2,7 @@ import type { Log } from '../../../../core/ports/log.ts'
 import { createNodeSocket, type NodeMessage } from '../../nodeSocket.ts'
 
 /** A connection that nobody has needed for so long is given back. */
-const idleMs = 60_000
+const IDLE_MS = 60_000
 /** Ids of the two requests of a connection. */
 const chainQuestion = 1
 const subscriptionQuestion = 2
@@ -87,7 +87,7 @@ export function createHeadSocket({ url, chainId, log, onHead }: HeadSocketOption
       idleTimer = setTimeout(() => {
         isNeeded = false
         socket.lose()
-      }, idleMs).unref()
+      }, IDLE_MS).unref()
     },
     doubt() {
       if (subscription === undefined || !isTrusted) return

@@ -7,9 +7,9 @@ import { type Fees, feesFor, leastFee } from './fees.ts'
 import type { SettlingAccount } from './settlingAccount.ts'
 
 /** Transactions of one account that nodes keep in their pools; those that wait for nothing count less strictly. */
-const maxTransactions = 256
+const MAX_TRANSACTIONS = 256
 /** Every payment is refused meanwhile; the log is told so often only. */
-const tellAgainMs = 10_000
+const TELL_AGAIN_MS = 10_000
 
 /** Whether the settling key can pay for one more settlement, and with which fees. */
 export type Affordable = { readonly ok: true; readonly fees: Fees; readonly likelyWei: bigint } | Refusal
@@ -26,7 +26,7 @@ export function createAffordable(
   const { network, log, maxGas } = options
   let toldAtMs = Number.NEGATIVE_INFINITY
   const stopped = (why: string): Refusal => {
-    if (performance.now() - toldAtMs > tellAgainMs) {
+    if (performance.now() - toldAtMs > TELL_AGAIN_MS) {
       toldAtMs = performance.now()
       log.error({ network }, `settlement stopped: ${why}`)
     }
@@ -36,7 +36,7 @@ export function createAffordable(
     )
   }
   return (head, waiting) => {
-    if (account.inFlight >= maxTransactions) return noPlaceRefusals.in_flight
+    if (account.inFlight >= MAX_TRANSACTIONS) return noPlaceRefusals.in_flight
     const spareWei = head.balance - account.committedWei
     const fees = feesFor(head, options, spareWei, maxGas)
     if (fees === undefined)

@@ -5,9 +5,9 @@ import { createLookPace, type LookPace } from '../../lookPace.ts'
 import { createHeadSocket } from '../rpc/headSocket.ts'
 
 /** Looks on their way at once; whoever becomes due meanwhile waits for one of them to end. */
-const maxRounds = 2
+const MAX_ROUNDS = 2
 /** A block can be told of before the node has its receipts: the looks after it come at once, then so much rarer each. */
-const missedTimes = 4
+const MISSED_TIMES = 4
 
 export interface ReceiptWatchOptions {
   readonly rpc: Rpc
@@ -50,7 +50,7 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
 
   const nextPause = ({ sinceMs, pauseMs }: Waiter): number => {
     // The first look is made all the same: where blocks are instant, the block was told of before the wait began.
-    if (heads?.isOpen && pauseMs > 0) return Math.min(missedTimes * pauseMs, pollMs)
+    if (heads?.isOpen && pauseMs > 0) return Math.min(MISSED_TIMES * pauseMs, pollMs)
     return pace.gapMs(pauseMs === 0 ? 0 : performance.now() - sinceMs)
   }
   const plan = (waiter: Waiter, pauseMs: number): void => {
@@ -99,7 +99,7 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
   /** Sets the one timer for whoever is due first. Waiters that are being asked about are never due. */
   const arm = (): void => {
     clearTimeout(timer)
-    if (rounds >= maxRounds) return
+    if (rounds >= MAX_ROUNDS) return
     let first = Number.POSITIVE_INFINITY
     for (const waiter of waiting) first = Math.min(first, waiter.dueAt)
     if (!Number.isFinite(first)) return
@@ -120,7 +120,7 @@ export function createReceiptWatch(options: ReceiptWatchOptions): ReceiptWatch {
       if (!Number.isFinite(waiter.dueAt)) waiter.isOutdated = true
       else if (waiter.dueAt > dueAt) {
         waiter.dueAt = dueAt
-        waiter.pauseMs = firstPollMs / missedTimes
+        waiter.pauseMs = firstPollMs / MISSED_TIMES
       }
     }
     arm()

@@ -18,10 +18,10 @@ import type { SettlingAccount } from './settlingAccount.ts'
 import type { SyncSend } from './syncSend.ts'
 
 /** A transfer that is broadcast later than this before its end would be mined too late. */
-const minLeadMs = 2_000
+const MIN_LEAD_MS = 2_000
 /** A node may keep back the receipt of a transaction for so long, or for as often the usual time if that is longer. */
-const minSyncMs = 2_000
-const syncUsualTimes = 4
+const MIN_SYNC_MS = 2_000
+const SYNC_USUAL_TIMES = 4
 
 export interface SettlementParts {
   readonly options: Required<EvmSettlerOptions>
@@ -59,7 +59,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
   /** The first broadcast; with the receipt where the node gave it at once and it counts. */
   const send = async ({ bytes, transaction }: SettlementAttempt) => {
     const startedMs = performance.now()
-    const waitMs = Math.max(minSyncMs, syncUsualTimes * (receipts.usualMs ?? 0))
+    const waitMs = Math.max(MIN_SYNC_MS, SYNC_USUAL_TIMES * (receipts.usualMs ?? 0))
     const answer = await (syncSend.send(bytes, transaction, Math.min(waitMs, options.receiptTimeoutMs)) ??
       broadcast(rpc, bytes))
     if (!('receipt' in answer)) return { sent: answer }
@@ -127,7 +127,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     let landed = rejected(tooLate)
     try {
       const leadMs = identity.validBeforeMs - clock.now()
-      if (leadMs >= minLeadMs) landed = await settle(payment, identity, store, flight)
+      if (leadMs >= MIN_LEAD_MS) landed = await settle(payment, identity, store, flight)
     } finally {
       flight.end(landed.outcome, landed.gas)
     }

@@ -13,15 +13,15 @@ import type { Fees } from './fees.ts'
 import { createNonceQueue } from './nonceQueue.ts'
 
 /** So many account nonces a reorganisation may take back. */
-const reorgNonces = 256
+const REORG_NONCES = 256
 /** Before a nonce that was given back is filled: the next payment may use it. */
-const gapMs = 250
+const GAP_MS = 250
 /** Before what could not be filled is tried again, and twice as late each time up to the most. */
-const repairAgainMs = 100
-const maxRepairAgainMs = 5_000
+const REPAIR_AGAIN_MS = 100
+const MAX_REPAIR_AGAIN_MS = 5_000
 
 /** No account has sent as many. A node that says so is broken, and believing it would leave a gap that nothing closes. */
-const mostTransactions = 2 ** 32
+const MOST_TRANSACTIONS = 2 ** 32
 
 export interface SettlingAccountOptions {
   readonly network: NetworkId
@@ -86,7 +86,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   const id = `evm:${network}:${account.address.toLowerCase()}`
   const countOf = async (block: string): Promise<number> => {
     const count = Number(quantity(await rpc.call('eth_getTransactionCount', account.address, block)))
-    if (count <= mostTransactions) return count
+    if (count <= MOST_TRANSACTIONS) return count
     throw new RpcUnreachable(`the node says that the settling account has sent ${count} transactions`)
   }
   const queue = createNonceQueue(() => countOf('pending'))
@@ -100,7 +100,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   let repairing: Promise<void> | undefined
   let isClosed = false
   let timer: NodeJS.Timeout | undefined
-  let againMs = repairAgainMs
+  let againMs = REPAIR_AGAIN_MS
 
   const signed = async (
     call: EvmCall,
@@ -149,7 +149,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       live.delete(nonce)
       if (isFiller) filled.set(nonce, bytes)
     }
-    for (const nonce of filled.keys()) if (nonce < mined - reorgNonces) filled.delete(nonce)
+    for (const nonce of filled.keys()) if (nonce < mined - REORG_NONCES) filled.delete(nonce)
     for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
     for (const nonce of [...live.keys(), ...abandoned, ...filled.keys()].sort((a, b) => a - b)) {
       if (isClosed) return
@@ -169,7 +169,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       )
       .finally(() => {
         repairing = undefined
-        againMs = hasGaps() ? Math.min(2 * againMs, maxRepairAgainMs) : repairAgainMs
+        againMs = hasGaps() ? Math.min(2 * againMs, MAX_REPAIR_AGAIN_MS) : REPAIR_AGAIN_MS
         if (hasGaps()) repairIn(againMs)
       })
     return repairing
@@ -216,7 +216,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
           repairIn(0)
         } else if (!stored) {
           queue.giveBack(nonce)
-          if (queue.hasGaps) repairIn(gapMs)
+          if (queue.hasGaps) repairIn(GAP_MS)
         }
       }
     },

@@ -7,10 +7,10 @@ import { type BroadcastResult, broadcast, readRefusal } from './broadcast.ts'
 
 const method = 'eth_sendRawTransactionSync'
 /** Requests that a node holds open for us at once; more transactions are sent the ordinary way. */
-const maxAtOnce = 16
+const MAX_AT_ONCE = 16
 /** How long an answer to the probe counts, and after how long a node that could not be asked is asked again. */
-const askAgainMs = 600_000
-const retryMs = 30_000
+const ASK_AGAIN_MS = 600_000
+const RETRY_MS = 30_000
 
 export interface SyncSendOptions {
   readonly rpc: Rpc
@@ -37,13 +37,13 @@ export interface SyncSend {
 export function createSyncSend({ rpc, clock, log }: SyncSendOptions): SyncSend {
   let isThere = false
   let askedAtMs = Number.POSITIVE_INFINITY
-  let againMs = retryMs
+  let againMs = RETRY_MS
   let open = 0
 
   /** Bytes that are no transaction: a node that has the method says that, one that lacks it says that it does. */
   const probe = async (): Promise<void> => {
     askedAtMs = clock.now()
-    againMs = retryMs
+    againMs = RETRY_MS
     try {
       await rpc.call(method, '0x')
       isThere = false
@@ -51,7 +51,7 @@ export function createSyncSend({ rpc, clock, log }: SyncSendOptions): SyncSend {
       isThere = error instanceof RpcRefused && !lacksMethod(error)
       if (!(error instanceof RpcRefused)) return
     }
-    againMs = askAgainMs
+    againMs = ASK_AGAIN_MS
     log.debug({ isThere }, `the node was asked for ${method}`)
   }
 
@@ -79,7 +79,7 @@ export function createSyncSend({ rpc, clock, log }: SyncSendOptions): SyncSend {
     probe,
     send(bytes, transaction, waitMs) {
       if (Math.abs(clock.now() - askedAtMs) >= againMs && askedAtMs !== Number.POSITIVE_INFINITY) void probe()
-      return isThere && open < maxAtOnce ? send(bytes, transaction, waitMs) : undefined
+      return isThere && open < MAX_AT_ONCE ? send(bytes, transaction, waitMs) : undefined
     },
   }
 }

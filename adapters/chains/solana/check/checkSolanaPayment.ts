@@ -7,7 +7,7 @@ import { verifyEd25519 } from '../../../../core/solana/ed25519.ts'
 import { type Message, readMessage } from '../../../../core/solana/message.ts'
 import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
 import {
-  maxTransactionBytes,
+  MAX_TRANSACTION_BYTES,
   readWireTransaction,
   type WireTransaction,
 } from '../../../../core/solana/wire.ts'
@@ -23,10 +23,10 @@ import { feeOf, readTransfer, type Transfer } from './transfer.ts'
  * How long a block hash is taken, in ms: 150 blocks of 400 ms, and half as much again for skipped slots. It is an
  * estimate for whoever waits; whether a transaction can still land is asked of the chain.
  */
-export const blockhashLifeMs = 90_000
+export const BLOCKHASH_LIFE_MS = 90_000
 
 const u64 = /^(0|[1-9]\d{0,19})$/
-const maxBase64Chars = Math.ceil(maxTransactionBytes / 3) * 4
+const maxBase64Chars = Math.ceil(MAX_TRANSACTION_BYTES / 3) * 4
 
 export type SolanaChecked =
   | {
@@ -119,13 +119,14 @@ function readTransaction(payload: Readonly<Record<string, unknown>>): WireTransa
       'payload.transaction must be a string: the transaction in base64.',
     )
   }
-  const bytes = encoded.length > maxBase64Chars ? undefined : decodeStrictBase64(encoded, maxTransactionBytes)
+  const bytes =
+    encoded.length > maxBase64Chars ? undefined : decodeStrictBase64(encoded, MAX_TRANSACTION_BYTES)
   const transaction = bytes === undefined ? undefined : readWireTransaction(bytes)
   return (
     transaction ??
     refuse(
       reasons.undecodable,
-      `payload.transaction must be a serialised transaction of at most ${maxTransactionBytes} bytes in canonical base64.`,
+      `payload.transaction must be a serialised transaction of at most ${MAX_TRANSACTION_BYTES} bytes in canonical base64.`,
     )
   )
 }
@@ -276,6 +277,6 @@ function identityOf(
     nonce: hash('sha256', message, 'hex'),
     payTo: terms.payTo,
     amountAtomic,
-    validBeforeMs: rules.clock.now() + blockhashLifeMs,
+    validBeforeMs: rules.clock.now() + BLOCKHASH_LIFE_MS,
   }
 }

@@ -12,8 +12,8 @@ const accountTypeMint = 1
  * How long what was read is good, in ms. A transfer fee can be raised, but only with effect two epochs (days) later,
  * and the raise is visible at once; so an hour is safe, even while no node answers.
  */
-const freshMs = 600_000
-const usableMs = 3_600_000
+const FRESH_MS = 600_000
+const USABLE_MS = 3_600_000
 
 /** Extension types of Token-2022 that a mint may have (`ExtensionType`). */
 const extension = { transferFeeConfig: 1, nonTransferable: 9, transferHook: 14 } as const
@@ -56,7 +56,7 @@ export function createMintFacts(rpc: Rpc, assets: readonly Asset[], clock: Clock
   return {
     async faultOf(asset) {
       // A fault is asked again each time: the operator may have mended it.
-      const isFresh = ageMs() < freshMs && known?.faults.get(asset.address) === undefined
+      const isFresh = ageMs() < FRESH_MS && known?.faults.get(asset.address) === undefined
       if (!isFresh) {
         reading ??= read().finally(() => {
           reading = undefined
@@ -64,7 +64,7 @@ export function createMintFacts(rpc: Rpc, assets: readonly Asset[], clock: Clock
         try {
           await reading
         } catch (error) {
-          if (ageMs() >= usableMs) throw error
+          if (ageMs() >= USABLE_MS) throw error
         }
       }
       return known?.faults.get(asset.address)

@@ -9,10 +9,10 @@ import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
 import type { SolanaRules } from './solanaRules.ts'
 
 /** Most accounts that a node takes in one `getMultipleAccounts`. */
-const maxAccounts = 100
+const MAX_ACCOUNTS = 100
 /** Most payees that are asked for again in one round, oldest first. */
-const maxAgain = 1_000
-const cachedPayees = 10_000
+const MAX_AGAIN = 1_000
+const CACHED_PAYEES = 10_000
 /** Places in a token account, the same in both programs: owner, state. */
 const ownerAt = 32
 const stateAt = 108
@@ -56,7 +56,7 @@ interface TokenAccount {
 export function createPayees(options: PayeesOptions): Payees {
   const { rpc, rules, log, againMs = 20_000, waitMs = 500 } = options
   const entries = new LRUCache<string, Entry>({
-    max: cachedPayees,
+    max: CACHED_PAYEES,
     // Whoever holds it offers it as if nothing were known.
     dispose(entry) {
       open.delete(entry)
@@ -94,8 +94,8 @@ export function createPayees(options: PayeesOptions): Payees {
   }
   const askAll = async (asked: readonly Entry[]): Promise<boolean> => {
     let isAnswered = true
-    for (let i = 0; i < asked.length; i += maxAccounts)
-      isAnswered = (await ask(asked.slice(i, i + maxAccounts))) && isAnswered
+    for (let i = 0; i < asked.length; i += MAX_ACCOUNTS)
+      isAnswered = (await ask(asked.slice(i, i + MAX_ACCOUNTS))) && isAnswered
     return isAnswered
   }
   /** Everybody who asks in the same turn of the loop shares the calls. */
@@ -113,7 +113,7 @@ export function createPayees(options: PayeesOptions): Payees {
   const arm = () => {
     if (timer !== undefined || open.size === 0 || isClosed) return
     timer = setTimeout(async () => {
-      await askAll([...open].slice(0, maxAgain))
+      await askAll([...open].slice(0, MAX_AGAIN))
       timer = undefined
       arm()
     }, againMs)

@@ -12,14 +12,14 @@ import { tokenProgramBytes } from '../../../../core/solana/programs.ts'
  * assertions ask for more. What a payment asks for above this is refused, because the fee payer pays what is asked for,
  * not what is used.
  */
-export const defaultMaxComputeUnits = 200_000
+export const DEFAULT_MAX_COMPUTE_UNITS = 200_000
 /**
  * With the limit above, 10,000 lamports of priority fee at most, as much as the two signatures cost. The reference
  * facilitator allows 5,000,000 and any limit, which is 7,000,000 lamports for a payment of a cent.
  */
-export const defaultMaxMicroLamportsPerUnit = 50_000
+export const DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT = 50_000
 
-const cachedDestinations = 10_000
+const CACHED_DESTINATIONS = 10_000
 
 export interface SolanaRulesOptions {
   readonly network: NetworkId
@@ -63,15 +63,15 @@ export interface SolanaRules {
  * @throws {TollgateError} `VALIDATION_ERROR` when a fee payer or a mint is not an address: a mistake in the configuration.
  */
 export function solanaRules(options: SolanaRulesOptions): SolanaRules {
-  const { network, maxComputeUnits = defaultMaxComputeUnits, clock = systemClock } = options
-  const { maxMicroLamportsPerUnit = defaultMaxMicroLamportsPerUnit } = options
+  const { network, maxComputeUnits = DEFAULT_MAX_COMPUTE_UNITS, clock = systemClock } = options
+  const { maxMicroLamportsPerUnit = DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT } = options
   const assets = new Map<string, AssetRule>()
   for (const asset of options.assets) {
     if (asset.network !== network) continue
     const mint = configured(asset.address, `the mint of ${asset.symbol}`)
     assets.set(asset.address, { asset, mint, tokenProgram: tokenProgramBytes[asset.program ?? 'token'] })
   }
-  const destinations = new LRUCache<string, Uint8Array>({ max: cachedDestinations })
+  const destinations = new LRUCache<string, Uint8Array>({ max: CACHED_DESTINATIONS })
   return {
     network,
     v1Name: v1NameOf(network),

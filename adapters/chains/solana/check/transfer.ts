@@ -8,7 +8,7 @@ const setComputeUnitPrice = 3
 const transferChecked = 12
 /** The three that every payment has, and up to three optional ones (x402, scheme exact on SVM). */
 const minInstructions = 3
-const maxInstructions = 6
+const MAX_INSTRUCTIONS = 6
 /** Lighthouse's MemoryWrite and MemoryClose make and end accounts; every number above is an assertion. */
 const firstLighthouseAssertion = 2
 
@@ -52,8 +52,8 @@ export interface Fault {
 export function readTransfer(message: Message, caps: FeeCaps | undefined): Transfer | Fault {
   const { instructions, keys } = message
   const least = caps === undefined ? 1 : minInstructions
-  if (instructions.length < least || instructions.length > maxInstructions) {
-    const expected = `${least} to ${maxInstructions} instructions are expected`
+  if (instructions.length < least || instructions.length > MAX_INSTRUCTIONS) {
+    const expected = `${least} to ${MAX_INSTRUCTIONS} instructions are expected`
     return fault(reasons.instructionsLength, `${expected}, ${instructions.length} came`)
   }
   const feeFault = caps === undefined ? undefined : checkFee(instructions[0]!, instructions[1]!, keys, caps)

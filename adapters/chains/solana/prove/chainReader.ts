@@ -17,18 +17,18 @@ import { rpcCodes } from '../rpc/rpcCodes.ts'
 import { failedOnChain, settledIn } from '../settle/settlement.ts'
 
 /** Signatures that one question answers: the most that nodes give. */
-const pageSize = 1_000
-const maxPages = 20
+const PAGE_SIZE = 1_000
+const MAX_PAGES = 20
 /** Most transactions that are read in one look; the next one goes on. A payer can sign as many as it likes. */
-const maxReads = 100
+const MAX_READS = 100
 /** Transactions that are known to carry another message. */
-const maxKnown = 50_000
+const MAX_KNOWN = 50_000
 /** Payments that are searched for at once. */
-const searchesAtOnce = 4
+const SEARCHES_AT_ONCE = 4
 /** For nodes that do not say how far their history goes: how long every node's is assumed to, in ms. */
-const assumedHistoryMs = 3_600_000
+const ASSUMED_HISTORY_MS = 3_600_000
 /** Blocks are dated by their validators' clocks; older than the claim by this much is certainly before it. */
-const clockSlackSeconds = 300
+const CLOCK_SLACK_SECONDS = 300
 
 export interface SolanaChainReaderOptions {
   readonly network: NetworkId
@@ -49,7 +49,7 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
   const { clock = systemClock, log = silentLog } = options
   const closing = new AbortController()
   /** SHA-256 of the message by signature: what a signature signs never changes. */
-  const messages = new LRUCache<string, string>({ max: maxKnown })
+  const messages = new LRUCache<string, string>({ max: MAX_KNOWN })
   const isOther = (payment: TracedPayment, signature: string): boolean =>
     (messages.get(signature) ?? payment.nonce) !== payment.nonce
 
@@ -85,20 +85,20 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
   const search = async (payment: TracedPayment, context: object) => {
     let before: string | undefined
     let reads = 0
-    for (let page = 0; page < maxPages; page++) {
+    for (let page = 0; page < MAX_PAGES; page++) {
       const list = await rpc.call<Signed[]>('getSignaturesForAddress', payment.payer, {
-        limit: pageSize,
+        limit: PAGE_SIZE,
         ...(before !== undefined && { before }),
         ...context,
       })
       for (const { signature, blockTime } of list) {
         if (isBeforeClaim(blockTime, payment)) return { found: undefined, isComplete: true }
         if (isAfterExpiry(blockTime, payment) || isOther(payment, signature)) continue
-        if (++reads > maxReads) return { found: undefined, isComplete: false }
+        if (++reads > MAX_READS) return { found: undefined, isComplete: false }
         const found = await outcomeOf(payment, signature)
         if (found !== undefined) return { found, isComplete: true }
       }
-      if (list.length < pageSize) return { found: undefined, isComplete: await hasHistory(payment) }
+      if (list.length < PAGE_SIZE) return { found: undefined, isComplete: await hasHistory(payment) }
       before = list.at(-1)!.signature
     }
     return { found: undefined, isComplete: false }
@@ -111,7 +111,7 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       return isBeforeClaim(await rpc.call<number | null>('getBlockTime', slot), payment)
     } catch (error) {
       if (!(error instanceof RpcRefused) || error.code !== rpcCodes.methodNotFound) throw error
-      return Math.abs(clock.now() - payment.claimedAtMs) < assumedHistoryMs
+      return Math.abs(clock.now() - payment.claimedAtMs) < ASSUMED_HISTORY_MS
     }
   }
 
@@ -167,7 +167,7 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     },
     async recover(payments) {
       const outcomes: SettleOutcome[] = payments.map(pendingOf)
-      await eachOf([...payments.keys()], searchesAtOnce, async (i) => {
+      await eachOf([...payments.keys()], SEARCHES_AT_ONCE, async (i) => {
         try {
           outcomes[i] = await look(payments[i]!)
         } catch (error) {
@@ -178,7 +178,7 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     },
     async stillOnChain(payments) {
       const answers = payments.map((): OnChain => 'unknown')
-      await eachOf([...payments.keys()], searchesAtOnce, async (i) => {
+      await eachOf([...payments.keys()], SEARCHES_AT_ONCE, async (i) => {
         const payment = payments[i]!
         const outcome = await outcomeOf(payment, payment.transaction ?? '')
         if (outcome !== undefined) {
@@ -203,11 +203,11 @@ interface Signed {
 }
 
 const isBeforeClaim = (seconds: number | null, { claimedAtMs }: TracedPayment): boolean =>
-  seconds !== null && seconds + clockSlackSeconds < claimedAtMs / 1000
+  seconds !== null && seconds + CLOCK_SLACK_SECONDS < claimedAtMs / 1000
 
 /** Its block hash is good for less than these minutes, so that it is another payment's. */
 const isAfterExpiry = (seconds: number | null, { validBeforeMs }: TracedPayment): boolean =>
-  seconds !== null && seconds - clockSlackSeconds > validBeforeMs / 1000
+  seconds !== null && seconds - CLOCK_SLACK_SECONDS > validBeforeMs / 1000
 
 /** Base58 block hash of a stored x402 payload; undefined when it can't be read. */
 function blockhashOf(payload: string | undefined): string | undefined {

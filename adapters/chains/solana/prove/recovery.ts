@@ -10,17 +10,17 @@ import { reasons } from '../reasons.ts'
 import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
 import { rpcCodes } from '../rpc/rpcCodes.ts'
 import { broadcast } from '../settle/broadcast.ts'
-import { askStatuses, hasReached, maxSignatures, type SignatureStatus } from '../settle/confirm.ts'
+import { askStatuses, hasReached, MAX_SIGNATURES, type SignatureStatus } from '../settle/confirm.ts'
 import { isSelfPaid } from '../settle/cosign.ts'
 import { failedOnChain, settledIn } from '../settle/settlement.ts'
 import { createSolanaChainReader } from './chainReader.ts'
 
 /** For nodes that do not say how far their history goes: how long every node's is assumed to, in ms. */
-const assumedHistoryMs = 3_600_000
+const ASSUMED_HISTORY_MS = 3_600_000
 /** Calls on their way at once, of those that are one a payment. */
-const callsAtOnce = 8
+const CALLS_AT_ONCE = 8
 /** What was just sent again is in one of the next blocks. */
-const sentAgainMs = 2_000
+const SENT_AGAIN_MS = 2_000
 const signatureForm = /^[1-9A-HJ-NP-Za-km-z]{64,90}$/
 
 export interface RecoveryParts {
@@ -69,7 +69,7 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
         } else log.warn({ error, network }, 'what became of Solana payments could not be asked')
       }
     }
-    for (let i = 0; i < askable.length; i += maxSignatures) await ask(askable.slice(i, i + maxSignatures))
+    for (let i = 0; i < askable.length; i += MAX_SIGNATURES) await ask(askable.slice(i, i + MAX_SIGNATURES))
     return known
   }
 
@@ -78,7 +78,7 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
     const isValid = (blockhash: string, at: 'confirmed' | 'finalized') =>
       rpc.call<WithContext<boolean>>('isBlockhashValid', blockhash, { commitment: at })
     const slots = new Map<string, number>()
-    await eachOf([...new Set(blockhashes)], callsAtOnce, async (blockhash) => {
+    await eachOf([...new Set(blockhashes)], CALLS_AT_ONCE, async (blockhash) => {
       // A hash that is too new for finalized blocks is out of use there as well, hence both questions and the clock.
       const confirmed = await isValid(blockhash, 'confirmed')
       if (confirmed.value !== false) return
@@ -96,7 +96,7 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
       return seconds === null ? Number.POSITIVE_INFINITY : seconds * 1000
     } catch (error) {
       const isUnknown = error instanceof RpcRefused && error.code === rpcCodes.methodNotFound
-      return isUnknown ? clock.now() - assumedHistoryMs : Number.POSITIVE_INFINITY
+      return isUnknown ? clock.now() - ASSUMED_HISTORY_MS : Number.POSITIVE_INFINITY
     }
   }
 
@@ -153,12 +153,12 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
       if (outcome.status === 'pending' && outcome.reason === reasons.pending) unsent.push(at)
       else outcomes[at] = outcome
     }
-    await eachOf(unsent, callsAtOnce, async (at) => {
+    await eachOf(unsent, CALLS_AT_ONCE, async (at) => {
       // The node simulates it first, so that one that would fail now costs no fee; one too late is not sent on.
       const sent = await broadcast(rpc, records[at]!.attempt!.bytes, { skipPreflight: false })
       const outcome = outcomes[at]!
       if (sent.status === 'taken' && outcome.status === 'pending')
-        outcomes[at] = { ...outcome, lookAgainMs: sentAgainMs }
+        outcomes[at] = { ...outcome, lookAgainMs: SENT_AGAIN_MS }
     })
     return outcomes
   }

@@ -4,7 +4,7 @@ import type { Rpc } from '../rpc/createSolanaRpc.ts'
 import { rpcCodes } from '../rpc/rpcCodes.ts'
 
 /** How often the node itself sends a transaction on before it leaves that to us. */
-const nodeRetries = 5
+const NODE_RETRIES = 5
 
 export type Broadcast =
   /** A node took it, or said that it has landed before. */
@@ -25,7 +25,7 @@ export async function broadcast(
       encoding: 'base64',
       skipPreflight: options.skipPreflight,
       preflightCommitment: simulatedAt,
-      maxRetries: nodeRetries,
+      maxRetries: NODE_RETRIES,
     })
     return { status: 'taken' }
   } catch (error) {

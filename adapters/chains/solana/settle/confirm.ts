@@ -5,7 +5,7 @@ import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
 import { createSignatureSocket } from '../rpc/signatureSocket.ts'
 
 /** Most signatures that a node takes in one `getSignatureStatuses`. */
-export const maxSignatures = 256
+export const MAX_SIGNATURES = 256
 
 /** Where a transaction stands, as `getSignatureStatuses` tells. */
 export interface SignatureStatus {
@@ -119,8 +119,8 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
     roundsUnderWay++
     arm()
     const pages: Promise<void>[] = []
-    for (let i = 0; i < signatures.length; i += maxSignatures)
-      pages.push(ask(signatures.slice(i, i + maxSignatures), roundAtMs))
+    for (let i = 0; i < signatures.length; i += MAX_SIGNATURES)
+      pages.push(ask(signatures.slice(i, i + MAX_SIGNATURES), roundAtMs))
     await Promise.all(pages)
     roundsUnderWay--
     arm()

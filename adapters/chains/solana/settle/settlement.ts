@@ -92,7 +92,7 @@ export function createSettle({ settlerId, options, rpc, confirmer }: SettlementP
 }
 
 /** What failed in a block is looked up so much later, in ms: until then the block is finalized, as a rule. */
-const finalizedAfterMs = 15_000
+const FINALIZED_AFTER_MS = 15_000
 
 /** How a transaction failed, and how sure that is. */
 type Failed = Pick<SignatureStatus, 'err'> & Partial<Pick<SignatureStatus, 'confirmationStatus'>>
@@ -109,7 +109,7 @@ export function failedOnChain(
   const reason = reasons.transactionFailed
   return confirmationStatus === 'finalized'
     ? { status: 'failed_final', reason, message, transaction }
-    : { status: 'pending', reason, message, transaction, lookAgainMs: finalizedAfterMs }
+    : { status: 'pending', reason, message, transaction, lookAgainMs: FINALIZED_AFTER_MS }
 }
 
 /** A transaction carries one payment: x402 allows one transfer in it. */
