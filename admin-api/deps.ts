@@ -1,6 +1,6 @@
 import type { Asset } from '../core/domain/asset.ts'
 import type { Payout } from '../core/domain/link.ts'
-import type { Payments } from '../core/payments/engine.ts'
+import type { Payments } from '../core/payments/payments.ts'
 import type { Change, Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Counters } from '../core/ports/counters.ts'

@@ -9,8 +9,8 @@ import { builtInAssets } from '../domain/asset.ts'
 import { TollgateError } from '../errors/error.ts'
 import type { Books } from '../ports/books.ts'
 import { silentLog } from '../ports/log.ts'
-import { createPayments, type Payments } from './engine.ts'
-import type { PaidCall, PaidFor, PresentedPayment } from './paidCall.ts'
+import { createPayments } from './engine.ts'
+import type { PaidCall, PaidFor, Payments, PresentedPayment } from './payments.ts'
 import { free, land, pend, resume, takeUp } from './rules.ts'
 
 const key = 'ab'.repeat(32)

@@ -3,6 +3,7 @@ import t from 'tap'
 import { builtInAssets } from '../domain/asset.ts'
 import { mayMove, type PaymentState, paymentStates } from '../domain/payment.ts'
 import type { PaymentChange } from '../ports/books.ts'
+import type { Fate } from './payments.ts'
 import { purchaseOf, type Sale } from './purchase.ts'
 import * as rules from './rules.ts'
 
@@ -21,7 +22,7 @@ const saleOf = (chargedAtomic: bigint): Sale => ({
 })
 
 const state = fc.constantFrom(...paymentStates)
-const fate = fc.constantFrom<rules.Fate>('delivered', 'unsent', 'seller_failed', 'not_asked', 'not_charged')
+const fate = fc.constantFrom<Fate>('delivered', 'unsent', 'seller_failed', 'not_asked', 'not_charged')
 const left = fc.record({
   ...{ row: fc.constant(7), purchaseId: fc.constant(purchaseId), lease: fc.constantFrom(null, 3) },
   ...{ state, hasAnswer: fc.boolean(), hasBegun: fc.boolean() },

@@ -11,6 +11,7 @@ import {
 } from '../domain/payment.ts'
 import type { Purchase, PurchaseStatus } from '../domain/purchase.ts'
 import type { Durability, PaymentChange, TransferBackFound } from '../ports/books.ts'
+import type { Fate } from './payments.ts'
 import { purchaseOf, type Sale } from './purchase.ts'
 
 /** Which row is meant, of which claim, and whose it has to be: what every change is conditional on. */
@@ -21,19 +22,6 @@ export type Standing = Held & { readonly state: PaymentState }
 
 /** A row that was read, as far as the rules look at it. */
 export type Read = Standing & Pick<PaymentRecord, 'hasAnswer' | 'errorReason'>
-
-/** What became of the answer of a call that is over. */
-export type Fate =
-  /** It was handed over. */
-  | 'delivered'
-  /** Nobody was there to take it. */
-  | 'unsent'
-  /** The seller refused, broke off or never answered. */
-  | 'seller_failed'
-  /** It was charged, and ended before the seller was asked. */
-  | 'not_asked'
-  /** The call ended before anything was to be charged. */
-  | 'not_charged'
 
 /** A lease that is never given out: whose rows have it are adopted. */
 const nobodysLease = 0

@@ -1,11 +1,11 @@
 import type { Duplex } from 'node:stream'
 import type { ServedLink } from '../domain/link.ts'
 import { readBody } from '../http/readBody.ts'
-import type { PaidCall, PresentedPayment } from '../payments/paidCall.ts'
+import type { PaidCall, PresentedPayment } from '../payments/payments.ts'
 import type { Door, Upgrade } from './door.ts'
 import type { Reply } from './reply.ts'
 
-export type { PaidCall, PresentedPayment } from '../payments/paidCall.ts'
+export type { PaidCall, PresentedPayment } from '../payments/payments.ts'
 
 /** What the seller answered, whole and in memory; or the connection, after an upgrade. */
 export interface SellerAnswer {

@@ -1,4 +1,4 @@
-import type { Payments } from '../payments/engine.ts'
+import type { Payments } from '../payments/payments.ts'
 import type { Chains } from '../ports/chains.ts'
 import type { Changes } from '../ports/changes.ts'
 import type { Clock } from '../ports/clock.ts'

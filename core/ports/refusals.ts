@@ -1,9 +1,13 @@
-import { TollgateError } from '../errors/error.ts'
+import { isTollgateError, TollgateError } from '../errors/error.ts'
 
 // What every store says when a rule of its own refuses a write: the same words, whichever it is.
 
 export const storeUnavailable = (why: string): TollgateError =>
   new TollgateError('store_unavailable', `The database can not be used now: ${why}. Try again.`)
+
+/** The store could not say; whatever else breaks a write would break it again. */
+export const isStoreAway = (error: unknown): boolean =>
+  isTollgateError(error) && error.code === 'store_unavailable'
 
 export const slugTaken = (slug: string | undefined, options?: ErrorOptions): TollgateError =>
   new TollgateError(

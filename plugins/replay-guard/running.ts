@@ -1,6 +1,5 @@
-import type { Payments } from '../../core/payments/engine.ts'
-import type { PaidCall } from '../../core/payments/paidCall.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
+import type { PaidCall, Payments } from '../../core/payments/payments.ts'
 import { inUse } from '../../core/payments/refusals.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'

@@ -1,5 +1,5 @@
 import type { StoredAnswer } from '../../core/domain/payment.ts'
-import type { Payments } from '../../core/payments/engine.ts'
+import type { Payments } from '../../core/payments/payments.ts'
 import { settlementPending } from '../../core/payments/refusals.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Hook } from '../../core/plugin/gateway.ts'

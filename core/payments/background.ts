@@ -1,0 +1,104 @@
+import type { PaymentState } from '../domain/payment.ts'
+import type { Books, PaymentChange } from '../ports/books.ts'
+import type { Lease } from '../ports/leases.ts'
+import type { Log } from '../ports/log.ts'
+import { isStoreAway } from '../ports/refusals.ts'
+import type { ChangeWatch } from './changeWatch.ts'
+import type { OpenCalls } from './openCalls.ts'
+import type { PaidCall } from './payments.ts'
+import * as rules from './rules.ts'
+
+/** Pauses before each further try of a write that nobody waits for; while the store is away the last one goes on. */
+const PAUSES_MS = [200, 1_000, 5_000, 15_000, 30_000, 60_000]
+/** Claims in doubt that are looked for however long the store is away: anybody can make one, so they are bounded. */
+const MOST_DOUBTS = 1_000
+/** What a call works on; a pending payment is the recovery's. */
+const ofCalls: readonly PaymentState[] = ['claimed', 'settling', 'settled']
+/** Rows that are looked at together for such that no call works on. */
+const STRAYS = 1_000
+
+/** What the engine writes beside its calls: nobody waits for it, and a store that is away only delays it. */
+export interface Background {
+  /**
+   * Does what has to be done in the end, and again while the store is away, however long that is: this process knows best
+   * what became of its rows, and recovery gets them only as strays.
+   *
+   * @param work harmless when done twice
+   * @returns when it is done or given up, never as an error
+   */
+  insist(purchaseId: string, work: () => Promise<void>, isEndless?: boolean): Promise<void>
+  /** A claim whose answer did not come may be there, now or a little later, and nobody would work on it. */
+  freeUnanswered(key: string, purchaseId: string): void
+  /** The answer that its call left behind has reached somebody else who asked for it. */
+  noteHandedOut(paid: PaidCall): void
+  /** @see Payments.leaveStrays */
+  leaveStrays(): Promise<number>
+}
+
+export interface BackgroundParts {
+  readonly books: Pick<Books, 'apply' | 'applyAll' | 'find' | 'list'>
+  readonly calls: Pick<OpenCalls, 'has'>
+  readonly watch: Pick<ChangeWatch, 'tell'>
+  /** This process's own, as it is now. */
+  readonly lease: { readonly current: Lease }
+  readonly log: Log
+}
+
+export function createBackground({ books, calls, watch, lease, log }: BackgroundParts): Background {
+  /** Answers that were handed out, and are not noted yet. */
+  const handedOut = new Set<number>()
+  /** Claims of this process's that no call worked on at the last look. */
+  let suspects = new Set<string>()
+  let doubts = 0
+
+  function insist(purchaseId: string, work: () => Promise<void>, isEndless = true): Promise<void> {
+    const attempt = (tries: number, done: () => void): void => {
+      work().then(done, (err: unknown) => {
+        const waitMs = PAUSES_MS[tries] ?? (isEndless && isStoreAway(err) ? PAUSES_MS.at(-1) : undefined)
+        if (waitMs !== undefined) return void setTimeout(attempt, waitMs, tries + 1, done).unref()
+        log.warn({ err, purchaseId }, 'could not note what became of a payment')
+        done()
+      })
+    }
+    return new Promise((done) => attempt(0, done))
+  }
+
+  async function apply(change: PaymentChange): Promise<void> {
+    if (await books.apply(change)) watch.tell(change.row)
+  }
+
+  return {
+    insist,
+
+    freeUnanswered(key, purchaseId) {
+      const free = async (): Promise<void> => {
+        const record = await books.find(key)
+        if (record === undefined) throw new Error('The claim is not there, or not yet.')
+        if (record.purchaseId !== purchaseId || record.state !== 'claimed') return
+        await apply(rules.free(record, 'store_unavailable'))
+      }
+      doubts++
+      void insist(purchaseId, free, doubts <= MOST_DOUBTS).then(() => void doubts--)
+    },
+
+    noteHandedOut({ row, purchaseId }) {
+      if (handedOut.has(row)) return
+      handedOut.add(row)
+      const note = () => apply(rules.deliver({ row, purchaseId, lease: null }))
+      void insist(purchaseId, note).then(() => handedOut.delete(row))
+    },
+
+    async leaveStrays() {
+      const own = await books.list({ states: ofCalls, lease: lease.current.id, limit: STRAYS })
+      const idle = own.filter(({ row, hasAnswer, state }) => {
+        return !calls.has(row) && (state !== 'settled' || !hasAnswer)
+      })
+      // A claim that was just won may be in the books before its call is known here; at the next look it is.
+      const strays = idle.filter(({ purchaseId }) => suspects.has(purchaseId))
+      suspects = new Set(idle.map(({ purchaseId }) => purchaseId))
+      if (strays.length === 0) return 0
+      const left = await books.applyAll(strays.map((record) => rules.abandon(record)))
+      return left.filter((isLeft) => isLeft === true).length
+    },
+  }
+}
