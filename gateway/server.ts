@@ -21,6 +21,7 @@ import { createRouter } from './router.ts'
 import type { Addresses } from './routeTable.ts'
 import { send, sendOnSocket } from './send.ts'
 import { linkPrefix, parseTarget, pathProblem } from './target.ts'
+import { WaitingUpgrade } from './waitingUpgrade.ts'
 
 export interface GatewayOptions {
   readonly headersTimeoutMs: number
@@ -130,7 +131,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     }
     const target = parseTarget(url)
     if (typeof target === 'string') return refuseUpgrade(target)
-    const door = new HttpDoor(req, res, { socket, head: rest })
+    const door = new HttpDoor(req, res, new WaitingUpgrade(socket, rest))
     if (target === undefined) return router.notFound({ door, head })
     router.route({ door, head, target, clientIp: clientIpOf(req) })
   }

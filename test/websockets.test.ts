@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { paymentStates } from '../core/domain/payment.ts'
@@ -140,6 +140,91 @@ t.test('a buyer who leaves during the handshake leaves nothing behind', async (t
   await until(() => silent.connections.size === 0)
   await until(async () => (await stateOf('leaves')) === 'rejected')
   t.notOk(settler.transfers.includes('leaves'))
+})
+
+/** Connections of this process, the gateway's and the test's. */
+const openSockets = () =>
+  process.getActiveResourcesInfo().filter((name) => name.startsWith('TCPSocket')).length
+
+t.test('buyers who drop their handshakes take everything with them at once, however they go', async (t) => {
+  const silent = await startSeller(t, 'silent')
+  const own = await startGateway(t, {
+    settlers: [settler],
+    plugins: [{ use: 'x402' }, { use: 'replay-guard' }, { use: 'upstream' }, { use: 'purchase-record' }],
+  })
+  const links = [
+    await own.addLink({ slug: 'free', url: silent.url }),
+    await own.addLink({ slug: 'after', url: silent.url, price: '0.10' }),
+    await own.addLink({ slug: 'before', url: silent.url, price: '0.10', settle: 'before' }),
+  ]
+  const ways: Record<string, (socket: Socket) => void> = {
+    ends: (socket) => socket.end(),
+    resets: (socket) => socket.resetAndDestroy(),
+    'sends a frame and ends': (socket) => socket.end(Buffer.from([0x89, 0x80, 1, 2, 3, 4])),
+  }
+  // The sellers', and as many that wait for one of them.
+  const flood = 140
+  for (const [name, drop] of Object.entries(ways)) {
+    const before = openSockets()
+    const sockets: Socket[] = []
+    for (let i = 0; i < flood; i++) {
+      const socket = await openSocket(t, own.port)
+      socket.write(handshake(links[i % 3]!.path, payment(`${name}-${i}`)))
+      sockets.push(socket)
+    }
+    await until(() => silent.connections.size >= 128, 'every place to be taken')
+    for (const socket of sockets) drop(socket)
+    await until(() => silent.connections.size === 0, `the seller to be let go: ${name}`)
+    await until(() => openSockets() <= before, `nothing to be left: ${name}`)
+    const asked = silent.requests.length
+    const next = await openSocket(t, own.port)
+    next.write(handshake(links[0]!.path))
+    await until(() => silent.requests.length > asked, 'the next one to have a place')
+    next.destroy()
+    await until(() => silent.connections.size === 0)
+    t.pass(name)
+  }
+})
+
+t.test('who sends more ahead of the answer than a handshake may wait with is cut off', async (t) => {
+  const silent = await startSeller(t, 'silent')
+  const own = await startGateway(t, { plugins: [{ use: 'upstream' }] })
+  const link = await own.addLink({ slug: 'free', url: silent.url })
+  const socket = await openSocket(t, own.port)
+  const closed = new Promise((resolve) => socket.once('close', resolve))
+  socket.resume().write(Buffer.concat([Buffer.from(handshake(link.path)), Buffer.alloc(200_000)]))
+  await closed
+  await until(() => silent.connections.size === 0)
+  t.pass('and its seller is let go')
+})
+
+t.test('frames that a buyer sends while its handshake waits reach the seller, in their order', async (t) => {
+  const mayAnswer = Promise.withResolvers<void>()
+  const got: Buffer[] = []
+  const server = createServer()
+  server.on('upgrade', async (_req, socket: Socket) => {
+    socket.on('error', () => {}).on('data', (piece: Buffer) => void got.push(piece))
+    await mayAnswer.promise
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => void server.close())
+  const asked = once(server, 'upgrade')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const link = await gateway.addLink({ slug: 'early', url, price: '0.10' })
+  const socket = await openSocket(t, gateway.port)
+  socket.write(`${handshake(link.path, payment('early'))}one `)
+  await asked
+  socket.write('two ')
+  // By the answer to another one, what came before it has been read.
+  await (await fetch(`${gateway.url}/api/link/demo/none`)).text()
+  mayAnswer.resolve()
+  await once(socket, 'data')
+  socket.write('three')
+  await until(() => Buffer.concat(got).toString() === 'one two three', 'all of it')
+  socket.destroy()
+  t.pass('all of it')
 })
 
 t.test('when one side breaks off, the other is closed as well', async (t) => {
@@ -310,6 +395,25 @@ t.test(
     t.ok(gone.closed)
   },
 )
+
+t.test('an upgrade that the admin API refuses is closed, also by a caller who never closes', async (t) => {
+  const admin = await sellerOf(t, (_req, res) => void res.writeHead(404).end('{}'))
+  const own = await startGateway(t, { handOver: createHandOver(() => admin.url, 1_000, silentLog) })
+  const before = openSockets()
+  const sockets: Socket[] = []
+  for (let i = 0; i < 20; i++) {
+    const socket = connect({ port: own.port, host: '127.0.0.1', allowHalfOpen: true })
+    sockets.push(socket.on('error', () => {}))
+    socket.write(handshake('/live'))
+    let text = ''
+    socket.on('data', (piece: Buffer) => (text += piece))
+    await until(() => text.startsWith('HTTP/1.1 404 '), 'the refusal')
+  }
+  // The callers' own ends stay.
+  await until(() => openSockets() <= before + sockets.length, "the gateway's ends to be closed")
+  for (const socket of sockets) socket.destroy()
+  t.pass('closed')
+})
 
 t.test('half an answer of the admin API is cut, not ended', async (t) => {
   const half = await sellerOf(t, (_req, res) => {

@@ -1,10 +1,12 @@
 import type { Duplex, Readable } from 'node:stream'
 import type { Reply } from './reply.ts'
 
-/** The connection of a caller who asked for a WebSocket, and what was read of it past the request's head. */
+/** The connection of a caller who asked for a WebSocket. */
 export interface Upgrade {
+  /** Read by the door until it is taken, so that its end is seen: it closes when the caller ends it. */
   readonly socket: Duplex
-  readonly head: Buffer
+  /** Hands the connection over to whoever answers the handshake. Once. @returns what came on it ahead of the answer */
+  take(): Buffer
 }
 
 /**

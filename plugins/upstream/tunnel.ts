@@ -111,7 +111,7 @@ const LINGER_MS = 1_000
  * nothing of it, so that a reload does not wait for it.
  */
 export function splice(x: Exchange, limits: Limits): Reply {
-  const { socket: buyer, head } = x.upgrade!
+  const { socket: buyer } = x.upgrade!
   const seller = x.answer!.tunnel!
   if (buyer.destroyed || seller.destroyed) {
     seller.destroy()
@@ -119,7 +119,8 @@ export function splice(x: Exchange, limits: Limits): Reply {
   }
   buyer.write(headOf(x), 'latin1')
   x.status = 101
-  if (head.length > 0) seller.write(head)
+  const early = x.upgrade!.take()
+  if (early.length > 0) seller.write(early)
   join(buyer as Socket, seller as Socket, limits)
   return handled
 }
