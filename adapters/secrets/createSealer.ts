@@ -1,5 +1,6 @@
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import type { Sealer } from '../../core/ports/sealer.ts'
+import { hmacSha256 } from './hmacSha256.ts'
 
 const nonceBytes = 12
 const tagBytes = 16
@@ -16,11 +17,11 @@ export function createSealer(secret: Uint8Array): Sealer {
   if (secret.length < 32) throw new RangeError(`Expected a secret of 32 bytes or more, got ${secret.length}.`)
   const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', secret, '', `tollgate ${purpose}`, 32))
   const sealingKey = derive('seal')
-  const macKeys = new Map<string, Buffer>()
-  const macKey = (purpose: string) => {
-    let key = macKeys.get(purpose)
-    if (key === undefined) macKeys.set(purpose, (key = derive(`mac ${purpose}`)))
-    return key
+  const macs = new Map<string, (text: string) => Buffer>()
+  const macOf = (purpose: string) => {
+    let mac = macs.get(purpose)
+    if (mac === undefined) macs.set(purpose, (mac = hmacSha256(derive(`mac ${purpose}`))))
+    return mac
   }
 
   return {
@@ -53,6 +54,6 @@ export function createSealer(secret: Uint8Array): Sealer {
       }
     },
 
-    mac: (purpose, text) => createHmac('sha256', macKey(purpose)).update(text, 'utf8').digest(),
+    mac: (purpose, text) => macOf(purpose)(text),
   }
 }

@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import { createSealer } from './createSealer.ts'
+import { hmacSha256 } from './hmacSha256.ts'
 import { loadSecret } from './loadSecret.ts'
 
 const secret = Buffer.alloc(32, 7)
@@ -64,6 +65,44 @@ t.test('a mac is one of its purpose, its text and its secret', async (t) => {
   t.notOk(mac.equals(createSealer(Buffer.alloc(32, 8)).mac('api-key', 'tg_live_x')))
   t.throws(() => createSealer(Buffer.alloc(31)), /32 bytes/)
 })
+
+t.test(
+  'an HMAC is that of RFC 4231 and of node, for every key and text, in whatever order they come',
+  async (t) => {
+    const hex = (text: string) => Buffer.from(text, 'hex')
+    // Its test cases 1 and 2, whose data is text.
+    for (const [key, text, expected] of [
+      [
+        Buffer.alloc(20, 0x0b),
+        'Hi There',
+        'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7',
+      ],
+      [
+        Buffer.from('Jefe'),
+        'what do ya want for nothing?',
+        '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843',
+      ],
+    ] as const) {
+      t.strictSame(hmacSha256(key)(text), hex(expected), text)
+    }
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ maxLength: 64 }),
+        fc.array(fc.string({ unit: 'binary', maxLength: 300 }), { minLength: 1 }),
+        (key, texts) => {
+          const mac = hmacSha256(key)
+          const made = texts.map(mac)
+          return texts.every((text, i) =>
+            createHmac('sha256', key).update(text, 'utf8').digest().equals(made[i]!),
+          )
+        },
+      ),
+    )
+    const lone = 'a\ud800b'
+    t.strictSame(hmacSha256(secret)(lone), createHmac('sha256', secret).update(lone, 'utf8').digest())
+    t.throws(() => hmacSha256(Buffer.alloc(65)), /64 bytes/)
+  },
+)
 
 t.test('a missing secret is made once, private, and read again', async (t) => {
   const folder = t.testdir()

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readAuthorization } from '../../adapters/chains/evm/check/authorization.ts'
 import { createEvmCheck } from '../../adapters/chains/evm/check/check.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
@@ -54,7 +54,7 @@ function takeItsWord({ payload }: PaymentPayload, terms: PaymentRequirements): C
   return {
     ok: true,
     identity: {
-      key: createHash('sha256').update(`${terms.network}|${terms.asset}|${from}|${nonce}`).digest('hex'),
+      key: hash('sha256', `${terms.network}|${terms.asset}|${from}|${nonce}`, 'hex'),
       network: terms.network,
       asset: terms.asset,
       payer: from,

@@ -78,6 +78,39 @@ t.test('a key that is written twice is refused, however it is escaped and wherev
   }
 })
 
+t.test('of all texts, exactly those are read in which no object has a key twice', async (t) => {
+  type Tree = string | readonly Tree[] | { readonly members: readonly (readonly [string, Tree])[] }
+  const word = fc.constantFrom('a', 'b', ':', '{":', '":', '1', 'a":1,"a', '\\', '')
+  const { tree } = fc.letrec<{ tree: Tree }>((tie) => ({
+    tree: fc.oneof(
+      { maxDepth: 4, withCrossShrink: true },
+      word,
+      fc.array(tie('tree'), { maxLength: 3 }),
+      fc.record({ members: fc.array(fc.tuple(word, tie('tree')), { maxLength: 4 }) }),
+    ),
+  }))
+  const write = (tree: Tree): string => {
+    if (typeof tree === 'string') return JSON.stringify(tree)
+    if (!('members' in tree)) return `[${tree.map(write).join(' ,')}]`
+    return `{${tree.members.map(([key, value]) => `${JSON.stringify(key)}: ${write(value)}`).join(',')}}`
+  }
+  const isUnique = (tree: Tree): boolean => {
+    if (typeof tree === 'string') return true
+    if (!('members' in tree)) return tree.every(isUnique)
+    const keys = tree.members.map(([key]) => key)
+    return new Set(keys).size === keys.length && tree.members.every(([, value]) => isUnique(value))
+  }
+  const seen = { unique: 0, twice: 0 }
+  fc.assert(
+    fc.property(tree, (tree) => {
+      seen[isUnique(tree) ? 'unique' : 'twice']++
+      return parseStrictJson(write(tree)).ok === isUnique(tree)
+    }),
+    { numRuns: 3000 },
+  )
+  t.ok(seen.unique > 300 && seen.twice > 300, `both kinds came: ${JSON.stringify(seen)}`)
+})
+
 t.test('no text reaches a prototype', async (t) => {
   t.equal(parseStrictJson('{"__proto__":{"isPaid":true}}').ok, false)
   t.equal(parseStrictJson('{"x":[{"\\u005f_proto__":1}]}').ok, false)
@@ -85,6 +118,14 @@ t.test('no text reaches a prototype', async (t) => {
   const parsed = parseStrictJson('{"constructor":{"prototype":{"isPaid":true}}}')
   t.ok(parsed.ok && Object.hasOwn(parsed.value as object, 'constructor'))
   t.equal(({} as Record<string, unknown>)['isPaid'], undefined)
+})
+
+t.test('a key is found twice even where somebody has added to the prototype of all objects', async (t) => {
+  const prototype = Object.prototype as Record<string, unknown>
+  t.teardown(() => delete prototype['added'])
+  prototype['added'] = 1
+  t.equal(parseStrictJson('{"a":1,"a":2}').ok, false)
+  t.equal(parseStrictJson('{"a":1,"b":2}').ok, true)
 })
 
 t.test('an unpaired surrogate is refused, raw or escaped, and a pair is kept', async (t) => {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { NetworkId } from '../../../../core/domain/network.ts'
 import type { PaymentKey } from '../../../../core/domain/payment.ts'
 
@@ -8,4 +8,4 @@ export const paymentKeyPrefix = (network: NetworkId, asset: string): string =>
 
 /** The key of an EIP-3009 authorisation: SHA-256 of network, token, payer and nonce, the last three in lower case. */
 export const paymentKey = (prefix: string, payer: string, nonce: string): PaymentKey =>
-  createHash('sha256').update(`${prefix}${payer}|${nonce}`).digest('hex')
+  hash('sha256', `${prefix}${payer}|${nonce}`, 'hex')
