@@ -105,6 +105,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     }
     const target = parseTarget(url)
     if (typeof target === 'string') return refuseRequest(req, res, target, head)
+    if (head.hasBody) res.once('finish', () => discardRest(req))
     const door = new HttpDoor(req, res, null)
     if (target === undefined) return router.notFound({ door, head })
     router.route({ door, head, target, clientIp: clientIpOf(req) })
@@ -183,6 +184,14 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       clearTimeout(deadline)
     },
   }
+}
+
+/**
+ * What is left of a body behind its answer is thrown away, because the next request on the connection stands behind it. Node
+ * does so itself only where nobody had begun to read.
+ */
+function discardRest(req: IncomingMessage): void {
+  if (!req.complete) req.unpipe().resume()
 }
 
 /** Why a request that is not a call can't be handed over; undefined when it can (RFC 9112, section 3.2: origin form). */
