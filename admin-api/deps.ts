@@ -10,6 +10,7 @@ import type { Log } from '../core/ports/log.ts'
 import type { Metrics } from '../core/ports/metrics.ts'
 import type { Purchases } from '../core/ports/purchases.ts'
 import type { RefundProofs } from '../core/ports/refundProofs.ts'
+import type { Reviews } from '../core/ports/reviews.ts'
 import type { Sealer } from '../core/ports/sealer.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../core/ports/stores.ts'
 import type { WalletProofs } from '../core/ports/wallets.ts'
@@ -23,6 +24,7 @@ export interface AdminApiDeps {
   readonly nonces: SignInNonces
   readonly links: Links
   readonly purchases: Purchases
+  readonly reviews: Reviews
   readonly payments: Pick<Payments, 'find' | 'refund'>
   readonly refundProofs: RefundProofs
   readonly walletProofs: WalletProofs
@@ -83,6 +85,7 @@ export interface AdminLimits {
   /** Signed texts; one that is sent again within five minutes, as clients do that heard no answer, counts once. */
   readonly signupPerHour: number
   readonly storePerMinute: number
+  readonly reviewsPerHour: number
   /** Requests with a key that is not one, before the answer turns from 401 to 429. */
   readonly badKeyPerMinute: number
 }
@@ -94,6 +97,7 @@ export const defaultLimits: AdminLimits = {
   noncePerMinute: 10,
   signupPerHour: 5,
   storePerMinute: 60,
+  reviewsPerHour: 10,
   badKeyPerMinute: 60,
 }
 

@@ -9,6 +9,7 @@ import { operatorRoutes } from './operator/operatorRoutes.ts'
 import { profileRoutes } from './profile/profileRoutes.ts'
 import { purchaseRoutes } from './purchases/purchaseRoutes.ts'
 import { refundRoute } from './refunds/refundRoute.ts'
+import { reviewRoutes } from './reviews/reviewRoutes.ts'
 import { statsRoute } from './stats/statsRoute.ts'
 import { storePageRoute } from './stores/storePageRoute.ts'
 import { storeRoute } from './stores/storeRoute.ts'
@@ -25,6 +26,7 @@ export const features: readonly Feature[] = [
   { name: 'Stats', about: 'How it does.', storeRoutes: [statsRoute] },
   { name: 'Withdrawals', about: 'Nothing is held that could be.', storeRoutes: [withdrawalRoutes] },
   { name: 'Store', about: 'What anybody may see.', publicRoutes: [storeRoute, storePageRoute] },
+  { name: 'Reviews', about: 'What buyers say.', publicRoutes: [reviewRoutes] },
   { name: 'Operator', about: 'For whoever runs the service.', publicRoutes: [operatorRoutes] },
   { name: 'Docs', publicRoutes: [docsRoutes] },
 ]

@@ -21,6 +21,7 @@ import { createAnswers } from './payments/answers.ts'
 import { createBooks } from './payments/books.ts'
 import { createLeases } from './payments/leases.ts'
 import { createPurchases } from './payments/purchases.ts'
+import { createReviews } from './reviews.ts'
 import type { Schema } from './schema.ts'
 import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
@@ -75,6 +76,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
     leases: createLeases(database, storeClock),
     purchases: createPurchases(database, path),
     links: createLinks(database),
+    reviews: createReviews(database),
     stores: createStores(database),
     keys: createApiKeys(database),
     nonces: createSignInNonces(database),

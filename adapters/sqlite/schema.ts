@@ -22,6 +22,8 @@ export interface Schema {
   slug_redirects: { store_id: string; slug: string; link_id: string; expires_at_ms: number }
   link_suspensions: { link_id: string; at_ms: number }
   health_events: HealthEventTable
+  reviews: ReviewTable
+  review_counts: { link_id: string; total: number; positive: number }
   api_keys: ApiKeyTable
   sign_in_nonces: { nonce: string; chain: string; address: string; message: string; expires_at_ms: number }
   signups: { message_hash: string; store_id: string; expires_at_ms: number }
@@ -171,6 +173,17 @@ export interface HealthEventTable {
   status: number | null
   latency_ms: number | null
   detail: string
+}
+
+export interface ReviewTable {
+  id: string
+  purchase_id: string
+  link_id: string
+  store_id: string
+  wallet: string
+  positive: number
+  comment: string | null
+  created_at_ms: number
 }
 
 export interface ApiKeyTable {

@@ -40,6 +40,8 @@ const manyLines = { 'x-lines': 'many' } as const
 export const bioField = { type: ['string', 'null'], ...manyLines, maxLength: 160 } as const
 export const descriptionField = { type: ['string', 'null'], ...manyLines, maxLength: 500 } as const
 
+export const commentField = { ...descriptionField, description: 'What was good, or was not.' } as const
+
 /** An address of something that browsers show; never fetched from here. Empty, as answers show it, is none. */
 export const httpUrlField = {
   type: ['string', 'null'],

@@ -28,6 +28,7 @@ export const bodies = [
   },
   { method: 'POST', path: '/api/v1/profile/payout/nonce', fields: ['payout'] },
   { method: 'POST', path: `/api/v1/purchases/${linkId}/refunds`, fields: ['txHash'] },
+  { method: 'POST', path: '/api/reviews', fields: ['purchaseId', 'wallet', 'token', 'positive', 'comment'] },
   {
     method: 'POST',
     path: '/api/v1/links',
@@ -53,6 +54,8 @@ export const bodies = [
 export const paths = (piece: string) => [
   ['GET', `/api/store/${piece}`],
   ['GET', `/${piece}`],
+  ['GET', `/api/reviews?username=${piece}`],
+  ['GET', `/api/reviews?username=abc&slug=${piece}`],
   ['DELETE', `/api/agent/keys/${piece}`],
   ['GET', `/api/v1/links/${piece}`],
   ['PATCH', `/api/v1/links/${piece}`],
@@ -88,6 +91,7 @@ export async function target(t: Test) {
     payoutProof: { message: 'Nonce: abcdefgh12345678', signature: '0x00' },
     url,
     title: 'Right',
+    ...{ purchaseId: linkId, wallet: wallet.address, token: 'x', positive: true, comment: 'Right' },
   }
   const check = async (method: string, path: string, body?: unknown) => {
     const answer = await f.call(method, path, { key, ...(body !== undefined && { body }) })

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { parseAmount } from '../../core/domain/money.ts'
 import type { DataStore } from '../../core/ports/store.ts'
 import { bring } from '../../test/helpers/rows.ts'
@@ -5,11 +6,19 @@ import { bring } from '../../test/helpers/rows.ts'
 /** Books a sale the way the gateway does: claimed, settled, with its ledger entries. @returns its purchase id */
 export async function sell(
   { books }: Pick<DataStore, 'books'>,
-  sale: { storeId: string; linkId: string; amount: string; atMs: number; buyer?: string },
+  sale: {
+    storeId: string
+    linkId: string
+    amount: string
+    atMs: number
+    buyer?: string
+    reviewToken?: string
+  },
 ): Promise<string> {
   const { storeId, linkId, atMs, buyer = '0x00000000000000000000000000000000000000b1' } = sale
   const { purchaseId } = await bring(books, {
     ...{ state: 'settled', storeId, linkId, atMs, payer: buyer, answer: null },
+    ...(sale.reviewToken !== undefined && { reviewTokenHash: hash('sha256', sale.reviewToken) }),
     ...{ payTo: '0x00000000000000000000000000000000000000a1', amountAtomic: parseAmount(sale.amount, 6) },
   })
   return purchaseId

@@ -28,6 +28,7 @@ const wide: AdminLimits = {
   noncePerMinute: 1e6,
   signupPerHour: 1e6,
   storePerMinute: 1e6,
+  reviewsPerHour: 1e6,
   badKeyPerMinute: 1e6,
 }
 
@@ -101,6 +102,7 @@ export async function startAdmin(
       nonces: db.nonces,
       links: db.links,
       purchases: db.purchases,
+      reviews: db.reviews,
       payments,
       // No chain: a test that refunds brings its own.
       refundProofs: { prove: async () => ({ status: 'not_configured' }) },

@@ -29,6 +29,7 @@ export async function startControlPlane(
     stores: store.stores,
     keys: store.keys,
     nonces: store.nonces,
+    reviews: store.reviews,
     refundProofs: openRefundProofs(config, ports),
     walletProofs: createWalletProofs(signInChain(config)),
     publicUrl: config.publicUrl,

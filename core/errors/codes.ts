@@ -52,6 +52,12 @@ export const codes = {
     'The signature is not one of this address over this message.',
     'Sign the exact message of the nonce step with that wallet.',
   ),
+  INVALID_REVIEW_TOKEN: entry(
+    401,
+    false,
+    'The review token or the wallet is not that of the purchase, or the purchase is older than 90 days.',
+    "Send both as the paid answer and its receipt gave them: the token beside the data, and the payer's wallet.",
+  ),
   FORBIDDEN: entry(
     403,
     false,
@@ -84,6 +90,12 @@ export const codes = {
     false,
     'The resource is in a state that does not allow this.',
     'Read it again and decide anew.',
+  ),
+  ALREADY_REVIEWED: entry(
+    409,
+    false,
+    'There is a review of this purchase; one is all it gets.',
+    'Nothing: the first review stands. Buy again to review again.',
   ),
   WITHDRAWALS_NOT_AVAILABLE: entry(
     409,

@@ -38,6 +38,13 @@ export const usernameTaken = (username: string | undefined, options?: ErrorOptio
 export const walletTaken = (options?: ErrorOptions): TollgateError =>
   new TollgateError('CONFLICT', 'This wallet has a store already. Sign in to it instead.', options)
 
+export const alreadyReviewed = (purchaseId: string, options?: ErrorOptions): TollgateError =>
+  new TollgateError(
+    'ALREADY_REVIEWED',
+    `Expected a purchase without a review, and ${purchaseId} has one. It stands as it is.`,
+    options,
+  )
+
 /** @param dueAtMs when the next rename is possible, ms since 1970 */
 export const tooManyRenames = (maxADay: number, dueAtMs: number, nowMs: number): TollgateError =>
   new TollgateError(

@@ -4,6 +4,7 @@ import type { GasBook } from './gasBook.ts'
 import type { Leases } from './leases.ts'
 import type { Links } from './links.ts'
 import type { Purchases } from './purchases.ts'
+import type { Reviews } from './reviews.ts'
 import type { ApiKeys, SignInNonces, Stores } from './stores.ts'
 
 /**
@@ -22,6 +23,7 @@ export interface DataStore {
   readonly leases: Leases
   readonly purchases: Purchases
   readonly links: Links
+  readonly reviews: Reviews
   readonly stores: Stores
   readonly keys: ApiKeys
   readonly nonces: SignInNonces

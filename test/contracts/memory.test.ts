@@ -8,6 +8,7 @@ import { leasesContract } from './leases.ts'
 import { linksContract } from './links.ts'
 import { purchasesContract } from './purchases.ts'
 import { refundsContract } from './refunds.ts'
+import { reviewsContract } from './reviews.ts'
 import {
   change,
   claimed,
@@ -37,6 +38,7 @@ t.test('the gas of stores in memory', async (t) => {
 t.test('leases in memory', async (t) => leasesContract(t, make))
 t.test('refunds in memory', async (t) => refundsContract(t, make))
 t.test('purchases in memory', async (t) => purchasesContract(t, make))
+t.test('reviews in memory', async (t) => reviewsContract(t, make))
 t.test('links in memory', async (t) => linksContract(t, make))
 t.test('stores in memory', async (t) => storesContract(t, make))
 t.test('renames in memory', async (t) => renamesContract(t, make))

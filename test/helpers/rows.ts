@@ -20,6 +20,7 @@ export interface WantedRow extends Partial<PaymentIdentity> {
   /** Why it failed or is owed. */
   readonly reason?: string
   readonly atMs?: number
+  readonly reviewTokenHash?: string
 }
 
 export const keptAnswer: StoredAnswer = {
@@ -64,7 +65,7 @@ export async function bring(books: Books, wanted: WantedRow): Promise<PaymentRec
     payment: { key, network, asset, payer, linkId, storeId, purchaseId },
     landed: { transaction, event: '0', block: 1, chargedAtomic: amountAtomic },
     asset: assetOf(builtInAssets, { network, asset }),
-    ...{ reviewTokenHash: key, atMs },
+    ...{ reviewTokenHash: wanted.reviewTokenHash ?? key, atMs },
   }
   await apply(rules.sell(await read(), sale, attempt, false))
   const { purchase } = purchaseOf(sale)

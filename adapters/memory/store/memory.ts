@@ -3,6 +3,7 @@ import type { Link } from '../../../core/domain/link.ts'
 import type { PaymentRecord, StoredAnswer } from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
 import type { Refund } from '../../../core/domain/refund.ts'
+import type { Review } from '../../../core/domain/review.ts'
 import type { ApiKey, SignInNonce, Store, StoreWallet } from '../../../core/domain/store.ts'
 import type { Durability } from '../../../core/ports/books.ts'
 import type { Change } from '../../../core/ports/changes.ts'
@@ -58,6 +59,8 @@ export interface Tables {
   readonly formerSlugs: Table<string, FormerSlug>
   readonly suspensions: Table<string, readonly number[]>
   readonly health: Table<string, readonly HealthEvent[]>
+  /** By purchase. */
+  readonly reviews: Table<string, Review>
   readonly stores: Table<string, Store>
   readonly wallets: Table<string, StoreWallet>
   readonly formerNames: Table<string, FormerName>
@@ -107,6 +110,7 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
     formerSlugs: table(),
     suspensions: table(),
     health: table(),
+    reviews: table(),
     stores: table(),
     wallets: table(),
     formerNames: table(),

@@ -10,6 +10,7 @@ import { createLeases } from './leases.ts'
 import { createLinks } from './links.ts'
 import { createMemory, type Memory } from './memory.ts'
 import { createPurchases } from './purchases.ts'
+import { createReviews } from './reviews.ts'
 import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
 
@@ -45,6 +46,7 @@ export function openMemory({
     leases: createLeases(memory, access),
     purchases: createPurchases(tables, access),
     links: createLinks(memory, access),
+    reviews: createReviews(tables, access),
     stores: createStores(memory, access),
     keys: createApiKeys(tables, access),
     nonces: createSignInNonces(tables, access, clock),

@@ -88,7 +88,11 @@ const limitsOption = {
       'Sign-ups and sign-ins by wallet of one client, per hour; a signed text that is sent again counts once.',
     ),
     noncePerMinute: limit(10, 'Texts to sign that one client may ask for, per minute.'),
-    storePerMinute: limit(60, "Requests of one client for stores' pages and their data, per minute."),
+    storePerMinute: limit(
+      60,
+      "Requests of one client for stores' pages, their data and reviews, per minute.",
+    ),
+    reviewsPerHour: limit(10, 'Reviews that one client may write, per hour.'),
     badKeyPerMinute: limit(
       60,
       'Requests of one client with a key that is not one, per minute, before the answer turns from 401 to 429.',

@@ -7,6 +7,7 @@ import { leasesContract } from '../leases.ts'
 import { linksContract } from '../links.ts'
 import { purchasesContract } from '../purchases.ts'
 import { refundsContract } from '../refunds.ts'
+import { reviewsContract } from '../reviews.ts'
 import { testClock } from '../samples.ts'
 import { apiKeysContract, renamesContract, signInNoncesContract, storesContract } from '../stores.ts'
 
@@ -23,6 +24,7 @@ t.test('books in SQLite', async (t) => booksContract(t, make))
 t.test('leases in SQLite', async (t) => leasesContract(t, make))
 t.test('purchases in SQLite', async (t) => purchasesContract(t, make))
 t.test('refunds in SQLite', async (t) => refundsContract(t, make))
+t.test('reviews in SQLite', async (t) => reviewsContract(t, make))
 t.test('links in SQLite', async (t) => linksContract(t, make))
 t.test('stores in SQLite', async (t) => storesContract(t, make))
 t.test('renames in SQLite', async (t) => renamesContract(t, make))

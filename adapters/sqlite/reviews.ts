@@ -1,0 +1,76 @@
+import type { Selectable } from 'kysely'
+import type { Review } from '../../core/domain/review.ts'
+import { alreadyReviewed } from '../../core/ports/refusals.ts'
+import type { Reviews } from '../../core/ports/reviews.ts'
+import { compiled } from './compiled.ts'
+import type { Database } from './database.ts'
+import { ConstraintError } from './failure.ts'
+import type { ReviewTable } from './schema.ts'
+
+/** Reviews in SQLite. */
+export function createReviews({ query, writer }: Database): Reviews {
+  const newest = query.selectFrom('reviews as r').selectAll('r').orderBy('r.created_at_ms', 'desc')
+  const counted = query
+    .selectFrom('review_counts as c')
+    .select((e) => [
+      e.fn.coalesce(e.fn.sum<number>('c.total'), e.lit(0)).as('total'),
+      e.fn.coalesce(e.fn.sum<number>('c.positive'), e.lit(0)).as('positive'),
+    ])
+
+  return {
+    async add(review) {
+      const { id, purchaseId, linkId, storeId, wallet, isPositive, comment, createdAtMs } = review
+      const row: ReviewTable = {
+        ...{ id, purchase_id: purchaseId, link_id: linkId, store_id: storeId, wallet },
+        ...{ positive: Number(isPositive), comment, created_at_ms: createdAtMs },
+      }
+      await writer.write('run', compiled(query.insertInto('reviews').values(row))).catch((error) => {
+        if (!(error instanceof ConstraintError) || !error.message.includes('reviews.purchase_id')) throw error
+        throw alreadyReviewed(purchaseId, { cause: error })
+      })
+    },
+
+    async ofLink(linkId, { limit, offset }) {
+      const rows = await newest
+        .where('r.link_id', '=', linkId)
+        .orderBy('r.id', 'desc')
+        .limit(limit)
+        .offset(offset)
+        .execute()
+      const counts = await counted.where('c.link_id', '=', linkId).executeTakeFirstOrThrow()
+      return { reviews: rows.map(toReview), counts: { ...counts } }
+    },
+
+    async ofStore(storeId, { limit, offset }) {
+      const rows = await newest
+        .innerJoin('links as l', 'l.id', 'r.link_id')
+        .where('r.store_id', '=', storeId)
+        .where('l.is_active', '=', 1)
+        .where('l.is_public', '=', 1)
+        .where('l.is_stealth', '=', 0)
+        .orderBy('r.id', 'desc')
+        .limit(limit)
+        .offset(offset)
+        .execute()
+      const counts = await counted
+        .innerJoin('links as l', 'l.id', 'c.link_id')
+        .where('l.store_id', '=', storeId)
+        .where('l.is_active', '=', 1)
+        .where('l.is_public', '=', 1)
+        .where('l.is_stealth', '=', 0)
+        .executeTakeFirstOrThrow()
+      return { reviews: rows.map(toReview), counts: { ...counts } }
+    },
+  }
+}
+
+const toReview = (row: Selectable<ReviewTable>): Review => ({
+  id: row.id,
+  purchaseId: row.purchase_id,
+  linkId: row.link_id,
+  storeId: row.store_id,
+  wallet: row.wallet,
+  isPositive: row.positive === 1,
+  comment: row.comment,
+  createdAtMs: row.created_at_ms,
+})
