@@ -1,6 +1,5 @@
 import { contentTypeOf, noContentType } from '../../core/http/contentType.ts'
-import { isDroppedFromAnswer } from './dropped.ts'
-import { nominatedBy } from './requestHead.ts'
+import { isDroppedFromAnswer, nominatedBy } from './dropped.ts'
 
 /** A seller's answer head, filtered for the buyer. */
 export interface AnswerHead {

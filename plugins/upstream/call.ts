@@ -2,15 +2,21 @@ import { type Exchange, handled, type Reply } from '../../core/plugin/gateway.ts
 import type { OwnSlot } from '../../core/plugin/slots.ts'
 import type { Egress, UpstreamHandler } from '../../core/ports/egress.ts'
 import { BufferAnswer } from './bufferAnswer.ts'
-import { BuyerLeft, bodyTooSlow, hasLeft, LeftUnasked, UpstreamBusy, upstreamFailure } from './failure.ts'
+import { BuyerLeft, bodyTooSlow, LeftUnasked, UpstreamBusy, upstreamFailure } from './failure.ts'
 import type { Limits } from './limits.ts'
 import type { Origin } from './origins.ts'
 import type { Pace } from './pace.ts'
 import type { Holder, Place, StoreCalls } from './places.ts'
-import { type RequestBody, readSmallBody, requestBody } from './requestBody.ts'
-import { type AddedHeaders, requestHead } from './requestHead.ts'
+import {
+  type AddedHeaders,
+  pathOf,
+  type RequestBody,
+  readSmallBody,
+  requestBody,
+  requestHead,
+  type Target,
+} from './request.ts'
 import { StreamAnswer } from './streamAnswer.ts'
-import { pathOf, type Target } from './target.ts'
 import { TunnelAnswer } from './tunnel.ts'
 
 /** Where one link's calls go, and what is added to them. */
@@ -51,7 +57,7 @@ export function createCalls(limits: Limits, egress: Egress, reserved: OwnSlot<Pl
   const failure = (x: Exchange, error: Error) => upstreamFailure(x, error, egress)
 
   /** A buyer who is charged already gets the call done even when gone: the answer is kept for the repeat. */
-  const isInVain = (x: Exchange) => hasLeft(x) && (x.settlement === null || x.upgrade !== null)
+  const isInVain = (x: Exchange) => x.door.isClosed && (x.settlement === null || x.upgrade !== null)
 
   /** Before the seller was asked. */
   const leftBy = (x: Exchange) => (x.settlement === null ? new BuyerLeft() : new LeftUnasked())

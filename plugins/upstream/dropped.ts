@@ -146,3 +146,16 @@ export const isDroppedFromAnswer = judge(
   [...hop, ...payment, ...originWords],
   ['payment-', 'access-control-', 'content-security-policy', 'x-accel-'],
 )
+
+/** Header names that `Connection` lists beside the usual two; null when there are none. */
+export function nominatedBy(raw: readonly string[]): Set<string> | null {
+  let names: Set<string> | null = null
+  for (let i = 0; i < raw.length; i += 2) {
+    if (raw[i]!.length !== 10 || raw[i]!.toLowerCase() !== 'connection') continue
+    const value = raw[i + 1]!
+    if (value === 'keep-alive' || value === 'close') continue
+    names ??= new Set()
+    for (const name of value.split(',')) names.add(name.trim().toLowerCase())
+  }
+  return names
+}

@@ -52,7 +52,7 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
     x.upstreamOutcome = x.upstreamStatus >= 500 ? 'failed' : 'answered'
     return failed(x, error.message, error)
   }
-  if (error instanceof BuyerLeft || (hasLeft(x) && x.settlement === null)) {
+  if (error instanceof BuyerLeft || (x.door.isClosed && x.settlement === null)) {
     x.upstreamOutcome = 'buyer-left'
     const why =
       error instanceof BuyerLeft && error.message !== '' ? error.message : 'The call was broken off.'
@@ -75,8 +75,6 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
 }
 
 const busy = "The seller's API has as many calls under way as it may have"
-
-export const hasLeft = ({ door }: Exchange): boolean => door.isClosed
 
 const failed = (x: Exchange, message: string, cause: Error) =>
   new TollgateError('upstream_error', `${message} ${chargeOf(x)}`, { cause, ...purchaseOf(x) })

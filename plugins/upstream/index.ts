@@ -6,9 +6,7 @@ import { options } from './options.ts'
 import { originsOf } from './origins.ts'
 import type { Place } from './places.ts'
 import { redirectHooks } from './redirect.ts'
-import { assertKnownCoding, assertStatedLength } from './requestBody.ts'
-import { addedHeaders, noHeaders } from './requestHead.ts'
-import { targetOf } from './target.ts'
+import { addedHeaders, assertKnownCoding, assertStatedLength, noHeaders, targetOf } from './request.ts'
 import { splice } from './tunnel.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { Asset } from '../../../core/domain/asset.ts'
 import { reading, token, wordOf } from '../../../core/evm/token.ts'
 import type { Rpc } from '../../../core/rpc/rpc.ts'
-import { domainSeparator } from './check/digest.ts'
+import { domainSeparator } from './check/authorization.ts'
 import type { EvmSettlerOptions } from './options.ts'
 import type { Head, HeadCache } from './rpc/head.ts'
 import { leastFee } from './settle/fees.ts'

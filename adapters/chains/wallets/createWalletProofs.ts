@@ -9,8 +9,8 @@ import { verifyEd25519 } from '../../../core/solana/ed25519.ts'
 import { decodeStrictBase64 } from '../../../core/x402/strictBase64.ts'
 import { createAccountCode } from '../evm/check/accountCode.ts'
 import { createContractJudge } from '../evm/check/contractJudge.ts'
+import { recoverSigner } from '../evm/check/recoverSigner.ts'
 import { createEvmRpc } from '../evm/rpc/createEvmRpc.ts'
-import { recoverSigner } from '../evm/settle/signer.ts'
 import { signInText } from './signInText.ts'
 
 /** Gas for a contract wallet's own check; a passkey's takes about 350,000. */

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
+import type { UpstreamController, UpstreamHandler, UpstreamRequest } from '../../../core/ports/egress.ts'
 import { EgressError } from '../egressError.ts'
 import { MAX_INTERIM, tooManyInterim } from '../interimLimit.ts'
 import { ChunkedBody } from './chunkedBody.ts'
-import type { Http1Exchange } from './exchange.ts'
 import { chunked, readHead, untilClose } from './readHead.ts'
 import { writeHead } from './writeHead.ts'
 
@@ -15,6 +15,32 @@ export interface ConnectionOwner {
   onGone(connection: Http1Connection): void
   /** The connection has a new point in time at which it has waited too long. */
   onDeadline(atMs: number): void
+}
+
+/** One request on its way: what its handler holds as the controller. */
+export class Http1Exchange implements UpstreamController {
+  readonly request: UpstreamRequest
+  readonly handler: UpstreamHandler
+  rawHeaders: readonly string[] | null = null
+  /** The connection that carries it; null while it waits, and after its end. */
+  connection: Http1Connection | null = null
+
+  constructor(request: UpstreamRequest, handler: UpstreamHandler) {
+    this.request = request
+    this.handler = handler
+  }
+
+  pause(): void {
+    this.connection?.pause()
+  }
+
+  resume(): void {
+    this.connection?.resume()
+  }
+
+  abort(reason: Error): void {
+    this.connection?.abort(reason)
+  }
 }
 
 const noDeadline = Number.POSITIVE_INFINITY

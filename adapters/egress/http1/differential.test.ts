@@ -5,8 +5,7 @@ import { Duplex } from 'node:stream'
 import fc from 'fast-check'
 import t from 'tap'
 import type { UpstreamHandler, UpstreamRequest } from '../../../core/ports/egress.ts'
-import { Http1Connection } from './connection.ts'
-import { Http1Exchange } from './exchange.ts'
+import { Http1Connection, Http1Exchange } from './connection.ts'
 
 /** What a client made of the bytes of an answer; null when it refused them. */
 type Reading = { readonly status: number; readonly headers: readonly string[]; readonly body: string } | null

@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net'
 import type { UpstreamHandler, UpstreamRequest } from '../../../core/ports/egress.ts'
 import { EgressError } from '../egressError.ts'
-import { type ConnectionOwner, Http1Connection } from './connection.ts'
-import { Http1Exchange } from './exchange.ts'
+import type { OriginPool } from '../poolRegistry.ts'
+import { type ConnectionOwner, Http1Connection, Http1Exchange } from './connection.ts'
+import { isPlain } from './writeHead.ts'
 
 export interface Http1PoolOptions {
   /** `host` or `host:port`, as the Host header says it. */
@@ -162,3 +163,33 @@ export class Http1Pool implements ConnectionOwner {
 }
 
 const closed = () => new EgressError('EGRESS_CLOSED', 'The way out is closed.')
+
+/**
+ * The connections to one seller: plain requests go over an {@link Http1Pool}, which costs less
+ * than undici (bench/free.ts); upgrades and streamed bodies over an undici pool, made when the first one comes. As
+ * many connections are opened as there are requests at once: whoever makes them counts.
+ */
+export class SellerPool implements OriginPool {
+  readonly #plain: Http1Pool
+  readonly #makeOther: () => OriginPool
+  #other: OriginPool | undefined
+
+  constructor(options: Http1PoolOptions, makeOther: () => OriginPool) {
+    this.#plain = new Http1Pool(options)
+    this.#makeOther = makeOther
+  }
+
+  dispatch(request: UpstreamRequest, handler: UpstreamHandler): boolean {
+    if (isPlain(request)) return this.#plain.dispatch(request, handler)
+    this.#other ??= this.#makeOther()
+    return this.#other.dispatch(request, handler)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#plain.close(), this.#other?.close()])
+  }
+
+  async destroy(error: Error): Promise<void> {
+    await Promise.all([this.#plain.destroy(error), this.#other?.destroy(error)])
+  }
+}

@@ -7,10 +7,14 @@ import type { Checked, Refusal } from '../../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
 import { refuse } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
-import { recoverSigner } from '../settle/signer.ts'
-import { type Authorization, readAuthorization } from './authorization.ts'
-import { authorizationDigest, domainSeparator } from './digest.ts'
+import {
+  type Authorization,
+  authorizationDigest,
+  domainSeparator,
+  readAuthorization,
+} from './authorization.ts'
 import { paymentKey, paymentKeyPrefix } from './paymentKey.ts'
+import { recoverSigner } from './recoverSigner.ts'
 
 /** Less than this is not enough to settle in; the reference verifier draws the same line. */
 const MIN_LEAD_SECONDS = 6

@@ -4,7 +4,7 @@ import { getAddress, hashTypedData, toHex, keccak256 as viemKeccak } from 'viem'
 import { checksumAddress } from '../../../../core/evm/address.ts'
 import { keccak256 } from '../../../../core/evm/keccak.ts'
 import type { Hex } from '../rpc/hex.ts'
-import { authorizationDigest, domainSeparator } from './digest.ts'
+import { authorizationDigest, domainSeparator } from './authorization.ts'
 
 const hexOf = (bytes: Uint8Array): Hex => `0x${Buffer.from(bytes).toString('hex')}`
 const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length }).map((b) => hexOf(b))

@@ -5,10 +5,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { recoverAddress } from 'viem'
 import { keccak256 } from '../../../../core/evm/keccak.ts'
-import { loadNativeSecp256k1, loadNobleSecp256k1, secp256k1 } from '../check/secp256k1.ts'
 import type { Hex } from '../rpc/hex.ts'
 import { newAccount } from '../settler.fixture.ts'
-import { recoverSigner } from './signer.ts'
+import { loadNativeSecp256k1, loadNobleSecp256k1, recoverSigner, secp256k1 } from './recoverSigner.ts'
 
 const curves = [loadNativeSecp256k1(), loadNobleSecp256k1()]
 const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n

@@ -1,11 +1,89 @@
 import { type Readable, Transform } from 'node:stream'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
+import { alike, beginsAlike, isDroppedFromRequest, nominatedBy } from './dropped.ts'
 import { BuyerLeft } from './failure.ts'
 import type { Pace } from './pace.ts'
 
+// What a seller is asked, in the order in which it goes out: address, head, body.
+
 /** Bodies up to here are read whole: they come in one piece mostly, and one write is cheaper than a stream. */
 const SMALL_BYTES = 65_536
+
+/** Codings of a body, applied one over another. */
+const MAX_CODINGS = 4
+
+/** Where a link's calls go: everything that is the same for each of them. */
+export interface Target {
+  readonly origin: string
+  /** Path without a trailing slash, so that a sub-path can follow; empty for the root. */
+  readonly basePath: string
+  /** The link's own path when a call has no sub-path. */
+  readonly rootPath: string
+  /** Query of the link's own URL, without the `?`; callers' parameters come after it. */
+  readonly baseQuery: string
+}
+
+export function targetOf(url: string): Target {
+  const { origin, pathname, search } = new URL(url)
+  return {
+    origin,
+    basePath: pathname.endsWith('/') ? pathname.slice(0, -1) : pathname,
+    rootPath: pathname,
+    baseQuery: search.slice(1),
+  }
+}
+
+/** The path and query of one call: canonical already, so it is joined and never decoded. */
+export function pathOf(target: Target, subPath: string, query: string): string {
+  const path = subPath === '' ? target.rootPath : target.basePath + subPath
+  if (target.baseQuery === '') return path + query
+  return query.length > 1 ? `${path}?${target.baseQuery}&${query.slice(1)}` : `${path}?${target.baseQuery}`
+}
+
+/** What is added to every request of a link: the seller's own credential, opened once per link version. */
+export interface AddedHeaders {
+  /** Flat. */
+  readonly list: readonly string[]
+  /** As a careless reader takes them (`alike`); they replace the caller's. */
+  readonly names: ReadonlySet<string>
+}
+
+export const noHeaders: AddedHeaders = { list: [], names: new Set() }
+
+export function addedHeaders(headers: Readonly<Record<string, string>>): AddedHeaders {
+  const entries = Object.entries(headers)
+  return { list: entries.flat(), names: new Set(entries.map(([name]) => alike(name))) }
+}
+
+/**
+ * Rebuilds the caller's head for the seller: what is hop-by-hop, nominated by `Connection`, about payment or about the
+ * gateway's own origin stays behind.
+ *
+ * @param isBuffered the answer will be spliced or held, so it must not come compressed
+ * @returns flat
+ */
+export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolean): string[] {
+  const raw = x.door.rawHeaders
+  const nominated = nominatedBy(raw)
+  const head: string[] = []
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i]!
+    if (isDroppedFromRequest(name)) continue
+    if (name.length === 14 && beginsAlike(name, 'content-length')) {
+      // Under an odd name it would be a second length, to careless readers only.
+      if (!x.hasBody || name.toLowerCase() !== 'content-length') continue
+    }
+    if (isBuffered && name.length === 15 && beginsAlike(name, 'accept-encoding')) continue
+    if (nominated?.has(name.toLowerCase())) continue
+    if (added.names.size !== 0 && added.names.has(alike(name))) continue
+    head.push(name, raw[i + 1]!)
+  }
+  head.push('X-Forwarded-For', x.clientIp)
+  if (isBuffered && !added.names.has('accept-encoding')) head.push('Accept-Encoding', 'identity')
+  if (added.list.length !== 0) head.push(...added.list)
+  return head
+}
 
 export type RequestBody = Buffer | Transform | null
 
@@ -38,8 +116,6 @@ export function assertStatedLength(x: Exchange, maxBytes: number): void {
 /** Those that are registered (RFC 9110, section 18.6) and what clients of object stores send. */
 const acceptable = 'gzip, deflate, br, zstd, compress, aws-chunked, x-gzip, x-compress, identity'
 const codings = acceptable.split(', ')
-/** Applied one over another. */
-const MAX_CODINGS = 4
 
 /**
  * A body goes on as it came; but in a coding that nobody knows it is a call that can't succeed, or one that the seller
