@@ -110,7 +110,10 @@ export interface SettlementAttempt {
   readonly bytes: string
   /** Hash or signature of those bytes; empty while a remote facilitator has not named it. */
   readonly transaction: string
-  /** Account nonce of the settling key (EVM), as a string; null elsewhere. */
+  /**
+   * EVM: the account nonce of the settling key, as a string. Solana: a slot at which the chain knew the block hash, so that
+   * a block behind it that does not know it has forgotten it. Null elsewhere, and where nobody asked.
+   */
   readonly sequence: string | null
 }
 

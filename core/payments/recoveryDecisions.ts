@@ -4,7 +4,7 @@ import type { Log } from '../ports/log.ts'
 
 /** A row that stays open is looked at after so long, then after twice that, up to the longest, in ms. */
 const FIRST_PAUSE_MS = 2_000
-const LONGEST_PAUSE_MS = 60_000
+export const LONGEST_PAUSE_MS = 60_000
 
 /** How long a row is put off that was put off so often before. */
 export const pauseMs = (tries: number, longestMs = LONGEST_PAUSE_MS): number =>

@@ -7,7 +7,7 @@ import type { Log } from '../ports/log.ts'
 import type { Purchases } from '../ports/purchases.ts'
 import type { Settled, SettleOutcome, Settler } from '../ports/settler.ts'
 import { assetOf, type PurchaseNotes } from './purchase.ts'
-import { Decisions, pauseMs } from './recoveryDecisions.ts'
+import { Decisions, LONGEST_PAUSE_MS, pauseMs } from './recoveryDecisions.ts'
 import * as rules from './rules.ts'
 
 export interface RecoveryParts {
@@ -22,6 +22,12 @@ export interface RecoveryParts {
   readonly log: Log
 }
 
+/** What stays open is looked at so rarely at most, in ms, while it may land or its end has just come… */
+const LONGEST_OPEN_PAUSE_MS = 8_000
+/** …and so much more rarely for each one that is open: a thousand must not be a thousand questions at once. */
+const OPEN_ROW_MS = 50
+/** So long after a payment's time is over the chain knows what became of it, in ms, if its node answers. */
+const SETTLED_BY_MS = 120_000
 /** What has been concluded and can't be confirmed is looked at ever rarer, up to this, in ms: nothing waits for it. */
 const LONGEST_CONFIRM_PAUSE_MS = 600_000
 /** A row whose call still runs is looked at again after so long. */
@@ -125,7 +131,21 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     log.info({ purchaseId, transaction, from: state, to: change.to }, 'an open payment was found on chain')
   }
 
-  function decideOpen(record: PaymentRecord, outcome: SettleOutcome, decisions: Decisions): void {
+  /**
+   * How rarely an open payment is looked at, at most. What can land, or is over by its own time just now, is known within
+   * seconds; where many are open at once, a look at all of them costs as much as a look at few does more often.
+   */
+  const longestPauseMs = ({ validBeforeMs }: PaymentRecord, open: number): number =>
+    clock.now() < validBeforeMs + SETTLED_BY_MS
+      ? Math.max(LONGEST_OPEN_PAUSE_MS, open * OPEN_ROW_MS)
+      : LONGEST_PAUSE_MS
+
+  function decideOpen(
+    record: PaymentRecord,
+    outcome: SettleOutcome,
+    decisions: Decisions,
+    open: number,
+  ): void {
     switch (outcome.status) {
       case 'settled':
         return land(record, outcome, decisions)
@@ -139,7 +159,8 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         // The buyer hears why; a reorganised payment keeps what was known of its answer.
         if (record.state === 'pending' && message !== undefined && reason !== record.errorReason)
           return decisions.change(record, rules.stayPending(record, reason, lookAgainMs))
-        return decisions.putOff(record, message, lookAgainMs)
+        const afterMs = lookAgainMs ?? pauseMs(record.tries, longestPauseMs(record, open))
+        return decisions.putOff(record, message, afterMs)
       }
       case 'rejected':
         return decisions.putOff(record, outcome.message)
@@ -201,7 +222,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         taken,
         decisions,
         (settler, own) => settler.recover(own),
-        (record, outcome) => decideOpen(record, outcome, decisions),
+        (record, outcome) => decideOpen(record, outcome, decisions, taken.length),
       )
       return decisions.write()
     },

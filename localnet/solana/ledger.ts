@@ -65,7 +65,8 @@ export type Ledger = {
   slotAt(commitment: Commitment): number
   blockTime(slot: number): number | undefined
   latestBlockhash(commitment: Commitment): BlockhashInfo
-  isBlockhashValid(blockhash: string): boolean
+  /** Whether the newest block of this commitment would take it: finalized ones learn of it later, and forget it later. */
+  isBlockhashValid(blockhash: string, commitment: Commitment): boolean
   /** Why a transaction cannot be processed now, before anything is executed. */
   precheck(transaction: WireTransaction): TransactionError | null
   simulate(transaction: WireTransaction): Execution & { account(address: string): RawAccount | undefined }
@@ -119,7 +120,7 @@ export function createLedger(options: LedgerOptions): Ledger {
     const blockhash = base58.encode(randomBytes(32))
     blocks.set(slot, { blockhash, time })
     slotOfBlockhash.set(blockhash, slot)
-    const expired = blocks.get(slot - blockhashLifetimeSlots - 1)
+    const expired = blocks.get(slot - blockhashLifetimeSlots - finalizedAfterSlots - 1)
     if (expired !== undefined) slotOfBlockhash.delete(expired.blockhash)
     blocks.delete(slot - HISTORY_LIMIT)
     options.setClock(slot, time)
@@ -143,8 +144,12 @@ export function createLedger(options: LedgerOptions): Ledger {
     if (ofSlot <= slotAt('finalized')) return 'finalized'
     return ofSlot <= slotAt('confirmed') ? 'confirmed' : 'processed'
   }
+  const isTakenAt = (ofSlot: number, blockhash: string): boolean => {
+    const madeAt = slotOfBlockhash.get(blockhash)
+    return madeAt !== undefined && madeAt <= ofSlot && ofSlot - madeAt <= blockhashLifetimeSlots
+  }
   const precheck = (transaction: WireTransaction): TransactionError | null => {
-    if (!slotOfBlockhash.has(transaction.recentBlockhash)) return 'BlockhashNotFound'
+    if (!isTakenAt(slot, transaction.recentBlockhash)) return 'BlockhashNotFound'
     if (slotOfMessage.has(transaction.messageHash)) return 'AlreadyProcessed'
     return null
   }
@@ -169,7 +174,7 @@ export function createLedger(options: LedgerOptions): Ledger {
         lastValidBlockHeight: height(at) + blockhashLifetimeSlots,
       }
     },
-    isBlockhashValid: (blockhash) => slotOfBlockhash.has(blockhash),
+    isBlockhashValid: (blockhash, commitment) => isTakenAt(slotAt(commitment), blockhash),
     precheck,
     simulate(transaction) {
       const outcome = svm.simulateTransaction(toSvmTransaction(transaction))

@@ -63,12 +63,14 @@ export function createRpcMethods(
   const decimalsOf = (mint: string) =>
     readMint(readAccount(svm, mint)?.data ?? new Uint8Array())?.decimals ?? 0
   const withContext = <T>(value: T, config?: Config) => {
-    if (config?.minContextSlot !== undefined && config.minContextSlot > ledger.slot) {
+    // A node answers as of the newest block of the commitment, and names that block's slot.
+    const slot = ledger.slotAt(config?.commitment ?? 'finalized')
+    if (config?.minContextSlot !== undefined && config.minContextSlot > slot) {
       throw new RpcError(MIN_CONTEXT_SLOT_NOT_REACHED, 'Minimum context slot has not been reached', {
-        contextSlot: ledger.slot,
+        contextSlot: slot,
       })
     }
-    return { context: { apiVersion: SYSTEM_VERSION, slot: ledger.slot }, value }
+    return { context: { apiVersion: SYSTEM_VERSION, slot }, value }
   }
   const accountInfo = (address: string, config: AccountConfig) => {
     const account = readAccount(svm, checkedAddress(address))
@@ -123,10 +125,13 @@ export function createRpcMethods(
     getLatestBlockhash: (config?: Config) =>
       withContext(ledger.latestBlockhash(config?.commitment ?? 'finalized'), config),
     isBlockhashValid: (blockhash: string, config?: Config) =>
-      withContext(ledger.isBlockhashValid(blockhash), config),
+      withContext(ledger.isBlockhashValid(blockhash, config?.commitment ?? 'finalized'), config),
     getFeeForMessage: (message: string, config?: Config) => {
       const read = VersionedMessage.deserialize(Buffer.from(message, 'base64'))
-      return withContext(ledger.isBlockhashValid(read.recentBlockhash) ? Number(feeOf(read)) : null, config)
+      return withContext(
+        ledger.isBlockhashValid(read.recentBlockhash, 'processed') ? Number(feeOf(read)) : null,
+        config,
+      )
     },
     getRecentPrioritizationFees: () =>
       Array.from({ length: 150 }, (_, i) => ({ slot: ledger.slot - 149 + i, prioritizationFee: 0 })),
@@ -228,6 +233,7 @@ export function createRpcMethods(
           if (!ledger.isRecent(landed) && !config?.searchTransactionHistory) return null
           return encodeStatus(landed, ledger)
         }),
+        { commitment: 'processed' },
       )
     },
     getTransaction: (signature: string, config: Config | string = {}) => {

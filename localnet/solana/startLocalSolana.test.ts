@@ -183,9 +183,16 @@ t.test('a block hash is good for 150 slots and no longer', async (t) => {
   t.match((await rpcError(connection.sendTransaction(second.transaction))).message, /Blockhash not found/)
   await connection.sendTransaction(second.transaction, { skipPreflight: true })
   t.equal(chain.balanceUsdc(payTo), PRICE, 'without preflight it is accepted and never lands')
-  t.equal((await connection.isBlockhashValid(blockhash)).value, true)
+  const isValid = async (commitment: 'processed' | 'finalized') =>
+    (await connection.isBlockhashValid(blockhash, { commitment })).value
+  t.equal(await isValid('processed'), true)
   chain.advanceSlots(1)
-  t.equal((await connection.isBlockhashValid(blockhash)).value, false)
+  t.equal(await isValid('processed'), false)
+  t.equal(await isValid('finalized'), true, 'finalized blocks forget it later')
+  chain.advanceSlots(31)
+  t.equal(await isValid('finalized'), true)
+  chain.advanceSlots(1)
+  t.equal(await isValid('finalized'), false)
 })
 
 t.test('a transaction that is not signed by all is refused, or lost when preflight is skipped', async (t) => {

@@ -20,7 +20,7 @@ import { parseFeePayerKey } from './settle/parseFeePayerKey.ts'
 import { createSettle } from './settle/settlement.ts'
 
 /** What the check found out. */
-type Known = Omit<Prepared, 'verifiedAtMs'>
+type Known = Omit<Prepared, 'verifiedAtMs' | 'seenSlot'>
 
 /** What is known of a payment between its check and its settlement. */
 interface Prepared {
@@ -29,6 +29,8 @@ interface Prepared {
   readonly source: string
   readonly feeLamports: bigint
   verifiedAtMs: number
+  /** At which the node knew its block hash. */
+  seenSlot: number | null
 }
 
 /** The fee payer's balance is read at most so often, in ms. */
@@ -78,7 +80,11 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     return keep(identity, checked)
   }
   const keep = (identity: PaymentIdentity, { transaction, transferAt, source, feeLamports }: Known) => {
-    const made = { transaction, transferAt, source, feeLamports, verifiedAtMs: Number.NEGATIVE_INFINITY }
+    const made: Prepared = {
+      ...{ transaction, transferAt, source, feeLamports },
+      verifiedAtMs: Number.NEGATIVE_INFINITY,
+      seenSlot: null,
+    }
     prepared.set(identity, made)
     return made
   }
@@ -134,7 +140,8 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     }
     if (balance !== undefined && balance < aheadAtomic + identity.amountAtomic) return sumInFlight
     found.verifiedAtMs = clock.now()
-    return verified
+    found.seenSlot = verified.slot
+    return { ok: true } as const
   }
 
   /** Whose account is missing or frozen, and what to do. */
@@ -207,7 +214,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         outcome = await settle(
           cosign(found.transaction, key),
           identity,
-          ageMs < options.preflightAfterMs,
+          { seenSlot: found.seenSlot, isFresh: ageMs < options.preflightAfterMs },
           store,
         )
         return outcome

@@ -51,7 +51,7 @@ export function outcomeOf(found: AuthorizationFate, transaction: string): Judged
  */
 export function minedForNothing(
   receipt: Receipt,
-): Judged & { readonly transaction: string; readonly reason: string } {
+): Extract<SettleOutcome, { status: 'pending' }> & { readonly lookAgainMs: number } {
   const isReverted = receipt.status !== '0x1'
   const what = isReverted
     ? 'The transaction was mined and reverted'

@@ -221,13 +221,30 @@ t.test('mined for nothing stays open, and is looked at rarely, until it expired 
   chain.mined.set(hashOf(0), { block: 4_901, nonces: [], reverted: true })
   const open = { status: 'pending', reason: 'invalid_exact_evm_transaction_failed', lookAgainMs: 60_000 }
   t.match(await chain.recover([paymentOf(0)]), [open])
+  chain.head.timestamp = 3_020
+  t.match(await chain.recover([paymentOf(0)]), [{ ...open, lookAgainMs: 10_000 }], 'at its end it is told')
   chain.head.timestamp = 3_029
-  t.match(await chain.recover([paymentOf(0)]), [open])
+  t.match(await chain.recover([paymentOf(0)]), [{ ...open, lookAgainMs: 2_000 }])
   t.equal(chain.asked.get('eth_sendRawTransaction'), undefined, 'nothing is sent: its account nonce is used')
   chain.head.timestamp = 3_030
   t.match(await chain.recover([paymentOf(0)]), [
     { status: 'failed_final', reason: 'invalid_exact_evm_transaction_failed' },
   ])
+})
+
+t.test('what is too late is looked at again when its margin is over, and not sent any more', async (t) => {
+  const chain = scriptedChain()
+  for (const [timestamp, lookAgainMs] of [
+    [3_000, 30_000],
+    [3_018, 12_000],
+    [3_029, 2_000],
+  ] as const) {
+    chain.head.timestamp = timestamp
+    t.match(await chain.recover([paymentOf(0)]), [{ status: 'pending', lookAgainMs }])
+  }
+  t.equal(chain.asked.get('eth_sendRawTransaction'), undefined)
+  chain.head.timestamp = 3_030
+  t.match(await chain.recover([paymentOf(0)]), [{ status: 'failed_final' }])
 })
 
 t.test('a node that is not past the block of a payment is not asked for its absence', async (t) => {

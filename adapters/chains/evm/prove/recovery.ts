@@ -81,8 +81,10 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
   ): SettleOutcome | 'send' => {
     const ours = oursOf(record)
     const failed = receipt && minedForNothing(receipt)
+    // By the chain's clock, in which the token decides it, too.
+    const overInMs = record.validBeforeMs + 1_000 * (expiryMarginSeconds - head.timestamp)
     // Unused as of that very block; by its time the token takes it no more.
-    if (head.timestamp >= record.validBeforeMs / 1000 + expiryMarginSeconds) {
+    if (overInMs <= 0) {
       if (ours !== null && receipt === undefined) account!.abandon(ours)
       const { transaction } = pendingOf(record)
       const message = 'The authorization expired unused; the transfer can not land any more.'
@@ -90,9 +92,13 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
         ? { status: 'failed_final', transaction, reason: reasons.validBefore, message }
         : { status: 'failed_final', transaction, reason: failed.reason, message }
     }
-    if (failed !== undefined) return failed
-    const canLand = head.timestamp * 1000 < record.validBeforeMs
-    return canLand && record.attempt !== null && record.attempt.bytes !== '' ? 'send' : pendingOf(record)
+    if (failed !== undefined)
+      return { ...failed, lookAgainMs: Math.min(failed.lookAgainMs, Math.max(overInMs, SENT_AGAIN_MS)) }
+    if (head.timestamp * 1_000 >= record.validBeforeMs) {
+      // Only its end is to come, and when, is known.
+      return { ...pendingOf(record), lookAgainMs: Math.max(overInMs, SENT_AGAIN_MS) }
+    }
+    return record.attempt !== null && record.attempt.bytes !== '' ? 'send' : pendingOf(record)
   }
 
   const sendAgain = async (records: readonly TracedPayment[]): Promise<SettleOutcome[]> => {

@@ -80,7 +80,7 @@ t.test(
     let calls = 0
     let isAway = false
     let now = 0
-    const rpc: Rpc = {
+    const rpc: Pick<Rpc, 'call'> = {
       async call<T>() {
         calls++
         if (isAway) throw new RpcUnreachable('away')

@@ -38,7 +38,7 @@ export interface MintFacts {
   faultOf(asset: Asset): Promise<string | undefined>
 }
 
-export function createMintFacts(rpc: Rpc, assets: readonly Asset[], clock: Clock): MintFacts {
+export function createMintFacts(rpc: Pick<Rpc, 'call'>, assets: readonly Asset[], clock: Clock): MintFacts {
   let known: { readonly faults: ReadonlyMap<string, string | undefined>; readonly atMs: number } | undefined
   let reading: Promise<void> | undefined
 

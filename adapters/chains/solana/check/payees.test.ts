@@ -12,7 +12,7 @@ function setUp(againMs = 1) {
   const asked: number[] = []
   const arrivals: (() => void)[] = []
   let answer: (index: number) => unknown = () => null
-  const rpc: Rpc = {
+  const rpc: Pick<Rpc, 'call'> = {
     async call<T>(method: string, ...params: unknown[]) {
       if (method !== 'getMultipleAccounts') throw new Error(`unexpected ${method}`)
       const addresses = params[0] as string[]

@@ -20,7 +20,7 @@ const stateInitialised = 1
 const stateFrozen = 2
 
 export interface PayeesOptions {
-  readonly rpc: Rpc
+  readonly rpc: Pick<Rpc, 'call'>
   readonly rules: SolanaRules
   readonly log: Log
   /** How often a payee that can not be paid is looked at again, in ms. */

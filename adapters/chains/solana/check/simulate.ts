@@ -38,17 +38,18 @@ const tokenErrors: ReadonlyMap<number, string> = new Map([
  * One whose fee the payer pays can have landed without us, and then it is not known whose payment it was. So it is held
  * against the newest slot.
  *
+ * @returns where it would go through, the slot at which the node knew its block hash
  * @throws {RpcUnreachable} when no node answers
  */
 export async function simulatePayment(
   rpc: Rpc,
   transaction: WireTransaction,
   transferAt: number,
-): Promise<{ ok: true } | SimulationRefusal> {
+): Promise<{ ok: true; slot: number } | SimulationRefusal> {
   const isOwn = isSelfPaid(transaction)
   const bytes = Buffer.from(transaction.bytes).fill(0, 1, 1 + signatureBytes)
   try {
-    const { value } = await rpc.call<WithContext<{ err: TransactionError }>>(
+    const { context, value } = await rpc.call<WithContext<{ err: TransactionError }>>(
       'simulateTransaction',
       bytes.toString('base64'),
       {
@@ -58,7 +59,7 @@ export async function simulatePayment(
         replaceRecentBlockhash: false,
       },
     )
-    return value.err === null ? { ok: true } : refusalOf(value.err, transferAt, isOwn)
+    return value.err === null ? { ok: true, slot: context.slot } : refusalOf(value.err, transferAt, isOwn)
   } catch (error) {
     if (!(error instanceof RpcRefused)) throw error
     if (error.code === rpcCodes.invalidParams) {

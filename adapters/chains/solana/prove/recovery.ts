@@ -4,23 +4,22 @@ import type { OnChain, SettleOutcome, Settler } from '../../../../core/ports/set
 import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import { readMessage } from '../../../../core/solana/message.ts'
 import { readWireTransaction, type WireTransaction } from '../../../../core/solana/wire.ts'
-import { eachOf } from '../../eachOf.ts'
 import type { ReadOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
-import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
-import { rpcCodes } from '../rpc/rpcCodes.ts'
-import { broadcast } from '../settle/broadcast.ts'
+import type { Rpc } from '../rpc/createSolanaRpc.ts'
+import { broadcastAll } from '../settle/broadcast.ts'
 import { askStatuses, hasReached, MAX_SIGNATURES, type SignatureStatus } from '../settle/confirm.ts'
 import { isSelfPaid } from '../settle/cosign.ts'
 import { failedOnChain, settledIn } from '../settle/settlement.ts'
 import { createSolanaChainReader } from './chainReader.ts'
+import { createExpiry, type Lapsing, seenSlotOf } from './expiry.ts'
 
-/** For nodes that do not say how far their history goes: how long every node's is assumed to, in ms. */
-const ASSUMED_HISTORY_MS = 3_600_000
-/** Calls on their way at once, of those that are one a payment. */
-const CALLS_AT_ONCE = 8
 /** What was just sent again is in one of the next blocks. */
 const SENT_AGAIN_MS = 2_000
+/** Between looks at what can land still, or is going to be too late: both are over within two minutes, as a rule. */
+const LOOK_MS = 4_000
+/** After so many looks the chain stands still, or the node does not know better: then rarer and rarer. */
+const MANY_LOOKS = 45
 const signatureForm = /^[1-9A-HJ-NP-Za-km-z]{64,90}$/
 
 export interface RecoveryParts {
@@ -42,13 +41,14 @@ interface Known {
  * bytes are sent again; or its block hash is out of use in finalized blocks and it is in none of them. One that failed in
  * a block has an end when that block is finalized: before, another fork can carry it once more.
  *
- * One question is for 256 signatures; what is not on chain costs one more call each, to send it or, when it is late, two
- * for its block hash.
+ * One question is for 256 signatures. What is not on chain is sent again, and each of its block hashes is asked about
+ * twice, whichever payments have it; those go out in batches.
  */
 export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
   const { commitment, clock, log, network } = options
   /** One whose fee the payer pays may land by another signature of the payer's: it is known by its message. */
   const reader = createSolanaChainReader({ network, rpc, commitment, clock, log })
+  const expiry = createExpiry(rpc, clock)
 
   /** Where these signatures stand; of those that the node can't be asked about nothing is in the map. */
   const statusesOf = async (signatures: readonly string[]): Promise<Map<string, Known>> => {
@@ -73,48 +73,22 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
     return known
   }
 
-  /** The slot at which each of these block hashes was found out of use, in finalized blocks as well. */
-  const expiriesOf = async (blockhashes: readonly string[]): Promise<Map<string, number>> => {
-    const isValid = (blockhash: string, at: 'confirmed' | 'finalized') =>
-      rpc.call<WithContext<boolean>>('isBlockhashValid', blockhash, { commitment: at })
-    const slots = new Map<string, number>()
-    await eachOf([...new Set(blockhashes)], CALLS_AT_ONCE, async (blockhash) => {
-      // A hash that is too new for finalized blocks is out of use there as well, hence both questions and the clock.
-      const confirmed = await isValid(blockhash, 'confirmed')
-      if (confirmed.value !== false) return
-      const finalized = await isValid(blockhash, 'finalized')
-      if (finalized.value === false) slots.set(blockhash, finalized.context.slot)
-    })
-    return slots
-  }
-
-  /** From when on the node knows what happened, in ms since 1970, so that "not found" means something. */
-  const historyMs = async (): Promise<number> => {
-    try {
-      const slot = await rpc.call<number>('getFirstAvailableBlock')
-      const seconds = await rpc.call<number | null>('getBlockTime', slot)
-      return seconds === null ? Number.POSITIVE_INFINITY : seconds * 1000
-    } catch (error) {
-      const isUnknown = error instanceof RpcRefused && error.code === rpcCodes.methodNotFound
-      return isUnknown ? clock.now() - ASSUMED_HISTORY_MS : Number.POSITIVE_INFINITY
-    }
-  }
-
   /**
    * Those that no block can take any more, and none has. The order of the questions is the proof: first the hash is out
    * of use at a finalized slot, then a node that has seen that slot does not know the transaction.
    */
   const goneOf = async (late: readonly Missing[]): Promise<Set<Missing>> => {
     const gone = new Set<Missing>()
-    if (late.length === 0) return gone
-    const expiries = await expiriesOf(late.map(({ blockhash }) => blockhash))
-    const expired = late.filter(({ blockhash }) => expiries.has(blockhash))
-    if (expired.length === 0) return gone
+    const readable = late.filter(({ blockhash }) => blockhash !== '')
+    if (readable.length === 0) return gone
+    const slots = await expiry.slotsOf(readable)
+    if (slots.size === 0) return gone
+    const expired = [...slots.keys()] as Missing[]
     const statuses = await statusesOf(expired.map(({ signature }) => signature))
-    const sinceMs = await historyMs()
+    const sinceMs = await expiry.historyMs()
     for (const one of expired) {
       const known = statuses.get(one.signature)
-      if (known?.status !== null || known.slot < expiries.get(one.blockhash)!) continue
+      if (known?.status !== null || known.slot < slots.get(one)!) continue
       if (sinceMs < one.record.claimedAtMs) gone.add(one)
     }
     return gone
@@ -129,21 +103,21 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
       const { attempt } = record
       const known = attempt === null ? undefined : statuses.get(attempt.transaction)
       if (attempt === null || known === undefined) continue
-      const { transaction: signature, bytes } = attempt
       if (known.status !== null) {
-        outcomes[at] = judge(record, signature, known.status)
+        outcomes[at] = judge(record, attempt.transaction, known.status)
         continue
       }
-      const wire = wireOf(bytes)
+      const wire = wireOf(attempt.bytes)
       if (wire !== undefined && isSelfPaid(wire)) selfPaid.push(at)
-      else missing.push({ at, record, signature, blockhash: blockhashOf(wire) ?? '' })
+      else missing.push(missingOf(at, record, wire))
     }
-    const isLate = ({ record, blockhash }: Missing) => blockhash !== '' && clock.now() >= record.validBeforeMs
-    const gone = await goneOf(missing.filter(isLate))
-    for (const one of gone) {
+    // What is looked at for the first time is sent before anything else is asked: most of it can land.
+    const mayBeLate = ({ seenSlot, record }: Missing) =>
+      clock.now() >= record.validBeforeMs || (seenSlot !== null && record.tries > 0)
+    const gone = await goneOf(missing.filter(mayBeLate))
+    for (const { at, signature: transaction } of gone) {
       const message =
         'The transaction did not get into a block before its block hash expired. Nothing was charged.'
-      const { at, signature: transaction } = one
       outcomes[at] = { status: 'failed_final', reason: reasons.blockhashExpired, message, transaction }
     }
     const found = await reader.recover(selfPaid.map((at) => records[at]!))
@@ -153,18 +127,35 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
       if (outcome.status === 'pending' && outcome.reason === reasons.pending) unsent.push(at)
       else outcomes[at] = outcome
     }
-    await eachOf(unsent, CALLS_AT_ONCE, async (at) => {
-      // The node simulates it first, so that one that would fail now costs no fee; one too late is not sent on.
-      const sent = await broadcast(rpc, records[at]!.attempt!.bytes, { skipPreflight: false })
-      const outcome = outcomes[at]!
-      if (sent.status === 'taken' && outcome.status === 'pending')
-        outcomes[at] = { ...outcome, lookAgainMs: SENT_AGAIN_MS }
-    })
+    await sendAgain(unsent, records, outcomes)
     return outcomes
   }
 
+  const sendAgain = async (
+    unsent: readonly number[],
+    records: readonly PaymentRecord[],
+    outcomes: SettleOutcome[],
+  ): Promise<void> => {
+    const sent = await broadcastAll(
+      rpc,
+      unsent.map((at) => records[at]!.attempt!.bytes),
+    )
+    for (const [n, at] of unsent.entries()) {
+      const outcome = outcomes[at]!
+      const { tries } = records[at]!
+      // What a node refuses now it may take while the block hash lasts, and when it lasts no longer, that is known soon.
+      if (sent[n]!.status !== 'unknown' && outcome.status === 'pending' && tries < MANY_LOOKS)
+        outcomes[at] = { ...outcome, lookAgainMs: tries === 0 ? SENT_AGAIN_MS : LOOK_MS }
+    }
+  }
+
   const judge = (record: PaymentRecord, signature: string, status: SignatureStatus): SettleOutcome => {
-    if (!hasReached(status, commitment)) return pendingOf(record)
+    if (!hasReached(status, commitment)) {
+      const outcome = pendingOf(record)
+      return outcome.status === 'pending' && record.tries < MANY_LOOKS
+        ? { ...outcome, lookAgainMs: SENT_AGAIN_MS }
+        : outcome
+    }
     if (status.err === null) return settledIn(signature, status.slot, record.amountAtomic)
     return failedOnChain(signature, status)
   }
@@ -189,10 +180,8 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
       // A node that is not past the slot where it was seen can say nothing about its absence.
       if (record.block !== null && slot <= record.block) continue
       const wire = record.attempt === null ? undefined : wireOf(record.attempt.bytes)
-      const blockhash = blockhashOf(wire)
       if (wire !== undefined && isSelfPaid(wire)) selfPaid.push(at)
-      else if (blockhash !== undefined && clock.now() >= record.validBeforeMs)
-        missing.push({ at, record, signature, blockhash })
+      else if (wire !== undefined) missing.push({ ...missingOf(at, record, wire), signature })
     }
     for (const { at } of await goneOf(missing)) answers[at] = 'no'
     const found = await reader.stillOnChain(selfPaid.map((at) => records[at]!))
@@ -203,15 +192,18 @@ export function createRecovery({ options, rpc }: RecoveryParts): Recovery {
   return { recover, stillOnChain }
 }
 
-/** A transaction that the node does not know. */
-interface Missing {
+/** A transaction that the node does not know; its block hash is empty where the bytes can't be read, as in a foreign row. */
+interface Missing extends Lapsing {
   /** Its place among the records. */
   readonly at: number
   readonly record: PaymentRecord
   readonly signature: string
-  /** Base58; empty where the stored bytes can't be read, which only a foreign row can have. */
-  readonly blockhash: string
 }
+
+const missingOf = (at: number, record: PaymentRecord, wire: WireTransaction | undefined): Missing => ({
+  ...{ at, record, signature: record.attempt?.transaction ?? '', blockhash: blockhashOf(wire) ?? '' },
+  ...{ seenSlot: seenSlotOf(record), validBeforeMs: record.validBeforeMs },
+})
 
 function pendingOf({ attempt }: PaymentRecord): SettleOutcome {
   if (attempt !== null)

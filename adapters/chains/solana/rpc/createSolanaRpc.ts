@@ -1,4 +1,5 @@
-import { createRpc, type RpcOptions } from '../../../../core/rpc/rpc.ts'
+import { createRpc, type RpcCall, type RpcOptions } from '../../../../core/rpc/rpc.ts'
+import type { RpcRefused, RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 import { servedChain } from '../../../../core/rpc/servedChain.ts'
 
 export interface SolanaRpcOptions extends Pick<RpcOptions, 'urls' | 'timeoutMs' | 'clock' | 'log'> {
@@ -13,7 +14,17 @@ export interface SolanaRpcOptions extends Pick<RpcOptions, 'urls' | 'timeoutMs' 
 export interface Rpc {
   /** @throws {RpcRefused} the node's JSON-RPC error. @throws {RpcUnreachable} when no node answers properly. */
   call<T>(method: string, ...params: unknown[]): Promise<T>
+  /**
+   * Calls that have nothing to do with each other, in as few requests as the node takes; answers in order. One that gets
+   * none spoils none of the others. Never rejects.
+   */
+  many<T>(calls: readonly RpcCall[]): Promise<Answer<T>[]>
 }
+
+/** What came of one call among many. */
+export type Answer<T> =
+  | { readonly ok: true; readonly result: T }
+  | { readonly ok: false; readonly error: RpcRefused | RpcUnreachable }
 
 /** What most read methods answer: a value, and the slot that it was read at. */
 export interface WithContext<T> {
@@ -31,5 +42,8 @@ export function createSolanaRpc({ genesis, ...options }: SolanaRpcOptions): Rpc 
     // Asked for on its own: not every provider takes batches.
     chain: servedChain(`solana:${genesis}`),
   })
-  return { call: <T>(method: string, ...params: unknown[]) => rpc.call(method, ...params) as Promise<T> }
+  return {
+    call: <T>(method: string, ...params: unknown[]) => rpc.call(method, ...params) as Promise<T>,
+    many: <T>(calls: readonly RpcCall[]) => rpc.many(calls) as Promise<Answer<T>[]>,
+  }
 }

@@ -20,24 +20,38 @@ export async function broadcast(
   base64: string,
   options: { readonly skipPreflight: boolean },
 ): Promise<Broadcast> {
+  const { method, params } = sending(base64, options)
   try {
-    await rpc.call('sendTransaction', base64, {
-      encoding: 'base64',
-      skipPreflight: options.skipPreflight,
-      preflightCommitment: simulatedAt,
-      maxRetries: NODE_RETRIES,
-    })
+    await rpc.call(method, ...params)
     return { status: 'taken' }
   } catch (error) {
-    const message = error instanceof Error ? error.message : 'failed'
-    if (!(error instanceof RpcRefused) || error.code !== rpcCodes.preflightFailure) {
-      return { status: 'unknown', message }
-    }
-    const err = (error.data as { err?: TransactionError } | null | undefined)?.err
-    if (err === 'AlreadyProcessed') return { status: 'taken' }
-    return {
-      status: 'refused',
-      message: err == null ? message : `The transaction would fail: ${describeError(err)}.`,
-    }
+    return readFault(error)
+  }
+}
+
+/** Many at once. The node simulates each first, so that one that would fail now costs no fee. In order; never rejects. */
+export async function broadcastAll(rpc: Rpc, all: readonly string[]): Promise<Broadcast[]> {
+  const answers = await rpc.many(all.map((base64) => sending(base64, { skipPreflight: false })))
+  return answers.map((answer) => (answer.ok ? { status: 'taken' } : readFault(answer.error)))
+}
+
+const sending = (base64: string, { skipPreflight }: { readonly skipPreflight: boolean }) => ({
+  method: 'sendTransaction',
+  params: [
+    base64,
+    { encoding: 'base64', skipPreflight, preflightCommitment: simulatedAt, maxRetries: NODE_RETRIES },
+  ],
+})
+
+function readFault(error: unknown): Broadcast {
+  const message = error instanceof Error ? error.message : 'failed'
+  if (!(error instanceof RpcRefused) || error.code !== rpcCodes.preflightFailure) {
+    return { status: 'unknown', message }
+  }
+  const err = (error.data as { err?: TransactionError } | null | undefined)?.err
+  if (err === 'AlreadyProcessed') return { status: 'taken' }
+  return {
+    status: 'refused',
+    message: err == null ? message : `The transaction would fail: ${describeError(err)}.`,
   }
 }

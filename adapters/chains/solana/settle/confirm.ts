@@ -15,7 +15,7 @@ export interface SignatureStatus {
 }
 
 export interface ConfirmerOptions {
-  readonly rpc: Rpc
+  readonly rpc: Pick<Rpc, 'call'>
   readonly commitment: Commitment
   /** Least time between questions, and before the first one, in ms. */
   readonly firstPollMs: number
@@ -69,7 +69,11 @@ export function hasReached(status: SignatureStatus, commitment: Commitment): boo
 }
 
 /** Asks where signatures stand; in order, null for unknown ones. */
-export function askStatuses(rpc: Rpc, signatures: readonly string[], searchTransactionHistory: boolean) {
+export function askStatuses(
+  rpc: Pick<Rpc, 'call'>,
+  signatures: readonly string[],
+  searchTransactionHistory: boolean,
+) {
   return rpc.call<WithContext<(SignatureStatus | null)[]>>('getSignatureStatuses', signatures, {
     searchTransactionHistory,
   })

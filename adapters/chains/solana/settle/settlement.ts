@@ -21,12 +21,19 @@ export interface SettlementParts {
   readonly confirmer: Confirmer
 }
 
+/** What its verification leaves to a settlement. */
+export interface Verified {
+  /** Slot at which the node knew the block hash; null where it was not asked. */
+  readonly seenSlot: number | null
+  /** Whether the chain was asked so lately that the node need not simulate once more. */
+  readonly isFresh: boolean
+}
+
 /** Settles one signed payment: stores it, sends it, and waits for the chain. Never rejects. */
 export type Settle = (
   signed: SignedTransaction,
   identity: PaymentIdentity,
-  /** Whether the chain was asked so lately that the node need not simulate once more. */
-  isFresh: boolean,
+  verified: Verified,
   store: (attempt: SettlementAttempt) => Promise<boolean>,
 ) => Promise<SettleOutcome>
 
@@ -72,10 +79,11 @@ export function createSettle({ settlerId, options, rpc, confirmer }: SettlementP
     }
   }
 
-  return async (signed, identity, isFresh, store) => {
+  return async (signed, identity, { seenSlot, isFresh }, store) => {
     const { base64: bytes, signature: transaction } = signed
+    const sequence = seenSlot === null ? null : String(seenSlot)
     try {
-      const isStored = await store({ settler: settlerId, bytes, transaction, sequence: null })
+      const isStored = await store({ settler: settlerId, bytes, transaction, sequence })
       if (!isStored) return rejected('Another process works on this payment.')
     } catch (error) {
       log.warn({ error, payment: identity.key }, 'a Solana payment could not be stored, so it was not sent')
