@@ -197,7 +197,7 @@ const cases: Record<string, Case> = {
   'an address that no link has': {
     path: '/api/link/demo/gone',
     status: 404,
-    receipt: { errorReason: 'link_not_found', transaction: '', network: '' },
+    receipt: { errorReason: 'link_not_found', transaction: '', network: testNetwork },
   },
   'a path with two readings': {
     path: '/api/link/demo/paid/%2f',

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { isPaid, type ServedLink } from '../core/domain/link.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Program } from '../core/kernel/program.ts'
+import { noLink } from '../core/kernel/prototypeLinks.ts'
 import type { Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Links } from '../core/ports/links.ts'
@@ -45,6 +46,8 @@ export class RouteTable {
   #epoch = 0
 
   #isClosed = false
+  /** Compiled when it is first needed: one, however many links there were. */
+  #former: Route | null | undefined
 
   constructor(generation: Generation, links: Addresses, changes: Changes, clock: Clock, maxRoutes = 50_000) {
     this.#generation = generation
@@ -86,11 +89,27 @@ export class RouteTable {
     return loading
   }
 
+  /**
+   * For a call that comes with a payment to an address that no link has: by its payment and what it asks for it is known
+   * whether it was bought while there was one. Null where no payments are taken.
+   */
+  get former(): Route | null {
+    if (this.#isClosed) return null
+    if (this.#former === undefined) {
+      const { program, problems, takesNoPayment } = this.#generation.examine(noLink)
+      const holds = program !== undefined && problems.length === 0 && !takesNoPayment
+      if (!holds) program?.dispose()
+      this.#former = holds ? { link: noLink, program, isPaid: true, methods: null } : null
+    }
+    return this.#former
+  }
+
   /** A lookup under way then finds nothing; whoever asked asks the table that came after this one. */
   close(): void {
     this.#isClosed = true
     this.#unsubscribe()
     this.#routes.clear()
+    this.#former?.program.dispose()
   }
 
   async #load(key: string): Promise<Route | NoRoute> {

@@ -5,6 +5,7 @@ import { Exchange } from '../core/plugin/exchange.ts'
 import type { Reply } from '../core/plugin/reply.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
+import { linkNotFound } from '../core/ports/refusals.ts'
 import { runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
@@ -66,8 +67,8 @@ export function createRouter({ live, clock, log }: RouterParts): Router {
   }
 
   function arrive(call: Call, found: Route | NoRoute, generation: Generation): void {
-    if (found.link === null) return missing(call, found)
-    const { head, target, clientIp } = call
+    if (found.link === null) return missing(call, found, generation)
+    const { head } = call
     const { req, res } = call.door
     if (req.method === 'OPTIONS' && isOursToAnswer(call, found)) {
       return answer(call, preflightReply(req, found.methods))
@@ -82,9 +83,14 @@ export function createRouter({ live, clock, log }: RouterParts): Router {
       if (found.isPaid && head.paymentHeader === null) call.door.owesContinue = true
       else res.writeContinue()
     }
+    enter(call, found, generation)
+  }
+
+  function enter(call: Call, route: Route, generation: Generation): void {
+    const { head, target, clientIp } = call
     const x = new Exchange({
       door: call.door,
-      link: found.link,
+      link: route.link,
       subPath: target.subPath,
       query: target.query,
       clientIp,
@@ -94,12 +100,12 @@ export function createRouter({ live, clock, log }: RouterParts): Router {
       hasBody: head.hasBody,
     })
     if (head.hasOrigin) x.extraHeaders = [...corsHeaders]
-    runCall(x, found, generation, log)
+    runCall(x, route, generation, log)
   }
 
   /** No link there: perhaps it had this address until lately. */
-  function missing(call: Call, { movedTo }: NoRoute): void {
-    if (movedTo === undefined) return notFound(call)
+  function missing(call: Call, { movedTo }: NoRoute, generation: Generation): void {
+    if (movedTo === undefined) return askByPayment(call, generation)
     // The query as it came: what is the gateway's own in it is asked for again at the new address.
     const url = call.door.req.url!
     const mark = url.indexOf('?')
@@ -108,6 +114,23 @@ export function createRouter({ live, clock, log }: RouterParts): Router {
     // 308 keeps method and body (RFC 9110, section 15.4.9). The address may be another link's any time.
     const headers = ['Location', location, 'Content-Length', '0', 'Cache-Control', 'no-store']
     answer(call, { status: 308, headers, body: null })
+  }
+
+  /**
+   * A payment may have bought a call while there was a link. It is looked up, which costs the check of a signature, so it is
+   * counted like an address that the store is asked for.
+   */
+  function askByPayment(call: Call, generation: Generation): void {
+    const { head, door, clientIp } = call
+    if (head.paymentHeader === null || door.method === 'HEAD' || door.method === 'OPTIONS')
+      return notFound(call)
+    const { table, generation: current } = live.current
+    const former = generation === current ? table.former : null
+    if (former === null) return notFound(call)
+    if (!strangers.take(clientIp)) return answerError(call, tooManyUnknown())
+    // Whoever reads the body asks for it.
+    door.owesContinue = head.expectsContinue
+    enter(call, former, generation)
   }
 
   function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
@@ -124,11 +147,7 @@ export function createRouter({ live, clock, log }: RouterParts): Router {
     answer(call, reply, [...extra, ...receipt])
   }
 
-  const notFound = (call: Answerable) =>
-    answerError(
-      call,
-      new TollgateError('link_not_found', 'No link has this address. Check the seller and the slug.'),
-    )
+  const notFound = (call: Answerable) => answerError(call, linkNotFound())
 
   return { route, notFound }
 }

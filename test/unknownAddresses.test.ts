@@ -7,6 +7,7 @@ import { silentLog } from '../core/ports/log.ts'
 import { startGateway, type TestGatewayOptions } from './helpers/gateway.ts'
 import { until } from './helpers/rawHttp.ts'
 import { startSeller } from './helpers/sellers.ts'
+import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 
 /** A gateway that counts how often its store is asked for an address, and hears of changes as its neighbours would. */
 async function startCounted(t: Parameters<typeof startGateway>[0], options: TestGatewayOptions = {}) {
@@ -127,4 +128,38 @@ t.test('finding links costs nothing, however many', async (t) => {
   while (slugs.length > 0)
     answers.push(...(await Promise.all(slugs.splice(0, 25).map((slug) => ask(`demo/${slug}`)))))
   t.ok(answers.every(({ status }) => status === 200))
+})
+
+t.test('payments for addresses without a link are looked up a bounded number of times', async (t) => {
+  const settler = createScriptedSettler()
+  let looks = 0
+  let nowMs = Date.now()
+  const gateway = await startGateway(t, {
+    settlers: [settler],
+    adapt: (ports) => ({ ...ports, clock: { ...ports.clock, now: () => nowMs } }),
+    adaptBooks: (books) => ({
+      ...books,
+      find(key) {
+        looks++
+        return books.find(key)
+      },
+    }),
+  })
+  const call = async (headers: Record<string, string>) => {
+    const { status } = await fetch(`${gateway.url}/api/link/demo/never`, { headers })
+    return status
+  }
+  const pay = (nonce: number) => call({ 'payment-signature': scriptedPayment(`n${nonce}`, '1') })
+  const statuses = new Map<number, number>()
+  for (let i = 0; i < 250; i++) {
+    const status = await pay(i)
+    statuses.set(status, (statuses.get(status) ?? 0) + 1)
+  }
+  // The first one took two: the address was asked for as well.
+  t.strictSame(Object.fromEntries(statuses), { 404: 199, 429: 51 })
+  t.equal(looks, 199)
+  t.equal(settler.calls.check, 199)
+  t.equal(await call({}), 404, 'who comes without a payment costs nothing')
+  nowMs += 1_000
+  t.equal(await pay(250), 404)
 })

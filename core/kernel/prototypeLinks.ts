@@ -47,6 +47,19 @@ export const prototypeLinks: readonly ServedLink[] = [
 ]
 
 /**
+ * What stands in the place of a link where there is none any more, for calls that come with a payment: it may have bought
+ * something while there was one. Nothing can be bought of it.
+ */
+export const noLink: ServedLink = {
+  ...prototype,
+  title: 'no link',
+  slug: 'none',
+  price: '0.10',
+  isActive: false,
+  payout: { base: null, solana: null },
+}
+
+/**
  * A link of each kind whose address matches a pattern of `when.links`. Of patterns that overlap only in part, what is in
  * both is not among them: that shows when the link itself is compiled.
  *

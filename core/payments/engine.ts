@@ -7,11 +7,11 @@ import type { Clock } from '../ports/clock.ts'
 import type { Lease } from '../ports/leases.ts'
 import type { Log } from '../ports/log.ts'
 import { isStoreAway } from '../ports/refusals.ts'
-import type { SettleOutcome } from '../ports/settler.ts'
+import type { SettleOutcome, Settler } from '../ports/settler.ts'
 import { createBackground } from './background.ts'
 import { createChangeWatch } from './changeWatch.ts'
 import { createOpenCalls, OpenCall } from './openCalls.ts'
-import type { Fate, Payments, SettleEnd } from './payments.ts'
+import type { Fate, Payments, PresentedPayment, SettleEnd } from './payments.ts'
 import { assetOf, type Landed, newPurchaseId, type PurchaseNotes } from './purchase.ts'
 import { movedMeanwhile, stillPending } from './refusals.ts'
 import * as rules from './rules.ts'
@@ -140,14 +140,15 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
 
   return {
     async claim(presented, call) {
-      const { identity, payload, settler } = presented
+      const { identity, payload } = presented
+      const { scheme } = settlerOf(presented)
       const { linkId, storeId, requestHash } = call
       const leaseId = lease.current.id
       const purchaseId = newPurchaseId(clock.now())
       const result = await books
         .claim({
           ...identity,
-          ...{ scheme: settler.scheme, lease: leaseId, linkId, storeId, requestHash, purchaseId },
+          ...{ scheme, lease: leaseId, linkId, storeId, requestHash, purchaseId },
           payload: JSON.stringify(payload),
         })
         .catch((error: unknown) => {
@@ -162,7 +163,8 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
 
     async verify(handle) {
       const paid = handle as OpenCall
-      const { payload, terms, identity, settler } = paid.payment
+      const { payload, terms, identity } = paid.payment
+      const settler = settlerOf(paid.payment)
       const verified = await settler.verify(payload, terms, identity, { storeId: paid.call.storeId })
       if (!verified.ok) return verified
       paid.hold?.release()
@@ -172,7 +174,8 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
 
     async settle(handle, answer, amountAtomic) {
       const paid = handle as OpenCall
-      const { payload, terms, identity, settler } = paid.payment
+      const { payload, terms, identity } = paid.payment
+      const settler = settlerOf(paid.payment)
       if (amountAtomic !== undefined && (amountAtomic < 0n || amountAtomic > identity.amountAtomic))
         throw new Error(
           `Expected to charge at most the ${identity.amountAtomic} that was authorised, got ${amountAtomic}.`,
@@ -279,6 +282,11 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     isUnderWay: calls.has,
     leaveStrays: background.leaveStrays,
   }
+}
+
+function settlerOf({ settler, identity }: PresentedPayment): Settler {
+  if (settler !== null) return settler
+  throw new Error(`Expected a payment that a settler has checked, got one on ${identity.network}.`)
 }
 
 /** The row is not where this call left it, and nothing was sent for it. */

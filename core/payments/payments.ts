@@ -9,7 +9,8 @@ export interface PresentedPayment {
   readonly payload: PaymentPayload
   readonly terms: PaymentRequirements
   readonly identity: PaymentIdentity
-  readonly settler: Settler
+  /** Null where no settler could check it: then it is never claimable, and came signed as it stands in the books. */
+  readonly settler: Settler | null
   /**
    * Why the payment can't be claimed now: its time is over, or the link's terms are others by now. It still gets what
    * it has bought already. Null for a payment that may be claimed.

@@ -9,6 +9,10 @@ export const storeUnavailable = (why: string): TollgateError =>
 export const isStoreAway = (error: unknown): boolean =>
   isTollgateError(error) && error.code === 'store_unavailable'
 
+/** Of an address under which nothing is called. */
+export const linkNotFound = (): TollgateError =>
+  new TollgateError('link_not_found', 'No link has this address. Check the seller and the slug.')
+
 export const slugTaken = (slug: string | undefined, options?: ErrorOptions): TollgateError =>
   new TollgateError(
     'SLUG_ALREADY_EXISTS',

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
+import type { Link } from '../../core/domain/link.ts'
 import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
 import type { Fate, PaidCall, PaidFor } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
-import { wasDelivered } from '../../core/payments/refusals.ts'
+import { inUse, wasDelivered } from '../../core/payments/refusals.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import { isSameCall, judgeRepeat, notInTime, requestHash, storedReceipt, storedReply } from './repeat.ts'
+import { judgeRepeat, linkOfRepeat, notInTime, requestHash, storedReceipt, storedReply } from './repeat.ts'
 import { createRunning, join, runningOf, sharedOf } from './running.ts'
 
 /** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
@@ -20,13 +21,14 @@ export default gatewayPlugin({
   name: 'replay-guard',
   api: 1,
   options,
-  needs: ['payments', 'service', 'sealer', 'clock'],
+  needs: ['payments', 'links', 'service', 'sealer', 'clock'],
   slots: {
     // Of a call that is served late, settlement and purchase are known already.
     claim: { reads: ['payment'], writes: ['claim'], mayWrite: ['settlement', 'purchase'] },
     deliver: { mayRead: ['payment', 'claim', 'answer', 'settlement', 'purchase'] },
   },
-  setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs }, { ports: { payments, service, sealer, clock } }) {
+  setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs }, { ports }) {
+    const { payments, links, service, sealer, clock } = ports
     const notes = createPurchaseNotes(sealer, service.metadataField)
     const rules = { replayWindowMs, now: () => clock.now() }
     const running = runningOf(payments)
@@ -48,7 +50,8 @@ export default gatewayPlugin({
       for (;;) {
         const first = running.get(key)
         if (first !== undefined) {
-          const joined = await join(first, x, hash, leftMs(joinTimeoutMs))
+          if ((await linkOfRepeat(x, first, hash, links)) === undefined) throw inUse(first.paid)
+          const joined = await join(first, x, leftMs(joinTimeoutMs))
           if (joined !== undefined) {
             if (joined.isUndelivered) handingOut.set(x, first.paid)
             x.upstreamStatus = joined.upstreamStatus
@@ -64,12 +67,13 @@ export default gatewayPlugin({
             continue
           }
         }
-        const way = judgeRepeat(x, seen, hash, rules)
-        if (way === 'stored') return stored(x, seen)
+        const link = await linkOfRepeat(x, seen, hash, links)
+        const way = judgeRepeat(seen, link, rules)
+        if (way === 'stored') return stored(x, seen, link!)
         if (way === 'resume' && (await resume(x, seen, call, hash))) return
         // Whoever was faster to take it up has it under way, or owes it again soon.
         if (way === 'wait' || way === 'resume') {
-          const isLong = way === 'wait' && isSameCall(x, seen, hash)
+          const isLong = way === 'wait' && link !== undefined
           const waitMs = leftMs(isLong ? joinTimeoutMs : Math.min(joinTimeoutMs, NOTED_MS))
           const next = waitMs > 0 ? await payments.changed(seen, waitMs) : undefined
           if (next === undefined) throw notInTime(seen, running.has(key))
@@ -118,12 +122,12 @@ export default gatewayPlugin({
       running.set(x.payment!.identity.key, createRunning(paid, x.link.id, hash))
     }
 
-    async function stored(x: Exchange, record: PaymentRecord): Promise<Reply> {
+    async function stored(x: Exchange, record: PaymentRecord, link: Link): Promise<Reply> {
       const answer = await payments.answerOf(record)
       // Forgotten since the row was read.
       if (answer === undefined) throw wasDelivered(record)
       if (record.state === 'settled') handingOut.set(x, record)
-      return storedReply(x, record, answer, notes)
+      return storedReply(x, record, link, answer, notes)
     }
 
     function end(x: Exchange, paid: PaidCall): void {

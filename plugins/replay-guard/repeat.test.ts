@@ -1,10 +1,12 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import t from 'tap'
+import { builtInAssets } from '../../core/domain/asset.ts'
 import { landedLate, type PaymentState, paymentStates } from '../../core/domain/payment.ts'
+import { paymentKey, paymentKeyPrefix } from '../../core/evm/paymentKey.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
-import { bring as bringRow, keptAnswer as kept } from '../../test/helpers/rows.ts'
+import { bring as bringRow, keptAnswer as kept, type WantedRow } from '../../test/helpers/rows.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
-import { createScriptedSettler, scriptedPayment, testNetwork } from '../../test/helpers/settler.ts'
+import { createScriptedSettler, scriptedPayment, testAsset, testNetwork } from '../../test/helpers/settler.ts'
 import { requestHash } from './repeat.ts'
 
 const payer = '0x2222222222222222222222222222222222222222'
@@ -13,15 +15,16 @@ const transactionOf = (nonce: string) => `0x${createHash('sha256').update(nonce)
 const seller = await startSeller(t, 'hello')
 let lowest = 0n
 const settler = Object.defineProperty(createScriptedSettler(), 'minPriceAtomic', { get: () => lowest })
+const plugins = [
+  { use: 'health', with: { probe: false } },
+  { use: 'x402' },
+  { use: 'replay-guard', with: { joinTimeoutMs: 50, replayWindowMs: 60_000 } },
+  { use: 'upstream' },
+  { use: 'purchase-record' },
+]
 const gateway = await startGateway(t, {
   settlers: [settler],
-  plugins: [
-    { use: 'health', with: { probe: false } },
-    { use: 'x402' },
-    { use: 'replay-guard', with: { joinTimeoutMs: 50, replayWindowMs: 60_000 } },
-    { use: 'upstream' },
-    { use: 'purchase-record' },
-  ],
+  plugins,
   adapt: (ports) => ({ ...ports, clock: { now: () => Date.now() + ahead } }),
 })
 let ahead = 0
@@ -143,13 +146,19 @@ const situations: Record<string, Situation> = {
 }
 
 /** Brings a payment for `GET <link>` where the situation has it, by the same steps as a real one. */
-async function bring(nonce: string, situation: Situation, own = links): Promise<string> {
+async function bring(
+  nonce: string,
+  situation: Situation,
+  own = links,
+  more: Partial<WantedRow> = {},
+): Promise<string> {
   const { state, settle = 'after', answer = kept, reason } = situation
   const { purchaseId } = await bringRow(gateway.store.books, {
     ...{ state, nonce, payer, linkId: own[settle].id, storeId: gateway.storeId },
     ...{ transaction: transactionOf(nonce), requestHash: requestHash('GET', '', null) },
     answer: settle === 'after' || state === 'refund_due' ? answer : null,
     ...(reason !== undefined && { reason }),
+    ...more,
   })
   return purchaseId
 }
@@ -201,25 +210,60 @@ for (const [name, situation] of Object.entries(situations)) {
 }
 
 /** What sellers and the health monitor do to a link between a payment and its repeat. */
-const changes = {
-  'costs more': (id: string) => gateway.store.links.update(id, { price: '0.20' }, 1),
-  'is paused': (id: string) =>
-    gateway.store.links.setSuspension(
-      id,
-      { sinceMs: 1, reason: 'down', cooldownUntilMs: 2, permanent: false },
-      1,
-    ),
-  'costs less than is settled': async (id: string) => {
-    lowest = 100_001n
-    await gateway.store.links.update(id, { title: 'now' }, 1)
-  },
-  'has no wallet': (_id: string) => gateway.store.stores.update(gateway.storeId, { payout: noWallet }, 1),
+interface Change {
+  make(id: string, slug: string): Promise<unknown>
+  /** What a payment hears that nobody has used yet; `served` where it buys a call. */
+  readonly fresh: string
+  /** The seller can't be asked for it any more: what landed when nobody waited stays owed. */
+  readonly isGone?: true
 }
+
 const noWallet = { base: null, solana: null }
+const { links: stored, stores } = gateway.store
+const changes: Record<string, Change> = {
+  'costs more': { make: (id) => stored.update(id, { price: '0.20' }, 1), fresh: 'invalid_payment' },
+  'is paused': {
+    make: (id) =>
+      stored.setSuspension(id, { sinceMs: 1, reason: 'down', cooldownUntilMs: 2, permanent: false }, 1),
+    fresh: 'api_suspended',
+  },
+  'costs less than is settled': {
+    async make(id) {
+      lowest = 100_001n
+      await stored.update(id, { title: 'now' }, 1)
+    },
+    fresh: 'invalid_payment',
+  },
+  'is deleted': { make: (id) => stored.deactivate(id, 1), fresh: 'link_not_found', isGone: true },
+  'is deleted and made anew': {
+    async make(id, slug) {
+      await stored.deactivate(id, 1)
+      await addLink(slug, slug.startsWith('after') ? 'after' : 'before')
+    },
+    fresh: 'served',
+    isGone: true,
+  },
+  'has a secret address': {
+    make: (id) => stored.update(id, { isStealth: true, privateSlug: id }, 1),
+    fresh: 'link_not_found',
+    isGone: true,
+  },
+  // The last one: the others' payments are for this wallet.
+  'has no wallet': {
+    make: () => stores.update(gateway.storeId, { payout: noWallet }, 1),
+    fresh: 'invalid_payment',
+  },
+}
+
+/** What a repeat hears of a payment that can't be served any more. */
+const hears = ({ same, reason }: Situation, isGone = false): Expected =>
+  isGone && reason === landedLate && same === served ? owed : same
+
 const chargedOrSent = Object.entries(situations).filter(
   ([, { state, isLate }]) => !/claimed|rejected|failed/.test(state) && !isLate,
 )
-for (const [change, make] of Object.entries(changes)) {
+
+for (const [change, { make, fresh, isGone }] of Object.entries(changes)) {
   t.test(`a payment that was charged hears so on a link that ${change} by now`, async (t) => {
     const slug = (settle: string) => `${settle}-${change.replaceAll(' ', '-')}`
     const own = {
@@ -229,30 +273,101 @@ for (const [change, make] of Object.entries(changes)) {
     const nonces = chargedOrSent.map(() => `n${count++}`)
     for (const [i, [, situation]] of chargedOrSent.entries()) await bring(nonces[i]!, situation, own)
     for (const settle of ['after', 'before'] as const) {
-      await make(own[settle].id)
+      await make(own[settle].id, slug(settle))
       gateway.ports.changes.publish({ kind: 'store', username: 'demo' })
       gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: slug(settle) })
     }
-    const call = (settle: 'after' | 'before', nonce: string) =>
-      fetch(own[settle].url, { headers: { 'payment-signature': scriptedPayment(nonce, '100000') } })
+    const call = (settle: 'after' | 'before', nonce: string, query = '') =>
+      fetch(own[settle].url + query, { headers: { 'payment-signature': scriptedPayment(nonce, '100000') } })
     const worked = settler.transfers.length
-    for (const [i, [name, { settle = 'after', same }]] of chargedOrSent.entries()) {
+    const asked = seller.requests.length
+    for (const [i, [name, situation]] of chargedOrSent.entries()) {
+      const { settle = 'after' } = situation
+      const expected = hears(situation, isGone)
       const response = await call(settle, nonces[i]!)
       const text = await response.text()
-      t.equal(response.status, same.status, `${name}: ${text}`)
-      if (same.code !== undefined)
-        t.match(JSON.parse(text).error, { code: same.code, message: same.says ?? String })
+      t.equal(response.status, expected.status, `${name}: ${text}`)
+      if (expected.code !== undefined)
+        t.match(JSON.parse(text).error, { code: expected.code, message: expected.says ?? String })
+      const other = await call(settle, nonces[i]!, '?another')
+      t.ok(other.status === 409 || other.status === 503, `${name}, for another call: ${await other.text()}`)
     }
-    const fresh = await call('after', `n${count++}`)
-    t.match(await fresh.json(), {
-      error: { code: change === 'is paused' ? 'api_suspended' : 'invalid_payment' },
-    })
+    if (isGone) t.equal(seller.requests.length, asked, 'the seller is not asked for a link that is gone')
     t.equal(settler.transfers.length, worked)
+    const first = await call('after', `n${count++}`)
+    if (fresh === 'served') t.equal(first.status, 200)
+    else t.match(await first.json(), { error: { code: fresh } })
+    t.equal(settler.transfers.length - worked, fresh === 'served' ? 1 : 0)
     lowest = 0n
   })
 }
+
+t.test('an address that never had a link answers a payment that bought nothing as one without', async (t) => {
+  const call = async (headers: Record<string, string>) => {
+    const response = await fetch(`${gateway.url}/api/link/demo/never`, { headers })
+    const { error } = JSON.parse(await response.text())
+    return { status: response.status, ...error, requestId: null }
+  }
+  const unpaid = await call({})
+  t.match(unpaid, { status: 404, code: 'link_not_found' })
+  for (const payment of [scriptedPayment(`n${count++}`, '100000'), 'none'])
+    t.strictSame(await call({ 'payment-signature': payment }), unpaid)
+})
 
 t.test('the table has every state', async (t) => {
   const seen = new Set(Object.values(situations).map(({ state }) => state))
   t.strictSame(paymentStates.toSorted(), [...seen].toSorted())
 })
+
+for (const [what, settlers] of [
+  ['network', []],
+  ['network, where another one is taken', [createScriptedSettler('eip155:8453')]],
+] as const) {
+  t.test(`a payment that was charged hears so on a gateway without its ${what}`, async (t) => {
+    const elsewhere = await startGateway(t, {
+      settlers,
+      store: gateway.store,
+      plugins,
+      // It has a settler for nothing, and the network's asset all the same: as one whose facilitator is away.
+      ...(settlers.length === 0 && {
+        assets: builtInAssets.filter((asset) => asset.network === testNetwork),
+      }),
+    })
+    const own = {
+      after: await addLink(`without-${settlers.length}`, 'after'),
+      before: await addLink(`without-${settlers.length}-first`, 'before'),
+    }
+    const signed = (version: 1 | 2, nonce: string, signature: string) => {
+      const payload = { signature, authorization: { from: payer, nonce, to: payer, value: '100000' } }
+      return version === 2
+        ? { x402Version: 2, accepted: { scheme: 'exact', network: testNetwork, asset: testAsset }, payload }
+        : { x402Version: 1, scheme: 'exact', network: 'base-sepolia', payload }
+    }
+    const call = async (payment: object, settle: 'after' | 'before' = 'after') => {
+      const headers = { 'payment-signature': Buffer.from(JSON.stringify(payment)).toString('base64') }
+      const response = await fetch(elsewhere.url + own[settle].path, { headers })
+      return { status: response.status, body: JSON.parse(await response.text()) }
+    }
+    for (const [name, situation] of chargedOrSent) {
+      const nonce = `0x${randomBytes(32).toString('hex')}`
+      await bring(nonce, situation, own, {
+        key: paymentKey(paymentKeyPrefix(testNetwork, testAsset), payer, nonce),
+        payload: JSON.stringify(signed(2, nonce, '0xaa')),
+      })
+      for (const version of [1, 2] as const) {
+        const { same: expected, settle } = situation
+        const { status, body } = await call(signed(version, nonce, '0xaa'), settle)
+        t.equal(status, expected.status, `${name}: ${JSON.stringify(body)}`)
+        if (expected.code !== undefined) t.match(body.error, { code: expected.code })
+      }
+      const stranger = await call(signed(2, nonce, '0xbb'))
+      t.match(
+        stranger,
+        { status: 400, body: { error: { reason: 'invalid_network' } } },
+        `${name}: a stranger`,
+      )
+    }
+    t.match(await call(signed(2, `0x${'0'.repeat(64)}`, '0xaa')), { status: 400 })
+    t.match(await call({ ...signed(2, '', ''), payload: { authorization: null } }), { status: 400 })
+  })
+}

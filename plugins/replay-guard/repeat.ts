@@ -1,4 +1,5 @@
 import { createHash, hash } from 'node:crypto'
+import type { Link, ServedLink } from '../../core/domain/link.ts'
 import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
 import type { TollgateError } from '../../core/errors/error.ts'
 import { contentTypeOf } from '../../core/http/contentType.ts'
@@ -17,6 +18,7 @@ import {
 import { mayResume } from '../../core/payments/rules.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
+import type { Links } from '../../core/ports/links.ts'
 import { receiptHeaders } from '../../core/x402/receipt.ts'
 
 export interface RepeatRules {
@@ -39,16 +41,11 @@ export type RepeatWay =
  * What a call gets whose payment somebody has already. Whatever state the payment is in, what is said is true for whoever
  * holds it, and never asks for a second payment of the same call.
  *
- * @param hash null for a body that is too long to compare: then it is another call
+ * @param link whose call it is, by {@link linkOfRepeat}; undefined for another call
  * @throws what the caller hears when there is nothing to wait for and nothing to get
  */
-export function judgeRepeat(
-  x: Exchange,
-  record: PaymentRecord,
-  hash: string | null,
-  rules: RepeatRules,
-): RepeatWay {
-  const isSame = isSameCall(x, record, hash)
+export function judgeRepeat(record: PaymentRecord, link: Link | undefined, rules: RepeatRules): RepeatWay {
+  const isSame = link !== undefined
   switch (record.state) {
     case 'rejected':
       return 'claim'
@@ -72,8 +69,9 @@ export function judgeRepeat(
       if (!record.hasAnswer || !isRecent(record, rules)) throw wasDelivered(record)
       return 'stored'
     case 'refund_due': {
-      const maySay = mayResume(record) && isRecent(record, rules)
-      if (maySay && isSame && x.link.settle === 'before') return 'resume'
+      // Of a link that is gone nobody is asked any more.
+      const maySay = mayResume(record) && isRecent(record, rules) && link?.isActive !== false
+      if (maySay && link?.settle === 'before') return 'resume'
       throw refundOwed(record, maySay)
     }
     case 'refunded':
@@ -81,9 +79,42 @@ export function judgeRepeat(
   }
 }
 
-/** @param hash null for a body that is too long to compare: then it is another call */
-export const isSameCall = (x: Exchange, record: PaymentRecord, hash: string | null): boolean =>
-  hash !== null && record.requestHash === hash && record.linkId === x.link.id
+/** What a payment was used for. */
+export interface Bought {
+  readonly linkId: string
+  /** Null for a body that is too long to compare: then every call is another one. */
+  readonly requestHash: string | null
+}
+
+/**
+ * The link that a payment was used for, where this is the same call again; undefined for another call. The link may be gone
+ * by now: then it is whose address the call comes to. Where no link is any more, payment and request say all.
+ *
+ * @param hash of this call; null for a body that is too long to compare
+ */
+export function linkOfRepeat(
+  x: Exchange,
+  { linkId, requestHash }: Bought,
+  hash: string | null,
+  links: Pick<Links, 'find'>,
+): Link | undefined | Promise<Link | undefined> {
+  if (hash === null || hash !== requestHash) return undefined
+  return linkId === x.link.id ? x.link : formerLink(x.link, linkId, links)
+}
+
+async function formerLink(
+  here: ServedLink,
+  linkId: string,
+  links: Pick<Links, 'find'>,
+): Promise<Link | undefined> {
+  const link = await links.find(linkId)
+  if (link === undefined) return undefined
+  const isHeir = !link.isActive && link.storeId === here.storeId && addressOf(link) === addressOf(here)
+  // Nobody is asked at an address that is no link's.
+  return !here.isActive || isHeir ? { ...link, isActive: false } : undefined
+}
+
+const addressOf = ({ isStealth, privateSlug, slug }: Link): string | null => (isStealth ? privateSlug : slug)
 
 /** What a call gets that has waited for the first one with its payment for as long as it may. */
 export const notInTime = (record: PaymentRecord, isRunningHere: boolean): TollgateError =>
@@ -98,11 +129,12 @@ const isRecent = ({ claimedAtMs }: PaymentRecord, { replayWindowMs, now }: Repea
 export function storedReply(
   x: Exchange,
   record: PaymentRecord,
+  link: Link,
   answer: StoredAnswer,
   notes: PurchaseNotes,
 ): Reply {
-  const note = notes.of(record.purchaseId, x.link.responseMode === 'wrap')
-  const isStream = x.link.settle === 'before'
+  const note = notes.of(record.purchaseId, link.responseMode === 'wrap')
+  const isStream = link.settle === 'before'
   return paidReply(answer, mediaTypeOf(answer.headers), note, storedReceipt(x, record), isStream)
 }
 

@@ -1,6 +1,5 @@
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PaidCall, Payments } from '../../core/payments/payments.ts'
-import { inUse } from '../../core/payments/refusals.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
 import { withReceiptIn } from '../../core/x402/receipt.ts'
@@ -19,7 +18,7 @@ export interface Shared {
 export interface Running {
   readonly paid: PaidCall
   readonly linkId: string
-  readonly hash: string | null
+  readonly requestHash: string | null
   readonly shared: Promise<Shared | null>
   finish(shared: Shared | null): void
 }
@@ -36,22 +35,16 @@ export function runningOf(payments: Payments): Map<string, Running> {
   return known
 }
 
-export function createRunning(paid: PaidCall, linkId: string, hash: string | null): Running {
+export function createRunning(paid: PaidCall, linkId: string, requestHash: string | null): Running {
   const { promise, resolve } = Promise.withResolvers<Shared | null>()
-  return { paid, linkId, hash, shared: promise, finish: resolve }
+  return { paid, linkId, requestHash, shared: promise, finish: resolve }
 }
 
 /**
- * Shares the first call's fate, a failure too: whoever asks at the same time must not make the seller work again.
+ * Shares the fate of the first one of the same call, a failure too: whoever asks at the same time must not make the seller work again.
  * @returns what the first call left; undefined when it was not a whole reply or is late, and the store has to say.
  */
-export async function join(
-  first: Running,
-  x: Exchange,
-  hash: string | null,
-  waitMs: number,
-): Promise<Shared | undefined> {
-  if (hash === null || first.hash !== hash || first.linkId !== x.link.id) throw inUse(first.paid)
+export async function join(first: Running, x: Exchange, waitMs: number): Promise<Shared | undefined> {
   const late = Promise.withResolvers<null>()
   const timer = setTimeout(late.resolve, Math.max(waitMs, 0), null)
   const shared = await Promise.race([first.shared, late.promise])

@@ -3,7 +3,7 @@ import { gatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createChallenges } from './challenge.ts'
 import { offersOf } from './offers.ts'
 import { options } from './options.ts'
-import { payHook } from './pay.ts'
+import { payHook, repeatsOnly } from './pay.ts'
 import { payableChallenges } from './payable.ts'
 import { resourceOf } from './resource.ts'
 import { settleHook, verifyHook } from './settle.ts'
@@ -35,8 +35,9 @@ export default gatewayPlugin({
           (payable) => createChallenges(link, payable, resource, legacyBody),
           priceFaults(chains, link.payout, link.price),
         )
+        const pay = payHook(all, challenges, payments, acceptV1)
         return {
-          pay: payHook(all, challenges, acceptV1),
+          pay: link.isActive ? pay : repeatsOnly(pay),
           verify: verifyHook(payments),
           settle: settleHook(payments, challenges),
         }

@@ -1,20 +1,28 @@
 import { familyOf, type NetworkId, networkOfV1Name } from '../../core/domain/network.ts'
-import { TollgateError, type TollgateErrorOptions } from '../../core/errors/error.ts'
+import { isTollgateError, TollgateError, type TollgateErrorOptions } from '../../core/errors/error.ts'
+import type { Payments } from '../../core/payments/payments.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Hook } from '../../core/plugin/gateway.ts'
+import { linkNotFound } from '../../core/ports/refusals.ts'
 import type { Checked, Refusal } from '../../core/ports/settler.ts'
 import { type BareTransaction, readBareTransaction } from '../../core/x402/bareTransaction.ts'
 import { isObject, own } from '../../core/x402/own.ts'
 import { readPayment } from '../../core/x402/readPayment.ts'
 import type { PaymentPayload } from '../../core/x402/types.ts'
 import type { Challenges } from './challenge.ts'
+import { barePayments, formerPayment } from './formerPayment.ts'
 import type { Offer } from './offers.ts'
 
 /**
  * The pay phase of one link: no payment, the 402; a payment, its terms and its signature. Only a payment whose signature
  * holds goes on to the claim, so that junk can't occupy somebody's nonce.
  */
-export function payHook(offers: readonly Offer[], challenges: Challenges, acceptV1: boolean): Hook {
+export function payHook(
+  offers: readonly Offer[],
+  challenges: Challenges,
+  payments: Pick<Payments, 'find'>,
+  acceptV1: boolean,
+): Hook {
   const unpaid = (x: Exchange) => (x.x402Version === 1 && acceptV1 ? challenges.v1 : challenges.v2)
   return (x) => {
     // HEAD is never a way past the price: it gets the 402, and node leaves the body out.
@@ -24,13 +32,14 @@ export function payHook(offers: readonly Offer[], challenges: Challenges, accept
       return unpaid(x)
     }
     const bare = x.x402Version === 1 && acceptV1 ? readBareTransaction(x.paymentHeader) : undefined
-    if (bare !== undefined) return payBare(x, offers, x.paymentHeader, bare)
+    if (bare !== undefined) return payBare(x, offers, payments, x.paymentHeader, bare)
     const read = readPayment(x.paymentHeader)
     if (!read.ok) throw refuse('invalid_payload', read.message)
     if (read.payment.x402Version === 1 && !acceptV1) {
       throw refuse('invalid_x402_version', 'Expected a payment of x402 version 2, got version 1.')
     }
     const offer = select(offers, read.payment)
+    if (offer === undefined) return payFormerly(x, payments, [read.payment], notTaken(offers))
     const checked = offer.settler.check(read.payment, offer.terms)
     return checked instanceof Promise
       ? checked.then((late) => accept(x, read.payment, offer, late))
@@ -46,6 +55,7 @@ export function payHook(offers: readonly Offer[], challenges: Challenges, accept
 async function payBare(
   x: Exchange,
   offers: readonly Offer[],
+  payments: Pick<Payments, 'find'>,
   transaction: string,
   { feePayer, isSelfPaid }: BareTransaction,
 ): Promise<void> {
@@ -62,9 +72,39 @@ async function payBare(
     if (checked.ok || checked.identity !== undefined) return accept(x, payment, offer, checked)
     refused ??= [x, payment, offer, checked]
   }
-  if (refused === undefined)
-    throw refuse('invalid_network', 'This link is not paid on Solana; the payment is a Solana transaction.')
-  accept(...refused)
+  if (refused !== undefined) return accept(...refused)
+  const notSolana = 'This link is not paid on Solana; the payment is a Solana transaction.'
+  await payFormerly(x, payments, barePayments(transaction), refuse('invalid_network', notSolana))
+}
+
+/** @param refusal what is thrown for a payment that never was one here */
+async function payFormerly(
+  x: Exchange,
+  payments: Pick<Payments, 'find'>,
+  readings: readonly PaymentPayload[],
+  refusal: TollgateError,
+): Promise<void> {
+  for (const payload of readings) {
+    x.payment = (await formerPayment(payments, payload, refusal)) ?? null
+    if (x.payment !== null) return
+  }
+  throw refusal
+}
+
+/**
+ * The pay phase where no link is any more: whoever has paid for a call of one that was there gets what is owed to him, and
+ * nobody else learns anything.
+ */
+export function repeatsOnly(pay: Hook): Hook {
+  return async (x) => {
+    try {
+      await pay(x)
+    } catch (error) {
+      throw isTollgateError(error) && error.code === 'invalid_payment' ? linkNotFound() : error
+    }
+    if (x.payment === null) throw linkNotFound()
+    x.payment = { ...x.payment, unclaimable: linkNotFound() }
+  }
 }
 
 function accept(x: Exchange, payload: PaymentPayload, offer: Offer, checked: Checked): void {
@@ -88,22 +128,23 @@ const notOffered = (network: NetworkId) => {
 }
 
 /** What the payment says it accepted only selects an entry; every term is taken from the link. */
-function select(offers: readonly Offer[], payment: PaymentPayload): Offer {
+function select(offers: readonly Offer[], payment: PaymentPayload): Offer | undefined {
   const network = payment.x402Version === 1 ? networkOfV1Name(payment.network) : payment.network
   const asset =
     payment.accepted !== undefined && Object.hasOwn(payment.accepted, 'asset')
       ? payment.accepted['asset']
       : undefined
   const onNetwork = offers.filter((o) => o.terms.network === network && o.terms.scheme === payment.scheme)
-  const offer =
-    typeof asset === 'string'
-      ? onNetwork.find((o) => o.terms.asset === asset || o.terms.asset.toLowerCase() === asset.toLowerCase())
-      : onNetwork[0]
-  if (offer !== undefined) return offer
+  return typeof asset === 'string'
+    ? onNetwork.find((o) => o.terms.asset === asset || o.terms.asset.toLowerCase() === asset.toLowerCase())
+    : onNetwork[0]
+}
+
+function notTaken(offers: readonly Offer[]): TollgateError {
   const open = offers.filter(({ isClosed }) => !isClosed)
   const accepted =
     open.map((o) => `${o.terms.scheme} on ${o.terms.network}`).join(', ') || 'nothing at the moment'
-  throw refuse('invalid_network', `Expected a payment by ${accepted}; the payment is for something else.`)
+  return refuse('invalid_network', `Expected a payment by ${accepted}; the payment is for something else.`)
 }
 
 const refuse = (reason: string, message: string) => new TollgateError('invalid_payment', message, { reason })

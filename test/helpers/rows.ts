@@ -13,6 +13,8 @@ export interface WantedRow extends Partial<PaymentIdentity> {
   readonly storeId: string
   readonly purchaseId?: string
   readonly requestHash?: string
+  /** As it was received, JSON. */
+  readonly payload?: string
   readonly lease?: number
   readonly transaction?: string
   /** Kept with it where the state has one; null for none. */
@@ -42,7 +44,7 @@ export async function bring(books: Books, wanted: WantedRow): Promise<PaymentRec
   const claimed = await books.claim({
     ...{ key, network, asset, payer, nonce, amountAtomic, linkId, storeId, purchaseId, lease },
     ...{ payTo: wanted.payTo ?? testPayTo, validBeforeMs: wanted.validBeforeMs ?? atMs + 300_000 },
-    ...{ scheme: 'exact', requestHash: wanted.requestHash ?? key, payload: '{}' },
+    ...{ scheme: 'exact', requestHash: wanted.requestHash ?? key, payload: wanted.payload ?? '{}' },
   })
   if (!claimed.won) throw new Error('Expected a payment that nobody has claimed.')
   const read = async () => (await books.find(key))!

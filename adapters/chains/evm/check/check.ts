@@ -2,6 +2,7 @@ import type { Asset } from '../../../../core/domain/asset.ts'
 import { type NetworkId, networkOfV1Name } from '../../../../core/domain/network.ts'
 import type { PaymentIdentity } from '../../../../core/domain/payment.ts'
 import { checksumAddress } from '../../../../core/evm/address.ts'
+import { paymentKey, paymentKeyPrefix } from '../../../../core/evm/paymentKey.ts'
 import type { Clock } from '../../../../core/ports/clock.ts'
 import type { Checked, Refusal } from '../../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
@@ -13,7 +14,6 @@ import {
   domainSeparator,
   readAuthorization,
 } from './authorization.ts'
-import { paymentKey, paymentKeyPrefix } from './paymentKey.ts'
 import { recoverSigner } from './recoverSigner.ts'
 
 /** Less than this is not enough to settle in; the reference verifier draws the same line. */

@@ -1,9 +1,9 @@
 import t from 'tap'
+import { paymentKey, paymentKeyPrefix } from '../../../../core/evm/paymentKey.ts'
 import { topics } from '../../../../core/evm/token.ts'
 import type { LogEntry, Receipt } from '../../../../core/evm/transferProof.ts'
 import { addressWord, uintWord } from '../../../../core/evm/words.ts'
 import type { TransferBack } from '../../../../core/ports/refundProofs.ts'
-import { paymentKey, paymentKeyPrefix } from '../check/paymentKey.ts'
 import { judgeRefund } from './judgeRefund.ts'
 
 const network = 'eip155:84532'

@@ -5,6 +5,7 @@ import type { Refusal } from '../../../../core/ports/settler.ts'
 import { sameBytes } from '../../../../core/solana/bytes.ts'
 import { verifyEd25519 } from '../../../../core/solana/ed25519.ts'
 import { type Message, readMessage } from '../../../../core/solana/message.ts'
+import { paymentKey } from '../../../../core/solana/paymentKey.ts'
 import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
 import {
   MAX_TRANSACTION_BYTES,
@@ -15,7 +16,6 @@ import { decodeStrictBase64 } from '../../../../core/x402/strictBase64.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
 import { refuse } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
-import { paymentKey } from './paymentKey.ts'
 import type { AssetRule, SolanaRules } from './solanaRules.ts'
 import { feeOf, readTransfer, type Transfer } from './transfer.ts'
 

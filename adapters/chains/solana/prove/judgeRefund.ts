@@ -4,9 +4,9 @@ import { readAddress } from '../../../../core/solana/address.ts'
 import { associatedTokenAddress } from '../../../../core/solana/associatedTokenAddress.ts'
 import { readU64 } from '../../../../core/solana/bytes.ts'
 import { readMessage } from '../../../../core/solana/message.ts'
+import { paymentKey } from '../../../../core/solana/paymentKey.ts'
 import { tokenProgramBytes } from '../../../../core/solana/programs.ts'
 import { type TokenBalance, tokenBalances } from '../../../../core/solana/tokenBalances.ts'
-import { paymentKey } from '../check/paymentKey.ts'
 
 /** The parts of `getTransaction`'s answer that a refund is judged by, in the encoding `base64`. */
 export interface LandedMeta {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import type { NetworkId } from '../../../../core/domain/network.ts'
-import type { PaymentKey } from '../../../../core/domain/payment.ts'
+import type { NetworkId } from '../domain/network.ts'
+import type { PaymentKey } from '../domain/payment.ts'
 
 /** The key of a Solana payment: SHA-256 of network and message, so that signatures make no second payment of it. */
 export const paymentKey = (network: NetworkId, message: Uint8Array): PaymentKey =>

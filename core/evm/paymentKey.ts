@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import type { NetworkId } from '../../../../core/domain/network.ts'
-import type { PaymentKey } from '../../../../core/domain/payment.ts'
+import type { NetworkId } from '../domain/network.ts'
+import type { PaymentKey } from '../domain/payment.ts'
 
 /** The part of a payment's key that is the same for every payment in a token. */
 export const paymentKeyPrefix = (network: NetworkId, asset: string): string =>
