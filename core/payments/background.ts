@@ -1,4 +1,4 @@
-import type { PaymentState } from '../domain/payment.ts'
+import type { PaymentRecord, PaymentState } from '../domain/payment.ts'
 import type { Books, PaymentChange } from '../ports/books.ts'
 import type { Lease } from '../ports/leases.ts'
 import type { Log } from '../ports/log.ts'
@@ -17,6 +17,11 @@ const ofCalls: readonly PaymentState[] = ['claimed', 'settling', 'settled']
 /** Rows that are looked at together for such that no call works on. */
 const STRAYS = 1_000
 
+/** A payment that somebody asks for is brought forward once in so long, in ms, however many ask… */
+const HASTEN_MS = 2_000
+/** …and so many at once: whoever has many open ones must not set the pace at which nodes are asked. */
+const MOST_HASTENED = 50
+
 /** What the engine writes beside its calls: nobody waits for it, and a store that is away only delays it. */
 export interface Background {
   /**
@@ -31,12 +36,14 @@ export interface Background {
   freeUnanswered(key: string, purchaseId: string): void
   /** The answer that its call left behind has reached somebody else who asked for it. */
   noteHandedOut(paid: PaidCall): void
+  /** Has the recovery look at an open payment now: somebody has come back with it. */
+  hasten(payment: PaymentRecord): void
   /** @see Payments.leaveStrays */
   leaveStrays(): Promise<number>
 }
 
 export interface BackgroundParts {
-  readonly books: Pick<Books, 'apply' | 'applyAll' | 'find' | 'list'>
+  readonly books: Pick<Books, 'apply' | 'applyAll' | 'find' | 'list' | 'putOff'>
   readonly calls: Pick<OpenCalls, 'has'>
   readonly watch: Pick<ChangeWatch, 'tell'>
   /** This process's own, as it is now. */
@@ -47,6 +54,7 @@ export interface BackgroundParts {
 export function createBackground({ books, calls, watch, lease, log }: BackgroundParts): Background {
   /** Answers that were handed out, and are not noted yet. */
   const handedOut = new Set<number>()
+  const hastened = new Set<number>()
   /** Claims of this process's that no call worked on at the last look. */
   let suspects = new Set<string>()
   let doubts = 0
@@ -86,6 +94,15 @@ export function createBackground({ books, calls, watch, lease, log }: Background
       handedOut.add(row)
       const note = () => apply(rules.deliver({ row, purchaseId, lease: null }))
       void insist(purchaseId, note).then(() => handedOut.delete(row))
+    },
+
+    hasten({ row, state, tries }) {
+      const isOpen = state === 'pending' || state === 'reorged'
+      if (!isOpen || hastened.has(row) || hastened.size >= MOST_HASTENED) return
+      hastened.add(row)
+      setTimeout(() => hastened.delete(row), HASTEN_MS).unref()
+      // Without it the row is looked at in its time.
+      books.putOff([{ row, state, afterMs: 0, tries }]).catch(() => undefined)
     },
 
     async leaveStrays() {

@@ -569,3 +569,37 @@ t.test(
     t.match(await row(), { state: 'settled', hasAnswer: true })
   },
 )
+
+t.test(
+  'who comes back with an open payment has it looked up now; a hundred who do cost one write in two seconds',
+  async (t) => {
+    let writes = 0
+    const { store, payments, presented, settler, row } = await start({
+      adapt: (books) => ({
+        ...books,
+        putOff(rows) {
+          writes++
+          return books.putOff(rows)
+        },
+      }),
+    })
+    const paid = await won(payments, presented)
+    settler.settleWith = async () => ({ status: 'pending', transaction: '0x1', reason: 'not_seen' })
+    await payments.settle(paid, keptAnswer)
+    payments.deliver(paid, 'not_charged')
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const due = () => store.books.due({ states: ['pending'], limit: 10 })
+    const { row: number, state, tries } = (await row())!
+    await store.books.putOff([{ row: number, state, afterMs: 60_000, tries: tries + 5, reason: 'not yet' }])
+    t.same(await due(), [])
+    const comeBack = () => Promise.all(Array.from({ length: 100 }, () => payments.claim(presented, call())))
+    for (const { lost } of (await comeBack()) as { lost?: unknown }[]) t.match(lost, { state: 'pending' })
+    t.match(await due(), [{ key, tries: 5, dueReason: 'not yet' }])
+    await payments.find(key)
+    t.equal(writes, 1)
+    mock.timers.tick(2_000)
+    await comeBack()
+    t.equal(writes, 2)
+  },
+)

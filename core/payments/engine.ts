@@ -155,7 +155,10 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
           background.freeUnanswered(identity.key, purchaseId)
           throw error
         })
-      if (!result.won) return { lost: result.record }
+      if (!result.won) {
+        background.hasten(result.record)
+        return { lost: result.record }
+      }
       const paid = new OpenCall(presented, call, result.row, purchaseId, leaseId, 'claimed')
       calls.add(paid)
       return { won: paid }
@@ -260,7 +263,11 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       return undefined
     },
 
-    find: (key) => books.find(key),
+    async find(key) {
+      const record = await books.find(key)
+      if (record !== undefined) background.hasten(record)
+      return record
+    },
     answerOf: ({ row }) => books.answerOf(row),
     changed: watch.changed,
 

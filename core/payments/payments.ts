@@ -84,7 +84,10 @@ export type RefundResult =
  * request, because serving a paid call twice is worse than asking the buyer to try again.
  */
 export interface Payments {
-  /** One insert against the unique key: the first caller wins, everyone after gets the row as it stands. */
+  /**
+   * One insert against the unique key: the first caller wins, everyone after gets the row as it stands. One whose outcome is
+   * open is looked up on chain now, not when its turn comes, and so is what {@link Payments.find} finds.
+   */
   claim(
     presented: PresentedPayment,
     call: PaidFor,
