@@ -1,6 +1,6 @@
 import { isTollgateError } from '../core/errors/error.ts'
 import type { Exchange } from '../core/plugin/exchange.ts'
-import { receiptHeaders } from '../core/x402/receipt.ts'
+import { receiptHeaders } from '../core/x402/header.ts'
 
 /** What the seller did (502, 504) refuses no payment. */
 const refuses = (status: number): boolean => status >= 400 && status !== 502 && status !== 504

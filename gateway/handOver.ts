@@ -4,7 +4,7 @@ import { createProxyServer } from 'http-proxy-3'
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
 import type { Log } from '../core/ports/log.ts'
-import { send } from './send.ts'
+import { send } from './httpDoor.ts'
 
 /** Hands everything that is not a call of a link to the admin API's listener, so that there is one base URL. */
 export interface HandOver {

@@ -6,6 +6,19 @@ import type { NetworkId } from './network.ts'
 export type PaymentKey = string
 
 /**
+ * A mistake of the caller's own that must not reach the tables: a key that is not 32 bytes in hex would be cut or lost, and
+ * 1e300 or 0.5 ms come back as something else than was meant, or not at all.
+ *
+ * @throws RangeError
+ */
+export function requireClaimable({ key, validBeforeMs }: { key: string; validBeforeMs: number }): void {
+  if (!/^[0-9a-f]{64}$/.test(key))
+    throw new RangeError(`Expected a payment key of 32 bytes in lower-case hex, got ${JSON.stringify(key)}.`)
+  if (!Number.isSafeInteger(validBeforeMs))
+    throw new RangeError(`Expected whole milliseconds since 1970, got ${validBeforeMs}.`)
+}
+
+/**
  * Where a payment stands. Each arrow is one commit, conditional on the state it leaves and on the row's lease;
  * core/payments/rules.ts makes every one of them.
  *

@@ -11,10 +11,11 @@ import {
   type RouteHooks,
   type RouteInfo,
 } from '../plugin/gateway.ts'
-import { hooksOf, replyCheckOf } from './declarations.ts'
+import { hooksOf } from './declarations.ts'
 import { GenerationError } from './generationError.ts'
 import { lineUp, type Routed } from './lineUp.ts'
 import type { Program } from './program.ts'
+import { replyCheckOf } from './run.ts'
 import type { SlotGuard } from './slotGuard.ts'
 
 /** One entry of the configuration's plugin list, set up. */

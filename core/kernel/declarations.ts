@@ -1,10 +1,8 @@
 import { nearMiss } from '../config/check/nearMiss.ts'
 import { type AnyGatewayPlugin, gatewayPhases, postAnswerPhases, type RouteHooks } from '../plugin/gateway.ts'
-import { handled, type Reply } from '../plugin/reply.ts'
 import { paymentSlots } from '../plugin/slots.ts'
 import { GenerationError } from './generationError.ts'
-import type { Step } from './program.ts'
-import type { Check } from './run.ts'
+import { kindOf } from './run.ts'
 
 const phases: readonly string[] = [...gatewayPhases, ...postAnswerPhases]
 const uses: readonly string[] = ['reads', 'mayRead', 'writes', 'mayWrite']
@@ -96,36 +94,6 @@ export function hooksOf(plugin: string, answered: unknown): RouteHooks | undefin
   return answered as RouteHooks
 }
 
-/**
- * Tells a reply from whatever else the hooks of a program may answer, in words that name whose it was.
- *
- * @returns a check that throws an `Error`; the caller of the link hears of an internal error
- */
-export function replyCheckOf(steps: readonly Step[]): Check<Reply> {
-  return (answer, at) => {
-    const problem = replyProblem(answer)
-    if (problem === undefined) return answer
-    // The constant of another copy of the contract, which a plugin brought along.
-    if (answer.status === 0 && answer.body === null) return handled
-    const { plugin, phase } = steps[at]!
-    throw new Error(
-      `Plugin ${plugin} answered ${problem} in phase ${phase}. Expected nothing, to go on, or {status, headers: [name, value, …], body}.`,
-    )
-  }
-}
-
-function replyProblem(answer: Reply): string | undefined {
-  if (answer === handled) return undefined
-  if (typeof answer !== 'object') return `a ${typeof answer}`
-  const { status, headers, body } = answer
-  if (!Number.isInteger(status) || status < 200 || status > 599) return `an object whose status is ${status}`
-  if (!Array.isArray(headers)) return `a reply whose headers are ${kindOf(headers)}, not a list`
-  if (headers.length % 2 !== 0) return 'a reply whose headers are not pairs of name and value'
-  if (body === null || typeof body === 'string' || body instanceof Uint8Array || Array.isArray(body))
-    return undefined
-  return `a reply whose body is ${kindOf(body)}, not a string, bytes or null`
-}
-
 const noPhase = (phase: string): string =>
   `which is no phase of the gateway: ${phases.join(', ')}.${meant(phase, phases)}`
 
@@ -133,5 +101,3 @@ function meant(word: string, candidates: readonly string[]): string {
   const found = nearMiss(word, candidates)
   return found === undefined ? '' : ` Did you mean ${found}?`
 }
-
-export const kindOf = (value: unknown): string => (value === null ? 'null' : typeof value)

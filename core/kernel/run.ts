@@ -1,4 +1,4 @@
-import type { Reply } from '../plugin/reply.ts'
+import { handled, type Reply } from '../plugin/reply.ts'
 
 /** What the runner needs of a hook, whichever host it belongs to: it goes on, or stops with an answer. */
 export type HookOf<X, A = Reply> = (x: X) => A | undefined | void | Promise<A | undefined | void>
@@ -38,3 +38,37 @@ export function run<X, A = Reply>(
 /** What libraries give instead of a promise: a query that runs once somebody waits for it. */
 const isThenable = <T>(value: T | PromiseLike<T>): value is PromiseLike<T> =>
   typeof (value as { then?: unknown }).then === 'function'
+
+/**
+ * Tells a reply from whatever else the hooks of a program may answer, in words that name whose it was.
+ *
+ * @returns a check that throws an `Error`; the caller of the link hears of an internal error
+ */
+export function replyCheckOf(
+  steps: readonly { readonly plugin: string; readonly phase: string }[],
+): Check<Reply> {
+  return (answer, at) => {
+    const problem = replyProblem(answer)
+    if (problem === undefined) return answer
+    // The constant of another copy of the contract, which a plugin brought along.
+    if (answer.status === 0 && answer.body === null) return handled
+    const { plugin, phase } = steps[at]!
+    throw new Error(
+      `Plugin ${plugin} answered ${problem} in phase ${phase}. Expected nothing, to go on, or {status, headers: [name, value, …], body}.`,
+    )
+  }
+}
+
+function replyProblem(answer: Reply): string | undefined {
+  if (answer === handled) return undefined
+  if (typeof answer !== 'object') return `a ${typeof answer}`
+  const { status, headers, body } = answer
+  if (!Number.isInteger(status) || status < 200 || status > 599) return `an object whose status is ${status}`
+  if (!Array.isArray(headers)) return `a reply whose headers are ${kindOf(headers)}, not a list`
+  if (headers.length % 2 !== 0) return 'a reply whose headers are not pairs of name and value'
+  if (body === null || typeof body === 'string' || body instanceof Uint8Array || Array.isArray(body))
+    return undefined
+  return `a reply whose body is ${kindOf(body)}, not a string, bytes or null`
+}
+
+export const kindOf = (value: unknown): string => (value === null ? 'null' : typeof value)

@@ -1,8 +1,8 @@
 import type { AnyGatewayPlugin, PluginInstance } from '../plugin/gateway.ts'
 import type { GatewayPorts } from '../plugin/ports.ts'
 import type { OwnSlot, OwnSlotName } from '../plugin/slots.ts'
-import { kindOf } from './declarations.ts'
 import { GenerationError } from './generationError.ts'
+import { kindOf } from './run.ts'
 
 /** A plugin that was set up, as far as every host closes it. */
 interface Closable {

@@ -19,7 +19,7 @@ import { mayResume } from '../../core/payments/rules.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
 import type { Links } from '../../core/ports/links.ts'
-import { receiptHeaders } from '../../core/x402/receipt.ts'
+import { receiptHeaders } from '../../core/x402/header.ts'
 
 export interface RepeatRules {
   readonly replayWindowMs: number

@@ -2,7 +2,7 @@ import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PaidCall, Payments } from '../../core/payments/payments.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
-import { withReceiptIn } from '../../core/x402/receipt.ts'
+import { withReceiptIn } from '../../core/x402/header.ts'
 
 /** What a call leaves to those who waited for it. */
 export interface Shared {

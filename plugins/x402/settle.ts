@@ -3,7 +3,7 @@ import type { Payments } from '../../core/payments/payments.ts'
 import { settlementPending } from '../../core/payments/refusals.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Hook } from '../../core/plugin/gateway.ts'
-import { receiptHeaders } from '../../core/x402/receipt.ts'
+import { receiptHeaders } from '../../core/x402/header.ts'
 import type { Challenges } from './challenge.ts'
 import { refusal } from './pay.ts'
 
