@@ -149,10 +149,40 @@ t.test(
       settlesFirst = false
       const unpaid = await paymentFor(settler, buyer)
       const open = await settler.settle(unpaid.payment, terms, unpaid.identity, async () => true)
-      const isClear = /signature|unsupported/.test(errorReason)
-      t.match(open, { status: isClear ? 'rejected' : 'pending' }, errorReason)
+      t.match(open, { status: 'pending', reason: 'settlement_pending' }, errorReason)
     }
     t.equal(await chain.balanceUsdc(seller as `0x${string}`), 10_000n * BigInt(reasons.length))
+  },
+)
+
+t.test(
+  'a facilitator that refuses before its broadcast is mined is not believed: the chain tells',
+  async (t) => {
+    const chain = await startLocalEvm()
+    t.teardown(() => chain.close())
+    const reference = await startReference(t, chain)
+    const buyer = newAccount()
+    await chain.mintUsdc(buyer.address, 1_000_000n)
+    const underWay: Promise<unknown>[] = []
+    const facilitator = await startFacilitator(t, {
+      async settle(body) {
+        underWay.push(fetch(`${reference.url}settle`, { method: 'POST', body: JSON.stringify(body) }))
+        while ((await chain.rpc<{ pending: string }>('txpool_status')).pending === '0x0') await sleep(5)
+        return { success: false, errorReason: 'unsupported_scheme', transaction: '', network }
+      },
+    })
+    const settler = await start(t, facilitator.url, { rpcUrls: [chain.rpcUrl] })
+    const { payment, identity } = await paymentFor(settler, buyer)
+    await chain.setAutomine(false)
+    const stored: SettlementAttempt[] = []
+    const outcome = await settler.settle(payment, terms, identity, async (one) => stored.push(one) > 0)
+    t.match(outcome, { status: 'pending', reason: 'settlement_pending' })
+    const record = recordOf(identity, stored[0]!)
+    t.match(await recoverOne(settler, record), { status: 'pending' })
+    await chain.setAutomine(true)
+    await chain.mine()
+    await Promise.all(underWay)
+    t.match(await recoverOne(settler, record), { status: 'settled', transaction: /^0x/ })
   },
 )
 

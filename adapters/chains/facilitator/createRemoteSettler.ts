@@ -31,7 +31,10 @@ export interface RemoteSettlerOptions {
   readonly egress: Egress
   /** Sent with every request to it; values are secrets and never logged. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Nodes to read the chain from. Without them the facilitator's word is believed, and doubts stay open. */
+  /**
+   * Nodes to read the chain from: they alone say what became of a payment. Without them the facilitator's word is believed,
+   * that it settled or that it refused the payment's form, and doubts stay open.
+   */
   readonly rpcUrls?: readonly string[]
   readonly confirmations?: number
   /** Caps of a payment's fee on Solana; the facilitator has its own, and a payment above them fails there. */
@@ -146,12 +149,8 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       attempt: { settler: url, bytes: '', transaction, sequence: null },
     })
     const lookUp = async (): Promise<SettleOutcome> => (await reader!.recover([tracedBy('')]))[0]!
-    if (claim.says === 'refused') {
-      // One that has settled and says something else, such as after its proxy has asked it twice: the chain knows.
-      const found = reader && (await lookUp())
-      if (found?.status === 'settled') return found
+    if (claim.says === 'refused' && reader === undefined)
       return { status: 'rejected', reason: claim.reason, message: claim.message }
-    }
     if (claim.says === 'not_sent')
       return { ...nothingSent, message: `${nothingSent.message} (${claim.message})` }
     if (claim.says === 'settled' && reader === undefined)
@@ -162,13 +161,15 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
         block: null,
         chargedAtomic: identity.amountAtomic,
       }
-    if (claim.says === 'unclear') {
+    if (claim.says === 'unclear' || claim.says === 'refused') {
       log.warn(
         { network, payer: identity.payer, why: claim.message },
         'the facilitator left a settlement open',
       )
     }
-    const { transaction } = claim
+    // One that refuses may have broadcast before, or its proxy has asked it twice: it had called the payment good, so that a
+    // refusal is nothing to free a payment by. The chain knows, at the latest when the authorization expires.
+    const transaction = claim.says === 'refused' ? '' : claim.transaction
     const pending = { status: 'pending', transaction, reason: 'settlement_pending' } as const
     const leftMs = endMs - performance.now()
     if (reader === undefined || (transaction === '' && leftMs <= 0)) return pending

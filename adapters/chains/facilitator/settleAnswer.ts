@@ -17,17 +17,14 @@ const transactionForms = { eip155: /^0x[0-9a-fA-F]{64}$/, solana: /^[1-9A-HJ-NP-
 const reasonForm = /^[a-z0-9_]{1,100}$/
 
 /**
- * Refusals that come before anything is sent: the payment's form, terms, signature, funds. Every other failure, above
- * all `settlement_pending` and failed transactions, leaves the outcome open.
+ * Refusals of what never changes: the payment's form, its terms, its signature. Whoever says so has sent nothing, as far as it
+ * can be believed. Every other failure leaves the outcome open, above all those that a payment gets which has just been
+ * settled (used nonces, missing funds, simulations, times): whoever asks twice, such as a proxy, tells of the second time only.
  */
 const refusedBefore =
-  /^(invalid_(scheme|network|payload|payment|payment_requirements|x402_version|exact_(evm|svm)_(?!transaction_failed|transaction_confirmation|transfer_event)\w+)|unsupported_\w+|insufficient_\w+|permit2_\w+|eip6492_factory_not_allowed|asset_not_deployed_contract)$/
-
-/**
- * Refusals that a payment gets which has just been settled: whoever asks twice (a facilitator, the proxy in front of it)
- * tells of the second time only.
- */
-const becauseSettled = /nonce|already|insufficient|simulation|duplicate|valid_before/
+  /^(invalid_(scheme|network|payload|payment|payment_requirements|x402_version|exact_(evm|svm)_\w+)|unsupported_\w+|eip6492_factory_not_allowed|asset_not_deployed_contract)$/
+const mayHaveSent =
+  /nonce|already|insufficient|simulation|duplicate|valid_before|expired|verification|settle|transaction_(failed|confirmation)|transfer_event/
 
 /** Reads an answer to /settle with distrust: what is not clearly said is unclear. */
 export function readSettleAnswer(answer: FacilitatorAnswer, identity: PaymentIdentity): SettleClaim {
@@ -55,6 +52,6 @@ export function readSettleAnswer(answer: FacilitatorAnswer, identity: PaymentIde
     return unclear(`an answer of HTTP ${status} that is neither success nor failure`)
   }
   const didNothing = named === undefined || named === null || named === ''
-  if (!didNothing || !refusedBefore.test(reason) || becauseSettled.test(reason)) return unclear(reason)
+  if (!didNothing || !refusedBefore.test(reason) || mayHaveSent.test(reason)) return unclear(reason)
   return { says: 'refused', reason, message: `The facilitator refused the payment: ${reason}.` }
 }
