@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
@@ -99,6 +100,7 @@ export async function createGatewayUnderTest(
       runsJobs: false,
     },
     jobLine: { post() {}, hear: () => () => undefined },
+    answerMemory: createAnswerMemory(),
   }
   const generation = await buildGeneration(await entriesOf(options.plugins ?? usualPlugins), ports)
   const handOver = { web() {}, upgrade() {}, close() {} }

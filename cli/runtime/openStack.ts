@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createJobLine } from '../../adapters/memory/jobLine.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
@@ -106,6 +107,7 @@ export async function openStack(
         runsJobs,
       },
       jobLine,
+      answerMemory: createAnswerMemory(config.gateway.maxHeldBytes, config.gateway.workers),
     }
     return { ports, store, chains, notes, lease, close }
   } catch (error) {

@@ -1,4 +1,5 @@
 import type { Payments } from '../payments/payments.ts'
+import type { AnswerMemory } from '../ports/answerMemory.ts'
 import type { Chains } from '../ports/chains.ts'
 import type { Changes } from '../ports/changes.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -29,6 +30,8 @@ export interface GatewayPorts {
   service: ServiceFacts
   /** To the process that does the background work. */
   jobLine: JobLine
+  /** For answers that are held: until they are charged, or until they have been read. */
+  answerMemory: AnswerMemory
 }
 
 export interface ServiceFacts {

@@ -6,11 +6,25 @@ import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { inUse, wasDelivered } from '../../core/payments/refusals.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import { judgeRepeat, linkOfRepeat, notInTime, requestHash, storedReceipt, storedReply } from './repeat.ts'
+import {
+  judgeRepeat,
+  linkOfRepeat,
+  noMemory,
+  notInTime,
+  requestHash,
+  storedReceipt,
+  storedReply,
+} from './repeat.ts'
 import { createRunning, join, runningOf, sharedOf } from './running.ts'
 
 /** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
 const NOTED_MS = 1_000
+
+/** A kept answer up to here is handed out without looking at how much memory there is. */
+const SMALL_BYTES = 65_536
+/** A larger one waits so long for memory, and its reader may stand still for so long. */
+const MEMORY_MS = 10_000
+const IDLE_MS = 60_000
 
 /**
  * Lets a payment buy one call. The first caller wins by one durable insert; everyone after gets the first one's answer
@@ -21,14 +35,14 @@ export default gatewayPlugin({
   name: 'replay-guard',
   api: 1,
   options,
-  needs: ['payments', 'links', 'service', 'sealer', 'clock'],
+  needs: ['payments', 'links', 'service', 'sealer', 'clock', 'answerMemory'],
   slots: {
     // Of a call that is served late, settlement and purchase are known already.
     claim: { reads: ['payment'], writes: ['claim'], mayWrite: ['settlement', 'purchase'] },
     deliver: { mayRead: ['payment', 'claim', 'answer', 'settlement', 'purchase'] },
   },
   setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs }, { ports }) {
-    const { payments, links, service, sealer, clock } = ports
+    const { payments, links, service, sealer, clock, answerMemory } = ports
     const notes = createPurchaseNotes(sealer, service.metadataField)
     const rules = { replayWindowMs, now: () => clock.now() }
     const running = runningOf(payments)
@@ -126,8 +140,19 @@ export default gatewayPlugin({
       const answer = await payments.answerOf(record)
       // Forgotten since the row was read.
       if (answer === undefined) throw wasDelivered(record)
+      if (answer.body.length > SMALL_BYTES) await hold(x, record, answer.body.length)
       if (record.state === 'settled') handingOut.set(x, record)
       return storedReply(x, record, link, answer, notes)
+    }
+
+    /** One payment is asked for as often as anybody likes, so that what is read slowly is bounded, apart from new answers. */
+    async function hold(x: Exchange, record: PaymentRecord, bytes: number): Promise<void> {
+      const held = answerMemory.open('repeats')
+      if (!(await held.growWithin(bytes, MEMORY_MS))) throw noMemory(record)
+      if (x.door.isClosed) return held.release()
+      x.door.onClose(() => held.release())
+      x.door.limitIdle(IDLE_MS)
+      held.leaves(() => x.door.cutOff())
     }
 
     function end(x: Exchange, paid: PaidCall): void {

@@ -1,7 +1,7 @@
 import { createHash, hash } from 'node:crypto'
 import type { Link, ServedLink } from '../../core/domain/link.ts'
 import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
-import type { TollgateError } from '../../core/errors/error.ts'
+import { TollgateError } from '../../core/errors/error.ts'
 import { contentTypeOf } from '../../core/http/contentType.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PurchaseNotes } from '../../core/payments/purchase.ts'
@@ -120,6 +120,14 @@ const addressOf = ({ isStealth, privateSlug, slug }: Link): string | null => (is
 export const notInTime = (record: PaymentRecord, isRunningHere: boolean): TollgateError =>
   // An answer that is streamed and not kept can't be handed out again, however long one waits.
   record.state !== 'settled' || isRunningHere ? stillPending(record) : notKept(record)
+
+/** What a repeat gets whose answer is kept, and larger than there is memory for now. */
+export const noMemory = ({ purchaseId }: PaymentRecord): TollgateError =>
+  new TollgateError(
+    'upstream_busy',
+    'The gateway holds as many answers as it has memory for. You were charged; repeat the same call with the same payment to have it answered.',
+    { retryAfterSeconds: 1, extra: { purchaseId } },
+  )
 
 /** Whether a payment was claimed so lately that a repeat of its call is answered. */
 const isRecent = ({ claimedAtMs }: PaymentRecord, { replayWindowMs, now }: RepeatRules): boolean =>

@@ -1,15 +1,17 @@
 import { Pieces } from '../../core/http/pieces.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
+import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { type AnswerHead, answerHead } from './answerHead.ts'
-import { AnswerRefused, AnswerTimeout, BuyerLeft, bodyTooSlow, UpstreamBusy } from './failure.ts'
+import { AnswerRefused, AnswerTimeout, BuyerLeft, bodyTooSlow, OutOfMemory, UpstreamBusy } from './failure.ts'
 import type { Limits } from './limits.ts'
 import { PACE_MS, Pace } from './pace.ts'
 import type { Holder, Place } from './places.ts'
 
 /**
  * Holds a paid answer in memory until it is charged: the buyer must not have it before, and the seller must not lose it.
- * Bounded by `maxBytes` and by a deadline for the whole, because somebody else's API decides how much comes.
+ * Bounded by `maxBytes`, by the memory that all answers share, and by a deadline for the whole, because somebody else's API
+ * decides how much comes. The seller waits while there is no memory.
  */
 export class BufferAnswer implements UpstreamHandler, Holder {
   #controller: UpstreamController | null = null
@@ -20,13 +22,24 @@ export class BufferAnswer implements UpstreamHandler, Holder {
   readonly pace: Pace
   readonly #x: Exchange
   readonly #place: Place
+  readonly #held: HeldAnswer
   readonly #maxBytes: number
+  readonly #memoryTimeoutMs: number
+  #waitsForMemory = false
   readonly #done: (error: Error | null) => void
   readonly #deadline: NodeJS.Timeout
 
-  constructor(x: Exchange, place: Place, limits: Limits, done: (error: Error | null) => void) {
+  constructor(
+    x: Exchange,
+    place: Place,
+    held: HeldAnswer,
+    limits: Limits,
+    done: (error: Error | null) => void,
+  ) {
     this.#x = x
     this.#place = place
+    this.#held = held
+    this.#memoryTimeoutMs = limits.placeTimeoutMs
     this.#maxBytes = limits.maxAnswerBytes
     this.pace = new Pace(limits.slowestBytesPerSecond)
     this.#done = done
@@ -53,11 +66,29 @@ export class BufferAnswer implements UpstreamHandler, Holder {
       )
     }
     if (this.#head.contentLength > this.#maxBytes) this.#tooLarge()
+    else this.#holdUpTo(controller, this.#head.contentLength)
   }
 
-  onResponseData(_controller: UpstreamController, chunk: Buffer): void {
+  onResponseData(controller: UpstreamController, chunk: Buffer): void {
     if (this.#body.bytes + chunk.length > this.#maxBytes) return this.#tooLarge()
     this.#body.push(chunk)
+    this.#holdUpTo(controller, this.#body.bytes)
+  }
+
+  #holdUpTo(controller: UpstreamController, bytes: number): void {
+    if (this.#waitsForMemory) return
+    const isHeld = this.#held.growWithin(bytes, this.#memoryTimeoutMs)
+    if (!(isHeld instanceof Promise)) return
+    this.#waitsForMemory = true
+    controller.pause()
+    isHeld.then((isHeldNow) => {
+      this.#waitsForMemory = false
+      if (this.#ended) return
+      if (!isHeldNow) return this.#abort(new OutOfMemory())
+      controller.resume()
+      // What was on its way already when it was paused.
+      this.#holdUpTo(controller, this.#body.bytes)
+    })
   }
 
   onResponseEnd(): void {

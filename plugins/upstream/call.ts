@@ -1,8 +1,9 @@
 import { type Exchange, handled, type Reply } from '../../core/plugin/gateway.ts'
 import type { OwnSlot } from '../../core/plugin/slots.ts'
+import type { AnswerMemory, HeldAnswer } from '../../core/ports/answerMemory.ts'
 import type { Egress, UpstreamHandler } from '../../core/ports/egress.ts'
 import { BufferAnswer } from './bufferAnswer.ts'
-import { BuyerLeft, bodyTooSlow, LeftUnasked, UpstreamBusy, upstreamFailure } from './failure.ts'
+import { BuyerLeft, bodyTooSlow, LeftUnasked, OutOfMemory, UpstreamBusy, upstreamFailure } from './failure.ts'
 import type { Limits } from './limits.ts'
 import type { Origin } from './origins.ts'
 import type { Pace } from './pace.ts'
@@ -28,6 +29,13 @@ export interface Way {
   readonly calls: StoreCalls
 }
 
+/**
+ * Memory that a call has before anything is charged: where the charge comes last, more is taken as the answer comes; where it
+ * comes first, this much of the answer is kept for sure.
+ */
+const FIRST_BYTES = 65_536
+const FIRST_KEPT_BYTES = 262_144
+
 /** An answer under way. */
 interface Answer extends UpstreamHandler, Holder {
   readonly pace: Pace
@@ -36,10 +44,11 @@ interface Answer extends UpstreamHandler, Holder {
 /** The three ways to call a seller's API. */
 export interface Calls {
   /**
-   * Takes a place at the seller's for a call that is going to be charged, before anything is: it waits for one if need be.
+   * Takes memory for the answer and a place at the seller's for a call that is going to be charged, before anything is: it waits
+   * if need be.
    * Whatever becomes of the call, {@link release} follows.
    *
-   * @throws `upstream_busy` when it gets none
+   * @throws `upstream_busy` when it gets none in time
    */
   reserve(x: Exchange, way: Way): void | Promise<void>
   /** Hands the answer over as it comes. @param keepBytes see {@link StreamAnswer} */
@@ -48,12 +57,21 @@ export interface Calls {
   hold(x: Exchange, way: Way): Promise<Reply | undefined>
   /** Opens a tunnel. */
   connect(x: Exchange, way: Way): Promise<undefined>
-  /** Gives back what was reserved, unless a tunnel has it. */
+  /** Gives back what was reserved, unless a tunnel has it; the memory once the answer has left. */
   release(x: Exchange): void
 }
 
-/** @param reserved places of calls that are going to be charged; others have theirs for as long as the seller is asked */
-export function createCalls(limits: Limits, egress: Egress, reserved: OwnSlot<Place | null>): Calls {
+export interface CallParts {
+  readonly limits: Limits
+  readonly egress: Egress
+  readonly memory: AnswerMemory
+  /** Places of calls that are going to be charged; others have theirs for as long as the seller is asked. */
+  readonly reserved: OwnSlot<Place | null>
+  /** Memory of calls that are going to be charged; others hold nothing. */
+  readonly held: OwnSlot<HeldAnswer | null>
+}
+
+export function createCalls({ limits, egress, memory, reserved, held }: CallParts): Calls {
   const failure = (x: Exchange, error: Error) => upstreamFailure(x, error, egress)
 
   /** A buyer who is charged already gets the call done even when gone: the answer is kept for the repeat. */
@@ -68,6 +86,38 @@ export function createCalls(limits: Limits, egress: Egress, reserved: OwnSlot<Pl
     if (calls.open >= limits.maxCallsPerOrigin) throw failure(x, new UpstreamBusy())
     const place = origin.begin(calls, isPaid, limits.freeTurnMs)
     return place.state === 'held' ? place : wait(x, place)
+  }
+
+  function remember(x: Exchange, way: Way): void | Promise<void> {
+    const answer = memory.open(x.link.storeId)
+    held.set(x, answer)
+    const first = x.link.settle === 'before' ? FIRST_KEPT_BYTES : FIRST_BYTES
+    const isHeld = answer.growWithin(Math.min(first, limits.maxAnswerBytes), limits.placeTimeoutMs)
+    if (isHeld === true) return occupy(x, way)
+    let isWaiting = true
+    x.door.onClose(() => {
+      if (isWaiting && isInVain(x)) answer.release()
+    })
+    return Promise.resolve(isHeld).then((isHeldNow) => {
+      isWaiting = false
+      if (!isHeldNow) throw failure(x, isInVain(x) ? leftBy(x) : new OutOfMemory())
+      return occupy(x, way)
+    })
+  }
+
+  function occupy(x: Exchange, way: Way): void | Promise<void> {
+    const place = take(x, way, true)
+    if (!(place instanceof Promise)) return void reserved.set(x, place)
+    return place.then((late) => void reserved.set(x, late))
+  }
+
+  /** Back when the answer has left: what a reader does not take stays in memory. */
+  function forget(x: Exchange, answer: HeldAnswer): void {
+    if (x.answer === null || x.door.isClosed) return answer.release()
+    x.door.onClose(() => answer.release())
+    if (answer.bytes <= FIRST_BYTES) return
+    x.door.limitIdle(limits.bodyTimeoutMs)
+    answer.leaves(() => x.door.cutOff())
   }
 
   function wait(x: Exchange, place: Place): Promise<Place> {
@@ -128,7 +178,7 @@ export function createCalls(limits: Limits, egress: Egress, reserved: OwnSlot<Pl
 
   const streamOn = (x: Exchange, way: Way, keepBytes: number, place: Place) =>
     new Promise<Reply>((resolve, reject) => {
-      const answer = new StreamAnswer(x, place, keepBytes, limits, (error) => {
+      const answer = new StreamAnswer(x, place, held.get(x), keepBytes, limits, (error) => {
         place.release()
         if (error === null) return resolve(handled)
         const failed = failure(x, causeOf(error, answer.pace))
@@ -141,7 +191,7 @@ export function createCalls(limits: Limits, egress: Egress, reserved: OwnSlot<Pl
 
   const holdOn = (x: Exchange, way: Way, place: Place) =>
     new Promise<Reply | undefined>((resolve, reject) => {
-      const answer = new BufferAnswer(x, place, limits, (error) => {
+      const answer = new BufferAnswer(x, place, held.get(x)!, limits, (error) => {
         place.release()
         if (error === null) resolve(unlessCharged(x))
         else reject(failure(x, causeOf(error, answer.pace)))
@@ -165,17 +215,16 @@ export function createCalls(limits: Limits, egress: Egress, reserved: OwnSlot<Pl
     })
 
   return {
-    reserve(x, way) {
-      const place = take(x, way, true)
-      if (!(place instanceof Promise)) return void reserved.set(x, place)
-      return place.then((late) => void reserved.set(x, late))
-    },
+    // An upgrade has no answer to hold.
+    reserve: (x, way) => (x.upgrade === null ? remember(x, way) : occupy(x, way)),
     stream: (x, way, keepBytes) => onPlace(x, way, (place) => streamOn(x, way, keepBytes, place)),
     hold: (x, way) => onPlace(x, way, (place) => holdOn(x, way, place)),
     connect: (x, way) => onPlace(x, way, (place) => connectOn(x, way, place)),
     release(x) {
       const place = reserved.get(x)
       if (place !== null && place.state !== 'tunnel') place.release()
+      const answer = held.get(x)
+      if (answer !== null) forget(x, answer)
     },
   }
 }

@@ -29,6 +29,9 @@ export class UpstreamBusy extends Error {
   override readonly name = 'UpstreamBusy'
 }
 
+/** There is no memory for the answer: other answers take it until they are charged or have been read. */
+export class OutOfMemory extends UpstreamBusy {}
+
 /**
  * Turns what broke an upstream call into the buyer's answer, and notes it for the health monitor: only what the seller's
  * API did itself counts there, or buyers could get a link suspended. The message never says what stands behind the link.
@@ -41,11 +44,10 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
       x.settlement === null
         ? 'You were not charged.'
         : 'You were charged; repeat the same call with the same payment to have it answered.'
-    return new TollgateError(
-      'upstream_busy',
-      `${error instanceof LeftUnasked ? 'The call was broken off' : busy}. ${what}`,
-      { retryAfterSeconds: 1, ...(x.purchase !== null && { extra: { purchaseId: x.purchase.id } }) },
-    )
+    return new TollgateError('upstream_busy', `${whyBusy(error)}. ${what}`, {
+      retryAfterSeconds: 1,
+      ...(x.purchase !== null && { extra: { purchaseId: x.purchase.id } }),
+    })
   }
   // First, because an answer that is refused in its middle has been cut by now, which looks like a buyer who left.
   if (error instanceof AnswerRefused) {
@@ -74,7 +76,11 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
   return failed(x, "The seller's API did not give a whole answer.", error)
 }
 
-const busy = "The seller's API has as many calls under way as it may have"
+function whyBusy(error: Error): string {
+  if (error instanceof LeftUnasked) return 'The call was broken off'
+  if (error instanceof OutOfMemory) return 'The gateway holds as many answers as it has memory for'
+  return "The seller's API has as many calls under way as it may have"
+}
 
 const failed = (x: Exchange, message: string, cause: Error) =>
   new TollgateError('upstream_error', `${message} ${chargeOf(x)}`, { cause, ...purchaseOf(x) })

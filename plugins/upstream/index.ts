@@ -1,6 +1,7 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
+import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
 import { createCalls, type Way } from './call.ts'
 import { options } from './options.ts'
 import { originsOf } from './origins.ts'
@@ -17,18 +18,24 @@ export default gatewayPlugin({
   name: 'upstream',
   api: 1,
   options,
-  needs: ['egress', 'sealer', 'log'],
-  // What a call that is going to be charged holds at the seller's, from before anything is.
-  ownSlots: { 'upstream/place': null as Place | null },
+  needs: ['egress', 'sealer', 'log', 'answerMemory'],
+  // What a call that is going to be charged holds at the seller's and in memory, from before anything is.
+  ownSlots: { 'upstream/place': null as Place | null, 'upstream/held': null as HeldAnswer | null },
   slots: {
     // Behind the claim, so that a repeated payment takes no place; settlement and purchase to say whether a refusal is charged.
-    claim: { reads: ['claim'], mayRead: ['settlement', 'purchase'], writes: ['upstream/place'] },
-    forward: { mayRead: ['settlement', 'purchase', 'upstream/place'], writes: ['answer'] },
+    claim: {
+      reads: ['claim'],
+      mayRead: ['settlement', 'purchase'],
+      writes: ['upstream/place'],
+      mayWrite: ['upstream/held'],
+    },
+    forward: { mayRead: ['settlement', 'purchase', 'upstream/place', 'upstream/held'], writes: ['answer'] },
     respond: { reads: ['answer'], mayRead: ['settlement', 'purchase'] },
-    log: { mayRead: ['answer', 'upstream/place'] },
+    log: { mayRead: ['answer', 'upstream/place', 'upstream/held'] },
   },
-  setup(limits, { ports: { egress, sealer, log }, slot }) {
-    const calls = createCalls(limits, egress, slot('upstream/place'))
+  setup(limits, { ports: { egress, sealer, log, answerMemory: memory }, slot }) {
+    const [reserved, held] = [slot('upstream/place'), slot('upstream/held')]
+    const calls = createCalls({ limits, egress, memory, reserved, held })
     const origins = originsOf(egress)
 
     function wayOf(link: ServedLink): Way {

@@ -2,6 +2,7 @@ import { Pieces } from '../../core/http/pieces.ts'
 import { jsonNull, paidHeaders, paidStatus, wrapKind } from '../../core/payments/paidReply.ts'
 import type { Door } from '../../core/plugin/door.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
+import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { type AnswerHead, answerHead } from './answerHead.ts'
 import { AnswerRefused, AnswerTimeout, BuyerLeft, UpstreamBusy } from './failure.ts'
@@ -30,6 +31,9 @@ export class StreamAnswer implements UpstreamHandler, Holder {
   #bytes = 0
   /** Pieces of a charged answer, kept for a repeated call while they are few enough. */
   #kept: Pieces | null
+  /** The memory that they take; null on free links. */
+  readonly #held: HeldAnswer | null
+  #waitsForMemory = false
   /**
    * Runs only where the pool's own clocks don't: between interim answers, without a buyer, and over the whole of a free
    * answer that streams on.
@@ -45,6 +49,7 @@ export class StreamAnswer implements UpstreamHandler, Holder {
   readonly #done: (error: Error | null) => void
 
   /**
+   * @param held where what is kept takes its memory; null on free links
    * @param keepBytes how much of a charged answer is kept for a repeated call; 0 on free links
    * @param done called once: null when the answer was written to its end. After an error whose head was not sent the
    *   caller answers; otherwise the buyer's connection was broken off, so that a cut answer can't pass for a whole one.
@@ -52,12 +57,14 @@ export class StreamAnswer implements UpstreamHandler, Holder {
   constructor(
     x: Exchange,
     place: Place,
+    held: HeldAnswer | null,
     keepBytes: number,
     limits: Limits,
     done: (error: Error | null) => void,
   ) {
     this.#x = x
     this.#place = place
+    this.#held = held
     this.#door = x.door
     this.#keepBytes = keepBytes
     this.#limits = limits
@@ -121,7 +128,7 @@ export class StreamAnswer implements UpstreamHandler, Holder {
     this.#bytes += chunk.length
     if (this.#isFree) {
       if (this.#bytes > this.#limits.maxFreeAnswerBytes) return this.#tooLarge()
-    } else if (this.#kept !== null) this.#keep(chunk)
+    } else if (this.#kept !== null) this.#keep(controller, chunk)
     if (door.isClosed) {
       if (this.#kept === null) this.#abort(new BuyerLeft())
       return
@@ -234,9 +241,24 @@ export class StreamAnswer implements UpstreamHandler, Holder {
     this.#headSent = true
   }
 
-  #keep(chunk: Buffer): void {
-    if (this.#bytes > this.#keepBytes) this.#kept = null
-    else this.#kept!.push(chunk)
+  #keep(controller: UpstreamController, chunk: Buffer): void {
+    if (this.#bytes > this.#keepBytes) return this.#keepNothing()
+    this.#kept!.push(chunk)
+    if (this.#waitsForMemory || this.#held!.grow(this.#bytes)) return
+    // Whoever reads on has it anyway; for whoever left, it is all there is of what was bought.
+    if (!this.#door.isClosed) return this.#keepNothing()
+    this.#waitsForMemory = true
+    controller.pause()
+    Promise.resolve(this.#held!.growWithin(this.#bytes, this.#limits.answerTimeoutMs)).then((isHeld) => {
+      this.#waitsForMemory = false
+      if (isHeld) controller.resume()
+      else this.#abort(new BuyerLeft())
+    })
+  }
+
+  #keepNothing(): void {
+    this.#kept = null
+    this.#held!.release()
   }
 
   #offerKept(): void {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
 import { createEgress } from '../../adapters/egress/createEgress.ts'
+import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createJobLine } from '../../adapters/memory/jobLine.ts'
 import { createMemory } from '../../adapters/memory/store/memory.ts'
@@ -66,6 +67,8 @@ export interface TestGatewayOptions {
   readonly extraPlugins?: readonly AnyGatewayPlugin[]
   readonly options?: Partial<GatewayOptions>
   readonly log?: Log
+  /** Bytes that answers may take while they are held; a quarter of the machine's memory by default. */
+  readonly heldBytes?: number
   /** The store is SQLite, in this file, instead of memory. */
   readonly dbPath?: string
   /** A store that is open already, such as another process's; it stays open. */
@@ -128,6 +131,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
       runsJobs: true,
     },
     jobLine: createJobLine(log),
+    answerMemory: createAnswerMemory(options.heldBytes),
   }
   const ports = options.adapt?.(ownPorts) ?? ownPorts
   const build = async (uses: readonly PluginUse[]) =>

@@ -1,3 +1,4 @@
+import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
@@ -90,6 +91,7 @@ export class GatewayProcess implements Owner {
         ...{ publicUrl: 'http://gateway.test', name: 'Tollgate', metadataField: '_svc' },
         ...{ instanceId: this.name, runsJobs: true },
       },
+      answerMemory: createAnswerMemory(),
     } as Partial<GatewayPorts> as GatewayPorts
     const entries = [
       { plugin: x402, options: { maxTimeoutSeconds: 300, acceptV1: true, legacyBody: false } },

@@ -66,6 +66,12 @@ export const gatewaySection = {
       default: 32_768,
       description: 'Largest request header block, in bytes. Payments travel in a header.',
     },
+    maxHeldBytes: {
+      type: 'integer',
+      minimum: 1_048_576,
+      description:
+        'Memory that paid answers may take in one process while they wait to be charged or to be read, in bytes; a call that finds no room is 503 and costs nothing. A store may hold as much as it leaves free: alone half of it. Default: a quarter of the memory that the machine or its container has, divided by `workers`.',
+    },
   },
 } as const satisfies ObjectOption
 
