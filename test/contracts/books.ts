@@ -443,6 +443,21 @@ export function booksContract(t: Test, make: (t: Test) => Promise<BooksUnderTest
     t.match(await under.books.find(keyOf('k1')), { state: 'delivered', hasAnswer: false })
   })
 
+  t.test('an answer comes back byte for byte, whatever its size and wherever its memory is', async (t) => {
+    const memory = Buffer.alloc(
+      100_000,
+      Uint8Array.from({ length: 256 }, (_, i) => i),
+    )
+    const under = await make(t)
+    for (const length of [0, 1, 255, 256, 16_383, 16_384, 16_385, 60_000]) {
+      const claim = sampleClaim(`k${length}`)
+      const row = await claimed(under, claim)
+      const body = memory.subarray(7, 7 + length)
+      await under.books.apply(change(claim, row, 'claimed', 'delivered', { answer: { ...answer, body } }))
+      t.ok(body.equals((await under.books.answerOf(row))!.body), `${length} bytes`)
+    }
+  })
+
   t.test('one answer that many ask for at once is one answer', async (t) => {
     const under = await make(t)
     const claim = sampleClaim('k1')

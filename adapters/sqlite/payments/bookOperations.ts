@@ -1,33 +1,43 @@
-import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { takenOver } from '../../../core/ports/books.ts'
 import type { Row } from '../statement.ts'
-import { claimColumns, entryColumns, purchaseColumns, selectPayment, type Values } from './bookRows.ts'
+import {
+  bodyBytes,
+  claimColumns,
+  entryColumns,
+  keyBytes,
+  purchaseColumns,
+  selectPayment,
+  type Values,
+} from './bookRows.ts'
 
-/** `values` are those of `claimColumns`, in that order; the key is the first. */
+/** `values` are those of `claimColumns`, in that order; the key is the first, in hex. */
 export type ClaimArgs = readonly [values: Values, payload: string]
 
-/** What a change does to the row itself; the rest of it goes to tables of its own. */
+/** A change of one payment. In few values, and without bytes where they are small: each costs something on its way here. */
 export interface ApplyArgs {
   readonly row: number
-  readonly purchaseId: string
-  readonly from: readonly string[]
-  readonly lease: number | null
-  /** Column, value, column, value. The columns of one kind of change come in the same order each time. */
-  readonly set: Values
+  /** Changes the row itself, and only if everything holds that the change is conditional on. Kinds of changes are few. */
+  readonly update: string
+  readonly values: Values
   /** settler, bytes, transaction, sequence; null: forget it */
   readonly attempt?: Values | null
-  /** status, headers, body; null: forget it */
+  /** status, headers, body as `answerValues` writes it; null: forget it */
   readonly answer?: Values | null
   /** Values of `purchaseColumns`. */
   readonly purchase?: Values
   readonly purchaseStatus?: string
-  /** Values of `entryColumns`, each. */
-  readonly entries?: readonly Values[]
+  readonly entries?: {
+    readonly purchaseId: string
+    /** Values of `entryColumns`, one entry after the other. */
+    readonly values: Values
+  }
   readonly refund?: {
     readonly network: string
     /** In its canonical spelling. */
     readonly transaction: string
-    readonly keys: readonly Uint8Array[]
+    /** In hex. */
+    readonly keys: readonly string[]
     readonly atMs: number
   }
 }
@@ -93,46 +103,33 @@ export function bookOperations(database: DatabaseSync) {
     UPDATE payments SET due_at_ms = ?, tries = ?, due_reason = coalesce(?, due_reason) WHERE id = ? AND state = ?`)
   const prepared = preparing(database)
 
+  // ?1 is the purchase, ?2 the line of the first.
   const insertEntries = (count: number) =>
     database.prepare(`INSERT INTO ledger_entries (purchase_id, line, ${entryColumns.join(', ')}) VALUES
-      ${Array.from({ length: count }, () => `(?, ?, ${marks(entryColumns)})`).join(', ')}`)
+      ${Array.from({ length: count }, (_, i) => `(?1, ?2 + ${i}, ${entryColumns.map((_, c) => `?${3 + i * entryColumns.length + c}`).join(', ')})`).join(', ')}`)
   const oneEntry = insertEntries(1)
   const fourEntries = insertEntries(4)
 
-  function book(purchaseId: string, entries: readonly Values[]): void {
-    let line = Number(lastLine.get(purchaseId)?.['line'] ?? -1)
+  function book({ purchaseId, values }: NonNullable<ApplyArgs['entries']>): void {
+    const width = entryColumns.length
+    let line = Number(lastLine.get(purchaseId)?.['line'] ?? -1) + 1
     // A sale's are four: one statement for them is half the work of four.
-    if (entries.length === 4) fourEntries.run(...entries.flatMap((values) => [purchaseId, ++line, ...values]))
-    else for (const values of entries) oneEntry.run(purchaseId, ++line, ...values)
-  }
-
-  function change({ row, purchaseId, from, lease, set }: ApplyArgs): boolean {
-    const values: SQLInputValue[] = []
-    let columns = ''
-    for (let i = 0; i < set.length; i += 2) {
-      columns += i === 0 ? `${set[i]} = ?` : `, ${set[i]} = ?`
-      values.push(set[i + 1]!)
-    }
-    values.push(row, purchaseId, ...from)
-    if (lease !== null) values.push(lease)
-    // Not IN: with more than two values SQLite builds a table for it at each run.
-    const states = from.map(() => 'state = ?').join(' OR ') || '0'
-    const statement = prepared(
-      `UPDATE payments SET ${columns} WHERE id = ? AND purchase_id = ? AND (${states})${lease === null ? '' : ' AND lease = ?'}`,
-    )
-    return Number(statement.run(...values).changes) > 0
+    if (values.length === 4 * width) return void fourEntries.run(purchaseId, line, ...values)
+    for (let i = 0; i < values.length; i += width)
+      oneEntry.run(purchaseId, line++, ...values.slice(i, i + width))
   }
 
   const isFree = (row: number, { network, transaction, keys }: NonNullable<ApplyArgs['refund']>) =>
     hasRefunded.get(row, network, transaction) === undefined &&
     hasPaid.get(network, transaction) === undefined &&
-    !keys.some((key) => isPayment.get(key) !== undefined)
+    !keys.some((key) => isPayment.get(keyBytes(key)) !== undefined)
 
   return {
     /** The number of the row when the claim was won, else the row that has it. */
-    claim([values, text]: ClaimArgs): number | Row {
+    claim([[hex, ...rest], text]: ClaimArgs): number | Row {
+      const key = keyBytes(String(hex))
+      const values = [key, ...rest]
       const { changes, lastInsertRowid } = claimRow.run(...values)
-      const key = values[0]!
       const again = Number(changes) > 0 ? undefined : claimAgain.get(...values, key)
       if (Number(changes) === 0 && again === undefined) return find.get(key)!
       const row = again === undefined ? Number(lastInsertRowid) : Number(again['id'])
@@ -145,16 +142,19 @@ export function bookOperations(database: DatabaseSync) {
     },
 
     apply(args: ApplyArgs): boolean {
-      const { row, purchaseId } = args
+      const { row } = args
       if (args.refund !== undefined && !isFree(row, args.refund)) return false
-      if (!change(args)) return false
+      if (Number(prepared(args.update).run(...args.values).changes) === 0) return false
       if (args.attempt === null) forgetAttempt.run(row)
       else if (args.attempt !== undefined) attempt.run(row, ...args.attempt)
       if (args.answer === null) forgetAnswer.run(row)
-      else if (args.answer !== undefined) answer.run(row, ...args.answer)
+      else if (args.answer !== undefined) {
+        const [status, headers, body] = args.answer
+        answer.run(row, status!, headers!, bodyBytes(body!))
+      }
       if (args.purchase !== undefined) purchase.run(row, ...args.purchase)
       if (args.purchaseStatus !== undefined) purchaseStatus.run(args.purchaseStatus, row)
-      if (args.entries !== undefined) book(purchaseId, args.entries)
+      if (args.entries !== undefined) book(args.entries)
       if (args.refund !== undefined) {
         const { network, transaction, atMs } = args.refund
         refund.run(row, network, transaction, atMs)

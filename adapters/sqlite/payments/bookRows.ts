@@ -73,10 +73,24 @@ export const claimColumns = [
   ...['lease', 'link_id', 'store_id', 'request_hash', 'purchase_id', 'claimed_at_ms', 'updated_at_ms'],
 ]
 
-/** In the order of {@link claimColumns}. */
+/** In the order of {@link claimColumns}; the key is text still, which crosses threads for less. */
 export const claimValues = (r: ClaimRequest, nowMs: number): SQLInputValue[] => [
-  ...[keyBytes(r.key), r.network, r.asset, r.payer, r.nonce, r.payTo, r.amountAtomic.toString()],
-  ...[r.validBeforeMs, r.scheme, r.lease, r.linkId, r.storeId, r.requestHash, r.purchaseId, nowMs, nowMs],
+  r.key,
+  r.network,
+  r.asset,
+  r.payer,
+  r.nonce,
+  r.payTo,
+  r.amountAtomic.toString(),
+  r.validBeforeMs,
+  r.scheme,
+  r.lease,
+  r.linkId,
+  r.storeId,
+  r.requestHash,
+  r.purchaseId,
+  nowMs,
+  nowMs,
 ]
 
 export const purchaseColumns = [
@@ -86,27 +100,60 @@ export const purchaseColumns = [
 
 /** In the order of {@link purchaseColumns}. */
 export const purchaseValues = (p: Purchase, event: string | null): SQLInputValue[] => [
-  ...[p.id, p.linkId, p.storeId, p.buyerWallet, p.network, p.asset, p.symbol, p.decimals],
-  ...[p.amountAtomic.toString(), p.feeAtomic.toString(), p.priceUsd, p.reviewTokenHash, p.createdAtMs],
-  ...[p.txHash, event, p.status],
+  p.id,
+  p.linkId,
+  p.storeId,
+  p.buyerWallet,
+  p.network,
+  p.asset,
+  p.symbol,
+  p.decimals,
+  p.amountAtomic.toString(),
+  p.feeAtomic.toString(),
+  p.priceUsd,
+  p.reviewTokenHash,
+  p.createdAtMs,
+  p.txHash,
+  event,
+  p.status,
 ]
 
 export const entryColumns = ['account', 'network', 'asset', 'amount_atomic', 'kind']
 
-/** In the order of {@link entryColumns}. */
-export const entryValues = (e: LedgerEntry): SQLInputValue[] => [
-  ...[e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind],
-]
+/** In the order of {@link entryColumns}, one entry after the other. */
+export function entryValues(entries: readonly LedgerEntry[]): SQLInputValue[] {
+  const values: SQLInputValue[] = []
+  for (const e of entries) values.push(e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind)
+  return values
+}
 
 export const attemptValues = (a: SettlementAttempt): SQLInputValue[] => [
-  ...[a.settler, a.bytes, a.transaction, a.sequence],
+  a.settler,
+  a.bytes,
+  a.transaction,
+  a.sequence,
 ]
 
-export const answerValues = (a: StoredAnswer): SQLInputValue[] => [
-  a.status,
-  JSON.stringify(a.headers),
-  a.body,
+/** Up to here a body crosses threads as text, one char a byte: a copy, where bytes are a memory of their own on each side. */
+const SMALL_BYTES = 16_384
+
+/** status, headers, body */
+export const answerValues = ({ status, headers, body }: StoredAnswer): SQLInputValue[] => [
+  status,
+  JSON.stringify(headers),
+  body.length <= SMALL_BYTES ? latin1Of(body) : ownBytes(body),
 ]
+
+const latin1Of = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+
+/** Bytes that cross threads take all of their memory along: a small piece of a large one would be the whole. */
+const ownBytes = (bytes: Uint8Array): Uint8Array =>
+  bytes.length === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
+
+/** What {@link answerValues} made text of, as bytes again. */
+export const bodyBytes = (body: SQLInputValue): SQLInputValue =>
+  typeof body === 'string' ? Buffer.from(body, 'latin1') : body
 
 /** An EVM hash is the same in either case; a Solana signature is base58, where case counts. */
 export const canonicalTransaction = (network: string, transaction: string): string =>

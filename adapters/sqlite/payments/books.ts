@@ -53,35 +53,30 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
 
   /** Ready for the writer's thread. */
   function argsOf(change: PaymentChange): ApplyArgs {
-    const { to, settled, takenBy, attempt, answer, purchase, entries, refund, purchaseStatus } = change
-    const set: SQLInputValue[] = [
-      'state',
-      to,
-      'due_at_ms',
-      dueAt(change.dueInMs),
-      'updated_at_ms',
-      clock.now(),
-    ]
-    set.push('tries', 0, 'due_reason', null)
-    if (!isOpen(to)) set.push('lease', null)
-    else if (takenBy !== undefined) set.push('lease', takenBy)
-    if (change.errorReason !== undefined) set.push('error_reason', change.errorReason)
+    const { row, purchaseId, to, settled, takenBy, attempt, answer, purchase, entries, refund } = change
+    const isLeaving = !isOpen(to)
+    const values: SQLInputValue[] = [to, dueAt(change.dueInMs), clock.now()]
+    if (!isLeaving && takenBy !== undefined) values.push(takenBy)
+    if (change.errorReason !== undefined) values.push(change.errorReason)
     if (settled !== undefined) {
-      set.push('tx_hash', settled.transaction, 'event', settled.event, 'block', settled.block)
-      set.push('charged_atomic', settled.chargedAtomic.toString())
+      const { transaction, event, block, chargedAtomic } = settled
+      values.push(transaction, event, block, chargedAtomic.toString())
     }
+    values.push(row, purchaseId, ...change.from)
+    if (change.lease !== null) values.push(change.lease)
     return {
-      ...{ row: change.row, purchaseId: change.purchaseId, from: change.from, lease: change.lease, set },
+      ...{ row, update: updateOf(change, isLeaving), values },
       ...(attempt !== undefined && { attempt: attempt && attemptValues(attempt) }),
       ...(answer !== undefined && { answer: answer && answerValues(answer) }),
       ...(purchase !== undefined && { purchase: purchaseValues(purchase, settled?.event ?? null) }),
-      ...(purchaseStatus !== undefined && { purchaseStatus }),
-      ...(entries !== undefined && entries.length > 0 && { entries: entries.map(entryValues) }),
+      ...(change.purchaseStatus !== undefined && { purchaseStatus: change.purchaseStatus }),
+      ...(entries !== undefined &&
+        entries.length > 0 && { entries: { purchaseId, values: entryValues(entries) } }),
       ...(refund !== undefined && {
         refund: {
           network: refund.network,
           transaction: canonicalTransaction(refund.network, refund.transaction),
-          keys: refund.paymentKeys.map(keyBytes),
+          keys: refund.paymentKeys,
           atMs: clock.now(),
         },
       }),
@@ -205,6 +200,30 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
       return (await writer.write('run', { sql, parameters }, 'visible')).changes
     },
   }
+}
+
+/** The statement of each kind of change, made once. */
+const updates: string[] = []
+
+/** The UPDATE of a change's row; its values come in the order of `argsOf`. @param isLeaving it is open no more */
+function updateOf(change: PaymentChange, isLeaving: boolean): string {
+  const { takenBy, errorReason, settled, lease, from } = change
+  const leaseChange = isLeaving ? 2 : takenBy === undefined ? 0 : 1
+  const kind =
+    leaseChange +
+    (errorReason === undefined ? 0 : 3) +
+    (settled === undefined ? 0 : 6) +
+    (lease === null ? 0 : 12) +
+    24 * from.length
+  return (updates[kind] ??= [
+    'UPDATE payments SET state = ?, due_at_ms = ?, updated_at_ms = ?, tries = 0, due_reason = NULL',
+    ['', ', lease = ?', ', lease = NULL'][leaseChange],
+    errorReason === undefined ? '' : ', error_reason = ?',
+    settled === undefined ? '' : ', tx_hash = ?, event = ?, block = ?, charged_atomic = ?',
+    // Not IN: with more than two values SQLite builds a table for it at each run.
+    ` WHERE id = ? AND purchase_id = ? AND (${from.map(() => 'state = ?').join(' OR ') || '0'})`,
+    lease === null ? '' : ' AND lease = ?',
+  ].join(''))
 }
 
 const isOpen = (state: PaymentState): boolean => (openStates as readonly PaymentState[]).includes(state)
