@@ -4,6 +4,7 @@ import type { Payments } from '../core/payments/payments.ts'
 import type { Change, Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Counters } from '../core/ports/counters.ts'
+import type { Discovery } from '../core/ports/discovery.ts'
 import type { Egress } from '../core/ports/egress.ts'
 import type { Links } from '../core/ports/links.ts'
 import type { Log } from '../core/ports/log.ts'
@@ -25,6 +26,7 @@ export interface AdminApiDeps {
   readonly links: Links
   readonly purchases: Purchases
   readonly reviews: Reviews
+  readonly discovery: Discovery
   readonly payments: Pick<Payments, 'find' | 'refund'>
   readonly refundProofs: RefundProofs
   readonly walletProofs: WalletProofs
@@ -85,6 +87,7 @@ export interface AdminLimits {
   /** Signed texts; one that is sent again within five minutes, as clients do that heard no answer, counts once. */
   readonly signupPerHour: number
   readonly storePerMinute: number
+  readonly discoverPerMinute: number
   readonly reviewsPerHour: number
   /** Requests with a key that is not one, before the answer turns from 401 to 429. */
   readonly badKeyPerMinute: number
@@ -97,6 +100,7 @@ export const defaultLimits: AdminLimits = {
   noncePerMinute: 10,
   signupPerHour: 5,
   storePerMinute: 60,
+  discoverPerMinute: 60,
   reviewsPerHour: 10,
   badKeyPerMinute: 60,
 }
@@ -105,6 +109,8 @@ export const defaultLimits: AdminLimits = {
 export interface Api extends Omit<AdminApiDeps, 'options' | 'changes'> {
   /** Tells caches what changed. Never throws: what was saved is saved. */
   announce(change: Change): void
+  /** Hears of changes of links and stores, by whichever process. @returns a function that ends it */
+  onChange(listener: (change: Change) => void): () => void
   readonly keyRing: KeyRing
   readonly limits: AdminLimits
   readonly probeTimeoutMs: number
@@ -126,6 +132,7 @@ export function settleOptions(deps: AdminApiDeps): Api {
         deps.log.error({ err, change }, 'a cache could not be told of a change')
       }
     },
+    onChange: (listener) => changes.subscribe(listener),
     keyRing: createKeyRing(deps),
     publicUrl: deps.publicUrl.replace(/\/+$/, ''),
     limits: { ...defaultLimits, ...options.limits },

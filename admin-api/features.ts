@@ -1,5 +1,6 @@
 import { nonceRoute } from './agent/nonceRoute.ts'
 import { signupRoute } from './agent/signupRoute.ts'
+import { discoveryRoutes, recountJob } from './discovery/discoveryRoutes.ts'
 import { docsRoutes } from './docs/docsRoutes.ts'
 import type { Feature } from './feature.ts'
 import { keyRoutes } from './keys/keyRoutes.ts'
@@ -26,6 +27,12 @@ export const features: readonly Feature[] = [
   { name: 'Stats', about: 'How it does.', storeRoutes: [statsRoute] },
   { name: 'Withdrawals', about: 'Nothing is held that could be.', storeRoutes: [withdrawalRoutes] },
   { name: 'Store', about: 'What anybody may see.', publicRoutes: [storeRoute, storePageRoute] },
+  {
+    name: 'Discovery',
+    about: 'What strangers find.',
+    publicRoutes: [discoveryRoutes],
+    jobs: [recountJob],
+  },
   { name: 'Reviews', about: 'What buyers say.', publicRoutes: [reviewRoutes] },
   { name: 'Operator', about: 'For whoever runs the service.', publicRoutes: [operatorRoutes] },
   { name: 'Docs', publicRoutes: [docsRoutes] },

@@ -60,6 +60,7 @@ export const figures = {
     aim: 10_000,
   },
   claims_group_vs_single: times('durable claims in groups, against one commit each', 4, 5.5),
+  discover_p50_ms: least('a search among 100,000 links, uncached, p50', 'ms', 20, 5),
   vault_address_1: perCpuSecond('vault: an address, one request at a time', 7_500, 12_000),
   vault_address_16: perCpuSecond('vault: an address, 16 at once', 7_500, 12_000),
   vault_read_1: perCpuSecond('vault: a value, one request at a time', 3_000, 6_000),

@@ -4,6 +4,7 @@ import { type Bench, runBench } from './bench.ts'
 import { challenge } from './challenge.ts'
 import { claims } from './claims.ts'
 import { counters } from './counters.ts'
+import { discovery } from './discovery.ts'
 import { type FigureKey, figureKeys, type Measured } from './figures.ts'
 import { free } from './free.ts'
 import { installPeers } from './harness/installPeers.ts'
@@ -26,6 +27,7 @@ const benches: readonly Bench[] = [
   wrap,
   plugins,
   claims,
+  discovery,
   vault,
   workers,
   start,

@@ -11,6 +11,7 @@ import { payoutChanges } from './migrations/0004-payout-changes.ts'
 import { books } from './migrations/0005-books.ts'
 import { gas } from './migrations/0006-gas.ts'
 import { reviews } from './migrations/0007-reviews.ts'
+import { discovery } from './migrations/0008-discovery.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
@@ -25,6 +26,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0005-books': books,
   '0006-gas': gas,
   '0007-reviews': reviews,
+  '0008-discovery': discovery,
 }
 
 /**

@@ -12,6 +12,7 @@ import { createSqliteChanges } from './changes.ts'
 import { startWriter } from './commit/writer.ts'
 import { connectReader, connectWriter } from './connect.ts'
 import type { Database } from './database.ts'
+import { createDiscovery } from './discovery.ts'
 import { errorOf, failureOf } from './failure.ts'
 import { createGasBook } from './gasBook.ts'
 import { createLinks } from './links.ts'
@@ -21,6 +22,7 @@ import { createAnswers } from './payments/answers.ts'
 import { createBooks } from './payments/books.ts'
 import { createLeases } from './payments/leases.ts'
 import { createPurchases } from './payments/purchases.ts'
+import { createReaderThread } from './readerThread.ts'
 import { createReviews } from './reviews.ts'
 import type { Schema } from './schema.ts'
 import { createSignInNonces } from './signInNonces.ts'
@@ -70,6 +72,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
   const database: Database = { reader, query, writer, clock }
 
   const answers = createAnswers(path)
+  const thread = createReaderThread(path)
   const changes = createSqliteChanges(database, { log, pollMs: options.pollMs })
   return {
     books: createBooks(database, answers, storeClock),
@@ -77,6 +80,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
     purchases: createPurchases(database, path),
     links: createLinks(database),
     reviews: createReviews(database),
+    discovery: createDiscovery(database, thread),
     stores: createStores(database),
     keys: createApiKeys(database),
     nonces: createSignInNonces(database),
@@ -97,7 +101,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
 
     async close() {
       // The last connection to close copies the log back and removes it; that is work for the writer's thread.
-      await Promise.all([changes.close(), answers.close()])
+      await Promise.all([changes.close(), answers.close(), thread.close()])
       if (reader.isOpen) reader.close()
       await writer.close()
       if (isTemporary) rmSync(dirname(path), { recursive: true, force: true })

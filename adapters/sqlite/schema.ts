@@ -24,6 +24,7 @@ export interface Schema {
   health_events: HealthEventTable
   reviews: ReviewTable
   review_counts: { link_id: string; total: number; positive: number }
+  link_stats: LinkStatsTable
   api_keys: ApiKeyTable
   sign_in_nonces: { nonce: string; chain: string; address: string; message: string; expires_at_ms: number }
   signups: { message_hash: string; store_id: string; expires_at_ms: number }
@@ -184,6 +185,18 @@ export interface ReviewTable {
   positive: number
   comment: string | null
   created_at_ms: number
+}
+
+/** Noted by triggers (`changed`), counted later (`counted`). */
+export interface LinkStatsTable {
+  link_id: string
+  changed: number
+  counted: number
+  counted_at_ms: number
+  /** How many were counted: as much work is it again. */
+  sales: number
+  buyers: number
+  popularity: number
 }
 
 export interface ApiKeyTable {

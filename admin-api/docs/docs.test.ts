@@ -7,6 +7,7 @@ const documentedRoutes = [
   'DELETE /api/agent/keys/{id}',
   'DELETE /api/v1/links/{id}',
   'GET /api/agent/keys',
+  'GET /api/discover',
   'GET /api/reviews',
   'GET /api/store/{username}',
   'GET /api/v1/links',

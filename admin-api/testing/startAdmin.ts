@@ -28,6 +28,7 @@ const wide: AdminLimits = {
   noncePerMinute: 1e6,
   signupPerHour: 1e6,
   storePerMinute: 1e6,
+  discoverPerMinute: 1e6,
   reviewsPerHour: 1e6,
   badKeyPerMinute: 1e6,
 }
@@ -103,6 +104,7 @@ export async function startAdmin(
       links: db.links,
       purchases: db.purchases,
       reviews: db.reviews,
+      discovery: db.discovery,
       payments,
       // No chain: a test that refunds brings its own.
       refundProofs: { prove: async () => ({ status: 'not_configured' }) },

@@ -30,6 +30,7 @@ export async function startControlPlane(
     keys: store.keys,
     nonces: store.nonces,
     reviews: store.reviews,
+    discovery: store.discovery,
     refundProofs: openRefundProofs(config, ports),
     walletProofs: createWalletProofs(signInChain(config)),
     publicUrl: config.publicUrl,

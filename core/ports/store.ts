@@ -1,5 +1,6 @@
 import type { Books } from './books.ts'
 import type { Changes } from './changes.ts'
+import type { Discovery } from './discovery.ts'
 import type { GasBook } from './gasBook.ts'
 import type { Leases } from './leases.ts'
 import type { Links } from './links.ts'
@@ -24,6 +25,7 @@ export interface DataStore {
   readonly purchases: Purchases
   readonly links: Links
   readonly reviews: Reviews
+  readonly discovery: Discovery
   readonly stores: Stores
   readonly keys: ApiKeys
   readonly nonces: SignInNonces

@@ -3,6 +3,7 @@ import { createMemory } from '../../adapters/memory/store/memory.ts'
 import { openMemory } from '../../adapters/memory/store/openMemory.ts'
 import { booksContract } from './books.ts'
 import { changesContract } from './changes.ts'
+import { discoveryContract } from './discovery.ts'
 import { gasBookContract } from './gasBook.ts'
 import { leasesContract } from './leases.ts'
 import { linksContract } from './links.ts'
@@ -39,6 +40,7 @@ t.test('leases in memory', async (t) => leasesContract(t, make))
 t.test('refunds in memory', async (t) => refundsContract(t, make))
 t.test('purchases in memory', async (t) => purchasesContract(t, make))
 t.test('reviews in memory', async (t) => reviewsContract(t, make))
+t.test('discovery in memory', async (t) => discoveryContract(t, make))
 t.test('links in memory', async (t) => linksContract(t, make))
 t.test('stores in memory', async (t) => storesContract(t, make))
 t.test('renames in memory', async (t) => renamesContract(t, make))

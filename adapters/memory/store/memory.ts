@@ -61,6 +61,8 @@ export interface Tables {
   readonly health: Table<string, readonly HealthEvent[]>
   /** By purchase. */
   readonly reviews: Table<string, Review>
+  /** By link, as it was last counted. */
+  readonly popularity: Table<string, { readonly buyers: number; readonly popularity: number }>
   readonly stores: Table<string, Store>
   readonly wallets: Table<string, StoreWallet>
   readonly formerNames: Table<string, FormerName>
@@ -111,6 +113,7 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
     suspensions: table(),
     health: table(),
     reviews: table(),
+    popularity: table(),
     stores: table(),
     wallets: table(),
     formerNames: table(),

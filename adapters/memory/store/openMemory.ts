@@ -5,6 +5,7 @@ import { createChanges } from '../changes.ts'
 import { createAccess } from './access.ts'
 import { createApiKeys } from './apiKeys.ts'
 import { createBooks } from './books.ts'
+import { createDiscovery } from './discovery.ts'
 import { createGasBook } from './gasBook.ts'
 import { createLeases } from './leases.ts'
 import { createLinks } from './links.ts'
@@ -47,6 +48,7 @@ export function openMemory({
     purchases: createPurchases(tables, access),
     links: createLinks(memory, access),
     reviews: createReviews(tables, access),
+    discovery: createDiscovery(tables, access),
     stores: createStores(memory, access),
     keys: createApiKeys(tables, access),
     nonces: createSignInNonces(tables, access, clock),

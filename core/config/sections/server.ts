@@ -98,6 +98,7 @@ const limitsOption = {
       60,
       "Requests of one client for stores' pages, their data and reviews, per minute.",
     ),
+    discoverPerMinute: limit(60, 'Searches of one client in the marketplace, per minute.'),
     reviewsPerHour: limit(10, 'Reviews that one client may write, per hour.'),
     badKeyPerMinute: limit(
       60,

@@ -3,6 +3,7 @@ import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { booksContract } from '../books.ts'
 import { changesContract } from '../changes.ts'
+import { discoveryContract } from '../discovery.ts'
 import { leasesContract } from '../leases.ts'
 import { linksContract } from '../links.ts'
 import { purchasesContract } from '../purchases.ts'
@@ -25,6 +26,7 @@ t.test('leases in SQLite', async (t) => leasesContract(t, make))
 t.test('purchases in SQLite', async (t) => purchasesContract(t, make))
 t.test('refunds in SQLite', async (t) => refundsContract(t, make))
 t.test('reviews in SQLite', async (t) => reviewsContract(t, make))
+t.test('discovery in SQLite', async (t) => discoveryContract(t, make))
 t.test('links in SQLite', async (t) => linksContract(t, make))
 t.test('stores in SQLite', async (t) => storesContract(t, make))
 t.test('renames in SQLite', async (t) => renamesContract(t, make))

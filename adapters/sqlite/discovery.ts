@@ -1,0 +1,187 @@
+import type { SQLInputValue } from 'node:sqlite'
+import type { LinkType } from '../../core/domain/link.ts'
+import { POPULAR_MS, popularityOf, UPTIME_MS } from '../../core/domain/popularity.ts'
+import type { Discovery, DiscoveryQuery, DiscoverySort, FoundLink } from '../../core/ports/discovery.ts'
+import { compiled } from './compiled.ts'
+import type { Database } from './database.ts'
+import { reading } from './failure.ts'
+import type { ReaderThread } from './readerThread.ts'
+import type { Row, Statement } from './statement.ts'
+
+/** Of more links than this, which of them fits the words best says nothing, and costs more than all the rest. */
+const MAX_RANKED = 2_000
+/** Links that are counted in one go. */
+const RECOUNTED = 50
+/** What is popular is counted again after this, because older sales count no more. */
+const RECOUNT_MS = 24 * 60 * 60 * 1000
+/** Sales that are counted in 1 ms: a link of a million is counted again after 100 s, not with each sale. */
+const COUNTED_PER_MS = 10
+
+/** The marketplace in SQLite: rows that triggers keep beside the links (migration 0008), read by a thread of its own. */
+export function createDiscovery({ reader, query, writer }: Database, thread: ReaderThread): Discovery {
+  const changedRows = reader.prepare(`SELECT link_id, changed FROM link_stats INDEXED BY link_stats_changed
+    WHERE changed <> counted AND (counted_at_ms + sales / ${COUNTED_PER_MS} <= ?1 OR counted_at_ms > ?1)
+    LIMIT ${RECOUNTED}`)
+  const popularRows = reader.prepare(`SELECT link_id, changed FROM link_stats INDEXED BY link_stats_popular
+    WHERE popularity > 0 AND counted_at_ms < ? LIMIT ${RECOUNTED}`)
+
+  return {
+    async search(wanted) {
+      if (wanted.words?.length === 0) return { links: [], total: 0 }
+      const found = conditionsOf(wanted)
+      if (wanted.sort !== 'relevance') {
+        const [[counted], rows] = (await thread.read(countOf(found), pageOf(found, wanted))) as [[Row], Row[]]
+        return { links: rows.map(toFoundLink), total: Number(counted['total']) }
+      }
+      const [[counted]] = (await thread.read(countOf(found))) as [[Row]]
+      const total = Number(counted['total'])
+      const sort = total > MAX_RANKED ? 'popular' : 'relevance'
+      const [rows] = (await thread.read(pageOf(found, { ...wanted, sort }))) as [Row[]]
+      return { links: rows.map(toFoundLink), total }
+    },
+
+    async recount(nowMs) {
+      // A few pages of an index, asked for again and again: the thread is only for what there is to count.
+      const [changed, popular] = reading(() => [changedRows.all(nowMs), popularRows.all(nowMs - RECOUNT_MS)])
+      const due = new Map(
+        [...popular!, ...changed!].map((row) => [String(row['link_id']), Number(row['changed'])]),
+      )
+      if (due.size === 0) return 0
+      const counted = await thread.read(...[...due.keys()].map((id) => demandOf(id, nowMs)))
+      const steps = [...due].map(([id, seen], i) => {
+        const row = counted[i]![0]!
+        const number = (name: string) => Number(row[name] ?? 0)
+        const popularity = popularityOf({
+          payers: number('payers'),
+          lastSaleAtMs: number('last_sale_at_ms'),
+          uptime: row['uptime'] === null ? 1 : number('uptime'),
+          reviews: { total: number('total'), positive: number('positive') },
+        })
+        return compiled(
+          query
+            .updateTable('link_stats')
+            .set({ counted: seen, counted_at_ms: nowMs, sales: number('sales'), buyers: number('buyers') })
+            .set({ popularity })
+            .where('link_id', '=', id),
+        )
+      })
+      await writer.write('runAll', steps, 'visible')
+      return due.size
+    },
+  }
+}
+
+interface Conditions {
+  from(sort: DiscoverySort): string
+  readonly where: string
+  readonly parameters: readonly SQLInputValue[]
+}
+
+function conditionsOf(wanted: DiscoveryQuery): Conditions {
+  const { words, linkType, minPrice, maxPrice, chain, tag, username, isFree, minRating } = wanted
+  const conditions: string[] = []
+  const parameters: SQLInputValue[] = []
+  const need = (condition: string, ...values: SQLInputValue[]) => {
+    conditions.push(condition)
+    parameters.push(...values)
+  }
+  // A quoted word is no operator and no column, whatever it says (sqlite.org/fts5.html#fts5_strings).
+  if (words !== undefined) need('listing_words MATCH ?', words.map(prefixOf).join(' AND '))
+  if (linkType !== undefined) need('l.is_standard = ?', Number(linkType === 'standard'))
+  if (minPrice !== undefined) need('l.price >= CAST(? AS REAL)', minPrice)
+  if (maxPrice !== undefined) need('l.price <= CAST(? AS REAL)', maxPrice)
+  if (isFree !== undefined) need(isFree ? 'l.price = 0' : 'l.price > 0')
+  if (chain !== undefined) need(chain === 'solana' ? 'l.paid_on_solana = 1' : 'l.paid_on_base = 1')
+  if (minRating !== undefined) need('l.rating >= ?', minRating)
+  if (username !== undefined) need('l.store_id = (SELECT id FROM stores WHERE username = ?)', username)
+  if (tag !== undefined) need('l.id IN (SELECT listing_id FROM listing_tags WHERE tag = ?)', tag)
+  // Few links of a store, and those of a tag, are found first; whatever else is asked for, is found on the way along an order.
+  const isAlongOrder = words === undefined && username === undefined && tag === undefined
+  return {
+    from: (sort) => {
+      if (words !== undefined) return 'listing_words w CROSS JOIN listings l ON l.id = w.rowid'
+      return isAlongOrder ? `listings l INDEXED BY ${indexes[sort]}` : 'listings l'
+    },
+    where: conditions.length === 0 ? 'true' : conditions.join(' AND '),
+    parameters,
+  }
+}
+
+/** One letter begins too many words to look for them all. */
+const prefixOf = (word: string) => `"${word.replaceAll('"', '""')}"${word.length > 1 ? '*' : ''}`
+
+const countOf = ({ from, where, parameters }: Conditions): Statement => {
+  const isWordsOnly = where === 'listing_words MATCH ?'
+  return {
+    sql: `SELECT count(*) AS total FROM ${isWordsOnly ? 'listing_words' : from('price_asc')} WHERE ${where}`,
+    parameters,
+  }
+}
+
+const indexes: Readonly<Record<DiscoverySort, string>> = {
+  relevance: 'listings_popular',
+  popular: 'listings_popular',
+  newest: 'listings_newest',
+  price_asc: 'listings_cheapest',
+  price_desc: 'listings_dearest',
+}
+
+const newestFirst = 'l.created_at_ms DESC, l.id DESC'
+
+/** A title says more than a description, a tag or a name. */
+const orders: Readonly<Record<DiscoverySort, string>> = {
+  relevance: `bm25(listing_words, 8.0, 1.0, 4.0, 2.0), l.popularity DESC, ${newestFirst}`,
+  popular: `l.popularity DESC, ${newestFirst}`,
+  newest: newestFirst,
+  price_asc: `l.price, ${newestFirst}`,
+  price_desc: `l.price DESC, ${newestFirst}`,
+}
+
+/** The page's links first, and what is shown of them for them alone. */
+function pageOf({ from, where, parameters }: Conditions, { sort, limit, offset }: DiscoveryQuery): Statement {
+  return {
+    sql: `WITH found AS MATERIALIZED
+        (SELECT l.id FROM ${from(sort)} WHERE ${where} ORDER BY ${orders[sort]} LIMIT ? OFFSET ?),
+        page AS MATERIALIZED (SELECT id, row_number() OVER () AS place FROM found)
+      SELECT k.id, k.title, k.description, k.slug, k.price, k.link_type, s.username, s.display_name,
+        coalesce(c.buyers, 0) AS buyers, coalesce(r.total, 0) AS total, coalesce(r.positive, 0) AS positive
+      FROM page CROSS JOIN listings g ON g.id = page.id CROSS JOIN links k ON k.id = g.link_id CROSS JOIN stores s ON s.id = k.store_id
+        LEFT JOIN link_stats c ON c.link_id = k.id LEFT JOIN review_counts r ON r.link_id = k.id
+      ORDER BY page.place`,
+    parameters: [...parameters, limit, offset],
+  }
+}
+
+const toFoundLink = (row: Row): FoundLink => ({
+  id: String(row['id']),
+  title: String(row['title']),
+  description: String(row['description']),
+  slug: String(row['slug']),
+  price: String(row['price']),
+  linkType: row['link_type'] as LinkType,
+  username: String(row['username']),
+  displayName: String(row['display_name']),
+  buyers: Number(row['buyers']),
+  reviews: { total: Number(row['total']), positive: Number(row['positive']) },
+})
+
+/** Buyers of a link, without the store's own wallets: those that sign in to it and those it is paid to. */
+const demandOf = (linkId: string, nowMs: number): Statement => ({
+  sql: `WITH own AS MATERIALIZED (
+      SELECT w.address FROM links l JOIN store_wallets w ON w.store_id = l.store_id WHERE l.id = ?1
+      UNION SELECT lower(s.payout_base) FROM links l JOIN stores s ON s.id = l.store_id
+        WHERE l.id = ?1 AND s.payout_base IS NOT NULL
+      UNION SELECT s.payout_solana FROM links l JOIN stores s ON s.id = l.store_id
+        WHERE l.id = ?1 AND s.payout_solana IS NOT NULL),
+    sold AS (
+      SELECT CASE WHEN network LIKE 'eip155:%' THEN lower(buyer_wallet) ELSE buyer_wallet END AS wallet, created_at_ms
+      FROM purchases WHERE link_id = ?1 AND status IN ('settled', 'delivered')),
+    others AS (SELECT * FROM sold WHERE wallet NOT IN own)
+    SELECT count(*) AS sales, count(DISTINCT wallet) AS buyers, max(created_at_ms) AS last_sale_at_ms,
+      count(DISTINCT CASE WHEN created_at_ms >= ?2 THEN wallet END) AS payers,
+      (SELECT avg(ok) FROM health_events WHERE link_id = ?1 AND kind = 'probe' AND at_ms >= ?3) AS uptime,
+      (SELECT total FROM review_counts WHERE link_id = ?1) AS total,
+      (SELECT positive FROM review_counts WHERE link_id = ?1) AS positive
+    FROM others`,
+  parameters: [linkId, nowMs - POPULAR_MS, nowMs - UPTIME_MS],
+})

@@ -1,0 +1,41 @@
+import type { StatementSync } from 'node:sqlite'
+import { parentPort, workerData } from 'node:worker_threads'
+import { connectReader } from './connect.ts'
+import { failureOf } from './failure.ts'
+import type { FromReader, ToReader } from './readerThread.ts'
+import type { Row, Statement } from './statement.ts'
+
+const MAX_PREPARED = 200
+
+const database = connectReader(workerData as string)
+database.exec('PRAGMA cache_size = -32000')
+const prepared = new Map<string, StatementSync>()
+
+function prepare(sql: string): StatementSync {
+  let statement = prepared.get(sql)
+  if (statement === undefined) {
+    statement = database.prepare(sql)
+    if (prepared.size >= MAX_PREPARED) prepared.delete(prepared.keys().next().value!)
+    prepared.set(sql, statement)
+  }
+  return statement
+}
+
+function read(steps: readonly Statement[]): Row[][] {
+  database.exec('BEGIN')
+  try {
+    return steps.map(({ sql, parameters }) => prepare(sql).all(...parameters))
+  } finally {
+    database.exec('COMMIT')
+  }
+}
+
+parentPort!.on('message', ({ id, steps }: ToReader) => {
+  let answer: FromReader
+  try {
+    answer = { id, results: read(steps) }
+  } catch (error) {
+    answer = { id, failure: failureOf(error) }
+  }
+  parentPort!.postMessage(answer)
+})

@@ -1,0 +1,27 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import type { Api } from '../deps.ts'
+import type { Job } from '../feature.ts'
+import { createAnswerCache } from './answerCache.ts'
+import { discoverRoute } from './discoverRoute.ts'
+
+/** How often it is looked for links that were sold or reviewed. */
+const RECOUNT_MS = 2_000
+
+/** What strangers find: all of it from one cache. */
+export function discoveryRoutes(app: FastifyInstance, api: Api): void {
+  const cache = createAnswerCache(api)
+  app.addHook('onClose', async () => cache.close())
+  discoverRoute(app, api, cache)
+}
+
+/** Keeps buyers and popularity of links up to date. A store that can't be asked now is asked again. */
+export const recountJob: Job = async ({ discovery, clock, log }, stopped) => {
+  while (!stopped.aborted) {
+    const counted = await discovery.recount(clock.now()).catch((err: unknown) => {
+      log.warn({ err }, 'could not count what links sold; trying again')
+      return 0
+    })
+    if (counted === 0) await sleep(RECOUNT_MS, undefined, { signal: stopped, ref: false }).catch(() => {})
+  }
+}
