@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { decodeSellerHeader } from '../core/x402/header.ts'
-import { isObject, own } from '../core/x402/own.ts'
 import { parseBody } from '../core/x402/parseBody.ts'
 import { type ReadOffer, readEnvelope } from '../core/x402/readEnvelope.ts'
+import { isObject, own } from '../core/x402/strictJson.ts'
 import { distinct, type HttpAnswer, valuesOf } from './httpCall.ts'
 
 /** The terms of an entry (x402 v2, section 5.1.2); whatever else stands in one is the server's own, or version 1's. */

@@ -1,7 +1,7 @@
 import { isSameAddress } from '../core/domain/address.ts'
 import { familyOf } from '../core/domain/network.ts'
 import { decodeSellerHeader } from '../core/x402/header.ts'
-import { own } from '../core/x402/own.ts'
+import { own } from '../core/x402/strictJson.ts'
 import type { SignedPayment } from './buyer.ts'
 import { distinct, type HttpAnswer, valuesOf } from './httpCall.ts'
 

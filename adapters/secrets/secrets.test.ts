@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { createSealer } from './createSealer.ts'
-import { hmacSha256 } from './hmacSha256.ts'
+import { createSealer, hmacSha256 } from './createSealer.ts'
 import { loadSecret } from './loadSecret.ts'
 
 const secret = Buffer.alloc(32, 7)

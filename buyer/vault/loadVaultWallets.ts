@@ -1,6 +1,6 @@
 import { canonicalAddress } from '../../core/domain/address.ts'
 import { type ChainFamily, familyOf, type NetworkId, networkOfV1Name } from '../../core/domain/network.ts'
-import { own } from '../../core/x402/own.ts'
+import { own } from '../../core/x402/strictJson.ts'
 import type { Buyer } from '../buyer.ts'
 import { HttpFailure } from '../httpCall.ts'
 import type { Wallets } from '../payOptions.ts'

@@ -1,5 +1,5 @@
-import { isObject, own } from '../../core/x402/own.ts'
 import { parseBody } from '../../core/x402/parseBody.ts'
+import { isObject, own } from '../../core/x402/strictJson.ts'
 import { BuyerRefusal } from '../buyer.ts'
 import { callOnce, HttpFailure, valuesOf } from '../httpCall.ts'
 import type { PayOutcome } from '../payReport.ts'

@@ -5,8 +5,7 @@ import { createSolanaBuyer } from '../../buyer/chains/solanaBuyer.ts'
 import type { Wallets } from '../../buyer/payOptions.ts'
 import { UsageError } from '../../buyer/usageError.ts'
 import type { ChainFamily } from '../../core/domain/network.ts'
-import { isObject, own } from '../../core/x402/own.ts'
-import { parseStrictJson } from '../../core/x402/strictJson.ts'
+import { isObject, own, parseStrictJson } from '../../core/x402/strictJson.ts'
 import { readPrivateFile } from './readPrivateFile.ts'
 
 const expected =

@@ -5,8 +5,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Command, CommandLock, KeptPayment, KeptPayments } from '../../buyer/keptPayments.ts'
 import { UsageError } from '../../buyer/usageError.ts'
 import { familyOf } from '../../core/domain/network.ts'
-import { isObject, own } from '../../core/x402/own.ts'
 import { parseBody } from '../../core/x402/parseBody.ts'
+import { isObject, own } from '../../core/x402/strictJson.ts'
 import { isVaultError } from '../../vault/errors/error.ts'
 import {
   type BeatingLock,

@@ -1,9 +1,22 @@
+import { hash } from 'node:crypto'
 import type { LinkId, StoreId } from './link.ts'
 import type { AtomicAmount } from './money.ts'
 import type { NetworkId } from './network.ts'
 
 /** SHA-256, hex, of canonical network, asset, payer and nonce (EVM) or of network and message bytes (Solana). */
 export type PaymentKey = string
+
+/** The part of a payment's key that is the same for every payment in a token. */
+export const evmPaymentKeyPrefix = (network: NetworkId, asset: string): string =>
+  `${network}|${asset.toLowerCase()}|`
+
+/** The key of an EIP-3009 authorisation: SHA-256 of network, token, payer and nonce, the last three in lower case. */
+export const evmPaymentKey = (prefix: string, payer: string, nonce: string): PaymentKey =>
+  hash('sha256', `${prefix}${payer}|${nonce}`, 'hex')
+
+/** The key of a Solana payment: SHA-256 of network and message, so that signatures make no second payment of it. */
+export const solanaPaymentKey = (network: NetworkId, message: Uint8Array): PaymentKey =>
+  hash('sha256', Buffer.concat([Buffer.from(`${network}|`), message]), 'hex')
 
 /**
  * A mistake of the caller's own that must not reach the tables: a key that is not 32 bytes in hex would be cut or lost, and

@@ -2,7 +2,7 @@ import { isSameAddress } from '../domain/address.ts'
 import { type Asset, builtInAssets } from '../domain/asset.ts'
 import { type ChainFamily, factsOf, familyOf, type NetworkId } from '../domain/network.ts'
 import type { OfferTerms } from './offerTerms.ts'
-import { isObject, own } from './own.ts'
+import { isObject, own } from './strictJson.ts'
 import { worthInUsd } from './worthInUsd.ts'
 
 /** Shortest and longest time to settle that a seller may name, in seconds; what is signed is at most an hour. */

@@ -1,10 +1,10 @@
 import { networkOfV1Name, v1NameOf } from '../domain/network.ts'
 import { decodeStrictBase64 } from './strictBase64.ts'
-import { parseStrictJson } from './strictJson.ts'
-import type { SettleResponse } from './types.ts'
+import { isObject, own, parseStrictJson } from './strictJson.ts'
+import type { PaymentPayload, SettleResponse } from './types.ts'
 
-/** Node refuses a request or an answer whose head is longer than 16 KiB, so a longer value could not have been sent. */
-const DEFAULT_MAX_CHARS = 16_384
+/** Node refuses a request or an answer whose head is longer than 16 KiB (RFC 9110 sets no limit): none longer was sent. */
+const MAX_HEADER_CHARS = 16_384
 
 export type DecodedHeader =
   | { readonly ok: true; readonly value: Readonly<Record<string, unknown>> }
@@ -27,7 +27,7 @@ export function encodeHeader(value: unknown): string {
  *
  * @param maxChars longest header value that is looked at
  */
-export function decodeHeader(text: string, maxChars: number = DEFAULT_MAX_CHARS): DecodedHeader {
+export function decodeHeader(text: string, maxChars: number = MAX_HEADER_CHARS): DecodedHeader {
   if (text.length > maxChars) return refused(`Expected at most ${maxChars} characters, got ${text.length}.`)
   const bytes = decodeStrictBase64(text, maxChars)
   if (bytes === undefined || bytes.length === 0) {
@@ -42,10 +42,10 @@ export function decodeHeader(text: string, maxChars: number = DEFAULT_MAX_CHARS)
   const parsed = parseStrictJson(json)
   if (!parsed.ok) return parsed
   const { value } = parsed
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     return refused('Expected a JSON object, got another kind of value.')
   }
-  return { ok: true, value: value as Record<string, unknown> }
+  return { ok: true, value }
 }
 
 /**
@@ -93,3 +93,52 @@ export function withReceiptIn(version: 1 | 2, headers: readonly string[]): reado
     ...headers.slice(at + 2),
   ]
 }
+
+export type ReadPayment =
+  | { readonly ok: true; readonly payment: PaymentPayload }
+  | { readonly ok: false; readonly message: string }
+
+/**
+ * Reads `PAYMENT-SIGNATURE` (x402 v2) or `X-PAYMENT` (v1): strict base64, strict JSON, the envelope's own fields. What
+ * stands inside `payload` is the settler's to judge. Never throws.
+ *
+ * @returns the payment, or words for the caller: what was expected and what came. They never repeat the header.
+ */
+export function readPayment(header: string): ReadPayment {
+  const decoded = decodeHeader(header)
+  if (!decoded.ok) return decoded
+  const envelope = decoded.value
+  const payload = own(envelope, 'payload')
+  if (!isObject(payload)) return no('payload must be an object with the signed payment')
+  const version = own(envelope, 'x402Version')
+  if (version === 2) return readV2(envelope, payload)
+  if (version === 1) return readV1(envelope, payload)
+  return no('x402Version must be the number 2 (or 1)')
+}
+
+function readV2(
+  envelope: Readonly<Record<string, unknown>>,
+  payload: Readonly<Record<string, unknown>>,
+): ReadPayment {
+  const accepted = own(envelope, 'accepted')
+  if (!isObject(accepted)) return no('accepted must be the entry of accepts that the payment is for')
+  const scheme = own(accepted, 'scheme')
+  const network = own(accepted, 'network')
+  if (typeof scheme !== 'string' || typeof network !== 'string') {
+    return no('accepted.scheme and accepted.network must be strings')
+  }
+  return { ok: true, payment: { x402Version: 2, scheme, network, payload, accepted } }
+}
+
+function readV1(
+  envelope: Readonly<Record<string, unknown>>,
+  payload: Readonly<Record<string, unknown>>,
+): ReadPayment {
+  const scheme = own(envelope, 'scheme')
+  const network = own(envelope, 'network')
+  if (typeof scheme !== 'string' || typeof network !== 'string')
+    return no('scheme and network must be strings')
+  return { ok: true, payment: { x402Version: 1, scheme, network, payload } }
+}
+
+const no = (message: string): ReadPayment => ({ ok: false, message: `In the payment header, ${message}.` })

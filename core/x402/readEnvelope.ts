@@ -1,4 +1,4 @@
-import { isObject, own } from './own.ts'
+import { isObject, own } from './strictJson.ts'
 
 /** Most entries that are looked at; real offers have one or two a network. */
 const MAX_ENTRIES = 64

@@ -6,16 +6,8 @@ import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { inUse, wasDelivered } from '../../core/payments/refusals.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import {
-  judgeRepeat,
-  linkOfRepeat,
-  noMemory,
-  notInTime,
-  requestHash,
-  storedReceipt,
-  storedReply,
-} from './repeat.ts'
-import { createRunning, join, runningOf, sharedOf } from './running.ts'
+import { judgeRepeat, linkOfRepeat, noMemory, notInTime, storedReceipt, storedReply } from './repeat.ts'
+import { createRunning, join, requestHash, runningOf, sharedOf } from './running.ts'
 
 /** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
 const NOTED_MS = 1_000

@@ -1,13 +1,18 @@
 import { createHash, randomBytes } from 'node:crypto'
 import t from 'tap'
 import { builtInAssets } from '../../core/domain/asset.ts'
-import { landedLate, type PaymentState, paymentStates } from '../../core/domain/payment.ts'
-import { paymentKey, paymentKeyPrefix } from '../../core/evm/paymentKey.ts'
+import {
+  evmPaymentKey,
+  evmPaymentKeyPrefix,
+  landedLate,
+  type PaymentState,
+  paymentStates,
+} from '../../core/domain/payment.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { bring as bringRow, keptAnswer as kept, type WantedRow } from '../../test/helpers/rows.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment, testAsset, testNetwork } from '../../test/helpers/settler.ts'
-import { requestHash } from './repeat.ts'
+import { requestHash } from './running.ts'
 
 const payer = '0x2222222222222222222222222222222222222222'
 const transactionOf = (nonce: string) => `0x${createHash('sha256').update(nonce).digest('hex')}`
@@ -351,7 +356,7 @@ for (const [what, settlers] of [
     for (const [name, situation] of chargedOrSent) {
       const nonce = `0x${randomBytes(32).toString('hex')}`
       await bring(nonce, situation, own, {
-        key: paymentKey(paymentKeyPrefix(testNetwork, testAsset), payer, nonce),
+        key: evmPaymentKey(evmPaymentKeyPrefix(testNetwork, testAsset), payer, nonce),
         payload: JSON.stringify(signed(2, nonce, '0xaa')),
       })
       for (const version of [1, 2] as const) {

@@ -1,12 +1,16 @@
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { familyOf, knownNetworks, type NetworkId, networkOfV1Name } from '../../core/domain/network.ts'
-import type { PaymentKey, PaymentRecord } from '../../core/domain/payment.ts'
-import { paymentKey as evmKey, paymentKeyPrefix } from '../../core/evm/paymentKey.ts'
+import {
+  evmPaymentKey,
+  evmPaymentKeyPrefix,
+  type PaymentKey,
+  type PaymentRecord,
+  solanaPaymentKey,
+} from '../../core/domain/payment.ts'
 import type { Payments, PresentedPayment } from '../../core/payments/payments.ts'
-import { paymentKey as solanaKey } from '../../core/solana/paymentKey.ts'
 import { MAX_TRANSACTION_BYTES, readWireTransaction } from '../../core/solana/wire.ts'
-import { isObject, own } from '../../core/x402/own.ts'
 import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
+import { isObject, own } from '../../core/x402/strictJson.ts'
 import type { PaymentPayload } from '../../core/x402/types.ts'
 
 type Signed = Readonly<Record<string, unknown>>
@@ -36,7 +40,7 @@ function keysOf({ x402Version, network: named, accepted, payload }: PaymentPaylo
   switch (familyOf(network)) {
     case 'solana': {
       const message = messageOf(payload)
-      return message === undefined ? [] : [solanaKey(network, message)]
+      return message === undefined ? [] : [solanaPaymentKey(network, message)]
     }
     case 'eip155': {
       const authorization = own(payload, 'authorization')
@@ -48,7 +52,7 @@ function keysOf({ x402Version, network: named, accepted, payload }: PaymentPaylo
       const assets =
         said === undefined ? builtInAssets.filter((a) => a.network === network) : [{ address: said }]
       return assets.map(({ address }) =>
-        evmKey(paymentKeyPrefix(network, address), payer.toLowerCase(), nonce.toLowerCase()),
+        evmPaymentKey(evmPaymentKeyPrefix(network, address), payer.toLowerCase(), nonce.toLowerCase()),
       )
     }
     default:

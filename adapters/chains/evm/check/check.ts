@@ -1,8 +1,7 @@
 import type { Asset } from '../../../../core/domain/asset.ts'
 import { type NetworkId, networkOfV1Name } from '../../../../core/domain/network.ts'
-import type { PaymentIdentity } from '../../../../core/domain/payment.ts'
+import { evmPaymentKey, evmPaymentKeyPrefix, type PaymentIdentity } from '../../../../core/domain/payment.ts'
 import { checksumAddress } from '../../../../core/evm/address.ts'
-import { paymentKey, paymentKeyPrefix } from '../../../../core/evm/paymentKey.ts'
 import type { Clock } from '../../../../core/ports/clock.ts'
 import type { Checked, Refusal } from '../../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
@@ -97,7 +96,11 @@ function tokensOf(network: NetworkId, assets: readonly Asset[]): ReadonlyMap<str
     if (asset.network !== network || asset.eip712 === undefined) continue
     const address = asset.address.toLowerCase()
     const separator = domainSeparator({ ...asset.eip712, chainId, verifyingContract: address })
-    tokens.set(address, { address: asset.address, separator, keyPrefix: paymentKeyPrefix(network, address) })
+    tokens.set(address, {
+      address: asset.address,
+      separator,
+      keyPrefix: evmPaymentKeyPrefix(network, address),
+    })
   }
   return tokens
 }
@@ -139,7 +142,7 @@ function identify(
   terms: PaymentRequirements,
 ): PaymentIdentity {
   return {
-    key: paymentKey(token.keyPrefix, authorization.from, authorization.nonce),
+    key: evmPaymentKey(token.keyPrefix, authorization.from, authorization.nonce),
     network,
     asset: token.address,
     payer: checksumAddress(authorization.from),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { paymentKey, paymentKeyPrefix } from '../../../../core/evm/paymentKey.ts'
+import { evmPaymentKey, evmPaymentKeyPrefix } from '../../../../core/domain/payment.ts'
 import { topics } from '../../../../core/evm/token.ts'
 import type { LogEntry, Receipt } from '../../../../core/evm/transferProof.ts'
 import { addressWord, uintWord } from '../../../../core/evm/words.ts'
@@ -81,7 +81,7 @@ t.test('money that went back before it came is no refund', async (t) => {
 t.test('the authorisations of the seller that it used are named: each may be a payment', async (t) => {
   const [nonce, other] = [`0x${'0C'.repeat(32)}`, `0x${'0d'.repeat(32)}`]
   const key = (of: string) =>
-    paymentKey(paymentKeyPrefix(network, asset), seller.toLowerCase(), of.toLowerCase())
+    evmPaymentKey(evmPaymentKeyPrefix(network, asset), seller.toLowerCase(), of.toLowerCase())
   t.strictSame(judge(used(seller, nonce), moved(), used(somebody, other), moved('1', somebody)), {
     status: 'proved',
     paymentKeys: [key(nonce)],

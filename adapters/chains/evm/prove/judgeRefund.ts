@@ -1,4 +1,4 @@
-import { paymentKey, paymentKeyPrefix } from '../../../../core/evm/paymentKey.ts'
+import { evmPaymentKey, evmPaymentKeyPrefix } from '../../../../core/domain/payment.ts'
 import { quantity } from '../../../../core/evm/quantity.ts'
 import { topics } from '../../../../core/evm/token.ts'
 import { readTransferEvent } from '../../../../core/evm/transferEvent.ts'
@@ -30,11 +30,11 @@ export function judgeRefund(receipt: Receipt, sale: Receipt, expected: TransferB
 
 /** The authorisations of the seller's wallet that the transaction used: each may be a payment for a purchase. */
 function paymentKeysOf(said: readonly LogEntry[], { network, asset, from }: TransferBack): string[] {
-  const prefix = paymentKeyPrefix(network, asset)
+  const prefix = evmPaymentKeyPrefix(network, asset)
   return said
     .filter((log) => log.topics[0] === topics.authorizationUsed)
     .filter((log) => log.topics[1]?.slice(2) === addressWord(from))
-    .map((log) => paymentKey(prefix, from.toLowerCase(), log.topics[2]!.toLowerCase()))
+    .map((log) => evmPaymentKey(prefix, from.toLowerCase(), log.topics[2]!.toLowerCase()))
 }
 
 const sum = (moved: readonly { readonly amountAtomic: bigint }[]): bigint =>

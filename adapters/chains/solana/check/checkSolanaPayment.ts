@@ -1,11 +1,10 @@
 import { hash } from 'node:crypto'
 import { base58 } from '@scure/base'
-import type { PaymentIdentity } from '../../../../core/domain/payment.ts'
+import { type PaymentIdentity, solanaPaymentKey } from '../../../../core/domain/payment.ts'
 import type { Refusal } from '../../../../core/ports/settler.ts'
 import { sameBytes } from '../../../../core/solana/bytes.ts'
 import { verifyEd25519 } from '../../../../core/solana/ed25519.ts'
 import { type Message, readMessage } from '../../../../core/solana/message.ts'
-import { paymentKey } from '../../../../core/solana/paymentKey.ts'
 import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
 import {
   MAX_TRANSACTION_BYTES,
@@ -270,7 +269,7 @@ function identityOf(
   rules: SolanaRules,
 ): PaymentIdentity {
   return {
-    key: paymentKey(rules.network, message),
+    key: solanaPaymentKey(rules.network, message),
     network: rules.network,
     asset: terms.asset,
     payer: base58.encode(payer),

@@ -1,10 +1,10 @@
 import { base58 } from '@scure/base'
+import { solanaPaymentKey } from '../../../../core/domain/payment.ts'
 import type { RefundVerdict, TransferBack } from '../../../../core/ports/refundProofs.ts'
 import { readAddress } from '../../../../core/solana/address.ts'
 import { associatedTokenAddress } from '../../../../core/solana/associatedTokenAddress.ts'
 import { readU64 } from '../../../../core/solana/bytes.ts'
 import { readMessage } from '../../../../core/solana/message.ts'
-import { paymentKey } from '../../../../core/solana/paymentKey.ts'
 import { tokenProgramBytes } from '../../../../core/solana/programs.ts'
 import { type TokenBalance, tokenBalances } from '../../../../core/solana/tokenBalances.ts'
 
@@ -76,7 +76,7 @@ export function judgeRefund(
   const sent = back.reduce((sum, { amountAtomic }) => sum + amountAtomic, 0n)
   if (sent < expected.amountAtomic || arrived < expected.amountAtomic)
     return { status: 'mismatch', what: 'amount' }
-  return { status: 'proved', paymentKeys: [paymentKey(expected.network, message)] }
+  return { status: 'proved', paymentKeys: [solanaPaymentKey(expected.network, message)] }
 }
 
 /** The wallet's associated accounts for the mint, one a token program; a mint is of one program, so one can hold it. */
