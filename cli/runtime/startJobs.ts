@@ -6,7 +6,7 @@ import type { Settler } from '../../core/ports/settler.ts'
 import type { Stack } from './openStack.ts'
 
 const RETRY_MS = 5_000
-/** Between two looks whether this process still has a key, or another one has left it. */
+/** Between two looks whether this process still has a key, or another one has left it, and what others did about its payments. */
 const KEY_MS = 2_000
 
 export interface Jobs {
@@ -86,7 +86,7 @@ export async function startJobs({ ports, store, chains, notes, lease }: Stack, l
         startedUnder = held.id
         if (isTold) log.info({ network, settler: settler.id }, 'this process settles with this key now')
         isTold = false
-      }
+      } else await settler.followUp?.(() => store.books.openAttempts(settler.id))
     }
     const lookSafely = () =>
       look().catch((err: unknown) => log.warn({ err, network }, 'could not say who settles; trying again'))

@@ -169,6 +169,13 @@ export interface Settler {
    * @param mayGoOn asked before anything is verified or signed: whether this is still the process that settles
    */
   start(open: readonly SettlementAttempt[], mayGoOn?: () => boolean): Promise<void>
+  /**
+   * Where one process at a time may settle: to be asked by that process now and then, with a way to the attempts that are
+   * open in the store. Another process's recovery can conclude a payment that was never sent, and only whoever signs can use
+   * up the account number that it leaves, before which the chain takes none of the later ones. Asks for nothing while
+   * nothing has been under way for long.
+   */
+  followUp?(openAttempts: () => Promise<readonly SettlementAttempt[]>): Promise<void>
   /** Where payees can be unable to receive an asset (Solana: without an account of the token). The same object each time. */
   payee?(asset: string, payTo: string): Payee
   /** For `tollgate doctor` and readiness: what is wrong, in words; empty when all is well. */

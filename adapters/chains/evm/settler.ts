@@ -145,6 +145,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       return outcomes
     },
     stillOnChain,
+    followUp: account.followUp,
     async start(open, mayGoOn = () => true) {
       await budgets.start()
       account.recheck()

@@ -71,6 +71,10 @@ export interface SettlingAccount {
   mined(attempt: SettlementAttempt): void
   /** Its bytes can do no good any more; its nonce still has to be used. */
   abandon(attempt: SettlementAttempt): void
+  /**
+   * Abandons what is under way here since the last time, and open no more in the store: another process has concluded it.
+   */
+  followUp(openAttempts: () => Promise<readonly SettlementAttempt[]>): Promise<void>
   /** Something else used a nonce of ours: ask the chain again. */
   recheck(): void
   /** Sends again what the pool has lost. One at a time; never rejects. */
@@ -90,13 +94,15 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     throw new RpcUnreachable(`the node says that the settling account has sent ${count} transactions`)
   }
   const queue = createNonceQueue(() => countOf('pending'))
-  /** By nonce, until they are mined: signed bytes, and the most that they can cost. */
-  const live = new Map<number, { readonly bytes: string; readonly mostWei: bigint; isFiller?: true }>()
+  /** By nonce, until they are mined. */
+  const live = new Map<number, Live>()
   const abandoned = new Set<number>()
   /** Bytes that filled a nonce and were mined: a reorganisation can leave them out again, and nobody else knows them. */
   const filled = new Map<number, string>()
   /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
   let adoptedBelow = 0
+  /** What was stored and not known to be mined when it was last followed up. */
+  let lingering = new Set<number>()
   let repairing: Promise<void> | undefined
   let isClosed = false
   let timer: NodeJS.Timeout | undefined
@@ -206,7 +212,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
         const attempt = await signed(call, nonce, maxGas, fees)
         stored = await within(store(attempt), options.storeTimeoutMs)
         if (!stored) return undefined
-        live.set(nonce, { bytes: attempt.bytes, mostWei })
+        live.set(nonce, { bytes: attempt.bytes, mostWei, isStored: true })
         return attempt
       } finally {
         if (!stored) live.delete(nonce)
@@ -226,7 +232,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       if (highest < 0) return
       queue.raiseAbove(highest)
       const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
-      for (const [nonce, bytes] of bytesOf) live.set(nonce, { bytes, mostWei })
+      for (const [nonce, bytes] of bytesOf) live.set(nonce, { bytes, mostWei, isStored: true })
       adoptedBelow = Math.max(adoptedBelow, highest)
       await repair()
     },
@@ -237,6 +243,21 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       if (!live.delete(Number(sequence)) && Number(sequence) >= (queue.next ?? 0)) return
       abandoned.add(Number(sequence))
     },
+    async followUp(openAttempts) {
+      const stored = new Set([...live].flatMap(([nonce, { isStored }]) => (isStored ? [nonce] : [])))
+      const old = [...stored].filter((nonce) => lingering.has(nonce))
+      lingering = stored
+      if (old.length === 0) return
+      const open = new Set((await openAttempts()).map(({ sequence }) => Number(sequence)))
+      const concluded = old.filter((nonce) => !open.has(nonce) && live.get(nonce)?.isStored)
+      if (concluded.length === 0) return
+      for (const nonce of concluded) {
+        live.delete(nonce)
+        abandoned.add(nonce)
+      }
+      log.info({ network, nonces: concluded }, 'another process has concluded payments of this account')
+      await repair()
+    },
     recheck: () => queue.recheck(),
     async close() {
       isClosed = true
@@ -244,6 +265,17 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       await repairing
     },
   }
+}
+
+/** A transaction on its way. */
+interface Live {
+  /** Signed; empty while it is not stored yet, or where a former process has signed it. */
+  readonly bytes: string
+  /** The most that it can cost. */
+  readonly mostWei: bigint
+  /** Its attempt is in the store. */
+  readonly isStored?: true
+  readonly isFiller?: true
 }
 
 /** What was promised, or undefined when it takes too long. A rejection is passed on; one that comes later is not heard. */
