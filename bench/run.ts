@@ -45,7 +45,7 @@ const progress = (line: string) => console.error(line)
 
 installPeers(progress)
 const machine = lookAround()
-const size = values.quick ? { rounds: 3, seconds: 1 } : { rounds: 5, seconds: 3 }
+const size = values.quick ? { rounds: 3, seconds: 1, warmUps: 1 } : { rounds: 5, seconds: 3, warmUps: 5 }
 progress(
   `${machine.hasWrk ? 'wrk' : 'wrk is not installed: load/generate.ts'} makes the load; ` +
     `${machine.nginx ? 'nginx is measured too' : 'nginx is not installed: its figures are null'}; ` +

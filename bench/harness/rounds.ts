@@ -17,6 +17,8 @@ export interface RoundOptions {
   readonly machine: Machine
   readonly rounds: number
   readonly seconds: number
+  /** Most rounds that a candidate is warmed up by, see {@link measure}. */
+  readonly warmUps: number
   readonly progress: (line: string) => void
 }
 
@@ -25,12 +27,13 @@ export type Costs = ReadonlyMap<string, readonly number[]>
 
 /**
  * Measures candidates in turn, round after round, so that whatever else the machine does meets all of them alike. The
- * measure is CPU time of the server's process per request, not time on the wall.
+ * measure is CPU time of the server's process per request, not time on the wall. Each is warmed up first, until a request
+ * costs no less than before: V8 compiles what is rarely called late, and it is part of the process.
  */
 export async function measure(candidates: readonly Candidate[], options: RoundOptions): Promise<Costs> {
   const costs = new Map<string, number[]>(candidates.map(({ name }) => [name, []]))
   const waits = new Map<string, number[]>(candidates.map(({ name }) => [name, []]))
-  for (const candidate of candidates) await once(candidate, -1, options, options.seconds)
+  for (const candidate of candidates) await warmUp(candidate, options)
   for (let round = 0; round < options.rounds; round++) {
     for (const candidate of candidates) {
       const { cost, p50Ms } = await once(candidate, round, options, options.seconds)
@@ -47,6 +50,18 @@ export async function measure(candidates: readonly Candidate[], options: RoundOp
     )
   }
   return costs
+}
+
+/** A round that is cheaper by less is as warm as the one before. */
+const WARMER = 0.95
+
+async function warmUp(candidate: Candidate, options: RoundOptions): Promise<void> {
+  let least = Number.POSITIVE_INFINITY
+  for (let round = 1; round <= options.warmUps; round++) {
+    const { cost } = await once(candidate, -round, options, options.seconds)
+    if (cost > least * WARMER) return
+    least = cost
+  }
 }
 
 const waitOf = (p50Ms: readonly number[]): string =>

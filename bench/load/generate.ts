@@ -16,6 +16,8 @@ export interface GenerateOptions {
   readonly bodiesFile: string
   readonly host: string
   readonly headers: Readonly<Record<string, string>>
+  /** Looks for answers all the time instead of waiting to be woken. */
+  readonly isAwake: boolean
 }
 
 const options = JSON.parse(process.argv[2]!) as GenerateOptions
@@ -88,6 +90,11 @@ function finish(): void {
   process.exit()
 }
 
+function stayAwake(): void {
+  if (open > 0) setImmediate(stayAwake)
+}
+
 const startedMs = performance.now()
+if (options.isAwake) stayAwake()
 for (let i = 0; i < options.connections; i++) run()
 setTimeout(() => (isOver = true), options.seconds * 1000)
