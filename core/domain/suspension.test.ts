@@ -3,14 +3,15 @@ import t from 'tap'
 import {
   CALLS_TO_JUDGE,
   callWindowMs,
+  confirmSpanMs,
   cooldownsMs,
   freshHealth,
   type HealthObservation,
   type HealthState,
   observe,
+  PAYERS_TO_JUDGE,
   PROBE_FAILURES_TO_SUSPEND,
   probeFailureSpanMs,
-  probesToConfirm,
   reEnableStep,
   suspensionAfter,
 } from './suspension.ts'
@@ -120,64 +121,124 @@ t.test('half of twenty calls within ten minutes suspend', async (t) => {
   t.same(run(mixed(0, 20, minuteMs)).at, [], 'twenty over twenty minutes')
 })
 
-t.test('calls only raise a suspicion, and fewer callers a smaller one', async (t) => {
-  const probesAfter = (callerOf: (i: number) => readonly string[]) => {
-    let state = freshHealth
-    for (let i = 0; ; i++) {
-      state = observe(state, { kind: 'calls', count: 1, startedAtMs: start }, start).state
-      const failed = { kind: 'call-failed', startedAtMs: start, caller: callerOf(i) } as const
-      const verdict = observe(state, failed, start)
-      state = verdict.state
-      if (verdict.suspend !== null) return verdict.probesToConfirm
+t.test(
+  'calls only raise a suspicion, which has to be confirmed for longer where callers are few',
+  async (t) => {
+    const firstConfirmedOver = (callerOf: (i: number) => readonly string[]) => {
+      let state = freshHealth
+      for (let i = 0; ; i++) {
+        state = observe(state, { kind: 'calls', count: 1, startedAtMs: start }, start).state
+        const failed = { kind: 'call-failed', startedAtMs: start, caller: callerOf(i) } as const
+        const verdict = observe(state, failed, start)
+        state = verdict.state
+        if (verdict.suspend !== null) return verdict.confirmOverMs
+      }
     }
-  }
-  const { manyCallers, fewCallers } = probesToConfirm
-  t.equal(
-    probesAfter((i) => [`203.0.113.${i}`]),
-    manyCallers,
-  )
-  t.equal(
-    probesAfter((i) => [`203.0.113.${i}`, `0x${i}`]),
-    manyCallers,
-  )
-  t.equal(
-    probesAfter((i) => [`203.0.113.${i % 4}`]),
-    manyCallers,
-    'four',
-  )
-  t.equal(
-    probesAfter((i) => [`203.0.113.${i % 3}`]),
-    fewCallers,
-    'three',
-  )
-  t.equal(
-    probesAfter(() => ['203.0.113.1', '0x1']),
-    fewCallers,
-    'one',
-  )
-  t.equal(
-    probesAfter((i) => [`203.0.113.${i}`, '0x1']),
-    fewCallers,
-    'one wallet with many addresses',
-  )
-  t.equal(
-    probesAfter((i) => ['203.0.113.1', `0x${i}`]),
-    fewCallers,
-    'one address with many wallets',
-  )
-  t.equal(
-    probesAfter(() => []),
-    fewCallers,
-    'nobody knows',
-  )
-  const byProbes = steps(6, minuteMs, probe(true))
+    const { manyCallers, fewCallers } = confirmSpanMs
+    t.equal(
+      firstConfirmedOver((i) => [`203.0.113.${i}`]),
+      manyCallers,
+    )
+    t.equal(
+      firstConfirmedOver((i) => [`203.0.113.${i}`, `0x${i}`]),
+      manyCallers,
+    )
+    t.equal(
+      firstConfirmedOver((i) => [`203.0.113.${i % 4}`]),
+      manyCallers,
+      'four',
+    )
+    t.equal(
+      firstConfirmedOver((i) => [`203.0.113.${i % 3}`]),
+      fewCallers,
+      'three',
+    )
+    t.equal(
+      firstConfirmedOver(() => ['203.0.113.1', '0x1']),
+      fewCallers,
+      'one',
+    )
+    t.equal(
+      firstConfirmedOver((i) => [`203.0.113.${i}`, '0x1']),
+      fewCallers,
+      'one wallet with many addresses',
+    )
+    t.equal(
+      firstConfirmedOver((i) => ['203.0.113.1', `0x${i}`]),
+      fewCallers,
+      'one address with many wallets',
+    )
+    t.equal(
+      firstConfirmedOver(() => []),
+      fewCallers,
+      'nobody knows',
+    )
+    const byProbes = steps(6, minuteMs, probe(true))
+    let state = freshHealth
+    for (const { atMs, what } of byProbes) {
+      const verdict = observe(state, what, atMs)
+      state = verdict.state
+      if (verdict.suspend !== null)
+        t.equal(verdict.confirmOverMs, 0, 'what probes found needs no further ones')
+    }
+  },
+)
+
+const payer = (i: number) => [`198.51.100.${i}`, `0xpayer${i}`]
+const paidCall =
+  (paid: 'charged' | 'uncharged' | 'served', by: readonly string[]) =>
+  (startedAtMs: number): readonly HealthObservation[] => [
+    { kind: 'calls', count: 1, startedAtMs },
+    paid === 'served'
+      ? { kind: 'payer-served', startedAtMs, caller: by }
+      : { kind: 'call-failed', startedAtMs, caller: by, paid },
+  ]
+
+/** What the probes have to say once calls have made a link suspicious. */
+function confirmedOver(calls: readonly ReturnType<typeof paidCall>[]): number[] {
+  const over: number[] = []
   let state = freshHealth
-  for (const { atMs, what } of byProbes) {
+  for (const { atMs, what } of calls.flatMap((one, i) => stepsAt(start + i, one))) {
     const verdict = observe(state, what, atMs)
     state = verdict.state
-    if (verdict.suspend !== null)
-      t.equal(verdict.probesToConfirm, 0, 'what probes found needs no further ones')
+    if (verdict.suspend === null) continue
+    over.push(verdict.confirmOverMs)
+    state = observe(state, { kind: 'cleared' }, atMs).state
   }
+  return over
+}
+const failing = (count: number, paid: 'charged' | 'uncharged', payers: number, from = 0) =>
+  Array.from({ length: count }, (_, i) => paidCall(paid, payer(from + (i % payers))))
+
+t.test('no probe speaks for a seller where enough different payers met the failures', async (t) => {
+  const { charged, uncharged } = PAYERS_TO_JUDGE
+  t.same(confirmedOver(failing(20, 'charged', charged)), [0])
+  t.not(confirmedOver(failing(20, 'charged', charged - 1))[0], 0, 'too few')
+  t.same(confirmedOver(failing(20, 'uncharged', uncharged)), [0])
+  t.not(confirmedOver(failing(20, 'uncharged', uncharged - 1))[0], 0, 'too few of those who lost nothing')
+  const oneWallet = Array.from({ length: 20 }, (_, i) => paidCall('charged', [`198.51.100.${i}`, '0x1']))
+  t.not(confirmedOver(oneWallet)[0], 0, 'one wallet')
+  const oneAddress = Array.from({ length: 20 }, (_, i) => paidCall('charged', ['198.51.100.1', `0x${i}`]))
+  t.not(confirmedOver(oneAddress)[0], 0, 'one address')
+})
+
+t.test('payers who were served outweigh those with inputs that fail', async (t) => {
+  const served = (count: number) =>
+    Array.from({ length: count }, (_, i) => paidCall('served', payer(100 + i)))
+  t.same(confirmedOver([...served(5), ...failing(20, 'charged', 5)]), [0], 'as many')
+  t.not(confirmedOver([...served(6), ...failing(20, 'charged', 5)])[0], 0, 'more')
+})
+
+t.test('a good probe ends a suspicion, and does not make the payers forgotten', async (t) => {
+  // Its own failing calls make it suspicious over and over, each time with a good probe.
+  const calls = [0, 1, 2, 3, 4].flatMap((i) => [
+    paidCall('charged', payer(i)),
+    ...Array.from({ length: 19 }, () => paidCall('uncharged', ['192.0.2.1', '0xseller'])),
+  ])
+  const over = confirmedOver(calls)
+  t.equal(over.length, 5)
+  t.equal(over.at(-1), 0)
+  t.notOk(over.slice(0, -1).includes(0))
 })
 
 t.test('a link that is suspended is not suspended again until it was re-enabled', async (t) => {
@@ -287,7 +348,18 @@ const anyObservation: fc.Arbitrary<HealthObservation> = fc.oneof(
     count: fc.integer({ min: -5, max: 5 }),
     startedAtMs: anyMs,
   }),
-  fc.record({ kind: fc.constant('call-failed' as const), startedAtMs: anyMs, caller: fc.array(fc.string()) }),
+  fc.record({
+    kind: fc.constant('call-failed' as const),
+    startedAtMs: anyMs,
+    caller: fc.array(fc.string()),
+    paid: fc.constantFrom('charged' as const, 'uncharged' as const, undefined),
+  }),
+  fc.record({
+    kind: fc.constant('payer-served' as const),
+    startedAtMs: anyMs,
+    caller: fc.array(fc.string()),
+  }),
+  fc.constant({ kind: 'cleared' as const }),
 )
 
 t.test('the state stays small and the argument is left alone, whatever the clock does', async () => {
@@ -304,7 +376,12 @@ t.test('the state stays small and the argument is left alone, whatever the clock
         }
         return (
           state.callMinutes.length <= 10 &&
-          state.callMinutes.every((m) => m.failed >= 0 && m.failed <= m.calls && m.failedBy.length <= 50) &&
+          state.callMinutes.every(
+            (m) =>
+              m.failed >= 0 &&
+              m.failed <= m.calls &&
+              [m.failedBy, m.unservedPayers, m.chargedPayers, m.servedPayers].every((by) => by.length <= 50),
+          ) &&
           new Set(state.callMinutes.map((m) => m.minute)).size === state.callMinutes.length &&
           state.failedProbesInARow <= PROBE_FAILURES_TO_SUSPEND
         )

@@ -12,11 +12,19 @@ export const callWindowMs = 10 * minuteMs
 /** Different callers whose calls failed, from which on they are taken for many. */
 export const MANY_CALLERS = 4
 /**
- * Calls only raise a suspicion: somebody may have looked for inputs that fail. So many probes in a row have to fail as well; when few
- * callers met the failures, as many as it takes without any call.
+ * Calls only raise a suspicion: somebody may have looked for inputs that fail. So many probes have to fail as well, all of them, and
+ * spread out, because one input may keep an API down for some seconds; when few callers met the failures, for as long as it takes
+ * without any call.
  */
-export const probesToConfirm = { manyCallers: 2, fewCallers: 5 } as const
-/** Callers of failed calls that are remembered for each minute; more can't make them more different. */
+export const PROBES_TO_CONFIRM = 5
+export const confirmSpanMs = { manyCallers: minuteMs, fewCallers: probeFailureSpanMs } as const
+/**
+ * Different payers whose calls failed, from which on no probe speaks for the seller: it is easy to answer health checks well and
+ * buyers badly. They have to be as many as those who were served. To meet a failure that was charged costs the price, and is the
+ * buyer's loss; one that was not costs nothing.
+ */
+export const PAYERS_TO_JUDGE = { charged: 5, uncharged: 20 } as const
+/** Callers that are remembered for each minute; more can't make them more different. */
 const CALLERS_PER_MINUTE = 50
 /** Good probes, one after the other, that a link needs to be re-enabled. */
 export const PROBES_TO_RE_ENABLE = 2
@@ -34,6 +42,11 @@ export interface CallMinute {
   readonly failed: number
   /** Who met the failures; at most 50. */
   readonly failedBy: readonly Caller[]
+  /** Those of them who had paid, charged or not, and those who were charged; kept when a good probe ends a suspicion. */
+  readonly unservedPayers: readonly Caller[]
+  readonly chargedPayers: readonly Caller[]
+  /** Who paid and got an answer; at most 50. */
+  readonly servedPayers: readonly Caller[]
 }
 
 /**
@@ -67,18 +80,31 @@ export type HealthObservation =
    */
   | { readonly kind: 'calls'; readonly count: number; readonly startedAtMs: number }
   | { readonly kind: 'call-answered' }
-  | { readonly kind: 'call-failed'; readonly startedAtMs: number; readonly caller: Caller }
+  /** Somebody paid for a call that began then, and was served. */
+  | { readonly kind: 'payer-served'; readonly startedAtMs: number; readonly caller: Caller }
+  | {
+      readonly kind: 'call-failed'
+      readonly startedAtMs: number
+      readonly caller: Caller
+      /** Absent: nobody paid for it. */
+      readonly paid?: 'charged' | 'uncharged' | undefined
+    }
   | { readonly kind: 'egress'; readonly up: boolean }
   /** The link was suspended, by this process or by a neighbour. */
   | { readonly kind: 'suspended' }
   | { readonly kind: 're-enabled' }
+  /** What calls made suspicious was not confirmed: they are counted anew, but who paid is remembered. */
+  | { readonly kind: 'cleared' }
 
 export interface HealthVerdict {
   readonly state: HealthState
   /** Why the link is to be suspended now, in words for its seller; null when it is not. */
   readonly suspend: string | null
-  /** Probes in a row that have to fail before it is; a good one, and nothing is suspended ({@link probesToConfirm}). */
-  readonly probesToConfirm: number
+  /**
+   * Over how long {@link PROBES_TO_CONFIRM} probes have to fail before it is; a good one, and nothing is suspended. 0 when it
+   * needs no probe.
+   */
+  readonly confirmOverMs: number
 }
 
 /** The state of a link of which nothing is known yet. */
@@ -107,10 +133,17 @@ export function observe(state: HealthState, observation: HealthObservation, nowM
       return quiet({ ...afresh(state), isSuspended: true })
     case 're-enabled':
       return quiet({ ...afresh(state), isSuspended: false })
+    case 'cleared':
+      return quiet({
+        ...afresh(state),
+        isSuspended: false,
+        callMinutes: payersOnly(state.callMinutes, nowMs),
+      })
+    case 'payer-served':
+      return quiet(observeServedPayer(state, observation, nowMs))
     case 'probe':
       return observeProbe(state, observation.failed, nowMs)
     case 'calls':
-      if (state.isSuspended) return quiet(state)
       return quiet({ ...state, callMinutes: countCalls(state.callMinutes, observation, nowMs) })
     case 'call-answered':
       return quiet(withoutProbeFailures(state))
@@ -153,15 +186,23 @@ function observeProbe(state: HealthState, failed: boolean, nowMs: number): Healt
 
 function observeFailedCall(
   state: HealthState,
-  { startedAtMs, caller }: { readonly startedAtMs: number; readonly caller: Caller },
+  { startedAtMs, caller, paid }: HealthObservation & { readonly kind: 'call-failed' },
   nowMs: number,
 ): HealthVerdict {
-  if (state.isSuspended || !state.isEgressUp) return quiet(state)
+  if (!state.isEgressUp) return quiet(state)
   const minute = minuteOf(startedAtMs)
   // A call that began before all was forgotten, or before the window, says nothing about the calls that are counted.
   const isCounted = (m: CallMinute) => m.minute === minute && m.failed < m.calls
   const callMinutes = withinWindow(state.callMinutes, nowMs).map((m) =>
-    isCounted(m) ? { ...m, failed: m.failed + 1, failedBy: withCaller(m.failedBy, caller) } : m,
+    isCounted(m)
+      ? {
+          ...m,
+          failed: m.failed + 1,
+          failedBy: withCaller(m.failedBy, caller),
+          unservedPayers: paid === undefined ? m.unservedPayers : withCaller(m.unservedPayers, caller),
+          chargedPayers: paid === 'charged' ? withCaller(m.chargedPayers, caller) : m.chargedPayers,
+        }
+      : m,
   )
   const next = { ...state, callMinutes }
   let calls = 0
@@ -170,27 +211,47 @@ function observeFailedCall(
     calls += m.calls
     failures += m.failed
   }
-  if (calls < CALLS_TO_JUDGE || failures * 2 < calls) return quiet(next)
-  return loud(
-    next,
-    `${failures} of ${calls} calls within 10 minutes failed or timed out.`,
-    areMany(callMinutes.flatMap(({ failedBy }) => failedBy))
-      ? probesToConfirm.manyCallers
-      : probesToConfirm.fewCallers,
-  )
+  // While a suspicion is looked into, it is only remembered who paid.
+  if (state.isSuspended || calls < CALLS_TO_JUDGE || failures * 2 < calls) return quiet(next)
+  const why = `${failures} of ${calls} calls within 10 minutes failed or timed out.`
+  if (payersAreUnserved(callMinutes)) return loud(next, `${why} Those who paid met the failures.`, 0)
+  const isByMany = differentOf(callMinutes.flatMap(({ failedBy }) => failedBy)) >= MANY_CALLERS
+  return loud(next, why, isByMany ? confirmSpanMs.manyCallers : confirmSpanMs.fewCallers)
 }
+
+function observeServedPayer(
+  state: HealthState,
+  { startedAtMs, caller }: { readonly startedAtMs: number; readonly caller: Caller },
+  nowMs: number,
+): HealthState {
+  const minute = minuteOf(startedAtMs)
+  const callMinutes = withinWindow(state.callMinutes, nowMs).map((m) =>
+    m.minute === minute ? { ...m, servedPayers: withCaller(m.servedPayers, caller) } : m,
+  )
+  return { ...state, callMinutes }
+}
+
+function payersAreUnserved(minutes: readonly CallMinute[]): boolean {
+  const charged = differentOf(minutes.flatMap(({ chargedPayers }) => chargedPayers))
+  const unserved = differentOf(minutes.flatMap(({ unservedPayers }) => unservedPayers))
+  if (charged < PAYERS_TO_JUDGE.charged && unserved < PAYERS_TO_JUDGE.uncharged) return false
+  return unserved >= differentOf(minutes.flatMap(({ servedPayers }) => servedPayers))
+}
+
+const payersOnly = (minutes: readonly CallMinute[], nowMs: number): readonly CallMinute[] =>
+  withinWindow(minutes, nowMs).map((m) => ({ ...m, calls: 0, failed: 0, failedBy: [] }))
 
 const withCaller = (callers: readonly Caller[], caller: Caller): readonly Caller[] =>
   callers.length === CALLERS_PER_MINUTE ? callers : [...callers, caller]
 
-function areMany(callers: readonly Caller[]): boolean {
+function differentOf(callers: readonly Caller[]): number {
   const known = new Set<string>()
   let different = 0
   for (const caller of callers) {
     if (caller.length > 0 && !caller.some((name) => known.has(name))) different++
     for (const name of caller) known.add(name)
   }
-  return different >= MANY_CALLERS
+  return different
 }
 
 /** Adds calls to the minute in which they began, or takes them from it. */
@@ -206,7 +267,7 @@ function countCalls(
       m.minute === minute ? { ...m, calls: Math.max(m.calls + count, m.failed, 0) } : m,
     )
   }
-  return count < 0 ? kept : withinWindow([...kept, { minute, calls: count, failed: 0, failedBy: [] }], nowMs)
+  return count < 0 ? kept : withinWindow([...kept, { ...noCalls, minute, calls: count }], nowMs)
 }
 
 /** Drops what left the window or, after the clock was put back, lies ahead. */
@@ -216,13 +277,15 @@ function withinWindow(minutes: readonly CallMinute[], nowMs: number): readonly C
   return minutes.filter((m) => m.minute >= first && m.minute <= last)
 }
 
+const noCalls = { failed: 0, failedBy: [], unservedPayers: [], chargedPayers: [], servedPayers: [] } as const
+
 const minuteOf = (ms: number) => Math.floor(ms / minuteMs)
 
-const quiet = (state: HealthState): HealthVerdict => ({ state, suspend: null, probesToConfirm: 0 })
-const loud = (state: HealthState, suspend: string, probesToConfirm: number): HealthVerdict => ({
-  state: { ...afresh(state), isSuspended: true },
+const quiet = (state: HealthState): HealthVerdict => ({ state, suspend: null, confirmOverMs: 0 })
+const loud = (state: HealthState, suspend: string, confirmOverMs: number): HealthVerdict => ({
+  state: { ...afresh(state), isSuspended: true, callMinutes: state.callMinutes },
   suspend,
-  probesToConfirm,
+  confirmOverMs,
 })
 const afresh = (state: HealthState): HealthState => ({
   ...freshHealth,

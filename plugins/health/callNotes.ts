@@ -5,6 +5,8 @@ import type { JobLine } from '../../core/ports/jobLine.ts'
 const MINUTE_MS = 60_000
 /** Callers that one note names. */
 const MAX_CALLERS = 50
+/** Payers who were served that one note names: as many as ever have to be outnumbered. */
+const MAX_SERVED = 20
 const TOPIC = 'health.calls'
 /** How long a process gathers what its calls did before it says so, so that a busy one says it ten times a second. */
 export const GATHER_CALLS_MS = 100
@@ -17,7 +19,15 @@ export interface NotedMinute {
   readonly begun: number
   readonly failed: number
   /** Who met the failures, in their order; of a flood the first ones. */
-  readonly failedBy: readonly Caller[]
+  readonly failedBy: readonly Failed[]
+  /** Who paid and was served, as far. */
+  readonly served: readonly Caller[]
+}
+
+/** A call that failed: whose it was, and whether it was paid for. */
+export interface Failed {
+  readonly caller: Caller
+  readonly paid: 'charged' | 'uncharged' | undefined
 }
 
 /** What one process saw of a link's calls since its last note. */
@@ -66,7 +76,7 @@ export class CallNotes {
 
 /** The calls of one link since the last note: a successful one costs an addition. */
 export class LinkCalls {
-  #minutes: { minute: number; begun: number; failed: number; failedBy: Caller[] }[] = []
+  #minutes: { minute: number; begun: number; failed: number; failedBy: Failed[]; served: Caller[] }[] = []
   #hasAnswered = false
   #isWayOutDown = false
   readonly #link: ServedLink
@@ -94,10 +104,17 @@ export class LinkCalls {
     this.#hasAnswered = true
   }
 
-  failed(startedAtMs: number, isWayOutDown: boolean, caller: Caller): void {
+  /** Somebody who had paid was answered. */
+  served(startedAtMs: number, caller: () => Caller): void {
+    const { served } = this.#at(startedAtMs)
+    if (served.length < MAX_SERVED) served.push(caller())
+    this.answered(startedAtMs)
+  }
+
+  failed(startedAtMs: number, isWayOutDown: boolean, failed: Failed): void {
     const minute = this.#at(startedAtMs)
     minute.failed++
-    if (minute.failedBy.length < MAX_CALLERS) minute.failedBy.push(caller)
+    if (minute.failedBy.length < MAX_CALLERS) minute.failedBy.push(failed)
     if (isWayOutDown) this.#isWayOutDown = true
   }
 
@@ -122,7 +139,7 @@ export class LinkCalls {
     let found = all.find((one) => one.minute === minute)
     if (found === undefined) {
       if (all.length === 0) this.#changed(this)
-      all.push((found = { minute, begun: 0, failed: 0, failedBy: [] }))
+      all.push((found = { minute, begun: 0, failed: 0, failedBy: [], served: [] }))
     }
     return found
   }

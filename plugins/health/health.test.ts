@@ -6,7 +6,7 @@ import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from '../../test/helpers/settler.ts'
 
 const plugins = (more: object = {}) => [
-  { use: 'health', with: { probe: false, ...more } },
+  { use: 'health', with: { probe: false, confirmMs: 100, ...more } },
   { use: 'x402' },
   { use: 'replay-guard' },
   { use: 'upstream', with: { headersTimeoutMs: 200 } },
@@ -79,7 +79,7 @@ t.test('failing at once is not held against a seller whose good answers take the
   const gateway = await startGateway(t, {
     options: behindProxy,
     plugins: [
-      { use: 'health', with: { probe: false, probeTimeoutMs: 100 } },
+      { use: 'health', with: { probe: false, probeTimeoutMs: 100, confirmMs: 100 } },
       { use: 'upstream', with: { headersTimeoutMs: 20_000 } },
     ],
   })

@@ -1,4 +1,5 @@
 import type { Link, ServedLink } from '../../core/domain/link.ts'
+import type { Caller } from '../../core/domain/suspension.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { type ProbeReport, probe } from '../../core/health/probe.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
@@ -22,9 +23,9 @@ export default gatewayPlugin({
   slots: {
     verify: { mayRead: ['settlement'] },
     forward: { writes: ['health/counted'] },
-    log: { reads: ['health/counted'], mayRead: ['payment'] },
+    log: { reads: ['health/counted'], mayRead: ['payment', 'settlement'] },
   },
-  setup({ probeIntervalMs, probeTimeoutMs, probe: probes }, { ports, slot }) {
+  setup({ probeIntervalMs, probeTimeoutMs, probe: probes, confirmMs }, { ports, slot }) {
     const { links, egress, sealer, service, clock, log, jobLine } = ports
     const counted = slot('health/counted')
     const notes = new CallNotes(jobLine)
@@ -45,10 +46,20 @@ export default gatewayPlugin({
       }
       // Where the operator lets health stand behind upstream.
       if (!counted.get(x)) calls.begins(startedAtMs)
-      if (outcome === 'answered' && x.upstreamStatus < 500) return calls.answered(startedAtMs)
-      const address = callerOf(x.clientIp)
-      const caller = x.payment === null ? [address] : [address, x.payment.identity.payer]
-      calls.failed(startedAtMs, isWayOutDown(), caller)
+      const isPaid = x.payment !== null
+      // An answer that its buyer can't be given, such as a redirect, is none to somebody who paid.
+      const isUseless = isPaid && x.errorCode === 'upstream_error'
+      if (outcome === 'answered' && x.upstreamStatus < 500 && !isUseless) {
+        const isServed = isPaid && x.upstreamStatus < 400
+        return isServed ? calls.served(startedAtMs, () => whoMade(x)) : calls.answered(startedAtMs)
+      }
+      const paid = !isPaid ? undefined : x.settlement === null ? 'uncharged' : 'charged'
+      calls.failed(startedAtMs, isWayOutDown(), { caller: whoMade(x), paid })
+    }
+
+    function whoMade({ clientIp, payment }: Exchange): Caller {
+      const address = callerOf(clientIp)
+      return payment === null ? [address] : [address, payment.identity.payer]
     }
 
     const isWayOutDown = () => egress.wayOut() === 'down'
@@ -89,7 +100,7 @@ export default gatewayPlugin({
       },
       start() {
         if (!service.runsJobs) return
-        judge = new Judge({ ...ports, probe: probeLink, isWayOutDown })
+        judge = new Judge({ ...ports, probe: probeLink, isWayOutDown, confirmMs })
         if (probes) startProber(judge)
       },
       stop,

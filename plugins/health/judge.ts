@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Link } from '../../core/domain/link.ts'
 import {
+  confirmSpanMs,
   freshHealth,
   type HealthObservation,
   type HealthState,
   observe,
+  PROBES_TO_CONFIRM,
   suspensionAfter,
   suspensionMemoryMs,
 } from '../../core/domain/suspension.ts'
@@ -17,8 +19,6 @@ import type { Log } from '../../core/ports/log.ts'
 import { type CallNote, CallNotes, GATHER_CALLS_MS } from './callNotes.ts'
 
 const MINUTE_MS = 60_000
-/** From the end of one probe that confirms a suspicion to the next. */
-const CONFIRM_PAUSE_MS = 1_000
 /** A batch waits for those that other processes gather meanwhile: what began there counts before what failed here. */
 const settleMs = 2 * GATHER_CALLS_MS
 
@@ -31,6 +31,8 @@ export interface JudgeParts {
   /** Asks the link's API now, and writes down what it saw. */
   probe(link: Link): Promise<ProbeReport>
   isWayOutDown(): boolean
+  /** In place of `confirmSpanMs.manyCallers`, and in proportion of the other. */
+  readonly confirmMs: number
 }
 
 /** A link as it is announced to caches: by the address that callers use. */
@@ -88,8 +90,10 @@ export class Judge {
     this.#timer = undefined
     for (const note of notes) {
       const judged = this.#of(note)
-      for (const { minute, begun: count } of note.minutes) {
-        if (count !== 0) this.#take(judged, { kind: 'calls', count, startedAtMs: minute * MINUTE_MS })
+      for (const { minute, begun: count, served } of note.minutes) {
+        const startedAtMs = minute * MINUTE_MS
+        if (count !== 0) this.#take(judged, { kind: 'calls', count, startedAtMs })
+        for (const caller of served) this.#take(judged, { kind: 'payer-served', startedAtMs, caller })
       }
       if (note.hasAnswered && judged.state.failedProbesInARow > 0)
         this.#take(judged, { kind: 'call-answered' })
@@ -99,8 +103,8 @@ export class Judge {
       for (const { minute, failed, failedBy } of note.minutes) {
         if (failed > 0) this.#wayOut(judged, !note.isWayOutDown)
         for (let i = 0; i < failed; i++) {
-          const caller = failedBy[i] ?? []
-          this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS, caller })
+          const by = failedBy[i] ?? { caller: [] }
+          this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS, ...by })
         }
       }
     }
@@ -112,24 +116,24 @@ export class Judge {
   }
 
   #take(judged: Judged, observation: HealthObservation): void {
-    const { state, suspend, probesToConfirm } = observe(judged.state, observation, this.#parts.clock.now())
+    const { state, suspend, confirmOverMs } = observe(judged.state, observation, this.#parts.clock.now())
     judged.state = state
     if (suspend === null) return
-    this.#suspend(judged.link, suspend, probesToConfirm)
+    this.#suspend(judged.link, suspend, confirmOverMs)
       .catch((err: unknown) => {
         this.#parts.log.error({ err, linkId: judged.link.linkId }, 'could not suspend a link')
         return false
       })
       .then((isSuspended) => {
         // Judged anew, so that the next failures try again.
-        if (!isSuspended) this.#take(judged, { kind: 're-enabled' })
+        if (!isSuspended) this.#take(judged, { kind: 'cleared' })
       })
   }
 
   /** @returns false when it was found healthy after all */
-  async #suspend({ linkId, username, slug }: JudgedLink, reason: string, probes: number): Promise<boolean> {
+  async #suspend({ linkId, username, slug }: JudgedLink, reason: string, overMs: number): Promise<boolean> {
     const { links, changes, clock, log } = this.#parts
-    if (!(await this.#fails(linkId, probes))) {
+    if (overMs > 0 && !(await this.#fails(linkId, overMs))) {
       log.info({ linkId, reason }, 'calls failed, and the API answers: the link is not suspended')
       return false
     }
@@ -153,11 +157,13 @@ export class Judge {
     return true
   }
 
-  /** Whether so many probes in a row fail, none of them for the gateway's own way out. */
-  async #fails(linkId: string, probes: number): Promise<boolean> {
+  /** Whether all probes fail, at times that nobody can foresee, and none of them for the gateway's own way out. */
+  async #fails(linkId: string, overMs: number): Promise<boolean> {
     const { signal } = this.#stopping
-    for (let i = 0; i < probes; i++) {
-      if (i > 0) await sleep(CONFIRM_PAUSE_MS, undefined, { signal, ref: false }).catch(() => undefined)
+    const pauseMs = (overMs * this.#parts.confirmMs) / confirmSpanMs.manyCallers / (PROBES_TO_CONFIRM - 1)
+    for (let i = 0; i < PROBES_TO_CONFIRM; i++) {
+      const waitMs = i === 0 ? 0 : pauseMs * (0.5 + Math.random())
+      if (i > 0) await sleep(waitMs, undefined, { signal, ref: false }).catch(() => undefined)
       const link = signal.aborted ? undefined : await this.#parts.links.find(linkId)
       if (link === undefined || (await this.#parts.probe(link)).ok || this.#parts.isWayOutDown()) return false
     }

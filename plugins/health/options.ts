@@ -25,5 +25,13 @@ export const options = {
       description:
         'Whether APIs are probed at regular times. Without it they are asked only when so many calls failed that a link may have to be suspended.',
     },
+    confirmMs: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 3_600_000,
+      default: 60_000,
+      description:
+        'Over how long five probes are spread that have to fail before failed calls of many callers suspend a link, in milliseconds; five times as long for those of few callers.',
+    },
   },
 } as const satisfies OptionsSchema

@@ -8,7 +8,7 @@ import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment } from '../../test/helpers/settler.ts'
 
 const plugins = (more: object = {}) => [
-  { use: 'health', with: { probe: false, ...more } },
+  { use: 'health', with: { probe: false, confirmMs: 100, ...more } },
   { use: 'x402' },
   { use: 'replay-guard' },
   { use: 'upstream', with: { headersTimeoutMs: 200 } },
@@ -131,5 +131,88 @@ t.test('a health check that succeeds ends the suspicion, and calls are counted a
     return (await suspensionOf(gateway, link.id)) !== null
   })
   t.ok(more >= 20, `${more} more`)
-  t.strictSame(probes, [500, 200, 500, 500])
+  t.strictSame(probes, [500, 200, 500, 500, 500, 500, 500])
+})
+
+for (const settle of ['before', 'after'] as const) {
+  t.test(
+    `who answers health checks well and payers badly is suspended all the same (settle ${settle})`,
+    async (t) => {
+      const ways = ['500', 'redirect', 'cut', 'silent']
+      let asked = 0
+      const seller = await sellerOf(t, (req, res) => {
+        req.resume()
+        if (req.headers['user-agent'] === 'tollgate-health-check') return void res.end('{}')
+        const way = ways[asked++ % ways.length]
+        if (way === '500') res.writeHead(500).end()
+        else if (way === 'redirect') res.writeHead(302, { location: '/' }).end()
+        else if (way === 'cut') res.writeHead(200, { 'content-length': 9 }).write('half', () => res.destroy())
+      })
+      const gateway = await startGateway(t, {
+        settlers: [createScriptedSettler()],
+        plugins: plugins(),
+        options: behindProxy,
+      })
+      const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10', settle })
+      let count = 0
+      const call = () => {
+        const i = count++
+        const payment = scriptedPayment(`bought-${i}`, '100000', payerOf(i))
+        return fetch(link.url, { headers: { 'payment-signature': payment, ...addressOf(i) } }).catch(
+          () => undefined,
+        )
+      }
+      await until(async () => {
+        await Promise.all([call(), call(), call(), call()])
+        return (await suspensionOf(gateway, link.id)) !== null
+      }, 'the suspension')
+      t.match((await suspensionOf(gateway, link.id))!.reason, /Those who paid met the failures/)
+    },
+  )
+}
+
+t.test('a payer who was served well weighs as much as one who was not', async (t) => {
+  const seller = await sellerOf(t, (req, res) => {
+    req.resume()
+    res.writeHead(req.url!.includes('fail') ? 500 : 200).end('{}')
+  })
+  const gateway = await startGateway(t, {
+    settlers: [createScriptedSettler()],
+    plugins: plugins(),
+    options: behindProxy,
+  })
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10', settle: 'before' })
+  let count = 0
+  const call = (input: string, payer: number) =>
+    fetch(`${link.url}?${input}`, {
+      headers: {
+        'payment-signature': scriptedPayment(`weighs-${count++}`, '100000', payerOf(payer)),
+        ...addressOf(payer),
+      },
+    })
+  for (let i = 0; i < 9; i++) t.equal((await call('good', i)).status, 200)
+  // Eight others, with inputs that fail.
+  for (let i = 0; i < 24; i++) t.equal((await call('fail', 100 + (i % 8))).status, 502)
+  await until(async () => (await gateway.store.links.healthEvents(link.id, 10)).length > 0, 'a health check')
+  t.match(await gateway.store.links.healthEvents(link.id, 10), [{ kind: 'probe', ok: true }])
+  t.equal(await suspensionOf(gateway, link.id), null)
+})
+
+t.test('an input that keeps an API down for a while can not get it suspended', async (t) => {
+  let downUntilMs = 0
+  const seller = await sellerOf(t, (req, res) => {
+    req.resume()
+    if (req.url!.includes('kill')) downUntilMs = performance.now() + 400
+    if (performance.now() < downUntilMs) req.socket.destroy()
+    else res.end('{}')
+  })
+  const gateway = await startGateway(t, { plugins: plugins({ confirmMs: 4_000 }), options: behindProxy })
+  const link = await gateway.addLink({ slug: 'free', url: seller.url })
+  await Promise.all(
+    Array.from({ length: 24 }, (_, i) => fetch(`${link.url}?kill`, { headers: addressOf(i) })),
+  )
+  const events = () => gateway.store.links.healthEvents(link.id, 10)
+  await until(async () => (await events()).some(({ ok }) => ok), 'a good health check')
+  t.match((await events()).at(-1), { kind: 'probe', ok: false }, 'the first one found it down')
+  t.equal(await suspensionOf(gateway, link.id), null)
 })

@@ -14,7 +14,7 @@ const fastClock = `data:text/javascript,${encodeURIComponent(`
   const real = Date.now, began = real()
   Date.now = () => began + (real() - began) * 300`)}`
 
-const unprobed = { use: 'health', with: { probe: false } }
+const unprobed = { use: 'health', with: { probe: false, confirmMs: 200 } }
 const probing = { use: 'health', with: { probeIntervalMs: 1_000, probeTimeoutMs: 900 } }
 
 /** Two gateway processes in front of a seller that can be broken, with free links at three of its paths. */
