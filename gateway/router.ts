@@ -9,12 +9,11 @@ import { linkNotFound } from '../core/ports/refusals.ts'
 import { runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
-import type { HeadFacts } from './head.ts'
+import { type HeadFacts, type LinkTarget, linkPrefix } from './head.ts'
 import type { HttpDoor } from './httpDoor.ts'
 import type { LiveGeneration } from './liveGeneration.ts'
 import type { NoRoute, Route } from './routeTable.ts'
 import { Strangers } from './strangers.ts'
-import { type LinkTarget, linkPrefix } from './target.ts'
 
 /** A request for a link, before the link is known. */
 export interface Call {

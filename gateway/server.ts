@@ -13,12 +13,11 @@ import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { corsHeaders } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
-import { createClientIp, type HeadFacts, readHead } from './head.ts'
+import { createClientIp, type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
 import { HttpDoor, send, sendOnSocket } from './httpDoor.ts'
 import { LiveGeneration } from './liveGeneration.ts'
 import { createRouter } from './router.ts'
 import type { Addresses } from './routeTable.ts'
-import { linkPrefix, parseTarget, pathProblem } from './target.ts'
 import { WaitingUpgrade } from './waitingUpgrade.ts'
 
 export interface GatewayOptions {

@@ -3,10 +3,9 @@ import { gatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createChallenges } from './challenge.ts'
 import { offersOf } from './offers.ts'
 import { options } from './options.ts'
-import { payHook, repeatsOnly } from './pay.ts'
+import { payHook, repeatsOnly, settleHook, verifyHook } from './pay.ts'
 import { payableChallenges } from './payable.ts'
 import { resourceOf } from './resource.ts'
-import { settleHook, verifyHook } from './settle.ts'
 
 /**
  * Charges for paid links by x402 (`exact`): answers the 402, checks the payment that comes, settles it. A free link does

@@ -3,8 +3,7 @@ import type { UpstreamController, UpstreamHandler, UpstreamRequest } from '../..
 import { EgressError } from '../egressError.ts'
 import { MAX_INTERIM, tooManyInterim } from '../interimLimit.ts'
 import { ChunkedBody } from './chunkedBody.ts'
-import { chunked, readHead, untilClose } from './readHead.ts'
-import { writeHead } from './writeHead.ts'
+import { chunked, readHead, untilClose, writeHead } from './head.ts'
 
 export interface ConnectionOwner {
   readonly hostLine: string

@@ -3,7 +3,7 @@ import type { UpstreamHandler, UpstreamRequest } from '../../../core/ports/egres
 import { EgressError } from '../egressError.ts'
 import type { OriginPool } from '../poolRegistry.ts'
 import { type ConnectionOwner, Http1Connection, Http1Exchange } from './connection.ts'
-import { isPlain } from './writeHead.ts'
+import { isPlain } from './head.ts'
 
 export interface Http1PoolOptions {
   /** `host` or `host:port`, as the Host header says it. */
