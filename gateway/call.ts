@@ -1,30 +1,102 @@
+import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { PostAnswerStep } from '../core/kernel/program.ts'
-import { passed, run } from '../core/kernel/run.ts'
+import { passed, run, type Watch } from '../core/kernel/run.ts'
+import { settlementPending } from '../core/payments/refusals.ts'
 import type { Exchange } from '../core/plugin/exchange.ts'
 import { handled, type Reply } from '../core/plugin/reply.ts'
 import type { Log } from '../core/ports/log.ts'
 import { failureReceipt } from './failureReceipt.ts'
 import type { Route } from './routeTable.ts'
 
+/** A call of which a hook answers later. */
+export interface CallUnderWay {
+  readonly x: Exchange
+  readonly route: Route
+  readonly generation: Generation
+  readonly log: Log
+  /** By this machine's monotonic clock. */
+  readonly sinceMs: number
+}
+
+/** Those that began first come first. */
+export type CallsUnderWay = Set<CallUnderWay>
+
 /**
  * Runs one call through its link's program and answers it, through whichever door it came. The generation stays open until
  * the call has ended.
+ *
+ * @param underWay where it stands until then; see {@link endOverdue}
  */
-export function runCall(x: Exchange, route: Route, generation: Generation, log: Log): void {
+export function runCall(
+  x: Exchange,
+  route: Route,
+  generation: Generation,
+  log: Log,
+  underWay?: CallsUnderWay,
+): void {
   generation.enter()
   let outcome: Reply | Promise<Reply>
   try {
-    outcome = run(route.program.hooks, x, route.program.check)
+    outcome = run(route.program.hooks, x, route.program.check, watch)
   } catch (error) {
     return fail(x, route, generation, log, error)
   }
   if (!(outcome instanceof Promise)) return finish(x, route, generation, log, outcome)
+  const call: CallUnderWay = { x, route, generation, log, sinceMs: performance.now() }
+  underWay?.add(call)
   outcome.then(
-    (reply) => finish(x, route, generation, log, reply),
-    (error: unknown) => fail(x, route, generation, log, error),
+    (reply) => {
+      underWay?.delete(call)
+      if (!x.isOver) finish(x, route, generation, log, reply)
+    },
+    (error: unknown) => {
+      underWay?.delete(call)
+      if (!x.isOver) fail(x, route, generation, log, error)
+    },
   )
+}
+
+const watch: Watch<Exchange> = {
+  waits(x, at) {
+    x.waitsAt = at
+  },
+  mayGoOn: (x) => !x.isOver,
+}
+
+/**
+ * Ends the calls that are over their time: a hook that never answers keeps its payment, its places and its generation
+ * otherwise for as long as the process lives. The caller is answered, and what ends every call ends this one; no further hook
+ * of it runs. An answer that somebody is taking has the limits of whoever sends it.
+ */
+export function endOverdue(underWay: CallsUnderWay, longestMs: number, nowMs = performance.now()): void {
+  for (const call of underWay) {
+    if (nowMs - call.sinceMs < longestMs) return
+    const { x, route, generation, log } = call
+    const { door, claim, link, waitsAt } = x
+    if (door.hasBegun && !door.hasEnded && !door.isClosed) continue
+    underWay.delete(call)
+    const { plugin, phase } = route.program.steps[waitsAt] ?? {}
+    const what = { plugin, phase, linkId: link.id, purchaseId: claim?.purchaseId }
+    log.error(what, 'a hook has not answered in time; its call is ended')
+    // Handed over by a hook that does not say so.
+    if (door.hasEnded) finish(x, route, generation, log, handled)
+    else fail(x, route, generation, log, overdue(x))
+  }
+}
+
+function overdue({ claim, purchase }: Exchange): TollgateError {
+  if (claim !== null && purchase === null && claim.mayBeCharged)
+    return settlementPending('This call was ended while its payment was being settled.', claim.purchaseId, '')
+  const isCharged =
+    purchase === null
+      ? 'You were not charged.'
+      : 'You were charged: repeat the same call with the same payment to hear what it has bought, and do not pay again.'
+  return new TollgateError('call_timeout', `The gateway has not finished this call in time. ${isCharged}`, {
+    retryAfterSeconds: 5,
+    ...(purchase !== null && { extra: { purchaseId: purchase.id } }),
+  })
 }
 
 /** Nothing that a plugin does may end the process here, or keep the generation from closing. */
@@ -36,6 +108,7 @@ function finish(
   reply: Reply,
   error: unknown = null,
 ): void {
+  x.isOver = true
   if (reply === passed) {
     if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed) answer(x, route, ...unanswered(x, log), log)
   } else if (reply !== handled) answer(x, route, reply, error, log)

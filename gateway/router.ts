@@ -6,7 +6,7 @@ import type { Reply } from '../core/plugin/reply.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
 import { linkNotFound } from '../core/ports/refusals.ts'
-import { runCall } from './call.ts'
+import { type CallsUnderWay, runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import { type HeadFacts, type LinkTarget, linkPrefix } from './head.ts'
@@ -33,11 +33,12 @@ export interface Router {
 
 export interface RouterParts {
   readonly live: LiveGeneration
+  readonly underWay: CallsUnderWay
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createRouter({ live, clock, log }: RouterParts): Router {
+export function createRouter({ live, underWay, clock, log }: RouterParts): Router {
   const strangers = new Strangers(clock)
 
   function route(call: Call): void {
@@ -99,7 +100,7 @@ export function createRouter({ live, clock, log }: RouterParts): Router {
       hasBody: head.hasBody,
     })
     if (head.hasOrigin) x.extraHeaders = [...corsHeaders]
-    runCall(x, route, generation, log)
+    runCall(x, route, generation, log, underWay)
   }
 
   /** No link there: perhaps it had this address until lately. */

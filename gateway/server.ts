@@ -10,6 +10,7 @@ import type { Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Log } from '../core/ports/log.ts'
 import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
+import { type CallsUnderWay, endOverdue } from './call.ts'
 import { corsHeaders } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
@@ -23,6 +24,7 @@ import { WaitingUpgrade } from './waitingUpgrade.ts'
 export interface GatewayOptions {
   readonly headersTimeoutMs: number
   readonly requestTimeoutMs: number
+  readonly callTimeoutMs: number
   readonly keepAliveTimeoutMs: number
   readonly drainTimeoutMs: number
   readonly maxHeaderBytes: number
@@ -50,6 +52,8 @@ export interface Gateway {
 const SWEEP_MS = 50
 /** What calls may still write down after their connections were cut; recovery finishes the rest. */
 const LAST_WORDS_MS = 1_000
+/** Calls that are over their time are looked for this often. */
+const OVERDUE_MS = 1_000
 /** How often node looks for heads and requests that are late; its own 30 s would add as much to every limit. */
 const CHECK_MS = 1_000
 
@@ -57,7 +61,10 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   const { links, changes, clock, log, handOver } = parts
   const clientIpOf = createClientIp(options.trustedProxyCidrs)
   const live = new LiveGeneration(first, links, changes, clock)
-  const router = createRouter({ live, clock, log })
+  const underWay: CallsUnderWay = new Set()
+  const router = createRouter({ live, clock, log, underWay })
+  const overdue = setInterval(endOverdue, OVERDUE_MS, underWay, options.callTimeoutMs)
+  overdue.unref()
   /** Sockets that left HTTP: the server no longer closes them itself. */
   const upgraded = new Set<Duplex>()
   /** Connections whose last answer is on its way: what came behind a refused request is not looked at. */
@@ -172,6 +179,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
       await new Promise<void>((resolve) => server.close(() => resolve()))
       clearInterval(sweep)
+      clearInterval(overdue)
       handOver.close()
       const patience = new AbortController()
       const givenUp = isCut.then(() => sleep(LAST_WORDS_MS, undefined, { signal: patience.signal }))

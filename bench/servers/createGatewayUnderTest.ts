@@ -110,6 +110,7 @@ export async function createGatewayUnderTest(
     {
       headersTimeoutMs: 10_000,
       requestTimeoutMs: 60_000,
+      callTimeoutMs: 900_000,
       keepAliveTimeoutMs: 65_000,
       drainTimeoutMs: 1_000,
       maxHeaderBytes: 32_768,

@@ -236,6 +236,12 @@ export const codes = {
     'The database does not answer.',
     'Try again with the same payment; nothing was charged.',
   ),
+  call_timeout: entry(
+    504,
+    true,
+    'The gateway has not finished the call in time, and has ended it.',
+    'Repeat the same call with the same payment; you were not charged, unless the message says so.',
+  ),
   upstream_timeout: entry(
     504,
     true,

@@ -5,7 +5,7 @@ import type { Log } from '../ports/log.ts'
 import { isStoreAway } from '../ports/refusals.ts'
 import type { ChangeWatch } from './changeWatch.ts'
 import type { OpenCalls } from './openCalls.ts'
-import type { PaidCall } from './payments.ts'
+import type { HandedOut } from './payments.ts'
 import * as rules from './rules.ts'
 
 /** Pauses before each further try of a write that nobody waits for; while the store is away the last one goes on. */
@@ -35,7 +35,7 @@ export interface Background {
   /** A claim whose answer did not come may be there, now or a little later, and nobody would work on it. */
   freeUnanswered(key: string, purchaseId: string): void
   /** The answer that its call left behind has reached somebody else who asked for it. */
-  noteHandedOut(paid: PaidCall): void
+  noteHandedOut(paid: HandedOut): void
   /** Has the recovery look at an open payment now: somebody has come back with it. */
   hasten(payment: PaymentRecord): void
   /** @see Payments.leaveStrays */

@@ -11,7 +11,7 @@ import type { SettleOutcome, Settler } from '../ports/settler.ts'
 import { createBackground } from './background.ts'
 import { createChangeWatch } from './changeWatch.ts'
 import { createOpenCalls, OpenCall } from './openCalls.ts'
-import type { Fate, Payments, PresentedPayment, SettleEnd } from './payments.ts'
+import type { Fate, PaidCall, Payments, PresentedPayment, SettleEnd } from './payments.ts'
 import { assetOf, type Landed, newPurchaseId, type PurchaseNotes } from './purchase.ts'
 import { movedMeanwhile, stillPending } from './refusals.ts'
 import * as rules from './rules.ts'
@@ -62,6 +62,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
 
   function end(paid: OpenCall, fate: Fate, answer?: StoredAnswer, reason?: string): void {
     paid.isOver = true
+    paid.hasLeftAnswer = fate === 'delivered' || fate === 'unsent'
     paid.hold?.release()
     const ended = background.insist(paid.purchaseId, () => conclude(paid, fate, answer, reason))
     void ended.then(() => calls.remove(paid))
@@ -165,18 +166,22 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     },
 
     async verify(handle) {
-      const paid = handle as OpenCall
+      const paid = underWay(handle)
       const { payload, terms, identity } = paid.payment
       const settler = settlerOf(paid.payment)
       const verified = await settler.verify(payload, terms, identity, { storeId: paid.call.storeId })
       if (!verified.ok) return verified
+      if (paid.isOver) {
+        verified.hold.release()
+        throw isEnded()
+      }
       paid.hold?.release()
       paid.hold = verified.hold
       return { ok: true }
     },
 
     async settle(handle, answer, amountAtomic) {
-      const paid = handle as OpenCall
+      const paid = underWay(handle)
       const { payload, terms, identity } = paid.payment
       const settler = settlerOf(paid.payment)
       if (amountAtomic !== undefined && (amountAtomic < 0n || amountAtomic > identity.amountAtomic))
@@ -185,18 +190,25 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
         )
       let notStored: unknown
       const store = async (attempt: SettlementAttempt): Promise<boolean> => {
+        // Ended while it waited for its turn: what has been freed is not sent.
+        if (paid.isOver) throw (notStored = isEnded())
+        // Already while it is written: whoever ends the call now must not say that nothing was charged.
+        paid.hasBegun = true
         try {
           if (!(await calls.write(paid, rules.begin(paid, attempt, answer)))) {
+            paid.hasBegun = false
             notStored = await whyNotOurs(paid)
             return false
           }
         } catch (error) {
+          paid.hasBegun = false
           notStored = error
           throw error
         }
         paid.attempt = attempt
-        paid.hasBegun = true
-        return true
+        if (!paid.isOver) return true
+        paid.hasBegun = false
+        throw (notStored = isEnded())
       }
       const charged = amountAtomic === undefined ? terms : { ...terms, amount: amountAtomic.toString() }
       let outcome: SettleOutcome
@@ -217,7 +229,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     },
 
     async record(handle) {
-      const paid = handle as OpenCall
+      const paid = underWay(handle)
       if (paid.landed === null) throw new Error('Expected a payment that is settled, got one that is not.')
       const { purchaseId, landed } = paid
       const transaction = landed.transaction ?? ''
@@ -240,8 +252,10 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     },
 
     deliver(handle, fate, answer, reason) {
-      if (handle instanceof OpenCall && !handle.isOver) end(handle, fate, answer, reason)
-      else if (fate === 'delivered') background.noteHandedOut(handle)
+      if (handle instanceof OpenCall && !handle.isOver) return end(handle, fate, answer, reason)
+      // What was freed or is owed has no answer that somebody could have been handed.
+      const hasAnswer = !(handle instanceof OpenCall) || handle.hasLeftAnswer
+      if (fate === 'delivered' && hasAnswer) background.noteHandedOut(handle)
     },
 
     async resume(record, presented, call) {
@@ -290,6 +304,15 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     leaveStrays: background.leaveStrays,
   }
 }
+
+function underWay(handle: PaidCall): OpenCall {
+  const paid = handle as OpenCall
+  if (paid.isOver) throw isEnded()
+  return paid
+}
+
+/** For whoever holds on to a call: its buyer has had another answer by then. */
+const isEnded = () => new Error('Expected a call that is under way, got one that has ended.')
 
 function settlerOf({ settler, identity }: PresentedPayment): Settler {
   if (settler !== null) return settler

@@ -26,6 +26,8 @@ export class OpenCall implements PaidCall {
   landed: Landed | null = null
   /** The call has ended. */
   isOver = false
+  /** It has left an answer that somebody may be handed. */
+  hasLeftAnswer = false
 
   constructor(
     payment: PresentedPayment,
@@ -41,6 +43,10 @@ export class OpenCall implements PaidCall {
     this.purchaseId = purchaseId
     this.lease = lease
     this.state = state
+  }
+
+  get mayBeCharged(): boolean {
+    return this.hasBegun || this.state === 'settling' || this.state === 'pending' || this.state === 'settled'
   }
 }
 

@@ -37,7 +37,12 @@ export interface PaidCall {
   readonly row: number
   /** Known before anything is charged, so that a buyer hears it even when the outcome is open. */
   readonly purchaseId: string
+  /** False while nothing can have been sent to the chain. */
+  readonly mayBeCharged: boolean
 }
+
+/** A payment whose kept answer is handed out, whoever has bought it. */
+export type HandedOut = Pick<PaidCall, 'row' | 'purchaseId'>
 
 /** How a settlement ended for the call that asked for it. */
 export type SettleEnd =
@@ -81,7 +86,8 @@ export type RefundResult =
 /**
  * The payment engine: whatever is done with a payment is one of these verbs, and every change of the books that they make
  * is one of rules.ts. Each rejects with `store_unavailable` when the store can not say; the caller then refuses the
- * request, because serving a paid call twice is worse than asking the buyer to try again.
+ * request, because serving a paid call twice is worse than asking the buyer to try again. Of a call
+ * that has ended nothing is verified, settled or recorded any more: whoever wakes up late with it gets an error.
  */
 export interface Payments {
   /**
@@ -120,7 +126,7 @@ export interface Payments {
    * @param answer to keep for a repeated call, where the link charges first
    * @param reason why the call failed
    */
-  deliver(paid: PaidCall, fate: Fate, answer?: StoredAnswer, reason?: string): void
+  deliver(paid: PaidCall | HandedOut, fate: Fate, answer?: StoredAnswer, reason?: string): void
   /**
    * Takes up a payment that landed when nobody waited any more: its buyer is back.
    * @returns undefined when it is owed for another reason, or somebody else was faster

@@ -81,6 +81,10 @@ export class Exchange {
   status = 0
   /** True when the buyer had gone before the answer could be sent, or before all of it was. */
   isUnsent = false
+  /** The call has been answered, or ended because a hook took too long: whatever wakes up late has nothing to do any more. */
+  isOver = false
+  /** The place in the program of the hook that answers later; -1 while none did. */
+  waitsAt = -1
   /** The error code of the answer, for logs and metrics; null on success. */
   errorCode: string | null = null
   /** The reply that was sent, when it was whole: what a joined repeat of the call gets. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Link } from '../../core/domain/link.ts'
 import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
-import type { Fate, PaidCall, PaidFor } from '../../core/payments/payments.ts'
+import type { Fate, HandedOut, PaidCall, PaidFor } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { inUse, wasDelivered } from '../../core/payments/refusals.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
@@ -39,7 +39,7 @@ export default gatewayPlugin({
     const rules = { replayWindowMs, now: () => clock.now() }
     const running = runningOf(payments)
     /** Payments whose kept answer a call is handing out, when nobody has got it before. */
-    const handingOut = new WeakMap<Exchange, PaidCall>()
+    const handingOut = new WeakMap<Exchange, HandedOut>()
 
     async function claim(x: Exchange): Promise<Reply | undefined> {
       const { key } = x.payment!.identity
@@ -103,7 +103,8 @@ export default gatewayPlugin({
       }
       const result = await payments.claim(payment, call)
       if ('lost' in result) return result.lost
-      work(x, result.won, hash)
+      if (x.isOver) payments.deliver(result.won, 'not_charged')
+      else work(x, result.won, hash)
       return undefined
     }
 
@@ -116,6 +117,10 @@ export default gatewayPlugin({
     ): Promise<boolean> {
       const paid = await payments.resume(record, x.payment!, call)
       if (paid === undefined) return false
+      if (x.isOver) {
+        payments.deliver(paid, 'not_asked')
+        return true
+      }
       work(x, paid, hash)
       // What verify, settle and record would have left: the call goes on to the seller.
       x.settlement = { transaction: record.transaction ?? '', headers: storedReceipt(x, record) }

@@ -75,7 +75,8 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
   const failure = (x: Exchange, error: Error) => upstreamFailure(x, error, egress)
 
   /** A buyer who is charged already gets the call done even when gone: the answer is kept for the repeat. */
-  const isInVain = (x: Exchange) => x.door.isClosed && (x.settlement === null || x.upgrade !== null)
+  const isInVain = (x: Exchange) =>
+    x.isOver || (x.door.isClosed && (x.settlement === null || x.upgrade !== null))
 
   /** Before the seller was asked. */
   const leftBy = (x: Exchange) => (x.settlement === null ? new BuyerLeft() : new LeftUnasked())
@@ -108,7 +109,10 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
   function occupy(x: Exchange, way: Way): void | Promise<void> {
     const place = take(x, way, true)
     if (!(place instanceof Promise)) return void reserved.set(x, place)
-    return place.then((late) => void reserved.set(x, late))
+    return place.then((late) => {
+      if (x.isOver) late.release()
+      else reserved.set(x, late)
+    })
   }
 
   /** Back when the answer has left: what a reader does not take stays in memory. */

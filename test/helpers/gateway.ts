@@ -154,6 +154,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     {
       headersTimeoutMs: 10_000,
       requestTimeoutMs: 30_000,
+      callTimeoutMs: 900_000,
       keepAliveTimeoutMs: 5_000,
       drainTimeoutMs: 2_000,
       maxHeaderBytes: 32_768,

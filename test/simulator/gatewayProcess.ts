@@ -86,6 +86,8 @@ export class GatewayProcess implements Owner {
     const payments = createPayments({ books, chains, notes, lease, clock, log })
     this.payments = payments
     const ports = {
+      // Every call is of a link that is there.
+      links: { find: async () => undefined } as Partial<GatewayPorts['links']> as GatewayPorts['links'],
       ...{ clock, log, sealer, payments, chains, purchases: { ...purchases, addViews: async () => {} } },
       service: {
         ...{ publicUrl: 'http://gateway.test', name: 'Tollgate', metadataField: '_svc' },

@@ -46,6 +46,14 @@ export const gatewaySection = {
       default: 60_000,
       description: 'Time a client has to send its whole request, body included, in milliseconds.',
     },
+    callTimeoutMs: {
+      type: 'integer',
+      minimum: 1_000,
+      maximum: 86_400_000,
+      default: 900_000,
+      description:
+        'Time after which a call whose answer has not begun is ended, in milliseconds: whatever it waits for has a shorter limit of its own, so only a plugin that never answers gets there. Longer than the timeouts of upstream, replay-guard and settlement together.',
+    },
     keepAliveTimeoutMs: {
       type: 'integer',
       minimum: 0,
