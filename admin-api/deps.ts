@@ -15,6 +15,7 @@ import type { Reviews } from '../core/ports/reviews.ts'
 import type { Sealer } from '../core/ports/sealer.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../core/ports/stores.ts'
 import type { WalletProofs } from '../core/ports/wallets.ts'
+import type { Webhooks } from '../core/ports/webhooks.ts'
 import { createKeyRing, type KeyRing } from './auth/keyRing.ts'
 import { createNameCheck } from './stores/username.ts'
 
@@ -27,6 +28,7 @@ export interface AdminApiDeps {
   readonly purchases: Purchases
   readonly reviews: Reviews
   readonly discovery: Discovery
+  readonly webhooks: Webhooks
   readonly payments: Pick<Payments, 'find' | 'refund'>
   readonly refundProofs: RefundProofs
   readonly walletProofs: WalletProofs

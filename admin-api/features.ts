@@ -14,6 +14,9 @@ import { reviewRoutes } from './reviews/reviewRoutes.ts'
 import { statsRoute } from './stats/statsRoute.ts'
 import { storePageRoute } from './stores/storePageRoute.ts'
 import { storeRoute } from './stores/storeRoute.ts'
+import { deliverWebhooks } from './webhooks/deliverWebhooks.ts'
+import { deliveryRoutes } from './webhooks/deliveryRoutes.ts'
+import { webhookRoutes } from './webhooks/webhookRoutes.ts'
 import { withdrawalRoutes } from './withdrawals/withdrawalRoutes.ts'
 
 /** All that the control plane does, in the order of the API reference. A new feature is a folder and an entry here. */
@@ -24,6 +27,12 @@ export const features: readonly Feature[] = [
   { name: 'Links', about: 'What the store sells.', storeRoutes: [linkRoutes, linkHealthRoutes] },
   { name: 'Purchases', about: 'What it sold.', storeRoutes: [purchaseRoutes] },
   { name: 'Refunds', about: 'What it paid back.', storeRoutes: [refundRoute] },
+  {
+    name: 'Webhooks',
+    about: 'What the store hears of, and where.',
+    storeRoutes: [webhookRoutes, deliveryRoutes],
+    jobs: [deliverWebhooks],
+  },
   { name: 'Stats', about: 'How it does.', storeRoutes: [statsRoute] },
   { name: 'Withdrawals', about: 'Nothing is held that could be.', storeRoutes: [withdrawalRoutes] },
   { name: 'Store', about: 'What anybody may see.', publicRoutes: [storeRoute, storePageRoute] },

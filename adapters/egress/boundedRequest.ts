@@ -70,6 +70,7 @@ const givenUp = (): EgressError => new EgressError('EGRESS_CLOSED', 'The request
 class AnswerCollector implements UpstreamHandler {
   readonly #host: string
   readonly #maxBytes: number
+  readonly #isCut: boolean
   readonly #settle: (error: unknown, answer?: EgressAnswer) => void
   readonly #timer: NodeJS.Timeout
   #controller: UpstreamController | undefined
@@ -81,11 +82,12 @@ class AnswerCollector implements UpstreamHandler {
 
   constructor(
     host: string,
-    { timeoutMs, maxBytes, signal }: EgressRequest,
+    { timeoutMs, maxBytes, isCut = false, signal }: EgressRequest,
     settle: (error: unknown, answer?: EgressAnswer) => void,
   ) {
     this.#host = host
     this.#maxBytes = maxBytes
+    this.#isCut = isCut
     this.#settle = (error, answer) => {
       signal?.removeEventListener('abort', aborted)
       settle(error, answer)
@@ -118,23 +120,22 @@ class AnswerCollector implements UpstreamHandler {
     this.#status = statusCode
     this.#headers = headers
     const announced = Number(headers['content-length'] ?? 0)
-    if (announced > this.#maxBytes) this.#failTooLarge()
+    if (announced > this.#maxBytes && !this.#isCut) this.#failTooLarge()
   }
 
   onResponseData(_controller: UpstreamController, chunk: Buffer): void {
+    if (this.#failure !== undefined) return
     this.#bytes += chunk.length
-    if (this.#bytes > this.#maxBytes) this.#failTooLarge()
-    else this.#chunks.push(chunk)
+    this.#chunks.push(chunk)
+    if (this.#bytes <= this.#maxBytes) return
+    if (this.#isCut) this.#cut()
+    else this.#failTooLarge()
   }
 
   onResponseEnd(): void {
     if (this.#failure !== undefined) return
     clearTimeout(this.#timer)
-    this.#settle(undefined, {
-      status: this.#status,
-      headers: this.#headers,
-      body: Buffer.concat(this.#chunks, this.#bytes),
-    })
+    this.#answer()
   }
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
@@ -143,10 +144,32 @@ class AnswerCollector implements UpstreamHandler {
     if (this.#failure === undefined) this.#settle(error)
   }
 
-  #failTooLarge(): void {
-    this.#fail(
-      new EgressError('EGRESS_TOO_LARGE', `${this.#host} answered with more than ${this.#maxBytes} bytes.`),
+  #answer(): void {
+    this.#settle(undefined, {
+      status: this.#status,
+      headers: this.#headers,
+      body: Buffer.concat(this.#chunks).subarray(0, this.#maxBytes),
+    })
+  }
+
+  /** The rest is nobody's: the connection ends with it. */
+  #cut(): void {
+    this.#failure = this.#tooLarge()
+    clearTimeout(this.#timer)
+    this.#answer()
+    this.#chunks = []
+    this.#controller?.abort(this.#failure)
+  }
+
+  #tooLarge(): EgressError {
+    return new EgressError(
+      'EGRESS_TOO_LARGE',
+      `${this.#host} answered with more than ${this.#maxBytes} bytes.`,
     )
+  }
+
+  #failTooLarge(): void {
+    this.#fail(this.#tooLarge())
   }
 
   #fail(error: EgressError): void {

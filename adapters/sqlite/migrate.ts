@@ -12,6 +12,7 @@ import { books } from './migrations/0005-books.ts'
 import { gas } from './migrations/0006-gas.ts'
 import { reviews } from './migrations/0007-reviews.ts'
 import { discovery } from './migrations/0008-discovery.ts'
+import { webhooks } from './migrations/0009-webhooks.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
@@ -27,6 +28,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0006-gas': gas,
   '0007-reviews': reviews,
   '0008-discovery': discovery,
+  '0009-webhooks': webhooks,
 }
 
 /**

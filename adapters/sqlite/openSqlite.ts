@@ -27,6 +27,7 @@ import { createReviews } from './reviews.ts'
 import type { Schema } from './schema.ts'
 import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
+import { createWebhooks } from './webhooks/webhooks.ts'
 
 export interface SqliteOptions {
   /** The database file; its folder is made when missing. `:memory:` keeps it in a temporary file that close() removes. */
@@ -86,6 +87,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
     nonces: createSignInNonces(database),
     changes,
     gas: createGasBook(database),
+    webhooks: createWebhooks(database, storeClock),
     database,
 
     async health() {

@@ -45,7 +45,8 @@ const properties = {
   webhookUrl: {
     type: ['string', 'null'],
     maxLength: 2048,
-    description: 'Kept and shown; nothing is sent to it yet: this version does not call webhooks.',
+    description:
+      "Hears of the link's sales: `purchase.confirmed`, signed by Standard Webhooks. Other kinds and more addresses: /api/v1/webhooks.",
   },
   method: { enum: [...linkMethods, null], description: 'Short for a list of one method.' },
   methods: {
@@ -89,7 +90,7 @@ const properties = {
       "Sent with every call to the seller's API, such as its own key; kept encrypted, never shown.",
   },
   ...fromAnswers('id', 'fullUrl', 'privateSlug', 'privateUrl', 'isPaid'),
-  ...fromAnswers('suspension', 'health', 'createdAt', 'updatedAt'),
+  ...fromAnswers('suspension', 'health', 'webhookSecret', 'createdAt', 'updatedAt'),
 } as const
 
 export const createLinkBody = {

@@ -5,16 +5,18 @@ import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { type IdParams, idParams } from '../http/ids.ts'
 import { answers, exactly, listOf, success } from '../schema/answers.ts'
+import { secretOf } from '../webhooks/signWebhook.ts'
 import { announceLink } from './announceLink.ts'
 import { createLinkOnce } from './createLink.ts'
 import { type CreateLinkBody, createLinkBody, type UpdateLinkBody, updateLinkBody } from './linkBodies.ts'
 import { healthOf, healthSchema } from './linkHealth.ts'
-import { createdLinkSchema, linkFields, toCreatedLink, toLinkView } from './linkView.ts'
+import { createdLinkSchema, linkFields, toCreatedLink, toLinkView, webhookSecretSchema } from './linkView.ts'
 import { ownActiveLink, ownLink } from './ownLink.ts'
 import { updateLink } from './updateLink.ts'
 
 const listed = exactly(linkFields)
 const single = exactly({ ...linkFields, health: healthSchema })
+const changed = { ...single, properties: { ...single.properties, webhookSecret: webhookSecretSchema } }
 
 /** `/api/v1/links`: the caller's links. */
 export function linkRoutes(app: FastifyInstance, api: Api): void {
@@ -51,7 +53,8 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
       const { store } = callerOf(request)
       const link = await createOnce(store, request.body)
       const warnings = isPaid(link) ? await api.payoutFaults(store.payout, link.price) : []
-      return reply.code(201).send(ok(toCreatedLink(link, api.publicUrl, store.username, warnings)))
+      const more = { warnings, ...(await webhookSecret(api, link)) }
+      return reply.code(201).send(ok(toCreatedLink(link, api.publicUrl, store.username, more)))
     },
   )
 
@@ -75,12 +78,15 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
         description: 'null clears an optional field. The last ten old slugs redirect for 30 days.',
         params: idParams,
         body: updateLinkBody,
-        response: answers({ 200: success(single) }, 400, 401, 404, 409, 422, 429),
+        response: answers({ 200: success(changed) }, 400, 401, 404, 409, 422, 429),
       },
     },
     async (request) => {
       const link = await ownActiveLink(api, request, request.params.id)
-      return withHealth(await updateLink(api, callerOf(request).store, link, request.body))
+      const updated = await updateLink(api, callerOf(request).store, link, request.body)
+      const { success, data } = await withHealth(updated)
+      const isNew = link.webhookUrl === null && updated.webhookUrl !== null
+      return { success, data: { ...data, ...(isNew && (await webhookSecret(api, updated))) } }
     },
   )
 
@@ -101,4 +107,10 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
       return { success: true }
     },
   )
+}
+
+/** The secret that a link's `webhookUrl` is signed with; nothing where there is none. */
+async function webhookSecret(api: Api, { id, webhookUrl }: Link): Promise<{ webhookSecret?: string }> {
+  const endpoint = webhookUrl === null ? undefined : await api.webhooks.find(id)
+  return endpoint === undefined ? {} : { webhookSecret: secretOf(api.sealer, id, endpoint.salt) }
 }

@@ -84,6 +84,11 @@ const created = exactly({
   createdAt: time,
 })
 
+/** Of the answer that a link's `webhookUrl` begins with, and of no other. */
+export const webhookSecretSchema = text(
+  '`whsec_…`, shown once: what is sent to the `webhookUrl` is signed with it. Left out when there is none, or it was shown before.',
+)
+
 /** What creating a link answers (marketplace interface, section 2). */
 export const createdLinkSchema = {
   ...created,
@@ -92,10 +97,16 @@ export const createdLinkSchema = {
     warnings: listOf(
       text('Why some buyers can not pay yet, and what to do. Left out when there is nothing to say.'),
     ),
+    webhookSecret: webhookSecretSchema,
   },
 }
 
-export function toCreatedLink(link: Link, publicUrl: string, username: string, warnings: readonly string[]) {
+export function toCreatedLink(
+  link: Link,
+  publicUrl: string,
+  username: string,
+  { warnings, webhookSecret }: { readonly warnings: readonly string[]; readonly webhookSecret?: string },
+) {
   const at = (slug: string) => `${publicUrl}/api/link/${username}/${slug}`
   return {
     id: link.id,
@@ -108,5 +119,6 @@ export function toCreatedLink(link: Link, publicUrl: string, username: string, w
     linkType: link.linkType,
     createdAt: isoTime(link.createdAtMs),
     ...(warnings.length > 0 && { warnings }),
+    ...(webhookSecret !== undefined && { webhookSecret }),
   }
 }

@@ -105,6 +105,7 @@ export async function startAdmin(
       purchases: db.purchases,
       reviews: db.reviews,
       discovery: db.discovery,
+      webhooks: db.webhooks,
       payments,
       // No chain: a test that refunds brings its own.
       refundProofs: { prove: async () => ({ status: 'not_configured' }) },

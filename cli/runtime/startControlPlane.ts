@@ -31,6 +31,7 @@ export async function startControlPlane(
     nonces: store.nonces,
     reviews: store.reviews,
     discovery: store.discovery,
+    webhooks: store.webhooks,
     refundProofs: openRefundProofs(config, ports),
     walletProofs: createWalletProofs(signInChain(config)),
     publicUrl: config.publicUrl,

@@ -120,7 +120,8 @@ export function land(payment: Read, sale: Sale): PaymentChange {
     return booked(payment, state, 'delivered', sale)
   if (hasAnswer) return { ...booked(payment, state, 'settled', sale), takenBy: null }
   const reason = state === 'reorged' ? 'never_delivered' : landedLate
-  return { ...booked(payment, state, 'refund_due', sale), errorReason: reason }
+  const owed = booked(payment, state, 'refund_due', sale)
+  return { ...owed, errorReason: reason, tells: [...owed.tells!, { kind: 'refund.due', detail: reason }] }
 }
 
 function booked(
@@ -136,6 +137,7 @@ function booked(
     settled: sale.landed,
     purchase: to === 'settled' ? purchase : { ...purchase, status: to },
     entries: bookable(entries, purchase.id),
+    tells: [{ kind: 'purchase.confirmed' }],
   })
 }
 
@@ -197,6 +199,7 @@ export const owe = (payment: Standing, reason: string): PaymentChange =>
   move(payment, [payment.state], 'refund_due', CHECK_MS, 'visible', {
     errorReason: reason,
     purchaseStatus: 'refund_due',
+    tells: [{ kind: 'refund.due', detail: reason }],
   })
 
 /** An open row that no call works on: the recovery looks at it at once. */
@@ -254,6 +257,7 @@ export const payBack = (
     purchaseStatus: 'refunded',
     refund,
     entries: bookable(entriesOfRefund(purchase), purchase.id),
+    tells: [{ kind: 'refund.recorded' }],
   })
 
 /**

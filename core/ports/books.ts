@@ -11,6 +11,7 @@ import type {
 } from '../domain/payment.ts'
 import type { Purchase, PurchaseStatus } from '../domain/purchase.ts'
 import type { Refund } from '../domain/refund.ts'
+import type { WebhookKind } from '../domain/webhook.ts'
 import type { Lease } from './leases.ts'
 
 /**
@@ -88,9 +89,17 @@ export interface PaymentChange {
    * payment's. One transaction refunds one payment, for good.
    */
   readonly refund?: TransferBackFound
+  /** What the store's endpoints hear of it, where they asked to; see the port Webhooks. */
+  readonly tells?: readonly Told[]
   /** When somebody has to look at it, from now by the store's clock, at most {@link LARGEST_DELAY_MS}; null: nobody has to. */
   readonly dueInMs: number | null
   readonly durability: Durability
+}
+
+/** What a change is to those who listen. */
+export interface Told {
+  readonly kind: Extract<WebhookKind, 'purchase.confirmed' | 'refund.due' | 'refund.recorded'>
+  readonly detail?: string
 }
 
 /** A transfer back that was proved on chain. */

@@ -9,6 +9,8 @@ export interface EgressRequest {
   readonly timeoutMs: number
   /** The answer is cut off, and the request fails, beyond this. */
   readonly maxBytes: number
+  /** What is beyond `maxBytes` is not read, and the request does not fail for it: its status and first bytes are the answer. */
+  readonly isCut?: boolean
   /** Aborted when nobody wants the answer any more: the request fails at once, with `EGRESS_CLOSED`. */
   readonly signal?: AbortSignal
 }

@@ -36,6 +36,7 @@ export interface Links {
     slug: string,
     nowMs: number,
   ): Promise<{ username: string; slug: string } | undefined>
+  /** Tells `link.suspended` to those who listen, when it was not suspended before. */
   setSuspension(id: LinkId, suspension: LinkSuspension | null, atMs: number): Promise<void>
   /** How often the link was suspended since then: decides the next cooldown. */
   suspensionCount(id: LinkId, sinceMs: number): Promise<number>

@@ -32,6 +32,12 @@ export const tooManyKeys = (maxActive: number): TollgateError =>
     `Expected fewer than ${maxActive} active keys in the store. Revoke one first.`,
   )
 
+export const tooManyEndpoints = (most: number): TollgateError =>
+  new TollgateError(
+    'LIMIT_REACHED',
+    `The store has ${most} webhook endpoints, the most it may have; take one away with DELETE /api/v1/webhooks/:id first.`,
+  )
+
 export const usernameTaken = (username: string | undefined, options?: ErrorOptions): TollgateError =>
   new TollgateError(
     'USERNAME_TAKEN',

@@ -7,6 +7,7 @@ import type { Links } from './links.ts'
 import type { Purchases } from './purchases.ts'
 import type { Reviews } from './reviews.ts'
 import type { ApiKeys, SignInNonces, Stores } from './stores.ts'
+import type { Webhooks } from './webhooks.ts'
 
 /**
  * Everything that one store keeps, in one set of tables. Several processes may use the same one.
@@ -30,6 +31,7 @@ export interface DataStore {
   readonly keys: ApiKeys
   readonly nonces: SignInNonces
   readonly gas: GasBook
+  readonly webhooks: Webhooks
   readonly changes: Changes
   /** What is wrong with the store, in words: full, read-only, not answering. Empty when a write got through. */
   health(): Promise<string[]>

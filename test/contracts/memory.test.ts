@@ -21,6 +21,7 @@ import {
   testClock,
 } from './samples.ts'
 import { apiKeysContract, renamesContract, signInNoncesContract, storesContract } from './stores.ts'
+import { webhooksContract } from './webhooks.ts'
 
 /** A store of its own for one test, with the test's clocks. */
 async function make(t: Test) {
@@ -46,6 +47,7 @@ t.test('stores in memory', async (t) => storesContract(t, make))
 t.test('renames in memory', async (t) => renamesContract(t, make))
 t.test('API keys in memory', async (t) => apiKeysContract(t, make))
 t.test('sign-in nonces in memory', async (t) => signInNoncesContract(t, make))
+t.test('webhooks in memory', async (t) => webhooksContract(t, make))
 t.test('changes in memory', async (t) => changesContract(t, async (t) => (await make(t)).changes))
 
 t.test('a power cut loses what was visible and not flushed since, and nothing else', async (t) => {

@@ -6,6 +6,7 @@ import { alreadyBooked } from '../../../core/ports/refusals.ts'
 import type { Access } from './access.ts'
 import { isOver } from './leases.ts'
 import type { Memory, PaymentRow, Tables } from './memory.ts'
+import { tell } from './webhooks.ts'
 
 /** The rows of payments in memory. What a rule of the port refuses throws or answers false, and nothing has changed. */
 export function createBooks(memory: Memory, { read, write }: Access, clock: Clock): Books {
@@ -55,6 +56,9 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
         refundedAtMs: clock.now(),
       })
     }
+    const { storeId, linkId, purchaseId } = row
+    for (const { kind, detail = null } of change.tells ?? [])
+      tell(memory, { kind, storeId, linkId, purchaseId, endpointId: null, detail, atMs: clock.now() })
     return true
   }
 

@@ -4,6 +4,7 @@ import type { Links } from '../../../core/ports/links.ts'
 import { slugTaken, tooManyLinks } from '../../../core/ports/refusals.ts'
 import type { Access } from './access.ts'
 import type { FormerSlug, Memory } from './memory.ts'
+import { setEndpointOfLink, tell } from './webhooks.ts'
 
 const KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const FORMER_SLUGS_OF_A_LINK = 10
@@ -26,6 +27,7 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
       (other.slug === link.slug || (other.privateSlug !== null && other.privateSlug === link.privateSlug))
     if (link.isActive && activeOf(link.storeId).some(clash)) throw slugTaken(link.slug)
     links.set(link.id, link)
+    setEndpointOfLink(memory, link, before)
     const username = stores.get(link.storeId)!.username
     memory.note({ kind: 'link', username, slug: addressOf(link) })
     if (before !== undefined && addressOf(before) !== addressOf(link))
@@ -128,6 +130,17 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
         if (link === undefined) return
         if (suspension !== null && link.suspension === null)
           suspensions.set(id, [...(suspensions.get(id) ?? []), atMs])
+        if (suspension !== null && link.suspension === null)
+          tell(memory, {
+            ...{
+              kind: 'link.suspended',
+              storeId: link.storeId,
+              linkId: id,
+              purchaseId: null,
+              endpointId: null,
+            },
+            ...{ detail: JSON.stringify(suspension), atMs },
+          })
         put({ ...link, suspension, updatedAtMs: atMs, version: link.version + 1 })
       }),
 

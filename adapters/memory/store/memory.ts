@@ -5,6 +5,12 @@ import type { Purchase } from '../../../core/domain/purchase.ts'
 import type { Refund } from '../../../core/domain/refund.ts'
 import type { Review } from '../../../core/domain/review.ts'
 import type { ApiKey, SignInNonce, Store, StoreWallet } from '../../../core/domain/store.ts'
+import type {
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookEvent,
+  WebhookTry,
+} from '../../../core/domain/webhook.ts'
 import type { Durability } from '../../../core/ports/books.ts'
 import type { Change } from '../../../core/ports/changes.ts'
 import { type Clock, machineClock } from '../../../core/ports/clock.ts'
@@ -40,6 +46,22 @@ export interface FormerSlug extends FormerName {
   readonly linkId: string
 }
 
+export interface EventRow extends WebhookEvent {
+  /** Null until it was spread. */
+  readonly body: string | null
+}
+
+export interface DeliveryRow extends Omit<WebhookDelivery, 'dueAtMs' | 'eventId' | 'kind'> {
+  readonly n: number
+  readonly seq: number
+  readonly storeId: string
+  readonly dueAtMs: number
+  readonly taking: number
+  /** By the store's clock; null: nobody has it in hand. */
+  readonly leasedUntilMs: number | null
+  readonly log: readonly WebhookTry[]
+}
+
 /** The tables of a store in memory. Rows are replaced and never changed. */
 export interface Tables {
   readonly payments: Table<number, PaymentRow>
@@ -72,6 +94,9 @@ export interface Tables {
   readonly signups: Table<string, FormerName>
   /** By network, store and day. */
   readonly gas: Table<string, GasOfStore & { readonly network: string }>
+  readonly endpoints: Table<string, WebhookEndpoint>
+  readonly events: Table<number, EventRow>
+  readonly deliveries: Table<string, DeliveryRow>
 }
 
 /** What several processes of a test share: one store's tables, its clock, and the switch of its power. */
@@ -122,6 +147,9 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
     nonces: table(),
     signups: table(),
     gas: table(),
+    endpoints: table(),
+    events: table(),
+    deliveries: table(),
   }
   const listeners = new Set<(change: Change) => void>()
   let noted: Change[] = []

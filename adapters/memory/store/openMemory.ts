@@ -14,6 +14,7 @@ import { createPurchases } from './purchases.ts'
 import { createReviews } from './reviews.ts'
 import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
+import { createWebhooks } from './webhooks.ts'
 
 export interface MemoryStoreOptions {
   /** The tables, shared by the processes of a test. Default: of its own. */
@@ -45,7 +46,7 @@ export function openMemory({
   return {
     books: createBooks(memory, access, clock),
     leases: createLeases(memory, access),
-    purchases: createPurchases(tables, access),
+    purchases: createPurchases(tables, access, clock),
     links: createLinks(memory, access),
     reviews: createReviews(tables, access),
     discovery: createDiscovery(tables, access),
@@ -53,6 +54,7 @@ export function openMemory({
     keys: createApiKeys(tables, access),
     nonces: createSignInNonces(tables, access, clock),
     gas: createGasBook(tables, access),
+    webhooks: createWebhooks(memory, access),
     changes,
     health: async () => [],
     async close() {

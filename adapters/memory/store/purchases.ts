@@ -1,12 +1,15 @@
 import { parseAmount } from '../../../core/domain/money.ts'
 import { chargedStates, unresolvedStates } from '../../../core/domain/payment.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import { cursorAt, type LedgerFindings, type Purchases, readCursor } from '../../../core/ports/purchases.ts'
+import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/webhooks.ts'
 import type { Access } from './access.ts'
 import { canonical } from './books.ts'
 import type { PaymentRow, Tables } from './memory.ts'
+import { hears } from './webhooks.ts'
 
 /** Reads of what was sold, in memory, and the views counted beside it. */
-export function createPurchases(tables: Tables, { read, write }: Access): Purchases {
+export function createPurchases(tables: Tables, { read, write }: Access, clock: Clock): Purchases {
   const { purchases, rowOfPurchase, views, links, stores, wallets } = tables
   const all = () => purchases.values().map(({ purchase }) => purchase)
 
@@ -90,11 +93,12 @@ export function createPurchases(tables: Tables, { read, write }: Access): Purcha
 
     ledger: (purchaseId) => read(() => [...(tables.ledger.get(purchaseId) ?? [])]),
 
-    ledgerCheck: () => read(() => checkLedger(tables)),
+    ledgerCheck: () => read(() => checkLedger(tables, clock.now())),
   }
 }
 
-function checkLedger({ payments, purchases, refunds, ledger }: Tables): LedgerFindings {
+function checkLedger(tables: Tables, nowMs: number): LedgerFindings {
+  const { payments, purchases, refunds, ledger } = tables
   const rows = payments.values()
   const booked = purchases.values().filter(({ purchase }) => purchase.status !== 'reorged')
   const isCharged = ({ state }: PaymentRow) => (chargedStates as readonly string[]).includes(state)
@@ -120,7 +124,7 @@ function checkLedger({ payments, purchases, refunds, ledger }: Tables): LedgerFi
     unresolvedPayments: rows.filter(({ state }) => (unresolvedStates as readonly string[]).includes(state))
       .length,
     refundDue: rows.filter(({ state }) => state === 'refund_due').length,
-    broken,
+    broken: [...broken, ...untold(tables, nowMs)],
     unbalanced: ledger.keys().filter((purchaseId) => {
       const sums = new Map<string, bigint>()
       for (const { network, asset, amountAtomic } of ledger.get(purchaseId)!) {
@@ -132,4 +136,26 @@ function checkLedger({ payments, purchases, refunds, ledger }: Tables): LedgerFi
       txHash === null ? [] : [{ network, transaction: txHash, purchaseId: id }],
     ),
   }
+}
+
+/** Purchases that an endpoint listened for, without an event, as long as events are kept. */
+function untold({ purchases, endpoints, events }: Tables, nowMs: number): string[] {
+  const told = new Set(
+    events.values().flatMap(({ kind, purchaseId }) => (kind === 'purchase.confirmed' ? [purchaseId] : [])),
+  )
+  const fromMs = nowMs - EVENTS_KEPT_MS + LISTENING_DOUBT_MS
+  return endpoints.values().flatMap((endpoint) =>
+    purchases
+      .values()
+      .filter(
+        ({ purchase: { id, createdAtMs, storeId, linkId } }) =>
+          hears(endpoint, 'purchase.confirmed', storeId, linkId) &&
+          createdAtMs > Math.max(endpoint.listeningSinceMs + LISTENING_DOUBT_MS, fromMs) &&
+          !told.has(id),
+      )
+      .map(
+        ({ purchase: { id } }) =>
+          `purchase ${id} has no event, and the webhook ${endpoint.id} should hear of it`,
+      ),
+  )
 }

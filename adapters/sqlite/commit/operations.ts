@@ -3,6 +3,7 @@ import { ConstraintError } from '../failure.ts'
 import { bookOperations } from '../payments/bookOperations.ts'
 import { leaseOperations } from '../payments/leaseOperations.ts'
 import type { Row, Statement } from '../statement.ts'
+import { webhookOperations } from '../webhooks/webhookOperations.ts'
 
 export type Operations = ReturnType<typeof prepareOperations>
 export type OperationName = keyof Operations
@@ -41,6 +42,7 @@ export function prepareOperations(database: DatabaseSync) {
   return {
     ...bookOperations(database),
     ...leaseOperations(database),
+    ...webhookOperations(database),
     /** A write like any other, for whoever asks whether writes get through. */
     probe: (nowMs: number): void => void probe.run(nowMs),
     /** One statement that Kysely compiled. */

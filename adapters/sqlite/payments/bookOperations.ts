@@ -1,6 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { takenOver } from '../../../core/ports/books.ts'
 import type { Row } from '../statement.ts'
+import { telling } from '../webhooks/telling.ts'
 import {
   bodyBytes,
   claimColumns,
@@ -40,6 +41,8 @@ export interface ApplyArgs {
     readonly keys: readonly string[]
     readonly atMs: number
   }
+  /** kind and detail of each */
+  readonly tells?: Values
 }
 
 export interface AdoptArgs {
@@ -101,6 +104,7 @@ export function bookOperations(database: DatabaseSync) {
   )
   const putOff = database.prepare(`
     UPDATE payments SET due_at_ms = ?, tries = ?, due_reason = coalesce(?, due_reason) WHERE id = ? AND state = ?`)
+  const tell = telling(database)
   const prepared = preparing(database)
 
   // ?1 is the purchase, ?2 the line of the first.
@@ -159,6 +163,7 @@ export function bookOperations(database: DatabaseSync) {
         const { network, transaction, atMs } = args.refund
         refund.run(row, network, transaction, atMs)
       }
+      if (args.tells !== undefined) tell(row, args.tells)
       return true
     },
 

@@ -53,7 +53,8 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
 
   /** Ready for the writer's thread. */
   function argsOf(change: PaymentChange): ApplyArgs {
-    const { row, purchaseId, to, settled, takenBy, attempt, answer, purchase, entries, refund } = change
+    const { row, purchaseId, to, settled, takenBy, attempt, answer, purchase, entries, refund, tells } =
+      change
     const isLeaving = !isOpen(to)
     const values: SQLInputValue[] = [to, dueAt(change.dueInMs), clock.now()]
     if (!isLeaving && takenBy !== undefined) values.push(takenBy)
@@ -80,6 +81,7 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
           atMs: clock.now(),
         },
       }),
+      ...(tells !== undefined && { tells: tells.flatMap(({ kind, detail = null }) => [kind, detail]) }),
     }
   }
 

@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { chargedStates, unresolvedStates } from '../../../core/domain/payment.ts'
 import type { LedgerFindings } from '../../../core/ports/purchases.ts'
+import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/webhooks.ts'
 import { connectReader } from '../connect.ts'
 import { reading } from '../failure.ts'
 
@@ -15,7 +16,7 @@ const charged = list(chargedStates)
  * Reads the whole books as they stand at one moment: a connection of its own holds one read transaction, so that
  * payments which settle meanwhile are neither half seen nor held up.
  */
-export async function checkLedger(path: string): Promise<LedgerFindings> {
+export async function checkLedger(path: string, nowMs: number): Promise<LedgerFindings> {
   const database = reading(() => connectReader(path))
   try {
     database.exec('BEGIN')
@@ -27,7 +28,7 @@ export async function checkLedger(path: string): Promise<LedgerFindings> {
         `SELECT count(*) AS n FROM payments WHERE state IN (${list(unresolvedStates)})`,
       ),
       refundDue: count(database, `SELECT count(*) AS n FROM payments WHERE state = 'refund_due'`),
-      broken: await broken(database),
+      broken: [...(await broken(database)), ...(await untold(database, nowMs))],
       unbalanced: await unbalanced(database),
       transactions: await transactions(database),
     }
@@ -64,6 +65,21 @@ async function broken(database: DatabaseSync): Promise<string[]> {
   }
   const strangers = `SELECT id FROM purchases WHERE payment_id NOT IN (SELECT id FROM payments)`
   for await (const { id } of inTurns(database, strangers)) found.push(`purchase ${id} has no payment`)
+  return found
+}
+
+/** Every purchase that an endpoint listened for has its event, as long as events are kept. */
+async function untold(database: DatabaseSync, nowMs: number): Promise<string[]> {
+  const found: string[] = []
+  const purchases = `
+    SELECT u.id, e.id AS endpoint FROM webhook_endpoints e JOIN purchases u ON u.store_id = e.store_id
+      AND u.created_at_ms > max(e.listening_since_ms + ${LISTENING_DOUBT_MS}, ${nowMs - EVENTS_KEPT_MS + LISTENING_DOUBT_MS})
+    WHERE e.disabled_at_ms IS NULL AND (e.link_id IS NULL OR e.link_id = u.link_id)
+      AND instr(e.kinds, '"purchase.confirmed"') > 0
+      AND NOT EXISTS (
+        SELECT 1 FROM webhook_events v WHERE v.kind = 'purchase.confirmed' AND v.purchase_id = u.id)`
+  for await (const { id, endpoint } of inTurns(database, purchases))
+    found.push(`purchase ${id} has no event, and the webhook ${endpoint} should hear of it`)
   return found
 }
 

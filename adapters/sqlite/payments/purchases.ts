@@ -128,7 +128,7 @@ export function createPurchases(database: Database, path: string): Purchases {
       }))
     },
 
-    ledgerCheck: () => checkLedger(path),
+    ledgerCheck: () => checkLedger(path, database.clock.now()),
   }
 }
 

@@ -11,6 +11,7 @@ import { refundsContract } from '../refunds.ts'
 import { reviewsContract } from '../reviews.ts'
 import { testClock } from '../samples.ts'
 import { apiKeysContract, renamesContract, signInNoncesContract, storesContract } from '../stores.ts'
+import { webhooksContract } from '../webhooks.ts'
 
 /** A store of its own for one test, with the test's clocks. */
 async function make(t: Test) {
@@ -32,4 +33,5 @@ t.test('stores in SQLite', async (t) => storesContract(t, make))
 t.test('renames in SQLite', async (t) => renamesContract(t, make))
 t.test('API keys in SQLite', async (t) => apiKeysContract(t, make))
 t.test('sign-in nonces in SQLite', async (t) => signInNoncesContract(t, make))
+t.test('webhooks in SQLite', async (t) => webhooksContract(t, make))
 t.test('changes in SQLite', async (t) => changesContract(t, async (t) => (await make(t)).changes))

@@ -1,0 +1,193 @@
+import { randomUUID } from 'node:crypto'
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import {
+  AT_ONCE_PER_ENDPOINT,
+  AT_ONCE_PER_STORE,
+  DELIVERY_LEASE_MS,
+  LONGEST_WAIT_MS,
+  TRIES_KEPT,
+  type TryOutcome,
+} from '../../../core/ports/webhooks.ts'
+import type { Row } from '../statement.ts'
+
+export interface TakeArgs {
+  readonly limit: number
+  readonly nowMs: number
+  /** By the store's clock. */
+  readonly storeNowMs: number
+  readonly afterStore: string
+}
+
+/** A lease that expires further ahead than it lasts was given before the machine's last start. */
+const isHeld = `(leased_until_ms > :storeNow AND leased_until_ms <= :storeNow + ${DELIVERY_LEASE_MS})`
+
+/** The writes of the port Webhooks that are more than a statement, inside the writer's transaction. */
+export function webhookOperations(database: DatabaseSync) {
+  const event = database.prepare('SELECT * FROM webhook_events WHERE seq = ? AND body IS NULL')
+  const setBody = database.prepare('UPDATE webhook_events SET body = ? WHERE seq = ?')
+  const listeners = database.prepare(`
+    SELECT id FROM webhook_endpoints WHERE disabled_at_ms IS NULL AND store_id = :store AND (
+      (:only IS NULL AND (link_id IS NULL OR link_id = :link) AND instr(kinds, '"' || :kind || '"') > 0) OR id = :only)`)
+  const deliver = database.prepare(`
+    INSERT INTO webhook_deliveries (id, event_seq, endpoint_id, store_id, state, due_at_ms, created_at_ms)
+    VALUES (?, ?, ?, ?, 'waiting', ?, ?)`)
+
+  const nextStore = database.prepare(`
+    SELECT min(store_id) AS id FROM webhook_deliveries WHERE state = 'waiting' AND store_id > ?`)
+  const nextEndpoint = database.prepare(`
+    SELECT min(endpoint_id) AS id FROM webhook_deliveries
+    WHERE state = 'waiting' AND store_id = ? AND endpoint_id > ?`)
+  const heldOfStore = database.prepare(`
+    SELECT count(*) AS n FROM webhook_deliveries WHERE leased_until_ms IS NOT NULL AND store_id = :store AND ${isHeld}`)
+  const heldOfEndpoint = database.prepare(`
+    SELECT count(*) AS n FROM webhook_deliveries
+    WHERE leased_until_ms IS NOT NULL AND store_id = :store AND endpoint_id = :endpoint AND ${isHeld}`)
+  const endpointRow = database.prepare('SELECT * FROM webhook_endpoints WHERE id = ?')
+  const [dueByNow, dueAhead] = ['due_at_ms <= :now', `due_at_ms > :now + ${LONGEST_WAIT_MS}`].map((is) =>
+    database.prepare(`
+      SELECT n FROM webhook_deliveries
+      WHERE state = 'waiting' AND store_id = :store AND endpoint_id = :endpoint AND ${is}
+        AND NOT coalesce(${isHeld}, 0)
+      ORDER BY due_at_ms LIMIT :limit`),
+  ) as [ReturnType<typeof database.prepare>, ReturnType<typeof database.prepare>]
+  const lease = database.prepare(`
+    UPDATE webhook_deliveries SET taking = taking + 1, leased_until_ms = ? WHERE n = ?
+    RETURNING id, taking, tries, event_seq`)
+  const eventOf = database.prepare('SELECT id, kind, at_ms, body FROM webhook_events WHERE seq = ?')
+
+  const end = database.prepare(`
+    UPDATE webhook_deliveries SET state = ?, due_at_ms = coalesce(?, due_at_ms), tries = tries + ?, leased_until_ms = NULL
+    WHERE id = ? AND taking = ? AND (state = 'waiting' OR state = 'held') RETURNING n, endpoint_id`)
+  const logTry = database.prepare(`
+    INSERT INTO webhook_tries (delivery, number, at_ms, status, latency_ms, error, answer)
+    SELECT :n, coalesce(max(number), 0) + 1, :at, :status, :latency, :error, :answer
+    FROM webhook_tries WHERE delivery = :n`)
+  const forgetTries = database.prepare(`
+    DELETE FROM webhook_tries WHERE delivery = :n
+      AND number <= (SELECT max(number) FROM webhook_tries WHERE delivery = :n) - ${TRIES_KEPT}`)
+  const gotThrough = database.prepare(
+    'UPDATE webhook_endpoints SET failing_since_ms = NULL WHERE id = ? AND failing_since_ms IS NOT NULL',
+  )
+  const isFailing = database.prepare(
+    'UPDATE webhook_endpoints SET failing_since_ms = ? WHERE id = ? AND failing_since_ms IS NULL',
+  )
+  const disable = database.prepare(`
+    UPDATE webhook_endpoints SET disabled_at_ms = :at, disabled_reason = :reason, updated_at_ms = :at
+    WHERE id = :id AND disabled_at_ms IS NULL AND (:since IS NULL OR failing_since_ms <= :since)`)
+  const hold = database.prepare(
+    `UPDATE webhook_deliveries SET state = 'held' WHERE endpoint_id = ? AND state = 'waiting'`,
+  )
+
+  const old = database.prepare('SELECT seq FROM webhook_events WHERE at_ms < ? ORDER BY at_ms LIMIT ?')
+  const forgetting = [
+    `DELETE FROM webhook_tries WHERE delivery IN (SELECT n FROM webhook_deliveries WHERE event_seq = ?)`,
+    'DELETE FROM webhook_deliveries WHERE event_seq = ?',
+    'DELETE FROM webhook_events WHERE seq = ?',
+  ].map((sql) => database.prepare(sql))
+
+  /** Takes what an endpoint may have of the room that its store has. */
+  function takeOf(store: string, endpoint: string, room: number, { nowMs, storeNowMs }: TakeArgs): Row[] {
+    const row = endpointRow.get(endpoint)
+    if (row === undefined) return []
+    const most = row['failing_since_ms'] === null ? AT_ONCE_PER_ENDPOINT : 1
+    const held = Number(heldOfEndpoint.get({ store, endpoint, storeNow: storeNowMs })!['n'])
+    const limit = Math.min(room, most - held)
+    if (limit <= 0) return []
+    const values = { now: nowMs, storeNow: storeNowMs, store, endpoint }
+    const due = dueByNow.all({ ...values, limit })
+    if (due.length < limit) due.push(...dueAhead.all({ ...values, limit: limit - due.length }))
+    return due.map(({ n }) => {
+      const taken = lease.get(storeNowMs + DELIVERY_LEASE_MS, n!)!
+      const { id, ...event } = eventOf.get(taken['event_seq']!)!
+      return {
+        ...row,
+        ...event,
+        event_id: id!,
+        delivery: taken['id']!,
+        taking: taken['taking']!,
+        tries: taken['tries']!,
+      }
+    })
+  }
+
+  function takeOfStore(store: string, most: number, args: TakeArgs): Row[] {
+    const held = Number(heldOfStore.get({ store, storeNow: args.storeNowMs })!['n'])
+    const room = Math.min(most, AT_ONCE_PER_STORE - held)
+    const taken: Row[] = []
+    // From anywhere among them, so that no endpoint of a store is always the last.
+    const from: string = randomUUID()
+    let isAround = false
+    for (let endpoint = from; taken.length < room; ) {
+      const next = nextEndpoint.get(store, endpoint)!['id'] as string | null
+      if (isAround && (next === null || next > from)) break
+      if (next === null) {
+        isAround = true
+        endpoint = ''
+        continue
+      }
+      taken.push(...takeOf(store, next, room - taken.length, args))
+      endpoint = next
+    }
+    return taken
+  }
+
+  return {
+    /** Each: seq, body. */
+    spreadWebhooks({ events, atMs }: { events: readonly (readonly [number, string])[]; atMs: number }): void {
+      for (const [seq, body] of events) {
+        const found = event.get(seq)
+        if (found === undefined) continue
+        setBody.run(body, seq)
+        const {
+          store_id: store,
+          link_id: link,
+          kind,
+          endpoint_id: only,
+        } = found as Record<string, SQLInputValue>
+        for (const { id } of listeners.all({ store: store!, link: link!, kind: kind!, only: only! }))
+          deliver.run(randomUUID(), seq, id!, store!, atMs, atMs)
+      }
+    },
+
+    takeWebhooks(args: TakeArgs): Row[] {
+      const { limit, afterStore } = args
+      const taken: Row[] = []
+      let isAround = false
+      for (let store = afterStore; taken.length < limit; ) {
+        const next = nextStore.get(store)!['id'] as string | null
+        if (isAround && (next === null || next > afterStore)) break
+        if (next === null) {
+          isAround = true
+          store = ''
+          continue
+        }
+        taken.push(...takeOfStore(next, limit - taken.length, args))
+        store = next
+      }
+      return taken
+    },
+
+    noteWebhook({ id, taking, try: one, to, dueAtMs, disable: off }: TryOutcome): boolean {
+      const ended = end.get(to, dueAtMs ?? null, one === null ? 0 : 1, id, taking)
+      if (ended === undefined) return false
+      const [n, endpoint] = [ended['n']!, ended['endpoint_id']!]
+      if (one === null) return true
+      const { atMs, status, latencyMs, error, answer } = one
+      logTry.run({ n, at: atMs, status, latency: latencyMs, error, answer })
+      forgetTries.run({ n })
+      if (to === 'delivered') gotThrough.run(endpoint)
+      else isFailing.run(atMs, endpoint)
+      const since = off?.ifFailingSinceMs ?? null
+      if (off !== undefined) disable.run({ at: atMs, reason: off.reason, id: endpoint, since })
+      // Whoever was disabled while this was on its way holds it, too.
+      if (endpointRow.get(endpoint)?.['disabled_at_ms'] != null) hold.run(endpoint)
+      return true
+    },
+
+    forgetWebhooks({ beforeMs, limit }: { beforeMs: number; limit: number }): number {
+      const events = old.all(beforeMs, limit)
+      for (const { seq } of events) for (const statement of forgetting) statement.run(seq!)
+      return events.length
+    },
+  }
+}

@@ -1,0 +1,212 @@
+import type { SQLInputValue } from 'node:sqlite'
+import type {
+  DeliveryState,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookEvent,
+  WebhookKind,
+} from '../../../core/domain/webhook.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
+import { cursorAt, readCursor } from '../../../core/ports/purchases.ts'
+import { tooManyEndpoints } from '../../../core/ports/refusals.ts'
+import { LONGEST_WAIT_MS, type TakenDelivery, type Webhooks } from '../../../core/ports/webhooks.ts'
+import type { Step } from '../commit/operations.ts'
+import type { Database } from '../database.ts'
+import { reading } from '../failure.ts'
+import type { Row } from '../statement.ts'
+
+const selectDelivery = `
+  SELECT d.*, v.id AS event_id, v.kind, v.body FROM webhook_deliveries d JOIN webhook_events v ON v.seq = d.event_seq`
+
+/** Endpoints and the outbox in SQLite. What is more than a statement is in `webhookOperations.ts`. */
+export function createWebhooks({ reader, writer }: Database, storeClock: Clock): Webhooks {
+  const findRow = reader.prepare('SELECT * FROM webhook_endpoints WHERE id = ?')
+  const ofStore = reader.prepare(
+    'SELECT * FROM webhook_endpoints WHERE store_id = ? ORDER BY created_at_ms, id',
+  )
+  const page = reader.prepare(
+    `${selectDelivery} WHERE d.endpoint_id = ? AND d.n < ? ORDER BY d.n DESC LIMIT ?`,
+  )
+  const deliveryRow = reader.prepare(`${selectDelivery} WHERE d.id = ?`)
+  const tries = reader.prepare('SELECT * FROM webhook_tries WHERE delivery = ? ORDER BY number')
+  const unspread = reader.prepare('SELECT * FROM webhook_events WHERE body IS NULL ORDER BY seq LIMIT ?')
+  const isAnyDue = reader.prepare(`
+    SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND (due_at_ms <= ? OR due_at_ms > ?) LIMIT 1`)
+  const isAnyOld = reader.prepare('SELECT 1 FROM webhook_events WHERE at_ms < ? LIMIT 1')
+
+  async function find(id: string): Promise<WebhookEndpoint | undefined> {
+    const row = reading(() => findRow.get(id))
+    return row && toEndpoint(row)
+  }
+
+  const step = (sql: string, ...parameters: SQLInputValue[]): Step => ({ sql, parameters })
+  const release = (id: string): Step =>
+    step(`UPDATE webhook_deliveries SET state = 'waiting' WHERE endpoint_id = ? AND state = 'held'`, id)
+  const hold = (id: string): Step =>
+    step(`UPDATE webhook_deliveries SET state = 'held' WHERE endpoint_id = ? AND state = 'waiting'`, id)
+
+  return {
+    async create({ id, storeId, url, description, kinds, salt, createdAtMs: at }, most) {
+      const insert = step(
+        `INSERT INTO webhook_endpoints (id, store_id, url, description, kinds, salt, listening_since_ms, created_at_ms,
+          updated_at_ms) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
+        WHERE (SELECT count(*) FROM webhook_endpoints WHERE store_id = ? AND link_id IS NULL) < ?`,
+        ...[id, storeId, url, description, JSON.stringify(kinds), salt, at, at, at, storeId, most],
+      )
+      const { changes } = await writer.write('run', insert)
+      if (changes === 0) throw tooManyEndpoints(most)
+    },
+
+    find,
+    ofStore: async (storeId) => reading(() => ofStore.all(storeId)).map(toEndpoint),
+
+    async change(id, { url, description, kinds, isEnabled, rotation }, atMs) {
+      const set: string[] = ['updated_at_ms = ?']
+      const values: SQLInputValue[] = [atMs]
+      const put = (assignment: string, ...given: SQLInputValue[]) => {
+        set.push(assignment)
+        values.push(...given)
+      }
+      if (url !== undefined) put('url = ?', url)
+      if (description !== undefined) put('description = ?', description)
+      if (kinds !== undefined) put('kinds = ?', JSON.stringify(kinds))
+      if (kinds !== undefined || isEnabled === true) put('listening_since_ms = ?', atMs)
+      if (isEnabled === true) put('disabled_at_ms = NULL, disabled_reason = NULL, failing_since_ms = NULL')
+      if (isEnabled === false)
+        put(
+          `disabled_reason = coalesce(disabled_reason, 'seller'), disabled_at_ms = coalesce(disabled_at_ms, ?)`,
+          atMs,
+        )
+      if (rotation !== undefined)
+        put('previous_salt = salt, salt = ?, previous_until_ms = ?', rotation.salt, rotation.previousUntilMs)
+      const change = step(
+        `UPDATE webhook_endpoints SET ${set.join(', ')} WHERE id = ? RETURNING *`,
+        ...values,
+        id,
+      )
+      const after = isEnabled === undefined ? [] : [isEnabled ? release(id) : hold(id)]
+      const [changed] = await writer.write('runAll', [change, ...after])
+      const row = changed!.rows[0]
+      return row && toEndpoint(row)
+    },
+
+    async remove(id) {
+      const remove = step('DELETE FROM webhook_endpoints WHERE id = ? AND link_id IS NULL', id)
+      return (await writer.write('run', remove)).changes > 0
+    },
+
+    async test(id, eventId, atMs) {
+      const insert = step(
+        `INSERT INTO webhook_events (id, kind, store_id, link_id, endpoint_id, at_ms)
+          SELECT ?, 'test', store_id, link_id, id, ? FROM webhook_endpoints WHERE id = ? AND disabled_at_ms IS NULL`,
+        ...[eventId, atMs, id],
+      )
+      return (await writer.write('run', insert)).changes > 0 ? eventId : undefined
+    },
+
+    async deliveries(endpointId, { cursor, limit }) {
+      const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(readCursor(cursor).id)
+      const rows = reading(() => page.all(endpointId, Number.isSafeInteger(before) ? before : 0, limit + 1))
+      const shown = rows.slice(0, limit)
+      const last = rows.length > limit ? shown.at(-1) : undefined
+      return {
+        deliveries: shown.map(toDelivery),
+        nextCursor: last === undefined ? null : cursorAt(Number(last['created_at_ms']), String(last['n'])),
+      }
+    },
+
+    async delivery(id) {
+      const row = reading(() => deliveryRow.get(id))
+      if (row === undefined) return undefined
+      const done = reading(() => tries.all(row['n']!)).map((one) => ({
+        atMs: Number(one['at_ms']),
+        status: one['status'] as number | null,
+        latencyMs: Number(one['latency_ms']),
+        error: one['error'] as string | null,
+        answer: String(one['answer']),
+      }))
+      return { delivery: toDelivery(row), body: String(row['body']), tries: done }
+    },
+
+    async replay(id, atMs) {
+      const again = step(
+        `UPDATE webhook_deliveries SET state = 'waiting', tries = 0, due_at_ms = ? WHERE id = ? AND EXISTS (
+          SELECT 1 FROM webhook_endpoints e WHERE e.id = endpoint_id AND e.disabled_at_ms IS NULL)`,
+        ...[atMs, id],
+      )
+      return (await writer.write('run', again)).changes > 0
+    },
+
+    unspread: async (limit) => reading(() => unspread.all(limit)).map(toEvent),
+
+    async spread(events, atMs) {
+      if (events.length === 0) return
+      const args = { events: events.map(({ seq, body }) => [seq, body] as const), atMs }
+      await writer.write('spreadWebhooks', args, 'visible')
+    },
+
+    async take({ limit, nowMs, afterStore }) {
+      if (reading(() => isAnyDue.get(nowMs, nowMs + LONGEST_WAIT_MS)) === undefined) return []
+      const args = { limit, nowMs, storeNowMs: storeClock.now(), afterStore }
+      return (await writer.write('takeWebhooks', args, 'visible')).map(toTaken)
+    },
+
+    note: (outcome) => writer.write('noteWebhook', outcome, 'visible'),
+
+    async forget(beforeMs, limit) {
+      if (reading(() => isAnyOld.get(beforeMs)) === undefined) return 0
+      return writer.write('forgetWebhooks', { beforeMs, limit }, 'visible')
+    },
+  }
+}
+
+/** The columns of an endpoint, whatever stands beside them in the row. */
+const toEndpoint = (row: Row): WebhookEndpoint => ({
+  id: String(row['id']),
+  storeId: String(row['store_id']),
+  linkId: row['link_id'] as string | null,
+  url: String(row['url']),
+  description: String(row['description']),
+  kinds: JSON.parse(String(row['kinds'])) as WebhookKind[],
+  salt: String(row['salt']),
+  previousSalt: row['previous_salt'] as string | null,
+  previousUntilMs: row['previous_until_ms'] as number | null,
+  disabledAtMs: row['disabled_at_ms'] as number | null,
+  disabledReason: row['disabled_reason'] as WebhookEndpoint['disabledReason'],
+  failingSinceMs: row['failing_since_ms'] as number | null,
+  listeningSinceMs: Number(row['listening_since_ms']),
+  createdAtMs: Number(row['created_at_ms']),
+  updatedAtMs: Number(row['updated_at_ms']),
+})
+
+const toEvent = (row: Row): WebhookEvent => ({
+  seq: Number(row['seq']),
+  id: String(row['id']),
+  kind: row['kind'] as WebhookKind,
+  storeId: String(row['store_id']),
+  linkId: row['link_id'] as string | null,
+  purchaseId: row['purchase_id'] as string | null,
+  endpointId: row['endpoint_id'] as string | null,
+  detail: row['detail'] as string | null,
+  atMs: Number(row['at_ms']),
+})
+
+const toTaken = (row: Row): TakenDelivery => ({
+  id: String(row['delivery']),
+  taking: Number(row['taking']),
+  tries: Number(row['tries']),
+  event: { id: String(row['event_id']), kind: row['kind'] as WebhookKind, atMs: Number(row['at_ms']) },
+  body: String(row['body']),
+  endpoint: toEndpoint(row),
+})
+
+const toDelivery = (row: Row): WebhookDelivery => ({
+  id: String(row['id']),
+  endpointId: String(row['endpoint_id']),
+  eventId: String(row['event_id']),
+  kind: row['kind'] as WebhookKind,
+  state: row['state'] as DeliveryState,
+  tries: Number(row['tries']),
+  dueAtMs: row['state'] === 'waiting' ? Number(row['due_at_ms']) : null,
+  createdAtMs: Number(row['created_at_ms']),
+})

@@ -1,0 +1,142 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { newEventId, type WebhookEndpoint } from '../../core/domain/webhook.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import { callerOf } from '../auth/authenticate.ts'
+import type { Api } from '../deps.ts'
+import { ok } from '../http/envelope.ts'
+import { type IdParams, idOrNotFound, idParams } from '../http/ids.ts'
+import { minuteMs, refuse } from '../http/rateLimits.ts'
+import { answers, exactly, listOf, success, text, textOrNull } from '../schema/answers.ts'
+import { ownWebhook } from './ownWebhook.ts'
+import { deliveryFields, toDeliveryView, toTryView, trySchema } from './webhookView.ts'
+
+/** Tests and replays of a store in a minute: each is a request to an address that somebody named. */
+const SENT_PER_MINUTE = 30
+
+const pageQuery = {
+  type: 'object',
+  properties: {
+    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+    cursor: { type: 'string', minLength: 1, maxLength: 512, description: '`nextCursor` of the page before.' },
+  },
+} as const
+
+const deliveryParams = {
+  type: 'object',
+  required: ['id', 'deliveryId'],
+  properties: { ...idParams.properties, deliveryId: { type: 'string', format: 'uuid' } },
+} as const
+
+interface DeliveryParams extends IdParams {
+  readonly deliveryId: string
+}
+
+const delivery = exactly(deliveryFields)
+const single = exactly({ ...deliveryFields, body: text('As it is sent.'), attempts: listOf(trySchema) })
+
+/** What was sent to a webhook of the caller's, and how that went; tests and replays. */
+export function deliveryRoutes(app: FastifyInstance, api: Api): void {
+  app.post<{ Params: IdParams }>(
+    '/api/v1/webhooks/:id/test',
+    {
+      schema: {
+        summary: 'Send a test',
+        description:
+          'A `test` event, signed and tried like any other, whatever the webhook hears of otherwise.',
+        params: idParams,
+        response: answers(
+          { 202: success(exactly({ webhookId: text('`webhook-id` of the event.') })) },
+          401,
+          404,
+          409,
+          429,
+        ),
+      },
+    },
+    async (request, reply) => {
+      const endpoint = await ownWebhook(api, request, request.params.id)
+      const taken = await api.counters.take(sentBy(request), 1, SENT_PER_MINUTE, minuteMs)
+      if (!taken.ok) refuse(api, reply, taken, SENT_PER_MINUTE)
+      const webhookId = await api.webhooks.test(endpoint.id, newEventId(), api.clock.now())
+      if (webhookId === undefined) throw disabled(endpoint)
+      return reply.code(202).send(ok({ webhookId }))
+    },
+  )
+
+  app.get<{ Params: IdParams; Querystring: { limit: number; cursor?: string } }>(
+    '/api/v1/webhooks/:id/deliveries',
+    {
+      schema: {
+        summary: 'List the deliveries',
+        description: 'Newest first; kept for 30 days.',
+        params: idParams,
+        querystring: pageQuery,
+        response: answers(
+          {
+            200: success(
+              exactly({ deliveries: listOf(delivery), nextCursor: textOrNull('Null on the last page.') }),
+            ),
+          },
+          ...[400, 401, 404, 429],
+        ),
+      },
+    },
+    async (request) => {
+      const { id } = await ownWebhook(api, request, request.params.id)
+      const { deliveries, nextCursor } = await api.webhooks.deliveries(id, request.query)
+      return ok({ deliveries: deliveries.map(toDeliveryView), nextCursor })
+    },
+  )
+
+  app.get<{ Params: DeliveryParams }>(
+    '/api/v1/webhooks/:id/deliveries/:deliveryId',
+    {
+      schema: {
+        summary: 'Read a delivery',
+        description: 'With its body and its latest tries, oldest first.',
+        params: deliveryParams,
+        response: answers({ 200: success(single) }, 401, 404, 429),
+      },
+    },
+    async (request) => {
+      const { delivery, body, tries } = await ownDelivery(api, request)
+      return ok({ ...toDeliveryView(delivery), body, attempts: tries.map(toTryView) })
+    },
+  )
+
+  app.post<{ Params: DeliveryParams }>(
+    '/api/v1/webhooks/:id/deliveries/:deliveryId/replay',
+    {
+      schema: {
+        summary: 'Replay a delivery',
+        description:
+          'The same body under the same `webhook-id`, at once, and with a schedule of tries from its beginning.',
+        params: deliveryParams,
+        response: answers({ 202: success(delivery) }, 401, 404, 409, 429),
+      },
+    },
+    async (request, reply) => {
+      const { endpoint, delivery } = await ownDelivery(api, request)
+      const taken = await api.counters.take(sentBy(request), 1, SENT_PER_MINUTE, minuteMs)
+      if (!taken.ok) refuse(api, reply, taken, SENT_PER_MINUTE)
+      if (!(await api.webhooks.replay(delivery.id, api.clock.now()))) throw disabled(endpoint)
+      const found = await api.webhooks.delivery(delivery.id)
+      return reply.code(202).send(ok(toDeliveryView(found?.delivery ?? delivery)))
+    },
+  )
+}
+
+const sentBy = (request: FastifyRequest): string => `webhooks-sent:${callerOf(request).store.id}`
+
+async function ownDelivery(api: Api, request: FastifyRequest<{ Params: DeliveryParams }>) {
+  const endpoint = await ownWebhook(api, request, request.params.id)
+  const found = await api.webhooks.delivery(idOrNotFound(request.params.deliveryId, 'NOT_FOUND'))
+  if (found !== undefined && found.delivery.endpointId === endpoint.id) return { endpoint, ...found }
+  throw new TollgateError('NOT_FOUND', 'This webhook has no delivery with this id.')
+}
+
+const disabled = ({ id }: WebhookEndpoint): TollgateError =>
+  new TollgateError(
+    'CONFLICT',
+    `This webhook is disabled. Enable it first: PATCH /api/v1/webhooks/${id} {"isEnabled":true}.`,
+  )
