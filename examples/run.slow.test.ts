@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
@@ -115,6 +116,38 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
 
       const refused = await run('buyer-vault', { ...env, LINK_URL: demo.dearLink.url, MAX_USDC: '0.10' })
       t.match([refused.status, refused.stderr], [1, /BUDGET_EXCEEDED_TX/])
+    },
+  )
+
+  await t.test(
+    'webhook-receiver says a sale once, and takes nothing that is not signed for it',
+    async (t) => {
+      const api = (path: string, body: object) =>
+        fetch(GATEWAY_URL + path, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${demo.apiKey}`, 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        }).then(
+          (response) => response.json() as Promise<{ data: { fullUrl: string; webhookSecret: string } }>,
+        )
+      const port = await freePort()
+      const webhookUrl = `http://127.0.0.1:${port}/`
+      const { data: link } = await api('/api/v1/links', {
+        ...{ url: demo.sample.url, title: 'Told', price: '0.01', webhookUrl },
+      })
+      const receiver = spawn(process.execPath, [join(folder, 'webhook-receiver/index.ts')], {
+        env: { PATH: process.env['PATH'], WEBHOOK_SECRET: link.webhookSecret, PORT: String(port) },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      t.teardown(() => void receiver.kill())
+      const lines = createInterface(receiver.stdout)[Symbol.asyncIterator]()
+      t.equal((await lines.next()).value, webhookUrl)
+      t.equal((await fetch(webhookUrl, { method: 'POST', body: '{}' })).status, 401)
+      const LINK_URL = GATEWAY_URL + new URL(link.fullUrl).pathname
+      const bought = await run('buyer-fetch', { LINK_URL, BUYER_KEY: buyer.key })
+      t.equal(bought.status, 0, bought.stderr)
+      const said = JSON.parse((await lines.next()).value!)
+      t.match(said, { purchaseId: /^[0-9a-f-]{36}$/, amount: '0.01' })
     },
   )
 

@@ -142,6 +142,19 @@ t.test('an endless body is stopped near its limit', async (t) => {
   t.ok(seller.sentBytes < 16 * 1024 * 1024, `${seller.sentBytes} bytes were handed to the kernel`)
 })
 
+t.test(
+  'an answer that may be cut is its status and its first bytes, and its connection ends there',
+  async (t) => {
+    const { request, seller } = await start(t, 'endless')
+    const answer = await request({ maxBytes: 1_000, isCut: true })
+    t.match([answer.status, answer.body.length], [200, 1_000])
+    await Promise.all(
+      [...seller.connections].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
+    )
+    t.equal(seller.connections.size, 0)
+  },
+)
+
 t.test('an announced length beyond the limit is refused before its body is read', async (t) => {
   const { request } = await start(t, 'slow-body')
   t.equal(await outcome(request({ maxBytes: 999_999 })), 'EGRESS_TOO_LARGE')

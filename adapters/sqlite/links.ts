@@ -6,7 +6,7 @@ import type { Database } from './database.ts'
 import { ConstraintError, reading } from './failure.ts'
 import { toHealthEvent, toLink, toLinkColumns, toServedLink } from './linkRows.ts'
 import type { LinkTable } from './schema.ts'
-import { tellSuspension } from './webhooks/telling.ts'
+import { tellOfLink } from './webhooks/telling.ts'
 
 /** How long a former slug or username goes on answering. */
 export const REDIRECT_MS = 30 * 24 * 60 * 60 * 1000
@@ -237,7 +237,8 @@ export function createLinks({ reader, query, writer }: Database): Links {
           version: e('version', '+', 1),
         }))
         .where('id', '=', id)
-      const begins = suspension === null ? [] : [compiled(count), tellSuspension(id, suspension, atMs)]
+      const told = () => tellOfLink(id, { kind: 'link.suspended', detail: suspension!, atMs })
+      const begins = suspension === null ? [] : [compiled(count), told()]
       await writer.write('runAll', [...begins, compiled(change)])
     },
 

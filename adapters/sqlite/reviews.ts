@@ -6,6 +6,7 @@ import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError } from './failure.ts'
 import type { ReviewTable } from './schema.ts'
+import { tellOfLink } from './webhooks/telling.ts'
 
 /** Reviews in SQLite. */
 export function createReviews({ query, writer }: Database): Reviews {
@@ -24,7 +25,12 @@ export function createReviews({ query, writer }: Database): Reviews {
         ...{ id, purchase_id: purchaseId, link_id: linkId, store_id: storeId, wallet },
         ...{ positive: Number(isPositive), comment, created_at_ms: createdAtMs },
       }
-      await writer.write('run', compiled(query.insertInto('reviews').values(row))).catch((error) => {
+      const tell = tellOfLink(linkId, {
+        ...{ kind: 'review.created', purchaseId, atMs: createdAtMs },
+        detail: { reviewId: id, positive: isPositive, comment },
+      })
+      const add = compiled(query.insertInto('reviews').values(row))
+      await writer.write('runAll', [add, tell]).catch((error) => {
         if (!(error instanceof ConstraintError) || !error.message.includes('reviews.purchase_id')) throw error
         throw alreadyReviewed(purchaseId, { cause: error })
       })

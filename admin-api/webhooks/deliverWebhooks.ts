@@ -23,12 +23,15 @@ const FORGOTTEN_AT_ONCE = 500
 /** Pauses before the outcome of a try is written again, while the store is away; its lease is over by the last. */
 const NOTE_PAUSES_MS = [200, 1_000, 5_000]
 
+/** What sending needs of the API. */
+export type SendingApi = Pick<Api, 'webhooks' | 'purchases' | 'links' | 'egress' | 'sealer' | 'clock' | 'log'>
+
 /**
  * Sends what the outbox holds, until the signal. Any number of processes may run it: the store gives each delivery to one
  * at a time, and what a process that was killed had in hand to the next one when the lease is over. So an event is sent
  * at least once, and always under the one id that it was written with.
  */
-export async function deliverWebhooks(api: Api, stopped: AbortSignal): Promise<void> {
+export async function deliverWebhooks(api: SendingApi, stopped: AbortSignal): Promise<void> {
   const { webhooks, clock, log } = api
   const inHand = new Set<Promise<void>>()
   const broken = new AbortController()
@@ -91,7 +94,7 @@ export async function deliverWebhooks(api: Api, stopped: AbortSignal): Promise<v
 }
 
 /** One try, and what is written of it. Never rejects: what could not be written is tried again when its lease is over. */
-async function tryOnce(api: Api, delivery: TakenDelivery, signal: AbortSignal): Promise<void> {
+async function tryOnce(api: SendingApi, delivery: TakenDelivery, signal: AbortSignal): Promise<void> {
   const { id, taking, endpoint } = delivery
   try {
     const done = await post(api, delivery, signal)
@@ -110,7 +113,7 @@ async function tryOnce(api: Api, delivery: TakenDelivery, signal: AbortSignal): 
 
 const brokenOff = { try: null, to: 'waiting' } as const
 
-async function insist(api: Api, outcome: TryOutcome): Promise<boolean> {
+async function insist(api: SendingApi, outcome: TryOutcome): Promise<boolean> {
   for (const pauseMs of NOTE_PAUSES_MS) {
     try {
       return await api.webhooks.note(outcome)
@@ -123,7 +126,7 @@ async function insist(api: Api, outcome: TryOutcome): Promise<boolean> {
 
 /** @returns null when the process ended meanwhile: nobody knows how it went */
 async function post(
-  { egress, sealer, clock }: Api,
+  { egress, sealer, clock }: SendingApi,
   { event, body, endpoint }: TakenDelivery,
   signal: AbortSignal,
 ): Promise<WebhookTry | null> {

@@ -35,6 +35,7 @@ async function aboutPurchase(
     data: {
       ...{ purchaseId: id, ...view, explorerUrl },
       ...(kind === 'refund.due' && { reason: detail }),
+      ...(kind === 'review.created' && { review: JSON.parse(detail!) as object }),
       ...(refund !== undefined && {
         refund: { txHash: refund.transaction, refundedAt: isoTime(refund.refundedAtMs) },
       }),

@@ -29,7 +29,7 @@ const properties = {
     items: kindSchema,
     uniqueItems: true,
     minItems: 1,
-    description: `What it hears of; all when left out. This version has no source of ${kindsToComeText}: they come with sessions and reviews, and nothing is sent of them until then.`,
+    description: `What it hears of; all when left out. This version has no source of ${kindsToComeText}: they come with payment sessions, and nothing is sent of them until then.`,
   },
   ...fromAnswers('id', 'linkId', 'disabledAt', 'disabledReason', 'failingSince', 'previousSecretUntil'),
   ...fromAnswers('createdAt', 'updatedAt', 'secret'),

@@ -13,8 +13,8 @@ export function registerDoctor(program: Command): void {
     .addHelpText(
       'after',
       `
-Reads only. The ledger check: every charged payment has one purchase, the ledger's entries add up to zero, and every
-purchase's transfer and every refund is on its chain. Exit status 0 when nothing is wrong, 1 otherwise.`,
+Reads only. The ledger check: every charged payment has one purchase, the ledger's entries add up to zero, every
+purchase that a webhook listens for has its event, and every purchase's transfer and every refund is on its chain. Exit status 0 when nothing is wrong, 1 otherwise.`,
     )
     .action(async ({ config, json, chain }: { config: string; json?: true; chain: boolean }) => {
       const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })

@@ -16,7 +16,7 @@ export const webhookKinds = [
 export type WebhookKind = (typeof webhookKinds)[number]
 
 /** Kinds whose source is no part of this version: endpoints may name them, and nothing is sent. */
-export const kindsToCome: readonly WebhookKind[] = ['payment.confirmed', 'payment.expired', 'review.created']
+export const kindsToCome: readonly WebhookKind[] = ['payment.confirmed', 'payment.expired']
 
 /**
  * What the `webhookUrl` of a link hears of. The marketplace interface (section 6) knows this kind only: its receivers take
@@ -65,7 +65,7 @@ export interface WebhookEvent {
   readonly purchaseId: string | null
   /** Of a test: the one endpoint that hears of it. */
   readonly endpointId: string | null
-  /** Of `refund.due`: why. Of `link.suspended`: the suspension, JSON. */
+  /** Of `refund.due`: why. JSON of the suspension (`link.suspended`), or of the review (`review.created`). */
   readonly detail: string | null
   readonly atMs: number
 }

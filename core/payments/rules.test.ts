@@ -140,6 +140,24 @@ t.test('what lands is booked as what landed, with its purchase, in one change', 
   )
 })
 
+t.test('what is booked, owed or paid back is told in its own change, and nothing else is', async () => {
+  fc.assert(
+    fc.property(anyRule, ({ makers }) =>
+      Object.values(makers).every((make) => {
+        const change = made(make)
+        if (change === undefined) return true
+        const isOwed = (change.purchase?.status ?? change.purchaseStatus) === 'refund_due'
+        const expected = [
+          ...(change.purchase === undefined ? [] : ['purchase.confirmed']),
+          ...(isOwed ? ['refund.due'] : []),
+          ...(change.refund === undefined ? [] : ['refund.recorded']),
+        ]
+        return String((change.tells ?? []).map(({ kind }) => kind)) === String(expected)
+      }),
+    ),
+  )
+})
+
 t.test('what has to be on disk before anybody goes on is, and nothing else', async (t) => {
   const standing = (state: PaymentState) => ({ row: 1, purchaseId, lease: 1, state })
   const remote = { ...attempt, transaction: '' }

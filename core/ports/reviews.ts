@@ -11,7 +11,7 @@ export interface ReviewPage {
 /** What buyers said. Who may say something is decided by whoever calls. */
 export interface Reviews {
   /**
-   * Counted in the same commit.
+   * Counted in the same commit, in which `review.created` is told to those who listen.
    * @throws `ALREADY_REVIEWED` when there is a review of the purchase, however many come at once
    */
   add(review: Review): Promise<void>

@@ -71,7 +71,7 @@ export interface DeliveryPage {
  * The endpoints of stores, and the outbox: what happened, and where it still has to be told. What every implementation
  * promises by itself:
  *
- * - An event is written in the commit of what it tells ({@link Books.apply}, {@link Links.setSuspension}), when an enabled
+ * - An event is written in the commit of what it tells (`Books.apply`, `Links.setSuspension`, `Reviews.add`), when an enabled
  *   endpoint of that store asks for its kind, and costs nothing else otherwise. `purchase.confirmed` is written once of a purchase.
  * - The `webhookUrl` of a link is an endpoint of the link's id, in the commit that sets it, whoever writes the link; clearing it
  *   removes the endpoint.

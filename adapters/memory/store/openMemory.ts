@@ -48,7 +48,7 @@ export function openMemory({
     leases: createLeases(memory, access),
     purchases: createPurchases(tables, access, clock),
     links: createLinks(memory, access),
-    reviews: createReviews(tables, access),
+    reviews: createReviews(memory, access),
     discovery: createDiscovery(tables, access),
     stores: createStores(memory, access),
     keys: createApiKeys(tables, access),

@@ -2,10 +2,12 @@ import type { Review } from '../../../core/domain/review.ts'
 import { alreadyReviewed } from '../../../core/ports/refusals.ts'
 import type { Reviews } from '../../../core/ports/reviews.ts'
 import type { Access } from './access.ts'
-import type { Tables } from './memory.ts'
+import type { Memory } from './memory.ts'
+import { tell } from './webhooks.ts'
 
 /** Reviews in memory. */
-export function createReviews({ reviews, links }: Tables, { read, write }: Access): Reviews {
+export function createReviews(memory: Memory, { read, write }: Access): Reviews {
+  const { reviews, links } = memory.tables
   const pageOf = (isOfIt: (review: Review) => boolean, page: { limit: number; offset: number }) => {
     const all = reviews
       .values()
@@ -22,6 +24,17 @@ export function createReviews({ reviews, links }: Tables, { read, write }: Acces
       write('flushed', () => {
         if (reviews.has(review.purchaseId)) throw alreadyReviewed(review.purchaseId)
         reviews.set(review.purchaseId, review)
+        const {
+          id: reviewId,
+          purchaseId,
+          linkId,
+          storeId,
+          isPositive: positive,
+          comment,
+          createdAtMs: atMs,
+        } = review
+        const detail = JSON.stringify({ reviewId, positive, comment })
+        tell(memory, { kind: 'review.created', storeId, linkId, purchaseId, endpointId: null, detail, atMs })
       }),
 
     ofLink: (linkId, page) => read(() => pageOf((review) => review.linkId === linkId, page)),

@@ -7,7 +7,6 @@ import {
   type WebhookEndpoint,
   type WebhookEvent,
   type WebhookKind,
-  type WebhookTry,
 } from '../../../core/domain/webhook.ts'
 import { cursorAt, readCursor } from '../../../core/ports/purchases.ts'
 import { tooManyEndpoints } from '../../../core/ports/refusals.ts'

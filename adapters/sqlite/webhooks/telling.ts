@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { LinkSuspension } from '../../../core/domain/link.ts'
-import { newEventId } from '../../../core/domain/webhook.ts'
+import { newEventId, type WebhookEvent } from '../../../core/domain/webhook.ts'
+import type { Values } from '../payments/bookRows.ts'
 import type { Statement } from '../statement.ts'
 
 /** Whether an endpoint `e` of the store hears of the kind. The list of kinds is JSON, and no kind has a quote in it. */
@@ -12,34 +12,40 @@ const hears = `e.disabled_at_ms IS NULL AND instr(e.kinds, '"' || :kind || '"') 
  */
 export function telling(database: DatabaseSync) {
   const listens = database.prepare(`
-    SELECT p.store_id, p.link_id FROM payments p WHERE p.id = :row AND EXISTS (
+    SELECT p.store_id, p.link_id, p.purchase_id, p.updated_at_ms FROM payments p WHERE p.id = :row AND EXISTS (
       SELECT 1 FROM webhook_endpoints e WHERE e.store_id = p.store_id AND (e.link_id IS NULL OR e.link_id = p.link_id)
         AND ${hears})`)
   // A sale that left the chain and came back is booked again, and was told.
   const insert = database.prepare(`
-    INSERT INTO webhook_events (id, kind, store_id, link_id, purchase_id, detail, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO webhook_events (id, kind, detail, store_id, link_id, purchase_id, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING`)
 
-  return (
-    row: number,
-    purchaseId: string,
-    events: readonly (readonly [kind: string, detail: string | null])[],
-    atMs: number,
-  ): void => {
-    for (const [kind, detail] of events) {
+  /** @param tells kind and detail of each */
+  return (row: number, tells: Values): void => {
+    for (let i = 0; i < tells.length; i += 2) {
+      const [kind, detail] = [tells[i]!, tells[i + 1]!]
       const found = listens.get({ row, kind })
-      if (found === undefined) continue
-      insert.run(newEventId(), kind, found['store_id']!, found['link_id']!, purchaseId, detail, atMs)
+      if (found !== undefined) insert.run(newEventId(), kind, detail, ...(Object.values(found) as Values))
     }
   }
 }
 
-/** The same of a link that is going to be suspended, for where that is one step of several. */
-export const tellSuspension = (linkId: string, suspension: LinkSuspension, atMs: number): Statement => ({
-  sql: `INSERT INTO webhook_events (id, kind, store_id, link_id, detail, at_ms)
-    SELECT ?, 'link.suspended', l.store_id, l.id, ?, ? FROM links l
-    WHERE l.id = ? AND l.suspension IS NULL AND EXISTS (
+/** The same of what happens to a link, for where that is one step of several. `link.suspended` only when it was not before. */
+export const tellOfLink = (
+  linkId: string,
+  event: Pick<WebhookEvent, 'kind' | 'atMs'> & { readonly purchaseId?: string; readonly detail: object },
+): Statement => ({
+  sql: `INSERT INTO webhook_events (id, kind, store_id, link_id, purchase_id, detail, at_ms)
+    SELECT ?1, ?2, l.store_id, l.id, ?3, ?4, ?5 FROM links l
+    WHERE l.id = ?6 AND (?2 <> 'link.suspended' OR l.suspension IS NULL) AND EXISTS (
       SELECT 1 FROM webhook_endpoints e WHERE e.store_id = l.store_id AND (e.link_id IS NULL OR e.link_id = l.id)
-        AND e.disabled_at_ms IS NULL AND instr(e.kinds, '"link.suspended"') > 0)`,
-  parameters: [newEventId(), JSON.stringify(suspension), atMs, linkId],
+        AND e.disabled_at_ms IS NULL AND instr(e.kinds, '"' || ?2 || '"') > 0)`,
+  parameters: [
+    newEventId(),
+    event.kind,
+    event.purchaseId ?? null,
+    JSON.stringify(event.detail),
+    event.atMs,
+    linkId,
+  ],
 })
