@@ -195,3 +195,34 @@ t.test('a payment that was never sent is final once its block hash is out of use
   )
   t.equal(sold(), 0n)
 })
+
+t.test(
+  'payments of one payer cost one list, and those of one block hash one question whether it expired',
+  async (t) => {
+    const { settler, settle, record, chain, cast, rpc, later } = await stageWith(
+      t,
+      () => ({ success: 'no' }),
+      false,
+    )
+    await settle()
+    const terms = termsOf(cast, usdc)
+    const another = async () => {
+      const payment = await realPayment(cast.payer, terms, chain.rpcUrl)
+      const checked = await settler.check(payment, terms)
+      if (!checked.ok) throw new Error(checked.message)
+      return { ...record(), ...checked.identity, payload: JSON.stringify(payment) }
+    }
+    const open = [record(), ...(await Promise.all(Array.from({ length: 30 }, another)))]
+    const look = async () => {
+      rpc.resetCounters()
+      const outcomes = await settler.recover(open)
+      return [[...new Set(outcomes.map(({ status }) => status))], rpc.calls('getSignaturesForAddress')]
+    }
+    t.same(await look(), [['pending'], 1])
+    later(100_000)
+    chain.advanceSlots(400)
+    t.same(await look(), [['failed_final'], 2], 'and one as of the block that has forgotten it')
+    t.equal(rpc.calls('isBlockhashValid'), 2)
+    t.equal(rpc.calls('getFirstAvailableBlock'), 1)
+  },
+)

@@ -6,15 +6,14 @@ import type { NetworkId } from '../../../../core/domain/network.ts'
 import { type Clock, systemClock } from '../../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../../core/ports/log.ts'
 import type { OnChain, SettleOutcome } from '../../../../core/ports/settler.ts'
-import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import { readMessage } from '../../../../core/solana/message.ts'
 import { readWireTransaction } from '../../../../core/solana/wire.ts'
 import { eachOf } from '../../eachOf.ts'
 import type { ChainReader, TracedPayment } from '../../facilitator/chainReader.ts'
 import type { Commitment, TransactionError } from '../check/simulate.ts'
-import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
-import { rpcCodes } from '../rpc/rpcCodes.ts'
+import type { Rpc } from '../rpc/createSolanaRpc.ts'
 import { failedOnChain, settledIn } from '../settle/settlement.ts'
+import { createExpiry, seenSlotOf } from './expiry.ts'
 
 /** Signatures that one question answers: the most that nodes give. */
 const PAGE_SIZE = 1_000
@@ -23,10 +22,8 @@ const MAX_PAGES = 20
 const MAX_READS = 100
 /** Transactions that are known to carry another message. */
 const MAX_KNOWN = 50_000
-/** Payments that are searched for at once. */
+/** Payers whose payments are searched for at once. */
 const SEARCHES_AT_ONCE = 4
-/** For nodes that do not say how far their history goes: how long every node's is assumed to, in ms. */
-const ASSUMED_HISTORY_MS = 3_600_000
 /** Blocks are dated by their validators' clocks; older than the claim by this much is certainly before it. */
 const CLOCK_SLACK_SECONDS = 300
 
@@ -48,11 +45,9 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
   const { network, rpc, commitment = 'confirmed', pollMs = 1_000 } = options
   const { clock = systemClock, log = silentLog } = options
   const closing = new AbortController()
+  const expiry = createExpiry(rpc, clock)
   /** SHA-256 of the message by signature: what a signature signs never changes. */
   const messages = new LRUCache<string, string>({ max: MAX_KNOWN })
-  const isOther = (payment: TracedPayment, signature: string): boolean =>
-    (messages.get(signature) ?? payment.nonce) !== payment.nonce
-
   const landedAt = (signature: string, at: Commitment) =>
     rpc.call<Landed | null>('getTransaction', signature, {
       encoding: 'base64',
@@ -60,78 +55,123 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       maxSupportedTransactionVersion: 0,
     })
 
-  /** What this transaction did for the payment; undefined when it is not on chain, or carries another message. */
-  const outcomeOf = async (payment: TracedPayment, signature: string): Promise<SettleOutcome | undefined> => {
-    if (isOther(payment, signature)) return
+  /** What this transaction did, and for which of these payments; undefined when it is not on chain, or carries none of them. */
+  const outcomeAmong = async (
+    wanted: ReadonlyMap<string, TracedPayment>,
+    signature: string,
+  ): Promise<{ readonly payment: TracedPayment; readonly outcome: SettleOutcome } | undefined> => {
     const landed = await landedAt(signature, commitment)
     const wire =
       landed === null ? undefined : readWireTransaction(Buffer.from(landed.transaction[0], 'base64'))
     if (landed === null || wire === undefined) return
-    messages.set(signature, hash('sha256', wire.message, 'hex'))
-    if (isOther(payment, signature)) return
-    if (landed.meta?.err === null) return settledIn(signature, landed.slot, payment.amountAtomic)
-    if (landed.meta === null) return
+    const nonce = hash('sha256', wire.message, 'hex')
+    messages.set(signature, nonce)
+    const payment = wanted.get(nonce)
+    if (payment === undefined || landed.meta === null) return
+    if (landed.meta.err === null)
+      return { payment, outcome: settledIn(signature, landed.slot, payment.amountAtomic) }
     const final = commitment === 'finalized' ? landed : await landedAt(signature, 'finalized')
     const status = { ...landed.meta, ...(final !== null && { confirmationStatus: 'finalized' as const }) }
-    return failedOnChain(signature, status)
+    return { payment, outcome: failedOnChain(signature, status) }
+  }
+
+  const outcomeOf = async (payment: TracedPayment, signature: string): Promise<SettleOutcome | undefined> => {
+    const known = messages.get(signature)
+    if (known !== undefined && known !== payment.nonce) return
+    return (await outcomeAmong(new Map([[payment.nonce, payment]]), signature))?.outcome
   }
 
   /**
-   * Looks through what the payer signed between the claim and the end of its time.
-   *
-   * @returns undefined when nothing was found; `isComplete` false when the node's list did not reach back to the claim, or there
-   *   was too much to read at once
+   * Looks for payments of one payer among what it signed between their claims and the end of their times: one list for all
+   * of them. One is searched to its end when the list reaches back to its claim.
    */
-  const search = async (payment: TracedPayment, context: object) => {
+  const search = async (
+    payments: readonly TracedPayment[],
+    historyMs: () => Promise<number>,
+    context: object,
+  ): Promise<Searched> => {
+    const open = new Map(payments.map((payment) => [payment.nonce, payment]))
+    const found = new Map<TracedPayment, SettleOutcome>()
+    const complete = new Set<TracedPayment>()
+    const closeBefore = (seconds: number | null): void => {
+      for (const [nonce, payment] of open) {
+        if (!isBeforeClaim(seconds, payment)) continue
+        complete.add(payment)
+        open.delete(nonce)
+      }
+    }
     let before: string | undefined
     let reads = 0
     for (let page = 0; page < MAX_PAGES; page++) {
-      const list = await rpc.call<Signed[]>('getSignaturesForAddress', payment.payer, {
+      const list = await rpc.call<Signed[]>('getSignaturesForAddress', payments[0]!.payer, {
         limit: PAGE_SIZE,
         ...(before !== undefined && { before }),
         ...context,
       })
       for (const { signature, blockTime } of list) {
-        if (isBeforeClaim(blockTime, payment)) return { found: undefined, isComplete: true }
-        if (isAfterExpiry(blockTime, payment) || isOther(payment, signature)) continue
-        if (++reads > MAX_READS) return { found: undefined, isComplete: false }
-        const found = await outcomeOf(payment, signature)
-        if (found !== undefined) return { found, isComplete: true }
+        closeBefore(blockTime)
+        if (open.size === 0) return { found, complete }
+        const known = messages.get(signature)
+        const isOther = known !== undefined && !open.has(known)
+        if (isOther || [...open.values()].every((payment) => isAfterExpiry(blockTime, payment))) continue
+        if (++reads > MAX_READS) return { found, complete }
+        const hit = await outcomeAmong(open, signature)
+        if (hit === undefined) continue
+        found.set(hit.payment, hit.outcome)
+        open.delete(hit.payment.nonce)
       }
-      if (list.length < PAGE_SIZE) return { found: undefined, isComplete: await hasHistory(payment) }
+      if (open.size === 0) return { found, complete }
+      if (list.length < PAGE_SIZE) {
+        // A list that ends early may only mean that the node has forgotten the rest.
+        closeBefore((await historyMs()) / 1_000)
+        return { found, complete }
+      }
       before = list.at(-1)!.signature
     }
-    return { found: undefined, isComplete: false }
+    return { found, complete }
   }
 
-  /** A list that ends early may only mean that the node has forgotten the rest. */
-  const hasHistory = async (payment: TracedPayment): Promise<boolean> => {
-    try {
-      const slot = await rpc.call<number>('getFirstAvailableBlock')
-      return isBeforeClaim(await rpc.call<number | null>('getBlockTime', slot), payment)
-    } catch (error) {
-      if (!(error instanceof RpcRefused) || error.code !== rpcCodes.methodNotFound) throw error
-      return Math.abs(clock.now() - payment.claimedAtMs) < ASSUMED_HISTORY_MS
-    }
+  /** Each payer's payments at a time; a payer whose list can't be had spoils nobody else's look. */
+  const eachPayer = (
+    payments: readonly TracedPayment[],
+    work: (own: readonly TracedPayment[]) => Promise<void>,
+  ): Promise<void> => {
+    const byPayer = [...Map.groupBy(payments, ({ payer }) => payer).values()]
+    return eachOf(byPayer, SEARCHES_AT_ONCE, async (own) => {
+      try {
+        await work(own)
+      } catch (error) {
+        log.warn({ network, error: String(error) }, 'payments could not be looked up; they stay pending')
+      }
+    })
   }
 
   /**
-   * True when no block can take the message any more, and none has: its block hash is out of use at a finalized slot,
-   * and the payer's list as of that slot does not hold it.
+   * Those that no block can take any more, and none has: the block hash is out of use at a finalized slot, and the payer's
+   * list as of that slot does not hold the message.
    */
-  const isGone = async (payment: TracedPayment): Promise<boolean> => {
-    const blockhash = blockhashOf(payment.payload)
-    if (blockhash === undefined || clock.now() < payment.validBeforeMs) return false
-    const isValid = (commitment: string) =>
-      rpc.call<WithContext<boolean>>('isBlockhashValid', blockhash, { commitment })
-    if ((await isValid('confirmed')).value !== false) return false
-    const { context, value } = await isValid('finalized')
-    if (value !== false) return false
-    const { found, isComplete } = await search(payment, {
-      commitment: 'finalized',
-      minContextSlot: context.slot,
+  const goneOf = async (
+    payments: readonly TracedPayment[],
+    historyMs: () => Promise<number>,
+  ): Promise<Set<TracedPayment>> => {
+    const late = payments.flatMap((payment) => {
+      const blockhash = blockhashOf(payment.payload)
+      const seenSlot = seenSlotOf(payment)
+      const mayBeLate = seenSlot !== null || clock.now() >= payment.validBeforeMs
+      if (blockhash === undefined || !mayBeLate) return []
+      return [{ payment, blockhash, seenSlot, validBeforeMs: payment.validBeforeMs }]
     })
-    return found === undefined && isComplete
+    const gone = new Set<TracedPayment>()
+    if (late.length === 0) return gone
+    const slots = await expiry.slotsOf(late)
+    const expired = late.filter((one) => slots.has(one)).map(({ payment }) => payment)
+    if (expired.length === 0) return gone
+    const context = { commitment: 'finalized', minContextSlot: Math.max(...slots.values()) }
+    await eachPayer(expired, async (own) => {
+      const { complete } = await search(own, historyMs, context)
+      for (const payment of complete) gone.add(payment)
+    })
+    return gone
   }
 
   const pendingOf = (payment: TracedPayment) =>
@@ -141,16 +181,30 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       reason: 'settlement_pending',
     }) as const
 
-  const look = async (payment: TracedPayment): Promise<SettleOutcome> => {
-    const named = payment.attempt?.transaction ?? ''
-    const outcome = named === '' ? undefined : await outcomeOf(payment, named)
-    if (outcome !== undefined) return outcome
-    const { found, isComplete } = await search(payment, { commitment })
-    if (found !== undefined) return found
-    if (!isComplete || !(await isGone(payment))) return pendingOf(payment)
+  const recover = async (payments: readonly TracedPayment[]): Promise<SettleOutcome[]> => {
+    const outcomes = new Map<TracedPayment, SettleOutcome>()
+    const historyMs = asked(() => expiry.historyMs())
+    const searched: TracedPayment[] = []
+    await eachPayer(payments, async (own) => {
+      const unnamed: TracedPayment[] = []
+      for (const payment of own) {
+        const named = payment.attempt?.transaction ?? ''
+        const outcome = named === '' ? undefined : await outcomeOf(payment, named)
+        if (outcome === undefined) unnamed.push(payment)
+        else outcomes.set(payment, outcome)
+      }
+      if (unnamed.length === 0) return
+      const { found, complete } = await search(unnamed, historyMs, { commitment })
+      for (const [payment, outcome] of found) outcomes.set(payment, outcome)
+      searched.push(...complete)
+    })
     const message =
       'The transaction did not get into a block before its block hash expired. Nothing was charged.'
-    return { status: 'failed_final', reason: 'transaction_expired', message, transaction: named }
+    for (const payment of await goneOf(searched, historyMs)) {
+      const transaction = payment.attempt?.transaction ?? ''
+      outcomes.set(payment, { status: 'failed_final', reason: 'transaction_expired', message, transaction })
+    }
+    return payments.map((payment) => outcomes.get(payment) ?? pendingOf(payment))
   }
 
   return {
@@ -165,30 +219,37 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       }
       return pendingOf(payment)
     },
-    async recover(payments) {
-      const outcomes: SettleOutcome[] = payments.map(pendingOf)
-      await eachOf([...payments.keys()], SEARCHES_AT_ONCE, async (i) => {
-        try {
-          outcomes[i] = await look(payments[i]!)
-        } catch (error) {
-          log.warn({ network, error: String(error) }, 'a payment could not be looked up; it stays pending')
+    recover,
+    async stillOnChain(payments) {
+      const answers = new Map<TracedPayment, OnChain>()
+      const missing: TracedPayment[] = []
+      await eachPayer(payments, async (own) => {
+        for (const payment of own) {
+          const outcome = await outcomeOf(payment, payment.transaction ?? '')
+          if (outcome === undefined) missing.push(payment)
+          else if (outcome.status !== 'pending')
+            answers.set(payment, outcome.status === 'settled' ? 'yes' : 'no')
         }
       })
-      return outcomes
-    },
-    async stillOnChain(payments) {
-      const answers = payments.map((): OnChain => 'unknown')
-      await eachOf([...payments.keys()], SEARCHES_AT_ONCE, async (i) => {
-        const payment = payments[i]!
-        const outcome = await outcomeOf(payment, payment.transaction ?? '')
-        if (outcome !== undefined) {
-          if (outcome.status !== 'pending') answers[i] = outcome.status === 'settled' ? 'yes' : 'no'
-        } else if (await isGone(payment)) answers[i] = 'no'
-      })
-      return answers
+      const historyMs = asked(() => expiry.historyMs())
+      for (const payment of await goneOf(missing, historyMs)) answers.set(payment, 'no')
+      return payments.map((payment) => answers.get(payment) ?? 'unknown')
     },
     close: () => closing.abort(),
   }
+}
+
+/** What came of a search. */
+interface Searched {
+  readonly found: ReadonlyMap<TracedPayment, SettleOutcome>
+  /** Those that are certainly not in the list. */
+  readonly complete: ReadonlySet<TracedPayment>
+}
+
+/** One question, asked when somebody wants to know, and once for all who do. */
+function asked<T>(ask: () => Promise<T>): () => Promise<T> {
+  let answer: Promise<T> | undefined
+  return () => (answer ??= ask())
 }
 
 interface Landed {
