@@ -60,6 +60,8 @@ export type SettleOutcome =
       readonly message?: string
       /** When to look next, in ms, where that is known better than by looking rarer and rarer. */
       readonly lookAgainMs?: number
+      /** The chain says that nothing of it is there, and it can land still. */
+      readonly isUnused?: true
     }
   /** It is certain that it never lands: expired by the chain's clock and unused, or its nonce used for something else. */
   | {

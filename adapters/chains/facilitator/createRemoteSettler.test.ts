@@ -186,6 +186,49 @@ t.test(
   },
 )
 
+t.test(
+  'a settlement that never arrived is asked for again when the chain has nothing of it: charged once, asked a few times at most',
+  async (t) => {
+    const chain = await startLocalEvm()
+    t.teardown(() => chain.close())
+    const reference = await startReference(t, chain)
+    const buyer = newAccount()
+    await chain.mintUsdc(buyer.address, 1_000_000n)
+    let isDeaf = true
+    const answered: Promise<unknown>[] = []
+    const facilitator = await startFacilitator(t, {
+      settle(body, response) {
+        if (isDeaf) return void response.writeHead(502).end('<html>')
+        const answer = fetch(`${reference.url}settle`, { method: 'POST', body: JSON.stringify(body) })
+        answered.push(answer.then((one) => one.json()))
+        return answered.at(-1)
+      },
+    })
+    const settler = await start(t, facilitator.url, { rpcUrls: [chain.rpcUrl] })
+    const { payment, identity } = await paymentFor(settler, buyer)
+    const stored: SettlementAttempt[] = []
+    const outcome = await settler.settle(payment, terms, identity, async (one) => stored.push(one) > 0)
+    t.match(outcome, { status: 'pending' })
+    const record = { ...recordOf(identity, stored[0]!), payload: JSON.stringify(payment) }
+    const settles = () => facilitator.asked.filter(({ route }) => route === 'settle')
+    const look = (tries: number) => recoverOne(settler, { ...record, tries })
+    t.match(await look(0), { status: 'pending' })
+    t.equal(settles().length, 1)
+    isDeaf = false
+    await chain.setAutomine(false)
+    t.match(await look(1), { status: 'pending', lookAgainMs: 2_000 })
+    while (answered.length === 0) await sleep(5)
+    for (const tries of [1, 2, 3, 5, 30]) await look(tries)
+    t.equal(settles().length, 2, 'not while it is being asked, and seldom')
+    t.match(settles()[1]!.body, settles()[0]!.body as object, 'the same payment on the same terms')
+    await chain.setAutomine(true)
+    await chain.mine()
+    t.match(await Promise.all(answered), [{ success: true }])
+    t.match(await look(4), { status: 'settled' })
+    t.equal(await chain.balanceUsdc(seller as `0x${string}`), 10_000n)
+  },
+)
+
 t.test('what waited for a connection to the facilitator and never got one was not sent', async (t) => {
   const waiting: (() => void)[] = []
   const facilitator = await startFacilitator(t, {

@@ -1,6 +1,6 @@
 import type { Asset } from '../../../core/domain/asset.ts'
 import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
-import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
+import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import type { Egress } from '../../../core/ports/egress.ts'
@@ -180,6 +180,40 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     return proved.status === 'settled' ? proved : pending
   }
 
+  /** Rows that are being asked for once more. */
+  const askedAgain = new Set<number>()
+
+  const mayAskAgain = ({ row, tries, attempt, validBeforeMs }: PaymentRecord): boolean =>
+    attempt?.settler === url &&
+    ASK_AGAIN_AT_LOOKS.has(tries) &&
+    !askedAgain.has(row) &&
+    askedAgain.size < MOST_ASKED_AGAIN &&
+    clock.now() + LEAST_LEFT_MS < validBeforeMs
+
+  /**
+   * Asks for a settlement that the chain has nothing of: the first request may never have arrived. It can't charge twice: the
+   * chain takes an authorization, or a message, once. The answer says nothing that the chain does not; nobody waits for it.
+   */
+  const settleAgain = (record: PaymentRecord): void => {
+    const payment = paymentOf(record)
+    const asset = options.assets.find((one) => one.network === network && one.address === record.asset)
+    if (payment === undefined || asset === undefined) return
+    const terms: PaymentRequirements = {
+      ...{ scheme: record.scheme, network, asset: asset.address, payTo: record.payTo },
+      amount: record.amountAtomic.toString(),
+      maxTimeoutSeconds: Math.ceil((record.validBeforeMs - record.claimedAtMs) / 1_000),
+      extra: { ...asset.eip712, decimals: asset.decimals, ...offerExtra },
+    }
+    askedAgain.add(record.row)
+    log.info(
+      { network, purchaseId: record.purchaseId },
+      'the facilitator is asked for a settlement once more',
+    )
+    void client
+      .post('settle', facilitatorBody(payment, terms), settleTimeoutMs)
+      .finally(() => askedAgain.delete(record.row))
+  }
+
   return {
     id: url,
     network,
@@ -228,7 +262,14 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
         }))
       }
       const outcomes = await reader.recover(records)
-      for (const [i, record] of records.entries()) budgets.note(record, outcomes[i]!)
+      for (const [i, record] of records.entries()) {
+        const outcome = outcomes[i]!
+        budgets.note(record, outcome)
+        if (outcome.status === 'pending' && outcome.isUnused && mayAskAgain(record)) {
+          settleAgain(record)
+          outcomes[i] = { ...outcome, lookAgainMs: ASKED_AGAIN_MS }
+        }
+      }
       return outcomes
     },
     ...(payees !== undefined && { payee: payees.payee }),
@@ -248,6 +289,26 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       reader?.close()
       payees?.close()
     },
+  }
+}
+
+/**
+ * Looks at an open payment after which its settlement is asked for once more: a few seconds after it was left open, when two
+ * looks have found nothing of it, then after half a minute and a minute. A facilitator that has it in hand pays for a second
+ * broadcast that reverts, so it is not asked more often.
+ */
+const ASK_AGAIN_AT_LOOKS: ReadonlySet<number> = new Set([1, 4, 8])
+const MOST_ASKED_AGAIN = 16
+/** What ends sooner is refused. */
+const LEAST_LEFT_MS = 6_000
+const ASKED_AGAIN_MS = 2_000
+
+/** The stored payment; undefined when it can't be read, which only a foreign row can have. */
+function paymentOf({ payload }: PaymentRecord): PaymentPayload | undefined {
+  try {
+    return JSON.parse(payload)
+  } catch {
+    return undefined
   }
 }
 

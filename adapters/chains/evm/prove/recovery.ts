@@ -98,7 +98,8 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
       // Only its end is to come, and when, is known.
       return { ...pendingOf(record), lookAgainMs: Math.max(overInMs, SENT_AGAIN_MS) }
     }
-    return record.attempt !== null && record.attempt.bytes !== '' ? 'send' : pendingOf(record)
+    if (record.attempt !== null && record.attempt.bytes !== '') return 'send'
+    return { ...pendingOf(record), isUnused: true }
   }
 
   const sendAgain = async (records: readonly TracedPayment[]): Promise<SettleOutcome[]> => {

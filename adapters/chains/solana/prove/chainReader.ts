@@ -204,6 +204,10 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       const transaction = payment.attempt?.transaction ?? ''
       outcomes.set(payment, { status: 'failed_final', reason: 'transaction_expired', message, transaction })
     }
+    for (const payment of searched) {
+      if (!outcomes.has(payment) && clock.now() < payment.validBeforeMs)
+        outcomes.set(payment, { ...pendingOf(payment), isUnused: true })
+    }
     return payments.map((payment) => outcomes.get(payment) ?? pendingOf(payment))
   }
 
