@@ -5,12 +5,14 @@ export const addressForm = /^0x[0-9a-fA-F]{40}$/
 
 /** Writes a lower-case address with the checksum in its letters' case. @see https://eips.ethereum.org/EIPS/eip-55 */
 export function checksumAddress(lower: string): string {
-  const digits = lower.slice(2)
-  const hash = keccak256(Buffer.from(digits, 'latin1'))
-  let out = '0x'
+  const text = Buffer.from(lower, 'latin1')
+  const hash = keccak256(text.subarray(2))
   for (let i = 0; i < 40; i++) {
     const nibble = i & 1 ? hash[i >> 1]! & 15 : hash[i >> 1]! >> 4
-    out += nibble > 7 ? digits[i]!.toUpperCase() : digits[i]
+    const char = text[2 + i]!
+    if (nibble > 7 && char >= letterA) text[2 + i] = char - 0x20
   }
-  return out
+  return text.toString('latin1')
 }
+
+const letterA = 0x61
