@@ -1,5 +1,5 @@
 import type { Asset } from '../core/domain/asset.ts'
-import type { Payout } from '../core/domain/link.ts'
+import type { Payout, ServedLink } from '../core/domain/link.ts'
 import type { Payments } from '../core/payments/payments.ts'
 import type { Change, Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
@@ -16,6 +16,7 @@ import type { Sealer } from '../core/ports/sealer.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../core/ports/stores.ts'
 import type { WalletProofs } from '../core/ports/wallets.ts'
 import type { Webhooks } from '../core/ports/webhooks.ts'
+import type { PaymentRequirements } from '../core/x402/types.ts'
 import { createKeyRing, type KeyRing } from './auth/keyRing.ts'
 import { createNameCheck } from './stores/username.ts'
 
@@ -50,6 +51,8 @@ export interface AdminApiDeps {
    * price that is too low for a network.
    */
   payoutFaults(payout: Payout, price?: string): Promise<string[]>
+  /** The ways to pay for a link, as its 402 offers them; none for a free one. */
+  termsOf(link: ServedLink): readonly PaymentRequirements[]
   /** What keeps the service from working, in words for the operator; empty when all is well. */
   ready(): Promise<string[]>
   readonly options?: AdminApiOptions

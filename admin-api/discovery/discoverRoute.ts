@@ -9,9 +9,11 @@ import { answers, count, countOrNull, exactly, flag, listOf, text, uuid } from '
 import type { Infer } from '../schema/infer.ts'
 import { validationError } from '../schema/validationError.ts'
 import type { Answer, AnswerCache } from './answerCache.ts'
+import { addressOf } from './described.ts'
 import { sendKept } from './sendKept.ts'
 
-const price = {
+/** A bound of what something costs. */
+export const price = {
   type: 'string',
   pattern: '^\\d+(\\.\\d{1,18})?$',
   maxLength: 64,
@@ -130,7 +132,8 @@ function toQuery(api: Api, query: DiscoverQuery): DiscoveryQuery {
   }
 }
 
-function chainOf({ assets }: Api, network: string): ChainName {
+/** @throws `VALIDATION_ERROR` for a network that nothing can be paid on */
+export function chainOf({ assets }: Api, network: string): ChainName {
   if (network === 'base' || network === 'solana') return network
   const known = [...new Set(assets.map((asset) => asset.network))]
   if (known.some((id) => id === network)) return chainNameOf(network)
@@ -147,12 +150,14 @@ async function find(api: Api, query: DiscoveryQuery): Promise<Answer> {
   return {
     // Without the brace: the time that it took is written behind it each time.
     body: whole.slice(0, -1),
-    addresses: links.map(({ username, slug }) => `${username}/${slug}`),
+    addresses: links.map(addressOf),
   }
 }
 
-export const endpointOf = ({ publicUrl }: Pick<Api, 'publicUrl'>, { username, slug }: FoundLink): string =>
-  `${publicUrl}/api/link/${username}/${slug}`
+export const endpointOf = (
+  { publicUrl }: Pick<Api, 'publicUrl'>,
+  { username, slug }: Pick<FoundLink, 'username' | 'slug'>,
+): string => `${publicUrl}/api/link/${username}/${slug}`
 
 const toResult = (api: Api, link: FoundLink) => ({
   id: link.id,

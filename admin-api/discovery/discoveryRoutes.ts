@@ -3,7 +3,10 @@ import type { FastifyInstance } from 'fastify'
 import type { Api } from '../deps.ts'
 import type { Job } from '../feature.ts'
 import { createAnswerCache } from './answerCache.ts'
+import { bazaarRoutes } from './bazaarRoutes.ts'
 import { discoverRoute } from './discoverRoute.ts'
+import { guideRoutes } from './guideRoutes.ts'
+import { storeOpenApiRoute } from './storeOpenApiRoute.ts'
 
 /** How often it is looked for links that were sold or reviewed. */
 const RECOUNT_MS = 2_000
@@ -13,6 +16,9 @@ export function discoveryRoutes(app: FastifyInstance, api: Api): void {
   const cache = createAnswerCache(api)
   app.addHook('onClose', async () => cache.close())
   discoverRoute(app, api, cache)
+  bazaarRoutes(app, api, cache)
+  guideRoutes(app, api, cache)
+  storeOpenApiRoute(app, api, cache)
 }
 
 /** Keeps buyers and popularity of links up to date. A store that can't be asked now is asked again. */

@@ -21,5 +21,4 @@ export function sendKept(
 }
 
 const isKnown = (header: string | undefined, etag: string): boolean =>
-  header !== undefined &&
-  header.split(',').some((one) => ['*', etag, etag.replace('W/', '')].includes(one.trim()))
+  header?.split(',').some((one) => ['*', etag, etag.replace('W/', '')].includes(one.trim())) === true

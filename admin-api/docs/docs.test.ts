@@ -23,6 +23,8 @@ const documentedRoutes = [
   'GET /api/v1/webhooks/{id}/deliveries',
   'GET /api/v1/webhooks/{id}/deliveries/{deliveryId}',
   'GET /api/v1/withdrawals',
+  'GET /discovery/resources',
+  'GET /discovery/search',
   'GET /healthz',
   'GET /metrics',
   'GET /readyz',

@@ -7,11 +7,14 @@ import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { openMemory } from '../../adapters/memory/store/openMemory.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
+import { isPaid } from '../../core/domain/link.ts'
+import { parseAmount } from '../../core/domain/money.ts'
 import { createPayments } from '../../core/payments/engine.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { Change } from '../../core/ports/changes.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import type { DataStore } from '../../core/ports/store.ts'
+import { testAsset } from '../../test/helpers/settler.ts'
 import type { AdminApiDeps, AdminLimits } from '../deps.ts'
 import type { Feature } from '../feature.ts'
 import { type AdminApi, createAdminApi } from '../server.ts'
@@ -32,6 +35,17 @@ const wide: AdminLimits = {
   reviewsPerHour: 1e6,
   badKeyPerMinute: 1e6,
 }
+
+/** What a 402 on Base Sepolia would offer. */
+const termsOf: AdminApiDeps['termsOf'] = ({ price, payout }) =>
+  isPaid({ price }) && payout.base !== null
+    ? [
+        {
+          ...{ scheme: 'exact', network: 'eip155:84532', amount: String(parseAmount(price, 6)) },
+          ...{ asset: testAsset, payTo: payout.base, maxTimeoutSeconds: 300, extra: { name: 'USDC' } },
+        },
+      ]
+    : []
 
 export interface Answer {
   readonly status: number
@@ -120,6 +134,7 @@ export async function startAdmin(
       publicUrl,
       serviceName: 'Tollgate',
       assets: builtInAssets.filter((a) => a.network === 'eip155:84532'),
+      termsOf,
       payoutFaults: async () => [],
       ready: async () => [],
       ...deps,

@@ -4,6 +4,8 @@ import type { Config } from '../../core/config/types.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
 import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
+import { openTerms } from '../../plugins/x402/offers.ts'
+import { options as x402Options } from '../../plugins/x402/options.ts'
 import { openRefundProofs } from './openRefundProofs.ts'
 import type { Stack } from './openStack.ts'
 import { readiness } from './readiness.ts'
@@ -23,6 +25,7 @@ export async function startControlPlane(
   metrics: Metrics,
 ): Promise<ControlPlane> {
   const { ports, store, chains } = stack
+  const maxTimeoutSeconds = paymentWindow(config)
   const admin = await createAdminApi({
     ...ports,
     metrics,
@@ -41,6 +44,7 @@ export async function startControlPlane(
       ...(price === undefined ? [] : priceFaults(chains, payout, price)),
       ...(await payoutFaults(chains, payout)),
     ],
+    termsOf: (link) => openTerms(link, chains, maxTimeoutSeconds),
     ready: () => readiness(store, chains),
     options: {
       reservedUsernames: config.admin.reservedUsernames,
@@ -58,6 +62,12 @@ export async function startControlPlane(
       await jobs.stop()
     },
   }
+}
+
+/** How long the 402 lets a payment be valid, which is an option of its plugin. */
+function paymentWindow({ plugins }: Config): number {
+  const given = plugins.find(({ use }) => use === 'x402')?.with?.['maxTimeoutSeconds']
+  return typeof given === 'number' ? given : x402Options.properties.maxTimeoutSeconds.default
 }
 
 /** The EVM chain that wallets sign in on: Base, or the first EVM network of a gateway that is not on Base. */

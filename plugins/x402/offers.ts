@@ -1,5 +1,5 @@
 import type { Asset } from '../../core/domain/asset.ts'
-import { payoutFor, type ServedLink } from '../../core/domain/link.ts'
+import { isPaid, payoutFor, type ServedLink } from '../../core/domain/link.ts'
 import { convertPrice, parseAmount } from '../../core/domain/money.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
 import { priceFault } from '../../core/payments/payoutFaults.ts'
@@ -26,20 +26,37 @@ export interface Offer {
  * closed ones stand behind them. USDC comes first, because clients take the first entry of their chain family.
  */
 export function offersOf(link: ServedLink, chains: Chains, maxTimeoutSeconds: number): readonly Offer[] {
+  return waysToPay(link, chains, maxTimeoutSeconds).map((way) => {
+    const { settler, terms, isClosed } = way
+    return { ...way, payee: isClosed ? undefined : settler.payee?.(terms.asset, terms.payTo) }
+  })
+}
+
+/** What the 402 of a link offers, for lists of many: nothing for a free link, and no wallet is looked at on its chain. */
+export const openTerms = (
+  link: ServedLink,
+  chains: Chains,
+  maxTimeoutSeconds: number,
+): readonly PaymentRequirements[] =>
+  isPaid(link)
+    ? waysToPay(link, chains, maxTimeoutSeconds).flatMap(({ terms, isClosed }) => (isClosed ? [] : [terms]))
+    : []
+
+type WayToPay = Omit<Offer, 'payee'>
+
+function waysToPay(link: ServedLink, chains: Chains, maxTimeoutSeconds: number): readonly WayToPay[] {
   const priceAtomic = parseAmount(link.price, 6)
   return chains.assets
-    .flatMap((asset): Offer[] => {
+    .flatMap((asset): WayToPay[] => {
       const settler = chains.settler(asset.network)
       if (settler === undefined) return []
       const wallet = payoutFor(link.payout, asset.network)
-      const isClosed = wallet === null || priceFault(settler, link.price) !== undefined
-      const payTo = wallet ?? nobodyOn(asset.network)
       const terms: PaymentRequirements = {
         scheme: settler.scheme,
         network: asset.network,
         amount: convertPrice(priceAtomic, asset.usdPerUnit, asset.decimals).toString(),
         asset: asset.address,
-        payTo,
+        payTo: wallet ?? nobodyOn(asset.network),
         maxTimeoutSeconds,
         extra: {
           ...(asset.eip712 && { name: asset.eip712.name, version: asset.eip712.version }),
@@ -47,13 +64,13 @@ export function offersOf(link: ServedLink, chains: Chains, maxTimeoutSeconds: nu
           ...settler.offerExtra,
         },
       }
-      const payee = isClosed ? undefined : settler.payee?.(asset.address, payTo)
-      return [{ terms, asset, settler, payee, isClosed }]
+      const isClosed = wallet === null || priceFault(settler, link.price) !== undefined
+      return [{ terms, asset, settler, isClosed }]
     })
     .sort((a, b) => rank(a) - rank(b))
 }
 
-const rank = ({ asset, isClosed }: Offer): number => Number(isClosed) * 2 + Number(asset.symbol !== 'USDC')
+const rank = ({ asset, isClosed }: WayToPay): number => Number(isClosed) * 2 + Number(asset.symbol !== 'USDC')
 
 /** Stands in terms that nobody is offered: the zero address, the system program. */
 const nobodyOn = (network: NetworkId): string =>

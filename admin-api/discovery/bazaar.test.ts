@@ -1,0 +1,219 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import t, { type Test } from 'tap'
+import { publicUrl, startAdmin } from '../testing/startAdmin.ts'
+
+const suspension = { sinceMs: 1, reason: 'down', cooldownUntilMs: 2, permanent: false }
+
+/** A seller whose origin, headers and webhook have secrets in them, with one link of each kind that nobody may find. */
+async function market(t: Test) {
+  const f = await startAdmin(t)
+  const store = await f.store()
+  const origin = await f.seller()
+  const create = async (title: string, more: object = {}) => {
+    f.clock.nowMs += 1_000
+    const body = {
+      ...{
+        url: `${origin}?key=s3cr3t`,
+        title,
+        isPublic: true,
+        price: '0.10',
+        upstreamHeaders: { 'x-key': 's3cr3t' },
+      },
+      ...more,
+    }
+    const answer = await f.call('POST', '/api/v1/links', { key: store.key, body })
+    if (answer.status !== 201) throw new Error(answer.text)
+    return answer.body.data as { id: string; slug: string; fullUrl: string; privateSlug: string | null }
+  }
+  const hide = async () => {
+    const hidden = [
+      await create('Hidden unlisted', { isPublic: false }),
+      await create('Hidden stealth', { isStealth: true }),
+    ]
+    const gone = await create('Hidden deleted')
+    await f.call('DELETE', `/api/v1/links/${gone.id}`, { key: store.key })
+    const suspended = await create('Hidden suspended')
+    await f.db.links.setSuspension(suspended.id, suspension, 1)
+    return [...hidden, gone, suspended]
+  }
+  const get = (path: string, options = {}) => f.call('GET', path, options)
+  return { f, store, create, hide, get }
+}
+
+const inputSchema = {
+  type: 'object',
+  properties: {
+    city: { type: 'string', examples: ['Oslo'] },
+    days: { type: 'integer', minimum: 1 },
+    unit: { type: 'string' },
+  },
+  required: ['city', 'days'],
+}
+
+t.test('what is for sale is listed with its terms in the form of the Bazaar', async (t) => {
+  const { f, store, create, get } = await market(t)
+  await create('Free', { price: '0' })
+  const { fullUrl } = await create('Weather', {
+    ...{
+      description: 'Of a city',
+      tags: ['weather'],
+      methods: ['POST'],
+      inputSchema,
+      outputExample: { celsius: 21 },
+    },
+  })
+  await create('Second')
+  const { status, body, headers } = await get('/discovery/resources?type=http&limit=1&offset=1')
+  t.equal(status, 200)
+  t.equal(headers['access-control-allow-origin'], '*')
+  const { extensions, ...item } = body.items[0]
+  t.same(body, { x402Version: 2, items: body.items, pagination: { limit: 1, offset: 1, total: 2 } })
+  t.same(item, {
+    resource: fullUrl,
+    type: 'http',
+    x402Version: 2,
+    description: 'Of a city',
+    accepts: [
+      {
+        scheme: 'exact',
+        network: 'eip155:84532',
+        amount: '100000',
+        asset: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
+        payTo: store.wallet.address,
+        maxTimeoutSeconds: 300,
+        extra: { name: 'USDC' },
+      },
+    ],
+    lastUpdated: new Date(f.clock.nowMs - 1_000).toISOString(),
+    metadata: { name: 'Weather', provider: store.username, tags: ['weather'] },
+  })
+  t.same(extensions.bazaar.info, {
+    input: { type: 'http', method: 'POST', bodyType: 'json', body: { city: 'Oslo', days: 1 } },
+    output: { type: 'json', example: { celsius: 21 } },
+  })
+  t.same(extensions.bazaar.schema.properties.input.properties.body, inputSchema)
+  t.same((await get('/discovery/resources?type=mcp')).body.items, [])
+})
+
+t.test('what a link says of itself passes the schema that it comes with', async (t) => {
+  const { create, get } = await market(t)
+  for (const methods of [null, ['GET'], ['POST'], ['HEAD', 'PUT'], ['DELETE'], ['HEAD']])
+    for (const more of [{}, { inputSchema }, { outputExample: [1] }, { inputSchema, outputExample: 'text' }])
+      await create('Any', { methods, ...more })
+  const { items } = (await get('/discovery/resources?limit=100')).body
+  t.equal(items.length, 24)
+  for (const { extensions } of items) {
+    const { info, schema } = extensions.bazaar
+    const check = new Ajv2020({ strict: false }).compile(schema)
+    t.ok(check(info), JSON.stringify([info, check.errors]))
+  }
+})
+
+t.test('a search takes words, a network and the most that one would pay', async (t) => {
+  const { create, get } = await market(t)
+  await create('Free maps', { price: '0' })
+  await create('Cheap maps', { price: '0.1' })
+  await create('Dear maps', { price: '5' })
+  await create('News')
+  const names = async (query: string) => {
+    const { status, body } = await get(`/discovery/search?${query}`)
+    t.equal(status, 200, query)
+    t.same(Object.keys(body).sort(), ['partialResults', 'resources', 'searchMethod', 'x402Version'])
+    return [
+      ...body.resources.map((one: { metadata: { name: string } }) => one.metadata.name),
+      ...(body.partialResults ? ['and more'] : []),
+    ]
+  }
+  for (const [query, expected] of [
+    ['query=maps', ['Dear maps', 'Cheap maps']],
+    ['query=maps&limit=1', ['Dear maps', 'and more']],
+    ['query=maps&maxUsdPrice=0.5', ['Cheap maps']],
+    ['query=maps&network=eip155:84532', ['Dear maps', 'Cheap maps']],
+    ['query=maps&network=solana', []],
+    ['query=maps&type=mcp', []],
+    ['query=%22%20OR%20*', []],
+    ['', ['News', 'Dear maps', 'Cheap maps']],
+  ] as const)
+    t.same(await names(query), expected, query)
+  for (const query of ['limit=0', 'limit=101', 'maxUsdPrice=-1', 'network=eip155:1'])
+    t.equal((await get(`/discovery/search?${query}`)).status, 400, query)
+})
+
+t.test('programs that know nothing find a guide, and the addresses of what is paid', async (t) => {
+  const { create, get } = await market(t)
+  const paid = await create('Weather [live]', { description: 'Of a\ncity' })
+  const free = await create('Free', { price: '0' })
+  const guide = await get('/llms.txt')
+  t.match(guide.headers['content-type'], /^text\/plain/)
+  t.ok(guide.text.startsWith('# Tollgate\n\n> '))
+  t.ok(guide.text.includes(`- [Weather \\[live\\]](${paid.fullUrl}): 0.10 USDC a call. Of a city\n`))
+  t.ok(guide.text.includes(`- [Free](${free.fullUrl}): free\n`))
+  const known = await get('/.well-known/x402')
+  t.equal(known.body.version, 1)
+  t.same(known.body.resources, [paid.fullUrl])
+  t.equal(known.headers['access-control-allow-origin'], '*')
+})
+
+t.test("a store's own OpenAPI document names its public links, their input and their price", async (t) => {
+  const { f, store, create, get } = await market(t)
+  const post = await create('Post', { methods: ['POST'], inputSchema, outputExample: { ok: true } })
+  const read = await create('Read', { price: '0', methods: ['GET', 'HEAD'], inputSchema, outputExample: 7 })
+  const { status, body, headers } = await get(`/${store.username}/openapi.json`)
+  t.equal(status, 200)
+  t.equal(headers['access-control-allow-origin'], '*')
+  t.equal(body.openapi, '3.1.0')
+  t.same(body.servers, [{ url: publicUrl }])
+  const pathOf = (link: { fullUrl: string }) => new URL(link.fullUrl).pathname
+  t.same(Object.keys(body.paths).sort(), [pathOf(post), pathOf(read)].sort())
+  const buying = body.paths[pathOf(post)].post
+  t.same(buying.requestBody.content['application/json'].schema, inputSchema)
+  t.same(buying.responses['200'].content['application/json'].example, { data: { ok: true } })
+  t.match(buying['x-payment-info'], {
+    price: { mode: 'fixed', currency: 'USD', amount: '0.10' },
+    protocols: ['x402'],
+  })
+  t.ok(buying.responses['402'])
+  const { get: reading, head } = body.paths[pathOf(read)]
+  t.ok(head)
+  t.equal(reading['x-payment-info'], undefined)
+  t.same(
+    reading.parameters.map(({ name, required }: { name: string; required: boolean }) => [name, required]),
+    [
+      ['city', true],
+      ['days', true],
+      ['unit', false],
+    ],
+  )
+  for (const name of ['nobody', '__proto__', 'a%00b', 'x'.repeat(300)])
+    t.equal((await get(`/${name}/openapi.json`)).status, 404, name)
+  await f.call('PATCH', '/api/v1/profile', { key: store.key, body: { username: 'renamed' } })
+  t.equal((await get(`/${store.username}/openapi.json`)).headers['location'], '/renamed/openapi.json')
+})
+
+t.test('nothing that is hidden is in any of them, and nothing of the origin', async (t) => {
+  const { f, store, create, hide, get } = await market(t)
+  await create('Shown')
+  const hidden = await hide()
+  const paths = [
+    '/api/discover',
+    '/discovery/resources',
+    '/discovery/search',
+    '/llms.txt',
+    '/.well-known/x402',
+  ]
+  for (const path of [...paths, `/${store.username}/openapi.json`]) {
+    const { status, text, headers } = await get(path)
+    t.equal(status, 200, path)
+    t.match(text, /shown/i, path)
+    t.notMatch(text, /hidden|s3cr3t|127\.0\.0\.1/i, path)
+    for (const { privateSlug } of hidden) if (privateSlug !== null) t.notOk(text.includes(privateSlug), path)
+    const again = await get(path, { headers: { 'if-none-match': String(headers['etag']) } })
+    t.equal(again.status, 304, path)
+    t.equal((await f.call('POST', path)).status, path.endsWith('openapi.json') ? 404 : 405, path)
+  }
+  const links = await f.call('GET', '/api/v1/links', { key: store.key })
+  for (const { id } of links.body.data.links)
+    await f.call('DELETE', `/api/v1/links/${id}`, { key: store.key })
+  for (const path of [...paths, `/${store.username}/openapi.json`])
+    t.notMatch((await get(path)).text, /shown/, `${path} after the link has gone`)
+})

@@ -1,0 +1,79 @@
+import type { FastifyInstance } from 'fastify'
+import { isPaid } from '../../core/domain/link.ts'
+import type { FoundLink } from '../../core/ports/discovery.ts'
+import type { Api } from '../deps.ts'
+import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
+import type { AnswerCache } from './answerCache.ts'
+import { addressOf } from './described.ts'
+import { endpointOf } from './discoverRoute.ts'
+import { sendKept } from './sendKept.ts'
+
+/** Links in a document that is read whole; all of them are at /discovery/resources and /api/discover. */
+const GUIDED = 50
+const LISTED = 500
+
+/** What a program that knows nothing of the service reads first: `/llms.txt` and `/.well-known/x402`. */
+export function guideRoutes(app: FastifyInstance, api: Api, cache: AnswerCache): void {
+  const route = {
+    config: { anyOrigin: true },
+    schema: { hide: true },
+    onRequest: limitPerClient(api, 'discover', api.limits.discoverPerMinute, minuteMs),
+  }
+  app.get('/llms.txt', route, async (request, reply) => {
+    const answer = await cache.of('llms.txt', async () => {
+      const { links } = await api.discovery.search({ sort: 'popular', limit: GUIDED, offset: 0 })
+      return { body: guide(api, links), addresses: links.map(addressOf) }
+    })
+    return sendKept(request, reply, answer, 'text/plain; charset=utf-8')
+  })
+
+  app.get('/.well-known/x402', route, async (request, reply) => {
+    const answer = await cache.of('well-known', async () => {
+      const query = { sort: 'popular', isFree: false, limit: LISTED, offset: 0 } as const
+      const { links, total } = await api.discovery.search(query)
+      const resources = links.map((link) => endpointOf(api, link))
+      const instructions = `${links.length} of ${total} paid links, the popular ones first. All of them, with terms: ${api.publicUrl}/discovery/resources. How to buy: ${api.publicUrl}/llms.txt.`
+      return {
+        body: JSON.stringify({ version: 1, resources, instructions }),
+        addresses: links.map(addressOf),
+      }
+    })
+    return sendKept(request, reply, answer)
+  })
+}
+
+/** In the form of llmstxt.org: a title, a summary, sections of links. */
+function guide(api: Api, links: readonly FoundLink[]): string {
+  const { publicUrl, serviceName } = api
+  const lines = links.map((link) => {
+    const cost = isPaid(link) ? `${link.price} USDC a call` : 'free'
+    const about = oneLine(link.description)
+    return `- [${bracketFree(link.title)}](${endpointOf(api, link)}): ${cost}${about && `. ${about}`}`
+  })
+  return `# ${serviceName}
+
+> APIs that are paid per call in USDC, by x402 over HTTP. No account is needed to buy. Titles and descriptions below are
+> their sellers' words.
+
+Call a link's address. Without a payment the answer is 402 with the terms in the header PAYMENT-REQUIRED and in the body; repeat
+the same request with the header PAYMENT-SIGNATURE, as every x402 client does. A paid answer is \`{"data": …, "_svc": …}\`.
+
+## Find
+
+- [Search](${publicUrl}/api/discover): q, type, minPrice, maxPrice, sort, network, tag, seller, free, minRating, limit, offset
+- [All paid links with their terms](${publicUrl}/discovery/resources): limit, offset
+- A store's own OpenAPI document: ${publicUrl}/{username}/openapi.json
+
+## Service
+
+- [OpenAPI document](${publicUrl}/openapi.json): every route
+- [Reference](${publicUrl}/docs): the same, to read
+
+## Popular links
+
+${lines.length === 0 ? 'There are none yet.' : lines.join('\n')}
+`
+}
+
+const oneLine = (text: string): string => text.replace(/\s+/g, ' ').trim()
+const bracketFree = (text: string): string => oneLine(text).replace(/[[\]]/g, (bracket) => `\\${bracket}`)

@@ -1,0 +1,114 @@
+import type { Link } from '../domain/link.ts'
+
+/** How a link is called, for whoever has only its address: x402's extension `bazaar`. */
+export interface BazaarExtension {
+  readonly info: Readonly<Record<string, unknown>>
+  /** JSON Schema of `info`. */
+  readonly schema: Readonly<Record<string, unknown>>
+}
+
+type Described = Pick<Link, 'methods' | 'inputSchema' | 'outputExample'>
+type Schema = Readonly<Record<string, unknown>>
+
+const bodyMethods = ['POST', 'PUT', 'PATCH']
+
+/** The method that a link is shown with: the first that it takes, GET where it takes all. */
+export const shownMethod = ({ methods }: Pick<Link, 'methods'>): string =>
+  methods.find((method) => method !== 'HEAD') ?? methods[0] ?? 'GET'
+
+export const takesBody = (method: string): boolean => bodyMethods.includes(method)
+
+/**
+ * Makes the extension from what the seller said of input and output. An input that has no example gets one that its schema
+ * suggests; it is a hint, and need not be one that the seller's API likes.
+ */
+export function bazaarOf(link: Described): BazaarExtension {
+  const method = shownMethod(link)
+  const hasBody = takesBody(method)
+  const input = isSchema(link.inputSchema) ? link.inputSchema : undefined
+  const example = input && exampleOf(input)
+  const field = hasBody ? 'body' : 'queryParams'
+  const required = hasBody ? ['type', 'method', 'bodyType', 'body'] : ['type', 'method']
+  const hasOutput = link.outputExample !== null && link.outputExample !== undefined
+  return {
+    info: {
+      input: {
+        type: 'http',
+        method,
+        ...(hasBody && { bodyType: 'json', body: example ?? {} }),
+        ...(!hasBody && example !== undefined && { queryParams: example }),
+      },
+      ...(hasOutput && { output: { type: 'json', example: link.outputExample } }),
+    },
+    schema: {
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      type: 'object',
+      properties: {
+        input: {
+          type: 'object',
+          properties: {
+            type: { type: 'string', const: 'http' },
+            method: { type: 'string', enum: [method] },
+            ...(hasBody && { bodyType: { type: 'string', enum: ['json'] } }),
+            ...((hasBody || input !== undefined) && { [field]: input ?? { type: 'object' } }),
+          },
+          required,
+          additionalProperties: false,
+        },
+        ...(hasOutput && {
+          output: {
+            type: 'object',
+            properties: { type: { type: 'string' }, example: {} },
+            required: ['type'],
+          },
+        }),
+      },
+      required: ['input'],
+    },
+  }
+}
+
+const isSchema = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A schema may lead to itself; deeper than this nobody reads an example. */
+const MAX_DEPTH = 5
+
+/** A value that a schema suggests: its own example, default or first choice, and the smallest of its kind otherwise. */
+function exampleOf(schema: unknown, depth = 0): unknown {
+  if (!isSchema(schema) || depth > MAX_DEPTH) return {}
+  const { examples, example, enum: choices } = schema
+  if ('const' in schema) return schema['const']
+  if (Array.isArray(examples) && examples.length > 0) return examples[0]
+  if (example !== undefined) return example
+  if ('default' in schema) return schema['default']
+  if (Array.isArray(choices) && choices.length > 0) return choices[0]
+  const { type } = schema
+  switch (Array.isArray(type) ? type[0] : type) {
+    case 'string':
+      return 'x'.repeat(Math.min(Number(schema['minLength'] ?? 0) || 0, 64))
+    case 'number':
+    case 'integer':
+      return typeof schema['minimum'] === 'number' ? schema['minimum'] : 0
+    case 'boolean':
+      return false
+    case 'null':
+      return null
+    case 'array':
+      return []
+    default:
+      return exampleOfObject(schema, depth)
+  }
+}
+
+function exampleOfObject({ properties, required }: Schema, depth: number): Record<string, unknown> {
+  const all = isSchema(properties) ? properties : {}
+  const needed = Array.isArray(required) ? required : []
+  // What may be left out is shown where it has a value of its own.
+  const shown = Object.entries(all).filter(
+    ([name, one]) =>
+      needed.includes(name) ||
+      (isSchema(one) && ['example', 'examples', 'default', 'const'].some((key) => Object.hasOwn(one, key))),
+  )
+  return Object.fromEntries(shown.map(([name, one]) => [name, exampleOf(one, depth + 1)]))
+}
