@@ -24,9 +24,17 @@ export interface Writer {
 }
 
 interface Waiting {
+  readonly request: WriteRequest
+  /** Of a large answer; 0 for everything else. */
+  readonly largeBytes: number
   resolve(value: never): void
   reject(error: Error): void
 }
+
+/** From here on an answer is large. */
+const LARGE_BYTES = 65_536
+/** Of large answers the thread has so much in hand: whoever comes then waits for no more of them, however many there are. */
+const MAX_LARGE_BYTES = 8 * 1_048_576
 
 /** Compiled, this module and the worker are .js; run from source, both are .ts. */
 const writerProgram = new URL(`./writer.worker${extname(import.meta.url)}`, import.meta.url)
@@ -45,6 +53,9 @@ export async function startWriter(
   let batch: WriteRequest[] = []
   let isClosed = false
   const waiting: Waiting[] = []
+  /** Writes with large answers that the thread does not have yet. */
+  const large: Waiting[] = []
+  let largeBytes = 0
 
   function spawn(): Thread {
     // The options of this process's command line (loaders, inspectors) are not the writer's.
@@ -71,6 +82,8 @@ export async function startWriter(
 
   function settle({ results, failures }: FromWriter): void {
     const answered = waiting.splice(0, results.length)
+    for (const one of answered) largeBytes -= one.largeBytes
+    while (large.length > 0 && mayHandOver(large[0]!)) handOver(large.shift()!)
     if (waiting.length === 0 && !isClosed) thread?.worker.unref()
     for (const [i, one] of answered.entries()) {
       const failure = failures?.get(i)
@@ -82,7 +95,19 @@ export async function startWriter(
   /** The thread is gone with writes in hand: each may or may not have been committed. */
   function abandon(): void {
     batch = []
-    for (const one of waiting.splice(0)) one.reject(storeUnavailable('its writer stopped'))
+    largeBytes = 0
+    for (const one of [...waiting.splice(0), ...large.splice(0)])
+      one.reject(storeUnavailable('its writer stopped'))
+  }
+
+  const mayHandOver = (one: Waiting): boolean =>
+    one.largeBytes === 0 || largeBytes === 0 || largeBytes + one.largeBytes <= MAX_LARGE_BYTES
+
+  /** One message per turn of the loop: what every request of this turn writes shares its cost and its commit. */
+  function handOver(one: Waiting): void {
+    largeBytes += one.largeBytes
+    waiting.push(one)
+    if (batch.push(one.request) === 1) setImmediate(send)
   }
 
   function send(): void {
@@ -102,14 +127,16 @@ export async function startWriter(
     write(name, args, durability = 'flushed') {
       if (isClosed) return Promise.reject(storeUnavailable('it was closed'))
       return new Promise((resolve, reject) => {
-        waiting.push({ resolve, reject })
-        // One message per turn of the loop: what every request of this turn writes shares its cost and its commit.
-        if (batch.push([name, args, durability === 'flushed']) === 1) setImmediate(send)
+        const request: WriteRequest = [name, args, durability === 'flushed']
+        const one: Waiting = { request, largeBytes: largeBytesOf(args), resolve, reject }
+        if ((one.largeBytes > 0 && large.length > 0) || !mayHandOver(one)) large.push(one)
+        else handOver(one)
       })
     },
     async close() {
       if (isClosed) return
       isClosed = true
+      for (const one of large.splice(0)) handOver(one)
       send()
       const worker = thread?.worker
       if (worker === undefined) return
@@ -119,6 +146,11 @@ export async function startWriter(
       await ended
     },
   }
+}
+
+function largeBytesOf(args: unknown): number {
+  const body = (args as { answer?: readonly unknown[] | null }).answer?.[2]
+  return body instanceof Uint8Array && body.length >= LARGE_BYTES ? body.length : 0
 }
 
 interface Thread {
