@@ -8,7 +8,7 @@ import type { Exchange } from '../core/plugin/exchange.ts'
 import { handled, type Reply } from '../core/plugin/reply.ts'
 import type { Log } from '../core/ports/log.ts'
 import { failureReceipt } from './failureReceipt.ts'
-import type { Route } from './routeTable.ts'
+import type { Route } from './liveGeneration.ts'
 
 /** A call of which a hook answers later. */
 export interface CallUnderWay {

@@ -1,7 +1,11 @@
+import { LRUCache } from 'lru-cache'
+import { isPaid, type ServedLink } from '../core/domain/link.ts'
 import type { Generation } from '../core/kernel/generation.ts'
+import type { Program } from '../core/kernel/program.ts'
+import { noLink } from '../core/kernel/prototypeLinks.ts'
 import type { Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
-import { type Addresses, RouteTable } from './routeTable.ts'
+import type { Links } from '../core/ports/links.ts'
 
 /** A generation and its compiled routes: swapped as one. */
 export interface Live {
@@ -63,5 +67,139 @@ export class LiveGeneration {
     const forget = () => void this.#retiring.delete(retiring)
     retiring.then(forget, forget)
     return retiring
+  }
+}
+
+/** One link version, ready to be called. */
+export interface Route {
+  readonly link: ServedLink
+  readonly program: Program
+  readonly isPaid: boolean
+  /** Methods that the link takes; null for all. */
+  readonly methods: ReadonlySet<string> | null
+}
+
+/** An address that no link has. */
+export interface NoRoute {
+  readonly link: null
+  /** Where the link went that was called here until lately. */
+  readonly movedTo: { readonly username: string; readonly slug: string } | undefined
+}
+
+/** What the table reads of the store. */
+export type Addresses = Pick<Links, 'served' | 'redirectOf'>
+
+/** How long an address without a link is remembered as such; what changes the answer is heard of before. */
+const MISSING_MS = 10_000
+const MAX_MISSING = 10_000
+
+/**
+ * The routes of one generation, compiled when a link is first called and dropped when it changes. A lookup of a known
+ * address is immediate: one look into a map. Addresses without a link are known as well, with where they lead.
+ */
+class RouteTable {
+  readonly #routes: LRUCache<string, Route>
+  readonly #missing = new LRUCache<string, NoRoute>({ max: MAX_MISSING, ttl: MISSING_MS })
+  readonly #loading = new Map<string, Promise<Route | NoRoute>>()
+  readonly #unsubscribe: () => void
+  readonly #links: Addresses
+  readonly #clock: Clock
+  readonly #generation: Generation
+  /** Grows with every change: what was read before a change is not kept after it. */
+  #epoch = 0
+
+  #isClosed = false
+  /** Compiled when it is first needed: one, however many links there were. */
+  #former: Route | null | undefined
+
+  constructor(generation: Generation, links: Addresses, changes: Changes, clock: Clock, maxRoutes = 50_000) {
+    this.#generation = generation
+    this.#links = links
+    this.#clock = clock
+    // Calls of a dropped version may still run; a plugin's dispose allows for them.
+    this.#routes = new LRUCache({ max: maxRoutes, dispose: (route) => route.program.dispose() })
+    this.#unsubscribe = changes.subscribe((change) => {
+      this.#epoch++
+      this.#missing.clear()
+      // Who asks after the change must not join a read that began before it.
+      this.#loading.clear()
+      if (change.kind === 'link') this.#routes.delete(`${change.username}/${change.slug}`)
+      else this.#dropStore(`${change.username}/`)
+    })
+  }
+
+  /**
+   * What is known of an address; undefined when the store has to be asked.
+   * @param key `<seller>/<slug>` as it stands in the address
+   */
+  lookup(key: string): Route | NoRoute | undefined {
+    return this.#routes.get(key) ?? this.#missing.get(key)
+  }
+
+  /** Whether the store is being asked for an address: joining costs nothing. */
+  isAsking(key: string): boolean {
+    return this.#loading.has(key)
+  }
+
+  /** Asks the store for an address. Who asks for it meanwhile joins. */
+  ask(key: string): Promise<Route | NoRoute> {
+    const underWay = this.#loading.get(key)
+    if (underWay !== undefined) return underWay
+    const loading = this.#load(key).finally(() => {
+      if (this.#loading.get(key) === loading) this.#loading.delete(key)
+    })
+    this.#loading.set(key, loading)
+    return loading
+  }
+
+  /**
+   * For a call that comes with a payment to an address that no link has: by its payment and what it asks for it is known
+   * whether it was bought while there was one. Null where no payments are taken.
+   */
+  get former(): Route | null {
+    if (this.#isClosed) return null
+    if (this.#former === undefined) {
+      const { program, problems, takesNoPayment } = this.#generation.examine(noLink)
+      const holds = program !== undefined && problems.length === 0 && !takesNoPayment
+      if (!holds) program?.dispose()
+      this.#former = holds ? { link: noLink, program, isPaid: true, methods: null } : null
+    }
+    return this.#former
+  }
+
+  /** A lookup under way then finds nothing; whoever asked asks the table that came after this one. */
+  close(): void {
+    this.#isClosed = true
+    this.#unsubscribe()
+    this.#routes.clear()
+    this.#former?.program.dispose()
+  }
+
+  async #load(key: string): Promise<Route | NoRoute> {
+    const epoch = this.#epoch
+    const slash = key.indexOf('/')
+    const [username, slug] = [key.slice(0, slash), key.slice(slash + 1)]
+    const link = await this.#links.served(username, slug)
+    if (link === undefined) {
+      const movedTo = await this.#links.redirectOf(username, slug, this.#clock.now())
+      const missing: NoRoute = { link: null, movedTo }
+      if (epoch === this.#epoch) this.#missing.set(key, missing)
+      return missing
+    }
+    // The plugins of a closed table may be closed as well: nothing is compiled from them.
+    if (this.#isClosed) return { link: null, movedTo: undefined }
+    const route: Route = {
+      link,
+      program: this.#generation.compile(link),
+      isPaid: isPaid(link),
+      methods: link.methods.length === 0 ? null : new Set(link.methods),
+    }
+    if (epoch === this.#epoch) this.#routes.set(key, route)
+    else route.program.dispose()
+    return route
+  }
+
+  #dropStore(prefix: string): void {
+    for (const key of this.#routes.keys()) if (key.startsWith(prefix)) this.#routes.delete(key)
   }
 }

@@ -1,0 +1,81 @@
+import { Session } from 'node:inspector/promises'
+import { relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { createEvmCheck } from '../../adapters/chains/evm/check/check.ts'
+import { newAccount, signPayment, termsOf } from '../../adapters/chains/evm/settler.fixture.ts'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import { systemClock } from '../../core/ports/clock.ts'
+import { encodeHeader } from '../../core/x402/header.ts'
+import { startGateway } from '../helpers/gateway.ts'
+import { startSeller } from '../helpers/sellers.ts'
+import { createScriptedSettler, testNetwork, testPayTo } from '../helpers/settler.ts'
+
+/** So many a reader can follow in one sitting: CONTRIBUTING.md walks through them. */
+const MOST_FILES = 60
+const CALLS = 10
+
+const root = resolve(import.meta.dirname, '../..')
+/** Of the bench, of tests, and what only a test gateway has: the guard of undeclared slots. */
+const notOfTheProduct = /^(?:test|bench|node_modules)\/|\.fixture\.ts$|^core\/kernel\/slotGuard\.ts$/
+
+t.test(`a paid call runs functions of at most ${MOST_FILES} files`, async (t) => {
+  const seller = await startSeller(t, 'hello')
+  const settler = createScriptedSettler()
+  const terms = termsOf({ amount: '100000', payTo: testPayTo })
+  settler.check = createEvmCheck({ network: testNetwork, assets: builtInAssets, clock: systemClock })
+  let hearDelivered = () => {}
+  const { addLink } = await startGateway(t, {
+    settlers: [settler],
+    dbPath: resolve(t.testdir(), 'tollgate.db'),
+    adaptBooks: (books) => ({
+      ...books,
+      async apply(change) {
+        const isDone = await books.apply(change)
+        if (change.to === 'delivered') hearDelivered()
+        return isDone
+      },
+    }),
+  })
+  const link = await addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  const buyer = newAccount()
+
+  async function pay(): Promise<void> {
+    const { payload } = await signPayment(buyer, terms)
+    const header = encodeHeader({ x402Version: 2, accepted: terms, payload })
+    const delivered = new Promise<void>((resolve) => (hearDelivered = resolve))
+    const response = await fetch(link.url, { headers: { 'payment-signature': header } })
+    t.equal(response.status, 200)
+    await response.text()
+    await delivered
+  }
+
+  const session = new Session()
+  session.connect()
+  await session.post('Profiler.enable')
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
+  /** Files of which a function ran since the last time. */
+  async function filesRun(): Promise<string[]> {
+    const { result } = await session.post('Profiler.takePreciseCoverage')
+    return result
+      .filter(
+        ({ url, functions }) =>
+          url.startsWith('file:') && functions.some(({ ranges }) => ranges[0]!.count > 0),
+      )
+      .map(({ url }) => relative(root, fileURLToPath(url)))
+      .filter((file) => !notOfTheProduct.test(file))
+  }
+
+  await pay()
+  let files = await filesRun()
+  // What runs once, or now and then beside the calls, is in some of them only.
+  for (let call = 0; call < CALLS; call++) {
+    await pay()
+    const run = new Set(await filesRun())
+    files = files.filter((file) => run.has(file))
+  }
+  session.disconnect()
+  for (const known of ['gateway/server.ts', 'core/payments/engine.ts', 'plugins/upstream/call.ts'])
+    t.ok(files.includes(known), `${known} is on the way`)
+  t.ok(files.length <= MOST_FILES, `${files.length} files`, { files: files.sort() })
+})
