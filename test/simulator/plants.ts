@@ -2,13 +2,15 @@ import { openStates, paymentStates } from '../../core/domain/payment.ts'
 import type { PaymentChange } from '../../core/ports/books.ts'
 import type { Plant } from './plant.ts'
 
-const changing = (spoil: (change: PaymentChange) => PaymentChange): Plant => ({
+const changing = (spoil: (change: PaymentChange) => PaymentChange): Required<Pick<Plant, 'books'>> => ({
   books: (books) => ({
     ...books,
     apply: (change) => books.apply(spoil(change)),
     applyAll: (changes) => books.applyAll(changes.map(spoil)),
   }),
 })
+
+const leavesPending = changing((change) => (change.to === 'pending' ? { ...change, dueInMs: null } : change))
 
 export const plants = {
   'a claim is not unique': {
@@ -80,9 +82,13 @@ export const plants = {
   'what is owed is looked at no more': changing((change) =>
     change.to === 'refund_due' ? { ...change, dueInMs: null } : change,
   ),
-  'what is sent and not known yet is left to nobody': changing((change) =>
-    change.to === 'pending' ? { ...change, dueInMs: null } : change,
-  ),
+  // A buyer who comes back has it looked at, and would make up for it.
+  'what is sent and not known yet is left to nobody': {
+    books: (books) => ({
+      ...leavesPending.books(books),
+      putOff: (rows) => books.putOff(rows.filter(({ afterMs }) => afterMs !== 0)),
+    }),
+  },
 } satisfies Readonly<Record<string, Plant>>
 
 export type PlantName = keyof typeof plants
