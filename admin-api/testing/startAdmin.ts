@@ -108,7 +108,7 @@ export async function startAdmin(
   const payments = createPayments({
     ...{ books: db.books, chains: { assets: builtInAssets }, clock, log },
     notes: createPurchaseNotes(sealer, '_svc'),
-    lease: { current: { id: 1, name: 'test' } },
+    lease: { isHeld: true, current: { id: 1, name: 'test' } },
   })
   const admin = await createAdminApi(
     {

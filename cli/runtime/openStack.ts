@@ -128,6 +128,7 @@ function leaveStraysNowAndThen(payments: Payments, log: Log): () => Promise<void
 }
 
 const noLease: HeldLease = {
+  isHeld: false,
   get current(): never {
     throw new Error('This process only looks; it works on no payments.')
   },

@@ -11,7 +11,7 @@ import type { Books } from '../ports/books.ts'
 import { silentLog } from '../ports/log.ts'
 import { createPayments } from './engine.ts'
 import type { PaidCall, PaidFor, Payments, PresentedPayment } from './payments.ts'
-import { free, land, pend, resume, takeUp } from './rules.ts'
+import { free, land, owe, pend, resume, takeUp } from './rules.ts'
 
 const key = 'ab'.repeat(32)
 const away = () => new TollgateError('store_unavailable')
@@ -22,7 +22,7 @@ async function start({ memory = createMemory(), name = 'one', adapt = (books: Bo
   const clock = { now: () => nowMs }
   const store = openMemory({ memory, clock })
   const settler = createScriptedSettler()
-  const lease = { current: (await store.leases.take(`process:${name}`, 10_000))! }
+  const lease = { isHeld: true, current: (await store.leases.take(`process:${name}`, 10_000))! }
   const books = adapt(store.books)
   const assets = builtInAssets.filter((asset) => asset.network === testNetwork)
   const payments = createPayments({
@@ -354,6 +354,53 @@ t.test(
     t.equal(frozen.settler.transfers.length, 0)
   },
 )
+
+for (const settlesFirst of [false, true]) {
+  t.test(
+    `a process that stood still does not ask the seller for what is not its own any more, charged ${settlesFirst ? 'before' : 'after'}`,
+    async (t) => {
+      const memory = createMemory()
+      let looks = 0
+      const frozen = await start({
+        memory,
+        adapt: (books) => ({
+          ...books,
+          find(sought) {
+            looks++
+            return books.find(sought)
+          },
+        }),
+      })
+      const { payments, presented, lease, row } = frozen
+      const stale = await won(payments, presented, settlesFirst)
+      if (settlesFirst) {
+        await payments.settle(stale, null)
+        await payments.record(stale)
+      }
+      t.equal(payments.assertHeld(stale), undefined, 'at once, while the lease is held')
+      t.equal(looks, 0)
+      lease.isHeld = false
+      await payments.assertHeld(stale)
+      t.equal(looks, 1, 'the row is read, and nobody has moved it')
+      const two = await start({ memory, name: 'two' })
+      const standing = (await row())!
+      if (settlesFirst) await two.store.books.apply(owe(standing, 'never_delivered'))
+      else await two.store.books.apply(free(standing, 'abandoned'))
+      const code = settlesFirst ? 'payment_already_used' : 'settlement_unavailable'
+      await t.rejects(payments.assertHeld(stale) as Promise<void>, { code })
+      lease.isHeld = true
+      lease.current = (await two.store.leases.take('process:anew', 10_000))!
+      await t.rejects(
+        payments.assertHeld(stale) as Promise<void>,
+        { code },
+        'nor after the lease is taken anew',
+      )
+      payments.deliver(stale, 'delivered', keptAnswer)
+      await ended(payments, stale)
+      t.match(await row(), { state: settlesFirst ? 'refund_due' : 'rejected', hasAnswer: false })
+    },
+  )
+}
 
 t.test('a clock that is set changes nothing of a call under way', async (t) => {
   const { store, lease, payments, presented, turnClock, row } = await start()

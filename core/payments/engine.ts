@@ -21,7 +21,7 @@ export interface EngineParts {
   readonly chains: Pick<Chains, 'assets'>
   readonly notes: Pick<PurchaseNotes, 'tokenHash'>
   /** This process's own, as it is now. */
-  readonly lease: { readonly current: Lease }
+  readonly lease: { readonly current: Lease; readonly isHeld: boolean }
   readonly clock: Clock
   readonly log: Log
 }
@@ -40,6 +40,16 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     const record = await books.find(payment.identity.key)
     const isFree = record === undefined || record.state === 'rejected' || record.purchaseId === purchaseId
     return isFree || record.state === 'failed_final' ? notBegun() : stillPending(record)
+  }
+
+  async function assertRow(paid: OpenCall): Promise<void> {
+    const { purchaseId, state, lease: ofCall, landed } = paid
+    const record = await books.find(paid.payment.identity.key)
+    if (record?.purchaseId === purchaseId && record.state === state && record.lease === ofCall) return
+    paid.isSure = false
+    paid.isLost = true
+    if (landed === null) throw await whyNotOurs(paid)
+    throw movedMeanwhile(record, purchaseId, landed.transaction ?? '')
   }
 
   /** What becomes of the row of a call that is over. */
@@ -178,6 +188,12 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       paid.hold?.release()
       paid.hold = verified.hold
       return { ok: true }
+    },
+
+    assertHeld(handle) {
+      const paid = underWay(handle)
+      if (paid.lease === lease.current.id && lease.isHeld) return
+      return assertRow(paid)
     },
 
     async settle(handle, answer, amountAtomic) {

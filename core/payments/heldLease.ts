@@ -5,6 +5,8 @@ import type { Log } from '../ports/log.ts'
 export interface HeldLease {
   /** As it is now: after it was lost, that of before until another one is given. */
   readonly current: Lease
+  /** By this machine's monotonic clock: false after standing still for longer than it lasts, until it was renewed. */
+  readonly isHeld: boolean
   /** Gives it back. */
   stop(): Promise<void>
 }
@@ -27,6 +29,7 @@ export async function holdLease(
   log: Log,
   { ttlMs, renewMs }: HoldOptions = { ttlMs: 10_000, renewMs: 2_000 },
 ): Promise<HeldLease> {
+  let untilMs = performance.now() + ttlMs
   const first = await leases.take(name, ttlMs)
   if (first === undefined) throw new Error(`Expected the lease ${name} to be free; another process has it.`)
   let current = first
@@ -36,11 +39,16 @@ export async function holdLease(
     if (isRenewing) return
     isRenewing = true
     try {
-      if (await leases.renew(current, ttlMs)) return
+      const endMs = performance.now() + ttlMs
+      if (await leases.renew(current, ttlMs)) {
+        untilMs = endMs
+        return
+      }
       const next = await leases.take(name, ttlMs)
       if (next === undefined) return
       log.warn({ lease: name }, 'a lease was lost and is taken anew: this process stood still for too long')
       current = next
+      untilMs = endMs
     } catch (err) {
       log.warn({ err, lease: name }, 'could not renew a lease')
     } finally {
@@ -53,6 +61,9 @@ export async function holdLease(
   return {
     get current() {
       return current
+    },
+    get isHeld() {
+      return performance.now() < untilMs
     },
     async stop() {
       clearInterval(timer)

@@ -104,6 +104,13 @@ export interface Payments {
    */
   verify(paid: PaidCall): Promise<{ readonly ok: true } | Refusal>
   /**
+   * Before what can't be taken back, such as asking the seller: whether the payment is this call's still. It costs a look at a
+   * clock; after the process stood still for longer than its lease lasts the row is read.
+   *
+   * @throws what the buyer hears when somebody else has moved it
+   */
+  assertHeld(paid: PaidCall): void | Promise<void>
+  /**
    * Stores what was signed and the seller's answer, broadcasts, and waits for the outcome.
    *
    * @param answer what a repeated call gets; null where the seller works only now

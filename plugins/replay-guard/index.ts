@@ -31,6 +31,7 @@ export default gatewayPlugin({
   slots: {
     // Of a call that is served late, settlement and purchase are known already.
     claim: { reads: ['payment'], writes: ['claim'], mayWrite: ['settlement', 'purchase'] },
+    forward: { mayRead: ['claim'] },
     deliver: { mayRead: ['payment', 'claim', 'answer', 'settlement', 'purchase'] },
   },
   setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs }, { ports }) {
@@ -161,6 +162,10 @@ export default gatewayPlugin({
       first?.finish(sharedOf(x, fate === 'delivered'))
     }
 
+    /** A process that stood still may have lost the payment, and somebody else may have asked the seller for it. */
+    const forward = (x: Exchange): void | Promise<void> =>
+      x.claim === null ? undefined : payments.assertHeld(x.claim)
+
     function deliver(x: Exchange): void {
       if (x.claim !== null) return end(x, x.claim)
       const paid = handingOut.get(x)
@@ -169,7 +174,7 @@ export default gatewayPlugin({
     }
 
     return {
-      route: ({ isPaid }) => (isPaid ? { claim, deliver } : undefined),
+      route: ({ isPaid }) => (isPaid ? { claim, forward, deliver } : undefined),
     }
   },
 })
