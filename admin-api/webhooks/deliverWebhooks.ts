@@ -8,6 +8,8 @@ import { signWebhook } from './signWebhook.ts'
 
 /** Between two looks for what is to be told. */
 const POLL_MS = 500
+/** Between two, however many tries end in between. */
+const LEAST_PAUSE_MS = 20
 /** Tries of this process at once; an event and what is kept of its answer are some kilobytes each. */
 const AT_ONCE = 256
 /** Events whose bodies are composed together. */
@@ -35,7 +37,6 @@ export async function deliverWebhooks(api: SendingApi, stopped: AbortSignal): Pr
   const { webhooks, clock, log } = api
   const inHand = new Set<Promise<void>>()
   const broken = new AbortController()
-  let afterStore = ''
   let forgetAtMs = 0
   /** Ends the pause: somebody's turn may have come. */
   let wake = () => {}
@@ -53,9 +54,7 @@ export async function deliverWebhooks(api: SendingApi, stopped: AbortSignal): Pr
   async function send(): Promise<void> {
     const limit = AT_ONCE - inHand.size
     if (limit === 0) return
-    const taken = await webhooks.take({ limit, nowMs: clock.now(), afterStore })
-    afterStore = taken.at(-1)?.endpoint.storeId ?? afterStore
-    for (const delivery of taken) {
+    for (const delivery of await webhooks.take({ limit, nowMs: clock.now() })) {
       const work = tryOnce(api, delivery, broken.signal).finally(() => {
         inHand.delete(work)
         wake()
@@ -71,12 +70,15 @@ export async function deliverWebhooks(api: SendingApi, stopped: AbortSignal): Pr
     forgetAtMs = gone < FORGOTTEN_AT_ONCE ? nowMs + FORGET_MS : nowMs
   }
 
-  const pause = () =>
-    new Promise<void>((resolve) => {
-      if (stopped.aborted) return resolve()
-      wake = resolve
-      setTimeout(resolve, POLL_MS).unref()
-    })
+  /** Until a try is over, and not longer than it takes to look again; a little in any case, because payments write as well. */
+  async function pause(): Promise<void> {
+    const woken = Promise.withResolvers<void>()
+    wake = woken.resolve
+    await sleep(LEAST_PAUSE_MS)
+    const timer = setTimeout(woken.resolve, POLL_MS).unref()
+    if (!stopped.aborted) await woken.promise
+    clearTimeout(timer)
+  }
 
   while (!stopped.aborted) {
     try {

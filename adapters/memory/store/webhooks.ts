@@ -86,6 +86,9 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
   const { tables, storeClock } = memory
   const { endpoints, events, deliveries } = tables
 
+  /** Whose turn was last. */
+  let afterStore = ''
+
   const isLeased = ({ leasedUntilMs }: DeliveryRow) =>
     leasedUntilMs !== null &&
     leasedUntilMs > storeClock.now() &&
@@ -264,14 +267,17 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
         }
       }),
 
-    take: ({ limit, nowMs, afterStore }) =>
+    take: ({ limit, nowMs }) =>
       write('visible', () => {
         const byStore = Map.groupBy(deliveries.values(), (row) => row.storeId)
         const order = [...byStore.keys()].sort()
         const turns = [...order.filter((id) => id > afterStore), ...order.filter((id) => id <= afterStore)]
         const taken: TakenDelivery[] = []
-        for (const store of turns)
+        for (const store of turns) {
+          if (taken.length === limit) break
           taken.push(...takeOfStore(byStore.get(store)!, limit - taken.length, nowMs))
+          afterStore = store
+        }
         return taken
       }),
 

@@ -15,8 +15,13 @@ export interface TakeArgs {
   readonly nowMs: number
   /** By the store's clock. */
   readonly storeNowMs: number
+  /** Whose turn was last. */
   readonly afterStore: string
 }
+
+/** Stores, and endpoints of a store, that are looked at in one go: payments wait for this thread. */
+const STORES_VISITED = 300
+const ENDPOINTS_VISITED = 50
 
 /** A lease that expires further ahead than it lasts was given before the machine's last start. */
 const isHeld = `(leased_until_ms > :storeNow AND leased_until_ms <= :storeNow + ${DELIVERY_LEASE_MS})`
@@ -117,7 +122,8 @@ export function webhookOperations(database: DatabaseSync) {
     // From anywhere among them, so that no endpoint of a store is always the last.
     const from: string = randomUUID()
     let isAround = false
-    for (let endpoint = from; taken.length < room; ) {
+    let visits = 0
+    for (let endpoint = from; taken.length < room && visits < ENDPOINTS_VISITED; visits++) {
       const next = nextEndpoint.get(store, endpoint)!['id'] as string | null
       if (isAround && (next === null || next > from)) break
       if (next === null) {
@@ -149,11 +155,12 @@ export function webhookOperations(database: DatabaseSync) {
       }
     },
 
-    takeWebhooks(args: TakeArgs): Row[] {
+    takeWebhooks(args: TakeArgs): { readonly rows: Row[]; readonly afterStore: string } {
       const { limit, afterStore } = args
-      const taken: Row[] = []
+      const rows: Row[] = []
+      let store = afterStore
       let isAround = false
-      for (let store = afterStore; taken.length < limit; ) {
+      for (let visits = 0; rows.length < limit && visits < STORES_VISITED; visits++) {
         const next = nextStore.get(store)!['id'] as string | null
         if (isAround && (next === null || next > afterStore)) break
         if (next === null) {
@@ -161,10 +168,10 @@ export function webhookOperations(database: DatabaseSync) {
           store = ''
           continue
         }
-        taken.push(...takeOfStore(next, limit - taken.length, args))
+        rows.push(...takeOfStore(next, limit - rows.length, args))
         store = next
       }
-      return taken
+      return { rows, afterStore: store }
     },
 
     noteWebhook({ id, taking, try: one, to, dueAtMs, disable: off }: TryOutcome): boolean {

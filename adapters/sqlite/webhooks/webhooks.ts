@@ -34,6 +34,9 @@ export function createWebhooks({ reader, writer }: Database, storeClock: Clock):
     SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND (due_at_ms <= ? OR due_at_ms > ?) LIMIT 1`)
   const isAnyOld = reader.prepare('SELECT 1 FROM webhook_events WHERE at_ms < ? LIMIT 1')
 
+  /** Whose turn was last. */
+  let afterStore = ''
+
   async function find(id: string): Promise<WebhookEndpoint | undefined> {
     const row = reading(() => findRow.get(id))
     return row && toEndpoint(row)
@@ -145,10 +148,12 @@ export function createWebhooks({ reader, writer }: Database, storeClock: Clock):
       await writer.write('spreadWebhooks', args, 'visible')
     },
 
-    async take({ limit, nowMs, afterStore }) {
+    async take({ limit, nowMs }) {
       if (reading(() => isAnyDue.get(nowMs, nowMs + LONGEST_WAIT_MS)) === undefined) return []
       const args = { limit, nowMs, storeNowMs: storeClock.now(), afterStore }
-      return (await writer.write('takeWebhooks', args, 'visible')).map(toTaken)
+      const taken = await writer.write('takeWebhooks', args, 'visible')
+      afterStore = taken.afterStore
+      return taken.rows.map(toTaken)
     },
 
     note: (outcome) => writer.write('noteWebhook', outcome, 'visible'),
