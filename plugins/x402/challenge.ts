@@ -3,6 +3,7 @@ import { chainNameOf, v1NameOf } from '../../core/domain/network.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
 import type { PaymentRequired, ResourceInfo } from '../../core/x402/types.ts'
+import type { Extensions } from './extensions.ts'
 import type { Offer } from './offers.ts'
 
 export interface Challenges {
@@ -21,6 +22,7 @@ export function createChallenges(
   link: ServedLink,
   offers: readonly Offer[],
   resource: ResourceInfo,
+  extensions: Extensions | undefined,
   legacyBody: boolean,
 ): Challenges {
   const v2 = (error: string): PaymentRequired => ({
@@ -28,6 +30,7 @@ export function createChallenges(
     error,
     resource,
     accepts: offers.map((o) => o.terms),
+    ...(extensions && { extensions }),
   })
   const bodyOf = (offer: PaymentRequired) => (legacyBody ? legacyForm(link, offers) : offer)
   const make = (version: 1 | 2, error: string, receipt: readonly string[]): Reply => {

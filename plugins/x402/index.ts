@@ -1,6 +1,7 @@
 import { priceFaults } from '../../core/payments/payoutFaults.ts'
 import { gatewayPlugin } from '../../core/plugin/gateway.ts'
 import { createChallenges } from './challenge.ts'
+import { extensionsOf } from './extensions.ts'
 import { offersOf } from './offers.ts'
 import { options } from './options.ts'
 import { payHook, repeatsOnly, settleHook, verifyHook } from './pay.ts'
@@ -29,9 +30,10 @@ export default gatewayPlugin({
         const all = offersOf(link, chains, maxTimeoutSeconds)
         const offers = all.filter(({ isClosed }) => !isClosed)
         const resource = resourceOf(link, service, offers)
+        const extensions = extensionsOf(link, resource, offers)
         const challenges = payableChallenges(
           offers,
-          (payable) => createChallenges(link, payable, resource, legacyBody),
+          (payable) => createChallenges(link, payable, resource, extensions, legacyBody),
           priceFaults(chains, link.payout, link.price),
         )
         const pay = payHook(all, challenges, payments, acceptV1)

@@ -7,7 +7,7 @@ import type { Offer } from './offers.ts'
  * Most bytes of the offer's JSON: in base64 a third more. Node's clients read heads of 16 KiB, and the other headers of
  * the answer, a receipt among them, need room beside it.
  */
-const MAX_BYTES = 9_000
+export const MAX_BYTES = 9_000
 
 /**
  * What a 402 says of the thing that is sold. Its address comes from the configured public URL, never from a request.
@@ -39,4 +39,5 @@ export function resourceOf(link: ServedLink, service: ServiceFacts, offers: read
   )
 }
 
-const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
+/** What a value takes in the offer. */
+export const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))

@@ -95,3 +95,60 @@ t.test(
     t.equal((await offerOf(link.url)).accepts[0]!.amount, '100')
   },
 )
+
+const headerOf = async (url: string) => {
+  const header = (await fetch(url)).headers.get('payment-required')!
+  return { bytes: header.length, offer: JSON.parse(Buffer.from(header, 'base64').toString()) }
+}
+
+t.test(
+  'the 402 of a public link says how it is called; the least important goes before the header is too long',
+  async (t) => {
+    const gateway = await startGateway(t, { settlers: [createScriptedSettler()] })
+    const inputSchema = {
+      type: 'object',
+      properties: { city: { type: 'string', examples: ['Oslo'] } },
+      required: ['city'],
+    }
+    const add = (slug: string, more: object) =>
+      gateway.addLink({
+        slug,
+        url: 'http://127.0.0.1:1',
+        price: '0.10',
+        isPublic: true,
+        methods: ['GET'],
+        ...more,
+      })
+    const whole = await headerOf((await add('whole', { inputSchema, outputExample: { celsius: 21 } })).url)
+    t.strictSame(whole.offer.extensions.bazaar.info, {
+      input: { type: 'http', method: 'GET', queryParams: { city: 'Oslo' } },
+      output: { type: 'json', example: { celsius: 21 } },
+    })
+    t.strictSame(whole.offer.extensions.bazaar.schema.properties.input.properties.queryParams, inputSchema)
+    const bare = await headerOf((await add('bare', {})).url)
+    t.strictSame(bare.offer.extensions.bazaar.info, { input: { type: 'http', method: 'GET' } })
+
+    const long = await headerOf((await add('long', { inputSchema, outputExample: 'x'.repeat(5_000) })).url)
+    t.strictSame(long.offer.extensions.bazaar.info, {
+      input: { type: 'http', method: 'GET', queryParams: { city: 'Oslo' } },
+    })
+    const described = { ...inputSchema, description: 'x'.repeat(5_000) }
+    const icon = { iconUrl: `https://icons.test/${'i'.repeat(1_900)}`, tags: ['weather'] }
+    const longer = await headerOf((await add('longer', { inputSchema: described, ...icon })).url)
+    t.equal(longer.offer.extensions, undefined)
+    t.match(longer.offer.resource, icon, 'the resource is whole')
+    for (const { bytes } of [whole, bare, long, longer]) t.ok(bytes < 12_500)
+  },
+)
+
+t.test('what is not in the marketplace does not ask to be put into others', async (t) => {
+  const gateway = await startGateway(t, { settlers: [createScriptedSettler()] })
+  const add = (slug: string, more: object) =>
+    gateway.addLink({ slug, url: 'http://127.0.0.1:1', price: '0.10', ...more })
+  const unlisted = await add('unlisted', { isPublic: false, outputExample: 1 })
+  t.equal((await headerOf(unlisted.url)).offer.extensions, undefined)
+  await add('stealth', { isPublic: true, isStealth: true, privateSlug: 'a-secret', outputExample: 1 })
+  const stealth = await headerOf(unlisted.url.replace('unlisted', 'a-secret'))
+  t.ok(stealth.offer.accepts.length > 0)
+  t.equal(stealth.offer.extensions, undefined)
+})

@@ -1,0 +1,32 @@
+import type { ServedLink } from '../../core/domain/link.ts'
+import { type BazaarExtension, bazaarOf } from '../../core/x402/bazaar.ts'
+import type { ResourceInfo } from '../../core/x402/types.ts'
+import type { Offer } from './offers.ts'
+import { bytesOf, MAX_BYTES } from './resource.ts'
+
+export type Extensions = {
+  readonly bazaar: BazaarExtension
+}
+
+/** Most bytes of the extension's JSON: clients send it back with the payment, whose header has to be read here, too. */
+const MAX_EXTENSION_BYTES = 4_000
+
+/**
+ * What a 402 says of how the thing is called: the extension `bazaar`, which whoever settles or crawls may put into a public list.
+ * So a link that the marketplace does not show has none.
+ *
+ * It goes before anything of the resource does, the example of an answer first: what does not fit stands in
+ * `/discovery/resources` and in the store's OpenAPI document, whole.
+ */
+export function extensionsOf(
+  link: ServedLink,
+  resource: ResourceInfo,
+  offers: readonly Offer[],
+): Extensions | undefined {
+  if (!link.isPublic || link.isStealth) return undefined
+  const taken = bytesOf(offers.map(({ terms }) => terms)) + bytesOf(resource)
+  const room = Math.min(MAX_EXTENSION_BYTES, MAX_BYTES - taken)
+  const candidates = [bazaarOf(link), bazaarOf({ ...link, outputExample: null })]
+  const bazaar = candidates.find((one) => bytesOf({ bazaar: one }) <= room)
+  return bazaar && { bazaar }
+}
