@@ -251,3 +251,28 @@ t.test('a disk that becomes full in the middle leaves it as it was, and it goes 
   const { books } = await open(t, path)
   t.match(await books.find(keyOf('k1000')), { state: 'rejected' })
 })
+
+t.test('links that an older version left are found, with what was bought of them', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const database = await older(path, '0004-payout-changes')
+  database.exec(`INSERT INTO stores (id, username, display_name, bio, avatar_url, developer_mode_enabled, created_by,
+    created_at_ms, updated_at_ms) VALUES ('store-1', 'ann', 'Ann', '', '', 0, 'agent', 1, 1)`)
+  for (const [id, isPublic] of [
+    ['link-1', 1],
+    ['link-2', 0],
+  ])
+    database.exec(`INSERT INTO links (id, store_id, url, title, description, slug, price, is_public, is_active,
+      link_type, is_stealth, methods, tags, response_mode, settle, created_at_ms, updated_at_ms, version)
+      VALUES ('${id}', 'store-1', 'https://a.test/', 'Tides', '', '${id}', '0.1', ${isPublic}, 1, 'api', 0, '[]', '["sea"]',
+        'wrap', 'after', 1, 1, 1)`)
+  insertOld(database, 1, 'k1', 'delivered')
+  database.close()
+  const store = await openSqlite({ path, clock: systemClock, log: silentLog })
+  t.teardown(() => store.close())
+  t.equal(await store.discovery.recount(startMs), 1)
+  const query = { sort: 'relevance', words: ['tide'], tag: 'sea', limit: 9, offset: 0 } as const
+  t.match(await store.discovery.search(query), {
+    total: 1,
+    links: [{ id: 'link-1', username: 'ann', buyers: 1 }],
+  })
+})
