@@ -94,11 +94,14 @@ export class HttpDoor implements Door {
   cutOff(): void {
     if (this.upgrade !== null) this.upgrade.socket.destroy()
     else if (this.req.httpVersionMinor === 0) this.req.socket.resetAndDestroy()
+    // It waits behind another answer of its connection, and would be broken off only when that one has been read.
+    else if (this.res.socket === null && !this.res.writableFinished) this.req.socket.destroy()
     else this.res.destroy()
   }
 
   limitIdle(timeoutMs: number): void {
-    this.res.socket?.setTimeout(timeoutMs)
+    // The response has none while it waits behind another one.
+    this.req.socket.setTimeout(timeoutMs)
   }
 }
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { READ_MS } from '../adapters/memory/answerMemory.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { pluginOf } from './helpers/plugins.ts'
 import { openSocket, until } from './helpers/rawHttp.ts'
@@ -133,6 +134,43 @@ t.test('repeats of one payment that nobody reads leave memory to new calls', asy
   for (const socket of sockets) socket.destroy()
   await until(() => memory.heldBytes === 0)
 })
+
+for (const [size, kept] of [
+  ['small', 'small'],
+  ['large', large.toString()],
+] as const) {
+  t.test(
+    `a ${size} answer behind one that nobody reads leaves its memory to whoever waits for it`,
+    async (t) => {
+      const gateway = await withSeller(t, { placeTimeoutMs: 20_000 })
+      const { answerMemory: memory, call, settler } = gateway
+      const unread = await gateway.addLink({ slug: 'unread', url: gateway.seller.url })
+      const url = size === 'small' ? `${gateway.seller.url}/small` : gateway.seller.url
+      const link = await gateway.addLink({ slug: 'paid', url, price: '0.10', responseMode: 'raw' })
+      const other = memory.open(gateway.storeId)
+      if (size === 'small') t.ok(other.grow(2 * LARGE_BYTES - 100_000))
+      else t.ok(other.grow(LARGE_BYTES / 2))
+      const socket = await openSocket(t, gateway.port)
+      socket.write(
+        `GET ${unread.path} HTTP/1.1\r\nHost: g\r\n\r\nGET ${link.path} HTTP/1.1\r\nHost: g\r\nPayment-Signature: ${scriptedPayment(`behind-${size}`, '100000')}\r\n\r\n`,
+      )
+      await until(() => settler.transfers.includes(`behind-${size}`))
+      const held = memory.heldBytes
+      const waiting = call(link.url, `waits-${size}`)
+      const { makeRoom } = memory as unknown as { makeRoom(nowMs: number): void }
+      await until(() => {
+        makeRoom.call(memory, performance.now() + READ_MS + 1_000)
+        return memory.heldBytes !== held
+      }, 'its memory')
+      const answer = await waiting
+      t.equal(answer.status, 200)
+      t.ok((await answer.text()) === kept)
+      other.release()
+      await until(() => memory.heldBytes === 0)
+      t.equal((await call(link.url, `behind-${size}`)).status, 200, 'it is kept for its buyer')
+    },
+  )
+}
 
 t.test('an answer that was charged first and finds no memory reaches whoever reads it', async (t) => {
   const gateway = await withSeller(t)

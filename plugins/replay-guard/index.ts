@@ -14,8 +14,9 @@ const NOTED_MS = 1_000
 
 /** A kept answer up to here is handed out without looking at how much memory there is. */
 const SMALL_BYTES = 65_536
-/** A larger one waits so long for memory, and its reader may stand still for so long. */
+/** A larger one waits so long for memory. */
 const MEMORY_MS = 10_000
+/** Its reader may stand still for so long. */
 const IDLE_MS = 60_000
 
 /**
@@ -139,6 +140,7 @@ export default gatewayPlugin({
       // Forgotten since the row was read.
       if (answer === undefined) throw wasDelivered(record)
       if (answer.body.length > SMALL_BYTES) await hold(x, record, answer.body.length)
+      else x.door.limitIdle(IDLE_MS)
       if (record.state === 'settled') handingOut.set(x, record)
       return storedReply(x, record, link, answer, notes)
     }

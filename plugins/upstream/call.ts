@@ -119,9 +119,9 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
   function forget(x: Exchange, answer: HeldAnswer): void {
     if (x.answer === null || x.door.isClosed) return answer.release()
     x.door.onClose(() => answer.release())
-    if (answer.bytes <= FIRST_BYTES) return
-    x.door.limitIdle(limits.bodyTimeoutMs)
+    // Small ones, too: many of them are as much, and who pays for each may leave them all unread.
     answer.leaves(() => x.door.cutOff())
+    if (answer.bytes > FIRST_BYTES) x.door.limitIdle(limits.bodyTimeoutMs)
   }
 
   function wait(x: Exchange, place: Place): Promise<Place> {
