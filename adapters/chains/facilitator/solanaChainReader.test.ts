@@ -196,6 +196,24 @@ t.test('a payment that was never sent is final once its block hash is out of use
   t.equal(sold(), 0n)
 })
 
+t.test('what a node lists and can not show may be the payment: it is not called expired', async (t) => {
+  let signature = ''
+  const { settle, settler, record, chain, rpc, later, sold } = await stageWith(t, (transaction) => {
+    signature = transaction
+    return { success: 'perhaps' }
+  })
+  // As behind a load balancer: the node that shows transactions is not the one that lists them.
+  const lift = rpc.add('getTransaction', { kind: 'result', result: null })
+  t.match(await settle(), { status: 'pending' })
+  chain.advanceSlots(400)
+  later(100_000)
+  t.match(await recoverOne(settler, record()), { status: 'pending' })
+  t.equal(await isOnChain(settler, record(signature)), 'unknown')
+  lift()
+  t.match(await recoverOne(settler, record()), { status: 'settled', transaction: signature })
+  t.equal(sold(), 10_000n)
+})
+
 t.test(
   'payments of one payer cost one list, and those of one block hash one question whether it expired',
   async (t) => {

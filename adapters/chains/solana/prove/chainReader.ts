@@ -55,19 +55,20 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
       maxSupportedTransactionVersion: 0,
     })
 
-  /** What this transaction did, and for which of these payments; undefined when it is not on chain, or carries none of them. */
+  /** What this transaction did, and for which of these payments; undefined for none, null when the node can't show it. */
   const outcomeAmong = async (
     wanted: ReadonlyMap<string, TracedPayment>,
     signature: string,
-  ): Promise<{ readonly payment: TracedPayment; readonly outcome: SettleOutcome } | undefined> => {
+  ): Promise<{ readonly payment: TracedPayment; readonly outcome: SettleOutcome } | undefined | null> => {
     const landed = await landedAt(signature, commitment)
-    const wire =
-      landed === null ? undefined : readWireTransaction(Buffer.from(landed.transaction[0], 'base64'))
-    if (landed === null || wire === undefined) return
+    if (landed === null) return null
+    const wire = readWireTransaction(Buffer.from(landed.transaction[0], 'base64'))
+    if (wire === undefined) return
     const nonce = hash('sha256', wire.message, 'hex')
     messages.set(signature, nonce)
     const payment = wanted.get(nonce)
-    if (payment === undefined || landed.meta === null) return
+    if (payment === undefined) return
+    if (landed.meta === null) return null
     if (landed.meta.err === null)
       return { payment, outcome: settledIn(signature, landed.slot, payment.amountAtomic) }
     const final = commitment === 'finalized' ? landed : await landedAt(signature, 'finalized')
@@ -93,10 +94,12 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
     const open = new Map(payments.map((payment) => [payment.nonce, payment]))
     const found = new Map<TracedPayment, SettleOutcome>()
     const complete = new Set<TracedPayment>()
+    /** The node lists something that it does not show: it may be behind the one that lists it, and this any of the payments. */
+    let hasGap = false
     const closeBefore = (seconds: number | null): void => {
       for (const [nonce, payment] of open) {
         if (!isBeforeClaim(seconds, payment)) continue
-        complete.add(payment)
+        if (!hasGap) complete.add(payment)
         open.delete(nonce)
       }
     }
@@ -116,7 +119,8 @@ export function createSolanaChainReader(options: SolanaChainReaderOptions): Chai
         if (isOther || [...open.values()].every((payment) => isAfterExpiry(blockTime, payment))) continue
         if (++reads > MAX_READS) return { found, complete }
         const hit = await outcomeAmong(open, signature)
-        if (hit === undefined) continue
+        hasGap ||= hit === null
+        if (hit == null) continue
         found.set(hit.payment, hit.outcome)
         open.delete(hit.payment.nonce)
       }
