@@ -3,6 +3,8 @@ import { readFileSync, readlinkSync } from 'node:fs'
 /** Where numbers of processes mean what they mean here: this start of this machine, and this container of it. */
 function room(): string | null {
   try {
+    // A /proc of another container, such as the machine's, tells of other processes by the same numbers.
+    if (readlinkSync('/proc/self') !== String(process.pid)) return null
     return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/pid')}`
   } catch {
     return null
@@ -16,7 +18,17 @@ function startOf(pid: number): string | null {
     // The name of the program stands in parentheses and may hold anything; what follows is state, then 18 numbers.
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'ended' : null
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' && isGone(pid) ? 'ended' : null
+  }
+}
+
+/** A system may hide other users' processes from /proc; it does not deny that they are there. */
+function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH'
   }
 }
 
