@@ -86,7 +86,7 @@ function exampleOf(schema: unknown, depth = 0): unknown {
   const { type } = schema
   switch (Array.isArray(type) ? type[0] : type) {
     case 'string':
-      return 'x'.repeat(Math.min(Number(schema['minLength'] ?? 0) || 0, 64))
+      return 'x'.repeat(Math.max(0, Math.min(Number(schema['minLength'] ?? 0) || 0, 64)))
     case 'number':
     case 'integer':
       return typeof schema['minimum'] === 'number' ? schema['minimum'] : 0
