@@ -6,7 +6,7 @@ import { bodies, paths, pick, target } from './testing/fuzzTarget.ts'
 /** The Big List of Naughty Strings, beside the repository where it is present. */
 const corpus = join(import.meta.dirname, '../../shared/corpora/blns.json')
 
-t.setTimeout(180_000)
+t.setTimeout(600_000)
 
 const skip = existsSync(corpus) ? false : 'the corpus is not there'
 
