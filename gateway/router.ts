@@ -129,7 +129,8 @@ export function createRouter({ live, underWay, clock, log }: RouterParts): Route
     if (!strangers.take(clientIp)) return answerError(call, tooManyUnknown())
     // Whoever reads the body asks for it.
     door.owesContinue = head.expectsContinue
-    enter(call, former, generation)
+    const [username, slug] = call.target.key.split('/') as [string, string]
+    enter(call, { ...former, link: { ...former.link, username, slug } }, generation)
   }
 
   function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {

@@ -319,6 +319,30 @@ t.test('an address that never had a link answers a payment that bought nothing a
     t.strictSame(await call({ 'payment-signature': payment }), unpaid)
 })
 
+t.test('what was bought at a secret address is told there only', async (t) => {
+  const slug = 'once-public'
+  const { id } = await addLink(slug, 'after')
+  const nonce = `n${count++}`
+  await bring(nonce, situations['delivered, the answer kept']!, { ...links, after: { ...links.after, id } })
+  const secret = `secret-${id}`
+  await stored.update(id, { isStealth: true, privateSlug: secret }, 1)
+  const call = (address: string) => {
+    for (const one of [slug, secret])
+      gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: one })
+    const headers = { 'payment-signature': scriptedPayment(nonce, '100000') }
+    return fetch(`${gateway.url}/api/link/${address}`, { headers })
+  }
+  // A settled payment can be read on chain by anybody.
+  const stranger = await call('nobody/anything')
+  t.equal(stranger.status, 409)
+  t.match(await stranger.json(), { error: { code: 'payment_already_used' } })
+  t.equal((await call(`demo/${slug}`)).status, 200)
+  t.equal((await call(`demo/${secret}`)).status, 200)
+  await stored.deactivate(id, 1)
+  t.equal((await call('nobody/anything')).status, 409, 'deleted')
+  t.equal((await call(`demo/${secret}`)).status, 200)
+})
+
 t.test('the table has every state', async (t) => {
   const seen = new Set(Object.values(situations).map(({ state }) => state))
   t.strictSame(paymentStates.toSorted(), [...seen].toSorted())

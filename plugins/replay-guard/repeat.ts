@@ -87,7 +87,8 @@ export interface Bought {
 
 /**
  * The link that a payment was used for, where this is the same call again; undefined for another call. The link may be gone
- * by now: then it is whose address the call comes to. Where no link is any more, payment and request say all.
+ * by now: then it is whose address the call comes to. Where no link is any more, payment and request say all, but for one with a
+ * secret address: that, or the one that it had before, has to be called.
  *
  * @param hash of this call; null for a body that is too long to compare
  */
@@ -110,8 +111,12 @@ async function formerLink(
   if (link === undefined) return undefined
   const isHeir = !link.isActive && link.storeId === here.storeId && addressOf(link) === addressOf(here)
   // Nobody is asked at an address that is no link's.
-  return !here.isActive || isHeir ? { ...link, isActive: false } : undefined
+  return (here.isActive ? isHeir : mayHear(here, link)) ? { ...link, isActive: false } : undefined
 }
+
+/** Payment and request stand on chain, or can be guessed: of a secret address that is what a stranger lacks. */
+const mayHear = (here: Link, { isStealth, slug, privateSlug }: Link): boolean =>
+  !isStealth || here.slug === privateSlug || here.slug === slug
 
 const addressOf = ({ isStealth, privateSlug, slug }: Link): string | null => (isStealth ? privateSlug : slug)
 
