@@ -204,6 +204,35 @@ t.test('a settlement that was stored and never sent frees the payment, whoever h
   await won(payments, presented)
 })
 
+t.test('what is stored too late to be sent is free as soon as it is stored', async (t) => {
+  for (const isOverBefore of [true, false]) {
+    const stored = Promise.withResolvers<void>()
+    const { payments, presented, settler, row } = await start({
+      adapt: (books) => ({
+        ...books,
+        async apply(change) {
+          const isDone = await books.apply(change)
+          if (change.to === 'settling') await stored.promise
+          return isDone
+        },
+      }),
+    })
+    // As a settler does whose process stood still for longer than a store may take.
+    settler.settle = async (_payment, _terms, _identity, store) => {
+      void store({ settler: 'scripted', bytes: '0x00', transaction: '0x1', sequence: '0' }).catch(() => false)
+      return { status: 'rejected', reason: 'late', message: 'It was not stored in time.', transient: true }
+    }
+    const paid = await won(payments, presented)
+    t.match(await payments.settle(paid, keptAnswer), { status: 'rejected', reason: 'late' })
+    if (isOverBefore) payments.deliver(paid, 'not_charged')
+    stored.resolve()
+    if (!isOverBefore) payments.deliver(paid, 'not_charged')
+    await ended(payments, paid)
+    t.match(await row(), { state: 'rejected', hasAnswer: false, attempt: null })
+    await won(payments, presented)
+  }
+})
+
 t.test('a buyer whose payment was paid back meanwhile hears that, and nothing is handed over', async (t) => {
   const { store, payments, presented, row } = await start()
   const paid = await won(payments, presented)

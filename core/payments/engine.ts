@@ -61,6 +61,8 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
   ): Promise<void> {
     // Each turn that fails is behind somebody else's move: there are few of them.
     for (let turn = 0; turn < 4; turn++) {
+      // What was stored too late for its settler may be there in a moment, and is this call's to free.
+      await paid.written
       if (!paid.isSure && !(await calls.lookAgain(paid))) return
       if (paid.state === 'settling' && paid.landed !== null) {
         if (!(await book(paid, paid.landed))) continue
@@ -140,8 +142,8 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     { reason, message, transient }: SettleOutcome & { status: 'rejected' },
     sent: string,
   ): Promise<SettleEnd> {
+    paid.hasBegun = false
     if (paid.state === 'settling') {
-      paid.hasBegun = false
       // Unless it was taken up meanwhile: then it may be on its way all the same.
       if (!(await calls.tryToWrite(paid, rules.free(paid, reason))))
         return { status: 'pending', transaction: sent, reason: 'settlement_pending' }

@@ -24,6 +24,8 @@ export class OpenCall implements PaidCall {
   hasBegun = false
   hasAnswer = false
   landed: Landed | null = null
+  /** Resolves when the last write has its answer, whichever; a call that ends waits for it. */
+  written: Promise<void> = Promise.resolve()
   /** The call has ended. */
   isOver = false
   /** It has left an answer that somebody may be handed. */
@@ -78,7 +80,13 @@ export function createOpenCalls(
 ): OpenCalls {
   const underWay = new Map<number, OpenCall>()
 
-  async function write(paid: OpenCall, change: PaymentChange): Promise<boolean> {
+  function write(paid: OpenCall, change: PaymentChange): Promise<boolean> {
+    const writing = writeNow(paid, change)
+    paid.written = writing.then(ignore, ignore)
+    return writing
+  }
+
+  async function writeNow(paid: OpenCall, change: PaymentChange): Promise<boolean> {
     let isDone: boolean
     try {
       isDone = await books.apply(change)
@@ -131,3 +139,5 @@ export function createOpenCalls(
     },
   }
 }
+
+const ignore = (): void => {}
