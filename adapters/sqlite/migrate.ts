@@ -13,6 +13,7 @@ import { gas } from './migrations/0006-gas.ts'
 import { reviews } from './migrations/0007-reviews.ts'
 import { discovery } from './migrations/0008-discovery.ts'
 import { webhooks } from './migrations/0009-webhooks.ts'
+import { dueWebhooks } from './migrations/0010-due-webhooks.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
@@ -29,6 +30,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0007-reviews': reviews,
   '0008-discovery': discovery,
   '0009-webhooks': webhooks,
+  '0010-due-webhooks': dueWebhooks,
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   LISTENING_DOUBT_MS,
   LONGEST_WAIT_MS,
   type NewEndpoint,
+  type TakenDelivery,
   type Webhooks,
 } from '../../core/ports/webhooks.ts'
 import {
@@ -275,6 +276,26 @@ export async function webhooksContract(t: Test, make: (t: Test) => Promise<Under
     t.ok(['a,b,a,b', 'b,a,b,a'].includes(String(turns)), String(turns))
   })
 
+  t.test('stores that can not be sent anything now do not keep another one from its turn', async (t) => {
+    const s = await make(t)
+    for (let i = 100; i < 250; i++) {
+      const storeId = `a${i}`
+      await s.webhooks.create(endpoint(storeId, { storeId }), 9)
+      await sold(s, [storeId, `${storeId} again`], storeId)
+    }
+    const ofEach: TakenDelivery[] = []
+    while (ofEach.length < 150) ofEach.push(...(await take(s, 1)))
+    for (const one of ofEach.slice(0, 150))
+      await s.webhooks.note({ ...one, try: tried('500'), to: 'waiting', dueAtMs: startMs })
+    // One of each that fails is in hand, and the other one has to wait for it.
+    for (let i = 0; i < 10; i++) await take(s, 200)
+    await s.webhooks.create(endpoint('b1', { storeId: 'b' }), 9)
+    await sold(s, ['b'], 'b')
+    const reached: string[] = []
+    for (let i = 0; i < 4; i++) reached.push(...(await take(s)).map(({ endpoint: { id } }) => id))
+    t.same(reached, ['b1'])
+  })
+
   t.test('an endpoint that is failing has one delivery in hand', async (t) => {
     const s = await make(t)
     await s.webhooks.create(endpoint('e1'), 9)
@@ -296,6 +317,12 @@ export async function webhooksContract(t: Test, make: (t: Test) => Promise<Under
     t.same(await take(s), [])
     t.match(await s.webhooks.delivery(slow!.id), { delivery: { state: 'held', dueAtMs: null } })
     t.equal(await s.webhooks.replay(gone!.id, startMs), false)
+    await s.webhooks.change('e1', { isEnabled: true }, startMs)
+    const inHand = (await take(s))[0]!
+    await s.webhooks.change('e1', { isEnabled: false }, startMs)
+    await s.webhooks.note({ ...inHand, try: null, to: 'waiting' })
+    t.same(await take(s), [], 'held too when its taker ended before it knew how it went')
+    s.storeClock.nowMs += DELIVERY_LEASE_MS
     await s.webhooks.change('e1', { isEnabled: true }, startMs)
     t.match(await s.webhooks.find('e1'), { disabledReason: null, disabledAtMs: null, failingSinceMs: null })
     t.equal((await take(s)).length, 2)

@@ -291,7 +291,11 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
           ...(one !== null && { tries: row.tries + 1, log: [...row.log, one].slice(-TRIES_KEPT) }),
         })
         const before = endpoints.get(row.endpointId)
-        if (one === null || before === undefined) return true
+        if (before === undefined) return true
+        if (one === null) {
+          if (before.disabledAtMs !== null) setStates(before.id, 'waiting', 'held')
+          return true
+        }
         const failingSinceMs = to === 'delivered' ? null : (before.failingSinceMs ?? one.atMs)
         const isOff =
           disable !== undefined &&

@@ -9,6 +9,7 @@ import {
   type TryOutcome,
 } from '../../../core/ports/webhooks.ts'
 import type { Row } from '../statement.ts'
+import { hears } from './telling.ts'
 
 export interface TakeArgs {
   readonly limit: number
@@ -19,8 +20,10 @@ export interface TakeArgs {
   readonly afterStore: string
 }
 
+/** Deliveries whose time has come that are marked so in one go, the latest first. */
+const MARKED_AT_ONCE = 1_000
 /** Stores, and endpoints of a store, that are looked at in one go: payments wait for this thread. */
-const STORES_VISITED = 300
+const STORES_VISITED = 100
 const ENDPOINTS_VISITED = 50
 
 /** A lease that expires further ahead than it lasts was given before the machine's last start. */
@@ -31,38 +34,46 @@ export function webhookOperations(database: DatabaseSync) {
   const event = database.prepare('SELECT * FROM webhook_events WHERE seq = ? AND body IS NULL')
   const setBody = database.prepare('UPDATE webhook_events SET body = ? WHERE seq = ?')
   const listeners = database.prepare(`
-    SELECT id FROM webhook_endpoints WHERE disabled_at_ms IS NULL AND store_id = :store AND (
-      (:only IS NULL AND (link_id IS NULL OR link_id = :link) AND instr(kinds, '"' || :kind || '"') > 0) OR id = :only)`)
+    SELECT e.id FROM webhook_endpoints e WHERE e.store_id = ?1 AND e.link_id IS NULL AND ?4 IS NULL AND ${hears('?3')}
+    UNION ALL
+    SELECT e.id FROM webhook_endpoints e WHERE e.store_id = ?1 AND e.link_id = ?2 AND ?4 IS NULL AND ${hears('?3')}
+    UNION ALL
+    SELECT e.id FROM webhook_endpoints e WHERE e.id = ?4 AND e.disabled_at_ms IS NULL`)
   const deliver = database.prepare(`
-    INSERT INTO webhook_deliveries (id, event_seq, endpoint_id, store_id, state, due_at_ms, created_at_ms)
-    VALUES (?, ?, ?, ?, 'waiting', ?, ?)`)
+    INSERT INTO webhook_deliveries (id, event_seq, endpoint_id, store_id, state, due_at_ms, is_due, created_at_ms)
+    VALUES (?, ?, ?, ?, 'waiting', ?, 1, ?)`)
 
+  const [markByNow, markAhead] = ['due_at_ms <= ?', `due_at_ms > ? + ${LONGEST_WAIT_MS}`].map((is) =>
+    database.prepare(`
+      UPDATE webhook_deliveries SET is_due = 1 WHERE n IN (
+        SELECT n FROM webhook_deliveries WHERE state = 'waiting' AND is_due = 0 AND ${is}
+        ORDER BY due_at_ms DESC LIMIT ${MARKED_AT_ONCE})`),
+  ) as [ReturnType<typeof database.prepare>, ReturnType<typeof database.prepare>]
   const nextStore = database.prepare(`
-    SELECT min(store_id) AS id FROM webhook_deliveries WHERE state = 'waiting' AND store_id > ?`)
+    SELECT min(store_id) AS id FROM webhook_deliveries WHERE state = 'waiting' AND is_due = 1 AND store_id > ?`)
   const nextEndpoint = database.prepare(`
     SELECT min(endpoint_id) AS id FROM webhook_deliveries
-    WHERE state = 'waiting' AND store_id = ? AND endpoint_id > ?`)
+    WHERE state = 'waiting' AND is_due = 1 AND store_id = ? AND endpoint_id > ?`)
   const heldOfStore = database.prepare(`
     SELECT count(*) AS n FROM webhook_deliveries WHERE leased_until_ms IS NOT NULL AND store_id = :store AND ${isHeld}`)
   const heldOfEndpoint = database.prepare(`
     SELECT count(*) AS n FROM webhook_deliveries
     WHERE leased_until_ms IS NOT NULL AND store_id = :store AND endpoint_id = :endpoint AND ${isHeld}`)
   const endpointRow = database.prepare('SELECT * FROM webhook_endpoints WHERE id = ?')
-  const [dueByNow, dueAhead] = ['due_at_ms <= :now', `due_at_ms > :now + ${LONGEST_WAIT_MS}`].map((is) =>
-    database.prepare(`
-      SELECT n FROM webhook_deliveries
-      WHERE state = 'waiting' AND store_id = :store AND endpoint_id = :endpoint AND ${is}
-        AND NOT coalesce(${isHeld}, 0)
-      ORDER BY due_at_ms LIMIT :limit`),
-  ) as [ReturnType<typeof database.prepare>, ReturnType<typeof database.prepare>]
+  const due = database.prepare(`
+    SELECT n FROM webhook_deliveries
+    WHERE state = 'waiting' AND is_due = 1 AND store_id = :store AND endpoint_id = :endpoint
+      AND NOT coalesce(${isHeld}, 0)
+    ORDER BY due_at_ms LIMIT :limit`)
   const lease = database.prepare(`
     UPDATE webhook_deliveries SET taking = taking + 1, leased_until_ms = ? WHERE n = ?
     RETURNING id, taking, tries, event_seq`)
   const eventOf = database.prepare('SELECT id, kind, at_ms, body FROM webhook_events WHERE seq = ?')
 
   const end = database.prepare(`
-    UPDATE webhook_deliveries SET state = ?, due_at_ms = coalesce(?, due_at_ms), tries = tries + ?, leased_until_ms = NULL
-    WHERE id = ? AND taking = ? AND (state = 'waiting' OR state = 'held') RETURNING n, endpoint_id`)
+    UPDATE webhook_deliveries SET state = ?1, due_at_ms = coalesce(?2, due_at_ms), is_due = ?2 IS NULL, tries = tries + ?3,
+      leased_until_ms = NULL
+    WHERE id = ?4 AND taking = ?5 AND (state = 'waiting' OR state = 'held') RETURNING n, endpoint_id`)
   const logTry = database.prepare(`
     INSERT INTO webhook_tries (delivery, number, at_ms, status, latency_ms, error, answer)
     SELECT :n, coalesce(max(number), 0) + 1, :at, :status, :latency, :error, :answer
@@ -91,17 +102,14 @@ export function webhookOperations(database: DatabaseSync) {
   ].map((sql) => database.prepare(sql))
 
   /** Takes what an endpoint may have of the room that its store has. */
-  function takeOf(store: string, endpoint: string, room: number, { nowMs, storeNowMs }: TakeArgs): Row[] {
+  function takeOf(store: string, endpoint: string, room: number, storeNowMs: number): Row[] {
     const row = endpointRow.get(endpoint)
     if (row === undefined) return []
     const most = row['failing_since_ms'] === null ? AT_ONCE_PER_ENDPOINT : 1
     const held = Number(heldOfEndpoint.get({ store, endpoint, storeNow: storeNowMs })!['n'])
     const limit = Math.min(room, most - held)
     if (limit <= 0) return []
-    const values = { now: nowMs, storeNow: storeNowMs, store, endpoint }
-    const due = dueByNow.all({ ...values, limit })
-    if (due.length < limit) due.push(...dueAhead.all({ ...values, limit: limit - due.length }))
-    return due.map(({ n }) => {
+    return due.all({ storeNow: storeNowMs, store, endpoint, limit }).map(({ n }) => {
       const taken = lease.get(storeNowMs + DELIVERY_LEASE_MS, n!)!
       const { id, ...event } = eventOf.get(taken['event_seq']!)!
       return {
@@ -115,8 +123,8 @@ export function webhookOperations(database: DatabaseSync) {
     })
   }
 
-  function takeOfStore(store: string, most: number, args: TakeArgs): Row[] {
-    const held = Number(heldOfStore.get({ store, storeNow: args.storeNowMs })!['n'])
+  function takeOfStore(store: string, most: number, storeNowMs: number): Row[] {
+    const held = Number(heldOfStore.get({ store, storeNow: storeNowMs })!['n'])
     const room = Math.min(most, AT_ONCE_PER_STORE - held)
     const taken: Row[] = []
     // From anywhere among them, so that no endpoint of a store is always the last.
@@ -131,7 +139,7 @@ export function webhookOperations(database: DatabaseSync) {
         endpoint = ''
         continue
       }
-      taken.push(...takeOf(store, next, room - taken.length, args))
+      taken.push(...takeOf(store, next, room - taken.length, storeNowMs))
       endpoint = next
     }
     return taken
@@ -150,13 +158,15 @@ export function webhookOperations(database: DatabaseSync) {
           kind,
           endpoint_id: only,
         } = found as Record<string, SQLInputValue>
-        for (const { id } of listeners.all({ store: store!, link: link!, kind: kind!, only: only! }))
+        for (const { id } of listeners.all(store!, link!, kind!, only!))
           deliver.run(randomUUID(), seq, id!, store!, atMs, atMs)
       }
     },
 
     takeWebhooks(args: TakeArgs): { readonly rows: Row[]; readonly afterStore: string } {
-      const { limit, afterStore } = args
+      const { limit, nowMs, storeNowMs, afterStore } = args
+      markByNow.run(nowMs)
+      markAhead.run(nowMs)
       const rows: Row[] = []
       let store = afterStore
       let isAround = false
@@ -168,7 +178,7 @@ export function webhookOperations(database: DatabaseSync) {
           store = ''
           continue
         }
-        rows.push(...takeOfStore(next, limit - rows.length, args))
+        rows.push(...takeOfStore(next, limit - rows.length, storeNowMs))
         store = next
       }
       return { rows, afterStore: store }
@@ -178,7 +188,12 @@ export function webhookOperations(database: DatabaseSync) {
       const ended = end.get(to, dueAtMs ?? null, one === null ? 0 : 1, id, taking)
       if (ended === undefined) return false
       const [n, endpoint] = [ended['n']!, ended['endpoint_id']!]
-      if (one === null) return true
+      // Whoever was disabled while this was on its way holds it, too.
+      const isOff = () => endpointRow.get(endpoint)?.['disabled_at_ms'] != null
+      if (one === null) {
+        if (isOff()) hold.run(endpoint)
+        return true
+      }
       const { atMs, status, latencyMs, error, answer } = one
       logTry.run({ n, at: atMs, status, latency: latencyMs, error, answer })
       forgetTries.run({ n })
@@ -186,8 +201,7 @@ export function webhookOperations(database: DatabaseSync) {
       else isFailing.run(atMs, endpoint)
       const since = off?.ifFailingSinceMs ?? null
       if (off !== undefined) disable.run({ at: atMs, reason: off.reason, id: endpoint, since })
-      // Whoever was disabled while this was on its way holds it, too.
-      if (endpointRow.get(endpoint)?.['disabled_at_ms'] != null) hold.run(endpoint)
+      if (isOff()) hold.run(endpoint)
       return true
     },
 

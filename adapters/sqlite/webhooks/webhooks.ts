@@ -31,7 +31,9 @@ export function createWebhooks({ reader, writer }: Database, storeClock: Clock):
   const tries = reader.prepare('SELECT * FROM webhook_tries WHERE delivery = ? ORDER BY number')
   const unspread = reader.prepare('SELECT * FROM webhook_events WHERE body IS NULL ORDER BY seq LIMIT ?')
   const isAnyDue = reader.prepare(`
-    SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND (due_at_ms <= ? OR due_at_ms > ?) LIMIT 1`)
+    SELECT 1 WHERE EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND is_due = 1)
+      OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND is_due = 0 AND due_at_ms <= ?)
+      OR EXISTS (SELECT 1 FROM webhook_deliveries WHERE state = 'waiting' AND is_due = 0 AND due_at_ms > ?)`)
   const isAnyOld = reader.prepare('SELECT 1 FROM webhook_events WHERE at_ms < ? LIMIT 1')
 
   /** Whose turn was last. */
@@ -133,7 +135,7 @@ export function createWebhooks({ reader, writer }: Database, storeClock: Clock):
 
     async replay(id, atMs) {
       const again = step(
-        `UPDATE webhook_deliveries SET state = 'waiting', tries = 0, due_at_ms = ? WHERE id = ? AND EXISTS (
+        `UPDATE webhook_deliveries SET state = 'waiting', tries = 0, due_at_ms = ?, is_due = 1 WHERE id = ? AND EXISTS (
           SELECT 1 FROM webhook_endpoints e WHERE e.id = endpoint_id AND e.disabled_at_ms IS NULL)`,
         ...[atMs, id],
       )
