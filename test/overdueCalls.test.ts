@@ -185,6 +185,9 @@ t.test('a call that is ended while its settlement is being stored is not sent', 
   stored.resolve()
   await until(() => !gateway.ports.payments.isUnderWay(x.claim!.row))
   t.strictSame(settler.transfers, [])
+  const { key } = x.payment!.identity
+  await until(async () => (await gateway.store.books.find(key))?.state === 'rejected', 'it to be free again')
+  t.match(await gateway.store.books.find(key), { attempt: null, hasAnswer: false }, 'nobody sends it later')
   await generation.retire()
 })
 

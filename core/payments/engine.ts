@@ -225,6 +225,9 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
         }
         paid.attempt = attempt
         if (!paid.isOver) return true
+        // Ended while it was written. Freed, before the settler uses its number for another one: what stands in the books is sent
+        // by whoever finds it there, so that what can't be freed is sent now.
+        if (!(await calls.tryToWrite(paid, rules.free(paid, 'call_timeout')))) return true
         paid.hasBegun = false
         throw (notStored = isEnded())
       }
