@@ -231,6 +231,44 @@ t.test("a store's own OpenAPI document names its public links, their input and t
   t.equal((await get(`/${store.username}/openapi.json`)).headers['location'], '/renamed/openapi.json')
 })
 
+t.test(
+  'a store says as much as it likes, and its OpenAPI document stays one that can be kept and read',
+  async (t) => {
+    const { f, store, create, get } = await market(t)
+    const long = {
+      methods: ['POST'],
+      inputSchema: { type: 'object', description: 'x'.repeat(15_000) },
+      outputExample: { text: 'y'.repeat(15_000) },
+    }
+    for (let i = 0; i < 45; i++) await create(`Long ${i}`, long)
+    const first = await get(`/${store.username}/openapi.json`)
+    const paths = Object.values(first.body.paths) as {
+      post?: object
+      summary?: string
+      description?: string
+    }[]
+    t.equal(paths.length, 45, 'every link is named')
+    t.ok(first.text.length < 1_100_000, `${first.text.length} characters`)
+    t.ok(paths[0]!.post, 'the newest are whole')
+    t.match(paths[44], { summary: 'Long 0', description: /0\.10 USDC a call\..*\/discovery\/resources/ })
+    let reads = 0
+    const served = f.db.links.served.bind(f.db.links)
+    Object.assign(f.db.links, {
+      served: (...of: Parameters<typeof served>) => {
+        reads++
+        return served(...of)
+      },
+    })
+    f.clock.nowMs += 59_000
+    const again = await get(`/${store.username}/openapi.json`)
+    t.equal(again.headers['etag'], first.headers['etag'])
+    t.equal(reads, 0, 'kept')
+    f.clock.nowMs += 2_000
+    await get(`/${store.username}/openapi.json`)
+    t.ok(reads > 0 && reads < 45, `${reads} links are read`)
+  },
+)
+
 t.test('nothing that is hidden is in any of them, and nothing of the origin', async (t) => {
   const { f, store, create, hide, get } = await market(t)
   await create('Shown')

@@ -8,7 +8,7 @@ import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { answers, count, exactly, flag, listOf, text, time } from '../schema/answers.ts'
 import type { Infer } from '../schema/infer.ts'
 import type { AnswerCache } from './answerCache.ts'
-import { addressOf, type DescribedPage, describedLinks } from './described.ts'
+import { addressOf, describedLinks } from './described.ts'
 import { chainOf, leaveOutEmpty, pageParameters, price } from './discoverRoute.ts'
 import { sendKept } from './sendKept.ts'
 
@@ -43,6 +43,7 @@ const x402Version = { const: 2 }
 /** The Bazaar's two questions (x402 v2, section 8; search as the public one answers it): paid links with their terms. */
 export function bazaarRoutes(app: FastifyInstance, api: Api, cache: AnswerCache): void {
   const onRequest = limitPerClient(api, 'discover', api.limits.discoverPerMinute, minuteMs)
+  const describing = { whole: (link: ServedLink) => JSON.stringify(toResource(api, link)) }
   app.get<{ Querystring: Infer<typeof listQuery> }>(
     '/discovery/resources',
     {
@@ -70,9 +71,9 @@ export function bazaarRoutes(app: FastifyInstance, api: Api, cache: AnswerCache)
       const { limit = 20, offset = 0 } = request.query
       const query: DiscoveryQuery = { ...ofKind(request.query), sort: 'newest', limit, offset }
       const answer = await cache.of(`resources ${JSON.stringify(query)}`, async () => {
-        const page = await describedLinks(api, query)
-        const pagination = { limit, offset, total: page.total }
-        return toAnswer(page, { x402Version: 2, items: toResources(api, page), pagination })
+        const { texts, addresses, total } = await describedLinks(api, query, describing)
+        const pagination = JSON.stringify({ limit, offset, total })
+        return { body: `{"x402Version":2,"items":[${texts.join()}],"pagination":${pagination}}`, addresses }
       })
       return sendKept(request, reply, answer)
     },
@@ -112,10 +113,9 @@ export function bazaarRoutes(app: FastifyInstance, api: Api, cache: AnswerCache)
         ...{ sort: words?.trim() ? 'relevance' : 'popular', limit, offset: 0 },
       }
       const answer = await cache.of(`search ${JSON.stringify(query)}`, async () => {
-        const page = await describedLinks(api, query)
-        const partialResults = page.total > page.found
-        const resources = toResources(api, page)
-        return toAnswer(page, { x402Version: 2, resources, partialResults, searchMethod: 'text' })
+        const { texts, addresses, total, found } = await describedLinks(api, query, describing)
+        const rest = `"partialResults":${total > found},"searchMethod":"text"`
+        return { body: `{"x402Version":2,"resources":[${texts.join()}],${rest}}`, addresses }
       })
       return sendKept(request, reply, answer)
     },
@@ -125,13 +125,6 @@ export function bazaarRoutes(app: FastifyInstance, api: Api, cache: AnswerCache)
 /** Of another kind than http there is nothing to find. */
 const ofKind = ({ type: kind }: { readonly type?: string }): Partial<DiscoveryQuery> =>
   kind === undefined || kind === 'http' ? { isFree: false } : { isFree: false, words: [] }
-
-const toAnswer = ({ links }: DescribedPage, body: object) => ({
-  body: JSON.stringify(body),
-  addresses: links.map(addressOf),
-})
-
-const toResources = (api: Api, { links }: DescribedPage) => links.map((link) => toResource(api, link))
 
 const toResource = (api: Api, link: ServedLink) => ({
   resource: `${api.publicUrl}/api/link/${addressOf(link)}`,

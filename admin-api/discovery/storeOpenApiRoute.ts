@@ -2,16 +2,21 @@ import type { FastifyInstance } from 'fastify'
 import { isPaid, type ServedLink } from '../../core/domain/link.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
+import type { FoundLink } from '../../core/ports/discovery.ts'
 import { shownMethod, takesBody } from '../../core/x402/bazaar.ts'
 import type { Api } from '../deps.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { findStore } from '../stores/storeRoute.ts'
 import type { AnswerCache } from './answerCache.ts'
 import { addressOf, describedLinks } from './described.ts'
+import { endpointOf } from './discoverRoute.ts'
 import { sendKept } from './sendKept.ts'
 
 /** As many as a store has by default. */
 const MAX_LINKS = 1_000
+
+/** A document that has this many characters names the links that come then, and says no more of them. */
+const WHOLE_CHARS = 1_000_000
 
 /** `/{username}/openapi.json`: a store's public links, as its buyers' tools read an API. */
 export function storeOpenApiRoute(app: FastifyInstance, api: Api, cache: AnswerCache): void {
@@ -29,17 +34,24 @@ export function storeOpenApiRoute(app: FastifyInstance, api: Api, cache: AnswerC
       if (store.username !== username) return reply.redirect(`/${store.username}/openapi.json`, 307)
       const answer = await cache.of(`openapi ${username}`, async () => {
         const query = { sort: 'newest', username, limit: MAX_LINKS, offset: 0 } as const
-        const { links } = await describedLinks(api, query)
-        // The store itself stands in it, too: its name may change while it has no links.
-        const addresses = [...links.map(addressOf), `${username}/`]
-        return { body: JSON.stringify(documentOf(api, store, links)), addresses }
+        const { texts, addresses } = await describedLinks(api, query, {
+          whole: (link) => pathOf(link, Object.fromEntries(operationsOf(api, link))),
+          brief: (link) => pathOf(link, briefOf(api, link)),
+          wholeChars: WHOLE_CHARS,
+        })
+        const head = JSON.stringify(headOf(api, store)).slice(0, -1)
+        return {
+          body: `${head},"paths":{${texts.join()}}}`,
+          // The store itself stands in it, too: its name may change while it has no links.
+          addresses: [...addresses, `${username}/`],
+        }
       })
       return sendKept(request, reply, answer)
     },
   )
 }
 
-const documentOf = (api: Api, { username, displayName, bio }: Store, links: readonly ServedLink[]) => ({
+const headOf = (api: Api, { username, displayName, bio }: Store) => ({
   openapi: '3.1.0',
   info: {
     title: `${displayName} on ${api.serviceName}`,
@@ -49,9 +61,14 @@ const documentOf = (api: Api, { username, displayName, bio }: Store, links: read
   },
   servers: [{ url: api.publicUrl }],
   externalDocs: { url: `${api.publicUrl}/${username}` },
-  paths: Object.fromEntries(
-    links.map((link) => [`/api/link/${addressOf(link)}`, Object.fromEntries(operationsOf(api, link))]),
-  ),
+})
+
+const pathOf = (link: Pick<ServedLink, 'username' | 'slug'>, item: object): string =>
+  `${JSON.stringify(`/api/link/${addressOf(link)}`)}:${JSON.stringify(item)}`
+
+const briefOf = (api: Api, { title, price, ...link }: FoundLink) => ({
+  summary: title,
+  description: `${isPaid({ price }) ? `${price} USDC a call` : 'Free'}. This store has too many links to describe them all here: ${api.publicUrl}/discovery/resources has the terms and the input of paid ones, and so has the 402 of ${endpointOf(api, link)}.`,
 })
 
 function operationsOf(api: Api, link: ServedLink): [method: string, operation: object][] {
