@@ -41,6 +41,8 @@ export function createAnswerCache({ clock, onChange }: Pick<Api, 'clock' | 'onCh
 
   const end = onChange((change) => {
     changes++
+    // Who asks from now on does not wait for what may have been read before the change.
+    underWay.clear()
     for (const [key, { addresses }] of [...kept.entries()]) {
       if (addresses.some((address) => isAbout(change, address))) kept.delete(key)
     }
@@ -64,7 +66,7 @@ export function createAnswerCache({ clock, onChange }: Pick<Api, 'clock' | 'onCh
       try {
         return await making
       } finally {
-        underWay.delete(key)
+        if (underWay.get(key) === making) underWay.delete(key)
       }
     },
     close: end,

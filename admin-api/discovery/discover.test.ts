@@ -1,9 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import type { Change } from '../../core/ports/changes.ts'
 import { sampleReview } from '../../test/contracts/reviews.ts'
 import { sell } from '../testing/sell.ts'
 import { publicUrl, startAdmin } from '../testing/startAdmin.ts'
+import { type Answer, createAnswerCache } from './answerCache.ts'
 
 /** Two sellers with what they sell; the origin of each link has a secret in it. */
 async function market(t: Test, limits = {}) {
@@ -169,6 +171,31 @@ t.test('an answer is kept for a minute by what it asks for, and not when a link 
   const seller = (await discover()).body.results[0].seller
   await f.call('PATCH', '/api/v1/profile', { key: store.key, body: { displayName: 'Another name' } })
   t.same((await discover()).body.results[0].seller, { ...seller, displayName: 'Another name' })
+})
+
+t.test('who asks after a change does not get what was read before it', async (t) => {
+  let change: (change: Change) => void = () => {}
+  const cache = createAnswerCache({
+    clock: { now: () => 0 },
+    onChange: (listener) => {
+      change = listener
+      return () => {}
+    },
+  })
+  t.teardown(() => cache.close())
+  const before = Promise.withResolvers<Answer>()
+  const first = cache.of('all', () => before.promise)
+  const joined = cache.of('all', () => t.fail('one is under way') as never)
+  change({ kind: 'link', username: 'ann', slug: 'gone' })
+  const after = Promise.withResolvers<Answer>()
+  const second = cache.of('all', () => after.promise)
+  before.resolve({ body: 'with the link', addresses: ['ann/gone'] })
+  t.equal((await first).body, 'with the link')
+  t.equal((await joined).body, 'with the link')
+  const third = cache.of('all', () => t.fail('another one is under way') as never)
+  after.resolve({ body: 'without', addresses: [] })
+  t.equal((await second).body, 'without')
+  t.equal((await third).body, 'without')
 })
 
 t.test('who has the answer hears that it is the same', async (t) => {
