@@ -82,17 +82,19 @@ export function endOverdue(underWay: CallsUnderWay, longestMs: number, nowMs = p
     log.error(what, 'a hook has not answered in time; its call is ended')
     // Handed over by a hook that does not say so.
     if (door.hasEnded) finish(x, route, generation, log, handled)
-    else fail(x, route, generation, log, overdue(x))
+    else fail(x, route, generation, log, overdue(x, route.isPaid))
   }
 }
 
-function overdue({ claim, purchase }: Exchange): TollgateError {
+function overdue({ claim, purchase, paymentHeader }: Exchange, isPaid: boolean): TollgateError {
   if (claim !== null && purchase === null && claim.mayBeCharged)
     return settlementPending('This call was ended while its payment was being settled.', claim.purchaseId, '')
-  const isCharged =
-    purchase === null
-      ? 'You were not charged.'
-      : 'You were charged: repeat the same call with the same payment to hear what it has bought, and do not pay again.'
+  const again = 'repeat the same call with the same payment to hear what it has bought, and do not pay again.'
+  let isCharged = 'You were not charged.'
+  if (purchase !== null) isCharged = `You were charged: ${again}`
+  // Nobody has looked yet, or it waited for the call that has the payment.
+  else if (claim === null && isPaid && paymentHeader !== null)
+    isCharged = `It has charged nothing, but an earlier call with this payment may have: ${again}`
   return new TollgateError('call_timeout', `The gateway has not finished this call in time. ${isCharged}`, {
     retryAfterSeconds: 5,
     ...(purchase !== null && { extra: { purchaseId: purchase.id } }),

@@ -240,7 +240,7 @@ export const codes = {
     504,
     true,
     'The gateway has not finished the call in time, and has ended it.',
-    'Repeat the same call with the same payment; you were not charged, unless the message says so.',
+    'Repeat the same call with the same payment; the message says whether you were charged.',
   ),
   upstream_timeout: entry(
     504,
