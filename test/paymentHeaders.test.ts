@@ -40,7 +40,10 @@ t.test(
     t.match(text, /cache-control: no-store/i)
     const body = JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4))
     t.strictSame(decode(/payment-required: (\S+)/i.exec(text)![1]!), body)
-    t.strictSame(body, {
+    const { extensions, ...rest } = body
+    t.strictSame(Object.keys(extensions), ['bazaar'])
+    t.strictSame(extensions.bazaar.info, { input: { type: 'http', method: 'GET' } })
+    t.strictSame(rest, {
       x402Version: 2,
       error: 'payment_required',
       resource: {
