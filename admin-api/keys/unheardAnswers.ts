@@ -45,7 +45,7 @@ export class UnheardAnswers<T> {
   }
 }
 
-const nameOf = ({ method, routeOptions, body }: FastifyRequest, callerId: string): string =>
+const nameOf = ({ method, url, body }: FastifyRequest, callerId: string): string =>
   createHash('sha256')
-    .update(JSON.stringify([callerId, method, routeOptions.url, body ?? null]))
+    .update(JSON.stringify([callerId, method, url, body ?? null]))
     .digest('base64')

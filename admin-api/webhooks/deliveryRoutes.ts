@@ -1,17 +1,19 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { newEventId, type WebhookEndpoint } from '../../core/domain/webhook.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { type IdParams, idOrNotFound, idParams } from '../http/ids.ts'
-import { minuteMs, refuse } from '../http/rateLimits.ts'
+import { hourMs, minuteMs, refuse } from '../http/rateLimits.ts'
 import { answers, exactly, listOf, success, text, textOrNull } from '../schema/answers.ts'
 import { ownWebhook } from './ownWebhook.ts'
 import { deliveryFields, toDeliveryView, toTryView, trySchema } from './webhookView.ts'
 
 /** Tests and replays of a store in a minute: each is a request to an address that somebody named. */
 const SENT_PER_MINUTE = 30
+/** And in a day: each is kept for 30 days, with its tries, and costs nobody a payment. */
+const SENT_PER_DAY = 1_000
 
 const pageQuery = {
   type: 'object',
@@ -55,8 +57,7 @@ export function deliveryRoutes(app: FastifyInstance, api: Api): void {
     },
     async (request, reply) => {
       const endpoint = await ownWebhook(api, request, request.params.id)
-      const taken = await api.counters.take(sentBy(request), 1, SENT_PER_MINUTE, minuteMs)
-      if (!taken.ok) refuse(api, reply, taken, SENT_PER_MINUTE)
+      await takeOne(api, request, reply)
       const webhookId = await api.webhooks.test(endpoint.id, newEventId(), api.clock.now())
       if (webhookId === undefined) throw disabled(endpoint)
       return reply.code(202).send(ok({ webhookId }))
@@ -117,8 +118,7 @@ export function deliveryRoutes(app: FastifyInstance, api: Api): void {
     },
     async (request, reply) => {
       const { endpoint, delivery } = await ownDelivery(api, request)
-      const taken = await api.counters.take(sentBy(request), 1, SENT_PER_MINUTE, minuteMs)
-      if (!taken.ok) refuse(api, reply, taken, SENT_PER_MINUTE)
+      await takeOne(api, request, reply)
       if (!(await api.webhooks.replay(delivery.id, api.clock.now()))) throw disabled(endpoint)
       const found = await api.webhooks.delivery(delivery.id)
       return reply.code(202).send(ok(toDeliveryView(found?.delivery ?? delivery)))
@@ -126,7 +126,14 @@ export function deliveryRoutes(app: FastifyInstance, api: Api): void {
   )
 }
 
-const sentBy = (request: FastifyRequest): string => `webhooks-sent:${callerOf(request).store.id}`
+/** @throws `RATE_LIMIT_EXCEEDED` */
+async function takeOne(api: Api, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const { id } = callerOf(request).store
+  const minute = await api.counters.take(`webhooks-sent:${id}`, 1, SENT_PER_MINUTE, minuteMs)
+  if (!minute.ok) return refuse(api, reply, minute, SENT_PER_MINUTE)
+  const day = await api.counters.take(`webhooks-sent-in-a-day:${id}`, 1, SENT_PER_DAY, 24 * hourMs)
+  if (!day.ok) refuse(api, reply, day, SENT_PER_DAY)
+}
 
 async function ownDelivery(api: Api, request: FastifyRequest<{ Params: DeliveryParams }>) {
   const endpoint = await ownWebhook(api, request, request.params.id)

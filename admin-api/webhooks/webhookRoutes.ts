@@ -64,6 +64,7 @@ const withSecret = exactly({ ...endpointFields, secret: text('`whsec_…`; shown
 /** `/api/v1/webhooks`: where the caller's store wants to hear of what happens. */
 export function webhookRoutes(app: FastifyInstance, api: Api): void {
   const unheard = new UnheardAnswers<WebhookEndpoint>(api.clock)
+  const unheardRotations = new UnheardAnswers<WebhookEndpoint>(api.clock)
   const view = (found: WebhookEndpoint) => toEndpointView(found, api.clock.now())
   const shown = (found: WebhookEndpoint) => ({
     ...view(found),
@@ -138,15 +139,16 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'Delete a webhook',
         description:
-          "Nothing more is sent to it, and what waited is dropped. A link's own goes with PATCH webhookUrl: null.",
+          "Nothing more is sent to it, and what waited is dropped. A link's own goes with PATCH webhookUrl: null; that of a deleted link goes here.",
         params: idParams,
         response: answers({ 200: exactly({ success: { const: true } }) }, 401, 404, 409, 429),
       },
     },
     async (request) => {
       const found = await ownWebhook(api, request, request.params.id)
-      if (found.linkId !== null) throw ofLink(found)
-      await api.webhooks.remove(found.id)
+      if (found.linkId === null) await api.webhooks.remove(found.id)
+      else if ((await api.links.find(found.linkId))?.isActive) throw ofLink(found)
+      else await api.links.update(found.linkId, { webhookUrl: null }, api.clock.now())
       return { success: true }
     },
   )
@@ -157,15 +159,20 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'Rotate the secret',
         description:
-          'The new secret is in this answer and in no other. For 24 hours the one before signs as well.',
+          'The new secret is in this answer and in no other. For 24 hours the one before signs as well. Sent again within a minute by a client that was gone before the answer, it makes no other one.',
         params: idParams,
         response: answers({ 200: success(withSecret) }, 401, 404, 429),
       },
     },
-    async (request) => {
+    async (request, reply) => {
+      const { key } = callerOf(request)
+      const made = await unheardRotations.take(request, key.id)
       const found = await ownWebhook(api, request, request.params.id)
       const rotation = { salt: newSalt(), previousUntilMs: api.clock.now() + ROTATION_MS }
-      return ok(shown(await change(api, found, { rotation })))
+      // Another one would leave the receiver without the secret that it has: only the last two sign.
+      const rotating = made?.salt === found.salt ? Promise.resolve(found) : change(api, found, { rotation })
+      unheardRotations.watch(request, reply, key.id, rotating)
+      return ok(shown(await rotating))
     },
   )
 }

@@ -139,6 +139,71 @@ t.test('after a rotation both secrets verify, for a day', async (t) => {
   t.equal((await f.call('GET', `/api/v1/webhooks/${id}`, { key })).body.data.previousSecretUntil, null)
 })
 
+t.test(
+  'a rotation that is sent again because nobody heard the answer leaves the receiver its secret',
+  async (t) => {
+    const f = await startAdmin(t)
+    const { port } = await f.admin.listen({ host: '127.0.0.1', port: 0 })
+    f.clock.nowMs = Date.now()
+    const { key } = await f.store()
+    const to = await receiver(t)
+    const [{ id, secret: before }, other] = [await hook(f, key, to.url), await hook(f, key, to.url)]
+    const { change } = f.db.webhooks
+    const gone = new AbortController()
+    const letGo = Promise.withResolvers<void>()
+    f.db.webhooks.change = async (...given) => {
+      const changed = await change(...given)
+      gone.abort()
+      await letGo.promise
+      return changed
+    }
+    const rotate = (of: string) => f.call('POST', `/api/v1/webhooks/${of}/rotate-secret`, { key })
+    const headers = { authorization: `Bearer ${key}` }
+    const url = `http://127.0.0.1:${port}`
+    await t.rejects(
+      fetch(`${url}/api/v1/webhooks/${id}/rotate-secret`, { method: 'POST', headers, signal: gone.signal }),
+    )
+    f.db.webhooks.change = change
+    // By its time the server has read the end of the connection before.
+    await (await fetch(`${url}/healthz`)).text()
+    letGo.resolve()
+    t.not((await rotate(other.id)).body.data.id, id, 'another webhook is rotated for itself')
+    const { secret: after } = (await rotate(id)).body.data
+    await f.call('POST', `/api/v1/webhooks/${id}/test`, { key })
+    await to.got(1)
+    for (const secret of [before, after]) t.match(verified(secret, to.received[0]!), { event: 'test' })
+    const { secret: last } = (await rotate(id)).body.data
+    t.not(last, after, 'what was heard is rotated again')
+  },
+)
+
+t.test('tests and replays of a store are counted, by the minute and by the day', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const to = await receiver(t)
+  const { id } = await hook(f, key, to.url)
+  const test = async () => (await f.call('POST', `/api/v1/webhooks/${id}/test`, { key })).status
+  for (let minute = 0; minute < 33; minute++) {
+    for (let i = 0; i < 30; i++) t.equal(await test(), 202)
+    t.equal(await test(), 429, 'by the minute')
+    f.clock.nowMs += 60_000
+  }
+  for (let i = 0; i < 10; i++) t.equal(await test(), 202)
+  t.equal(await test(), 429, 'by the day')
+})
+
+t.test("a deleted link's webhook can be deleted, and a link's that is there can not", async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const to = await receiver(t)
+  const { id } = await link(f, key, { webhookUrl: to.url })
+  t.equal((await f.call('DELETE', `/api/v1/webhooks/${id}`, { key })).status, 409)
+  await f.call('DELETE', `/api/v1/links/${id}`, { key })
+  t.equal((await f.call('GET', `/api/v1/webhooks/${id}`, { key })).status, 200, 'sales found later are told')
+  t.equal((await f.call('DELETE', `/api/v1/webhooks/${id}`, { key })).status, 200)
+  t.equal((await f.call('GET', `/api/v1/webhooks/${id}`, { key })).status, 404)
+})
+
 t.test('what fails is tried at the times of the schedule, under one id, and then given up', async (t) => {
   const f = await start(t)
   const { key } = await f.store()

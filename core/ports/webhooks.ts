@@ -112,12 +112,17 @@ export interface Webhooks {
   spread(events: readonly { readonly seq: number; readonly body: string }[], atMs: number): Promise<void>
   /**
    * Takes deliveries that are due, for {@link DELIVERY_LEASE_MS}. Stores take turns, and so do the endpoints of one store: at most
-   * {@link AT_ONCE_PER_STORE} and {@link AT_ONCE_PER_ENDPOINT} are in hands at once, one only of an endpoint that is failing. Of
+   * {@link AT_ONCE_PER_STORE} and {@link AT_ONCE_PER_ENDPOINT} are in hands at once, one only of an endpoint that is failing, the oldest first. Of
    * very many stores that wait it looks at some and goes on from there the next time. Writes only when something is due.
    */
   take(options: { limit: number; nowMs: number }): Promise<TakenDelivery[]>
   /** Ends a taking. @returns false when it was over, and somebody else has taken the delivery: nothing is written then */
   note(outcome: TryOutcome): Promise<boolean>
-  /** Removes events before this time with their deliveries. @returns how many events; whoever gets `limit` asks again */
+  /**
+   * Removes events before this time with their deliveries, but none that waits to be sent: a clock that is ahead for a moment
+   * loses nothing.
+   *
+   * @returns how many events; whoever gets `limit` asks again
+   */
   forget(beforeMs: number, limit: number): Promise<number>
 }

@@ -305,6 +305,19 @@ export async function webhooksContract(t: Test, make: (t: Test) => Promise<Under
     t.equal((await take(s)).length, 1)
   })
 
+  t.test(
+    'of what is due to an endpoint the oldest goes first, so that each comes to its last try',
+    async (t) => {
+      const s = await make(t)
+      await s.webhooks.create(endpoint('e1'), 9)
+      await sold(s, ['a', 'b', 'c'])
+      const [first] = await take(s, 1)
+      s.clock.nowMs += 5_000
+      await s.webhooks.note({ ...first!, try: tried('500'), to: 'waiting', dueAtMs: s.clock.now() })
+      t.match(await take(s), [{ id: first!.id, tries: 1 }], 'although the others are due for longer')
+    },
+  )
+
   t.test('a disabled endpoint holds what waits, and goes on with it when it is enabled', async (t) => {
     const s = await make(t)
     await s.webhooks.create(endpoint('e1'), 9)
@@ -381,9 +394,17 @@ export async function webhooksContract(t: Test, make: (t: Test) => Promise<Under
     t.equal(second.nextCursor, null)
     t.equal(new Set([...first.deliveries, ...second.deliveries].map(({ id }) => id)).size, 3)
     t.equal(await s.webhooks.forget(startMs, 9), 0)
+    t.equal(await s.webhooks.forget(startMs + 1, 9), 0, 'none that waits')
+    for (const one of await take(s)) await s.webhooks.note({ ...one, try: tried(), to: 'delivered' })
+    const claim = sampleClaim('unspread')
+    const row = await claimed(s, claim)
+    await s.books.apply(change(claim, row, 'claimed', 'settling'))
+    const sale = { ...saleOf(samplePurchase(claim, '0xunspread')), ...confirmed }
+    await s.books.apply(change(claim, row, 'settling', 'settled', sale))
     t.equal(await s.webhooks.forget(startMs + 1, 2), 2)
     t.equal(await s.webhooks.forget(startMs + 1, 2), 1)
     t.same((await s.webhooks.deliveries('e1', { limit: 9 })).deliveries, [])
+    t.equal((await s.webhooks.unspread(9)).length, 1, 'nor one that nobody was told of yet')
   })
 
   t.test('the ledger check demands the event of a purchase that somebody listened for', async (t) => {

@@ -94,6 +94,9 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
     leasedUntilMs > storeClock.now() &&
     leasedUntilMs <= storeClock.now() + DELIVERY_LEASE_MS
 
+  const isWaiting = (seq: number) =>
+    deliveries.values().some((row) => row.seq === seq && row.state === 'waiting')
+
   function setStates(endpointId: string, from: DeliveryRow['state'], to: DeliveryRow['state']): void {
     for (const one of deliveries.values())
       if (one.endpointId === endpointId && one.state === from) deliveries.set(one.id, { ...one, state: to })
@@ -126,9 +129,7 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
     const leased = rows.filter(isLeased)
     const isDue = (row: DeliveryRow) =>
       !isLeased(row) && (row.dueAtMs <= nowMs || row.dueAtMs > nowMs + LONGEST_WAIT_MS)
-    const due = rows
-      .filter((row) => row.state === 'waiting' && isDue(row))
-      .sort((a, b) => a.dueAtMs - b.dueAtMs)
+    const due = rows.filter((row) => row.state === 'waiting' && isDue(row)).sort((a, b) => a.n - b.n)
     const chosen = [...Map.groupBy(due, (row) => row.endpointId)].flatMap(([id, waiting]) => {
       const most = endpoints.get(id)!.failingSinceMs === null ? AT_ONCE_PER_ENDPOINT : 1
       return waiting.slice(0, Math.max(0, most - leased.filter((row) => row.endpointId === id).length))
@@ -313,7 +314,7 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
       write('visible', () => {
         const old = events
           .values()
-          .filter(({ atMs }) => atMs < beforeMs)
+          .filter(({ atMs, body, seq }) => atMs < beforeMs && body !== null && !isWaiting(seq))
           .slice(0, limit)
         for (const { seq } of old) {
           events.delete(seq)

@@ -13,7 +13,7 @@ const statements = [
   'ALTER TABLE webhook_deliveries ADD COLUMN is_due INTEGER NOT NULL DEFAULT 0',
   'DROP INDEX webhook_deliveries_waiting',
   'DROP INDEX webhook_deliveries_due',
-  `CREATE INDEX webhook_deliveries_due ON webhook_deliveries (store_id, endpoint_id, due_at_ms)
+  `CREATE INDEX webhook_deliveries_due ON webhook_deliveries (store_id, endpoint_id)
     WHERE state = 'waiting' AND is_due = 1`,
   `CREATE INDEX webhook_deliveries_later ON webhook_deliveries (due_at_ms) WHERE state = 'waiting' AND is_due = 0`,
   // A sale looks at the endpoint of its own link and at those of its store, not at those of a thousand other links.

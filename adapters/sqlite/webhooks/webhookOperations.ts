@@ -60,11 +60,12 @@ export function webhookOperations(database: DatabaseSync) {
     SELECT count(*) AS n FROM webhook_deliveries
     WHERE leased_until_ms IS NOT NULL AND store_id = :store AND endpoint_id = :endpoint AND ${isHeld}`)
   const endpointRow = database.prepare('SELECT * FROM webhook_endpoints WHERE id = ?')
+  // The oldest first: behind a backlog nothing would ever come to its last try, and nobody hear that a receiver is gone.
   const due = database.prepare(`
     SELECT n FROM webhook_deliveries
     WHERE state = 'waiting' AND is_due = 1 AND store_id = :store AND endpoint_id = :endpoint
       AND NOT coalesce(${isHeld}, 0)
-    ORDER BY due_at_ms LIMIT :limit`)
+    ORDER BY n LIMIT :limit`)
   const lease = database.prepare(`
     UPDATE webhook_deliveries SET taking = taking + 1, leased_until_ms = ? WHERE n = ?
     RETURNING id, taking, tries, event_seq`)
@@ -94,7 +95,11 @@ export function webhookOperations(database: DatabaseSync) {
     `UPDATE webhook_deliveries SET state = 'held' WHERE endpoint_id = ? AND state = 'waiting'`,
   )
 
-  const old = database.prepare('SELECT seq FROM webhook_events WHERE at_ms < ? ORDER BY at_ms LIMIT ?')
+  // None that is still to be told: the clock may have been put ahead.
+  const old = database.prepare(`
+    SELECT seq FROM webhook_events WHERE at_ms < ? AND body IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM webhook_deliveries WHERE event_seq = seq AND state = 'waiting')
+    ORDER BY at_ms LIMIT ?`)
   const forgetting = [
     `DELETE FROM webhook_tries WHERE delivery IN (SELECT n FROM webhook_deliveries WHERE event_seq = ?)`,
     'DELETE FROM webhook_deliveries WHERE event_seq = ?',
