@@ -214,6 +214,34 @@ for (const [name, situation] of Object.entries(situations)) {
   }
 }
 
+t.test('what was bought is handed out although the link can not be called any more', async (t) => {
+  const own = { after: await addLink('dead-after', 'after'), before: await addLink('dead-before', 'before') }
+  for (const [settle, { id }] of Object.entries(own)) {
+    await gateway.store.links.update(id, { url: 'http://10.0.0.1/' }, 1)
+    gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: `dead-${settle}` })
+  }
+  const call = async (settle: 'after' | 'before', headers: Record<string, string>) => {
+    const response = await fetch(own[settle].url, { headers })
+    return { status: response.status, text: await response.text() }
+  }
+  const worked = settler.transfers.length
+  for (const name of ['delivered, the answer kept', 'settled, its answer kept and never handed out']) {
+    const nonce = `n${count++}`
+    await bring(nonce, situations[name]!, own)
+    const { status, text } = await call('after', { 'payment-signature': scriptedPayment(nonce, '100000') })
+    t.equal(status, 200, text)
+  }
+  const late = `n${count++}`
+  await bring(late, situations['landed when nobody waited']!, own)
+  const paid = { 'payment-signature': scriptedPayment(late, '100000') }
+  t.match(await call('before', paid), { status: 502, text: /You were charged; the seller owes you a refund/ })
+  t.match(await call('before', paid), { status: 409, text: /charged_refund_owed/ })
+  const fresh = { 'payment-signature': scriptedPayment(`n${count++}`, '100000') }
+  for (const headers of [fresh, {}])
+    t.match(await call('after', headers), { status: 502, text: /You were not charged/ })
+  t.equal(settler.transfers.length, worked)
+})
+
 /** What sellers and the health monitor do to a link between a payment and its repeat. */
 interface Change {
   make(id: string, slug: string): Promise<unknown>

@@ -54,7 +54,10 @@ export default gatewayPlugin({
         } catch (error) {
           // Such as an address that was allowed when the link was made. One link's trouble, not the gateway's.
           log.error({ linkId: link.id, reason: (error as Error).message }, 'a link can not be called')
-          return { guard: refuse, forward: refuse }
+          // What was bought while it could be called is handed out all the same.
+          return isPaid
+            ? { guard: refuseUnpaid, claim: refuseClaimed, forward: refuse }
+            : { guard: refuse, forward: refuse }
         }
         const settlesFirst = isPaid && settle === 'before'
         const isHeld = isPaid && !settlesFirst
@@ -84,9 +87,23 @@ export default gatewayPlugin({
   },
 })
 
-function refuse(): never {
+/** Whoever comes with a payment may have bought an answer: the claim knows. */
+function refuseUnpaid(x: Exchange): void {
+  if (x.paymentHeader === null || x.method === 'HEAD') refuse()
+}
+
+/** Of a call that was charged first, and is served late, it can't be said that nothing was charged. */
+function refuseClaimed({ settlement, purchase }: Exchange): never {
+  if (settlement === null) refuse()
   throw new TollgateError(
     'upstream_error',
-    "The seller's API can't be called at the address that the link has. You were not charged.",
+    `${CAN_NOT_BE_CALLED} You were charged; the seller owes you a refund.`,
+    { retryable: false, extra: { purchaseId: purchase!.id } },
   )
 }
+
+function refuse(): never {
+  throw new TollgateError('upstream_error', `${CAN_NOT_BE_CALLED} You were not charged.`)
+}
+
+const CAN_NOT_BE_CALLED = "The seller's API can't be called at the address that the link has."
