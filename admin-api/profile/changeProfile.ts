@@ -3,10 +3,19 @@ import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { StorePatch } from '../../core/ports/stores.ts'
 import type { Api } from '../deps.ts'
+import { hourMs } from '../http/rateLimits.ts'
 import { validationError } from '../schema/validationError.ts'
 import { reservedUsername } from '../stores/username.ts'
 import { canBePaid, type PayoutChange, readPayoutChange, withPayoutProof } from './payout.ts'
 import type { ProfileBody } from './profileBody.ts'
+
+/**
+ * How often within an hour a store's links may all be listed anew because it is called otherwise: of a thousand links that is
+ * a fifth of a second in which nothing else is written, no payment either.
+ */
+const DISPLAY_NAMES_PER_HOUR = 10
+/** The same for wallets that come and go: whether there is one on a chain stands with every listed link. */
+const PAYOUT_CHAINS_PER_HOUR = 10
 
 type ChangeProfile = (store: Store, body: ProfileBody) => Promise<Store>
 
@@ -41,11 +50,14 @@ async function change(api: Api, store: Store, body: ProfileBody): Promise<Store>
   }
   const fields = readFields(api, store, body)
   const moved = payout === undefined ? undefined : readPayoutChange(api, store, payout)
+  if (fields.displayName !== undefined && fields.displayName !== store.displayName)
+    await takeChange(api, store, 'display name', DISPLAY_NAMES_PER_HOUR)
   if (moved === undefined) {
     return Object.keys(fields).length === 0 ? store : ((await save(api, store, fields)) ?? gone())
   }
   await refuseUnpayable(api, store, moved)
   return withPayoutProof(api, store, moved, payoutProof, async () => {
+    if (chainsChange(store, moved)) await takeChange(api, store, 'payout chains', PAYOUT_CHAINS_PER_HOUR)
     const saved = await save(api, store, { ...fields, payout: moved.to }, moved)
     if (saved === undefined) {
       throw new TollgateError(
@@ -59,6 +71,23 @@ async function change(api: Api, store: Store, body: ProfileBody): Promise<Store>
     )
     return saved
   })
+}
+
+const chainsChange = ({ payout }: Store, { to }: PayoutChange): boolean =>
+  (['base', 'solana'] as const).some(
+    (chain) => to[chain] !== undefined && (to[chain] === null) !== (payout[chain] === null),
+  )
+
+/** @throws `RATE_LIMIT_EXCEEDED` */
+async function takeChange(api: Api, { id }: Store, what: string, limit: number): Promise<void> {
+  const taken = await api.counters.take(`${what}:${id}`, 1, limit, hourMs)
+  if (taken.ok) return
+  const retryAfterSeconds = Math.max(1, Math.ceil((taken.resetAtMs - api.clock.now()) / 1000))
+  throw new TollgateError(
+    'RATE_LIMIT_EXCEEDED',
+    `A store changes its ${what} ${limit} times an hour at most. Try again in ${retryAfterSeconds} s.`,
+    { retryAfterSeconds },
+  )
 }
 
 async function save(

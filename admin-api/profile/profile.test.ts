@@ -111,6 +111,37 @@ t.test('a store is renamed twice in 24 hours, then told when again, and keeps on
   t.equal((await rename('name_3')).status, 200)
 })
 
+t.test(
+  'what lists all links of a store anew is changed ten times an hour; the rest as often as its key may',
+  async (t) => {
+    const f = await startAdmin(t)
+    const { key, wallet } = await f.store()
+    const patch = (body: object) => f.call('PATCH', '/api/v1/profile', { key, body })
+    for (let i = 0; i < 10; i++) t.equal((await patch({ displayName: `Name ${i}` })).status, 200)
+    const refused = await patch({ displayName: 'Name 10', bio: 'not saved either' })
+    t.equal(refused.status, 429)
+    t.equal(refused.body.error.code, 'RATE_LIMIT_EXCEEDED')
+    t.ok(Number(refused.headers['retry-after']) > 0)
+    const profile = await patch({ displayName: 'Name 9', bio: 'said again' })
+    t.match(profile.body.data, { displayName: 'Name 9', bio: 'said again' })
+
+    const solana = solanaWallet().address
+    for (let i = 0; i < 10; i++)
+      t.equal((await f.movePayout(key, wallet, { solana: i % 2 === 0 ? solana : null })).status, 200)
+    t.equal((await f.movePayout(key, wallet, { solana })).status, 429)
+    const { address } = evmWallet()
+    t.equal(
+      (await f.movePayout(key, wallet, { base: address })).status,
+      200,
+      'another wallet on the same chain',
+    )
+
+    f.clock.nowMs += 60 * 60_000
+    t.equal((await patch({ displayName: 'Name 10' })).status, 200)
+    t.equal((await f.movePayout(key, wallet, { solana })).status, 200)
+  },
+)
+
 t.test("no seller takes one of the operator's words and brands, however it is spelt", async (t) => {
   const options = { reservedUsernames: ['coinbase', 'well_known_bank', 'visa', 'support'] }
   const f = await startAdmin(t, { options, serviceName: 'Pay Example' })
