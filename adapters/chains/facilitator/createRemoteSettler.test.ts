@@ -229,6 +229,32 @@ t.test(
   },
 )
 
+t.test('a buyer who comes back does not use up the times that a facilitator is asked again', async (t) => {
+  const chain = await startLocalEvm()
+  t.teardown(() => chain.close())
+  const facilitator = await startFacilitator(t, {
+    settle: (_body, response) => void response.writeHead(502).end('<html>'),
+  })
+  const settler = await start(t, facilitator.url, { rpcUrls: [chain.rpcUrl] })
+  const { payment, identity } = await paymentFor(settler, newAccount())
+  const attempt = { settler: facilitator.url, bytes: '', transaction: '', sequence: null }
+  const record = { ...recordOf(identity, attempt), payload: JSON.stringify(payment) }
+  const settles = () => facilitator.asked.filter(({ route }) => route === 'settle').length
+  let tries = 0
+  /** As often as it is looked up in half a minute when somebody asks for it all the time. */
+  const looks = async (ageMs: number, expected: number) => {
+    for (let i = 0; i < 15; i++) {
+      await recoverOne(settler, { ...record, claimedAtMs: Date.now() - ageMs, tries: tries++ })
+      if (i === 2) while (settles() < expected) await sleep(5)
+    }
+    t.equal(settles(), expected)
+  }
+  await looks(0, 1)
+  await looks(31_000, 2)
+  await looks(61_000, 3)
+  await looks(120_000, 3)
+})
+
 t.test('what waited for a connection to the facilitator and never got one was not sent', async (t) => {
   const waiting: (() => void)[] = []
   const facilitator = await startFacilitator(t, {

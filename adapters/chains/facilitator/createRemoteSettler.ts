@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Asset } from '../../../core/domain/asset.ts'
 import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
@@ -183,12 +184,24 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
   /** Rows that are being asked for once more. */
   const askedAgain = new Set<number>()
 
-  const mayAskAgain = ({ row, tries, attempt, validBeforeMs }: PaymentRecord): boolean =>
-    attempt?.settler === url &&
-    ASK_AGAIN_AT_LOOKS.has(tries) &&
-    !askedAgain.has(row) &&
-    askedAgain.size < MOST_ASKED_AGAIN &&
-    clock.now() + LEAST_LEFT_MS < validBeforeMs
+  /** How often each was asked for once more, by purchase. What another process had in hand counts as asked for once. */
+  const timesAsked = new LRUCache<string, number>({ max: MAX_KNOWN })
+  const timesOf = ({ purchaseId, tries }: PaymentRecord): number =>
+    timesAsked.get(purchaseId) ?? (tries > 1 ? 1 : 0)
+
+  const mayAskAgain = (record: PaymentRecord): boolean => {
+    const { row, tries, attempt, claimedAtMs, validBeforeMs } = record
+    const afterMs = ASK_AGAIN_AFTER_MS[timesOf(record)]
+    return (
+      attempt?.settler === url &&
+      tries > 0 &&
+      afterMs !== undefined &&
+      clock.now() - claimedAtMs >= afterMs &&
+      !askedAgain.has(row) &&
+      askedAgain.size < MOST_ASKED_AGAIN &&
+      clock.now() + LEAST_LEFT_MS < validBeforeMs
+    )
+  }
 
   /**
    * Asks for a settlement that the chain has nothing of: the first request may never have arrived. It can't charge twice: the
@@ -205,6 +218,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       extra: { ...asset.eip712, decimals: asset.decimals, ...offerExtra },
     }
     askedAgain.add(record.row)
+    timesAsked.set(record.purchaseId, timesOf(record) + 1)
     log.info(
       { network, purchaseId: record.purchaseId },
       'the facilitator is asked for a settlement once more',
@@ -293,11 +307,13 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
 }
 
 /**
- * Looks at an open payment after which its settlement is asked for once more: a few seconds after it was left open, when two
- * looks have found nothing of it, then after half a minute and a minute. A facilitator that has it in hand pays for a second
- * broadcast that reverts, so it is not asked more often.
+ * When an open payment's settlement is asked for once more, in ms after its claim: at the second look that finds nothing of
+ * it, then after half a minute and a minute, however often a buyer who comes back has it looked up. A facilitator that has it
+ * in hand pays for a second broadcast that reverts, so it is not asked more often.
  */
-const ASK_AGAIN_AT_LOOKS: ReadonlySet<number> = new Set([1, 4, 8])
+const ASK_AGAIN_AFTER_MS: readonly number[] = [0, 30_000, 60_000]
+/** Payments of which it is known how often they were asked for. */
+const MAX_KNOWN = 10_000
 const MOST_ASKED_AGAIN = 16
 /** What ends sooner is refused. */
 const LEAST_LEFT_MS = 6_000
