@@ -242,6 +242,24 @@ t.test('what was bought is handed out although the link can not be called any mo
   t.equal(settler.transfers.length, worked)
 })
 
+t.test(
+  'what was bought below a link is handed out although there is nothing below it any more',
+  async (t) => {
+    const own = { after: await addLink('leads', 'after'), before: links.before }
+    const nonce = `n${count++}`
+    const requestHashBelow = requestHash('GET', '/below', null)
+    await bring(nonce, situations['delivered, the answer kept']!, own, { requestHash: requestHashBelow })
+    await gateway.store.links.update(own.after.id, { linkType: 'standard' }, 1)
+    gateway.ports.changes.publish({ kind: 'link', username: 'demo', slug: 'leads' })
+    const worked = settler.transfers.length
+    const call = (headers: Record<string, string>) => fetch(`${own.after.url}/below`, { headers })
+    t.equal((await call({ 'payment-signature': scriptedPayment(nonce, '100000') })).status, 200)
+    for (const headers of [{ 'payment-signature': scriptedPayment(`n${count++}`, '100000') }, {}])
+      t.match(await (await call(headers)).json(), { error: { code: 'link_not_found' } })
+    t.equal(settler.transfers.length, worked)
+  },
+)
+
 /** What sellers and the health monitor do to a link between a payment and its repeat. */
 interface Change {
   make(id: string, slug: string): Promise<unknown>

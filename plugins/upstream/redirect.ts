@@ -36,7 +36,9 @@ export function redirectHooks(link: ServedLink, isPaid: boolean): RouteHooks {
     return { guard, forward: (x) => (getsJson(x) ? asJson : asLead) }
   }
   return {
-    guard,
+    // What was bought below it while the link had an API is handed out; nothing new is charged there.
+    guard: (x) => (x.paymentHeader === null || x.method === 'HEAD' ? guard(x) : undefined),
+    claim: (x) => (x.settlement === null ? guard(x) : undefined),
     forward: (x) => {
       const isJson = getsJson(x)
       x.answer = { ...(isJson ? jsonAnswer : leading), mediaType: isJson ? jsonType : '', tunnel: null }
