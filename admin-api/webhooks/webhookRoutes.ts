@@ -76,7 +76,8 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
     {
       schema: {
         summary: 'List the webhooks',
-        description: 'Oldest first, the `webhookUrl` of links among them.',
+        description:
+          'Oldest first, the `webhookUrl` of links among them; that of a deleted link is read by its id.',
         response: answers({ 200: success(exactly({ webhooks: listOf(endpoint) })) }, 401, 429),
       },
     },

@@ -82,7 +82,7 @@ export interface Webhooks {
   /** @param most endpoints that the store may have, those of links not counted @throws `LIMIT_REACHED` */
   create(endpoint: NewEndpoint, most: number): Promise<void>
   find(id: string): Promise<WebhookEndpoint | undefined>
-  /** Oldest first, those of links among them. */
+  /** Oldest first, those of links that are there among them. */
   ofStore(storeId: string): Promise<WebhookEndpoint[]>
   /** @returns as it is then; undefined when there is none */
   change(id: string, patch: EndpointPatch, atMs: number): Promise<WebhookEndpoint | undefined>

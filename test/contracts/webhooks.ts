@@ -143,6 +143,7 @@ export async function webhooksContract(t: Test, make: (t: Test) => Promise<Under
     t.match(taken, { endpoint: { url: 'https://b.test/', salt: first.salt, disabledAtMs: null } })
     await s.links.deactivate('link-1', startMs + 3)
     t.ok(await s.webhooks.find('link-1'), 'a sale that is found later is told all the same')
+    t.same(await s.webhooks.ofStore('store-1'), [], 'but it is no part of a list that would only grow')
     t.equal(await s.webhooks.remove('link-1'), false, 'the link says so, nobody else')
     await s.links.update('link-1', { webhookUrl: null }, startMs + 4)
     t.equal(await s.webhooks.find('link-1'), undefined)

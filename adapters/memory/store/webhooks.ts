@@ -84,7 +84,7 @@ function removeEndpoint({ tables: { endpoints, deliveries } }: Memory, id: strin
 /** Endpoints and the outbox in memory. */
 export function createWebhooks(memory: Memory, { read, write }: Access): Webhooks {
   const { tables, storeClock } = memory
-  const { endpoints, events, deliveries } = tables
+  const { endpoints, events, deliveries, links } = tables
 
   /** Whose turn was last. */
   let afterStore = ''
@@ -161,7 +161,9 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
       read(() =>
         endpoints
           .values()
-          .filter((one) => one.storeId === storeId)
+          .filter(
+            (one) => one.storeId === storeId && (one.linkId === null || links.get(one.linkId)?.isActive),
+          )
           .sort((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1)),
       ),
 

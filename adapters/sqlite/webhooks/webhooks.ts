@@ -21,9 +21,12 @@ const selectDelivery = `
 /** Endpoints and the outbox in SQLite. What is more than a statement is in `webhookOperations.ts`. */
 export function createWebhooks({ reader, writer }: Database, storeClock: Clock): Webhooks {
   const findRow = reader.prepare('SELECT * FROM webhook_endpoints WHERE id = ?')
-  const ofStore = reader.prepare(
-    'SELECT * FROM webhook_endpoints WHERE store_id = ? ORDER BY created_at_ms, id',
-  )
+  // From the links that are there: those that a seller makes and deletes all day are not read.
+  const ofStore = reader.prepare(`
+    SELECT * FROM webhook_endpoints WHERE store_id = ?1 AND link_id IS NULL
+    UNION ALL
+    SELECT e.* FROM links l CROSS JOIN webhook_endpoints e ON e.id = l.id WHERE l.store_id = ?1 AND l.is_active = 1
+    ORDER BY created_at_ms, id`)
   const page = reader.prepare(
     `${selectDelivery} WHERE d.endpoint_id = ? AND d.n < ? ORDER BY d.n DESC LIMIT ?`,
   )
