@@ -129,6 +129,43 @@ t.test('no input schema, however odd, takes the lists that it stands in away fro
   t.same(f.logged, [])
 })
 
+t.test('a schema that refers to its own parts does so wherever it is shown', async (t) => {
+  const { store, create, get } = await market(t)
+  const City = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }
+  const own = { properties: { city: { $ref: '#/$defs/City' } }, required: ['city'], $defs: { City } }
+  const example = { city: { name: '' } }
+  const post = await create('Post', { methods: ['POST'], inputSchema: own })
+  await create('Get', { methods: ['GET'], inputSchema: own })
+  await create('Document', { methods: ['POST'], inputSchema: { $id: 'https://seller.example/s', ...own } })
+  const { items } = (await get('/discovery/resources')).body
+  for (const { metadata, extensions } of items) {
+    const { info, schema } = extensions.bazaar
+    const check = new Ajv2020({ strict: false }).compile(schema)
+    t.ok(check(info), JSON.stringify([metadata, info, check.errors]))
+    t.same(info.input.body ?? info.input.queryParams, example, metadata.name)
+    t.notOk(check({ input: { ...info.input, body: {}, queryParams: {} } }), 'and it is looked at')
+  }
+  const { body } = await get(`/${store.username}/openapi.json`)
+  const { $ref } =
+    body.paths[new URL(post.fullUrl).pathname].post.requestBody.content['application/json'].schema.properties
+      .city
+  const found = $ref
+    .slice(2)
+    .split('/')
+    .reduce((at: never, key: string) => at[key.replaceAll('~1', '/')], body)
+  t.same(found, City)
+})
+
+t.test('references that double at each step make an example of bounded size', async (t) => {
+  const { create, get } = await market(t)
+  const names = Array.from({ length: 200 }, (_, i) => `p${i}`)
+  const properties = Object.fromEntries(names.map((name) => [name, { $ref: '#/$defs/all' }]))
+  const inputSchema = { $ref: '#/$defs/all', $defs: { all: { properties, required: names } } }
+  await create('Tree', { methods: ['POST'], inputSchema })
+  const { text } = await get('/discovery/resources')
+  t.ok(text.length < 100_000, `${text.length} characters`)
+})
+
 t.test('a search takes words, a network and the most that one would pay', async (t) => {
   const { create, get } = await market(t)
   await create('Free maps', { price: '0' })

@@ -3,7 +3,7 @@ import { isPaid, type ServedLink } from '../../core/domain/link.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { FoundLink } from '../../core/ports/discovery.ts'
-import { shownMethod, takesBody } from '../../core/x402/bazaar.ts'
+import { movedTo, shownMethod, takesBody } from '../../core/x402/bazaar.ts'
 import type { Api } from '../deps.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { findStore } from '../stores/storeRoute.ts'
@@ -104,15 +104,21 @@ const operationOf = (api: Api, link: ServedLink, method: string) => ({
 const answerOf = ({ outputExample, responseMode, ...link }: ServedLink) =>
   isPaid(link) && responseMode === 'wrap' ? { data: outputExample } : outputExample
 
-function inputOf({ inputSchema }: ServedLink, method: string): object {
+function inputOf({ inputSchema, ...link }: ServedLink, method: string): object {
   if (typeof inputSchema !== 'object' || inputSchema === null) return {}
-  if (takesBody(method))
-    return { requestBody: { required: true, content: { 'application/json': { schema: inputSchema } } } }
+  if (takesBody(method)) {
+    const path = `/api/link/${addressOf(link)}`.replaceAll('/', '~1')
+    const place = `/paths/${path}/${method.toLowerCase()}/requestBody/content/application~1json/schema`
+    const schema = movedTo(place, inputSchema as Readonly<Record<string, unknown>>)
+    return { requestBody: { required: true, content: { 'application/json': { schema } } } }
+  }
   const { properties, required } = inputSchema as { properties?: unknown; required?: unknown }
   if (typeof properties !== 'object' || properties === null) return {}
   const needed = Array.isArray(required) ? required : []
   const parameters = Object.entries(properties).map(([name, schema]) => ({
-    ...{ name, in: 'query', required: needed.includes(name), schema },
+    ...{ name, in: 'query', required: needed.includes(name) },
+    // What it refers to does not stand in a list of parameters.
+    schema: JSON.stringify(schema).includes('"$ref":"#') ? {} : schema,
   }))
   return { parameters }
 }

@@ -26,7 +26,7 @@ export function bazaarOf(link: Described): BazaarExtension {
   const method = shownMethod(link)
   const hasBody = takesBody(method)
   const input = isSchema(link.inputSchema) ? link.inputSchema : undefined
-  const example = input && exampleOf(input)
+  const example = input && exampleOf(input, { root: input, left: MAX_EXAMPLE_PARTS })
   const field = hasBody ? 'body' : 'queryParams'
   const required = hasBody ? ['type', 'method', 'bodyType', 'body'] : ['type', 'method']
   const hasOutput = link.outputExample !== null && link.outputExample !== undefined
@@ -50,7 +50,9 @@ export function bazaarOf(link: Described): BazaarExtension {
             type: { type: 'string', const: 'http' },
             method: { type: 'string', enum: [method] },
             ...(hasBody && { bodyType: { type: 'string', enum: ['json'] } }),
-            ...((hasBody || input !== undefined) && { [field]: input ?? { type: 'object' } }),
+            ...((hasBody || input !== undefined) && {
+              [field]: input ? movedTo(`/properties/input/properties/${field}`, input) : { type: 'object' },
+            }),
           },
           required,
           additionalProperties: false,
@@ -71,12 +73,58 @@ export function bazaarOf(link: Described): BazaarExtension {
 const isSchema = (value: unknown): value is Schema =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+/**
+ * A schema as a part of another document: what it refers to within itself (`#/$defs/City`, as most generators write it) is
+ * found at its new place. One with an `$id` is a document of its own wherever it stands (JSON Schema 2020-12, section 8.2.1).
+ */
+export const movedTo = (pointer: string, schema: Schema): Schema =>
+  '$id' in schema ? schema : (moved(pointer, schema) as Schema)
+
+/** Values, and no schemas: what looks like a reference in them is none. */
+const values = ['const', 'default', 'enum', 'example', 'examples']
+
+function moved(pointer: string, value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((one) => moved(pointer, one))
+  if (!isSchema(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => {
+      if (values.includes(key)) return [key, one]
+      const isLocal = key === '$ref' && typeof one === 'string' && /^#(?:\/|$)/.test(one)
+      return [key, isLocal ? `#${pointer}${one.slice(1)}` : moved(pointer, one)]
+    }),
+  )
+}
+
+/** The schema that a reference within a document leads to (RFC 6901, section 6). */
+function referred(root: unknown, ref: unknown): unknown {
+  if (typeof ref !== 'string' || !ref.startsWith('#/')) return undefined
+  let at = root
+  for (const part of ref.slice(2).split('/')) {
+    const key = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
+    at = (at as Record<string, unknown>)[key]
+  }
+  return at
+}
+
+/** References may double at every step: an example has no more parts than this. */
+const MAX_EXAMPLE_PARTS = 1_000
+
+interface Examples {
+  /** The document that references lead through. */
+  readonly root: Schema
+  /** Parts that may still be made. */
+  left: number
+}
+
 /** A schema may lead to itself; deeper than this nobody reads an example. */
 const MAX_DEPTH = 5
 
 /** A value that a schema suggests: its own example, default or first choice, and the smallest of its kind otherwise. */
-function exampleOf(schema: unknown, depth = 0): unknown {
-  if (!isSchema(schema) || depth > MAX_DEPTH) return {}
+function exampleOf(schema: unknown, made: Examples, depth = 0): unknown {
+  if (made.left-- <= 0 || !isSchema(schema) || depth > MAX_DEPTH) return {}
+  const target = referred(made.root, schema['$ref'])
+  if (target !== undefined) return exampleOf(target, made, depth + 1)
   const { examples, example, enum: choices } = schema
   if ('const' in schema) return schema['const']
   if (Array.isArray(examples) && examples.length > 0) return examples[0]
@@ -97,11 +145,15 @@ function exampleOf(schema: unknown, depth = 0): unknown {
     case 'array':
       return []
     default:
-      return exampleOfObject(schema, depth)
+      return exampleOfObject(schema, made, depth)
   }
 }
 
-function exampleOfObject({ properties, required }: Schema, depth: number): Record<string, unknown> {
+function exampleOfObject(
+  { properties, required }: Schema,
+  made: Examples,
+  depth: number,
+): Record<string, unknown> {
   const all = isSchema(properties) ? properties : {}
   const needed = Array.isArray(required) ? required : []
   // What may be left out is shown where it has a value of its own.
@@ -110,5 +162,10 @@ function exampleOfObject({ properties, required }: Schema, depth: number): Recor
       needed.includes(name) ||
       (isSchema(one) && ['example', 'examples', 'default', 'const'].some((key) => Object.hasOwn(one, key))),
   )
-  return Object.fromEntries(shown.map(([name, one]) => [name, exampleOf(one, depth + 1)]))
+  const example: [name: string, value: unknown][] = []
+  for (const [name, one] of shown) {
+    if (made.left <= 0) break
+    example.push([name, exampleOf(one, made, depth + 1)])
+  }
+  return Object.fromEntries(example)
 }
