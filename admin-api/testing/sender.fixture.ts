@@ -17,6 +17,9 @@ const dieAt = (reached: string) => {
   if (reached === step) process.kill(process.pid, 'SIGKILL')
 }
 
+// Its pauses keep no process running; a gateway has its listeners for that.
+setInterval(() => {}, 60_000)
+
 const { webhooks, purchases, links } = store
 await deliverWebhooks(
   {
