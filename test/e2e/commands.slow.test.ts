@@ -60,8 +60,9 @@ t.test('check shows the program of each kind of link, and leaves nothing behind'
     ['rate-limit', 'upstream', 'health', 'upstream', 'upstream'],
     'a free link pays for nothing else',
   )
-  t.strictSame(programs[1].slice(0, 8), [
-    ...['rate-limit', 'upstream', 'x402', 'replay-guard', 'upstream', 'x402', 'health', 'upstream'],
+  t.strictSame(programs[1].slice(0, 9), [
+    ...['rate-limit', 'upstream', 'x402', 'replay-guard', 'upstream', 'x402', 'health'],
+    ...['replay-guard', 'upstream'],
   ])
   t.notOk(existsSync(join(dir, 'data')), 'no database, no secret')
 })
