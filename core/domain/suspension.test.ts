@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import {
   CALLS_TO_JUDGE,
+  CHARGED_PAYERS_TO_JUDGE,
   callWindowMs,
   confirmSpanMs,
   cooldownsMs,
@@ -9,7 +10,6 @@ import {
   type HealthObservation,
   type HealthState,
   observe,
-  PAYERS_TO_JUDGE,
   PROBE_FAILURES_TO_SUSPEND,
   probeFailureSpanMs,
   reEnableStep,
@@ -191,7 +191,7 @@ const paidCall =
     { kind: 'calls', count: 1, startedAtMs },
     paid === 'served'
       ? { kind: 'payer-served', startedAtMs, caller: by }
-      : { kind: 'call-failed', startedAtMs, caller: by, paid },
+      : { kind: 'call-failed', startedAtMs, caller: by, isCharged: paid === 'charged' },
   ]
 
 /** What the probes have to say once calls have made a link suspicious. */
@@ -211,16 +211,22 @@ const failing = (count: number, paid: 'charged' | 'uncharged', payers: number, f
   Array.from({ length: count }, (_, i) => paidCall(paid, payer(from + (i % payers))))
 
 t.test('no probe speaks for a seller where enough different payers met the failures', async (t) => {
-  const { charged, uncharged } = PAYERS_TO_JUDGE
-  t.same(confirmedOver(failing(20, 'charged', charged)), [0])
-  t.not(confirmedOver(failing(20, 'charged', charged - 1))[0], 0, 'too few')
-  t.same(confirmedOver(failing(20, 'uncharged', uncharged)), [0])
-  t.not(confirmedOver(failing(20, 'uncharged', uncharged - 1))[0], 0, 'too few of those who lost nothing')
+  t.same(confirmedOver(failing(20, 'charged', CHARGED_PAYERS_TO_JUDGE)), [0])
+  t.not(confirmedOver(failing(20, 'charged', CHARGED_PAYERS_TO_JUDGE - 1))[0], 0, 'too few')
   const oneWallet = Array.from({ length: 20 }, (_, i) => paidCall('charged', [`198.51.100.${i}`, '0x1']))
   t.not(confirmedOver(oneWallet)[0], 0, 'one wallet')
   const oneAddress = Array.from({ length: 20 }, (_, i) => paidCall('charged', ['198.51.100.1', `0x${i}`]))
   t.not(confirmedOver(oneAddress)[0], 0, 'one address')
 })
+
+t.test(
+  'whoever was not charged suspends no link that its probes find well, however many he seems to be',
+  async (t) => {
+    const over = confirmedOver(failing(250, 'uncharged', 250))
+    t.ok(over.length > 5, 'suspected over and over')
+    t.notOk(over.includes(0), 'and never without a probe')
+  },
+)
 
 t.test('payers who were served outweigh those with inputs that fail', async (t) => {
   const served = (count: number) =>
@@ -352,7 +358,7 @@ const anyObservation: fc.Arbitrary<HealthObservation> = fc.oneof(
     kind: fc.constant('call-failed' as const),
     startedAtMs: anyMs,
     caller: fc.array(fc.string()),
-    paid: fc.constantFrom('charged' as const, 'uncharged' as const, undefined),
+    isCharged: fc.boolean(),
   }),
   fc.record({
     kind: fc.constant('payer-served' as const),
@@ -380,7 +386,7 @@ t.test('the state stays small and the argument is left alone, whatever the clock
             (m) =>
               m.failed >= 0 &&
               m.failed <= m.calls &&
-              [m.failedBy, m.unservedPayers, m.chargedPayers, m.servedPayers].every((by) => by.length <= 50),
+              [m.failedBy, m.chargedPayers, m.servedPayers].every((by) => by.length <= 50),
           ) &&
           new Set(state.callMinutes.map((m) => m.minute)).size === state.callMinutes.length &&
           state.failedProbesInARow <= PROBE_FAILURES_TO_SUSPEND

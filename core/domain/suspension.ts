@@ -19,11 +19,11 @@ export const MANY_CALLERS = 4
 export const PROBES_TO_CONFIRM = 5
 export const confirmSpanMs = { manyCallers: minuteMs, fewCallers: probeFailureSpanMs } as const
 /**
- * Different payers whose calls failed, from which on no probe speaks for the seller: it is easy to answer health checks well and
- * buyers badly. They have to be as many as those who were served. To meet a failure that was charged costs the price, and is the
- * buyer's loss; one that was not costs nothing.
+ * Different payers who were charged for calls that failed, from which on no probe speaks for the seller: it is easy to answer
+ * health checks well and buyers badly. They have to be as many as those who were served. Whoever was not charged has lost
+ * nothing, and can make as many failures as he likes for nothing: then the probes have the last word.
  */
-export const PAYERS_TO_JUDGE = { charged: 5, uncharged: 20 } as const
+export const CHARGED_PAYERS_TO_JUDGE = 5
 /** Callers that are remembered for each minute; more can't make them more different. */
 const CALLERS_PER_MINUTE = 50
 /** Good probes, one after the other, that a link needs to be re-enabled. */
@@ -42,8 +42,7 @@ export interface CallMinute {
   readonly failed: number
   /** Who met the failures; at most 50. */
   readonly failedBy: readonly Caller[]
-  /** Those of them who had paid, charged or not, and those who were charged; kept when a good probe ends a suspicion. */
-  readonly unservedPayers: readonly Caller[]
+  /** Those of them who were charged; kept when a good probe ends a suspicion. */
   readonly chargedPayers: readonly Caller[]
   /** Who paid and got an answer; at most 50. */
   readonly servedPayers: readonly Caller[]
@@ -86,8 +85,8 @@ export type HealthObservation =
       readonly kind: 'call-failed'
       readonly startedAtMs: number
       readonly caller: Caller
-      /** Absent: nobody paid for it. */
-      readonly paid?: 'charged' | 'uncharged' | undefined
+      /** Whether its caller was charged all the same. */
+      readonly isCharged?: boolean | undefined
     }
   | { readonly kind: 'egress'; readonly up: boolean }
   /** The link was suspended, by this process or by a neighbour. */
@@ -186,7 +185,7 @@ function observeProbe(state: HealthState, failed: boolean, nowMs: number): Healt
 
 function observeFailedCall(
   state: HealthState,
-  { startedAtMs, caller, paid }: HealthObservation & { readonly kind: 'call-failed' },
+  { startedAtMs, caller, isCharged }: HealthObservation & { readonly kind: 'call-failed' },
   nowMs: number,
 ): HealthVerdict {
   if (!state.isEgressUp) return quiet(state)
@@ -199,8 +198,7 @@ function observeFailedCall(
           ...m,
           failed: m.failed + 1,
           failedBy: withCaller(m.failedBy, caller),
-          unservedPayers: paid === undefined ? m.unservedPayers : withCaller(m.unservedPayers, caller),
-          chargedPayers: paid === 'charged' ? withCaller(m.chargedPayers, caller) : m.chargedPayers,
+          chargedPayers: isCharged === true ? withCaller(m.chargedPayers, caller) : m.chargedPayers,
         }
       : m,
   )
@@ -214,7 +212,7 @@ function observeFailedCall(
   // While a suspicion is looked into, it is only remembered who paid.
   if (state.isSuspended || calls < CALLS_TO_JUDGE || failures * 2 < calls) return quiet(next)
   const why = `${failures} of ${calls} calls within 10 minutes failed or timed out.`
-  if (payersAreUnserved(callMinutes)) return loud(next, `${why} Those who paid met the failures.`, 0)
+  if (payersAreUnserved(callMinutes)) return loud(next, `${why} Those who were charged met the failures.`, 0)
   const isByMany = differentOf(callMinutes.flatMap(({ failedBy }) => failedBy)) >= MANY_CALLERS
   return loud(next, why, isByMany ? confirmSpanMs.manyCallers : confirmSpanMs.fewCallers)
 }
@@ -233,9 +231,8 @@ function observeServedPayer(
 
 function payersAreUnserved(minutes: readonly CallMinute[]): boolean {
   const charged = differentOf(minutes.flatMap(({ chargedPayers }) => chargedPayers))
-  const unserved = differentOf(minutes.flatMap(({ unservedPayers }) => unservedPayers))
-  if (charged < PAYERS_TO_JUDGE.charged && unserved < PAYERS_TO_JUDGE.uncharged) return false
-  return unserved >= differentOf(minutes.flatMap(({ servedPayers }) => servedPayers))
+  if (charged < CHARGED_PAYERS_TO_JUDGE) return false
+  return charged >= differentOf(minutes.flatMap(({ servedPayers }) => servedPayers))
 }
 
 const payersOnly = (minutes: readonly CallMinute[], nowMs: number): readonly CallMinute[] =>
@@ -277,7 +274,7 @@ function withinWindow(minutes: readonly CallMinute[], nowMs: number): readonly C
   return minutes.filter((m) => m.minute >= first && m.minute <= last)
 }
 
-const noCalls = { failed: 0, failedBy: [], unservedPayers: [], chargedPayers: [], servedPayers: [] } as const
+const noCalls = { failed: 0, failedBy: [], chargedPayers: [], servedPayers: [] } as const
 
 const minuteOf = (ms: number) => Math.floor(ms / minuteMs)
 

@@ -24,10 +24,10 @@ export interface NotedMinute {
   readonly served: readonly Caller[]
 }
 
-/** A call that failed: whose it was, and whether it was paid for. */
+/** A call that failed: whose it was, and whether he was charged all the same. */
 export interface Failed {
   readonly caller: Caller
-  readonly paid: 'charged' | 'uncharged' | undefined
+  readonly isCharged: boolean
 }
 
 /** What one process saw of a link's calls since its last note. */

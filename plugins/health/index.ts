@@ -53,8 +53,7 @@ export default gatewayPlugin({
         const isServed = isPaid && x.upstreamStatus < 400
         return isServed ? calls.served(startedAtMs, () => whoMade(x)) : calls.answered(startedAtMs)
       }
-      const paid = !isPaid ? undefined : x.settlement === null ? 'uncharged' : 'charged'
-      calls.failed(startedAtMs, isWayOutDown(), { caller: whoMade(x), paid })
+      calls.failed(startedAtMs, isWayOutDown(), { caller: whoMade(x), isCharged: x.settlement !== null })
     }
 
     function whoMade({ clientIp, payment }: Exchange): Caller {
