@@ -298,6 +298,25 @@ t.test(
   },
 )
 
+t.test('where many are open, they are asked about less often than a settler would like to', async (t) => {
+  const questions = async (rows: number) => {
+    const on = stage()
+    const dead = await on.process('dead')
+    for (let i = 0; i < rows; i++) await on.payment(dead.lease.current, 'pending')
+    const recovery = (await on.process('living')).recovery()
+    on.settle(() => ({ ...pending, lookAgainMs: 1_000 }))
+    on.step(10_000)
+    for (let second = 0; second < 60; second++) {
+      await recovery.round()
+      on.step(1_000)
+    }
+    return on.asked.reduce((sum, asked) => sum + asked, 0) / rows
+  }
+  t.equal(await questions(10), 60)
+  const eachOfMany = await questions(400)
+  t.ok(eachOfMany > 2 && eachOfMany <= 5, `each of 400 was asked about ${eachOfMany} times in a minute`)
+})
+
 t.test('a row that can not be booked is put off with its reason, and stops none of the others', async (t) => {
   const on = stage()
   const { lease, recovery } = await on.process('own')

@@ -26,6 +26,8 @@ export interface RecoveryParts {
 const LONGEST_OPEN_PAUSE_MS = 8_000
 /** …and so much more rarely for each one that is open: a thousand must not be a thousand questions at once. */
 const OPEN_ROW_MS = 50
+/** …nor may what a settler expects soon wait longer than this for the others, in ms: a block hash lasts a minute. */
+const LONGEST_CROWDED_MS = 15_000
 /** So long after a payment's time is over the chain knows what became of it, in ms, if its node answers. */
 const SETTLED_BY_MS = 120_000
 /** What has been concluded and can't be confirmed is looked at ever rarer, up to this, in ms: nothing waits for it. */
@@ -159,7 +161,11 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         // The buyer hears why; a reorganised payment keeps what was known of its answer.
         if (record.state === 'pending' && message !== undefined && reason !== record.errorReason)
           return decisions.change(record, rules.stayPending(record, reason, lookAgainMs))
-        const afterMs = lookAgainMs ?? pauseMs(record.tries, longestPauseMs(record, open))
+        const crowdedMs = Math.min(open * OPEN_ROW_MS, LONGEST_CROWDED_MS)
+        const afterMs =
+          lookAgainMs === undefined
+            ? pauseMs(record.tries, longestPauseMs(record, open))
+            : Math.max(lookAgainMs, record.tries === 0 ? 0 : crowdedMs)
         return decisions.putOff(record, message, afterMs)
       }
       case 'rejected':
