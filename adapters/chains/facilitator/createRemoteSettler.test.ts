@@ -220,7 +220,11 @@ t.test(
     while (answered.length === 0) await sleep(5)
     for (const tries of [1, 2, 3, 5, 30]) await look(tries)
     t.equal(settles().length, 2, 'not while it is being asked, and seldom')
-    t.match(settles()[1]!.body, settles()[0]!.body as object, 'the same payment on the same terms')
+    // What is left of its time is less by now, perhaps.
+    const asked = settles().map(({ body }): object =>
+      JSON.parse(JSON.stringify(body).replace(/("maxTimeoutSeconds":)\d+/g, '$10')),
+    )
+    t.match(asked[1], asked[0]!, 'the same payment on the same terms')
     await chain.setAutomine(true)
     await chain.mine()
     t.match(await Promise.all(answered), [{ success: true }])
