@@ -117,6 +117,34 @@ module.exports = {
       to: { path: '^buyer/' },
     },
     {
+      name: 'web-imports-itself-and-the-pure-parts-of-core',
+      comment:
+        'A component is read by the server and by browsers: nothing in it may need a file, a socket or a store.',
+      severity: 'error',
+      from: { path: '^web/', pathNot: test },
+      to: { path: product, pathNot: ['^web/', '^core/(domain|text|x402|solana)/'] },
+    },
+    {
+      name: 'web-has-no-node-modules-in-browsers',
+      comment: 'Only what renders and what builds runs in Node.',
+      severity: 'error',
+      from: { path: '^web/', pathNot: ['^web/(render/|build\\.ts$)', test] },
+      to: { dependencyTypes: ['core'] },
+    },
+    {
+      name: 'pages-are-for-the-admin-api',
+      severity: 'error',
+      from: { path: product, pathNot: ['^(admin-api|web)/', test] },
+      to: { path: '^web/' },
+    },
+    {
+      name: 'wallets-stay-in-browsers',
+      comment: 'What a buyer signs with is loaded when a wallet is chosen, and never by the server.',
+      severity: 'error',
+      from: { path: '^admin-api/', pathNot: test },
+      to: { path: '^web/wallets/', reachable: true },
+    },
+    {
       name: 'database-drivers-in-adapters',
       severity: 'error',
       from: { path: product, pathNot: ['^adapters/', test] },
@@ -133,6 +161,7 @@ module.exports = {
           '^localnet/',
           '^vault/plugins/chain-',
           '^vault/signer/secp256k1\\.ts$',
+          '^web/wallets/',
           test,
         ],
       },
@@ -154,9 +183,10 @@ module.exports = {
     },
     {
       name: 'mcp-in-its-transport',
-      comment: 'What the vault can do is said once; MCP is one way to it, and no part of it.',
+      comment:
+        'What the vault and the marketplace can do is said once; MCP is one way to it, and no part of it.',
       severity: 'error',
-      from: { path: product, pathNot: ['^vault/mcp/', test] },
+      from: { path: product, pathNot: ['^(vault|admin-api)/mcp/', test] },
       to: { path: 'node_modules/@modelcontextprotocol/' },
     },
     {

@@ -128,7 +128,7 @@ t.test('a Content-Type without a body is no body, on every method', async (t) =>
 t.test('what was not thrown on purpose is a plain 500 whose id is in the log', async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()
-  f.db.links.ofStore = async () => {
+  f.db.links.page = async () => {
     throw new Error('password=hunter2')
   }
   const { status, body, text } = await f.call('GET', '/api/v1/links', { key })
@@ -153,7 +153,7 @@ t.test('what was saved is answered as saved, even when a cache could not be told
 t.test("a store that does not answer is 503 under the marketplace's own code", async (t) => {
   const f = await startAdmin(t)
   const { key } = await f.store()
-  f.db.links.ofStore = async () => {
+  f.db.links.page = async () => {
     throw new TollgateError('store_unavailable')
   }
   const { status, body } = await f.call('GET', '/api/v1/links', { key })

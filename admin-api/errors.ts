@@ -59,7 +59,8 @@ function bodyOf(error: TollgateError, requestId: string): object {
   }
 }
 
-function toTollgateError(thrown: unknown): TollgateError {
+/** What was thrown, in the codes of this API. */
+export function toTollgateError(thrown: unknown): TollgateError {
   if (isTollgateError(thrown)) {
     const code = upperCase[thrown.code]
     if (code === undefined) return thrown

@@ -92,7 +92,9 @@ async function addRoutes(scope: FastifyInstance, api: Api, feature: Feature): Pr
   await scope.register(async (own) => {
     own.addHook('onRequest', authenticate(api))
     own.addHook('onRoute', (route) => {
-      route.schema = { ...route.schema, security: [{ apiKey: [] }] }
+      // A signed-in browser may be refused anywhere: it has to ask from a page of this service.
+      const response = { 403: { $ref: 'Error#' }, ...(route.schema?.response as object) }
+      route.schema = { security: [{ apiKey: [] }], ...route.schema, response }
     })
     for (const add of storeRoutes) await add(own, api)
   })

@@ -81,9 +81,9 @@ function sellBefore(path: string, count: number): void {
     FROM numbers`)
   database.exec(`INSERT INTO purchases SELECT id, purchase_id, link_id, store_id, payer, network, asset, 'USDC', 6,
     amount_atomic, '5000', '0.1', tx_hash, event, 'delivered', request_hash, claimed_at_ms FROM payments`)
-  for (const line of [0, 1, 2, 3])
-    database.exec(`INSERT INTO ledger_entries SELECT id, ${line}, 'seller:' || store_id, network, asset, '100000', 'sale'
-      FROM purchases ORDER BY payment_id`)
+  const line = `json_array('seller:' || store_id, network, asset, '100000', 'sale')`
+  database.exec(`INSERT INTO ledger SELECT id, 0, json_array(${Array(4).fill(line).join()})
+    FROM purchases ORDER BY payment_id`)
   database.exec('COMMIT; PRAGMA wal_checkpoint(TRUNCATE)')
   database.close()
 }
@@ -92,6 +92,7 @@ function newClaim(lease: number): ClaimRequest {
   const nonce = randomBytes(32).toString('hex')
   return {
     ...links[nonce.charCodeAt(0) % links.length]!,
+    sessionId: null,
     key: randomBytes(32).toString('hex'),
     scheme: 'exact',
     network,

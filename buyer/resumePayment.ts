@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { decodeStrictBase64 } from '../core/x402/strictBase64.ts'
+import { decodeStrictBase64 } from '../core/x402/header.ts'
 import { verifyReceipt } from './chains/verifyReceipt.ts'
 import { conclude } from './conclude.ts'
 import { startDeadline, within } from './deadline.ts'

@@ -98,6 +98,12 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
     t.equal(await demo.evm.balanceUsdc(NEW_WALLET), 10_000n, 'the next sale is paid there')
   })
 
+  await t.test('buyer-mcp finds a link by tools and buys a call of it', async (t) => {
+    const buying = await run('buyer-mcp', { MCP_URL: `${GATEWAY_URL}/mcp`, BUYER_KEY: buyer.key })
+    t.equal(buying.status, 0, buying.stdout + buying.stderr)
+    t.match(JSON.parse(buying.stdout), { link: /\/api\/link\//, answer: Object, transaction: /^0x/ })
+  })
+
   await t.test(
     'buyer-vault has no key: its vault pays, above the limit when the owner allows it',
     async (t) => {

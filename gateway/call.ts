@@ -6,6 +6,7 @@ import { passed, run, type Watch } from '../core/kernel/run.ts'
 import { settlementPending } from '../core/payments/refusals.ts'
 import type { Exchange } from '../core/plugin/exchange.ts'
 import { handled, type Reply } from '../core/plugin/reply.ts'
+import type { CallCounts } from '../core/ports/callCounts.ts'
 import type { Log } from '../core/ports/log.ts'
 import { failureReceipt } from './failureReceipt.ts'
 import type { Route } from './liveGeneration.ts'
@@ -15,45 +16,52 @@ export interface CallUnderWay {
   readonly x: Exchange
   readonly route: Route
   readonly generation: Generation
-  readonly log: Log
   /** By this machine's monotonic clock. */
   readonly sinceMs: number
 }
 
-/** Those that began first come first. */
-export type CallsUnderWay = Set<CallUnderWay>
+/** The calls of one call plane. */
+export interface Calls {
+  readonly log: Log
+  /** Those that began first come first. */
+  readonly underWay: Set<CallUnderWay>
+  readonly counts: { -readonly [K in keyof CallCounts]: CallCounts[K] }
+}
+
+export const newCalls = (log: Log): Calls => ({
+  log,
+  underWay: new Set(),
+  counts: {
+    ...{ asked: 0, paid: 0, answered: 0, repeated: 0, pending: 0 },
+    ...{ refused: 0, failed: 0, free: 0, left: 0 },
+  },
+})
 
 /**
  * Runs one call through its link's program and answers it, through whichever door it came. The generation stays open until
  * the call has ended.
  *
- * @param underWay where it stands until then; see {@link endOverdue}
+ * @param calls where it stands until then, see {@link endOverdue}, and is counted
  */
-export function runCall(
-  x: Exchange,
-  route: Route,
-  generation: Generation,
-  log: Log,
-  underWay?: CallsUnderWay,
-): void {
+export function runCall(x: Exchange, route: Route, generation: Generation, calls: Calls): void {
   generation.enter()
   let outcome: Reply | Promise<Reply>
   try {
     outcome = run(route.program.hooks, x, route.program.check, watch)
   } catch (error) {
-    return fail(x, route, generation, log, error)
+    return fail(x, route, generation, calls, error)
   }
-  if (!(outcome instanceof Promise)) return finish(x, route, generation, log, outcome)
-  const call: CallUnderWay = { x, route, generation, log, sinceMs: performance.now() }
-  underWay?.add(call)
+  if (!(outcome instanceof Promise)) return finish(x, route, generation, calls, outcome)
+  const call: CallUnderWay = { x, route, generation, sinceMs: performance.now() }
+  calls.underWay.add(call)
   outcome.then(
     (reply) => {
-      underWay?.delete(call)
-      if (!x.isOver) finish(x, route, generation, log, reply)
+      calls.underWay.delete(call)
+      if (!x.isOver) finish(x, route, generation, calls, reply)
     },
     (error: unknown) => {
-      underWay?.delete(call)
-      if (!x.isOver) fail(x, route, generation, log, error)
+      calls.underWay.delete(call)
+      if (!x.isOver) fail(x, route, generation, calls, error)
     },
   )
 }
@@ -70,10 +78,11 @@ const watch: Watch<Exchange> = {
  * otherwise for as long as the process lives. The caller is answered, and what ends every call ends this one; no further hook
  * of it runs. An answer that somebody is taking has the limits of whoever sends it.
  */
-export function endOverdue(underWay: CallsUnderWay, longestMs: number, nowMs = performance.now()): void {
+export function endOverdue(calls: Calls, longestMs: number, nowMs = performance.now()): void {
+  const { underWay, log } = calls
   for (const call of underWay) {
     if (nowMs - call.sinceMs < longestMs) return
-    const { x, route, generation, log } = call
+    const { x, route, generation } = call
     const { door, claim, link, waitsAt } = x
     if (door.hasBegun && !door.hasEnded && !door.isClosed) continue
     underWay.delete(call)
@@ -81,8 +90,8 @@ export function endOverdue(underWay: CallsUnderWay, longestMs: number, nowMs = p
     const what = { plugin, phase, linkId: link.id, purchaseId: claim?.purchaseId }
     log.error(what, 'a hook has not answered in time; its call is ended')
     // Handed over by a hook that does not say so.
-    if (door.hasEnded) finish(x, route, generation, log, handled)
-    else fail(x, route, generation, log, overdue(x, route.isPaid))
+    if (door.hasEnded) finish(x, route, generation, calls, handled)
+    else fail(x, route, generation, calls, overdue(x, route.isPaid))
   }
 }
 
@@ -106,14 +115,16 @@ function finish(
   x: Exchange,
   route: Route,
   generation: Generation,
-  log: Log,
+  calls: Calls,
   reply: Reply,
   error: unknown = null,
 ): void {
+  const { log } = calls
   x.isOver = true
   if (reply === passed) {
     if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed) answer(x, route, ...unanswered(x, log), log)
   } else if (reply !== handled) answer(x, route, reply, error, log)
+  count(x, route.isPaid, calls.counts)
   for (const step of route.program.postAnswer) {
     try {
       const late: unknown = step.hook(x)
@@ -133,14 +144,29 @@ function unanswered(x: Exchange, log: Log): [reply: Reply, error: unknown] {
   return [reply, error]
 }
 
+/** Additions and nothing else: every call pays for this, and hardly anybody looks. */
+function count(x: Exchange, isPaid: boolean, counts: Calls['counts']): void {
+  const { status } = x
+  if (x.claim !== null && x.purchase !== null) {
+    counts.paid++
+    if (status < 400 && !x.isUnsent) counts.answered++
+  } else if (x.errorCode === 'settlement_pending') counts.pending++
+  else if (status >= 500) counts.failed++
+  else if (status === 402 && x.paymentHeader === null) counts.asked++
+  else if (status >= 400) counts.refused++
+  else if (status === 0) counts.left++
+  else if (isPaid && x.paymentHeader !== null) counts.repeated++
+  else counts.free++
+}
+
 function noteFailure(x: Exchange, log: Log, { plugin, phase }: PostAnswerStep, err: unknown): void {
   log.error({ err, plugin, phase, linkId: x.link.id }, 'a hook after the answer failed')
 }
 
-function fail(x: Exchange, route: Route, generation: Generation, log: Log, error: unknown): void {
-  const { reply, code } = errorReply(error, log)
+function fail(x: Exchange, route: Route, generation: Generation, calls: Calls, error: unknown): void {
+  const { reply, code } = errorReply(error, calls.log)
   x.errorCode ??= code
-  finish(x, route, generation, log, reply, error)
+  finish(x, route, generation, calls, reply, error)
 }
 
 function answer(x: Exchange, route: Route, given: Reply, error: unknown, log: Log): void {

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { Door } from '../core/plugin/door.ts'
 import type { Reply } from '../core/plugin/reply.ts'
 
 /**
@@ -16,19 +16,20 @@ export const corsHeaders: readonly string[] = [
 const allowed =
   'PAYMENT-SIGNATURE, X-PAYMENT, Access-Control-Expose-Headers, X402-Version, Content-Type, Accept, Authorization'
 
+type Asked = Pick<Door, 'method' | 'header'>
+
 /** Fetch standard, "CORS-preflight request": OPTIONS with Access-Control-Request-Method. */
-export const isPreflight = (req: IncomingMessage): boolean =>
-  req.method === 'OPTIONS' && req.headers['access-control-request-method'] !== undefined
+export const isPreflight = (asked: Asked): boolean =>
+  asked.method === 'OPTIONS' && asked.header('access-control-request-method') !== undefined
 
 /**
  * The answer to a preflight, and to any OPTIONS that is not the seller's to answer (RFC 9110, section 9.3.7).
  *
  * @param methods what the link takes; null for all
  */
-export function preflightReply(req: IncomingMessage, methods: ReadonlySet<string> | null): Reply {
-  const asked = req.headers['access-control-request-headers']
-  const names =
-    typeof asked === 'string' && /^[\w\-, ]{1,1024}$/.test(asked) ? `${allowed}, ${asked}` : allowed
+export function preflightReply(preflight: Asked, methods: ReadonlySet<string> | null): Reply {
+  const asked = preflight.header('access-control-request-headers')
+  const names = asked !== undefined && /^[\w\-, ]{1,1024}$/.test(asked) ? `${allowed}, ${asked}` : allowed
   const takes = methods === null ? 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' : allowOf(methods)
   return {
     status: 204,

@@ -1,12 +1,12 @@
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
 import type { Generation } from '../core/kernel/generation.ts'
+import type { Door } from '../core/plugin/door.ts'
 import { Exchange } from '../core/plugin/exchange.ts'
 import type { Reply } from '../core/plugin/reply.ts'
 import type { Clock } from '../core/ports/clock.ts'
-import type { Log } from '../core/ports/log.ts'
 import { linkNotFound } from '../core/ports/refusals.ts'
-import { type CallsUnderWay, runCall } from './call.ts'
+import { type Calls, runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import { type HeadFacts, type LinkTarget, linkPrefix } from './head.ts'
@@ -14,12 +14,23 @@ import type { HttpDoor } from './httpDoor.ts'
 import type { LiveGeneration, NoRoute, Route } from './liveGeneration.ts'
 import { Strangers } from './strangers.ts'
 
+/** What the router asks of a head. */
+export type CallHead = Pick<HeadFacts, 'paymentHeader' | 'x402Version' | 'hasBody' | 'hasOrigin'>
+
 /** A request for a link, before the link is known. */
 export interface Call {
-  readonly door: HttpDoor
-  readonly head: HeadFacts
+  readonly door: Door
+  readonly head: CallHead
   readonly target: LinkTarget
+  /** The target as it came. */
+  readonly url: string
   readonly clientIp: string
+  /** The body, where it came whole. */
+  readonly body?: Buffer
+  /** The door, where the caller waits for `100 Continue` before it sends its body. */
+  readonly waiting?: HttpDoor | undefined
+  /** Told of the link's new address instead of being redirected there. */
+  readonly onMoved?: (target: string) => void
 }
 
 export type Answerable = Pick<Call, 'door' | 'head'>
@@ -32,12 +43,12 @@ export interface Router {
 
 export interface RouterParts {
   readonly live: LiveGeneration
-  readonly underWay: CallsUnderWay
+  readonly calls: Calls
   readonly clock: Clock
-  readonly log: Log
 }
 
-export function createRouter({ live, underWay, clock, log }: RouterParts): Router {
+export function createRouter({ live, calls, clock }: RouterParts): Router {
+  const { log } = calls
   const strangers = new Strangers(clock)
 
   function route(call: Call): void {
@@ -67,26 +78,25 @@ export function createRouter({ live, underWay, clock, log }: RouterParts): Route
 
   function arrive(call: Call, found: Route | NoRoute, generation: Generation): void {
     if (found.link === null) return missing(call, found, generation)
-    const { head } = call
-    const { req, res } = call.door
-    if (req.method === 'OPTIONS' && isOursToAnswer(call, found)) {
-      return answer(call, preflightReply(req, found.methods))
+    const { head, door, waiting } = call
+    if (door.method === 'OPTIONS' && isOursToAnswer(call, found)) {
+      return answer(call, preflightReply(door, found.methods))
     }
-    if (!takes(found, req.method!)) {
+    if (!takes(found, door.method)) {
       const allow = allowOf(found.methods!)
-      const error = new TollgateError('method_not_allowed', `Expected one of ${allow}, got ${req.method}.`)
+      const error = new TollgateError('method_not_allowed', `Expected one of ${allow}, got ${door.method}.`)
       return answerError(call, error, ['Allow', allow], found.isPaid)
     }
     // A body that is not paid for need not come, unless a plugin reads it: the 402 is the answer.
-    if (head.expectsContinue) {
-      if (found.isPaid && head.paymentHeader === null) call.door.owesContinue = true
-      else res.writeContinue()
+    if (waiting !== undefined) {
+      if (found.isPaid && head.paymentHeader === null) waiting.owesContinue = true
+      else waiting.res.writeContinue()
     }
     enter(call, found, generation)
   }
 
   function enter(call: Call, route: Route, generation: Generation): void {
-    const { head, target, clientIp } = call
+    const { head, target, clientIp, body } = call
     const x = new Exchange({
       door: call.door,
       link: route.link,
@@ -97,19 +107,21 @@ export function createRouter({ live, underWay, clock, log }: RouterParts): Route
       paymentHeader: head.paymentHeader,
       x402Version: target.asksForV1 ? 1 : head.x402Version,
       hasBody: head.hasBody,
+      ...(body !== undefined && { body }),
     })
     if (head.hasOrigin) x.extraHeaders = [...corsHeaders]
-    runCall(x, route, generation, log, underWay)
+    runCall(x, route, generation, calls)
   }
 
   /** No link there: perhaps it had this address until lately. */
   function missing(call: Call, { movedTo }: NoRoute, generation: Generation): void {
     if (movedTo === undefined) return askByPayment(call, generation)
     // The query as it came: what is the gateway's own in it is asked for again at the new address.
-    const url = call.door.req.url!
+    const { url } = call
     const mark = url.indexOf('?')
     const query = mark === -1 ? '' : url.slice(mark)
     const location = `${linkPrefix}${movedTo.username}/${movedTo.slug}${call.target.subPath}${query}`
+    if (call.onMoved !== undefined) return call.onMoved(location)
     // 308 keeps method and body (RFC 9110, section 15.4.9). The address may be another link's any time.
     const headers = ['Location', location, 'Content-Length', '0', 'Cache-Control', 'no-store']
     answer(call, { status: 308, headers, body: null })
@@ -128,7 +140,7 @@ export function createRouter({ live, underWay, clock, log }: RouterParts): Route
     if (former === null) return notFound(call)
     if (!strangers.take(clientIp)) return answerError(call, tooManyUnknown())
     // Whoever reads the body asks for it.
-    door.owesContinue = head.expectsContinue
+    if (call.waiting !== undefined) call.waiting.owesContinue = true
     const [username, slug] = call.target.key.split('/') as [string, string]
     enter(call, { ...former, link: { ...former.link, username, slug } }, generation)
   }
@@ -167,7 +179,7 @@ const tooManyUnknown = () =>
 
 /** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */
 const isOursToAnswer = ({ door }: Call, { isPaid, methods }: Route): boolean =>
-  isPaid || isPreflight(door.req) || (methods !== null && !methods.has('OPTIONS'))
+  isPaid || isPreflight(door) || (methods !== null && !methods.has('OPTIONS'))
 
 /** HEAD goes wherever GET goes (RFC 9110, section 9.3.2); on a paid link it is the 402 without its body. */
 function takes({ methods, isPaid }: Route, method: string): boolean {

@@ -8,16 +8,16 @@ import { lingerOnClose } from '../core/http/lingeringClose.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
+import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
 import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
-import { type CallsUnderWay, endOverdue } from './call.ts'
+import { type CallPlane, createCallPlane } from './callPlane.ts'
 import { corsHeaders } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
 import { createClientIp, type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
 import { HttpDoor, send, sendOnSocket } from './httpDoor.ts'
-import { type Addresses, LiveGeneration } from './liveGeneration.ts'
-import { createRouter } from './router.ts'
+import type { Addresses } from './liveGeneration.ts'
 import { WaitingUpgrade } from './waitingUpgrade.ts'
 
 export interface GatewayOptions {
@@ -40,6 +40,10 @@ export interface GatewayParts {
 
 /** The data plane: one public listener that runs calls of links, and hands the rest to the admin API. */
 export interface Gateway {
+  /** Calls that come by other ways, through the same programs. */
+  readonly linkCalls: LinkCalls
+  /** Of the calls of either way. */
+  readonly calls: Pick<CallPlane, 'counts' | 'generation'>
   listen(port: number, host: string): Promise<AddressInfo>
   /** Makes another generation answer from the next call on; the old one is `retired` when its last call has ended. */
   swap(generation: Generation): Promise<{ readonly retired: Promise<void> }>
@@ -51,19 +55,14 @@ export interface Gateway {
 const SWEEP_MS = 50
 /** What calls may still write down after their connections were cut; recovery finishes the rest. */
 const LAST_WORDS_MS = 1_000
-/** Calls that are over their time are looked for this often. */
-const OVERDUE_MS = 1_000
 /** How often node looks for heads and requests that are late; its own 30 s would add as much to every limit. */
 const CHECK_MS = 1_000
 
 export function createGateway(first: Generation, parts: GatewayParts, options: GatewayOptions): Gateway {
-  const { links, changes, clock, log, handOver } = parts
+  const { log, handOver } = parts
   const clientIpOf = createClientIp(options.trustedProxyCidrs)
-  const live = new LiveGeneration(first, links, changes, clock)
-  const underWay: CallsUnderWay = new Set()
-  const router = createRouter({ live, clock, log, underWay })
-  const overdue = setInterval(endOverdue, OVERDUE_MS, underWay, options.callTimeoutMs)
-  overdue.unref()
+  const calls = createCallPlane(first, parts, options)
+  const { router } = calls
   /** Sockets that left HTTP: the server no longer closes them itself. */
   const upgraded = new Set<Duplex>()
   /** Connections whose last answer is on its way: what came behind a refused request is not looked at. */
@@ -111,7 +110,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (head.hasBody) res.once('finish', () => discardRest(req))
     const door = new HttpDoor(req, res, null)
     if (target === undefined) return router.notFound({ door, head })
-    router.route({ door, head, target, clientIp: clientIpOf(req) })
+    const waiting = head.expectsContinue ? door : undefined
+    router.route({ door, head, target, url, clientIp: clientIpOf(req), waiting })
   }
 
   function onUpgrade(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
@@ -137,7 +137,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (typeof target === 'string') return refuseUpgrade(target)
     const door = new HttpDoor(req, res, new WaitingUpgrade(socket, rest))
     if (target === undefined) return router.notFound({ door, head })
-    router.route({ door, head, target, clientIp: clientIpOf(req) })
+    router.route({ door, head, target, url, clientIp: clientIpOf(req) })
   }
 
   const badRequest = (problem: string) => errorReply(new TollgateError('bad_request', problem), log).reply
@@ -158,6 +158,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   }
 
   return {
+    linkCalls: calls.linkCalls,
+    calls,
     listen: (port, host) =>
       new Promise((resolve, reject) => {
         server.once('error', reject)
@@ -166,7 +168,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
           resolve(server.address() as AddressInfo)
         })
       }),
-    swap: (generation) => live.swap(generation),
+    swap: (generation) => calls.swap(generation),
     async close() {
       isDraining = true
       const { promise: isCut, resolve: cut } = Promise.withResolvers<void>()
@@ -178,11 +180,10 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
       await new Promise<void>((resolve) => server.close(() => resolve()))
       clearInterval(sweep)
-      clearInterval(overdue)
       handOver.close()
       const patience = new AbortController()
       const givenUp = isCut.then(() => sleep(LAST_WORDS_MS, undefined, { signal: patience.signal }))
-      await Promise.race([live.close(), givenUp])
+      await Promise.race([calls.close(), givenUp])
       patience.abort()
       givenUp.catch(() => undefined)
       clearTimeout(deadline)

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { isPaid } from '../core/domain/link.ts'
 import type { ExchangeInit } from '../core/plugin/exchange.ts'
-import { runCall } from '../gateway/call.ts'
+import { newCalls, runCall } from '../gateway/call.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { callThrough, MemoryDoor, type MemoryDoorInit } from './helpers/memoryDoor.ts'
 import { until } from './helpers/rawHttp.ts'
@@ -30,7 +30,7 @@ async function start(t: Test, link: { url: string; price?: string }) {
     call(init?: MemoryDoorInit, more?: Partial<ExchangeInit>) {
       const door = new MemoryDoor(init)
       const x = callThrough(door, served, more)
-      runCall(x, route, generation, gateway.ports.log)
+      runCall(x, route, generation, newCalls(gateway.ports.log))
       return { door, x }
     },
   }

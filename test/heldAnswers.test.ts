@@ -155,13 +155,14 @@ for (const [size, kept] of [
         `GET ${unread.path} HTTP/1.1\r\nHost: g\r\n\r\nGET ${link.path} HTTP/1.1\r\nHost: g\r\nPayment-Signature: ${scriptedPayment(`behind-${size}`, '100000')}\r\n\r\n`,
       )
       await until(() => settler.transfers.includes(`behind-${size}`))
-      const held = memory.heldBytes
-      const waiting = call(link.url, `waits-${size}`)
+      let isAnswered = false
+      const waiting = call(link.url, `waits-${size}`).finally(() => (isAnswered = true))
       const { makeRoom } = memory as unknown as { makeRoom(nowMs: number): void }
+      // Cuts nobody off before the call waits, nor once it has what it waits for.
       await until(() => {
         makeRoom.call(memory, performance.now() + READ_MS + 1_000)
-        return memory.heldBytes !== held
-      }, 'its memory')
+        return isAnswered
+      }, 'its answer')
       const answer = await waiting
       t.equal(answer.status, 200)
       t.ok((await answer.text()) === kept)
@@ -238,6 +239,10 @@ t.test('whatever ends a call, its memory comes back', async (t) => {
   settler.settleWith = async () => ({ status: 'rejected', reason: 'no', message: 'no' })
   const link = await own.addLink({ slug: 'unpaid', url: seller.url, price: '0.10' })
   const headers = { 'payment-signature': scriptedPayment('unpaid', '100000') }
-  t.equal((await fetch(link.url, { headers })).status, 402)
+  // A busy machine can need longer for the seller's answer than it is given here; then nothing was charged.
+  let status = 504
+  for (let tries = 0; status === 504 && tries < 20; tries++)
+    status = (await fetch(link.url, { headers })).status
+  t.equal(status, 402)
   await until(() => own.ports.answerMemory.heldBytes === 0)
 })

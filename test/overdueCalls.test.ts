@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { Link } from '../core/domain/link.ts'
 import { type Exchange, type GatewayPhase, gatewayPhases, gatewayPlugin } from '../core/plugin/gateway.ts'
-import { type CallsUnderWay, endOverdue, runCall } from '../gateway/call.ts'
+import { endOverdue, newCalls, runCall } from '../gateway/call.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { callThrough, MemoryDoor } from './helpers/memoryDoor.ts'
 import { noOptions } from './helpers/plugins.ts'
@@ -55,17 +55,17 @@ async function start(t: Test, phase: GatewayPhase | null, settle: Link['settle']
   ]
   const generation = await gateway.build(uses)
   const route = { link: served, program: generation.compile(served), isPaid: true, methods: null }
-  const underWay: CallsUnderWay = new Set()
+  const calls = newCalls(gateway.ports.log)
   const call = (nonce: string) => {
     const door = new MemoryDoor()
     const x = callThrough(door, served, { paymentHeader: scriptedPayment(nonce, '100000') })
-    runCall(x, route, generation, gateway.ports.log, underWay)
+    runCall(x, route, generation, calls)
     return { door, x }
   }
   return {
-    ...{ settler, gateway, generation, underWay, call, path, seller, met: met.promise },
+    ...{ settler, gateway, generation, underWay: calls.underWay, call, path, seller, met: met.promise },
     /** As if so much time had passed. */
-    end: (afterMs: number) => endOverdue(underWay, LONGEST_MS, performance.now() + afterMs),
+    end: (afterMs: number) => endOverdue(calls, LONGEST_MS, performance.now() + afterMs),
     async wake() {
       wake()
       await until(() => phase === null || woken.length % 3 === 0)
@@ -177,12 +177,12 @@ t.test('a call that is ended while its settlement is being stored is not sent', 
     ['x402', 'replay-guard', 'upstream', 'purchase-record'].map((use) => ({ use })),
   )
   const route = { link: served, program: generation.compile(served), isPaid: true, methods: null }
-  const underWay: CallsUnderWay = new Set()
+  const calls = newCalls(gateway.ports.log)
   const door = new MemoryDoor()
   const x = callThrough(door, served, { paymentHeader: scriptedPayment('n', '100000') })
-  runCall(x, route, generation, gateway.ports.log, underWay)
+  runCall(x, route, generation, calls)
   await begun.promise
-  endOverdue(underWay, LONGEST_MS, performance.now() + LONGEST_MS)
+  endOverdue(calls, LONGEST_MS, performance.now() + LONGEST_MS)
   t.match(JSON.parse((await door.ended)!.body), { error: { code: 'settlement_pending' } })
   stored.resolve()
   await until(() => !gateway.ports.payments.isUnderWay(x.claim!.row))

@@ -60,5 +60,5 @@ t.test('a payment buys one call, however often it is presented', async (t) => {
   t.match(await elsewhere.json(), { error: { code: 'payment_already_used' } })
   t.equal(seller.requests.length, 1)
   const check = await store.purchases.ledgerCheck()
-  t.match(check, { purchases: 1, broken: [], unbalanced: [] })
+  t.match(check, { purchases: 1, broken: { length: 0 }, unbalanced: { length: 0 } })
 })

@@ -36,7 +36,11 @@ for (const kind of [
       const second = await call(link.url)
       t.match(second, { status: 200, body: { data: { hello: 'world' } } })
       t.strictSame(settler.transfers, ['n'])
-      t.match(await gateway.store.purchases.ledgerCheck(), { purchases: 1, broken: [], unbalanced: [] })
+      t.match(await gateway.store.purchases.ledgerCheck(), {
+        purchases: 1,
+        broken: { length: 0 },
+        unbalanced: { length: 0 },
+      })
     },
   )
 }
@@ -119,7 +123,7 @@ t.test('a settlement that failed for good is a 402, and that payment never works
     body: { error: { code: 'invalid_payment', reason: 'transaction_failed' } },
   })
   t.equal(seller.requests.length, 1)
-  t.match(await gateway.store.purchases.ledgerCheck(), { purchases: 0, broken: [] })
+  t.match(await gateway.store.purchases.ledgerCheck(), { purchases: 0, broken: { length: 0 } })
 })
 
 for (const how of ['pending', 'throws'] as const) {
@@ -160,7 +164,11 @@ for (const how of ['pending', 'throws'] as const) {
       t.equal(seller.requests.length, 1, 'the seller ran once')
       t.ok(isOnChain)
       await reaches(gateway, 'delivered')
-      t.match(await gateway.store.purchases.ledgerCheck(), { purchases: 1, broken: [], unbalanced: [] })
+      t.match(await gateway.store.purchases.ledgerCheck(), {
+        purchases: 1,
+        broken: { length: 0 },
+        unbalanced: { length: 0 },
+      })
     },
   )
 }

@@ -73,7 +73,7 @@ t.test('settled first: a seller that fails owes the buyer, who hears it with the
     const again = await fetch(link.url, { headers })
     t.equal(again.status, 409, 'the payment is spent')
   }
-  t.match(await gateway.store.purchases.ledgerCheck(), { broken: [], unbalanced: [] })
+  t.match(await gateway.store.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
 })
 
 t.test('settled first: a stream that breaks in the middle is broken for the buyer, and owed', async (t) => {

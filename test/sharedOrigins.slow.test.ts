@@ -242,7 +242,11 @@ t.test(
     t.equal((await fetch(first.url, { headers })).status, 200)
     t.equal((await fetch(first.url, { headers })).status, 200, 'and gets it again')
     t.strictSame([settler.transfers.length, own.calls], [1, 2])
-    t.match(await gateway.store.purchases.ledgerCheck(), { purchases: 1, broken: [], unbalanced: [] })
+    t.match(await gateway.store.purchases.ledgerCheck(), {
+      purchases: 1,
+      broken: { length: 0 },
+      unbalanced: { length: 0 },
+    })
   },
 )
 

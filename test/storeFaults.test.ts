@@ -27,7 +27,11 @@ t.test('an answer that is charged and can not be recorded at once is not lost', 
     body: { data: { hello: 'world' }, _svc: { purchaseId: first.body.purchaseId! } },
   })
   t.equal(seller.requests.length, 1)
-  t.match(await gateway.store.purchases.ledgerCheck(), { purchases: 1, broken: [], unbalanced: [] })
+  t.match(await gateway.store.purchases.ledgerCheck(), {
+    purchases: 1,
+    broken: { length: 0 },
+    unbalanced: { length: 0 },
+  })
 })
 
 /** Every write of a paid call, by the state that it leads to. */
@@ -65,7 +69,7 @@ for (const step of steps) {
       t.equal(answer.status, 200, 'in the end the same payment buys the call')
       t.equal(settler.transfers.length, 1, 'one transfer')
       const check = await gateway.store.purchases.ledgerCheck()
-      t.match(check, { purchases: 1, broken: [], unbalanced: [] })
+      t.match(check, { purchases: 1, broken: { length: 0 }, unbalanced: { length: 0 } })
       await until(async () => ['settled', 'delivered'].includes((await stateOf(gateway))!))
     })
   }

@@ -143,7 +143,8 @@ function pageOf({ from, where, parameters }: Conditions, { sort, limit, offset }
     sql: `WITH found AS MATERIALIZED
         (SELECT l.id FROM ${from(sort)} WHERE ${where} ORDER BY ${orders[sort]} LIMIT ? OFFSET ?),
         page AS MATERIALIZED (SELECT id, row_number() OVER () AS place FROM found)
-      SELECT k.id, k.title, k.description, k.slug, k.price, k.link_type, s.username, s.display_name,
+      SELECT k.id, k.title, k.description, k.slug, k.price, k.link_type, k.tags, k.created_at_ms,
+        s.username, s.display_name, s.avatar_url,
         coalesce(c.buyers, 0) AS buyers, coalesce(r.total, 0) AS total, coalesce(r.positive, 0) AS positive
       FROM page CROSS JOIN listings g ON g.id = page.id CROSS JOIN links k ON k.id = g.link_id CROSS JOIN stores s ON s.id = k.store_id
         LEFT JOIN link_stats c ON c.link_id = k.id LEFT JOIN review_counts r ON r.link_id = k.id
@@ -161,6 +162,9 @@ const toFoundLink = (row: Row): FoundLink => ({
   linkType: row['link_type'] as LinkType,
   username: String(row['username']),
   displayName: String(row['display_name']),
+  avatarUrl: String(row['avatar_url']),
+  tags: JSON.parse(String(row['tags'])),
+  createdAtMs: Number(row['created_at_ms']),
   buyers: Number(row['buyers']),
   reviews: { total: Number(row['total']), positive: Number(row['positive']) },
 })
@@ -179,7 +183,7 @@ const demandOf = (linkId: string, nowMs: number): Statement => ({
     others AS (SELECT * FROM sold WHERE wallet NOT IN own)
     SELECT count(*) AS sales, count(DISTINCT wallet) AS buyers, max(created_at_ms) AS last_sale_at_ms,
       count(DISTINCT CASE WHEN created_at_ms >= ?2 THEN wallet END) AS payers,
-      (SELECT avg(ok) FROM health_events WHERE link_id = ?1 AND kind = 'probe' AND at_ms >= ?3) AS uptime,
+      (SELECT avg(ok) FROM health_events WHERE link_id = ?1 AND kind = 'probe' AND asked_by_seller = 0 AND at_ms >= ?3) AS uptime,
       (SELECT total FROM review_counts WHERE link_id = ?1) AS total,
       (SELECT positive FROM review_counts WHERE link_id = ?1) AS positive
     FROM others`,

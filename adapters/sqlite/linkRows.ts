@@ -32,6 +32,9 @@ export function toLinkColumns(link: LinkPatch): Partial<LinkTable> {
     response_mode: link.responseMode,
     settle: link.settle,
     upstream_headers_sealed: link.upstreamHeadersSealed,
+    origin_document: link.origin === null ? null : link.origin?.document,
+    origin_key: link.origin === null ? null : link.origin?.key,
+    origin_operation: link.origin === null ? null : link.origin?.operation,
     suspension: link.suspension === null ? null : json(link.suspension),
   })
 }
@@ -60,6 +63,10 @@ export function toLink(found: object): Link {
     responseMode: row.response_mode as ResponseMode,
     settle: row.settle as SettleMode,
     upstreamHeadersSealed: row.upstream_headers_sealed,
+    origin:
+      row.origin_document === null
+        ? null
+        : { document: row.origin_document, key: row.origin_key!, operation: row.origin_operation! },
     suspension: parsed(row.suspension) as LinkSuspension | null,
     createdAtMs: row.created_at_ms,
     updatedAtMs: row.updated_at_ms,
@@ -85,6 +92,7 @@ export const toHealthEvent = (row: Selectable<HealthEventTable>): HealthEvent =>
   status: row.status,
   latencyMs: row.latency_ms,
   detail: row.detail,
+  ...(row.asked_by_seller === 1 && { isAskedBySeller: true }),
 })
 
 const flag = (value: boolean | undefined): number | undefined =>

@@ -1,11 +1,16 @@
-import type { Link, LinkType } from '../../core/domain/link.ts'
-import type { Links } from '../../core/ports/links.ts'
-import { slugTaken, tooManyLinks } from '../../core/ports/refusals.ts'
+import type { SQLInputValue } from 'node:sqlite'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Link, LinkState, LinkType } from '../../core/domain/link.ts'
+import type { ImportedLink, LinkQuery, Links } from '../../core/ports/links.ts'
+import { cursorAt, readCursor } from '../../core/ports/purchases.ts'
+import { originTaken, slugTaken, tooManyLinks } from '../../core/ports/refusals.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError, reading } from './failure.ts'
 import { toHealthEvent, toLink, toLinkColumns, toServedLink } from './linkRows.ts'
+import type { ReaderThread } from './readerThread.ts'
 import type { LinkTable } from './schema.ts'
+import type { Statement } from './statement.ts'
 import { tellOfLink } from './webhooks/telling.ts'
 
 /** How long a former slug or username goes on answering. */
@@ -19,8 +24,11 @@ const HEALTH_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 
 const servedColumns = 'l.*, s.username, s.payout_base, s.payout_solana'
 
-/** Links in SQLite. */
-export function createLinks({ reader, query, writer }: Database): Links {
+/** Links whose documents are read in one turn of the event loop; each may have two of 16 kB. */
+const READ_IN_A_TURN = 10
+
+/** Links in SQLite. What looks through those of a store does so on a thread of its own. */
+export function createLinks({ reader, query, writer }: Database, thread: ReaderThread): Links {
   // Two lookups by index, joined: an OR over both columns would not use either index's condition.
   const servedRow = reader.prepare(`
     SELECT ${servedColumns} FROM stores s JOIN links l ON l.store_id = s.id
@@ -97,7 +105,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
         updated_at_ms: updatedAtMs,
         version: 1,
       } as LinkTable
-      const { changes } = await createOne(columns, maxActive).catch(slugRefused(link.slug))
+      const { changes } = await createOne(columns, maxActive).catch(refused(link.slug))
       if (changes > 0) return toLink(columns)
       throw tooManyLinks(maxActive)
     },
@@ -136,7 +144,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
         .returningAll()
       const rename = patch.slug === undefined ? [] : [compiled(keepOldSlug), compiled(forgetOlder)]
       const steps = [...rename, compiled(change)]
-      const results = await writer.write('runAll', steps).catch(slugRefused(patch.slug))
+      const results = await writer.write('runAll', steps).catch(refused(patch.slug))
       const row = results.at(-1)!.rows[0]
       return row && toLink(row)
     },
@@ -156,19 +164,47 @@ export function createLinks({ reader, query, writer }: Database): Links {
       return row && toLink(row)
     },
 
-    async ofStore(storeId) {
-      const rows = await query
-        .selectFrom('links')
-        .selectAll()
-        .where('store_id', '=', storeId)
-        .where('is_active', '=', 1)
-        .orderBy('created_at_ms', 'desc')
-        .orderBy('id', 'desc')
-        .execute()
-      return rows.map(toLink)
+    async page(storeId, wanted) {
+      const [rows = []] = await thread.read(pageOf(storeId, wanted))
+      const links: Link[] = []
+      for (const row of rows.slice(0, wanted.limit)) {
+        if (links.length % READ_IN_A_TURN === READ_IN_A_TURN - 1) await nextTurn()
+        links.push(toLink(row))
+      }
+      const last = rows.length > wanted.limit ? links.at(-1) : undefined
+      return { links, nextCursor: last === undefined ? null : cursorAt(last.createdAtMs, last.id) }
     },
 
-    async listedOf(storeId) {
+    async countOf(storeId) {
+      const { count } = await query
+        .selectFrom('links')
+        .select((e) => e.fn.countAll<number>().as('count'))
+        .where('store_id', '=', storeId)
+        .where('is_active', '=', 1)
+        .executeTakeFirstOrThrow()
+      return count
+    },
+
+    async importedFrom(storeId, document) {
+      const [rows = []] = await thread.read({
+        sql: `SELECT id, title, slug, price, origin_document, origin_key, origin_operation FROM links INDEXED BY links_origin
+          WHERE store_id = ? AND origin_document = ? AND is_active = 1`,
+        parameters: [storeId, document],
+      })
+      return rows.map((row): ImportedLink => {
+        const text = (name: string) => String(row[name])
+        const origin = { document, key: text('origin_key'), operation: text('origin_operation') }
+        return { id: text('id'), title: text('title'), slug: text('slug'), price: text('price'), origin }
+      })
+    },
+
+    async titlesOf(ids) {
+      if (ids.length === 0) return new Map()
+      const rows = await query.selectFrom('links').select(['id', 'title']).where('id', 'in', ids).execute()
+      return new Map(rows.map(({ id, title }) => [id, title]))
+    },
+
+    async listedOf(storeId, limit) {
       const rows = await query
         .selectFrom('links')
         .select(['id', 'title', 'description', 'slug', 'price', 'link_type'])
@@ -178,6 +214,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
         .where('is_stealth', '=', 0)
         .orderBy('created_at_ms', 'desc')
         .orderBy('id', 'desc')
+        .limit(limit)
         .execute()
       return rows.map(({ link_type, ...row }) => ({ ...row, linkType: link_type as LinkType }))
     },
@@ -253,7 +290,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
     },
 
     async addHealthEvent(event) {
-      const { linkId, atMs, kind, ok, status, latencyMs, detail } = event
+      const { linkId, atMs, kind, ok, status, latencyMs, detail, isAskedBySeller = false } = event
       const add = query.insertInto('health_events').values({
         link_id: linkId,
         at_ms: atMs,
@@ -262,6 +299,7 @@ export function createLinks({ reader, query, writer }: Database): Links {
         status,
         latency_ms: latencyMs === null ? null : Math.round(latencyMs),
         detail,
+        asked_by_seller: Number(isAskedBySeller),
       })
       const forget = query
         .deleteFrom('health_events')
@@ -284,7 +322,45 @@ export function createLinks({ reader, query, writer }: Database): Links {
   }
 }
 
-const slugRefused = (slug: Link['slug'] | undefined) => (error: unknown) => {
+const states: Readonly<Record<LinkState, string>> = {
+  suspended: 'suspension IS NOT NULL',
+  stealth: 'suspension IS NULL AND is_stealth = 1',
+  public: 'suspension IS NULL AND is_stealth = 0 AND is_public = 1',
+  unlisted: 'suspension IS NULL AND is_stealth = 0 AND is_public = 0',
+}
+
+const tagLines = '(SELECT group_concat(value, char(10)) FROM json_each(tags))'
+
+/** One row more than the page, which says whether there is another one. */
+function pageOf(
+  storeId: string,
+  { limit, cursor, linkType, state, isPaid, words = [] }: LinkQuery,
+): Statement {
+  const conditions = ['store_id = ?', 'is_active = 1']
+  const parameters: SQLInputValue[] = [storeId]
+  const need = (condition: string, ...values: SQLInputValue[]) => {
+    conditions.push(condition)
+    parameters.push(...values)
+  }
+  if (cursor !== undefined) {
+    const { atMs, id } = readCursor(cursor)
+    need('(created_at_ms, id) < (?, ?)', atMs, id)
+  }
+  if (linkType !== undefined) need('link_type = ?', linkType)
+  if (state !== undefined) need(states[state])
+  if (isPaid !== undefined) need(`price ${isPaid ? 'GLOB' : 'NOT GLOB'} '*[1-9]*'`)
+  for (const word of words)
+    need(`instr(folded(concat_ws(char(10), title, slug, url, ${tagLines})), folded(?)) > 0`, word)
+  return {
+    sql: `SELECT * FROM links INDEXED BY links_pages WHERE ${conditions.join(' AND ')}
+      ORDER BY created_at_ms DESC, id DESC LIMIT ?`,
+    parameters: [...parameters, limit + 1],
+  }
+}
+
+const refused = (slug: Link['slug'] | undefined) => (error: unknown) => {
+  if (error instanceof ConstraintError && error.message.includes('links.origin_'))
+    throw originTaken({ cause: error })
   if (!(error instanceof ConstraintError) || !error.message.includes('links.slug')) throw error
   throw slugTaken(slug, { cause: error })
 }

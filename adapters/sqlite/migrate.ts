@@ -14,6 +14,21 @@ import { reviews } from './migrations/0007-reviews.ts'
 import { discovery } from './migrations/0008-discovery.ts'
 import { webhooks } from './migrations/0009-webhooks.ts'
 import { dueWebhooks } from './migrations/0010-due-webhooks.ts'
+import { browserSessions } from './migrations/0011-browser-sessions.ts'
+import { sessions } from './migrations/0012-sessions.ts'
+import { figures } from './migrations/0013-figures.ts'
+import { unusualPurchases } from './migrations/0014-unusual-purchases.ts'
+import { sessionPayments } from './migrations/0015-session-payments.ts'
+import { linkOrigins } from './migrations/0016-link-origins.ts'
+import { pictures } from './migrations/0017-pictures.ts'
+import { askedProbes } from './migrations/0018-asked-probes.ts'
+import { sessionPayout } from './migrations/0019-session-payout.ts'
+import { payoutSince } from './migrations/0020-payout-since.ts'
+import { sessionAsks } from './migrations/0021-session-asks.ts'
+import { linkPages } from './migrations/0023-link-pages.ts'
+import { owedPurchases } from './migrations/0024-owed-purchases.ts'
+import { ledger } from './migrations/0025-ledger.ts'
+import { unpaidSessions } from './migrations/0026-unpaid-sessions.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
@@ -31,6 +46,21 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0008-discovery': discovery,
   '0009-webhooks': webhooks,
   '0010-due-webhooks': dueWebhooks,
+  '0011-browser-sessions': browserSessions,
+  '0012-sessions': sessions,
+  '0013-figures': figures,
+  '0014-unusual-purchases': unusualPurchases,
+  '0015-session-payments': sessionPayments,
+  '0016-link-origins': linkOrigins,
+  '0017-pictures': pictures,
+  '0018-asked-probes': askedProbes,
+  '0019-session-payout': sessionPayout,
+  '0020-payout-since': payoutSince,
+  '0021-session-asks': sessionAsks,
+  '0023-link-pages': linkPages,
+  '0024-owed-purchases': owedPurchases,
+  '0025-ledger': ledger,
+  '0026-unpaid-sessions': unpaidSessions,
 }
 
 /**

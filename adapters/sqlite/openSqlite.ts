@@ -8,23 +8,30 @@ import type { Log } from '../../core/ports/log.ts'
 import type { DataStore } from '../../core/ports/store.ts'
 import { createApiKeys } from './apiKeys.ts'
 import { backupTo } from './backup.ts'
+import { createBrowserSessions } from './browserSessions.ts'
 import { createSqliteChanges } from './changes.ts'
 import { startWriter } from './commit/writer.ts'
 import { connectReader, connectWriter } from './connect.ts'
 import type { Database } from './database.ts'
 import { createDiscovery } from './discovery.ts'
 import { errorOf, failureOf } from './failure.ts'
+import { createFigures } from './figures.ts'
 import { createGasBook } from './gasBook.ts'
 import { createLinks } from './links.ts'
 import { migrate } from './migrate.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
+import { createOversight } from './oversight.ts'
 import { createAnswers } from './payments/answers.ts'
 import { createBooks } from './payments/books.ts'
+import { createFees } from './payments/fees.ts'
 import { createLeases } from './payments/leases.ts'
 import { createPurchases } from './payments/purchases.ts'
+import { createPictures } from './pictures.ts'
+import { rarelyCounted } from './rarelyCounted.ts'
 import { createReaderThread } from './readerThread.ts'
 import { createReviews } from './reviews.ts'
 import type { Schema } from './schema.ts'
+import { createSessions } from './sessions/sessions.ts'
 import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
@@ -74,20 +81,28 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
 
   const answers = createAnswers(path)
   const thread = createReaderThread(path)
+  // Whoever looks at a year's figures or fees keeps nobody waiting who looks for a link.
+  const figuresThread = createReaderThread(path)
   const changes = createSqliteChanges(database, { log, pollMs: options.pollMs })
   return {
     books: createBooks(database, answers, storeClock),
     leases: createLeases(database, storeClock),
     purchases: createPurchases(database, path),
-    links: createLinks(database),
+    fees: createFees(figuresThread),
+    links: createLinks(database, thread),
+    figures: rarelyCounted(createFigures(database, figuresThread), clock),
     reviews: createReviews(database),
     discovery: createDiscovery(database, thread),
     stores: createStores(database),
+    pictures: createPictures(database),
     keys: createApiKeys(database),
     nonces: createSignInNonces(database),
+    browserSessions: createBrowserSessions(database),
     changes,
     gas: createGasBook(database),
     webhooks: createWebhooks(database, storeClock),
+    sessions: createSessions(database),
+    oversight: createOversight(figuresThread),
     database,
 
     async health() {
@@ -103,7 +118,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
 
     async close() {
       // The last connection to close copies the log back and removes it; that is work for the writer's thread.
-      await Promise.all([changes.close(), answers.close(), thread.close()])
+      await Promise.all([changes.close(), answers.close(), thread.close(), figuresThread.close()])
       if (reader.isOpen) reader.close()
       await writer.close()
       if (isTemporary) rmSync(dirname(path), { recursive: true, force: true })

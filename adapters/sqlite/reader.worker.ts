@@ -1,5 +1,6 @@
 import type { StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
+import { foldedText } from '../../core/ports/links.ts'
 import { connectReader } from './connect.ts'
 import { failureOf } from './failure.ts'
 import type { FromReader, ToReader } from './readerThread.ts'
@@ -9,6 +10,13 @@ const MAX_PREPARED = 200
 
 const database = connectReader(workerData as string)
 database.exec('PRAGMA cache_size = -32000')
+// Amounts are decimal digits of any length: SQLite's own sum knows 64 bits.
+database.aggregate('sum_atomic', {
+  start: () => 0n,
+  step: (sum: bigint, digits) => sum + BigInt(String(digits)),
+  result: (sum: bigint) => sum.toString(),
+})
+database.function('folded', { deterministic: true }, (text) => foldedText(String(text)))
 const prepared = new Map<string, StatementSync>()
 
 function prepare(sql: string): StatementSync {

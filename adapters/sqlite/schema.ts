@@ -11,9 +11,8 @@ export interface Schema {
   answers: AnswerTable
   leases: { id: number; name: string; ttl_ms: number; expires_at_ms: number; holder: string | null }
   purchases: PurchaseTable
-  ledger_entries: LedgerEntryTable
+  ledger: LedgerTable
   refunds: RefundTable
-  link_views: { link_id: string; day: string; count: number }
   stores: StoreTable
   store_wallets: { chain: string; address: string; store_id: string }
   username_redirects: { username: string; store_id: string; expires_at_ms: number }
@@ -27,9 +26,24 @@ export interface Schema {
   link_stats: LinkStatsTable
   api_keys: ApiKeyTable
   sign_in_nonces: { nonce: string; chain: string; address: string; message: string; expires_at_ms: number }
+  browser_sessions: BrowserSessionTable
   signups: { message_hash: string; store_id: string; expires_at_ms: number }
   changes: ChangeTable
+  payment_sessions: SessionTable
   gas_spent: { network: string; store_id: string; day: number; spent: string }
+}
+
+export interface BrowserSessionTable {
+  id: string
+  /** Null: the operator's. */
+  store_id: string | null
+  token_hash: string
+  chain: string | null
+  address: string | null
+  user_agent: string
+  created_at_ms: number
+  last_seen_at_ms: number
+  ends_at_ms: number
 }
 
 export interface PaymentTable {
@@ -44,7 +58,9 @@ export interface PaymentTable {
   amount_atomic: string
   valid_before_ms: number
   scheme: string
+  /** Empty where no link is sold. */
   link_id: string
+  session_id: string | null
   store_id: string
   request_hash: string
   purchase_id: string
@@ -85,7 +101,9 @@ export interface AnswerTable {
 export interface PurchaseTable {
   payment_id: number
   id: string
+  /** Empty where no link was sold. */
   link_id: string
+  session_id: string | null
   store_id: string
   buyer_wallet: string
   network: string
@@ -102,15 +120,12 @@ export interface PurchaseTable {
   created_at_ms: number
 }
 
-export interface LedgerEntryTable {
+export interface LedgerTable {
   purchase_id: string
-  /** Order of the entries of one purchase, from 0. */
-  line: number
-  account: string
-  network: string
-  asset: string
-  amount_atomic: string
-  kind: string
+  /** Order of what was booked for one purchase, from 0: the sale, what took it back. */
+  move: number
+  /** JSON, see `entriesText`. */
+  entries: string
 }
 
 /** How a charged payment was paid back. */
@@ -128,11 +143,16 @@ export interface StoreTable {
   display_name: string
   bio: string
   avatar_url: string
+  /** JSON; without any when the store is made. */
+  socials: Generated<string>
   developer_mode_enabled: number
   created_by: string
   payout_base: string | null
   payout_solana: string | null
   payout_changed_at_ms: number | null
+  /** Null while it is the wallet that the store was made with; so is the next. */
+  payout_base_since_ms: number | null
+  payout_solana_since_ms: number | null
   created_at_ms: number
   updated_at_ms: number
 }
@@ -159,6 +179,9 @@ export interface LinkTable {
   response_mode: string
   settle: string
   upstream_headers_sealed: string | null
+  origin_document: string | null
+  origin_key: string | null
+  origin_operation: string | null
   suspension: string | null
   created_at_ms: number
   updated_at_ms: number
@@ -174,6 +197,7 @@ export interface HealthEventTable {
   status: number | null
   latency_ms: number | null
   detail: string
+  asked_by_seller: Generated<number>
 }
 
 export interface ReviewTable {
@@ -217,4 +241,38 @@ export interface ChangeTable {
   kind: string
   username: string
   slug: string | null
+}
+
+export interface SessionTable {
+  id: string
+  store_id: string
+  link_id: string | null
+  secret_hash: string
+  price: string
+  title: string
+  description: string
+  success_url: string | null
+  cancel_url: string | null
+  allowed_origin: string | null
+  client_reference_id: string | null
+  /** JSON; null of those that were made before it was kept. */
+  payout: string | null
+  /** JSON, the amount as text; null where any token of the price will do. */
+  asks: string | null
+  metadata: string
+  idempotency_key: string | null
+  request_hash: string | null
+  created_at_ms: number
+  expires_at_ms: number
+  state: string
+  ended_at_ms: number | null
+  /** The payment that is being settled for it, or has paid it. */
+  payment_id: number | null
+  failures: number
+  purchase_id: string | null
+  tx_hash: string | null
+  network: string | null
+  buyer_wallet: string | null
+  /** 1 of one that has ended and that a payment was claimed for: it is never forgotten. */
+  is_kept: number
 }

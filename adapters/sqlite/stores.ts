@@ -1,4 +1,4 @@
-import type { ExpressionBuilder } from 'kysely'
+import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
 import type { Store, StoreWallet } from '../../core/domain/store.ts'
 import type { TollgateError } from '../../core/errors/error.ts'
 import { tooManyRenames, usernameTaken, walletTaken } from '../../core/ports/refusals.ts'
@@ -23,13 +23,13 @@ export function createStores({ query, writer }: Database): Stores {
         created_by: createdBy,
         created_at_ms: createdAtMs,
         updated_at_ms: updatedAtMs,
-      } as Omit<StoreTable, 'payout_changed_at_ms'>
+      } as Omit<Selectable<StoreTable>, 'payout_changed_at_ms' | `payout_${string}_since_ms` | 'socials'>
       const steps = [compiled(query.insertInto('stores').values(columns))]
       if (wallet !== null) {
         const { chain, address } = wallet
         steps.push(compiled(query.insertInto('store_wallets').values({ chain, address, store_id: id })))
       }
-      steps.push(compiled(query.insertInto('api_keys').values(toApiKeyColumns(key))))
+      if (key !== null) steps.push(compiled(query.insertInto('api_keys').values(toApiKeyColumns(key))))
       await writer.write('runAll', steps).catch(taken(store.username))
     },
 
@@ -94,6 +94,12 @@ export function createStores({ query, writer }: Database): Stores {
         .set({
           ...toStoreColumns(patch),
           ...(patch.payout !== undefined && { payout_changed_at_ms: updatedAtMs }),
+          ...(patch.payout?.base !== undefined && {
+            payout_base_since_ms: sql<number>`iif(payout_base IS ${patch.payout.base}, payout_base_since_ms, ${updatedAtMs})`,
+          }),
+          ...(patch.payout?.solana !== undefined && {
+            payout_solana_since_ms: sql<number>`iif(payout_solana IS ${patch.payout.solana}, payout_solana_since_ms, ${updatedAtMs})`,
+          }),
           updated_at_ms: updatedAtMs,
         })
         .where('id', '=', id)
@@ -107,7 +113,7 @@ export function createStores({ query, writer }: Database): Stores {
         return taken(patch.username)(error)
       })
       const row = results.at(-1)!.rows[0]
-      return row && toStore(row as unknown as StoreTable)
+      return row && toStore(row as unknown as Selectable<StoreTable>)
     },
 
     async find(id) {
@@ -133,6 +139,19 @@ export function createStores({ query, writer }: Database): Stores {
         .where('w.address', '=', address)
         .executeTakeFirst()
       return row && toStore(row)
+    },
+
+    async paidLonger(storeId, chain, address) {
+      const rows = await query
+        .selectFrom('stores')
+        .select('id')
+        .where(`payout_${chain}`, '=', address)
+        .orderBy((e) => e.fn.coalesce(`payout_${chain}_since_ms`, 'created_at_ms'))
+        .orderBy('id')
+        .execute()
+      const ids = rows.map(({ id }) => id)
+      const own = ids.indexOf(storeId)
+      return own === -1 ? ids : ids.slice(0, own)
     },
 
     async walletsOf(storeId) {
@@ -163,12 +182,13 @@ export function createStores({ query, writer }: Database): Stores {
   }
 }
 
-function toStoreColumns(patch: StorePatch): Partial<StoreTable> {
+function toStoreColumns(patch: StorePatch): Partial<Selectable<StoreTable>> {
   const columns = {
     username: patch.username,
     display_name: patch.displayName,
     bio: patch.bio,
     avatar_url: patch.avatarUrl,
+    socials: patch.socials && JSON.stringify(patch.socials),
     developer_mode_enabled:
       patch.developerModeEnabled === undefined ? undefined : Number(patch.developerModeEnabled),
     payout_base: patch.payout?.base,
@@ -177,12 +197,13 @@ function toStoreColumns(patch: StorePatch): Partial<StoreTable> {
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }
 
-const toStore = (row: StoreTable): Store => ({
+const toStore = (row: Selectable<StoreTable>): Store => ({
   id: row.id,
   username: row.username,
   displayName: row.display_name,
   bio: row.bio,
   avatarUrl: row.avatar_url,
+  socials: JSON.parse(row.socials) as Store['socials'],
   developerModeEnabled: row.developer_mode_enabled === 1,
   createdBy: row.created_by as Store['createdBy'],
   payout: { base: row.payout_base, solana: row.payout_solana },

@@ -29,6 +29,7 @@ export function nonceRoute(app: FastifyInstance, api: Api): void {
         response: answers(
           { 200: success(exactly({ nonce: text(), message: text('Sign exactly this.'), expiresAt: time })) },
           400,
+          403,
           429,
         ),
       },

@@ -8,14 +8,18 @@ import { randomUsername } from '../stores/username.ts'
 
 const USERNAME_TRIES = 5
 
-export interface SignUpRequest {
+/** What a new store is called; without a name it gets a random one. */
+export interface StoreNames {
+  readonly username?: string | null
+  readonly displayName?: string | null
+  readonly avatarUrl?: string | null
+}
+
+export interface SignUpRequest extends StoreNames {
   readonly address: string
   readonly chain: ChainName
   readonly signature: string
   readonly message: string
-  readonly username?: string | null
-  readonly displayName?: string | null
-  readonly avatarUrl?: string | null
   readonly replaceOldestKey?: boolean
 }
 
@@ -26,12 +30,16 @@ export interface SignedUp {
   readonly created: boolean
 }
 
-/** What a sign-up works with once the caller has proved the wallet. */
-export interface Proven {
+/** A wallet that its owner has proved to have. */
+export interface ProvenWallet {
   readonly chain: ChainName
   /** As stored for look-ups. */
   readonly wallet: string
   readonly canonical: string
+}
+
+/** What a sign-up works with once the caller has proved the wallet. */
+export interface Proven extends ProvenWallet {
   readonly apiKey: string
   readonly keyHash: string
 }
@@ -46,7 +54,9 @@ export async function openStore(ports: Api, request: SignUpRequest, proven: Prov
   const known = await ports.stores.byWallet(proven.chain, proven.wallet)
   if (known !== undefined) return openKnown(ports, request, proven, known)
   try {
-    return await createStore(ports, request, proven)
+    const keyOf = (storeId: string, nowMs: number) => newKey(storeId, proven, nowMs)
+    const { store } = await createStore(ports, request, proven, keyOf)
+    return { store, apiKey: proven.apiKey, created: true }
   } catch (error) {
     if (!isTollgateError(error) || error.code !== 'CONFLICT') throw error
     // Somebody else signed up with this wallet meanwhile: one store a wallet.
@@ -56,7 +66,17 @@ export async function openStore(ports: Api, request: SignUpRequest, proven: Prov
   }
 }
 
-async function createStore(ports: Api, request: SignUpRequest, proven: Proven): Promise<SignedUp> {
+/**
+ * A new store for a wallet, paid to that wallet, with its first key where there is to be one.
+ *
+ * @throws `USERNAME_TAKEN`; `CONFLICT` when the wallet has a store
+ */
+export async function createStore(
+  ports: Pick<Api, 'stores' | 'clock'>,
+  request: StoreNames,
+  proven: ProvenWallet,
+  keyOf: (storeId: string, nowMs: number) => ApiKey | null,
+): Promise<{ store: Store }> {
   const nowMs = ports.clock.now()
   for (let tries = 1; ; tries++) {
     const username = request.username ?? randomUsername()
@@ -73,13 +93,14 @@ async function createStore(ports: Api, request: SignUpRequest, proven: Proven): 
         solana: proven.chain === 'solana' ? proven.canonical : null,
       },
       payoutChangedAtMs: null,
+      socials: [],
       createdAtMs: nowMs,
       updatedAtMs: nowMs,
     }
     const wallet = { storeId: store.id, chain: proven.chain, address: proven.wallet }
     try {
-      await ports.stores.create(store, wallet, newKey(store.id, proven, nowMs))
-      return { store, apiKey: proven.apiKey, created: true }
+      await ports.stores.create(store, wallet, keyOf(store.id, nowMs))
+      return { store }
     } catch (error) {
       const isClash = isTollgateError(error) && error.code === 'USERNAME_TAKEN'
       if (!isClash || request.username != null || tries === USERNAME_TRIES) throw error

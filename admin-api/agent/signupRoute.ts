@@ -4,31 +4,30 @@ import { prefixOf } from '../auth/apiKey.ts'
 import { messageHashOf, TEXT_LIFE_MS } from '../auth/walletText.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
-import { hourMs, minuteMs, refuse, takeForClient, writeLimit } from '../http/rateLimits.ts'
+import {
+  hourMs,
+  minuteMs,
+  refuse,
+  refusePagesElsewhere,
+  takeForClient,
+  writeLimit,
+} from '../http/rateLimits.ts'
 import { answers, exactly, flag, success, text } from '../schema/answers.ts'
 import {
-  chainField,
   displayNameField,
   fromAnswers,
   httpUrlField,
-  signatureField,
-  signedTextField,
+  signedByWallet,
   usernameField,
-  walletField,
 } from '../schema/fields.ts'
 import type { Infer } from '../schema/infer.ts'
 import type { SignedUp } from './openStore.ts'
 import { signUp } from './signUp.ts'
 
 const body = {
-  type: 'object',
-  additionalProperties: false,
-  required: ['address', 'chain', 'signature', 'message'],
+  ...signedByWallet,
   properties: {
-    address: walletField,
-    chain: chainField,
-    signature: signatureField,
-    message: signedTextField,
+    ...signedByWallet.properties,
     username: { ...usernameField, type: ['string', 'null'] },
     displayName: { ...displayNameField, type: ['string', 'null'] },
     avatarUrl: httpUrlField,
@@ -76,7 +75,7 @@ export function signupRoute(app: FastifyInstance, api: Api): void {
         description:
           'A new wallet gets a store; a known one gets another key of the store it has. Sending the same signed text again, as a client does that heard no answer, gets the same answer and is not counted again.',
         body,
-        response: answers({ 200: success(data), 201: success(data) }, 400, 401, 409, 429, 503),
+        response: answers({ 200: success(data), 201: success(data) }, 400, 401, 403, 409, 429, 503),
       },
     },
     async (request, reply) => {
@@ -113,6 +112,7 @@ function limitSignUps(api: Api) {
     takeForClient(api, request, 'signup', signupPerHour, hourMs, points)
 
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    refusePagesElsewhere(api, request)
     const minute = await takeForClient(api, request, 'signup-request', requestsPerMinute, minuteMs)
     if (!minute.ok) return refuse(api, reply, minute, requestsPerMinute)
     // The hour is what runs out first; an answer before the text is read shows it too.

@@ -14,6 +14,8 @@ export interface Answer {
   readonly body: string
   /** `username/slug` of every link in it. */
   readonly addresses: readonly string[]
+  /** Of a page: the policy that it is sent with. */
+  readonly policy?: string
 }
 
 export interface KeptAnswer extends Answer {

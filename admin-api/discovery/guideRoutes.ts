@@ -68,6 +68,7 @@ the same request with the header PAYMENT-SIGNATURE, as every x402 client does. A
 
 - [OpenAPI document](${publicUrl}/openapi.json): every route
 - [Reference](${publicUrl}/docs): the same, to read
+- [MCP](${publicUrl}/mcp): tools to find, buy and sell, over streamable HTTP
 
 ## Popular links
 

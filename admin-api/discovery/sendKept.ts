@@ -8,11 +8,12 @@ import type { KeptAnswer } from './answerCache.ts'
 export function sendKept(
   request: FastifyRequest,
   reply: FastifyReply,
-  { body, etag }: KeptAnswer,
+  { body, etag, policy }: KeptAnswer,
   type = 'application/json; charset=utf-8',
   tail = '',
 ): FastifyReply {
   reply.header('etag', etag).header('cache-control', 'public, max-age=60')
+  if (policy !== undefined) reply.header('content-security-policy', policy)
   if (isKnown(request.headers['if-none-match'], etag)) return reply.code(304).send()
   return reply
     .type(type)
@@ -20,5 +21,6 @@ export function sendKept(
     .send(body + tail)
 }
 
-const isKnown = (header: string | undefined, etag: string): boolean =>
+/** Whether an `If-None-Match` names this answer, or any. */
+export const isKnown = (header: string | undefined, etag: string): boolean =>
   header?.split(',').some((one) => ['*', etag, etag.replace('W/', '')].includes(one.trim())) === true

@@ -35,7 +35,7 @@ export function storeOpenApiRoute(app: FastifyInstance, api: Api, cache: AnswerC
       const answer = await cache.of(`openapi ${username}`, async () => {
         const query = { sort: 'newest', username, limit: MAX_LINKS, offset: 0 } as const
         const { texts, addresses } = await describedLinks(api, query, {
-          whole: (link) => pathOf(link, Object.fromEntries(operationsOf(api, link))),
+          whole: (link) => pathOf(link, Object.fromEntries(operationsOf(api, link)), subPathOf(link)),
           brief: (link) => pathOf(link, briefOf(api, link)),
           wholeChars: WHOLE_CHARS,
         })
@@ -63,8 +63,36 @@ const headOf = (api: Api, { username, displayName, bio }: Store) => ({
   externalDocs: { url: `${api.publicUrl}/${username}` },
 })
 
-const pathOf = (link: Pick<ServedLink, 'username' | 'slug'>, item: object): string =>
-  `${JSON.stringify(`/api/link/${addressOf(link)}`)}:${JSON.stringify(item)}`
+const pathOf = (link: Pick<ServedLink, 'username' | 'slug'>, item: object, subPath = ''): string =>
+  `${JSON.stringify(`/api/link/${addressOf(link)}${subPath}`)}:${JSON.stringify(item)}`
+
+type Schema = Readonly<Record<string, unknown>>
+
+const isSchema = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** What callers add to the address, as imported links say it in `x-path`: `/{petId}`. */
+function subPathOf({ inputSchema }: Pick<ServedLink, 'inputSchema'>): string {
+  const subPath = isSchema(inputSchema) ? inputSchema['x-path'] : undefined
+  return typeof subPath === 'string' && subPath.startsWith('/') ? subPath : ''
+}
+
+/** Parameters beside the query of a GET, or the body: of imported links, which have them in `x-parameters`. */
+function besideOf(inputSchema: Schema): object[] {
+  const listed = Array.isArray(inputSchema['x-parameters']) ? inputSchema['x-parameters'] : []
+  return listed.flatMap((one: unknown) => {
+    if (!isSchema(one) || typeof one['name'] !== 'string') return []
+    const { name, in: place, required, description, schema } = one
+    if (!['path', 'query', 'header'].includes(String(place))) return []
+    return [
+      {
+        ...{ name, in: place, required: place === 'path' || required === true },
+        ...(typeof description === 'string' && { description }),
+        schema: isSchema(schema) ? schema : {},
+      },
+    ]
+  })
+}
 
 const briefOf = (api: Api, { title, price, ...link }: FoundLink) => ({
   summary: title,
@@ -105,20 +133,26 @@ const answerOf = ({ outputExample, responseMode, ...link }: ServedLink) =>
   isPaid(link) && responseMode === 'wrap' ? { data: outputExample } : outputExample
 
 function inputOf({ inputSchema, ...link }: ServedLink, method: string): object {
-  if (typeof inputSchema !== 'object' || inputSchema === null) return {}
+  if (!isSchema(inputSchema)) return {}
+  const beside = besideOf(inputSchema)
   if (takesBody(method)) {
-    const path = `/api/link/${addressOf(link)}`.replaceAll('/', '~1')
+    // In a URI, as a reference is one, braces are written in hex (RFC 6901, section 6).
+    const path = encodeURI(`/api/link/${addressOf(link)}${subPathOf({ inputSchema })}`)
+      .replaceAll('~', '~0')
+      .replaceAll('/', '~1')
     const place = `/paths/${path}/${method.toLowerCase()}/requestBody/content/application~1json/schema`
-    const schema = movedTo(place, inputSchema as Readonly<Record<string, unknown>>)
-    return { requestBody: { required: true, content: { 'application/json': { schema } } } }
+    const { 'x-path': _path, 'x-parameters': _parameters, ...own } = inputSchema
+    const schema = movedTo(place, own)
+    const requestBody = { required: true, content: { 'application/json': { schema } } }
+    return { ...(beside.length > 0 && { parameters: beside }), requestBody }
   }
-  const { properties, required } = inputSchema as { properties?: unknown; required?: unknown }
-  if (typeof properties !== 'object' || properties === null) return {}
+  const { properties, required } = inputSchema
+  if (!isSchema(properties)) return beside.length === 0 ? {} : { parameters: beside }
   const needed = Array.isArray(required) ? required : []
-  const parameters = Object.entries(properties).map(([name, schema]) => ({
+  const query = Object.entries(properties).map(([name, schema]) => ({
     ...{ name, in: 'query', required: needed.includes(name) },
     // What it refers to does not stand in a list of parameters.
     schema: JSON.stringify(schema).includes('"$ref":"#') ? {} : schema,
   }))
-  return { parameters }
+  return { parameters: [...beside, ...query] }
 }

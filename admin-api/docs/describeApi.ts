@@ -21,7 +21,24 @@ export async function describeApi(
       },
       servers: [{ url: api.publicUrl }],
       components: {
-        securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'tg_live_…' } },
+        securitySchemes: {
+          apiKey: { type: 'http', scheme: 'bearer', description: 'tg_live_…' },
+          clientSecret: {
+            ...{ type: 'apiKey', in: 'header', name: 'X-Client-Secret' },
+            description: 'Of one payment session: pscs_…, or as the query parameter cs.',
+          },
+          operator: {
+            type: 'apiKey',
+            in: 'cookie',
+            name: 'tollgate_operator',
+            description: 'Of the operator.',
+          },
+          browser: {
+            ...{ type: 'apiKey', in: 'cookie', name: 'tollgate_seller' },
+            description:
+              'Of a browser that signed in to the dashboard; its name begins with `__Host-` on https.',
+          },
+        },
       },
       tags: features.flatMap(({ name, about }) =>
         about === undefined ? [] : [{ name, description: about }],

@@ -5,19 +5,42 @@ type Tree = { readonly [key: string]: unknown }
 
 const documentedRoutes = [
   'DELETE /api/agent/keys/{id}',
+  'DELETE /api/dashboard/session',
+  'DELETE /api/dashboard/sessions/{id}',
+  'DELETE /api/operator/session',
   'DELETE /api/v1/links/{id}',
   'DELETE /api/v1/webhooks/{id}',
   'GET /api/agent/keys',
+  'GET /api/dashboard/attention',
+  'GET /api/dashboard/purchases/{id}/steps',
+  'GET /api/dashboard/session',
+  'GET /api/dashboard/sessions',
   'GET /api/discover',
+  'GET /api/operator/config',
+  'GET /api/operator/live',
+  'GET /api/operator/program',
+  'GET /api/operator/session',
+  'GET /api/operator/settling',
+  'GET /api/operator/status',
+  'GET /api/operator/stores',
+  'GET /api/operator/suspensions',
+  'GET /api/payer',
   'GET /api/reviews',
   'GET /api/store/{username}',
+  'GET /api/store/{username}/{slug}/health',
+  'GET /api/v1/fees',
+  'GET /api/v1/fees/invoices',
   'GET /api/v1/links',
   'GET /api/v1/links/{id}',
   'GET /api/v1/links/{id}/health',
+  'GET /api/v1/payments',
+  'GET /api/v1/payments/{id}',
+  'GET /api/v1/payments/{id}/events',
   'GET /api/v1/profile',
   'GET /api/v1/purchases',
   'GET /api/v1/purchases/{id}',
   'GET /api/v1/stats',
+  'GET /api/v1/stats/timeseries',
   'GET /api/v1/webhooks',
   'GET /api/v1/webhooks/{id}',
   'GET /api/v1/webhooks/{id}/deliveries',
@@ -34,12 +57,24 @@ const documentedRoutes = [
   'POST /api/agent/auth/nonce',
   'POST /api/agent/keys',
   'POST /api/agent/signup',
+  'POST /api/dashboard/nonce',
+  'POST /api/dashboard/session',
+  'POST /api/operator/session',
+  'POST /api/operator/suspensions/{id}/lift',
   'POST /api/reviews',
+  'POST /api/v1/avatar',
+  'POST /api/v1/fees/invoices',
   'POST /api/v1/links',
+  'POST /api/v1/links/import',
   'POST /api/v1/links/{id}/re-enable',
   'POST /api/v1/links/{id}/test',
+  'POST /api/v1/payments',
+  'POST /api/v1/payments/{id}/cancel',
+  'POST /api/v1/payments/{id}/confirm',
+  'POST /api/v1/payments/{id}/pay',
   'POST /api/v1/profile/payout/nonce',
   'POST /api/v1/purchases/{id}/refunds',
+  'POST /api/v1/socials',
   'POST /api/v1/webhooks',
   'POST /api/v1/webhooks/{id}/deliveries/{deliveryId}/replay',
   'POST /api/v1/webhooks/{id}/rotate-secret',
@@ -59,7 +94,9 @@ t.test('the OpenAPI document is 3.1, names every route, and says which need a ke
     for (const [method, operation] of Object.entries(methods)) {
       routes.push(`${method.toUpperCase()} ${path}`)
       t.ok(operation['summary'], `${method} ${path} has a summary`)
-      const needsKey = path.startsWith('/api/v1/') || path.startsWith('/api/agent/keys')
+      const isSigningIn = /^(post|delete) .*\/(nonce|session)$/.test(`${method} ${path}`)
+      const needsBrowser = /^\/api\/(dashboard|operator)\//.test(path) && !isSigningIn
+      const needsKey = path.startsWith('/api/v1/') || path.startsWith('/api/agent/keys') || needsBrowser
       t.equal(operation['security'] !== undefined, needsKey, `${method} ${path} names its key`)
     }
   }

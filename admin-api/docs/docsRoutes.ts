@@ -1,8 +1,6 @@
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
 import type { Api } from '../deps.ts'
-import { sendPage } from '../http/sendPage.ts'
-import { indexPage } from './indexPage.ts'
 
 /** Everything from this origin; the user interface writes style attributes, so styles may be inline. */
 const contentSecurityPolicy = [
@@ -16,11 +14,8 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** `/` for a browser, `/openapi.json`, and `/docs` to read and try it; both work without a network. */
+/** `/openapi.json`, and `/docs` to read and try it; both work without a network. */
 export async function docsRoutes(app: FastifyInstance, api: Api): Promise<void> {
-  const index = indexPage(api)
-  app.get('/', { schema: { hide: true } }, async (_request, reply) => sendPage(reply, index))
-
   let document: string | undefined
   app.get(
     '/openapi.json',

@@ -7,6 +7,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Pages of every origin may read the answer: it is public, and depends on no cookie and no key. */
     anyOrigin?: boolean
+    /** The one origin whose pages may read the answers of a path; null for none. */
+    originOf?: (url: string) => Promise<string | null>
   }
 }
 
@@ -41,21 +43,42 @@ export async function addHeaders(app: FastifyInstance, api: Api): Promise<void> 
     referrerPolicy: { policy: 'no-referrer' },
   })
   const forAnyOrigin: RegExp[] = []
+  const forOneOrigin: { readonly form: RegExp; readonly originOf: OriginOf }[] = []
   app.addHook('onRoute', ({ url, config }) => {
     if (config?.anyOrigin) forAnyOrigin.push(pathForm(url))
+    if (config?.originOf) forOneOrigin.push({ form: pathForm(url), originOf: config.originOf })
   })
   // By path and not by route: a preflight and a 404 have another route, or none.
   await app.register(cors, {
     delegator: (request, done) => {
-      const isPublic = forAnyOrigin.some((form) => form.test(request.url ?? ''))
-      done(
-        null,
-        isPublic
-          ? { origin: '*', methods: ['GET', 'HEAD'], exposedHeaders, maxAge: 600, strictPreflight: false }
-          : { origin: false },
+      const { url = '', headers } = request
+      if (forAnyOrigin.some((form) => form.test(url))) return done(null, anyOrigin)
+      const one = forOneOrigin.find(({ form }) => form.test(url))
+      if (one === undefined || headers.origin === undefined) return done(null, { origin: false })
+      one.originOf(url).then(
+        (allowed) =>
+          done(null, allowed === headers.origin ? { ...oneOrigin, origin: allowed } : { origin: false }),
+        (error: Error) => done(error),
       )
     },
   })
+}
+
+type OriginOf = (url: string) => Promise<string | null>
+
+const anyOrigin = {
+  ...{ origin: '*', methods: ['GET', 'HEAD'], exposedHeaders, maxAge: 600, strictPreflight: false },
+}
+
+/** The headers of a payment are for whoever pays from its own page. */
+const oneOrigin = {
+  methods: ['GET', 'HEAD', 'POST'],
+  exposedHeaders: [
+    ...exposedHeaders,
+    ...['PAYMENT-REQUIRED', 'PAYMENT-RESPONSE', 'X-Purchase-Id', 'X-Review-Token'],
+  ],
+  maxAge: 600,
+  strictPreflight: false,
 }
 
 const pathForm = (url: string): RegExp =>

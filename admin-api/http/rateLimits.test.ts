@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startAdmin } from '../testing/startAdmin.ts'
+import { publicUrl, startAdmin } from '../testing/startAdmin.ts'
 import { evmWallet } from '../testing/wallets.ts'
 import { clientBucket } from './rateLimits.ts'
 
@@ -56,6 +56,31 @@ t.test(
     t.equal(refused.headers['retry-after'], String(59 * 60))
   },
 )
+
+t.test('a page of another origin uses up nothing of what its reader may ask', async (t) => {
+  const f = await startAdmin(t, {
+    limits: { noncePerMinute: 1, signupPerHour: 1, reviewsPerHour: 1 },
+  })
+  const own = new URL(publicUrl).origin
+  const simple = { 'content-type': 'text/plain' }
+  for (const path of [
+    ...['/api/agent/auth/nonce', '/api/agent/signup', '/api/reviews'],
+    ...['/api/dashboard/nonce', '/api/dashboard/session'],
+  ]) {
+    for (const headers of [
+      ...['https://evil.example', 'http://pay.example', 'null'].map((origin) => ({ origin })),
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+    ])
+      for (let i = 0; i < 10; i++)
+        t.equal((await f.call('POST', path, { headers: { ...simple, ...headers } })).status, 403)
+    const answer = await f.call('POST', path, { headers: { origin: own }, body: {} })
+    t.equal(answer.status, 400, `${path}: the reader's own first request is heard`)
+  }
+  for (let i = 0; i < 70; i++)
+    await f.call('GET', '/api/payer', { headers: { 'sec-fetch-site': 'cross-site' } })
+  t.equal((await f.call('GET', '/api/payer', { headers: { 'sec-fetch-site': 'same-origin' } })).status, 400)
+})
 
 t.test("one key's use is not another's", async (t) => {
   const f = await startAdmin(t, { limits: { keyPerMinute: 2 } })

@@ -18,7 +18,15 @@ export async function takeForKey(api: Api, reply: FastifyReply, keyId: string): 
   else writeLimit(reply, minute, api.limits.keyPerMinute)
 }
 
-/** A hook for routes without a key: counts per client address, IPv6 per /64. */
+/** Counts a request of a signed-in browser against its store, however many browsers there are. */
+export async function takeForStore(api: Api, reply: FastifyReply, storeId: string): Promise<void> {
+  const { dashboardPerMinute } = api.limits
+  const taken = await api.counters.take(`dashboard:${storeId}`, 1, dashboardPerMinute, minuteMs)
+  if (!taken.ok) return refuse(api, reply, taken, dashboardPerMinute)
+  writeLimit(reply, taken, dashboardPerMinute)
+}
+
+/** A hook for routes without a key: counts per client address, IPv6 per /64; see {@link refusePagesElsewhere}. */
 export function limitPerClient(
   api: Api,
   name: string,
@@ -26,10 +34,34 @@ export function limitPerClient(
   windowMs: number,
 ): onRequestAsyncHookHandler {
   return async (request, reply) => {
+    if (request.method !== 'GET' && request.method !== 'HEAD') refusePagesElsewhere(api, request)
     const taken = await takeForClient(api, request, name, limit, windowMs)
     if (!taken.ok) return refuse(api, reply, taken, limit)
     writeLimit(reply, taken, limit)
   }
+}
+
+/**
+ * Called before a request is counted: a page of another origin can send its reader's browser here as often as it likes, can
+ * read no answer, and uses up nothing of its reader's. Browsers name such a page and let it forge nothing (Fetch, sections 2.2.2
+ * and 3.2); programs name none, and extensions one of their own.
+ *
+ * @throws `FOREIGN_ORIGIN`
+ */
+export function refusePagesElsewhere(
+  { publicUrl }: Pick<Api, 'publicUrl'>,
+  { headers }: FastifyRequest,
+): void {
+  const { origin, 'sec-fetch-site': site } = headers
+  const isElsewhere =
+    origin === undefined
+      ? site === 'cross-site' || site === 'same-site'
+      : origin !== new URL(publicUrl).origin && /^(?:https?:|null$)/.test(origin)
+  if (isElsewhere)
+    throw new TollgateError(
+      'FOREIGN_ORIGIN',
+      'Expected a request of a program, or of a page of this service; it came from a page of another origin.',
+    )
 }
 
 export async function takeForClient(

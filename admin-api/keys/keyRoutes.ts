@@ -60,13 +60,20 @@ export function keyRoutes(app: FastifyInstance, api: Api): void {
     {
       schema: {
         summary: 'Create an API key',
-        description: `A store has at most ${api.maxActiveKeys} active keys, and makes at most ${api.limits.newKeysPerHour} in an hour. Developer Mode is not asked: whoever has a key may replace it. Sent again within a minute by a client that was gone before the answer, it makes no other key.`,
+        description: `A store has at most ${api.maxActiveKeys} active keys, and makes at most ${api.limits.newKeysPerHour} in an hour. Developer Mode is not asked of a key: whoever has one may replace it. A signed-in browser needs it. Sent again within a minute by a client that was gone before the answer, it makes no other key.`,
         body: createBody,
-        response: answers({ 201: success(created) }, 400, 401, 409, 429),
+        response: answers({ 201: success(created) }, 400, 401, 403, 409, 429),
       },
     },
     async (request, reply) => {
-      const { store, key: caller } = callerOf(request)
+      const caller = callerOf(request)
+      const { store } = caller
+      if (caller.session !== null && !store.developerModeEnabled) {
+        throw new TollgateError(
+          'FORBIDDEN',
+          'Developer Mode is off. Turn it on in the profile to make API keys here; keys that work go on working.',
+        )
+      }
       const made = await unheard.take(request, caller.id)
       const isThere = made !== undefined && (await api.keys.byHash(made.key.keyHash))?.isActive
       const making = isThere ? Promise.resolve(made) : makeKey(api, reply, store.id, request.body?.name)

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Link, LinkId } from '../../core/domain/link.ts'
+import type { Link, LinkId, LinkOrigin } from '../../core/domain/link.ts'
 import { linkDefaults } from '../../core/domain/linkDefaults.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
@@ -42,13 +42,30 @@ export function createLinkOnce(api: Api): (store: Store, body: CreateLinkBody) =
   }
 }
 
-/** Creates a link of a store, after a health check when it is paid. @throws what the steps it names throw, `SLUG_ALREADY_EXISTS`, `LIMIT_REACHED` */
-async function createLink(api: Api, store: Store, body: CreateLinkBody): Promise<Link> {
+/** What an import says of a link beside its fields. */
+export interface Imported {
+  readonly origin: LinkOrigin
+  /** A slug for the link if the store has none of this name. */
+  readonly slug: string
+}
+
+/**
+ * Creates a link of a store, after a health check when it is paid.
+ *
+ * @throws what the steps it names throw, `SLUG_ALREADY_EXISTS`, `LIMIT_REACHED`; `CONFLICT` when there is a link of the origin
+ */
+export async function createLink(
+  api: Api,
+  store: Store,
+  body: CreateLinkBody,
+  imported?: Imported,
+): Promise<Link> {
   const id = randomUUID()
   const nowMs = api.clock.now()
   const link: NewLink = stealthWins({
     ...linkDefaults,
-    slug: slugOf(body.title),
+    slug: imported?.slug ?? slugOf(body.title),
+    origin: imported?.origin ?? null,
     url: body.url,
     title: body.title,
     ...readLinkFields(api, id, body),

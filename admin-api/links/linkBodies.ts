@@ -90,7 +90,7 @@ const properties = {
       "Sent with every call to the seller's API, such as its own key; kept encrypted, never shown.",
   },
   ...fromAnswers('id', 'fullUrl', 'privateSlug', 'privateUrl', 'isPaid'),
-  ...fromAnswers('suspension', 'health', 'webhookSecret', 'createdAt', 'updatedAt'),
+  ...fromAnswers('suspension', 'health', 'stats', 'webhookSecret', 'createdAt', 'updatedAt'),
 } as const
 
 export const createLinkBody = {

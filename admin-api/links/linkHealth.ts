@@ -16,7 +16,7 @@ export async function probeLink(
   return probe(api.egress, { url: link.url, timeoutMs, headers })
 }
 
-/** The timeline's entry for a health check. */
+/** The timeline's entry for a health check that the seller asked for. */
 export const probeEvent = (linkId: string, report: ProbeReport, atMs: number): HealthEvent => ({
   linkId,
   atMs,
@@ -25,6 +25,7 @@ export const probeEvent = (linkId: string, report: ProbeReport, atMs: number): H
   status: report.status,
   latencyMs: report.latencyMs,
   detail: report.detail,
+  isAskedBySeller: true,
 })
 
 export const healthSchema = exactly({

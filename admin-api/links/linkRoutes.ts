@@ -1,40 +1,107 @@
 import type { FastifyInstance } from 'fastify'
-import { isPaid, type Link } from '../../core/domain/link.ts'
+import { isPaid, type Link, type LinkState, linkStates } from '../../core/domain/link.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { type IdParams, idParams } from '../http/ids.ts'
-import { answers, exactly, listOf, success } from '../schema/answers.ts'
+import { nextLink } from '../http/nextLink.ts'
+import { answers, exactly, listOf, success, textOrNull } from '../schema/answers.ts'
 import { secretOf } from '../webhooks/signWebhook.ts'
 import { announceLink } from './announceLink.ts'
 import { createLinkOnce } from './createLink.ts'
 import { type CreateLinkBody, createLinkBody, type UpdateLinkBody, updateLinkBody } from './linkBodies.ts'
+import { linkFiguresSchema, readLinkFigures } from './linkFigures.ts'
 import { healthOf, healthSchema } from './linkHealth.ts'
 import { createdLinkSchema, linkFields, toCreatedLink, toLinkView, webhookSecretSchema } from './linkView.ts'
 import { ownActiveLink, ownLink } from './ownLink.ts'
 import { updateLink } from './updateLink.ts'
 
-const listed = exactly(linkFields)
-const single = exactly({ ...linkFields, health: healthSchema })
+const listed = exactly({ ...linkFields, stats: linkFiguresSchema })
+const single = exactly({ ...linkFields, health: healthSchema, stats: linkFiguresSchema })
 const changed = { ...single, properties: { ...single.properties, webhookSecret: webhookSecretSchema } }
+
+/** As many as are answered without a word, and at most: their documents are long. */
+const MAX_PER_PAGE = 100
+const MAX_WORDS = 16
+
+const pageQuery = {
+  type: 'object',
+  properties: {
+    limit: {
+      type: 'integer',
+      minimum: 1,
+      maximum: MAX_PER_PAGE,
+      description: `Default: ${MAX_PER_PAGE}. With it, or with \`cursor\`, the answer has \`nextCursor\`.`,
+    },
+    cursor: { type: 'string', minLength: 1, maxLength: 512, description: '`nextCursor` of the page before.' },
+    q: {
+      type: 'string',
+      maxLength: 200,
+      description: 'Links that have each of these words in their title, slug, url or tags.',
+    },
+    state: {
+      enum: linkStates,
+      description: 'Links in this state only; a suspended one is in no other.',
+    },
+  },
+} as const
+
+interface PageQuery {
+  readonly limit?: number
+  readonly cursor?: string
+  readonly q?: string
+  readonly state?: LinkState
+}
+
+const page = exactly({ links: listOf(listed) })
+const pageSchema = {
+  ...page,
+  properties: {
+    ...page.properties,
+    nextCursor: textOrNull('Null on the last page. Left out where neither `limit` nor `cursor` was given.'),
+  },
+}
 
 /** `/api/v1/links`: the caller's links. */
 export function linkRoutes(app: FastifyInstance, api: Api): void {
   const createOnce = createLinkOnce(api)
-  const withHealth = async (link: Link) => ok({ ...toLinkView(link), health: await healthOf(api, link) })
+  async function whole(link: Link) {
+    const [health, statsOf] = await Promise.all([
+      healthOf(api, link),
+      readLinkFigures(api, link.storeId, link.id),
+    ])
+    return ok({ ...toLinkView(link), health, stats: statsOf(link) })
+  }
 
-  app.get(
+  app.get<{ Querystring: PageQuery }>(
     '/api/v1/links',
     {
       schema: {
         summary: 'List the links',
-        description: 'Active links, newest first.',
-        response: answers({ 200: success(exactly({ links: listOf(listed) })) }, 401, 429),
+        description: `Active links, newest first, at most ${MAX_PER_PAGE} at a time: the Link header says where the next page is.`,
+        querystring: pageQuery,
+        response: answers({ 200: success(pageSchema) }, 400, 401, 429),
       },
     },
-    async (request) => {
-      const links = await api.links.ofStore(callerOf(request).store.id)
-      return ok({ links: links.filter((link) => link.linkType === 'api').map(toLinkView) })
+    async (request, reply) => {
+      const { id } = callerOf(request).store
+      const { limit, cursor, q = '', state } = request.query
+      const [{ links, nextCursor }, statsOf] = await Promise.all([
+        api.links.page(id, {
+          ...{ limit: limit ?? MAX_PER_PAGE, linkType: 'api' },
+          words: q.split(/\s+/).filter(Boolean).slice(0, MAX_WORDS),
+          ...(cursor !== undefined && { cursor }),
+          ...(state !== undefined && { state }),
+        }),
+        readLinkFigures(api, id),
+      ])
+      if (nextCursor !== null) {
+        const next = { cursor: nextCursor, limit, q: q || undefined, state }
+        reply.header('link', nextLink(api, '/api/v1/links', next))
+      }
+      const shown = links.map((link) => ({ ...toLinkView(link), stats: statsOf(link) }))
+      const isPaged = limit !== undefined || cursor !== undefined
+      return ok({ links: shown, ...(isPaged && { nextCursor }) })
     },
   )
 
@@ -67,7 +134,7 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
         response: answers({ 200: success(single) }, 401, 404, 429),
       },
     },
-    async (request) => withHealth(await ownLink(api, request, request.params.id)),
+    async (request) => whole(await ownLink(api, request, request.params.id)),
   )
 
   app.patch<{ Params: IdParams; Body: UpdateLinkBody }>(
@@ -84,7 +151,7 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
     async (request) => {
       const link = await ownActiveLink(api, request, request.params.id)
       const updated = await updateLink(api, callerOf(request).store, link, request.body)
-      const { success, data } = await withHealth(updated)
+      const { success, data } = await whole(updated)
       const isNew = link.webhookUrl === null && updated.webhookUrl !== null
       return { success, data: { ...data, ...(isNew && (await webhookSecret(api, updated))) } }
     },

@@ -87,7 +87,7 @@ t.test('a link is read, listed and changed with exactly its fields', async (t) =
   t.equal(created.status, 201, created.text)
   const { id } = created.body.data
   const read = await f.call('GET', `/api/v1/links/${id}`, { key })
-  t.same(Object.keys(read.body.data).sort(), [...linkKeys, 'health'].sort())
+  t.same(Object.keys(read.body.data).sort(), [...linkKeys, 'health', 'stats'].sort())
   t.match(read.body.data, {
     ...full,
     currency: 'USDC',
@@ -99,7 +99,7 @@ t.test('a link is read, listed and changed with exactly its fields', async (t) =
   t.match(read.body.data.health, { status: 'healthy', lastStatus: 200 })
   const list = await f.call('GET', '/api/v1/links', { key })
   t.same(Object.keys(list.body.data), ['links'])
-  t.same(Object.keys(list.body.data.links[0]).sort(), [...linkKeys].sort())
+  t.same(Object.keys(list.body.data.links[0]).sort(), [...linkKeys, 'stats'].sort())
   for (const { text } of [created, read, list]) t.notMatch(text, /secret-token|x-token|upstreamHeaders/i)
 
   const stored = await f.db.links.find(id)
@@ -128,15 +128,15 @@ t.test('a link is read, listed and changed with exactly its fields', async (t) =
     },
   })
   t.equal(cleared.status, 200, cleared.text)
-  t.same(Object.keys(cleared.body.data).sort(), [...linkKeys, 'health'].sort())
+  t.same(Object.keys(cleared.body.data).sort(), [...linkKeys, 'health', 'stats'].sort())
   t.match(cleared.body.data, {
     description: '',
     isPublic: false,
     webhookUrl: null,
-    methods: [],
+    methods: { length: 0 },
     inputSchema: null,
     outputExample: null,
-    tags: [],
+    tags: { length: 0 },
     iconUrl: null,
     responseMode: 'wrap',
     settle: 'after',
@@ -465,6 +465,41 @@ t.test('a store has so many links at most, and is told what to do about it', asy
   const { id } = made.find((a) => a.status === 201)!.body.data
   await f.call('DELETE', `/api/v1/links/${id}`, { key })
   t.equal((await create()).status, 201)
+})
+
+t.test('links are listed page by page, and who asks without a word has the documented shape', async (t) => {
+  const f = await startAdmin(t, { options: { maxLinksPerStore: 200 } })
+  const { key } = await f.store()
+  for (let i = 0; i < 101; i++) {
+    const body = { url: 'https://api.example.com/', title: `Link ${i}`, isPublic: i % 10 === 0 }
+    f.clock.nowMs++
+    await f.call('POST', '/api/v1/links', { key, body })
+  }
+  const product = { url: 'https://shop.example/', title: 'Link of a product', linkType: 'standard' }
+  await f.call('POST', '/api/v1/links', { key, body: product })
+  const list = (query: string) => f.call('GET', `/api/v1/links${query}`, { key })
+  const titles = (answer: Awaited<ReturnType<typeof list>>) =>
+    answer.body.data.links.map(({ title }: { title: string }) => title)
+
+  const plain = await list('')
+  t.same(Object.keys(plain.body.data), ['links'])
+  t.equal(plain.body.data.links.length, 100, 'a hundred, and no product among them')
+  const [, next] = /^<(.*)>; rel="next"$/.exec(String(plain.headers['link'])) ?? []
+  t.match(next, /^https:\/\/pay\.example\/api\/v1\/links\?cursor=/)
+  const rest = await list(new URL(next!).search)
+  t.same(titles(rest), ['Link 0'])
+  t.equal(rest.headers['link'], undefined)
+  t.equal(rest.body.data.nextCursor, null)
+
+  const first = await list('?limit=2&state=public')
+  t.same(titles(first), ['Link 100', 'Link 90'])
+  const cursor = encodeURIComponent(first.body.data.nextCursor)
+  t.same(titles(await list(`?limit=2&state=public&cursor=${cursor}`)), ['Link 80', 'Link 70'])
+  t.same(titles(await list('?q=LINK%2042')), ['Link 42'])
+  t.same(titles(await list('?q=no%20such')), [])
+  t.match(String((await list('?q=link&limit=1')).headers['link']), /limit=1&q=link/, 'what is found goes on')
+  for (const bad of ['limit=0', 'limit=101', 'cursor=nonsense', 'state=nice', 'cursor='])
+    t.equal((await list(`?${bad}`)).status, 400, bad)
 })
 
 t.test('deleting is soft, frees the slug, and repeats', async (t) => {

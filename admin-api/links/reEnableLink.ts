@@ -8,13 +8,20 @@ import { announceLink } from './announceLink.ts'
 import { probeEvent, probeLink } from './linkHealth.ts'
 
 /**
- * Lifts a suspension: its cooldown is over and the API passes two health checks.
+ * Lifts a suspension: its cooldown is over and the API passes two health checks. The operator need not wait, and lifts a
+ * permanent one.
  *
- * @returns what to tell the seller
+ * @returns what to tell whoever asked
  * @throws `RE_ENABLE_FAILED` with `cooldown_until` or `permanent` beside the error, `API_NOT_RESPONDING`
  */
-export async function reEnableLink(api: Api, store: Store, link: Link): Promise<string> {
-  switch (reEnableStep(link.suspension, api.clock.now())) {
+export async function reEnableLink(
+  api: Api,
+  store: Pick<Store, 'username'>,
+  link: Link,
+  by: 'seller' | 'operator' = 'seller',
+): Promise<string> {
+  const step = reEnableStep(link.suspension, api.clock.now())
+  switch (by === 'operator' && step !== 'not-suspended' ? 'probe' : step) {
     case 'not-suspended':
       return 'The link is not suspended; calls are served.'
     case 'permanent':
@@ -35,7 +42,7 @@ export async function reEnableLink(api: Api, store: Store, link: Link): Promise<
     ok: true,
     status: null,
     latencyMs: null,
-    detail: 'Re-enabled by the seller.',
+    detail: `Re-enabled by the ${by}.`,
   })
   announceLink(api, store.username, link)
   return 'The link is re-enabled; calls are served again.'

@@ -9,7 +9,7 @@ import type { CreateLinkBody, UpdateLinkBody } from './linkBodies.ts'
 import { readUpstreamHeaders, sealUpstreamHeaders } from './upstreamHeaders.ts'
 
 /** Bytes of a schema or an example; they travel in answers and listings. */
-const MAX_DOCUMENT_BYTES = 16_384
+export const MAX_SCHEMA_BYTES = 16_384
 /** USDC's, on every network. */
 const assetDecimals = 6
 /** A trillion and more is a slip of the keyboard, and would not fit a token amount on Solana (64 bits). */
@@ -134,8 +134,8 @@ function readMethods(
 
 function sized(path: string, value: unknown, problems: ErrorDetail[]): unknown {
   const bytes = Buffer.byteLength(JSON.stringify(value))
-  if (bytes > MAX_DOCUMENT_BYTES) {
-    const message = `At most ${MAX_DOCUMENT_BYTES} bytes of JSON are allowed, got ${bytes}.`
+  if (bytes > MAX_SCHEMA_BYTES) {
+    const message = `At most ${MAX_SCHEMA_BYTES} bytes of JSON are allowed, got ${bytes}.`
     problems.push({ path, code: 'too_long', message })
     return value
   }

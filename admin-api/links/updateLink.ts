@@ -18,10 +18,17 @@ const MAX_TRIES = 5
  * A health check takes seconds, and whoever changes the link meanwhile, say to make it stealth, must not have that undone:
  * the change is made again from the link as it has become then.
  *
+ * @param imported what an import says of the link beside its fields
  * @throws what the steps it names throw, `SLUG_ALREADY_EXISTS`, `LINK_NOT_FOUND` when it was deleted meanwhile, `CONFLICT`
  */
-export async function updateLink(api: Api, store: Store, link: Link, body: UpdateLinkBody): Promise<Link> {
-  const fields = readLinkFields(api, link.id, body)
+export async function updateLink(
+  api: Api,
+  store: Store,
+  link: Link,
+  body: UpdateLinkBody,
+  imported: Pick<LinkPatch, 'origin'> = {},
+): Promise<Link> {
+  const fields = { ...readLinkFields(api, link.id, body), ...imported }
   if (Object.keys(fields).length === 0) return link
 
   let checked: { readonly as: Link; saved(): Promise<void> } | undefined

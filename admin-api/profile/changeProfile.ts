@@ -1,4 +1,4 @@
-import { isPaid, type StoreId } from '../../core/domain/link.ts'
+import type { StoreId } from '../../core/domain/link.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { StorePatch } from '../../core/ports/stores.ts'
@@ -78,8 +78,8 @@ const chainsChange = ({ payout }: Store, { to }: PayoutChange): boolean =>
     (chain) => to[chain] !== undefined && (to[chain] === null) !== (payout[chain] === null),
   )
 
-/** @throws `RATE_LIMIT_EXCEEDED` */
-async function takeChange(api: Api, { id }: Store, what: string, limit: number): Promise<void> {
+/** Counts a change that a store makes so many times an hour at most. @throws `RATE_LIMIT_EXCEEDED` */
+export async function takeChange(api: Api, { id }: Store, what: string, limit: number): Promise<void> {
   const taken = await api.counters.take(`${what}:${id}`, 1, limit, hourMs)
   if (taken.ok) return
   const retryAfterSeconds = Math.max(1, Math.ceil((taken.resetAtMs - api.clock.now()) / 1000))
@@ -107,6 +107,13 @@ async function save(
   return saved
 }
 
+/** Changes what a store shows, by its owner. @throws `UNAUTHORIZED` when it is gone */
+export const changeStore = async (
+  api: Api,
+  store: Store,
+  patch: Pick<StorePatch, 'avatarUrl' | 'socials'>,
+): Promise<Store> => (await save(api, store, patch)) ?? gone()
+
 /** What is set beside payout; null clears. */
 function readFields(api: Api, store: Store, body: ProfileBody): StorePatch {
   const { username, displayName, bio, avatarUrl, developerModeEnabled } = body
@@ -125,11 +132,11 @@ function readFields(api: Api, store: Store, body: ProfileBody): StorePatch {
 /** A paid link that nobody can be paid for would answer buyers with an offer of nothing. @throws `CONFLICT` */
 export async function refuseUnpayable(api: Api, store: Store, { to }: PayoutChange): Promise<void> {
   if (canBePaid(api, { ...store.payout, ...to }) || !canBePaid(api, store.payout)) return
-  const paid = (await api.links.ofStore(store.id)).filter(isPaid)
-  if (paid.length === 0) return
+  const { links } = await api.links.page(store.id, { isPaid: true, limit: 1 })
+  if (links.length === 0) return
   throw new TollgateError(
     'CONFLICT',
-    `${paid.length} paid links need a payout wallet. Make them free or delete them first, or name another wallet.`,
+    'The paid links of the store need a payout wallet. Make them free or delete them first, or name another wallet.',
   )
 }
 

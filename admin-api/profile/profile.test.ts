@@ -20,6 +20,7 @@ t.test('the profile has exactly the documented fields and payout, without an env
     createdBy: 'agent',
     createdAt: now,
     updatedAt: now,
+    socials: [],
     payout: { base: wallet.address, solana: null, changedAt: null },
   })
   t.match(body.userId, /^[0-9a-f-]{36}$/)

@@ -46,7 +46,7 @@ export const profileBody = {
         "With a payout that changes: the message of POST /api/v1/profile/payout/nonce, unchanged, and the store's wallet's signature of it.",
       properties: { message: signedTextField, signature: signatureField },
     },
-    ...fromAnswers('userId', 'createdBy', 'createdAt', 'updatedAt'),
+    ...fromAnswers('userId', 'createdBy', 'createdAt', 'updatedAt', 'socials'),
   },
 } as const
 

@@ -1,6 +1,7 @@
 import type { Store } from '../../core/domain/store.ts'
 import { isoTime, isoTimeOrNull } from '../http/envelope.ts'
 import { exactly, flag, listOf, text, textOrNull, time, timeOrNull, uuid } from '../schema/answers.ts'
+import { ownSocials } from '../socials/socialsView.ts'
 
 const payoutFields = {
   base: textOrNull(),
@@ -22,6 +23,7 @@ export const profileSchema = exactly({
   createdBy: text(),
   createdAt: time,
   updatedAt: time,
+  socials: ownSocials,
   payout: {
     ...exactly(payoutFields, 'The wallets that buyers pay.'),
     properties: {
@@ -43,6 +45,7 @@ export const toProfile = (store: Store, warnings: readonly string[]) => ({
   createdBy: store.createdBy,
   createdAt: isoTime(store.createdAtMs),
   updatedAt: isoTime(store.updatedAtMs),
+  socials: store.socials,
   payout: {
     base: store.payout.base,
     solana: store.payout.solana,

@@ -1,13 +1,16 @@
 import type { FastifyInstance } from 'fastify'
+import { type UnusualStatus, unusualStatuses } from '../../core/domain/purchase.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { type IdParams, idParams } from '../http/ids.ts'
+import { nextLink } from '../http/nextLink.ts'
+import { prefersCsv } from '../http/prefersCsv.ts'
+import { toCsv } from '../http/toCsv.ts'
 import { ownLinkFilter } from '../links/ownLink.ts'
 import { answers, exactly, listOf, success, textOrNull } from '../schema/answers.ts'
 import { ownPurchase } from './ownPurchase.ts'
-import { purchaseSchema, toPurchaseView } from './purchaseView.ts'
-import { toCsv } from './toCsv.ts'
+import { type PurchaseView, titledPurchaseSchema, toTitledViews } from './purchaseView.ts'
 
 const pageQuery = {
   type: 'object',
@@ -15,13 +18,32 @@ const pageQuery = {
     limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
     cursor: { type: 'string', minLength: 1, maxLength: 512, description: '`nextCursor` of the page before.' },
     linkId: { type: 'string', description: 'Purchases of this link only.' },
+    status: { type: 'string', enum: unusualStatuses, description: 'Purchases in this state only.' },
   },
 } as const
+
+const csvColumns = [
+  'id',
+  'createdAt',
+  'linkId',
+  'status',
+  'amount',
+  'fee',
+  'currency',
+  'price',
+  'chain',
+  'network',
+  'asset',
+  'buyerWallet',
+  'txHash',
+  'sessionId',
+] as const satisfies readonly (keyof PurchaseView)[]
 
 interface PageQuery {
   readonly limit: number
   readonly cursor?: string
   readonly linkId?: string
+  readonly status?: UnusualStatus
 }
 
 /** `/api/v1/purchases`: what the caller's store sold. */
@@ -37,7 +59,7 @@ export function purchaseRoutes(app: FastifyInstance, api: Api): void {
           {
             200: success(
               exactly({
-                purchases: listOf(purchaseSchema),
+                purchases: listOf(titledPurchaseSchema),
                 nextCursor: textOrNull('Null on the last page.'),
               }),
             ),
@@ -50,21 +72,26 @@ export function purchaseRoutes(app: FastifyInstance, api: Api): void {
       },
     },
     async (request, reply) => {
-      const { limit, cursor } = request.query
+      const { limit, cursor, status } = request.query
       const linkId = await ownLinkFilter(api, request, request.query.linkId)
       const page = await api.purchases.page(callerOf(request).store.id, {
         limit,
         ...(cursor !== undefined && { cursor }),
         ...(linkId !== undefined && { linkId }),
+        ...(status !== undefined && { status }),
       })
-      const purchases = page.purchases.map(toPurchaseView)
+      const purchases = await toTitledViews(api.links, page.purchases)
       reply.header('vary', 'Accept')
-      if (page.nextCursor !== null) reply.header('link', nextLink(api, page.nextCursor, limit, linkId))
+      if (page.nextCursor !== null)
+        reply.header(
+          'link',
+          nextLink(api, '/api/v1/purchases', { cursor: page.nextCursor, limit, linkId, status }),
+        )
       if (!prefersCsv(request.headers.accept)) return ok({ purchases, nextCursor: page.nextCursor })
       return reply
         .type('text/csv; charset=utf-8; header=present')
         .header('content-disposition', 'attachment; filename="purchases.csv"')
-        .send(toCsv(purchases))
+        .send(toCsv(csvColumns, purchases))
     },
   )
 
@@ -74,25 +101,12 @@ export function purchaseRoutes(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'Read a purchase',
         params: idParams,
-        response: answers({ 200: success(purchaseSchema) }, 401, 404, 429),
+        response: answers({ 200: success(titledPurchaseSchema) }, 401, 404, 429),
       },
     },
     async (request) => {
-      return ok(toPurchaseView(await ownPurchase(api, request, request.params.id)))
+      const [purchase] = await toTitledViews(api.links, [await ownPurchase(api, request, request.params.id)])
+      return ok(purchase)
     },
   )
-}
-
-/** JSON unless CSV is asked for by name, before or without JSON. */
-function prefersCsv(accept: string | undefined): boolean {
-  if (accept === undefined) return false
-  const csvAt = accept.indexOf('text/csv')
-  const jsonAt = accept.indexOf('application/json')
-  return csvAt >= 0 && (jsonAt < 0 || csvAt < jsonAt)
-}
-
-/** RFC 8288: where the next page is, for answers that have no place for a cursor. */
-function nextLink(api: Api, cursor: string, limit: number, linkId: string | undefined): string {
-  const query = new URLSearchParams({ cursor, limit: String(limit), ...(linkId !== undefined && { linkId }) })
-  return `<${api.publicUrl}/api/v1/purchases?${query}>; rel="next"`
 }

@@ -26,6 +26,7 @@ t.test('a purchase is shown with exactly its fields, amounts as decimal strings'
   t.same(body.data, {
     id,
     linkId: one,
+    sessionId: null,
     status: 'settled',
     amount: '0.10',
     fee: '0.005',
@@ -38,7 +39,10 @@ t.test('a purchase is shown with exactly its fields, amounts as decimal strings'
     txHash,
     explorerUrl: `https://sepolia.basescan.org/tx/${txHash}`,
     createdAt: new Date(f.clock.nowMs).toISOString(),
+    linkTitle: 'One',
   })
+  await f.call('DELETE', `/api/v1/links/${one}`, { key })
+  t.match((await f.call('GET', '/api/v1/purchases', { key })).body.data.purchases, [{ id, linkTitle: 'One' }])
 })
 
 t.test('pages hang together: every purchase once, newest first, also when more come meanwhile', async (t) => {
@@ -122,8 +126,8 @@ t.test('figures add up per period and link, revenue with 18 places', async (t) =
   await sale(two, '1', 8 * dayMs, '0xb')
   await sale(two, '10', 40 * dayMs, '0xc')
   await sale(two, '100', 100 * dayMs, '0xd')
-  const day = new Date(f.clock.nowMs).toISOString().slice(0, 10)
-  await f.db.purchases.addViews([{ linkId: one, day, count: 5 }])
+  const hour = Math.floor(f.clock.nowMs / 3_600_000)
+  await f.db.figures.addTraffic([{ linkId: one, hour, views: 5, challenges: 9, calls: 0, failedCalls: 0 }])
   const stats = async (query: string) => (await f.call('GET', `/api/v1/stats${query}`, { key })).body
   const zeros = '0'.repeat(17)
   t.same(await stats(''), {

@@ -3,7 +3,7 @@ import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { type IdParams, idParams } from '../http/ids.ts'
 import { ownPurchase } from '../purchases/ownPurchase.ts'
-import { purchaseSchema, toPurchaseView } from '../purchases/purchaseView.ts'
+import { titledPurchaseSchema, toTitledViews } from '../purchases/purchaseView.ts'
 import { answers, success } from '../schema/answers.ts'
 import type { Infer } from '../schema/infer.ts'
 import { refundPurchase } from './refundPurchase.ts'
@@ -33,12 +33,13 @@ export function refundRoute(app: FastifyInstance, api: Api): void {
           'Send at least the amount, in the same token, from the wallet that was paid to buyerWallet; then name that transaction. It is verified on chain. One transaction refunds one purchase; repeating the request answers the same.',
         params: idParams,
         body: refundBody,
-        response: answers({ 200: success(purchaseSchema) }, 400, 401, 404, 409, 422, 429, 503),
+        response: answers({ 200: success(titledPurchaseSchema) }, 400, 401, 404, 409, 422, 429, 503),
       },
     },
     async (request) => {
       const purchase = await ownPurchase(api, request, request.params.id)
-      return ok(toPurchaseView(await refundPurchase(api, purchase, request.body.txHash)))
+      const refunded = await refundPurchase(api, purchase, request.body.txHash)
+      return ok((await toTitledViews(api.links, [refunded]))[0])
     },
   )
 }

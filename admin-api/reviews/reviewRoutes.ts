@@ -1,6 +1,5 @@
 import { hash, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import type { Link } from '../../core/domain/link.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import { REVIEWABLE_MS, type Review, ratingOf } from '../../core/domain/review.ts'
 import { TollgateError } from '../../core/errors/error.ts'
@@ -9,6 +8,7 @@ import type { Api } from '../deps.ts'
 import { isoTime } from '../http/envelope.ts'
 import { idOrNotFound } from '../http/ids.ts'
 import { hourMs, limitPerClient, minuteMs } from '../http/rateLimits.ts'
+import { findLink } from '../links/findLink.ts'
 import {
   answers,
   count,
@@ -135,10 +135,16 @@ async function admit(api: Api, body: Infer<typeof reviewBody>): Promise<Review> 
     )
   if (nowMs - purchase.createdAtMs > REVIEWABLE_MS)
     throw new TollgateError('INVALID_REVIEW_TOKEN', 'A review token is good for 90 days; this one is older.')
+  const { linkId } = purchase
+  if (linkId === null)
+    throw new TollgateError(
+      'FORBIDDEN',
+      'Only what was bought of a link is reviewed; this was a payment of any amount.',
+    )
   if (await isOwnWallet(api, purchase))
     throw new TollgateError('FORBIDDEN', 'A store does not review itself: this wallet is one of its own.')
   return {
-    ...{ id: randomUUID(), purchaseId: purchase.id, linkId: purchase.linkId, storeId: purchase.storeId },
+    ...{ id: randomUUID(), purchaseId: purchase.id, linkId, storeId: purchase.storeId },
     ...{ wallet: purchase.buyerWallet, isPositive: positive, comment: comment?.trim() || null },
     createdAtMs: nowMs,
   }
@@ -172,14 +178,6 @@ async function readPage(api: Api, { username, slug, ...page }: PageQuery): Promi
   const link = await findLink(api, username, slug)
   if (link === undefined) throw new TollgateError('LINK_NOT_FOUND')
   return api.reviews.ofLink(link.id, page)
-}
-
-/** The link at this address, or the one that had it less than 30 days ago. */
-async function findLink(api: Api, username: string, slug: string): Promise<Link | undefined> {
-  const link = await api.links.served(username, slug)
-  if (link !== undefined) return link
-  const moved = await api.links.redirectOf(username, slug, api.clock.now())
-  return moved && api.links.served(moved.username, moved.slug)
 }
 
 const toReviewView = ({ id, isPositive, comment, wallet, createdAtMs }: Review) => ({

@@ -54,6 +54,8 @@ export const errorSchema = {
     },
     cooldown_until: { type: 'string', format: 'date-time', description: 'Of a refused re-enable.' },
     permanent: { const: true, description: 'Of a refused re-enable.' },
+    purchaseId: { type: 'string', description: 'Of a payment that is used, or whose outcome is open.' },
+    transaction: { type: 'string', description: 'Of a payment that was sent.' },
   },
 }
 

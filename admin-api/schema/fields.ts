@@ -67,3 +67,16 @@ export const signedTextField = {
   maxLength: 4_096,
   description: 'The text of the nonce step, unchanged.',
 } as const
+
+/** A body in which a wallet shows that it signed the text of the nonce step; some have more fields. */
+export const signedByWallet = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['address', 'chain', 'signature', 'message'],
+  properties: {
+    address: walletField,
+    chain: chainField,
+    signature: signatureField,
+    message: signedTextField,
+  },
+} as const

@@ -5,23 +5,18 @@ import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { ownLinkFilter } from '../links/ownLink.ts'
 import { answers, count, exactly, success, text } from '../schema/answers.ts'
-
-const dayMs = 24 * 60 * 60_000
-const days = { '7d': 7, '30d': 30, '90d': 90 } as const
-const periods = ['7d', '30d', '90d', 'all'] as const
-/** Revenue is shown with as many places (marketplace interface, section 2). */
-const REVENUE_PLACES = 18
+import { lengthOf, type Period, periodField, periods, REVENUE_PLACES } from './period.ts'
 
 const query = {
   type: 'object',
   properties: {
-    period: { type: 'string', enum: periods, default: '30d' },
+    period: periodField,
     linkId: { type: 'string', description: 'Of this link only.' },
   },
 } as const
 
 interface Query {
-  readonly period: (typeof periods)[number]
+  readonly period: Period
   readonly linkId?: string
 }
 
@@ -51,9 +46,10 @@ export function statsRoute(app: FastifyInstance, api: Api): void {
     async (request) => {
       const { period } = request.query
       const linkId = await ownLinkFilter(api, request, request.query.linkId)
-      const sinceMs = period === 'all' ? 0 : api.clock.now() - days[period] * dayMs
-      const { views, buyers, revenueE18 } = await api.purchases.stats(callerOf(request).store.id, {
-        sinceMs,
+      const lengthMs = lengthOf(period)
+      const fromMs = lengthMs === null ? 0 : api.clock.now() - lengthMs
+      const { views, buyers, revenueE18 } = await api.figures.totals(callerOf(request).store.id, {
+        ...{ fromMs, toMs: Number.MAX_SAFE_INTEGER },
         ...(linkId !== undefined && { linkId }),
       })
       return ok({ period, views, buyers, revenue: formatAmount(revenueE18, REVENUE_PLACES, REVENUE_PLACES) })

@@ -5,7 +5,11 @@ import type { ListedLink } from '../../core/ports/links.ts'
 import type { Api } from '../deps.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { answers, exactly, listOf, text, uuid } from '../schema/answers.ts'
+import { publicSocials, toPublicSocials } from '../socials/socialsView.ts'
 import { usernameForm } from './username.ts'
+
+/** As many as a store has by default: one with more holds nobody up who asks something else meanwhile. */
+const MAX_LINKS = 1_000
 
 const publicLink = exactly({
   id: uuid,
@@ -18,6 +22,7 @@ const publicLink = exactly({
 const publicStore = exactly({
   profile: exactly({ username: text(), displayName: text(), bio: text(), avatarUrl: text() }),
   links: listOf(publicLink),
+  socials: publicSocials,
 })
 
 /** `GET /api/store/:username`: what anybody may know of a store. No envelope (marketplace interface, section 2). */
@@ -29,7 +34,7 @@ export function storeRoute(app: FastifyInstance, api: Api): void {
       onRequest: limitPerClient(api, 'store', api.limits.storePerMinute, minuteMs),
       schema: {
         summary: 'Read a store',
-        description: 'Public links only. A former name redirects for 30 days.',
+        description: `Public links only, the newest ${MAX_LINKS}; GET /api/discover?seller= pages through all of them. A former name redirects for 30 days.`,
         params: { type: 'object', required: ['username'], properties: { username: { type: 'string' } } },
         response: answers({ 200: publicStore }, 404, 429),
       },
@@ -40,7 +45,11 @@ export function storeRoute(app: FastifyInstance, api: Api): void {
       if (store === undefined) throw new TollgateError('NOT_FOUND', 'There is no store with this username.')
       reply.header('cache-control', 'no-cache')
       if (store.username !== username) return reply.redirect(`/api/store/${store.username}`, 307)
-      return { profile: profileOf(store), links: (await api.links.listedOf(store.id)).map(toPublicLink) }
+      return {
+        profile: profileOf(store),
+        links: (await api.links.listedOf(store.id, MAX_LINKS)).map(toPublicLink),
+        socials: toPublicSocials(store.socials),
+      }
     },
   )
 }

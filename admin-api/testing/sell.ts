@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { parseAmount } from '../../core/domain/money.ts'
+import type { PaymentState } from '../../core/domain/payment.ts'
 import type { DataStore } from '../../core/ports/store.ts'
 import { bring } from '../../test/helpers/rows.ts'
 
@@ -13,11 +14,19 @@ export async function sell(
     atMs: number
     buyer?: string
     reviewToken?: string
+    /** Default: settled. */
+    state?: PaymentState
   },
 ): Promise<string> {
-  const { storeId, linkId, atMs, buyer = '0x00000000000000000000000000000000000000b1' } = sale
+  const {
+    storeId,
+    linkId,
+    atMs,
+    buyer = '0x00000000000000000000000000000000000000b1',
+    state = 'settled',
+  } = sale
   const { purchaseId } = await bring(books, {
-    ...{ state: 'settled', storeId, linkId, atMs, payer: buyer, answer: null },
+    ...{ state, storeId, linkId, atMs, payer: buyer, answer: null },
     ...(sale.reviewToken !== undefined && { reviewTokenHash: hash('sha256', sale.reviewToken) }),
     ...{ payTo: '0x00000000000000000000000000000000000000a1', amountAtomic: parseAmount(sale.amount, 6) },
   })

@@ -20,10 +20,10 @@ const dieAt = (reached: string) => {
 // Its pauses keep no process running; a gateway has its listeners for that.
 setInterval(() => {}, 60_000)
 
-const { webhooks, purchases, links } = store
+const { webhooks, purchases, sessions, links } = store
 await deliverWebhooks(
   {
-    ...{ purchases, links, clock: systemClock, log: silentLog },
+    ...{ purchases, sessions, links, clock: systemClock, log: silentLog },
     sealer: createSealer(Buffer.from(secret!, 'hex')),
     egress: {
       ...egress,

@@ -9,6 +9,7 @@ import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { isPaid } from '../../core/domain/link.ts'
 import { parseAmount } from '../../core/domain/money.ts'
+import { createTransfers } from '../../core/payments/bookTransfer.ts'
 import { createPayments } from '../../core/payments/engine.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { Change } from '../../core/ports/changes.ts'
@@ -27,17 +28,21 @@ export const publicUrl = 'https://pay.example'
 const wide: AdminLimits = {
   keyPerMinute: 1e6,
   keyPerHour: 1e6,
+  dashboardPerMinute: 1e6,
   newKeysPerHour: 1e6,
   noncePerMinute: 1e6,
   signupPerHour: 1e6,
   storePerMinute: 1e6,
   discoverPerMinute: 1e6,
   reviewsPerHour: 1e6,
+  sessionPollsPerMinute: 1e6,
+  mcpPerMinute: 1e6,
+  paymentAttemptsPerMinute: 1e6,
   badKeyPerMinute: 1e6,
 }
 
 /** What a 402 on Base Sepolia would offer. */
-const termsOf: AdminApiDeps['termsOf'] = ({ price, payout }) =>
+export const termsOf: AdminApiDeps['termsOf'] = ({ price, payout }) =>
   isPaid({ price }) && payout.base !== null
     ? [
         {
@@ -105,24 +110,38 @@ export async function startAdmin(
   const sealer = createSealer(randomBytes(32))
   const walletProofs = walletProofsOf()
   const { limits, features, ...deps } = overrides
-  const payments = createPayments({
+  const engine = {
     ...{ books: db.books, chains: { assets: builtInAssets }, clock, log },
     notes: createPurchaseNotes(sealer, '_svc'),
     lease: { isHeld: true, current: { id: 1, name: 'test' } },
-  })
+  }
+  const payments = createPayments(engine)
   const admin = await createAdminApi(
     {
       stores: db.stores,
+      pictures: db.pictures,
       keys: db.keys,
       nonces: db.nonces,
+      browserSessions: db.browserSessions,
       links: db.links,
       purchases: db.purchases,
+      fees: db.fees,
+      figures: db.figures,
       reviews: db.reviews,
       discovery: db.discovery,
       webhooks: db.webhooks,
+      sessions: db.sessions,
       payments,
       // No chain: a test that refunds brings its own.
       refundProofs: { prove: async () => ({ status: 'not_configured' }) },
+      transfers: createTransfers({ ...engine, sessions: db.sessions }),
+      transferProofs: {
+        prove: async () => ({ status: 'not_configured' }),
+        look: async () => ({ status: 'not_configured' }),
+      },
+      payers: { look: async () => undefined },
+      // No gateway: a test that calls links brings its own.
+      linkCalls: { call: async () => undefined },
       walletProofs,
       egress,
       sealer,
@@ -134,7 +153,10 @@ export async function startAdmin(
       publicUrl,
       serviceName: 'Tollgate',
       assets: builtInAssets.filter((a) => a.network === 'eip155:84532'),
+      feesPayTo: { base: null, solana: null },
       termsOf,
+      // No chain: a test that pays brings its own.
+      offersOf: () => [],
       payoutFaults: async () => [],
       ready: async () => [],
       ...deps,

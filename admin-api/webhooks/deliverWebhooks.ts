@@ -26,7 +26,10 @@ const FORGOTTEN_AT_ONCE = 500
 const NOTE_PAUSES_MS = [200, 1_000, 5_000]
 
 /** What sending needs of the API. */
-export type SendingApi = Pick<Api, 'webhooks' | 'purchases' | 'links' | 'egress' | 'sealer' | 'clock' | 'log'>
+export type SendingApi = Pick<
+  Api,
+  'webhooks' | 'purchases' | 'links' | 'sessions' | 'egress' | 'sealer' | 'clock' | 'log'
+>
 
 /**
  * Sends what the outbox holds, until the signal. Any number of processes may run it: the store gives each delivery to one

@@ -14,7 +14,7 @@ import type { Infer } from '../schema/infer.ts'
 import { validationError } from '../schema/validationError.ts'
 import { ownWebhook } from './ownWebhook.ts'
 import { newSalt, secretOf } from './signWebhook.ts'
-import { endpointFields, kindSchema, kindsToComeText, toEndpointView } from './webhookView.ts'
+import { endpointFields, kindSchema, toEndpointView } from './webhookView.ts'
 
 /** Endpoints of a store, those of links not counted. */
 const MOST_ENDPOINTS = 20
@@ -29,7 +29,7 @@ const properties = {
     items: kindSchema,
     uniqueItems: true,
     minItems: 1,
-    description: `What it hears of; all when left out. This version has no source of ${kindsToComeText}: they come with payment sessions, and nothing is sent of them until then.`,
+    description: 'What it hears of; all when left out.',
   },
   ...fromAnswers('id', 'linkId', 'disabledAt', 'disabledReason', 'failingSince', 'previousSecretUntil'),
   ...fromAnswers('createdAt', 'updatedAt', 'secret'),
@@ -64,12 +64,8 @@ const withSecret = exactly({ ...endpointFields, secret: text('`whsec_…`; shown
 /** `/api/v1/webhooks`: where the caller's store wants to hear of what happens. */
 export function webhookRoutes(app: FastifyInstance, api: Api): void {
   const unheard = new UnheardAnswers<WebhookEndpoint>(api.clock)
-  const unheardRotations = new UnheardAnswers<WebhookEndpoint>(api.clock)
   const view = (found: WebhookEndpoint) => toEndpointView(found, api.clock.now())
-  const shown = (found: WebhookEndpoint) => ({
-    ...view(found),
-    secret: secretOf(api.sealer, found.id, found.salt),
-  })
+  rotationRoute(app, api)
 
   app.get(
     '/api/v1/webhooks',
@@ -98,10 +94,10 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
       },
     },
     async (request, reply) => {
-      const { store, key } = callerOf(request)
-      const making = (await unheard.take(request, key.id)) ?? create(api, store.id, request.body)
-      unheard.watch(request, reply, key.id, Promise.resolve(making))
-      return reply.code(201).send(ok(shown(await making)))
+      const { store, id } = callerOf(request)
+      const making = (await unheard.take(request, id)) ?? create(api, store.id, request.body)
+      unheard.watch(request, reply, id, Promise.resolve(making))
+      return reply.code(201).send(ok(shown(api, await making)))
     },
   )
 
@@ -153,6 +149,11 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
       return { success: true }
     },
   )
+}
+
+/** A new secret beside the one before, for as long as receivers may need to take it over. */
+function rotationRoute(app: FastifyInstance, api: Api): void {
+  const unheard = new UnheardAnswers<WebhookEndpoint>(api.clock)
 
   app.post<{ Params: IdParams }>(
     '/api/v1/webhooks/:id/rotate-secret',
@@ -166,17 +167,23 @@ export function webhookRoutes(app: FastifyInstance, api: Api): void {
       },
     },
     async (request, reply) => {
-      const { key } = callerOf(request)
-      const made = await unheardRotations.take(request, key.id)
+      const { id } = callerOf(request)
+      const made = await unheard.take(request, id)
       const found = await ownWebhook(api, request, request.params.id)
       const rotation = { salt: newSalt(), previousUntilMs: api.clock.now() + ROTATION_MS }
       // Another one would leave the receiver without the secret that it has: only the last two sign.
       const rotating = made?.salt === found.salt ? Promise.resolve(found) : change(api, found, { rotation })
-      unheardRotations.watch(request, reply, key.id, rotating)
-      return ok(shown(await rotating))
+      unheard.watch(request, reply, id, rotating)
+      return ok(shown(api, await rotating))
     },
   )
 }
+
+/** An endpoint with its secret, for the two answers that have it. */
+const shown = (api: Api, found: WebhookEndpoint) => ({
+  ...toEndpointView(found, api.clock.now()),
+  secret: secretOf(api.sealer, found.id, found.salt),
+})
 
 async function create(
   api: Api,

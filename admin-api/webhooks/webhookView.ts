@@ -1,5 +1,4 @@
 import {
-  kindsToCome,
   type WebhookDelivery,
   type WebhookEndpoint,
   type WebhookTry,
@@ -96,6 +95,3 @@ export const toDeliveryView = (delivery: WebhookDelivery) => ({
 export const toTryView = ({ atMs, status, latencyMs, error, answer }: WebhookTry) => ({
   ...{ at: isoTime(atMs), status, latencyMs, error, answer },
 })
-
-/** For descriptions of filters. */
-export const kindsToComeText = kindsToCome.map((kind) => `\`${kind}\``).join(', ')

@@ -9,6 +9,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuSeconds } from './cpuSeconds.ts'
 import { loadCpu, type Machine, pinned, serverCpu } from './machine.ts'
 
+/** Gateways run as cli/bin.js starts them: what is measured is what is shipped. */
+const gateways: readonly string[] = ['gateway.ts', 'cluster.ts']
+const gatewayFlags = ['--max-semi-space-size=2']
+const gatewayEnv = { MALLOC_ARENA_MAX: '2' }
+
 /** A server in a process of its own. */
 export interface Server {
   readonly port: number
@@ -90,7 +95,10 @@ export class Servers {
 
   async #spawn(file: string, options: object, cpu: number): Promise<Server> {
     const script = new URL(`../servers/${file}`, import.meta.url).pathname
-    const child = this.#run([process.execPath, script, JSON.stringify(options)], cpu)
+    const isGateway = gateways.includes(file)
+    const flags = isGateway ? gatewayFlags : []
+    const command = [process.execPath, ...flags, script, JSON.stringify(options)]
+    const child = this.#run(command, cpu, isGateway ? gatewayEnv : {})
     const { port, ...facts } = JSON.parse(await firstLine(child, file)) as { port: number }
     const server = serverOf(child, port, facts)
     this.#running.push(server)
@@ -98,9 +106,9 @@ export class Servers {
   }
 
   /** @param cpu null: wherever there is room */
-  #run(command: readonly string[], cpu: number | null): ChildProcess {
+  #run(command: readonly string[], cpu: number | null, env: NodeJS.ProcessEnv = {}): ChildProcess {
     const [program, ...args] = cpu === null ? command : pinned(this.#machine, cpu, command)
-    return spawn(program!, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    return spawn(program!, args, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...env } })
   }
 }
 

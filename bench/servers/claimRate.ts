@@ -40,6 +40,7 @@ async function claimOn(): Promise<void> {
       validBeforeMs: Date.now() + 300_000,
       lease,
       linkId,
+      sessionId: null,
       storeId,
       requestHash: nonce,
       purchaseId: randomUUID(),

@@ -87,6 +87,7 @@ export async function createGatewayUnderTest(
     links: store.links,
     payments: createPayments({ books, chains, notes, lease, clock, log }),
     purchases: store.purchases,
+    figures: store.figures,
     changes: createChanges(),
     egress: createEgress({ allowPrivateCidrs: ['127.0.0.0/8'], log }),
     sealer,

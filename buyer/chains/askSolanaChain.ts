@@ -1,11 +1,11 @@
 import { RpcUnreachable } from '../../core/rpc/rpcError.ts'
+import { decodeStrictBase64 } from '../../core/x402/header.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import {
   paymentAccounts,
   type SolanaAccount,
   solanaAccountsFault,
 } from '../../core/x402/solanaAccountsFault.ts'
-import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
 import { BuyerRefusal, UnpayableTerms } from '../buyer.ts'
 import { createJsonRpc, type JsonRpc, publicRpcUrl, unexpected } from './jsonRpc.ts'
 

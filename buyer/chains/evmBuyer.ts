@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { bytesToHex, getAddress, type Hex } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { evmTermsFault } from '../../core/x402/evmTermsFault.ts'
+import { transferTypes } from '../../core/x402/transferTypes.ts'
 import { BuyerRefusal, type KeyBuyer, type SignedPayment } from '../buyer.ts'
 import { askEvmChain, domainOf } from './askEvmChain.ts'
 
@@ -9,18 +10,6 @@ import { askEvmChain, domainOf } from './askEvmChain.ts'
 const MAX_VALIDITY_SECONDS = 3_600
 /** How far the seller's chain may be behind our clock, in seconds; what the reference client grants too. */
 const CLOCK_SKEW_SECONDS = 600
-
-/** EIP-3009, section "transferWithAuthorization". */
-const authorizationTypes = {
-  TransferWithAuthorization: [
-    { name: 'from', type: 'address' },
-    { name: 'to', type: 'address' },
-    { name: 'value', type: 'uint256' },
-    { name: 'validAfter', type: 'uint256' },
-    { name: 'validBefore', type: 'uint256' },
-    { name: 'nonce', type: 'bytes32' },
-  ],
-} as const
 
 export interface EvmBuyerOptions {
   /** 32 bytes as 0x hex. */
@@ -72,7 +61,7 @@ export function createEvmBuyer(options: EvmBuyerOptions): KeyBuyer {
       }
       const signature = await account.signTypedData({
         domain,
-        types: authorizationTypes,
+        types: transferTypes,
         primaryType: 'TransferWithAuthorization',
         message: {
           ...authorization,

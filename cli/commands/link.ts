@@ -2,6 +2,8 @@ import type { Command } from 'commander'
 import { createOutput } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { askGateway } from '../runtime/askGateway.ts'
+import { registerLinkImport } from './linkImport.ts'
+import { registerLinkList } from './linkList.ts'
 
 interface LinkFlags {
   readonly gateway: string
@@ -19,6 +21,7 @@ export function registerLink(program: Command): void {
   const link = program.command('link').description('Links of a store.')
   link
     .command('add')
+    .alias('create')
     .description('Put an API behind a link.')
     .argument('<url>', 'address that calls are forwarded to')
     .option('--price <usdc>', 'price of a call in USDC, such as 0.01; 0 is free', '0')
@@ -51,6 +54,8 @@ Example:
         process.exitCode = output.fail(error)
       }
     })
+  registerLinkList(link)
+  registerLinkImport(link)
 }
 
 interface SavedLink {

@@ -6,14 +6,16 @@ export interface DemoConfigParts {
   readonly port: number
   readonly evm: Pick<LocalEvm, 'network' | 'rpcUrl'>
   readonly solana: Pick<LocalSolana, 'network' | 'rpcUrl' | 'wsUrl'>
+  readonly operatorToken: string
 }
 
 /** The demo's configuration: what an operator would write in tollgate.yaml, for two local chains. */
-export function demoConfig({ dataDir, port, evm, solana }: DemoConfigParts): object {
+export function demoConfig({ dataDir, port, evm, solana, operatorToken }: DemoConfigParts): object {
   return {
     publicUrl: `http://127.0.0.1:${port}`,
     gateway: { port, drainTimeoutMs: 1_000 },
     admin: { port: 0 },
+    operator: { token: operatorToken },
     storage: { path: `${dataDir}/tollgate.db` },
     secretFile: `${dataDir}/secret`,
     networks: {

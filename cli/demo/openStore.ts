@@ -1,5 +1,7 @@
 import type { DemoSeller } from '../../localnet/demoSeller.ts'
+import { callApi } from './callApi.ts'
 import type { SampleSeller } from './sampleSeller.ts'
+import { signUpSeller } from './signUpSeller.ts'
 
 export interface OpenedStore {
   readonly apiKey: string
@@ -16,43 +18,44 @@ export async function openStore(
   seller: DemoSeller,
   sample: SampleSeller,
 ): Promise<OpenedStore> {
-  const identity = { address: seller.evmAddress, chain: 'base' }
-  const { message } = await call(baseUrl, 'POST', '/api/agent/auth/nonce', identity)
-  const signature = await seller.signMessage(message)
-  const signup = { ...identity, message, signature, username: 'demo', displayName: 'Demo seller' }
-  const { apiKey } = await call(baseUrl, 'POST', '/api/agent/signup', signup)
-  const payout = { solana: seller.solanaAddress }
-  const text = await call(baseUrl, 'POST', '/api/v1/profile/payout/nonce', { payout }, apiKey)
-  const payoutProof = { message: text.message, signature: await seller.signMessage(text.message) }
-  await call(baseUrl, 'PATCH', '/api/v1/profile', { payout, payoutProof }, apiKey)
+  const apiKey = await signUpSeller(baseUrl, seller, { username: 'demo', displayName: 'Demo seller' })
+  const bio = 'The weather of any city, as an example of an API that is paid per call.'
+  await callApi(baseUrl, 'PATCH', '/api/v1/profile', { bio }, apiKey)
   const weather = {
     url: sample.url,
-    title: 'Weather',
-    description: 'The weather of a city, now.',
+    title: 'Weather of a city',
+    description: 'Temperature and sky, as they are now.',
+    tags: ['weather', 'live'],
     isPublic: true,
+    methods: ['GET'],
+    inputSchema: {
+      type: 'object',
+      properties: { city: { type: 'string', description: 'Its name.', default: 'Lisbon' } },
+    },
+    outputExample: { city: 'Lisbon', temperatureC: 21, sky: 'clear', asOf: '2026-06-01T12:00:00.000Z' },
   }
-  const link = await call(
+  const link = await callApi(
     baseUrl,
     'POST',
     '/api/v1/links',
     { ...weather, slug: 'weather', price: '0.01' },
     apiKey,
   )
-  const dear = await call(
+  const dear = await callApi(
     baseUrl,
     'POST',
     '/api/v1/links',
-    { ...weather, title: 'Weather, dear', slug: 'forecast', price: '0.25' },
+    { ...weather, title: 'Forecast for ten days', slug: 'forecast', price: '0.25' },
     apiKey,
   )
-  const free = await call(
+  const free = await callApi(
     baseUrl,
     'POST',
     '/api/v1/links',
-    { ...weather, title: 'Weather, free', slug: 'hello' },
+    { ...weather, title: 'Weather, to try', slug: 'hello' },
     apiKey,
   )
-  const faucet = await call(
+  const faucet = await callApi(
     baseUrl,
     'POST',
     '/api/v1/links',
@@ -70,21 +73,5 @@ export async function openStore(
     dearLink: { url: dear.fullUrl, price: dear.price },
     freeLink: { url: free.fullUrl },
     faucetLink: { url: faucet.fullUrl },
-  }
-}
-
-async function call(baseUrl: string, method: string, path: string, body: object, apiKey?: string) {
-  const response = await fetch(baseUrl + path, {
-    method,
-    headers: { 'content-type': 'application/json', ...(apiKey && { authorization: `Bearer ${apiKey}` }) },
-    body: JSON.stringify(body),
-  })
-  const answer = (await response.json()) as { data?: Record<string, string>; error?: { message: string } }
-  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${answer.error?.message}`)
-  return (answer.data ?? answer) as Record<string, string> & {
-    message: string
-    apiKey: string
-    fullUrl: string
-    price: string
   }
 }

@@ -2,6 +2,7 @@ import { formatAmount } from '../../core/domain/money.ts'
 import { factsOf } from '../../core/domain/network.ts'
 import { visibleText } from '../../core/text/visibleText.ts'
 import { createOutput, type Output } from '../output/createOutput.ts'
+import { fillMarket } from './fillMarket.ts'
 import { type DemoPayment, holds, payOnce } from './payOnce.ts'
 import { buyWithApproval, buyWithinRules, playOwner } from './showVault.ts'
 import { type Demo, startDemo } from './startDemo.ts'
@@ -50,7 +51,11 @@ export async function runDemo(flags: DemoFlags): Promise<number> {
     const act = { demo, vault, signal: stopped.signal, tell }
     allHold = (await buyWithinRules(act)) && allHold
     if (flags.once) return (await buyWithApproval(act, playOwner(act))) && allHold ? 0 : 1
-    explain(tell, demo)
+    tell(
+      '• Filling the marketplace: two more stores, a month of sales, reviews, a payment session and a webhook',
+    )
+    const { checkoutUrl } = await fillMarket(demo)
+    explain(tell, demo, checkoutUrl)
     const open = buyWithApproval(act, (id) => invite(vault!, id, tell))
     open.catch((error) => stopped.signal.aborted || output.warn(String((error as Error).message)))
     await untilAborted(stopped.signal)
@@ -86,7 +91,7 @@ function show(output: Output, { answer, ...payment }: DemoPayment): void {
   )
 }
 
-function explain(tell: (text: string) => void, demo: Demo): void {
+function explain(tell: (text: string) => void, demo: Demo, checkoutUrl: string): void {
   const [evmBuyer] = demo.buyers
   const { gatewayUrl, adminUrl } = demo.tollgate
   tell(`
@@ -94,15 +99,21 @@ Everything is running until you press Ctrl-C.
 
   gateway        ${gatewayUrl}
   API docs       ${gatewayUrl}/docs
+  marketplace    ${gatewayUrl}
   store          ${gatewayUrl}/demo
+  a link's page  ${gatewayUrl}/demo/weather
+  checkout       ${checkoutUrl}
+  dashboard      ${gatewayUrl}/dashboard   (sign in with the seller's wallet)
+  operator       ${gatewayUrl}/operator   (token ${demo.operatorToken})
   paid link      ${demo.link.url}
   free link      ${demo.freeLink.url}
   faucet         ${demo.faucetLink.url}?address=…   (5 USDC for a wallet of yours)
-  operator       ${adminUrl}/metrics
+  metrics        ${adminUrl}/metrics
   sample API     ${demo.sample.url}
   EVM node       ${demo.evm.rpcUrl}   (chain ${demo.evm.chainId})
   Solana node    ${demo.solana.rpcUrl}   (${demo.solana.network})
-  seller's key   ${demo.apiKey}
+  seller's key   ${demo.apiKey}   (of the API)
+  its wallet     ${demo.seller.evmPrivateKey}   (holds test USDC on the local chain only)
 
 See the price:
   curl -i ${demo.link.url}

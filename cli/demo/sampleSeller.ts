@@ -9,8 +9,14 @@ export interface SampleSeller {
   close(): Promise<void>
 }
 
-/** @param fund gives test money to an address of either chain, and says how much it holds then */
-export async function startSampleSeller(fund: (address: string) => Promise<object>): Promise<SampleSeller> {
+/**
+ * @param answers by path; whatever else is asked for is the weather
+ * @param fund gives test money to an address of either chain, and says how much it holds then
+ */
+export async function startSampleSeller(
+  fund: (address: string) => Promise<object>,
+  answers: Readonly<Record<string, object>>,
+): Promise<SampleSeller> {
   let calls = 0
   const server = createServer(async (req, res) => {
     const { pathname, searchParams } = new URL(req.url!, 'http://sample')
@@ -20,6 +26,10 @@ export async function startSampleSeller(fund: (address: string) => Promise<objec
       return res.end(JSON.stringify(answer))
     }
     calls++
+    // Webhooks are heard, and answered with nothing.
+    if (pathname === '/hooks') return res.writeHead(204).end()
+    const known = answers[pathname]
+    if (known !== undefined) return res.end(JSON.stringify(known))
     const city = searchParams.get('city') ?? 'Lisbon'
     res.end(JSON.stringify({ city, temperatureC: 21, sky: 'clear', asOf: new Date().toISOString() }))
   })

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
@@ -17,6 +18,7 @@ import { startTollgate, type Tollgate } from '../runtime/startTollgate.ts'
 import { demoConfig } from './demoConfig.ts'
 import { openStore } from './openStore.ts'
 import { type SampleSeller, startSampleSeller } from './sampleSeller.ts'
+import { sampleAnswers } from './sampleStores.ts'
 
 /** Everything of the demo, running: two chains, a sample API, the gateway in front of it, and two buyers with money. */
 export interface Demo {
@@ -33,6 +35,8 @@ export interface Demo {
   /** `?address=` of a wallet on either chain gets 5 USDC there. */
   readonly faucetLink: { readonly url: string }
   readonly apiKey: string
+  /** Signs in to `/operator`. */
+  readonly operatorToken: string
   /** Everything that the demo writes; gone with it. */
   readonly dataDir: string
   /** USDC in the seller's wallet on a network, in atomic units. */
@@ -67,16 +71,17 @@ export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Pro
     )
 
     onStep('Starting a sample API: the one that will be sold')
-    const sample = await startSampleSeller(faucetOf(evm, solana))
+    const sample = await startSampleSeller(faucetOf(evm, solana), sampleAnswers)
     closers.push(() => sample.close())
 
     onStep('Starting the gateway in front of it')
     const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-demo-'))
     closers.push(() => rmSync(dataDir, { recursive: true, force: true }))
     const facilitator = await createDemoFacilitator(evm, solana)
+    const operatorToken = randomBytes(24).toString('base64url')
     const tollgate = await startOn(
       port,
-      (chosen) => demoConfig({ dataDir, port: chosen, evm, solana }),
+      (chosen) => demoConfig({ dataDir, port: chosen, evm, solana, operatorToken }),
       facilitator,
     )
     closers.push(() => tollgate.close())
@@ -94,7 +99,19 @@ export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Pro
       network === evm.network
         ? evm.balanceUsdc(seller.evmAddress as `0x${string}`)
         : solana.balanceUsdc(seller.solanaAddress)
-    return { evm, solana, sample, seller, tollgate, buyers, ...store, dataDir, sellerBalance, close }
+    return {
+      evm,
+      solana,
+      sample,
+      seller,
+      tollgate,
+      buyers,
+      ...store,
+      operatorToken,
+      dataDir,
+      sellerBalance,
+      close,
+    }
   } catch (error) {
     await close()
     throw error

@@ -1,5 +1,5 @@
 import type { PayReport } from '../../buyer/payReport.ts'
-import { factsOf } from '../../core/domain/network.ts'
+import { explorerUrl, factsOf } from '../../core/domain/network.ts'
 import { visibleBlock, visibleJson, visibleText } from '../../core/text/visibleText.ts'
 import { parseBody } from '../../core/x402/parseBody.ts'
 
@@ -75,9 +75,5 @@ export function bodyAsText(body: Uint8Array, contentType: string): string {
   }
 }
 
-function explorerOf({ payment, transaction }: PayReport): string | null {
-  const facts = payment && factsOf(payment.network)
-  if (!facts || transaction === null) return null
-  const isDevnet = facts.v1Name === 'solana-devnet'
-  return `${facts.explorerTx}${transaction}${isDevnet ? '?cluster=devnet' : ''}`
-}
+const explorerOf = ({ payment, transaction }: PayReport): string | null =>
+  payment == null || transaction === null ? null : (explorerUrl(payment.network, transaction) ?? null)

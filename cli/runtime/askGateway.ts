@@ -3,15 +3,16 @@ import { UsageError } from '../output/exitCodes.ts'
 const TIMEOUT_MS = 30_000
 
 /**
- * Posts to the marketplace API of a gateway with the store's key and reads `data` of the answer.
+ * Asks the marketplace API of a gateway with the store's key and reads `data` of the answer.
  *
  * @param gateway base address
+ * @param body what is posted; undefined reads instead
  * @throws `UsageError` without a key; an error with the gateway's own words when it refuses
  */
 export async function askGateway<T>(
   gateway: string,
   path: string,
-  body: object,
+  body: object | undefined,
   apiKey: string | undefined,
 ): Promise<T> {
   if (!apiKey)
@@ -20,7 +21,8 @@ export async function askGateway<T>(
     )
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` }
   const signal = AbortSignal.timeout(TIMEOUT_MS)
-  const request = { method: 'POST', headers, body: JSON.stringify(body), signal }
+  const posted = { method: 'POST', body: JSON.stringify(body) }
+  const request = { ...(body !== undefined && posted), headers, signal }
   const response = await fetch(new URL(path, gateway), request).catch((cause: unknown) => {
     throw new Error(`The gateway at ${gateway} does not answer. Is it running (tollgate start)?`, { cause })
   })

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { nearMiss } from '../../core/config/check/nearMiss.ts'
 import { isPaid, type ServedLink } from '../../core/domain/link.ts'
 import { buildGeneration, GenerationError, type PluginEntry } from '../../core/kernel/generation.ts'
+import { type LinkProgram, linkProgramOf } from '../../core/kernel/linkProgram.ts'
 import { prototypeLinks } from '../../core/kernel/prototypeLinks.ts'
 import { compileWhen } from '../../core/kernel/when.ts'
 import { silentLog } from '../../core/ports/log.ts'
@@ -9,15 +10,12 @@ import { builtInPlugins } from '../../plugins/builtIn.ts'
 import { openStack } from './openStack.ts'
 import { readConfig } from './readConfig.ts'
 
-export interface CheckedLink {
+export interface CheckedLink extends Pick<LinkProgram, 'deliver' | 'log'> {
   /** `<seller>/<slug>`, or the kind of link when the store has none. */
   readonly link: string
   readonly price: string
   readonly settle: 'after' | 'before'
-  readonly program: readonly { readonly phase: string; readonly plugin: string }[]
-  /** What looks at every call afterwards: plugins of phase `deliver`, then those of `log`. */
-  readonly deliver: readonly string[]
-  readonly log: readonly string[]
+  readonly program: LinkProgram['steps']
 }
 
 export interface CheckedConfig {
@@ -55,22 +53,14 @@ export async function checkConfig(
     const linksByProblem = new Map<string, string[]>()
     const links = (served.length > 0 ? served : prototypeLinks).map((link) => {
       const name = served.length > 0 ? addressOf(link) : link.title
-      const { program, problems } = generation.examine(link)
+      const { steps, deliver, log, problems } = linkProgramOf(generation, link)
       for (const problem of problems) {
         const others = linksByProblem.get(problem)
         if (others === undefined) linksByProblem.set(problem, [name])
         else others.push(name)
       }
-      const { steps, postAnswer } = program ?? { steps: [], postAnswer: [] }
-      program?.dispose()
-      return {
-        link: name,
-        price: link.price,
-        settle: link.settle,
-        program: steps.map(({ phase, plugin }) => ({ phase, plugin })),
-        deliver: postAnswer.filter((s) => s.phase === 'deliver').map((s) => s.plugin),
-        log: postAnswer.filter((s) => s.phase === 'log').map((s) => s.plugin),
-      }
+      const { price, settle } = link
+      return { link: name, price, settle, program: steps, deliver, log }
     })
     await generation.closePlugins()
     const wrong = [...linksByProblem].map(([problem, names]) => `${someOf(names)}: ${problem}`)

@@ -1,8 +1,10 @@
 import type { Config } from '../../core/config/types.ts'
 import { isPaid, type Payout } from '../../core/domain/link.ts'
 import { chargedStates } from '../../core/domain/payment.ts'
+import { transferScheme } from '../../core/payments/bookTransfer.ts'
 import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
 import { transferBackOf } from '../../core/payments/transferBackOf.ts'
+import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import type { LedgerFindings } from '../../core/ports/purchases.ts'
 import type { RefundVerdict } from '../../core/ports/refundProofs.ts'
@@ -103,10 +105,10 @@ function ledgerFindings(found: LedgerFindings): Finding[] {
 async function parkedFindings({ store: { books } }: Stack): Promise<Finding[]> {
   const { total, rows } = await books.parked(PARKED_TRIES, PARKED_SHOWN)
   if (total === 0) return []
-  const each = rows.map(({ purchaseId, state, tries, dueReason, network }) =>
+  const each = rows.map(({ purchaseId, state, tries, dueReason, network, sessionId }) =>
     warning(
       'open payments',
-      `purchase ${purchaseId} on ${network} is ${state}, put off ${tries} times: ${dueReason ?? 'its outcome is not known'}`,
+      `purchase ${purchaseId} on ${network} is ${state}, put off ${tries} times: ${dueReason ?? 'its outcome is not known'}${sessionId === null ? '' : `; session ${sessionId} waits for it`}`,
     ),
   )
   return total > rows.length
@@ -115,7 +117,7 @@ async function parkedFindings({ store: { books } }: Stack): Promise<Finding[]> {
 }
 
 /** Looks the newest purchases' transfers up on their chains. */
-async function chainFindings({ store, chains }: Stack): Promise<Finding[]> {
+async function chainFindings({ store, chains, transferProofs, ports }: Stack): Promise<Finding[]> {
   const charged = await store.books.list({
     states: chargedStates,
     isNewestFirst: true,
@@ -124,7 +126,10 @@ async function chainFindings({ store, chains }: Stack): Promise<Finding[]> {
   let seen = 0
   let unknown = 0
   const problems: string[] = []
-  const bySettler = Map.groupBy(charged, ({ network, scheme }) => chains.settler(network, scheme))
+  const transfers = createTransferWatch(transferProofs, ports.clock)
+  const bySettler = Map.groupBy(charged, ({ network, scheme }): Looks | undefined =>
+    scheme === transferScheme ? transfers : chains.settler(network, scheme),
+  )
   for (const [settler, records] of bySettler) {
     const answers = await settler?.stillOnChain(records)
     for (const [i, { purchaseId, network }] of records.entries()) {

@@ -19,8 +19,10 @@ import type { Log } from '../../core/ports/log.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
 import type { Settler } from '../../core/ports/settler.ts'
 import type { DataStore } from '../../core/ports/store.ts'
+import type { TransferProofs } from '../../core/ports/transferProofs.ts'
 import { type OpenChains, openChains } from './openChains.ts'
 import { openDataStore } from './openStore.ts'
+import { openTransferProofs } from './openTransferProofs.ts'
 
 /** Everything that outlives a reload of the plugins: the ports, and the store and chains behind them. */
 export interface Stack {
@@ -28,6 +30,8 @@ export interface Stack {
   readonly store: DataStore
   readonly chains: OpenChains
   readonly notes: PurchaseNotes
+  /** Nobody settles plain transfers; this is who knows of them. */
+  readonly transferProofs: TransferProofs
   /** This process's own: what it claims is its work while it holds this. */
   readonly lease: Pick<HeldLease, 'current'>
   close(): Promise<void>
@@ -97,6 +101,7 @@ export async function openStack(
       links: store.links,
       payments,
       purchases: store.purchases,
+      figures: store.figures,
       sealer,
       metrics: createMetrics(),
       service: {
@@ -109,7 +114,8 @@ export async function openStack(
       jobLine,
       answerMemory: createAnswerMemory(config.gateway.maxHeldBytes, config.gateway.workers),
     }
-    return { ports, store, chains, notes, lease, close }
+    const transferProofs = openTransferProofs(config, { clock, log })
+    return { ports, store, chains, notes, lease, transferProofs, close }
   } catch (error) {
     await close()
     throw error

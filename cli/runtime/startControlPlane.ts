@@ -1,14 +1,29 @@
 import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
+import type { Look, OperatorDeps } from '../../admin-api/deps.ts'
 import { createAdminApi } from '../../admin-api/server.ts'
+import { redact } from '../../core/config/redact.ts'
+import { configSchema } from '../../core/config/schema.ts'
 import type { Config } from '../../core/config/types.ts'
+import { canonicalAddress } from '../../core/domain/address.ts'
+import type { Payout } from '../../core/domain/link.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import type { Generation } from '../../core/kernel/generation.ts'
+import { linkProgramOf, programEntriesOf } from '../../core/kernel/linkProgram.ts'
+import { createTransfers } from '../../core/payments/bookTransfer.ts'
 import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
+import type { ProcessCalls } from '../../core/ports/callCounts.ts'
+import type { LinkCalls } from '../../core/ports/linkCalls.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
-import { openTerms } from '../../plugins/x402/offers.ts'
+import type { Settler } from '../../core/ports/settler.ts'
+import { offersOf, openTerms } from '../../core/x402/offers.ts'
 import { options as x402Options } from '../../plugins/x402/options.ts'
+import { keptLook } from './keptLook.ts'
+import { openPayers } from './openPayers.ts'
 import { openRefundProofs } from './openRefundProofs.ts'
 import type { Stack } from './openStack.ts'
 import { readiness } from './readiness.ts'
+import { createSettlingReports } from './settlingReports.ts'
 import { startJobs } from './startJobs.ts'
 import { urlOf } from './urlOf.ts'
 
@@ -18,38 +33,66 @@ export interface ControlPlane {
   close(): Promise<void>
 }
 
-/** @param metrics what `/metrics` shows */
+/** What the control plane has of the data plane. */
+export interface FromDataPlane {
+  /** What `/metrics` shows. */
+  readonly metrics: Metrics
+  /** What tools call links through. */
+  readonly linkCalls: LinkCalls
+  /** What became of the calls of each process, asked now. Answers soon, whoever stands still. */
+  callCounts(): Promise<readonly ProcessCalls[]>
+  /** Whose programs links run; undefined while the gateway starts. */
+  readonly generation: Generation | undefined
+}
+
 export async function startControlPlane(
   config: Config,
   stack: Stack,
-  metrics: Metrics,
+  data: FromDataPlane,
 ): Promise<ControlPlane> {
   const { ports, store, chains } = stack
   const maxTimeoutSeconds = paymentWindow(config)
   const admin = await createAdminApi({
     ...ports,
-    metrics,
+    metrics: data.metrics,
+    linkCalls: data.linkCalls,
     stores: store.stores,
+    pictures: store.pictures,
     keys: store.keys,
     nonces: store.nonces,
+    browserSessions: store.browserSessions,
     reviews: store.reviews,
     discovery: store.discovery,
     webhooks: store.webhooks,
+    fees: store.fees,
+    sessions: store.sessions,
     refundProofs: openRefundProofs(config, ports),
+    transferProofs: stack.transferProofs,
+    transfers: createTransfers({
+      ...{ books: store.books, sessions: store.sessions, chains, notes: stack.notes, lease: stack.lease },
+      ...{ clock: ports.clock, log: ports.log },
+    }),
+    payers: openPayers(config, ports),
     walletProofs: createWalletProofs(signInChain(config)),
     publicUrl: config.publicUrl,
     serviceName: config.serviceName,
     assets: chains.assets,
+    feesPayTo: feesPayTo(config),
     payoutFaults: async (payout, price) => [
       ...(price === undefined ? [] : priceFaults(chains, payout, price)),
       ...(await payoutFaults(chains, payout)),
     ],
     termsOf: (link) => openTerms(link, chains, maxTimeoutSeconds),
+    offersOf: (sold) => offersOf(sold, chains, maxTimeoutSeconds),
     ready: () => readiness(store, chains),
+    ...(config.operator.token !== undefined && {
+      operator: operatorOf(config, config.operator.token, stack, data),
+    }),
     options: {
       reservedUsernames: config.admin.reservedUsernames,
       maxRenamesPerDay: config.admin.maxRenamesPerDay,
       maxLinksPerStore: config.admin.maxLinksPerStore,
+      maxOpenSessionsPerStore: config.admin.maxOpenSessionsPerStore,
       limits: config.admin.limits,
     },
   })
@@ -70,6 +113,12 @@ function paymentWindow({ plugins }: Config): number {
   return typeof given === 'number' ? given : x402Options.properties.maxTimeoutSeconds.default
 }
 
+/** The operator's wallets, each in the one spelling of its chain. */
+const feesPayTo = ({ fees: { payTo } }: Config): Payout => ({
+  base: canonicalAddress('eip155', payTo.base) ?? null,
+  solana: canonicalAddress('solana', payTo.solana) ?? null,
+})
+
 /** The EVM chain that wallets sign in on: Base, or the first EVM network of a gateway that is not on Base. */
 function signInChain({ networks }: Config): { evmChainId?: number; evmRpcUrls?: readonly string[] } {
   const id =
@@ -78,5 +127,42 @@ function signInChain({ networks }: Config): { evmChainId?: number; evmRpcUrls?: 
   return {
     evmChainId: Number(id.slice('eip155:'.length)),
     evmRpcUrls: networks[id as NetworkId]?.rpcUrls ?? [],
+  }
+}
+
+/** What the operator's page shows, for whoever has the token. No dead node keeps it waiting. */
+function operatorOf(config: Config, token: string, stack: Stack, data: FromDataPlane): OperatorDeps {
+  const { store, chains } = stack
+  const looks = new WeakMap<Settler, () => Promise<Look<string[]>>>()
+  const diagnose = async (settler: Settler): Promise<string[]> => {
+    let look = looks.get(settler)
+    if (look === undefined) looks.set(settler, (look = keptLook(() => settler.diagnose())))
+    const { value = [], fault } = await look()
+    return fault === undefined ? value : [`${settler.network}: the nodes can not be asked now. ${fault}`]
+  }
+  return {
+    ...{ token, books: store.books, config: redact(config, configSchema) as object },
+    oversight: store.oversight,
+    settling: createSettlingReports(stack),
+    callCounts: () => data.callCounts(),
+    programOf(link) {
+      const { generation } = data
+      if (generation === undefined)
+        throw new TollgateError('NOT_READY', 'The gateway is starting; ask again.')
+      return { ...linkProgramOf(generation, link), entries: programEntriesOf(generation, link) }
+    },
+    problems: () => readiness(store, chains, diagnose),
+    async networks() {
+      const open = await Promise.all(
+        chains.settlers.map(async (settler) => ({
+          ...{ network: settler.network, isOpen: true },
+          problems: await diagnose(settler),
+        })),
+      )
+      const missing = chains.missing.map((network) => ({
+        ...{ network, isOpen: false, problems: ['Its facilitator does not answer.'] },
+      }))
+      return [...open, ...missing]
+    },
   }
 }

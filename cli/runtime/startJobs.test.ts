@@ -38,7 +38,7 @@ t.test(
     const lease: Lease = { id: 99, name: 'process:dead' }
     const claimed = await books.claim({
       ...{ ...identity, scheme: 'exact', lease: lease.id, purchaseId, payload: JSON.stringify(payment) },
-      ...{ linkId: 'link', storeId: 'store', requestHash: 'h' },
+      ...{ linkId: 'link', sessionId: null, storeId: 'store', requestHash: 'h' },
     })
     if (!claimed.won) throw new Error('the key is taken')
     const held = { row: claimed.row, purchaseId, lease: lease.id }

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { transferScheme } from '../../core/payments/bookTransfer.ts'
 import { leaseOfKey } from '../../core/payments/keyLease.ts'
-import { createRecovery } from '../../core/payments/recovery.ts'
+import { createRecovery, type RecoveryParts } from '../../core/payments/recovery.ts'
+import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Settler } from '../../core/ports/settler.ts'
 import type { Stack } from './openStack.ts'
@@ -22,11 +24,16 @@ interface TakeUp {
 }
 
 /** Starts what works beside the calls: the settlers' take-up of open attempts, and the recovery of open payments. */
-export async function startJobs({ ports, store, chains, notes, lease }: Stack, log: Log): Promise<Jobs> {
+export async function startJobs(
+  { ports, store, chains, notes, lease, transferProofs }: Stack,
+  log: Log,
+): Promise<Jobs> {
   const { payments, purchases, clock } = ports
   const stopped = new AbortController()
   const recovery = createRecovery({
-    ...{ books: store.books, leases: store.leases, payments, purchases, chains, notes, clock, log, lease },
+    ...{ books: store.books, leases: store.leases, sessions: store.sessions },
+    ...{ payments, purchases, notes, clock, log, lease },
+    chains: withTransfers(chains, createTransferWatch(transferProofs, clock)),
   })
   const takeUps = chains.settlers.map((settler) => (settler.isExclusive ? alone(settler) : beside(settler)))
   // Before the first call comes: a settler must know which account nonces are in use before it signs anything new.
@@ -109,6 +116,15 @@ export async function startJobs({ ports, store, chains, notes, lease }: Stack, l
     },
   }
 }
+
+/** Recovery asks about plain transfers as it asks settlers about theirs. */
+const withTransfers = (chains: Stack['chains'], watch: Looks): RecoveryParts['chains'] => ({
+  assets: chains.assets,
+  get settlers() {
+    return chains.settlers
+  },
+  settler: (network, scheme) => (scheme === transferScheme ? watch : chains.settler(network, scheme)),
+})
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> =>
   sleep(ms, undefined, { signal, ref: false }).catch(() => undefined)

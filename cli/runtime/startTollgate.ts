@@ -1,9 +1,11 @@
 import type { LoadedConfig } from '../../core/config/loadConfig.ts'
+import { TollgateError } from '../../core/errors/error.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
+import type { LinkCalls } from '../../core/ports/linkCalls.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { openStack, type Stack } from './openStack.ts'
 import { startControlPlane } from './startControlPlane.ts'
-import { startDataPlane } from './startDataPlane.ts'
+import { type DataPlane, startDataPlane } from './startDataPlane.ts'
 
 /** The whole of Tollgate in one process. */
 export interface Tollgate {
@@ -34,11 +36,25 @@ export async function startTollgate(
     for (const closer of closers.splice(0).reverse()) await closer()
   }
   try {
-    const control = await startControlPlane(loaded.config, stack, stack.ports.metrics)
+    let data: DataPlane | undefined
+    // Each needs the other: the public listener hands requests over, and tools call links.
+    const linkCalls: LinkCalls = {
+      async call(request) {
+        if (data === undefined) throw new TollgateError('NOT_READY', 'The gateway is starting; call again.')
+        return data.linkCalls.call(request)
+      },
+    }
+    const control = await startControlPlane(loaded.config, stack, {
+      ...{ metrics: stack.ports.metrics, linkCalls },
+      callCounts: async () => [{ process: 'gateway', calls: data?.calls.counts() }],
+      get generation() {
+        return data?.calls.generation
+      },
+    })
     closers.push(() => control.close())
-    const data = await startDataPlane(loaded, stack, control.adminUrl)
-    closers.push(() => data.close())
-    return { gatewayUrl: data.gatewayUrl, adminUrl: control.adminUrl, stack, reload: data.reload, close }
+    const { gatewayUrl, reload } = (data = await startDataPlane(loaded, stack, control.adminUrl))
+    closers.push(data.close)
+    return { gatewayUrl, adminUrl: control.adminUrl, stack, reload, close }
   } catch (error) {
     await close()
     throw error

@@ -1,5 +1,5 @@
 import { createJsonRpc, publicRpcUrl, unexpected } from '../../buyer/chains/jsonRpc.ts'
-import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
+import { decodeStrictBase64 } from '../../core/x402/header.ts'
 import type { ChainTable, VaultChain } from '../../vault/effects/chains.ts'
 import type { PaymentRpc, SolanaPaymentRpc } from '../../vault/effects/payment.ts'
 

@@ -1,8 +1,8 @@
 import type { OptionsSchema } from '../plugin/options.ts'
 import { countersSection, egressSection, storageSection } from './sections/data.ts'
-import { assetsSection, networksSection } from './sections/money.ts'
+import { assetsSection, feesSection, networksSection } from './sections/money.ts'
 import { pluginsSection } from './sections/plugins.ts'
-import { adminSection, gatewaySection, logSection } from './sections/server.ts'
+import { adminSection, gatewaySection, logSection, operatorSection } from './sections/server.ts'
 
 /**
  * Everything that a configuration file may say: the type {@link Config}, the check, the defaults, the editor's help and
@@ -42,6 +42,7 @@ export const configSchema = {
     },
     gateway: gatewaySection,
     admin: adminSection,
+    operator: operatorSection,
     storage: storageSection,
     secretFile: {
       type: 'string',
@@ -54,6 +55,7 @@ export const configSchema = {
     counters: countersSection,
     networks: networksSection,
     assets: assetsSection,
+    fees: feesSection,
     egress: egressSection,
     plugins: pluginsSection,
     log: logSection,

@@ -1,3 +1,4 @@
+import type { StoreId } from './link.ts'
 import type { AtomicAmount } from './money.ts'
 import type { Purchase } from './purchase.ts'
 
@@ -12,8 +13,21 @@ export interface LedgerEntry {
   readonly kind: 'sale' | 'fee' | 'refund'
 }
 
+const feesOwed = 'fees-owed:'
+
 /**
- * The entries of a sale in direct mode: the buyer paid the seller's own wallet, and the seller owes the platform its fee.
+ * What a store owes the platform, as an account of the ledger. It is the store of what pays for that: an invoice is a session of
+ * this account, and what pays it is a purchase of it, so that nothing of either is among the store's own.
+ */
+export const feesAccountOf = (storeId: StoreId): StoreId => feesOwed + storeId
+
+/** The store that owes on this account; undefined for a store. */
+export const debtorOf = (account: StoreId): StoreId | undefined =>
+  account.startsWith(feesOwed) ? account.slice(feesOwed.length) : undefined
+
+/**
+ * The entries of a sale in direct mode: the buyer paid the seller's own wallet, and the seller owes the platform its fee. Of fees
+ * that were paid: whoever paid the operator's wallet has lowered what the store owes.
  */
 export function entriesOfSale(purchase: Purchase): LedgerEntry[] {
   const { id, network, asset, amountAtomic, feeAtomic, storeId, buyerWallet } = purchase
@@ -25,10 +39,12 @@ export function entriesOfSale(purchase: Purchase): LedgerEntry[] {
     amountAtomic: amount,
     kind,
   })
+  if (debtorOf(storeId) !== undefined)
+    return [line(`buyer:${buyerWallet}`, -amountAtomic, 'fee'), line(storeId, amountAtomic, 'fee')]
   return [
     line(`buyer:${buyerWallet}`, -amountAtomic, 'sale'),
     line(`seller:${storeId}`, amountAtomic, 'sale'),
-    line(`fees-owed:${storeId}`, -feeAtomic, 'fee'),
+    line(feesAccountOf(storeId), -feeAtomic, 'fee'),
     line('platform:fees', feeAtomic, 'fee'),
   ]
 }

@@ -41,11 +41,27 @@ export interface Link {
   readonly settle: SettleMode
   /** Headers added to every upstream request (the seller's own credential): sealed at rest, never shown. */
   readonly upstreamHeadersSealed: string | null
+  /** What it was imported from; null for links that were made one by one. */
+  readonly origin: LinkOrigin | null
   readonly suspension: LinkSuspension | null
   readonly createdAtMs: number
   readonly updatedAtMs: number
   /** Grows with every change; a compiled program belongs to one version. */
   readonly version: number
+}
+
+export const linkStates = ['public', 'unlisted', 'stealth', 'suspended'] as const
+/** Who can buy an active link: everybody, whoever knows its address, whoever knows its secret one, nobody. */
+export type LinkState = (typeof linkStates)[number]
+
+/** The operation of an imported document that a link was made of: by it the next import knows the link again. */
+export interface LinkOrigin {
+  /** The seller's name for the document. */
+  readonly document: string
+  /** What stays when the document changes; one active link of a store and document has it. */
+  readonly key: string
+  /** `POST /render`; `*` for the whole API. */
+  readonly operation: string
 }
 
 export interface LinkSuspension {
@@ -71,6 +87,12 @@ export interface Payout {
 
 export const payoutFor = (payout: Payout, network: NetworkId): string | null =>
   network.startsWith('solana:') ? payout.solana : payout.base
+
+export function linkStateOf({ suspension, isStealth, isPublic }: Link): LinkState {
+  if (suspension !== null) return 'suspended'
+  if (isStealth) return 'stealth'
+  return isPublic ? 'public' : 'unlisted'
+}
 
 /** True when a call to the link costs money: `0`, `0.0` … are free. */
 export const isPaid = (link: Pick<Link, 'price'>): boolean => /[1-9]/.test(link.price)

@@ -17,4 +17,5 @@ export const linkDefaults = {
   responseMode: 'wrap',
   settle: 'after',
   upstreamHeadersSealed: null,
+  origin: null,
 } as const satisfies Partial<Link>

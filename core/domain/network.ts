@@ -44,6 +44,14 @@ export function familyOf(network: string): ChainFamily | undefined {
   if (/^solana:[1-9A-HJ-NP-Za-km-z]{32}$/.test(network)) return 'solana'
 }
 
+/** Where a block explorer shows a transaction; undefined for a network that is not known. */
+export function explorerUrl(network: string, transaction: string): string | undefined {
+  const facts = byId.get(network)
+  if (facts === undefined) return undefined
+  const cluster = facts.v1Name === 'solana-devnet' ? '?cluster=devnet' : ''
+  return facts.explorerTx + encodeURIComponent(transaction) + cluster
+}
+
 export const factsOf = (network: string): NetworkFacts | undefined => byId.get(network)
 export const networkOfV1Name = (name: string): NetworkId | undefined => byV1Name.get(name)?.id
 /** The v1 name of a network; undefined where version 1 has none, so v1 clients are not offered it. */

@@ -14,6 +14,13 @@ export const evmPaymentKeyPrefix = (network: NetworkId, asset: string): string =
 export const evmPaymentKey = (prefix: string, payer: string, nonce: string): PaymentKey =>
   hash('sha256', `${prefix}${payer}|${nonce}`, 'hex')
 
+/**
+ * The key of a plain transfer, which no x402 payment has: SHA-256 of network, what names its transaction for good (an EVM
+ * hash, the hash of a Solana message), and which of its transfers it is.
+ */
+export const transferKey = (network: NetworkId, transaction: string, event: string): PaymentKey =>
+  hash('sha256', `${network}|transfer|${transaction}|${event}`, 'hex')
+
 /** The key of a Solana payment: SHA-256 of network and message, so that signatures make no second payment of it. */
 export const solanaPaymentKey = (network: NetworkId, message: Uint8Array): PaymentKey =>
   hash('sha256', Buffer.concat([Buffer.from(`${network}|`), message]), 'hex')
@@ -37,10 +44,12 @@ export function requireClaimable({ key, validBeforeMs }: { key: string; validBef
  *
  * claimed → settling → settled → delivered
  * claimed → rejected              nothing was broadcast; the claim may be taken again by the same payment
+ * claimed → delivered, refund_due  a plain transfer, which was on chain before anybody told of it
  * settling → rejected             the settler knows that nothing was sent after all; as above
  * settling → pending              broadcast, outcome unknown
  * settling, pending → failed_final  can never land: expired, and the nonce unused on chain
  * settling, pending → settled     found on chain
+ * settling, pending, failed_final → delivered  pays a session, which nothing else has to be handed out for
  * settling, pending → refund_due  found on chain when nobody waited any more, and there is no answer to hand out
  * failed_final → settled, refund_due  somebody else has made it land after all
  * settled, delivered → refund_due → refunded
@@ -63,11 +72,11 @@ export type PaymentState =
   | 'reorged'
 
 const arrows: Readonly<Record<PaymentState, readonly PaymentState[]>> = {
-  claimed: ['settling', 'rejected'],
+  claimed: ['settling', 'rejected', 'delivered', 'refund_due'],
   rejected: ['claimed'],
-  settling: ['settled', 'pending', 'failed_final', 'rejected', 'refund_due'],
-  pending: ['settled', 'failed_final', 'refund_due'],
-  failed_final: ['settled', 'refund_due'],
+  settling: ['settled', 'delivered', 'pending', 'failed_final', 'rejected', 'refund_due'],
+  pending: ['settled', 'delivered', 'failed_final', 'refund_due'],
+  failed_final: ['settled', 'delivered', 'refund_due'],
   settled: ['delivered', 'refund_due', 'refunded', 'reorged'],
   delivered: ['refund_due', 'refunded', 'reorged'],
   refund_due: ['refunded', 'reorged', 'settled'],
@@ -83,6 +92,9 @@ export const paymentStates = Object.keys(arrows) as readonly PaymentState[]
 
 /** Why a payment is owed back that was charged before the seller was asked, and landed when nobody waited any more. */
 export const landedLate = 'landed_late'
+
+/** Why a payment is owed back that landed after its session had ended otherwise. */
+export const sessionOver = 'session_over'
 
 /** Kept with a payment whose transfer left the chain after its answer was delivered, so that it is not owed when it returns. */
 export const reorgedAfterDelivery = 'reorged_after_delivery'
@@ -160,7 +172,10 @@ export interface PaymentRecord extends PaymentIdentity {
   readonly scheme: string
   /** Lease of the process that works on it; null where nobody does. */
   readonly lease: number | null
-  readonly linkId: LinkId
+  /** Null where no link is sold. */
+  readonly linkId: LinkId | null
+  /** The payment session that it pays; null for a call. */
+  readonly sessionId: string | null
   readonly storeId: StoreId
   /** SHA-256, hex, of method, path, query and body of the call it buys: one payment buys one call. */
   readonly requestHash: string

@@ -5,11 +5,22 @@ import type { PaymentKey } from './payment.ts'
 
 export type PurchaseStatus = 'settled' | 'delivered' | 'refund_due' | 'refunded' | 'reorged'
 
-/** A call that was paid for: exactly one per payment whose transfer is on chain. */
+/** Of few purchases, and what somebody looks for: money that is owed, went back, or left the chain. */
+export const unusualStatuses = [
+  'refund_due',
+  'refunded',
+  'reorged',
+] as const satisfies readonly PurchaseStatus[]
+export type UnusualStatus = (typeof unusualStatuses)[number]
+
+/** A call or a payment session that was paid for: exactly one per payment whose transfer is on chain. */
 export interface Purchase {
   readonly id: string
   readonly paymentKey: PaymentKey
-  readonly linkId: LinkId
+  /** Null where no link was sold. */
+  readonly linkId: LinkId | null
+  /** The payment session that it paid; null for a call. */
+  readonly sessionId: string | null
   readonly storeId: StoreId
   readonly buyerWallet: string
   readonly network: NetworkId

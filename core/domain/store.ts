@@ -7,6 +7,8 @@ export interface Store {
   readonly displayName: string
   readonly bio: string
   readonly avatarUrl: string
+  /** In the order in which they are shown. */
+  readonly socials: readonly Social[]
   readonly developerModeEnabled: boolean
   readonly createdBy: 'agent' | 'operator'
   readonly payout: Payout
@@ -15,6 +17,21 @@ export interface Store {
   readonly createdAtMs: number
   readonly updatedAtMs: number
 }
+
+/** A page of the seller's elsewhere. */
+export interface Social {
+  readonly type: SocialType
+  readonly url: string
+  /** Those of the same number stand in the order in which they were sent. */
+  readonly displayOrder: number
+  readonly isVisible: boolean
+}
+
+export const socialTypes = [
+  ...(['x', 'github', 'telegram', 'web3_bio', 'website', 'youtube'] as const),
+  ...(['linkedin', 'discord', 'facebook', 'tiktok', 'instagram'] as const),
+] as const
+export type SocialType = (typeof socialTypes)[number]
 
 /** A wallet that may sign in to a store: one store per (chain, address). */
 export interface StoreWallet {

@@ -15,9 +15,6 @@ export const webhookKinds = [
 
 export type WebhookKind = (typeof webhookKinds)[number]
 
-/** Kinds whose source is no part of this version: endpoints may name them, and nothing is sent. */
-export const kindsToCome: readonly WebhookKind[] = ['payment.confirmed', 'payment.expired']
-
 /**
  * What the `webhookUrl` of a link hears of. The marketplace interface (section 6) knows this kind only: its receivers take
  * whatever comes for a sale.
@@ -63,6 +60,8 @@ export interface WebhookEvent {
   readonly storeId: StoreId
   readonly linkId: LinkId | null
   readonly purchaseId: string | null
+  /** The payment session that it is about; null for none. */
+  readonly sessionId: string | null
   /** Of a test: the one endpoint that hears of it. */
   readonly endpointId: string | null
   /** Of `refund.due`: why. JSON of the suspension (`link.suspended`), or of the review (`review.created`). */

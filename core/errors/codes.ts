@@ -38,7 +38,7 @@ export const codes = {
     401,
     false,
     'The API key is missing, unknown or revoked.',
-    'Send Authorization: Bearer <API key>.',
+    'Send Authorization: Bearer <API key>. In a browser, sign in on the dashboard.',
   ),
   NONCE_EXPIRED: entry(
     401,
@@ -64,6 +64,12 @@ export const codes = {
     'The resource is your own, and this key may not do this with it.',
     'Turn on what it needs, such as Developer Mode. What belongs to others is answered with 404.',
   ),
+  FOREIGN_ORIGIN: entry(
+    403,
+    false,
+    'A browser asked, but not from a page of this service.',
+    'Use the dashboard at the public address of the service. Programs use an API key.',
+  ),
   WALLET_SIGNATURE_REQUIRED: entry(
     403,
     false,
@@ -71,6 +77,12 @@ export const codes = {
     'Ask POST /api/v1/profile/payout/nonce for the text, sign it with that wallet, and send it along as payoutProof.',
   ),
   NOT_FOUND: entry(404, false, 'There is nothing at this address.', 'Check the path and the id.'),
+  STORE_NOT_FOUND: entry(
+    404,
+    false,
+    'The wallet that signed has no store.',
+    'Send the same with openStore: true to open one, or sign in with the wallet of your store.',
+  ),
   LINK_NOT_FOUND: entry(404, false, 'No link has this address.', 'Check the seller and the slug.'),
   METHOD_NOT_ALLOWED: entry(
     405,
@@ -103,6 +115,12 @@ export const codes = {
     'The gateway holds no money of the store: buyers pay its wallets directly.',
     'Look in the wallets that GET /api/v1/profile shows in payout.',
   ),
+  FEES_NOT_PAYABLE: entry(
+    409,
+    false,
+    'Of the fees that are owed there no invoice can be made: the message says why.',
+    'Read GET /api/v1/fees for what is owed; where the operator has named no wallet, ask how fees are paid.',
+  ),
   LIMIT_REACHED: entry(409, false, 'The store has as many of these as it may have.', 'Remove one first.'),
   TRANSACTION_NOT_FINAL: entry(
     409,
@@ -115,6 +133,24 @@ export const codes = {
     false,
     'The transaction counts for something else already.',
     'Name the transaction that was made for this.',
+  ),
+  TRANSACTION_NOT_NAMED: entry(
+    409,
+    false,
+    'Without its hash nobody can say which transfer is meant.',
+    'Name the transaction in txHash.',
+  ),
+  SESSION_NOT_OPEN: entry(
+    409,
+    false,
+    'The payment session has ended, or a payment for it is being settled.',
+    'Read the session; for another payment create a new one.',
+  ),
+  IDEMPOTENCY_KEY_REUSED: entry(
+    422,
+    false,
+    'The Idempotency-Key stands for another request.',
+    'Send the same body as the first time, or a new key.',
   ),
   RE_ENABLE_FAILED: entry(
     409,
@@ -152,6 +188,12 @@ export const codes = {
     'The operator sets rpcUrls of the network in the configuration.',
   ),
   NOT_READY: entry(503, true, 'The service is not ready.', 'Read the reasons in details.'),
+  SERVICE_BUSY: entry(
+    503,
+    true,
+    'The service has as much of this to do as it may have at once.',
+    'Wait for Retry-After seconds.',
+  ),
 
   bad_request: entry(
     400,

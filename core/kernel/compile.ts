@@ -17,6 +17,7 @@ import { lineUp, type Routed } from './lineUp.ts'
 import type { Program } from './program.ts'
 import { replyCheckOf } from './run.ts'
 import type { SlotGuard } from './slotGuard.ts'
+import type { When } from './when.ts'
 
 /** One entry of the configuration's plugin list, set up. */
 export interface ReadyPlugin {
@@ -24,6 +25,9 @@ export interface ReadyPlugin {
   readonly instance: PluginInstance
   /** Whether the entry's `when` lets it run for a link. */
   readonly applies: (info: RouteInfo) => boolean
+  /** As the entry has them, for those who ask what runs and why. */
+  readonly options?: unknown
+  readonly when?: When | undefined
 }
 
 const settleFirst: readonly GatewayPhase[] = [

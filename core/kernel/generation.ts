@@ -185,7 +185,7 @@ export async function buildGeneration(
         return guard?.slot(plugin, name, placed) ?? placed
       }
       const instance = await setUpPlugin(plugin, options, ports, slot)
-      ready.push({ plugin, instance, applies: compileWhen(when) })
+      ready.push({ plugin, instance, applies: compileWhen(when), options, when })
     }
     const generation = new Generation(ready, ports.log, options, guard)
     assertHolds(generation, entries)

@@ -23,6 +23,7 @@ const prototype: ServedLink = {
   responseMode: 'wrap',
   settle: 'after',
   upstreamHeadersSealed: null,
+  origin: null,
   suspension: null,
   createdAtMs: 0,
   updatedAtMs: 0,

@@ -1,4 +1,9 @@
-import { refundableStates, type SettlementAttempt, type StoredAnswer } from '../domain/payment.ts'
+import {
+  type PaymentRecord,
+  refundableStates,
+  type SettlementAttempt,
+  type StoredAnswer,
+} from '../domain/payment.ts'
 import { canonicalTransaction } from '../domain/transactionId.ts'
 import { TollgateError } from '../errors/error.ts'
 import type { Books } from '../ports/books.ts'
@@ -13,7 +18,7 @@ import { createChangeWatch } from './changeWatch.ts'
 import { createOpenCalls, OpenCall } from './openCalls.ts'
 import type { Fate, PaidCall, Payments, PresentedPayment, SettleEnd } from './payments.ts'
 import { assetOf, type Landed, newPurchaseId, type PurchaseNotes } from './purchase.ts'
-import { movedMeanwhile, stillPending } from './refusals.ts'
+import { movedMeanwhile, sessionNotOpen, stillPending } from './refusals.ts'
 import * as rules from './rules.ts'
 
 export interface EngineParts {
@@ -36,16 +41,22 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
    * Another process took this call for abandoned. Its claim was freed then; whether the payment is unused still, or has been
    * claimed and charged anew meanwhile, the row says.
    */
-  async function whyNotOurs({ payment, purchaseId }: OpenCall): Promise<TollgateError> {
+  async function whyNotOurs(paid: OpenCall): Promise<TollgateError> {
+    const { payment, purchaseId } = paid
     const record = await books.find(payment.identity.key)
+    if (paid.sessionId !== null && isOurs(paid, record)) {
+      // Nobody has moved the payment: it is the session that refused it.
+      Object.assign(paid, { isSure: true, isLost: false })
+      return sessionNotOpen()
+    }
     const isFree = record === undefined || record.state === 'rejected' || record.purchaseId === purchaseId
     return isFree || record.state === 'failed_final' ? notBegun() : stillPending(record)
   }
 
   async function assertRow(paid: OpenCall): Promise<void> {
-    const { purchaseId, state, lease: ofCall, landed } = paid
+    const { purchaseId, landed } = paid
     const record = await books.find(paid.payment.identity.key)
-    if (record?.purchaseId === purchaseId && record.state === state && record.lease === ofCall) return
+    if (isOurs(paid, record)) return
     paid.isSure = false
     paid.isLost = true
     if (landed === null) throw await whyNotOurs(paid)
@@ -85,7 +96,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     const { payment, call, purchaseId } = paid
     const { identity } = payment
     const sale = {
-      payment: { ...identity, purchaseId, linkId: call.linkId, storeId: call.storeId },
+      payment: { ...identity, ...call, purchaseId },
       landed,
       asset: assetOf(chains.assets, identity),
       reviewTokenHash: notes.tokenHash(purchaseId),
@@ -155,13 +166,13 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     async claim(presented, call) {
       const { identity, payload } = presented
       const { scheme } = settlerOf(presented)
-      const { linkId, storeId, requestHash } = call
+      const { linkId, sessionId, storeId, requestHash } = call
       const leaseId = lease.current.id
       const purchaseId = newPurchaseId(clock.now())
       const result = await books
         .claim({
           ...identity,
-          ...{ scheme, lease: leaseId, linkId, storeId, requestHash, purchaseId },
+          ...{ scheme, lease: leaseId, linkId, sessionId, storeId, requestHash, purchaseId },
           payload: JSON.stringify(payload),
         })
         .catch((error: unknown) => {
@@ -325,6 +336,10 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     leaveStrays: background.leaveStrays,
   }
 }
+
+/** Whether a row is where its call has left it. */
+const isOurs = ({ purchaseId, state, lease }: OpenCall, record: PaymentRecord | undefined): boolean =>
+  record?.purchaseId === purchaseId && record.state === state && record.lease === lease
 
 function underWay(handle: PaidCall): OpenCall {
   const paid = handle as OpenCall

@@ -16,6 +16,9 @@ export interface KeyLease {
 }
 
 /** @param settlerId `evm:eip155:8453:0xabc…` */
+export const leaseNameOf = (settlerId: string): string => `settle:${settlerId}`
+
+/** @param settlerId as of {@link leaseNameOf} */
 export function leaseOfKey(
   leases: Leases,
   settlerId: string,
@@ -29,7 +32,7 @@ export function leaseOfKey(
       if (lease === undefined || !(await leases.renew(lease, TTL_MS))) {
         untilMs = Number.NEGATIVE_INFINITY
         lease = undefined
-        lease = await leases.take(`settle:${settlerId}`, TTL_MS)
+        lease = await leases.take(leaseNameOf(settlerId), TTL_MS)
       }
       if (lease !== undefined) untilMs = endMs
       return lease

@@ -47,6 +47,10 @@ export class OpenCall implements PaidCall {
     this.state = state
   }
 
+  get sessionId(): string | null {
+    return this.call.sessionId
+  }
+
   get mayBeCharged(): boolean {
     return this.hasBegun || this.state === 'settling' || this.state === 'pending' || this.state === 'settled'
   }

@@ -18,9 +18,12 @@ export interface PresentedPayment {
   readonly unclaimable: Error | null
 }
 
-/** The call that a payment is used for. */
+/** The call, or the payment session, that a payment is used for. */
 export interface PaidFor {
-  readonly linkId: string
+  /** Null where no link is sold. */
+  readonly linkId: string | null
+  /** Null for a call. What pays a session is delivered by the commit that confirms it. */
+  readonly sessionId: string | null
   readonly storeId: string
   /** SHA-256, hex, of method, path, query and body. */
   readonly requestHash: string
@@ -115,7 +118,8 @@ export interface Payments {
    *
    * @param answer what a repeated call gets; null where the seller works only now
    * @param amountAtomic what is charged, where it is less than was authorised
-   * @throws `settlement_unavailable`, `store_unavailable`: it could not begin, and nothing was sent
+   * @throws `settlement_unavailable`, `store_unavailable`: it could not begin, and nothing was sent; `SESSION_NOT_OPEN` when the
+   *   session has ended, or another payment is being settled for it
    */
   settle(paid: PaidCall, answer: StoredAnswer | null, amountAtomic?: bigint): Promise<SettleEnd>
   /**

@@ -1,6 +1,6 @@
 import { hash, randomUUID } from 'node:crypto'
 import type { Asset } from '../domain/asset.ts'
-import { entriesOfSale, type LedgerEntry } from '../domain/ledger.ts'
+import { debtorOf, entriesOfSale, type LedgerEntry } from '../domain/ledger.ts'
 import { feeOf, formatAmount } from '../domain/money.ts'
 import type { PaymentRecord } from '../domain/payment.ts'
 import type { Purchase } from '../domain/purchase.ts'
@@ -16,7 +16,7 @@ export interface Sale {
   /** As it was claimed. */
   readonly payment: Pick<
     PaymentRecord,
-    'key' | 'network' | 'asset' | 'payer' | 'linkId' | 'storeId' | 'purchaseId'
+    'key' | 'network' | 'asset' | 'payer' | 'linkId' | 'sessionId' | 'storeId' | 'purchaseId'
   >
   readonly landed: Landed
   readonly asset: Asset
@@ -35,6 +35,7 @@ export function purchaseOf({ payment, landed, asset, reviewTokenHash, atMs }: Sa
     id: payment.purchaseId,
     paymentKey: payment.key,
     linkId: payment.linkId,
+    sessionId: payment.sessionId,
     storeId: payment.storeId,
     buyerWallet: payment.payer,
     network: payment.network,
@@ -42,7 +43,7 @@ export function purchaseOf({ payment, landed, asset, reviewTokenHash, atMs }: Sa
     symbol: asset.symbol,
     decimals: asset.decimals,
     amountAtomic: chargedAtomic,
-    feeAtomic: feeOf(chargedAtomic, asset.feeBps),
+    feeAtomic: debtorOf(payment.storeId) === undefined ? feeOf(chargedAtomic, asset.feeBps) : 0n,
     priceUsd: usdOf(chargedAtomic, asset),
     txHash: landed.transaction,
     status: 'settled',

@@ -1,20 +1,28 @@
+import type { NetworkId } from '../domain/network.ts'
 import type { PaymentRecord } from '../domain/payment.ts'
+import { mayConfirm } from '../domain/session.ts'
 import { type Books, takenOver } from '../ports/books.ts'
 import type { Chains } from '../ports/chains.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Lease } from '../ports/leases.ts'
 import type { Log } from '../ports/log.ts'
 import type { Purchases } from '../ports/purchases.ts'
-import type { Settled, SettleOutcome, Settler } from '../ports/settler.ts'
+import type { Sessions } from '../ports/sessions.ts'
+import type { Settled, SettleOutcome } from '../ports/settler.ts'
 import { assetOf, type PurchaseNotes } from './purchase.ts'
 import { Decisions, LONGEST_PAUSE_MS, pauseMs } from './recoveryDecisions.ts'
 import * as rules from './rules.ts'
+import type { Looks } from './transferWatch.ts'
 
 export interface RecoveryParts {
   readonly books: Books
   readonly payments: { isUnderWay(row: number): boolean }
   readonly purchases: Pick<Purchases, 'find'>
-  readonly chains: Chains
+  readonly sessions: Pick<Sessions, 'find'>
+  readonly chains: Pick<Chains, 'assets' | 'settlers'> & {
+    /** Who knows about payments of a scheme; undefined for one that can't be asked about now. */
+    settler(network: NetworkId, scheme: string): Looks | undefined
+  }
   readonly notes: Pick<PurchaseNotes, 'tokenHash'>
   /** This process's own: what is taken up becomes its work. */
   readonly lease: { readonly current: Lease }
@@ -62,7 +70,7 @@ export interface RecoveryPage {
 }
 
 export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
-  const { books, payments, purchases, chains, notes, lease, clock, log } = parts
+  const { books, payments, purchases, sessions, chains, notes, lease, clock, log } = parts
 
   /** Leaves out the rows whose calls still run in this process: those write for themselves, whatever a clock says. */
   function withoutUnderWay(records: readonly PaymentRecord[], decisions: Decisions): PaymentRecord[] {
@@ -92,7 +100,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
   async function askEach<T>(
     records: readonly PaymentRecord[],
     decisions: Decisions,
-    ask: (settler: Settler, records: readonly PaymentRecord[]) => Promise<readonly T[]>,
+    ask: (settler: Looks, records: readonly PaymentRecord[]) => Promise<readonly T[]>,
     decide: (record: PaymentRecord, answer: T) => void,
   ): Promise<void> {
     const bySettler = Map.groupBy(records, ({ network, scheme }) => chains.settler(network, scheme))
@@ -125,8 +133,26 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     }
   }
 
-  function land(record: PaymentRecord, outcome: Settled, decisions: Decisions): void {
-    const change = rules.land(record, saleOf(record, outcome))
+  /** Rows whose sessions can't be confirmed by them any more, should they land. */
+  async function tooLate(records: readonly PaymentRecord[]): Promise<ReadonlySet<number>> {
+    const nowMs = clock.now()
+    const rows = await Promise.all(
+      records.map(async ({ row, sessionId }) => {
+        if (sessionId === null) return []
+        const session = await sessions.find(sessionId)
+        return session !== undefined && mayConfirm(session, row, nowMs) ? [] : [row]
+      }),
+    )
+    return new Set(rows.flat())
+  }
+
+  function land(
+    record: PaymentRecord,
+    outcome: Settled,
+    decisions: Decisions,
+    late: ReadonlySet<number>,
+  ): void {
+    const change = rules.land(record, saleOf(record, outcome), late.has(record.row))
     decisions.change(record, change)
     const { purchaseId, state } = record
     const { transaction } = outcome
@@ -147,10 +173,11 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     outcome: SettleOutcome,
     decisions: Decisions,
     open: number,
+    late: ReadonlySet<number>,
   ): void {
     switch (outcome.status) {
       case 'settled':
-        return land(record, outcome, decisions)
+        return land(record, outcome, decisions, late)
       case 'failed_final': {
         const { purchaseId } = record
         log.info({ purchaseId, reason: outcome.reason }, 'a payment can never land; nothing was charged')
@@ -224,11 +251,12 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     async resolve(records) {
       const decisions = new Decisions(books, log)
       const taken = await takeUp(withoutUnderWay(records, decisions))
+      const late = await tooLate(taken)
       await askEach(
         taken,
         decisions,
         (settler, own) => settler.recover(own),
-        (record, outcome) => decideOpen(record, outcome, decisions, taken.length),
+        (record, outcome) => decideOpen(record, outcome, decisions, taken.length, late),
       )
       return decisions.write()
     },
@@ -246,12 +274,13 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         else charged.push(record)
       }
       await confirmCharged(charged, decisions)
+      const late = await tooLate(failed)
       await askEach(
         failed,
         decisions,
         (settler, own) => settler.recover(own),
         (record, outcome) => {
-          if (outcome.status === 'settled') land(record, outcome, decisions)
+          if (outcome.status === 'settled') land(record, outcome, decisions, late)
           else if (outcome.status === 'pending') confirmLater(record, decisions)
           else confirmed(record, decisions)
         },

@@ -1,4 +1,4 @@
-import { landedLate, type PaymentRecord, type PaymentState } from '../domain/payment.ts'
+import { landedLate, type PaymentRecord, type PaymentState, sessionOver } from '../domain/payment.ts'
 import { TollgateError } from '../errors/error.ts'
 
 /**
@@ -65,6 +65,19 @@ export const hasBought = (payment: Used): TollgateError =>
     payment,
   )
 
+/**
+ * What becomes of a request whose payment somebody has, and that is not through yet: where it is the same one, it waits for
+ * as long as somebody works on the payment.
+ *
+ * @param payment `claimed`, `settling`, `pending` or `reorged`
+ * @throws `payment_already_used` for another request, `settlement_pending` where only the chain can tell
+ */
+export function waiting(payment: PaymentRecord, isSame: boolean): 'wait' {
+  if (!isSame) throw inUse(payment)
+  if (payment.state === 'pending' || payment.state === 'reorged') throw stillPending(payment)
+  return 'wait'
+}
+
 /** For the same call, whose answer is not handed out again. */
 export const wasDelivered = (payment: Used): TollgateError =>
   used(
@@ -83,6 +96,12 @@ export const notKept = (payment: Used): TollgateError =>
 
 /** @param mayComeBack the call that it was sent with would be answered now */
 export function refundOwed(payment: PaymentRecord, mayComeBack: boolean): TollgateError {
+  if (payment.errorReason === sessionOver)
+    return used(
+      'charged_refund_owed',
+      `This payment was charged (purchase ${payment.purchaseId}) when its session had ended or was paid otherwise. The seller owes you a refund: ask for it with the purchase id.`,
+      payment,
+    )
   const way = mayComeBack ? 'Repeat the call that it was sent with to have it answered; otherwise the' : 'The'
   return used(
     'charged_refund_owed',
@@ -134,3 +153,8 @@ export function movedMeanwhile(
   }
   return beingRecorded(purchaseId, transaction)
 }
+
+/** For a payment of a session that has ended, or that another payment is being settled for. */
+export const sessionNotOpen = (
+  how = 'has ended, or another payment is being settled for it',
+): TollgateError => new TollgateError('SESSION_NOT_OPEN', `This payment session ${how}; nothing was charged.`)

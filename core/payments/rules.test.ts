@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { builtInAssets } from '../domain/asset.ts'
+import { feesAccountOf } from '../domain/ledger.ts'
 import { mayMove, type PaymentState, paymentStates } from '../domain/payment.ts'
 import type { PaymentChange } from '../ports/books.ts'
 import type { Fate } from './payments.ts'
@@ -12,10 +13,10 @@ const attempt = { settler: 's', bytes: '0x00', transaction: '0xaa', sequence: '1
 const answer = { status: 200, headers: [], body: Buffer.from('{}') }
 const purchaseId = '0190b2a4-0000-7000-8000-000000000000'
 
-const saleOf = (chargedAtomic: bigint): Sale => ({
+const saleOf = (chargedAtomic: bigint, storeId = 'store'): Sale => ({
   payment: {
     ...{ key: 'ab'.repeat(32), network: asset.network, asset: asset.address, payer: '0x2', purchaseId },
-    ...{ linkId: 'link', storeId: 'store' },
+    ...{ linkId: 'link', sessionId: null, storeId },
   },
   landed: { transaction: '0xaa', event: '0', block: 1, chargedAtomic },
   ...{ asset, reviewTokenHash: 'hash', atMs: 1 },
@@ -226,6 +227,34 @@ t.test('a call that ends leaves no open payment to nobody', async () => {
           ? settling?.dueInMs === 0 && settling.to === 'settling'
           : settling?.to === 'rejected')
       )
+    }),
+  )
+})
+
+t.test('what lands for an invoice is never owed back, whatever became of the invoice', async () => {
+  fc.assert(
+    fc.property(left, amount, fc.boolean(), (payment, charged, isOver) => {
+      const session = { ...payment, sessionId: 'invoice' }
+      const sale = saleOf(charged, feesAccountOf('store'))
+      const changes = [
+        made(() => rules.land(session, sale, isOver)),
+        made(() => rules.bookTransfer(session, sale, isOver)),
+        made(() => rules.sell(session, sale, attempt, false)),
+      ]
+      return changes.every((change, i) => {
+        if (change === undefined) return true
+        const [from, owes] = change.entries!
+        return (
+          change.to === 'delivered' &&
+          change.durability === 'flushed' &&
+          (change.session?.does === 'confirm') === (i === 2 || !isOver) &&
+          change.purchase?.feeAtomic === 0n &&
+          from?.account === 'buyer:0x2' &&
+          owes?.account === 'fees-owed:store' &&
+          owes.amountAtomic === charged &&
+          change.entries!.length === 2
+        )
+      })
     }),
   )
 })

@@ -1,4 +1,4 @@
-import { entriesOfRefund, type LedgerEntry } from '../domain/ledger.ts'
+import { debtorOf, entriesOfRefund, type LedgerEntry } from '../domain/ledger.ts'
 import {
   landedLate,
   mayMove,
@@ -8,14 +8,18 @@ import {
   reorgedAfterDelivery,
   type SettlementAttempt,
   type StoredAnswer,
+  sessionOver,
 } from '../domain/payment.ts'
 import type { Purchase, PurchaseStatus } from '../domain/purchase.ts'
-import type { Durability, PaymentChange, TransferBackFound } from '../ports/books.ts'
+import type { Durability, PaymentChange, SessionMove, TransferBackFound } from '../ports/books.ts'
 import type { Fate } from './payments.ts'
 import { purchaseOf, type Sale } from './purchase.ts'
 
 /** Which row is meant, of which claim, and whose it has to be: what every change is conditional on. */
-export type Held = Pick<PaymentChange, 'row' | 'purchaseId' | 'lease'>
+export type Held = Pick<PaymentChange, 'row' | 'purchaseId' | 'lease'> & {
+  /** The session that it pays; absent and null alike: a call. */
+  readonly sessionId?: string | null
+}
 
 /** A row in a state, as a call knows it that works on it, or as it was read. */
 export type Standing = Held & { readonly state: PaymentState }
@@ -53,6 +57,10 @@ function move(
   return { row, from, lease, purchaseId, to, dueInMs, durability, ...more }
 }
 
+/** What a change does to the session of its payment, where it has one. */
+const inSession = ({ sessionId }: Held, does: SessionMove['does']): Pick<PaymentChange, 'session'> =>
+  sessionId == null ? {} : { session: { id: sessionId, does } }
+
 /**
  * `claimed` → `settling`: what was signed, and the seller's answer, BEFORE the broadcast. On disk: without it nobody could
  * find out what became of those bytes.
@@ -62,14 +70,11 @@ export const begin = (
   attempt: SettlementAttempt,
   answer: StoredAnswer | null,
 ): PaymentChange =>
-  move(
-    payment,
-    ['claimed'],
-    'settling',
-    nobody,
-    'flushed',
-    answer === null ? { attempt } : { attempt, answer },
-  )
+  move(payment, ['claimed'], 'settling', nobody, 'flushed', {
+    attempt,
+    ...(answer !== null && { answer }),
+    ...inSession(payment, 'take'),
+  })
 
 /**
  * `claimed`, `settling` → `rejected`: nothing was sent, and the payment is as good as before. Of one whose bytes are stored
@@ -78,7 +83,10 @@ export const begin = (
 export function free(payment: Standing, reason?: string): PaymentChange {
   const why = reason === undefined ? {} : { errorReason: reason }
   return payment.state === 'settling'
-    ? move(payment, ['settling'], 'rejected', nobody, 'flushed', { ...why, attempt: null, answer: null })
+    ? move(payment, ['settling'], 'rejected', nobody, 'flushed', {
+        ...{ ...why, attempt: null, answer: null },
+        ...inSession(payment, 'release'),
+      })
     : move(payment, [payment.state], 'rejected', nobody, 'visible', why)
 }
 
@@ -92,7 +100,10 @@ export const stayPending = (payment: Standing, reason: string, dueInMs = SOON_MS
 
 /** `settling`, `pending`, `reorged` → `failed_final`: it can never land from us. */
 export const giveUp = (payment: Standing, reason: string): PaymentChange =>
-  move(payment, [payment.state], 'failed_final', CHECK_MS, 'visible', { errorReason: reason })
+  move(payment, [payment.state], 'failed_final', CHECK_MS, 'visible', {
+    errorReason: reason,
+    ...inSession(payment, 'fail'),
+  })
 
 /**
  * `settling` → `settled`, by the call that settled it: payment, purchase and ledger entries in one commit. On disk at once
@@ -105,23 +116,59 @@ export function sell(
   attempt: SettlementAttempt | null,
   settlesFirst: boolean,
 ): PaymentChange {
+  if (payment.sessionId != null) return confirm(payment, 'settling', sale)
   const isTraced = attempt !== null && attempt.transaction !== ''
   return booked(payment, 'settling', 'settled', sale, settlesFirst || !isTraced ? 'flushed' : 'visible')
+}
+
+/**
+ * What pays a session has landed: booked, and delivered by the same commit, which confirms the session. On disk at once: a
+ * session that was seen confirmed is never open again.
+ */
+function confirm(payment: Held, from: PaymentState, sale: Sale): PaymentChange {
+  const change = booked(payment, from, 'delivered', sale, 'flushed')
+  return {
+    ...{ ...change, ...inSession(payment, 'confirm') },
+    tells: [...change.tells!, { kind: 'payment.confirmed' }],
+  }
 }
 
 /**
  * What nobody waited for has landed, or came back after a reorganisation: booked, and then handed out to its buyer when
  * there is an answer, delivered when the buyer has had it, and owed back otherwise. Where the seller was never asked it can
  * be asked when the buyer comes back; after a reorganisation nobody knows.
+ *
+ * @param isSessionOver the session that it pays has ended otherwise, or somebody else is paying it: then it is owed back
  */
-export function land(payment: Read, sale: Sale): PaymentChange {
+export function land(payment: Read, sale: Sale, isSessionOver = false): PaymentChange {
   const { state, errorReason, hasAnswer } = payment
+  if (payment.sessionId != null) return isSessionOver ? tooLate(payment, sale) : confirm(payment, state, sale)
   if (state === 'reorged' && errorReason === reorgedAfterDelivery)
     return booked(payment, state, 'delivered', sale)
   if (hasAnswer) return { ...booked(payment, state, 'settled', sale), takenBy: null }
-  const reason = state === 'reorged' ? 'never_delivered' : landedLate
-  const owed = booked(payment, state, 'refund_due', sale)
-  return { ...owed, errorReason: reason, tells: [...owed.tells!, { kind: 'refund.due', detail: reason }] }
+  return owed(payment, sale, state === 'reorged' ? 'never_delivered' : landedLate)
+}
+
+/**
+ * `claimed` → `delivered`: a plain transfer, proved on chain, has paid a session. `claimed` → `refund_due` where the session
+ * had ended otherwise and was no invoice. On disk at once: nothing else knows of it.
+ */
+export function bookTransfer(payment: Standing, sale: Sale, isSessionOver: boolean): PaymentChange {
+  const { network } = sale.payment
+  const noRefund = { network, transaction: sale.landed.transaction ?? '' }
+  const change = isSessionOver ? tooLate(payment, sale) : confirm(payment, payment.state, sale)
+  return { ...change, durability: 'flushed', noRefund }
+}
+
+/** What lands for a session that has ended without it. What pays fees lowers what is owed, whatever became of its invoice. */
+const tooLate = (payment: Standing, sale: Sale): PaymentChange =>
+  debtorOf(sale.payment.storeId) === undefined
+    ? owed(payment, sale, sessionOver)
+    : booked(payment, payment.state, 'delivered', sale, 'flushed')
+
+function owed(payment: Standing, sale: Sale, reason: string): PaymentChange {
+  const change = booked(payment, payment.state, 'refund_due', sale)
+  return { ...change, errorReason: reason, tells: [...change.tells!, { kind: 'refund.due', detail: reason }] }
 }
 
 function booked(

@@ -5,6 +5,7 @@ import type { Changes } from '../ports/changes.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Counters } from '../ports/counters.ts'
 import type { Egress } from '../ports/egress.ts'
+import type { Figures } from '../ports/figures.ts'
 import type { JobLine } from '../ports/jobLine.ts'
 import type { Links } from '../ports/links.ts'
 import type { Log } from '../ports/log.ts'
@@ -22,6 +23,7 @@ export interface GatewayPorts {
   /** The payment engine: nobody else writes the books. */
   payments: Payments
   purchases: Purchases
+  figures: Figures
   egress: Egress
   sealer: Sealer
   metrics: Metrics

@@ -36,7 +36,8 @@ export interface ClaimRequest extends PaymentIdentity {
   readonly scheme: string
   /** {@link Lease.id} of the process that is going to work on it. */
   readonly lease: number
-  readonly linkId: string
+  readonly linkId: string | null
+  readonly sessionId: string | null
   readonly storeId: string
   readonly requestHash: string
   readonly purchaseId: string
@@ -89,6 +90,9 @@ export interface PaymentChange {
    * payment's. One transaction refunds one payment, for good.
    */
   readonly refund?: TransferBackFound
+  /** Condition: this transaction has paid nothing back. What is a refund pays for nothing, for good. */
+  readonly noRefund?: Pick<TransferBackFound, 'network' | 'transaction'>
+  readonly session?: SessionMove
   /** What the store's endpoints hear of it, where they asked to; see the port Webhooks. */
   readonly tells?: readonly Told[]
   /** When somebody has to look at it, from now by the store's clock, at most {@link LARGEST_DELAY_MS}; null: nobody has to. */
@@ -96,9 +100,27 @@ export interface PaymentChange {
   readonly durability: Durability
 }
 
+/** What a change of a payment does to the session that it is for. */
+export interface SessionMove {
+  readonly id: string
+  /**
+   * `take`: condition and fact: the session is payable ({@link isPayable}) by people's time, and this payment is being settled for
+   * it from now on.
+   * `release`: this payment is not any more, and nothing was sent: where it was, the session is payable again.
+   * `fail`: this payment can never land: where it was, that is counted. The third ends the session as failed.
+   * `confirm`: condition and fact: this payment may confirm the session ({@link mayConfirm}), and has, with the change's purchase.
+   *
+   * A session whose link was deleted while a payment was being settled for it fails when that is released or fails.
+   */
+  readonly does: 'take' | 'release' | 'fail' | 'confirm'
+}
+
 /** What a change is to those who listen. */
 export interface Told {
-  readonly kind: Extract<WebhookKind, 'purchase.confirmed' | 'refund.due' | 'refund.recorded'>
+  readonly kind: Extract<
+    WebhookKind,
+    'purchase.confirmed' | 'payment.confirmed' | 'refund.due' | 'refund.recorded'
+  >
   readonly detail?: string
 }
 

@@ -32,10 +32,12 @@ export interface DiscoveryQuery {
 }
 
 /** A link as strangers find it: nothing that only its seller knows. */
-export interface FoundLink extends Pick<Link, 'title' | 'description' | 'slug' | 'price' | 'linkType'> {
+export interface FoundLink
+  extends Pick<Link, 'title' | 'description' | 'slug' | 'price' | 'linkType' | 'tags' | 'createdAtMs'> {
   readonly id: LinkId
   readonly username: string
   readonly displayName: string
+  readonly avatarUrl: string
   readonly buyers: number
   readonly reviews: ReviewCounts
 }

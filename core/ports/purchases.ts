@@ -1,7 +1,8 @@
 import type { LedgerEntry } from '../domain/ledger.ts'
-import type { Purchase } from '../domain/purchase.ts'
+import type { Purchase, UnusualStatus } from '../domain/purchase.ts'
 import type { Refund } from '../domain/refund.ts'
 import { TollgateError } from '../errors/error.ts'
+import type { TransferBack } from './refundProofs.ts'
 
 export interface PurchasePage {
   readonly purchases: readonly Purchase[]
@@ -9,24 +10,21 @@ export interface PurchasePage {
   readonly nextCursor: string | null
 }
 
-export interface LinkStats {
-  readonly views: number
-  /** Different wallets that bought, without the store's own: those that sign in to it and those it is paid to. */
-  readonly buyers: number
-  /** Sum of priceUsd of those buyers' purchases that stand (settled, delivered), in units of 10^-18 USD. */
-  readonly revenueE18: bigint
-}
+/** As {@link TransferBack} has it, whatever the transaction. */
+export type OwedBack = Pick<TransferBack, 'network' | 'asset' | 'from' | 'to' | 'amountAtomic'>
 
 /** Reads of what was sold. Written only through `Books.apply`. */
 export interface Purchases {
   find(id: string): Promise<Purchase | undefined>
   /** Newest first. */
-  page(storeId: string, options: { cursor?: string; limit: number; linkId?: string }): Promise<PurchasePage>
-  stats(storeId: string, options: { sinceMs: number; linkId?: string }): Promise<LinkStats>
-  /** Adds views counted in memory: free calls and 402 answers, per link and UTC day. */
-  addViews(views: readonly { linkId: string; day: string; count: number }[]): Promise<void>
+  page(
+    storeId: string,
+    options: { cursor?: string; limit: number; linkId?: string; status?: UnusualStatus },
+  ): Promise<PurchasePage>
   /** How a purchase was paid back; undefined when it was not. */
   refundOf(purchaseId: string): Promise<Refund | undefined>
+  /** Whether exactly this is owed back from one wallet to another: by it a purchase was paid there that is `refund_due`. */
+  isOwedBack(back: OwedBack): Promise<boolean>
   /** Every entry of one purchase. */
   ledger(purchaseId: string): Promise<LedgerEntry[]>
   ledgerCheck(): Promise<LedgerFindings>
@@ -39,8 +37,9 @@ export interface LedgerFindings {
   readonly unresolvedPayments: number
   readonly refundDue: number
   /**
-   * Charged payments without a purchase, purchases without a charged payment, and refunded ones without a transfer back
-   * or the other way round. Must be empty.
+   * Charged payments without a purchase, purchases without a charged payment, refunded ones without a transfer back or the
+   * other way round, sessions that agree with neither, and ledger entries that are missing, can't be read or say something
+   * else of the fees owed. Must be empty.
    */
   readonly broken: readonly string[]
   /** Purchases whose ledger entries do not add up to zero. Must be empty. */

@@ -20,6 +20,13 @@ export const slugTaken = (slug: string | undefined, options?: ErrorOptions): Tol
     options,
   )
 
+export const originTaken = (options?: ErrorOptions): TollgateError =>
+  new TollgateError(
+    'CONFLICT',
+    'Another active link of the store was imported from this operation. Import the document again.',
+    options,
+  )
+
 export const tooManyLinks = (maxActive: number): TollgateError =>
   new TollgateError(
     'LIMIT_REACHED',
@@ -30,6 +37,12 @@ export const tooManyKeys = (maxActive: number): TollgateError =>
   new TollgateError(
     'LIMIT_REACHED',
     `Expected fewer than ${maxActive} active keys in the store. Revoke one first.`,
+  )
+
+export const tooManySessions = (maxOpen: number): TollgateError =>
+  new TollgateError(
+    'LIMIT_REACHED',
+    `The store has ${maxOpen} open payment sessions, the most it may have. Cancel one, or try again later: each is open for 30 minutes.`,
   )
 
 export const tooManyEndpoints = (most: number): TollgateError =>
@@ -73,4 +86,10 @@ export const alreadyBooked = (
     `Transaction ${purchase.txHash} on ${purchase.network} has settled another payment by the same event, or purchase ` +
       `${purchase.id} is another payment's: it was not booked. Look at both by hand: one transfer buys one call.`,
     options,
+  )
+
+export const idempotencyKeyReused = (key: string): TollgateError =>
+  new TollgateError(
+    'IDEMPOTENCY_KEY_REUSED',
+    `Expected the request that the Idempotency-Key ${JSON.stringify(key)} was sent with before, got another one. Send a new key for a new session.`,
   )

@@ -90,6 +90,19 @@ export interface Settled {
 /** What becomes of a payment's transfer in a reorganisation. */
 export type OnChain = 'yes' | 'no' | 'unknown'
 
+/** A key that pays for gas, as the chain has its account now. */
+export interface SettlingKey {
+  readonly address: string
+  /** In the smallest unit of the network's coin: wei, lamports. */
+  readonly balance: bigint
+  /** How many more settlements it pays for, each at what it may have to cost now. */
+  readonly paymentsLeft: bigint
+  /** Signed here and not known to be on chain. */
+  readonly inFlight: number
+  /** The next account number by the newest block, and with what waits in the node's pool; null where accounts have none. */
+  readonly nonce: { readonly mined: number; readonly pending: number } | null
+}
+
 /** Whether one wallet can be paid in one asset, as far as the settler knows now; it keeps it current by itself. */
 export interface Payee {
   /** Why it can't be paid, in words for its seller; undefined while it can be, and while nobody knows. */
@@ -180,6 +193,8 @@ export interface Settler {
   followUp?(openAttempts: () => Promise<readonly SettlementAttempt[]>): Promise<void>
   /** Where payees can be unable to receive an asset (Solana: without an account of the token). The same object each time. */
   payee?(asset: string, payTo: string): Payee
+  /** Where it settles with a key of its own. Rejects when no node says. */
+  key?(): Promise<SettlingKey>
   /** For `tollgate doctor` and readiness: what is wrong, in words; empty when all is well. */
   diagnose(): Promise<string[]>
   close(): Promise<void>

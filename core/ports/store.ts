@@ -1,11 +1,17 @@
 import type { Books } from './books.ts'
+import type { BrowserSessions } from './browserSessions.ts'
 import type { Changes } from './changes.ts'
 import type { Discovery } from './discovery.ts'
+import type { Fees } from './fees.ts'
+import type { Figures } from './figures.ts'
 import type { GasBook } from './gasBook.ts'
 import type { Leases } from './leases.ts'
 import type { Links } from './links.ts'
+import type { Oversight } from './oversight.ts'
+import type { Pictures } from './pictures.ts'
 import type { Purchases } from './purchases.ts'
 import type { Reviews } from './reviews.ts'
+import type { Sessions } from './sessions.ts'
 import type { ApiKeys, SignInNonces, Stores } from './stores.ts'
 import type { Webhooks } from './webhooks.ts'
 
@@ -24,14 +30,20 @@ export interface DataStore {
   readonly books: Books
   readonly leases: Leases
   readonly purchases: Purchases
+  readonly fees: Fees
+  readonly figures: Figures
   readonly links: Links
   readonly reviews: Reviews
   readonly discovery: Discovery
   readonly stores: Stores
+  readonly pictures: Pictures
   readonly keys: ApiKeys
   readonly nonces: SignInNonces
+  readonly browserSessions: BrowserSessions
   readonly gas: GasBook
   readonly webhooks: Webhooks
+  readonly sessions: Sessions
+  readonly oversight: Oversight
   readonly changes: Changes
   /** What is wrong with the store, in words: full, read-only, not answering. Empty when a write got through. */
   health(): Promise<string[]>

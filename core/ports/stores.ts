@@ -17,10 +17,14 @@ export interface StoreUpdateRules {
 
 export interface Stores {
   /**
-   * Creates the store, its wallet and its first key in one commit.
+   * Creates the store, its wallet and its first key in one commit; without a key where somebody signs in with a browser.
    * @throws `USERNAME_TAKEN`; `CONFLICT` when the wallet has a store already.
    */
-  create(store: Omit<Store, 'payoutChangedAtMs'>, wallet: StoreWallet | null, key: ApiKey): Promise<void>
+  create(
+    store: Omit<Store, 'payoutChangedAtMs' | 'socials'>,
+    wallet: StoreWallet | null,
+    key: ApiKey | null,
+  ): Promise<void>
   /**
    * The old name redirects for 30 days; a store has one old name, an older one is free again.
    * All of it or nothing, in one commit.
@@ -37,6 +41,13 @@ export interface Stores {
   find(id: string): Promise<Store | undefined>
   byUsername(username: string): Promise<Store | undefined>
   byWallet(chain: 'base' | 'solana', address: string): Promise<Store | undefined>
+  /**
+   * Ids of the stores that have been paid to a wallet for longer than this one, longest first; all that are paid there when
+   * this one is not.
+   *
+   * @param address as it stands in `Store.payout`
+   */
+  paidLonger(storeId: string, chain: 'base' | 'solana', address: string): Promise<string[]>
   /** The wallets that may sign in to a store, by chain and address; none where the operator opened it. */
   walletsOf(storeId: string): Promise<StoreWallet[]>
   /** The present name of a store that was called so less than 30 days ago. */

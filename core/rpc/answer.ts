@@ -40,6 +40,12 @@ export function readLoosely(item: unknown): LooseAnswer {
   }
 }
 
+/** The result of an answer, `null` too. @throws {RpcRefused} {RpcUnreachable} where there is none */
+export function resultOf(answer: LooseAnswer | undefined): unknown {
+  if (answer?.ok) return answer.result
+  throw answer?.error ?? new RpcUnreachable('the node left out an answer')
+}
+
 /** Whether this item stands for a whole batch that the node is too busy for. @throws {RpcUnreachable} when it is */
 export function assertNotBusy(code: unknown): void {
   if (busyCodes.has(code as number)) throw new RpcUnreachable(`it is busy (code ${code})`)

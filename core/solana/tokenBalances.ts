@@ -4,6 +4,8 @@ import { RpcUnreachable } from '../rpc/rpcError.ts'
 export interface TokenBalance {
   readonly accountIndex: number
   readonly mint: string
+  /** The wallet that the token account is of; absent in what very old nodes kept. */
+  readonly owner?: string
   readonly uiTokenAmount: { readonly amount: string }
 }
 

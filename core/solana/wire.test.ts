@@ -59,7 +59,11 @@ t.test('messages of a later version, and headers that contradict themselves, are
       0,
       ...(prefix.length > 0 ? [0] : []),
     ])
-  t.match(readMessage(message([1, 0, 0], 1)), { version: 'legacy', requiredSignatures: 1, instructions: [] })
+  t.match(readMessage(message([1, 0, 0], 1)), {
+    version: 'legacy',
+    requiredSignatures: 1,
+    instructions: { length: 0 },
+  })
   t.match(readMessage(message([1, 0, 0], 1, [0x80])), { version: 0, lookupTables: 0 })
   t.equal(readMessage(message([1, 0, 0], 1, [0x81])), undefined, 'version 1')
   t.equal(readMessage(message([1, 0, 0], 1, [0xff])), undefined, 'version 127')

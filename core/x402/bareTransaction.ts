@@ -1,7 +1,7 @@
 import { base58 } from '@scure/base'
 import { readMessage } from '../solana/message.ts'
 import { MAX_TRANSACTION_BYTES, readWireTransaction } from '../solana/wire.ts'
-import { decodeStrictBase64 } from './strictBase64.ts'
+import { decodeStrictBase64 } from './header.ts'
 
 /** A Solana transaction that came without an envelope. */
 export interface BareTransaction {

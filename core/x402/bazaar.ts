@@ -26,7 +26,7 @@ export function bazaarOf(link: Described): BazaarExtension {
   const method = shownMethod(link)
   const hasBody = takesBody(method)
   const input = isSchema(link.inputSchema) ? link.inputSchema : undefined
-  const example = input && exampleOf(input, { root: input, left: MAX_EXAMPLE_PARTS })
+  const example = input && exampleFor(input)
   const field = hasBody ? 'body' : 'queryParams'
   const required = hasBody ? ['type', 'method', 'bodyType', 'body'] : ['type', 'method']
   const hasOutput = link.outputExample !== null && link.outputExample !== undefined
@@ -109,6 +109,10 @@ function referred(root: unknown, ref: unknown): unknown {
 
 /** References may double at every step: an example has no more parts than this. */
 const MAX_EXAMPLE_PARTS = 1_000
+
+/** A value that a schema suggests; what it says nothing of is the smallest of its kind. */
+export const exampleFor = (schema: Schema): unknown =>
+  exampleOf(schema, { root: schema, left: MAX_EXAMPLE_PARTS })
 
 interface Examples {
   /** The document that references lead through. */

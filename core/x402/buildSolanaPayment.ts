@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { bytesToHex, concatBytes, randomBytes, utf8ToBytes } from '@noble/hashes/utils'
 import { readAddress } from '../solana/address.ts'
 import { computeBudgetProgram, memoProgram, tokenProgramBytes } from '../solana/programs.ts'
 import { tokenAccountOf } from '../solana/tokenAccountOf.ts'
@@ -19,7 +19,8 @@ const version0 = 0x80
  * SetComputeUnitPrice, TransferChecked, Memo. The fee payer of the offer signs first, the payer second. It makes no account
  * and approves nothing. The memo, where the offer names none, makes two payments of the same price different transactions.
  *
- * Written out, because its shape is fixed: eight accounts, of which the fee payer and the payer sign.
+ * Written out, because its shape is fixed: eight accounts, of which the fee payer and the payer sign. The checkout builds it
+ * in browsers, so it knows nothing of Node.
  *
  * @param payer     base58, whose money it is; the terms were checked for it
  * @param blockhash base58, of the node's own choice
@@ -27,15 +28,15 @@ const version0 = 0x80
  */
 export function buildSolanaPayment(terms: OfferTerms, payer: string, blockhash: string): Uint8Array {
   const { asset, amountAtomic, payTo, extra } = terms
-  const [limit, price, transfer] = [Buffer.alloc(5), Buffer.alloc(9), Buffer.alloc(10)]
-  limit.writeUInt8(setComputeUnitLimit, 0)
-  limit.writeUInt32LE(COMPUTE_UNITS, 1)
-  price.writeUInt8(setComputeUnitPrice, 0)
-  price.writeBigUInt64LE(UNIT_PRICE_MICRO_LAMPORTS, 1)
-  transfer.writeUInt8(transferChecked, 0)
-  transfer.writeBigUInt64LE(amountAtomic, 1)
-  transfer.writeUInt8(asset.decimals, 9)
-  const memo = typeof extra['memo'] === 'string' ? extra['memo'] : randomBytes(16).toString('hex')
+  const [limit, price, transfer] = [new Uint8Array(5), new Uint8Array(9), new Uint8Array(10)]
+  limit[0] = setComputeUnitLimit
+  new DataView(limit.buffer).setUint32(1, COMPUTE_UNITS, true)
+  price[0] = setComputeUnitPrice
+  new DataView(price.buffer).setBigUint64(1, UNIT_PRICE_MICRO_LAMPORTS, true)
+  transfer[0] = transferChecked
+  new DataView(transfer.buffer).setBigUint64(1, amountAtomic, true)
+  transfer[9] = asset.decimals
+  const memo = typeof extra['memo'] === 'string' ? extra['memo'] : bytesToHex(randomBytes(16))
 
   const [source, destination] = [tokenAccountOf(payer, asset), tokenAccountOf(payTo, asset)]
   const keys = [
@@ -45,7 +46,7 @@ export function buildSolanaPayment(terms: OfferTerms, payer: string, blockhash: 
     memoProgram,
   ]
   // Two signers, the second of them read-only, and the last four accounts read-only.
-  const message = Buffer.concat([
+  const message = concatBytes(
     Uint8Array.of(version0, 2, 1, 4, keys.length),
     ...keys,
     keyOf(blockhash),
@@ -53,18 +54,14 @@ export function buildSolanaPayment(terms: OfferTerms, payer: string, blockhash: 
     instruction(6, [], limit),
     instruction(6, [], price),
     instruction(5, [2, 4, 3, 1], transfer),
-    instruction(7, [], Buffer.from(memo, 'utf8')),
+    instruction(7, [], utf8ToBytes(memo)),
     Uint8Array.of(0),
-  ])
-  return Buffer.concat([Uint8Array.of(2), new Uint8Array(2 * signatureBytes), message])
+  )
+  return concatBytes(Uint8Array.of(2), new Uint8Array(2 * signatureBytes), message)
 }
 
 function instruction(program: number, accounts: readonly number[], data: Uint8Array): Uint8Array {
-  return Buffer.concat([
-    Uint8Array.of(program, accounts.length, ...accounts),
-    compactLength(data.length),
-    data,
-  ])
+  return concatBytes(Uint8Array.of(program, accounts.length, ...accounts), compactLength(data.length), data)
 }
 
 /** A compact-u16 of at most 14 bits, which is more than a memo has. */

@@ -12,6 +12,7 @@ interface Event {
   readonly event: string
   readonly purchaseId: string
   readonly amount: string
+  readonly data: { readonly status?: string }
 }
 
 const { WEBHOOK_SECRET, PORT = '0' } = process.env
@@ -20,6 +21,10 @@ if (!WEBHOOK_SECRET) throw new Error('Expected WEBHOOK_SECRET in the environment
 const webhook = new Webhook(WEBHOOK_SECRET)
 /** In a database, in the transaction that does the work: an event may come more than once, always under the same id. */
 const seen = new Set<string>()
+
+/** A payment that came too late is told as well: then the status is `refund_due`, and nothing is to be delivered for it. */
+const isSale = ({ event, data }: Event) =>
+  event === 'purchase.confirmed' && (data.status === 'settled' || data.status === 'delivered')
 
 async function receive(request: IncomingMessage): Promise<number> {
   // The bytes as they came: JSON that was parsed and written again has another signature.
@@ -32,7 +37,7 @@ async function receive(request: IncomingMessage): Promise<number> {
     return 401
   }
   const id = headers['webhook-id']!
-  if (event.event === 'purchase.confirmed' && !seen.has(id)) {
+  if (isSale(event) && !seen.has(id)) {
     seen.add(id)
     console.log(JSON.stringify({ purchaseId: event.purchaseId, amount: event.amount }))
   }

@@ -15,6 +15,7 @@ import {
 } from 'viem'
 import { generatePrivateKey, mnemonicToAccount, privateKeyToAccount } from 'viem/accounts'
 import { baseSepolia } from 'viem/chains'
+import { transferTypes } from '../../core/x402/transferTypes.ts'
 import { type LocalEvm, startLocalEvm } from './startLocalEvm.ts'
 
 const PRICE = 10_000n
@@ -38,17 +39,6 @@ const usdcAbi = parseAbi([
   'event Transfer(address indexed from, address indexed to, uint256 value)',
 ])
 const factoryAbi = parseAbi(['function createAccount(address owner, uint256 salt) returns (address)'])
-
-const authorizationTypes = {
-  TransferWithAuthorization: [
-    { name: 'from', type: 'address' },
-    { name: 'to', type: 'address' },
-    { name: 'value', type: 'uint256' },
-    { name: 'validAfter', type: 'uint256' },
-    { name: 'validBefore', type: 'uint256' },
-    { name: 'nonce', type: 'bytes32' },
-  ],
-} as const
 
 type Authorization = {
   from: Address
@@ -91,7 +81,7 @@ function sign(chain: LocalEvm, signer: ReturnType<typeof privateKeyToAccount>, m
   const domain = { ...DOMAIN, chainId: chain.chainId, verifyingContract: chain.usdcAddress }
   return signer.signTypedData({
     domain,
-    types: authorizationTypes,
+    types: transferTypes,
     primaryType: 'TransferWithAuthorization',
     message,
   })
@@ -303,7 +293,7 @@ t.test('a wallet that is not deployed yet has a known address and a valid ERC-64
   const domain = { ...DOMAIN, chainId: chain.chainId, verifyingContract: chain.usdcAddress }
   const typed = {
     domain,
-    types: authorizationTypes,
+    types: transferTypes,
     primaryType: 'TransferWithAuthorization',
     message,
   } as const

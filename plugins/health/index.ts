@@ -1,6 +1,7 @@
 import type { Link, ServedLink } from '../../core/domain/link.ts'
 import type { Caller } from '../../core/domain/suspension.ts'
 import { TollgateError } from '../../core/errors/error.ts'
+import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { type ProbeReport, probe } from '../../core/health/probe.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
 import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
@@ -8,6 +9,9 @@ import { CallNotes, type LinkCalls } from './callNotes.ts'
 import { Judge } from './judge.ts'
 import { options } from './options.ts'
 import { runProber } from './prober.ts'
+
+/** How often the calls of a day are written, for the history of a link's health. */
+const COUNTS_FLUSH_MS = 5_000
 
 /**
  * Pauses links whose API is down: judges every call and probes every API, suspends by the rules of
@@ -17,7 +21,7 @@ export default gatewayPlugin({
   name: 'health',
   api: 1,
   options,
-  needs: ['links', 'changes', 'egress', 'sealer', 'service', 'clock', 'log', 'jobLine'],
+  needs: ['links', 'figures', 'changes', 'egress', 'sealer', 'service', 'clock', 'log', 'jobLine'],
   // Set when the call was counted as one that the seller's API is asked.
   ownSlots: { 'health/counted': false },
   slots: {
@@ -26,9 +30,11 @@ export default gatewayPlugin({
     log: { reads: ['health/counted'], mayRead: ['payment', 'settlement'] },
   },
   setup({ probeIntervalMs, probeTimeoutMs, probe: probes, confirmMs }, { ports, slot }) {
-    const { links, egress, sealer, service, clock, log, jobLine } = ports
+    const { links, figures, egress, sealer, service, clock, log, jobLine } = ports
     const counted = slot('health/counted')
     const notes = new CallNotes(jobLine)
+    const counts = new TrafficCounts(figures, log)
+    let timer: NodeJS.Timeout | undefined
     const stopping = new AbortController()
     let judge: Judge | undefined
 
@@ -84,6 +90,7 @@ export default gatewayPlugin({
     }
 
     function stop(): void {
+      clearInterval(timer)
       stopping.abort()
       judge?.stop()
     }
@@ -99,13 +106,15 @@ export default gatewayPlugin({
       },
       start() {
         if (!service.runsJobs) return
-        judge = new Judge({ ...ports, probe: probeLink, isWayOutDown, confirmMs })
+        judge = new Judge({ ...ports, counts, probe: probeLink, isWayOutDown, confirmMs })
+        timer = setInterval(() => void counts.flush(), COUNTS_FLUSH_MS).unref()
         if (probes) startProber(judge)
       },
       stop,
-      close() {
+      async close() {
         stop()
         notes.flush()
+        await counts.flush()
       },
     }
   },

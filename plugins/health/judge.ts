@@ -10,6 +10,7 @@ import {
   suspensionAfter,
   suspensionMemoryMs,
 } from '../../core/domain/suspension.ts'
+import type { LinkTraffic, TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import type { ProbeReport } from '../../core/health/probe.ts'
 import type { Change, Changes } from '../../core/ports/changes.ts'
 import type { Clock } from '../../core/ports/clock.ts'
@@ -24,6 +25,7 @@ const settleMs = 2 * GATHER_CALLS_MS
 
 export interface JudgeParts {
   readonly links: Pick<Links, 'find' | 'setSuspension' | 'suspensionCount' | 'addHealthEvent'>
+  readonly counts: TrafficCounts
   readonly changes: Changes
   readonly jobLine: JobLine
   readonly clock: Clock
@@ -45,6 +47,7 @@ export interface JudgedLink {
 interface Judged {
   link: JudgedLink
   state: HealthState
+  readonly traffic: LinkTraffic
 }
 
 /** Decides for the whole installation which links are suspended, on the calls of all its processes and on the probes. */
@@ -100,6 +103,7 @@ export class Judge {
     }
     for (const note of notes) {
       const judged = this.#of(note)
+      if (!note.isWayOutDown) count(judged.traffic, note)
       for (const { minute, failed, failedBy } of note.minutes) {
         if (failed > 0) this.#wayOut(judged, !note.isWayOutDown)
         for (let i = 0; i < failed; i++) {
@@ -189,10 +193,25 @@ export class Judge {
   #of({ linkId, username, slug }: JudgedLink): Judged {
     let judged = this.#judged.get(linkId)
     if (judged === undefined) {
-      this.#judged.set(linkId, (judged = { link: { linkId, username, slug }, state: freshHealth }))
+      this.#judged.set(
+        linkId,
+        (judged = {
+          ...{ link: { linkId, username, slug }, state: freshHealth },
+          traffic: this.#parts.counts.ofLink(linkId),
+        }),
+      )
     } else if (judged.link.slug !== slug || judged.link.username !== username) {
       judged.link = { linkId, username, slug }
     }
     return judged
+  }
+}
+
+/** For the history of its health; what failed for the gateway's own way out is no part of it. */
+function count(traffic: LinkTraffic, { minutes }: CallNote): void {
+  for (const { minute, begun, failed } of minutes) {
+    const atMs = minute * MINUTE_MS
+    if (begun !== 0) traffic.add('calls', atMs, begun)
+    if (failed !== 0) traffic.add('failedCalls', atMs, failed)
   }
 }

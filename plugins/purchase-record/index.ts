@@ -1,3 +1,4 @@
+import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
@@ -5,20 +6,21 @@ import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gate
 import { options } from './options.ts'
 import { createViews } from './views.ts'
 
-/** Records what was sold, puts the paid answer together, and counts who saw a link. */
+/** Records what was sold, puts the paid answer together, and counts 402 answers and who saw a link. */
 export default gatewayPlugin({
   name: 'purchase-record',
   api: 1,
   options,
-  needs: ['payments', 'purchases', 'sealer', 'service', 'log'],
+  needs: ['payments', 'figures', 'sealer', 'service', 'log'],
   slots: {
     record: { reads: ['claim', 'settlement'], writes: ['purchase'] },
     respond: { reads: ['answer', 'purchase', 'settlement'] },
     log: { mayRead: ['payment', 'claim', 'answer'] },
   },
-  setup({ viewsFlushMs }, { ports: { payments, purchases, sealer, service, log } }) {
+  setup({ viewsFlushMs }, { ports: { payments, figures, sealer, service, log } }) {
     const notes = createPurchaseNotes(sealer, service.metadataField)
-    const views = createViews(purchases, log)
+    const counts = new TrafficCounts(figures, log)
+    const views = createViews()
     let timer: NodeJS.Timeout | undefined
 
     async function record(x: Exchange): Promise<undefined> {
@@ -34,20 +36,26 @@ export default gatewayPlugin({
       return paidReply(x.answer, x.answer.mediaType, x.purchase!, x.settlement!.headers, false)
     }
 
-    const seen = (x: Exchange) => views.add(x.link.id, callerOf(x.clientIp), x.startedAtMs)
-
     return {
-      route({ isPaid }) {
-        if (!isPaid) return { log: (x) => x.status !== 429 && seen(x) }
-        return { record, respond, log: (x) => x.payment === null && x.status === 402 && seen(x) }
+      route({ link: { id }, isPaid }) {
+        const traffic = counts.ofLink(id)
+        function see({ clientIp, startedAtMs }: Exchange): void {
+          if (views.isNew(id, callerOf(clientIp), startedAtMs)) traffic.add('views', startedAtMs)
+        }
+        function seePrice(x: Exchange): void {
+          if (x.payment !== null || x.status !== 402) return
+          traffic.add('challenges', x.startedAtMs)
+          see(x)
+        }
+        return isPaid ? { record, respond, log: seePrice } : { log: (x) => x.status !== 429 && see(x) }
       },
       start() {
-        timer = setInterval(() => void views.flush(), viewsFlushMs)
+        timer = setInterval(() => void counts.flush(), viewsFlushMs)
         timer.unref()
       },
       async close() {
         clearInterval(timer)
-        await views.flush()
+        await counts.flush()
       },
     }
   },

@@ -8,7 +8,7 @@ export const options = {
       type: 'integer',
       minimum: 100,
       maximum: 3_600_000,
-      default: 5_000,
+      default: 4_000,
       description:
         'How often the counted views (callers of free links, and of paid ones that saw the price; each once an hour) are written to the database, in milliseconds.',
     },

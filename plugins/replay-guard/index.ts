@@ -50,6 +50,7 @@ export default gatewayPlugin({
       const leftMs = (ofMs: number) => startedMs + ofMs - performance.now()
       const call: PaidFor = {
         linkId: x.link.id,
+        sessionId: null,
         storeId: x.link.storeId,
         requestHash: hash ?? `stream:${randomUUID()}`,
         settlesFirst: x.link.settle === 'before',

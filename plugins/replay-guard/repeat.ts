@@ -7,10 +7,10 @@ import type { PurchaseNotes } from '../../core/payments/purchase.ts'
 import {
   failedForGood,
   hasBought,
-  inUse,
   notKept,
   refundOwed,
   stillPending,
+  waiting,
   wasDelivered,
   wasRefunded,
 } from '../../core/payments/refusals.ts'
@@ -50,11 +50,9 @@ export function judgeRepeat(record: PaymentRecord, link: Link | undefined, rules
       return 'claim'
     case 'claimed':
     case 'settling':
-      if (isSame) return 'wait'
-      throw inUse(record)
     case 'pending':
     case 'reorged':
-      throw isSame ? stillPending(record) : inUse(record)
+      return waiting(record, isSame)
     case 'failed_final':
       throw failedForGood(record)
     case 'settled':
@@ -80,7 +78,8 @@ export function judgeRepeat(record: PaymentRecord, link: Link | undefined, rules
 
 /** What a payment was used for. */
 export interface Bought {
-  readonly linkId: string
+  /** Null where it was no link's call. */
+  readonly linkId: string | null
   /** Null for a body that is too long to compare: then every call is another one. */
   readonly requestHash: string | null
 }
@@ -98,7 +97,7 @@ export function linkOfRepeat(
   hash: string | null,
   links: Pick<Links, 'find'>,
 ): Link | undefined | Promise<Link | undefined> {
-  if (hash === null || hash !== requestHash) return undefined
+  if (hash === null || hash !== requestHash || linkId === null) return undefined
   return linkId === x.link.id ? x.link : formerLink(x.link, linkId, links)
 }
 

@@ -1,7 +1,7 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import { type BazaarExtension, bazaarOf } from '../../core/x402/bazaar.ts'
+import type { Offer } from '../../core/x402/offers.ts'
 import type { ResourceInfo } from '../../core/x402/types.ts'
-import type { Offer } from './offers.ts'
 import { bytesOf, MAX_BYTES } from './resource.ts'
 
 export type Extensions = {

@@ -1,11 +1,11 @@
 import { priceFaults } from '../../core/payments/payoutFaults.ts'
 import { gatewayPlugin } from '../../core/plugin/gateway.ts'
-import { createChallenges } from './challenge.ts'
+import { createChallenges } from '../../core/x402/challenge.ts'
+import { offersOf } from '../../core/x402/offers.ts'
+import { payableChallenges } from '../../core/x402/payable.ts'
 import { extensionsOf } from './extensions.ts'
-import { offersOf } from './offers.ts'
 import { options } from './options.ts'
 import { payHook, repeatsOnly, settleHook, verifyHook } from './pay.ts'
-import { payableChallenges } from './payable.ts'
 import { resourceOf } from './resource.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import type { ServiceFacts } from '../../core/plugin/ports.ts'
+import type { Offer } from '../../core/x402/offers.ts'
 import type { ResourceInfo } from '../../core/x402/types.ts'
-import type { Offer } from './offers.ts'
 
 /**
  * Most bytes of the offer's JSON: in base64 a third more. Node's clients read heads of 16 KiB, and the other headers of

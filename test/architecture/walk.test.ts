@@ -13,7 +13,7 @@ import { createScriptedSettler, testNetwork, testPayTo } from '../helpers/settle
 
 /** So many a reader can follow in one sitting: CONTRIBUTING.md walks through them. */
 const MOST_FILES = 60
-const CALLS = 10
+const CALLS = 40
 
 const root = resolve(import.meta.dirname, '../..')
 /** Of the bench, of tests, and what only a test gateway has: the guard of undeclared slots. */

@@ -29,6 +29,25 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     t.equal(await leases.renew(second, 10_000), false)
   })
 
+  t.test('who has a name is told as whoever tries to take it finds out', async (t) => {
+    const { leases, storeClock } = await make(t)
+    t.equal(await leases.holderOf('recovery'), undefined)
+    const lease = (await leases.take('recovery', 10_000))!
+    storeClock.nowMs += 4_000
+    t.match(await leases.holderOf('recovery'), { id: lease.id, endsInMs: 6_000 })
+    t.equal(await leases.holderOf('other'), undefined)
+    await leases.renew(lease, 10_000)
+    t.match(await leases.holderOf('recovery'), { endsInMs: 10_000 })
+    storeClock.nowMs += 10_000
+    t.equal(await leases.holderOf('recovery'), undefined, 'it is over')
+    t.ok(await leases.renew(lease, 10_000))
+    await leases.release(lease)
+    t.equal(await leases.holderOf('recovery'), undefined)
+    await leases.take('recovery', 10_000)
+    storeClock.nowMs = 5_000
+    t.equal(await leases.holderOf('recovery'), undefined, 'of before the machine started again')
+  })
+
   t.test('a lease that is renewed is kept, also after its time while nobody took it', async (t) => {
     const { leases, storeClock } = await make(t)
     const lease = (await leases.take('recovery', 10_000))!

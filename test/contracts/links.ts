@@ -56,6 +56,28 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     )
   })
 
+  t.test('one active link of a store is of an operation of a document, however many import it', async (t) => {
+    const { links } = await twoStores(t)
+    const origin = { document: 'pets', key: 'id:listPets', operation: 'GET /pets' }
+    const results = await Promise.allSettled(
+      ['a', 'b', 'c'].map((id) => links.create(sampleLink(id, 's1', { origin }))),
+    )
+    t.equal(results.filter((r) => r.status === 'fulfilled').length, 1)
+    t.match(results.find((r) => r.status === 'rejected')?.reason, { code: 'CONFLICT' })
+    const [made] = (await links.page('s1', { limit: 10 })).links
+    t.strictSame(made!.origin, origin)
+    await links.create(sampleLink('other', 's2', { origin }))
+    await links.create(sampleLink('hand', 's1'))
+    await t.rejects(links.update('hand', { origin }, startMs), { code: 'CONFLICT' })
+    const moved = { ...origin, key: 'op:GET /pets' }
+    t.match(await links.update('hand', { origin: moved, title: 'x' }, startMs), { origin: moved, title: 'x' })
+    t.match(await links.update('hand', { title: 'y' }, startMs), { origin: moved, title: 'y' })
+    t.match(await links.update('hand', { origin: null }, startMs), { origin: null })
+    await links.deactivate(made!.id, startMs)
+    await links.create(sampleLink('again', 's1', { origin }))
+    t.strictSame((await links.served('ann', 'again'))?.origin, origin)
+  })
+
   t.test('an update changes what it names, and raises the version', async (t) => {
     const { links } = await twoStores(t)
     const before = await links.create(sampleLink('l1', 's1'))
@@ -80,7 +102,8 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     t.equal(await links.deactivate('l1', startMs + 6), false)
     t.match(await links.find('l1'), { isActive: false, version: 2, updatedAtMs: startMs + 5 })
     t.equal(await links.served('ann', 'l1'), undefined)
-    t.strictSame(await links.ofStore('s1'), [])
+    t.strictSame(await links.page('s1', { limit: 10 }), { links: [], nextCursor: null })
+    t.equal(await links.countOf('s1'), 0)
     t.strictSame(await links.allServed(), [])
   })
 
@@ -170,8 +193,9 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     const results = await Promise.allSettled(['l1', 'l2', 'l3', 'l4', 'l5'].map((id) => create(id)))
     const refused = results.flatMap((r) => (r.status === 'rejected' ? [r.reason.code] : []))
     t.strictSame(refused, ['LIMIT_REACHED', 'LIMIT_REACHED'])
-    const present = await links.ofStore('s1')
+    const present = (await links.page('s1', { limit: 10 })).links
     t.equal(present.length, 3)
+    t.equal(await links.countOf('s1'), 3)
     await create('other', 's2')
     await links.deactivate(present[0]!.id, startMs)
     await create('l6')
@@ -193,7 +217,8 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     const view = ({ id, title, description, slug, price, linkType }: Link) => ({
       ...{ id, title, description, slug, price, linkType },
     })
-    t.strictSame(await links.listedOf('s1'), [view(product), view(old)])
+    t.strictSame(await links.listedOf('s1', 9), [view(product), view(old)])
+    t.strictSame(await links.listedOf('s1', 1), [view(product)], 'the newest')
   })
 
   t.test('an update of a version that is no more changes nothing', async (t) => {
@@ -211,16 +236,102 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     t.strictSame(await links.redirectOf('ann', 'a', startMs), { username: 'ann', slug: winner!.slug })
   })
 
-  t.test("a store's links come newest first", async (t) => {
+  t.test(
+    "a store's links come newest first, page by page: each once, whatever comes and goes meanwhile",
+    async (t) => {
+      const { links } = await twoStores(t)
+      // Some of the same time, as an import makes them.
+      const times = { a: 1, b: 2, c: 2, d: 2, e: 3, f: 4, g: 5 }
+      for (const [id, at] of Object.entries(times))
+        await links.create(sampleLink(id, 's1', { createdAtMs: startMs + at }))
+      await links.create(sampleLink('other', 's2'))
+      await links.deactivate('f', startMs + 9)
+      const first = await links.page('s1', { limit: 2 })
+      t.strictSame(first.links[0], await links.find('g'), 'a whole link')
+      await links.create(sampleLink('late', 's1', { createdAtMs: startMs + 10 }))
+      await links.deactivate('g', startMs + 11)
+      const seen = first.links.map(({ id }) => id)
+      for (let cursor = first.nextCursor; cursor !== null; ) {
+        const page = await links.page('s1', { limit: 2, cursor })
+        t.ok(page.links.length <= 2)
+        seen.push(...page.links.map(({ id }) => id))
+        cursor = page.nextCursor
+      }
+      t.strictSame(seen, ['g', 'e', 'd', 'c', 'b', 'a'])
+      t.equal(
+        (await links.page('s1', { limit: 6 })).nextCursor,
+        null,
+        'a full last page says that it is the last',
+      )
+      t.equal(await links.countOf('s1'), 6)
+      await t.rejects(links.page('s1', { limit: 2, cursor: 'nonsense' }), { code: 'VALIDATION_ERROR' })
+    },
+  )
+
+  t.test('links of a store are found by their state, their type, their price and their words', async (t) => {
     const { links } = await twoStores(t)
-    for (const [i, id] of ['l1', 'l2', 'l3'].entries()) {
-      await links.create(sampleLink(id, 's1', { createdAtMs: startMs + i }))
-    }
-    await links.create(sampleLink('l4', 's2'))
-    t.strictSame(
-      (await links.ofStore('s1')).map((l) => l.id),
-      ['l3', 'l2', 'l1'],
+    const suspension = { sinceMs: startMs, reason: 'down', cooldownUntilMs: startMs, permanent: false }
+    const make = (id: string, more: object) =>
+      links.create(sampleLink(id, 's1', { isPublic: false, tags: [], url: 'https://api.test/', ...more }))
+    await make('a', { title: 'Größe der STRAẞE', isPublic: true, price: '0.000001' })
+    await make('b', { title: 'Wetter', price: '0', tags: ['maps'], isPublic: true })
+    await make('c', { title: 'خرائط', price: '0.00', isStealth: true, privateSlug: 'p' })
+    await make('d', { title: '100% _off_', linkType: 'standard', url: 'https://Shop.test/maps?x=1' })
+    await make('e', { isStealth: true, privateSlug: 'q', title: 'fi' })
+    await links.setSuspension('e', suspension, startMs)
+    await links.create(sampleLink('other', 's2', { title: 'Wetter' }))
+    const found = async (query: object) =>
+      (await links.page('s1', { limit: 10, ...query })).links
+        .map(({ id }) => id)
+        .sort()
+        .join('')
+    t.equal(await found({ state: 'public' }), 'ab')
+    t.equal(await found({ state: 'unlisted' }), 'd')
+    t.equal(
+      await found({ state: 'stealth' }),
+      'c',
+      'whoever can not be bought is suspended, and nothing else',
     )
+    t.equal(await found({ state: 'suspended' }), 'e')
+    t.equal(await found({ linkType: 'standard' }), 'd')
+    t.equal(await found({ isPaid: false }), 'bc')
+    t.equal(await found({ isPaid: true, state: 'public' }), 'a')
+    t.equal(await found({ words: ['GRÖSSE'] }), '', 'ß is not ss')
+    t.equal(await found({ words: ['gRÖßE', 'der'] }), 'a')
+    t.equal(await found({ words: ['der', 'wetter'] }), '', 'each word has to be there')
+    t.equal(await found({ words: ['maps'] }), 'bd', 'in a tag, or in the url')
+    t.equal(await found({ words: ['shop.test'] }), 'd')
+    t.equal(await found({ words: ['خرا'] }), 'c')
+    t.equal(await found({ words: ['%'] }), 'd', 'no sign stands for others')
+    t.equal(await found({ words: ['_'] }), 'd')
+    t.equal(await found({ words: ['ﬁ'] }), 'e', 'a ligature is its letters')
+    t.equal(await found({ words: ['["'] }), '', 'what only the form of the record has is no word')
+    const one = await links.page('s1', { limit: 1, words: ['maps'] })
+    const next = await links.page('s1', { limit: 1, words: ['maps'], cursor: one.nextCursor! })
+    t.strictSame(
+      [...one.links, ...next.links].map(({ id }) => id),
+      ['d', 'b'],
+    )
+    t.equal(next.nextCursor, null)
+  })
+
+  t.test('the links of a document and the titles of links are found without reading the rest', async (t) => {
+    const { links } = await twoStores(t)
+    const origin = { document: 'pets', key: 'id:listPets', operation: 'GET /pets' }
+    const { title, slug, price } = await links.create(sampleLink('l1', 's1', { origin }))
+    await links.create(sampleLink('l2', 's1', { origin: { ...origin, document: 'other' } }))
+    await links.create(sampleLink('l3', 's2', { origin }))
+    await links.create(sampleLink('l4', 's1', { title: 'gone', origin: { ...origin, key: 'id:gone' } }))
+    await links.deactivate('l4', startMs)
+    t.strictSame(await links.importedFrom('s1', 'pets'), [{ id: 'l1', title, slug, price, origin }])
+    t.strictSame(
+      await links.titlesOf(['l4', 'nobody', 'l1']),
+      new Map([
+        ['l4', 'gone'],
+        ['l1', title],
+      ]),
+    )
+    t.strictSame(await links.titlesOf([]), new Map())
   })
 
   t.test('suspensions are counted when they begin, and raise the version', async (t) => {

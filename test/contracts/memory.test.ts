@@ -2,11 +2,16 @@ import t, { type Test } from 'tap'
 import { createMemory } from '../../adapters/memory/store/memory.ts'
 import { openMemory } from '../../adapters/memory/store/openMemory.ts'
 import { booksContract } from './books.ts'
+import { browserSessionsContract } from './browserSessions.ts'
 import { changesContract } from './changes.ts'
 import { discoveryContract } from './discovery.ts'
+import { feesContract } from './fees.ts'
+import { figuresContract } from './figures.ts'
 import { gasBookContract } from './gasBook.ts'
 import { leasesContract } from './leases.ts'
 import { linksContract } from './links.ts'
+import { oversightContract } from './oversight.ts'
+import { picturesContract } from './pictures.ts'
 import { purchasesContract } from './purchases.ts'
 import { refundsContract } from './refunds.ts'
 import { reviewsContract } from './reviews.ts'
@@ -20,6 +25,8 @@ import {
   sampleStore,
   testClock,
 } from './samples.ts'
+import { sessionPaymentsContract } from './sessionPayments.ts'
+import { sessionsContract } from './sessions.ts'
 import { apiKeysContract, renamesContract, signInNoncesContract, storesContract } from './stores.ts'
 import { webhooksContract } from './webhooks.ts'
 
@@ -40,14 +47,21 @@ t.test('the gas of stores in memory', async (t) => {
 t.test('leases in memory', async (t) => leasesContract(t, make))
 t.test('refunds in memory', async (t) => refundsContract(t, make))
 t.test('purchases in memory', async (t) => purchasesContract(t, make))
+t.test('fees in memory', async (t) => feesContract(t, make))
+t.test('the oversight of stores in memory', async (t) => oversightContract(t, make))
+t.test('pictures in memory', async (t) => picturesContract(t, make))
+t.test('figures in memory', async (t) => figuresContract(t, make))
 t.test('reviews in memory', async (t) => reviewsContract(t, make))
 t.test('discovery in memory', async (t) => discoveryContract(t, make))
 t.test('links in memory', async (t) => linksContract(t, make))
 t.test('stores in memory', async (t) => storesContract(t, make))
 t.test('renames in memory', async (t) => renamesContract(t, make))
 t.test('API keys in memory', async (t) => apiKeysContract(t, make))
+t.test('browser sessions in memory', async (t) => browserSessionsContract(t, make))
 t.test('sign-in nonces in memory', async (t) => signInNoncesContract(t, make))
 t.test('webhooks in memory', async (t) => webhooksContract(t, make))
+t.test('payment sessions in memory', async (t) => sessionsContract(t, make))
+t.test('payments of sessions in memory', async (t) => sessionPaymentsContract(t, make))
 t.test('changes in memory', async (t) => changesContract(t, async (t) => (await make(t)).changes))
 
 t.test('a power cut loses what was visible and not flushed since, and nothing else', async (t) => {

@@ -26,9 +26,31 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<BooksUnderTe
       ...entriesOfRefund(purchase),
     ])
     t.match(await under.purchases.ledgerCheck(), {
-      ...{ purchases: 1, chargedPayments: 1, refundDue: 0, broken: [], unbalanced: [] },
+      ...{ purchases: 1, chargedPayments: 1, refundDue: 0, broken: { length: 0 }, unbalanced: { length: 0 } },
       transactions: [{ transaction: '0xaa' }],
     })
+  })
+
+  t.test('what is owed back is known by both wallets, amount and token, until it is paid back', async (t) => {
+    const under = await make(t)
+    const sale = await sell(under, 'k1', '0xaa')
+    const { purchase, row, claim } = sale
+    const { network, asset, amountAtomic } = purchase
+    const back = { network, asset, amountAtomic, from: claim.payTo, to: claim.payer }
+    t.equal(await under.purchases.isOwedBack(back), false, 'sold, and not owed')
+    const owed = { purchaseStatus: 'refund_due' } as const
+    t.equal(await under.books.apply(change(claim, row, 'settled', 'refund_due', owed)), true)
+    t.equal(await under.purchases.isOwedBack(back), true)
+    for (const other of [
+      { from: 'other' },
+      { to: 'other' },
+      { asset: 'other' },
+      { network: 'eip155:1' as const },
+      { amountAtomic: amountAtomic + 1n },
+    ])
+      t.equal(await under.purchases.isOwedBack({ ...back, ...other }), false)
+    t.equal(await refund(under, sale, '0xbb'), true)
+    t.equal(await under.purchases.isOwedBack(back), false)
   })
 
   t.test('of many refunds of one purchase one is booked, by the same transaction or others', async (t) => {
@@ -41,7 +63,7 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<BooksUnderTe
       t.strictSame(results.toSorted(), [...Array(9).fill(false), true])
       t.equal(await refund(under, sale, '0xbb'), false)
       t.equal((await under.purchases.ledger(sale.purchase.id)).length, 8)
-      t.match(await under.purchases.ledgerCheck(), { broken: [], unbalanced: [] })
+      t.match(await under.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
     }
   })
 
@@ -52,7 +74,11 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<BooksUnderTe
       sold.map((sale, i) => refund(under, sale, i % 2 === 0 ? '0xbb' : '0xBB')),
     )
     t.equal(results.filter(Boolean).length, 1)
-    t.match(await under.purchases.ledgerCheck(), { purchases: 10, broken: [], unbalanced: [] })
+    t.match(await under.purchases.ledgerCheck(), {
+      purchases: 10,
+      broken: { length: 0 },
+      unbalanced: { length: 0 },
+    })
     for (const [i, isRefunded] of results.entries()) {
       t.equal((await under.books.find(keyOf(`k${i}`)))?.state, isRefunded ? 'refunded' : 'settled')
       t.equal((await under.purchases.ledger(sold[i]!.purchase.id)).length, isRefunded ? 8 : 4)

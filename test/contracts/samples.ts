@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { entriesOfSale, type LedgerEntry } from '../../core/domain/ledger.ts'
-import type { PaymentState } from '../../core/domain/payment.ts'
+import type { PaymentIdentity, PaymentRecord, PaymentState } from '../../core/domain/payment.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { ApiKey, Store } from '../../core/domain/store.ts'
 import type { Books, ClaimRequest, PaymentChange } from '../../core/ports/books.ts'
@@ -62,10 +62,42 @@ export const sampleClaim = (name: string, more: Partial<ClaimRequest> = {}): Cla
   validBeforeMs: startMs + 300_000,
   lease: 7,
   linkId: 'link-1',
+  sessionId: null,
   storeId: 'store-1',
   requestHash: 'request-1',
   purchaseId: `purchase-of-${name}`,
   payload: '{"x402Version":2}',
+  ...more,
+})
+
+/** The row of a payment whose settlement is pending, and of which nothing else is known. */
+export const samplePayment = (
+  identity: PaymentIdentity,
+  more: Partial<PaymentRecord> = {},
+): PaymentRecord => ({
+  ...identity,
+  row: 1,
+  state: 'pending',
+  scheme: 'exact',
+  lease: null,
+  linkId: 'link-1',
+  sessionId: null,
+  storeId: 'store-1',
+  requestHash: 'request-1',
+  purchaseId: 'purchase-1',
+  payload: '',
+  attempt: null,
+  hasAnswer: false,
+  transaction: null,
+  event: null,
+  block: null,
+  chargedAtomic: null,
+  errorReason: null,
+  isLandedLate: false,
+  tries: 0,
+  dueReason: null,
+  claimedAtMs: Date.now(),
+  updatedAtMs: Date.now(),
   ...more,
 })
 
@@ -77,6 +109,7 @@ export const samplePurchase = (
   id: claim.purchaseId,
   paymentKey: claim.key,
   linkId: claim.linkId,
+  sessionId: claim.sessionId,
   storeId: claim.storeId,
   buyerWallet: claim.payer,
   network: claim.network,
@@ -175,6 +208,7 @@ export const sampleStore = (id: string, more: Partial<Store> = {}): Store => ({
   createdBy: 'agent',
   payout: { base: '0x2222222222222222222222222222222222222222', solana: null },
   payoutChangedAtMs: null,
+  socials: [],
   createdAtMs: startMs,
   updatedAtMs: startMs,
   ...more,
@@ -215,6 +249,7 @@ export const sampleLink = (id: string, storeId: string, more: Partial<NewLink> =
   responseMode: 'wrap',
   settle: 'after',
   upstreamHeadersSealed: null,
+  origin: null,
   createdAtMs: startMs,
   updatedAtMs: startMs,
   ...more,

@@ -46,6 +46,33 @@ export function storesContract(t: Test, make: (t: Test) => Promise<StoresUnderTe
     t.ok(await stores.byWallet('solana', 'So1'))
   })
 
+  t.test('of the stores that are paid to a wallet it is known which have been for longer', async (t) => {
+    const { stores } = await make(t)
+    const [cold, other] = [{ base: '0xCold', solana: 'SoCold' }, { base: '0xOther' }]
+    for (const id of ['s1', 's2', 's3']) await stores.create(sampleStore(id), null, sampleKey(`k-${id}`, id))
+    const longer = async (id: string) => [
+      await stores.paidLonger(id, 'base', '0xCold'),
+      await stores.paidLonger(id, 'solana', 'SoCold'),
+    ]
+    const none: string[] = []
+    t.strictSame(await longer('s3'), [none, none])
+    await stores.update('s2', { payout: cold }, startMs + 1)
+    await stores.update('s1', { payout: cold }, startMs + 2)
+    await stores.update('s2', { payout: cold, bio: 'the same' }, startMs + 3)
+    t.strictSame(await longer('s1'), [['s2'], ['s2']])
+    t.strictSame(await longer('s2'), [none, none])
+    t.strictSame(await longer('s3'), Array(2).fill(['s2', 's1']), 'all, for one that is not paid there')
+    await stores.update('s2', { payout: other }, startMs + 4)
+    await stores.update('s2', { payout: { base: cold.base } }, startMs + 5)
+    t.strictSame(await longer('s2'), [['s1'], none], 'each chain by itself')
+    await stores.create(sampleStore('s0', { payout: cold }), null, sampleKey('k0', 's0'))
+    const all = [
+      ['s0', 's1', 's2'],
+      ['s0', 's2', 's1'],
+    ]
+    t.strictSame(await longer('s3'), all, 'made with it, before the others changed')
+  })
+
   t.test('an update changes what it names', async (t) => {
     const { stores } = await make(t)
     await stores.create(sampleStore('s1'), null, sampleKey('k1', 's1'))

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { type Address, encodeAbiParameters, type Hex, serializeErc6492Signature } from 'viem'
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
+import { transferTypes } from '../../core/x402/transferTypes.ts'
 import { present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
 import { startProduct } from './helpers/product.ts'
@@ -9,17 +10,6 @@ import { startProduct } from './helpers/product.ts'
 const chains = await startChains(t)
 const { evm } = chains
 const [chain] = chains.both
-
-const types = {
-  TransferWithAuthorization: [
-    { name: 'from', type: 'address' },
-    { name: 'to', type: 'address' },
-    { name: 'value', type: 'uint256' },
-    { name: 'validAfter', type: 'uint256' },
-    { name: 'validBefore', type: 'uint256' },
-    { name: 'nonce', type: 'bytes32' },
-  ],
-} as const
 
 /** The payment header of a contract wallet, as its owner's software builds it from the offer. */
 async function signFor(
@@ -44,7 +34,7 @@ async function signFor(
   }
   const signature = await owner.signTypedData({
     domain: { name: 'USDC', version: '2', chainId: evm.chainId, verifyingContract: accepted.asset },
-    types,
+    types: transferTypes,
     primaryType: 'TransferWithAuthorization',
     message,
   })

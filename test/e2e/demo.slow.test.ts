@@ -59,6 +59,11 @@ t.test('without --once the demo waits for a person to answer its vault', async (
   t.equal((await demo.exited).code, 0)
 })
 
+interface Found {
+  readonly seller: { readonly username: string }
+  readonly stats: { readonly reviews: number; readonly buyers: number }
+}
+
 /** Processes whose environment has this mark; only Linux says. */
 async function marked(mark: string): Promise<string[]> {
   const found = []
@@ -79,6 +84,17 @@ t.test('into a pipe it says where everything is, and when it is killed nothing o
   t.match(demo.stderr(), /gateway +http:\/\/127\.0\.0\.1:\d+\n/)
   t.match(demo.stderr(), /paid link +http:\/\/[^/\s]+:\d+\/api\/link\//)
   for (const line of demo.stdout().trimEnd().split('\n')) t.ok(JSON.parse(line))
+  for (const name of ['marketplace', 'store', 'checkout', 'dashboard', 'operator']) {
+    const [, url] = new RegExp(`${name} +(http://\\S+)`).exec(demo.stderr())!
+    const page = await fetch(url!)
+    t.match([page.status, page.headers.get('content-type')], [200, 'text/html; charset=utf-8'], name)
+  }
+  const [, gateway] = /gateway +(http:\/\/\S+)/.exec(demo.stderr())!
+  const { results } = (await (await fetch(`${gateway}/api/discover?limit=100`)).json()) as {
+    results: Found[]
+  }
+  t.ok(new Set(results.map(({ seller }) => seller.username)).size >= 3, 'several stores sell')
+  t.ok(results.some(({ stats }) => stats.reviews > 1 && stats.buyers > 1))
   const before = await marked(mark)
   t.ok(
     before.some((line) => line.includes('anvil ')) && before.some((line) => line.includes(' vault ')),

@@ -147,5 +147,9 @@ t.test('the fleet drains on SIGTERM, and its books hold', async (t) => {
   fleet.signal('SIGTERM')
   const { code } = await fleet.exited
   t.equal(code, 0)
-  t.match(await books.purchases.ledgerCheck(), { unresolvedPayments: 0, broken: [], unbalanced: [] })
+  t.match(await books.purchases.ledgerCheck(), {
+    unresolvedPayments: 0,
+    broken: { length: 0 },
+    unbalanced: { length: 0 },
+  })
 })

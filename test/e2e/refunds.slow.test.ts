@@ -94,7 +94,7 @@ for (const chain of chains.both) {
     await reaches(purchaseId, 'refund_due')
     t.match(await purchases.ledgerCheck(), { refundDue: 1 })
     t.equal((await refundWhenFinal(purchaseId, await give(buyer.address))).status, 200)
-    t.match(await purchases.ledgerCheck(), { refundDue: 0, broken: [], unbalanced: [] })
+    t.match(await purchases.ledgerCheck(), { refundDue: 0, broken: { length: 0 }, unbalanced: { length: 0 } })
   })
 
   t.test(`what is no refund on ${chain.name} is refused, and the purchase stands`, async (t) => {
@@ -165,7 +165,12 @@ t.test('tollgate refund tells the gateway, and says what it answered', async (t)
 })
 
 t.test('after all that the books agree with the chains', async (t) => {
-  t.match(await purchases.ledgerCheck(), { unresolvedPayments: 0, refundDue: 0, broken: [], unbalanced: [] })
+  t.match(await purchases.ledgerCheck(), {
+    unresolvedPayments: 0,
+    refundDue: 0,
+    broken: { length: 0 },
+    unbalanced: { length: 0 },
+  })
   const findings = await product.doctor()
   t.strictSame(
     findings.filter((finding) => !finding.ok),

@@ -2,6 +2,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import t from 'tap'
+import { connectMcp } from '../../admin-api/mcp/testing/connectMcp.ts'
 import { startBrowser } from '../../vault/testing/browser.ts'
 import { present } from './helpers/buyers.ts'
 import { runTollgate } from './helpers/child.ts'
@@ -133,6 +134,17 @@ for (const chain of chains.both)
       t.match(bought.receipt, { success: true, payer: vault.addressOn(chain) })
       t.ok((await chain.transfersTo(payTo(chain))).includes(bought.receipt!.transaction))
       t.equal((await present(`${target}-again`, payment_header)).status, 409, 'it buys one call')
+
+      const market = await connectMcp(t, product.url)
+      const call = { link: cheap, query: { n: `tools-${chain.name}` } }
+      const { structuredContent: asked } = await market.call('call_link', call)
+      const signed = await client.callTool({
+        name: 'vault_sign_x402',
+        arguments: { payment_required: asked, max_amount: '0.01', network: chain.network },
+      })
+      const { payment_header: payment } = signed.structuredContent as { payment_header: string }
+      const byTools = await market.call('call_link', { ...call, payment })
+      t.match(byTools.structuredContent, { status: 200, answer: { target: /n=tools-/ } }, 'by tools alone')
 
       const tooMuch = await client.callTool({
         name: 'vault_sign_x402',

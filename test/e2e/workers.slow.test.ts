@@ -1,5 +1,7 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
+import { connectMcp } from '../../admin-api/mcp/testing/connectMcp.ts'
+import { readEvents } from '../../admin-api/testing/readEvents.ts'
 import { tokenProgramAddress } from '../../core/solana/programs.ts'
 import { signAgain, signSolana, transferInstruction } from '../../localnet/sendToken.fixture.ts'
 import { startApi } from './helpers/api.ts'
@@ -12,10 +14,15 @@ const chains = await startChains(t)
 const api = await startApi(t)
 const log = { level: 'info', format: 'json' }
 const config = await writeConfig(t, chains, { sections: { log } })
-config.rewrite({ gateway: { port: Number(new URL(config.url).port), workers: 2 } })
+const operatorToken = 'the-operator-of-this-test-is-nobody-else'
+const env = { ...chains.env, OPERATOR_TOKEN: operatorToken }
+config.rewrite({
+  gateway: { port: Number(new URL(config.url).port), workers: 2 },
+  operator: { token: '${OPERATOR_TOKEN}' },
+})
 
-async function tollgate(args: readonly string[], env: Record<string, string> = {}) {
-  const { code, stdout, stderr } = await runTollgate(t, args, { ...chains.env, ...env }).exited
+async function tollgate(args: readonly string[], more: Record<string, string> = {}) {
+  const { code, stdout, stderr } = await runTollgate(t, args, { ...env, ...more }).exited
   t.equal(code, 0, stderr)
   return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]))
 }
@@ -24,7 +31,7 @@ t.test('two gateway processes sell for one store with one settling key per chain
   const { base, solana } = newSellerWallets(chains)
   const owner = ['--base', base, '--solana', solana, '--config', config.file]
   const [{ apiKey }] = await tollgate(['store', 'create', 'fleet', ...owner])
-  const gateway = await startGateway(t, config, chains.env)
+  const gateway = await startGateway(t, config, env)
   const [{ fullUrl: url }] = await tollgate(
     ['link', 'add', api.url, '--price', '0.01', '--gateway', config.url],
     { TOLLGATE_API_KEY: apiKey },
@@ -43,6 +50,82 @@ t.test('two gateway processes sell for one store with one settling key per chain
     t.equal(new Set(bought.map((b) => b.receipt?.transaction)).size, calls.length, 'each by its own transfer')
     for (const chain of chains.both) {
       t.equal(await chain.balance(chain.name === 'evm' ? base : solana), 100_000n, `${chain.name}: ten sales`)
+    }
+  })
+
+  await t.test('the operator follows the calls of all processes, and sees keys and programs', async (t) => {
+    const page = { origin: config.url, 'content-type': 'application/json' }
+    const signedIn = await fetch(`${config.url}/api/operator/session`, {
+      ...{ method: 'POST', headers: page, body: JSON.stringify({ token: operatorToken }) },
+    })
+    t.equal(signedIn.status, 201)
+    const headers = { cookie: signedIn.headers.get('set-cookie')!.split(';')[0]! }
+    const ask = async (path: string) => {
+      const response = await fetch(`${config.url}/api/operator/${path}`, { headers })
+      // biome-ignore lint/suspicious/noExplicitAny: what it holds is asserted below
+      return ((await response.json()) as { data: any }).data
+    }
+    const stream = await fetch(`${config.url}/api/operator/live`, { headers })
+    t.equal(stream.headers.get('content-type'), 'text/event-stream; charset=utf-8')
+    const sums = { asked: 0, paid: 0, answered: 0 }
+    const calls = 12
+    let isFirst = true
+    for await (const { data } of readEvents<typeof sums & { processes: number; silent: number }>(stream)) {
+      for (const kind of ['asked', 'paid', 'answered'] as const) sums[kind] += data[kind]
+      if (data.silent === 0) t.equal(data.processes, 3, 'the first process and two workers')
+      if (isFirst) {
+        // Connections of their own, which the workers share out between them.
+        const unpaid = Array.from({ length: calls }, () => fetch(url, { headers: { connection: 'close' } }))
+        for (const answer of await Promise.all(unpaid)) t.equal(answer.status, 402)
+        t.equal((await read(await buyers[0]!.fetchV2(`${url}?n=live`))).status, 200)
+      }
+      isFirst = false
+      if (sums.answered >= 1 && sums.asked >= calls) break
+    }
+    // The buyer asks for the price first.
+    t.strictSame(sums, { asked: calls + 1, paid: 1, answered: 1 })
+
+    const { rows } = await ask('settling')
+    t.equal(rows.length, 2)
+    const [evm, svm] = ['eip155:', 'solana:'].map((family) =>
+      rows.find(({ network }: { network: string }) => network.startsWith(family)),
+    )
+    t.match(evm, { fault: null, lease: { state: 'held', isThis: true }, balance: /^\d+(\.\d+)? ETH$/ })
+    t.ok(evm.nonce.mined >= 10 && evm.nonce.pending >= evm.nonce.mined, JSON.stringify(evm.nonce))
+    t.not(evm.gasToday, '0 ETH')
+    t.match(svm, { fault: null, lease: { state: 'any' }, balance: / SOL$/, nonce: null })
+    for (const { paymentsLeft, address } of [evm, svm]) t.ok(BigInt(paymentsLeft) > 0n && address)
+
+    const program = await ask(`program?link=${encodeURIComponent(url)}`)
+    t.match(program.steps, [{ phase: 'guard', plugin: 'rate-limit' }])
+    const limits = program.entries.find(({ plugin }: { plugin: string }) => plugin === 'rate-limit')
+    t.match(limits, { links: null, paid: null })
+    t.strictSame(
+      limits.settings.filter(({ isDefault }: { isDefault: boolean }) => !isDefault),
+      ['points', 'paymentPoints'].map((name) => ({ name, value: 1_000_000, isDefault: false })),
+    )
+    const [checked] = await tollgate(['check', '--json', '--config', config.file])
+    t.strictSame(program.steps, checked.program, 'as tollgate check has it')
+    t.match(await ask('stores'), { rows: [{ username: 'fleet', links: 1 }], next: null })
+  })
+
+  await t.test('tools call links in the process without a listener, by the same books', async (t) => {
+    const clients = await Promise.all([1, 2, 3].map(() => connectMcp(t, config.url)))
+    for (const [i, chain] of chains.both.entries()) {
+      const n = `tool-${chain.name}`
+      const payTo = chain.name === 'evm' ? base : solana
+      const before = await chain.balance(payTo)
+      const callsBefore = api.calls.length
+      const payment = await buyers[i]!.sign(`${url}?n=${n}`)
+      const [byTool, overHttp] = await Promise.all([
+        Promise.all(clients.map(({ call }) => call('call_link', { link: url, query: { n }, payment }))),
+        Promise.all([1, 2, 3].map(() => present(`${url}?n=${n}`, payment))),
+      ])
+      for (const { structuredContent } of byTool)
+        t.match(structuredContent, { status: 200, answer: overHttp[0]!.body.data })
+      for (const { text } of overHttp) t.equal(text, overHttp[0]!.text)
+      t.equal((await chain.balance(payTo)) - before, 10_000n, chain.name)
+      t.equal(api.calls.length - callsBefore, 1)
     }
   })
 
@@ -126,13 +209,14 @@ t.test('two gateway processes sell for one store with one settling key per chain
     const target = `${url}?n=same`
     const payment = await buyers[0]!.sign(target)
     const before = api.calls.length
+    const earned = await chains.both[0].balance(base)
     const answers = await Promise.all(Array.from({ length: 16 }, () => present(target, payment)))
     t.equal(api.calls.length - before, 1, 'the seller worked once')
     t.ok(
       answers.every((a) => a.status === 200 && a.text === answers[0]!.text),
       'everybody gets that answer',
     )
-    t.equal(await chains.both[0].balance(base), 110_000n, 'one transfer')
+    t.equal((await chains.both[0].balance(base)) - earned, 10_000n, 'one transfer')
   })
 
   gateway.signal('SIGTERM')

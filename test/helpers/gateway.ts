@@ -118,6 +118,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     links: store.links,
     payments: createPayments({ books, chains, notes, lease, clock, log }),
     purchases: store.purchases,
+    figures: store.figures,
     changes,
     egress,
     sealer,

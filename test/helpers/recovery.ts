@@ -7,7 +7,8 @@ export function recoveryOf(gateway: TestGateway) {
   const { ports, store, books, lease } = gateway
   const { payments, purchases, chains, clock, log, sealer, service } = ports
   const notes = createPurchaseNotes(sealer, service.metadataField)
-  const parts = { books, leases: store.leases, payments, purchases, chains, notes, clock, log, lease }
+  const { leases, sessions } = store
+  const parts = { books, leases, payments, purchases, sessions, chains, notes, clock, log, lease }
   const recovery = createRecovery(parts)
   return {
     async round(): Promise<number> {

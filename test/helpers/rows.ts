@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { builtInAssets } from '../../core/domain/asset.ts'
+import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
 import type { PaymentIdentity, PaymentRecord, PaymentState, StoredAnswer } from '../../core/domain/payment.ts'
 import { assetOf, purchaseOf, type Sale } from '../../core/payments/purchase.ts'
 import * as rules from '../../core/payments/rules.ts'
@@ -9,7 +9,8 @@ import { testAsset, testNetwork, testPayTo } from './settler.ts'
 /** A payment that a test wants in the books; whatever is not said has a value of its own. */
 export interface WantedRow extends Partial<PaymentIdentity> {
   readonly state: PaymentState
-  readonly linkId: string
+  readonly linkId: string | null
+  readonly sessionId?: string | null
   readonly storeId: string
   readonly purchaseId?: string
   readonly requestHash?: string
@@ -23,6 +24,8 @@ export interface WantedRow extends Partial<PaymentIdentity> {
   readonly reason?: string
   readonly atMs?: number
   readonly reviewTokenHash?: string
+  /** What is configured. Default: the built-in ones. */
+  readonly assets?: readonly Asset[]
 }
 
 export const keptAnswer: StoredAnswer = {
@@ -39,10 +42,17 @@ export async function bring(books: Books, wanted: WantedRow): Promise<PaymentRec
   const network = wanted.network ?? testNetwork
   const asset = wanted.asset ?? testAsset
   const key = wanted.key ?? createHash('sha256').update(`${network}|${asset}|${payer}|${nonce}`).digest('hex')
-  const { linkId, storeId, purchaseId = randomUUID(), lease = 1, atMs = Date.now() } = wanted
+  const {
+    linkId,
+    sessionId = null,
+    storeId,
+    purchaseId = randomUUID(),
+    lease = 1,
+    atMs = Date.now(),
+  } = wanted
   const amountAtomic = wanted.amountAtomic ?? 100_000n
   const claimed = await books.claim({
-    ...{ key, network, asset, payer, nonce, amountAtomic, linkId, storeId, purchaseId, lease },
+    ...{ key, network, asset, payer, nonce, amountAtomic, linkId, sessionId, storeId, purchaseId, lease },
     ...{ payTo: wanted.payTo ?? testPayTo, validBeforeMs: wanted.validBeforeMs ?? atMs + 300_000 },
     ...{ scheme: 'exact', requestHash: wanted.requestHash ?? key, payload: wanted.payload ?? '{}' },
   })
@@ -64,9 +74,9 @@ export async function bring(books: Books, wanted: WantedRow): Promise<PaymentRec
   if (state === 'failed_final') await apply(rules.giveUp(await read(), reason))
   if (state === 'pending' || state === 'failed_final') return read()
   const sale: Sale = {
-    payment: { key, network, asset, payer, linkId, storeId, purchaseId },
+    payment: { key, network, asset, payer, linkId, sessionId, storeId, purchaseId },
     landed: { transaction, event: '0', block: 1, chargedAtomic: amountAtomic },
-    asset: assetOf(builtInAssets, { network, asset }),
+    asset: assetOf(wanted.assets ?? builtInAssets, { network, asset }),
     ...{ reviewTokenHash: wanted.reviewTokenHash ?? key, atMs },
   }
   await apply(rules.sell(await read(), sale, attempt, false))

@@ -7,6 +7,8 @@ export interface Authorisation {
   readonly value: number
   /** In ms of the chain's time. */
   readonly validBeforeMs: number
+  /** Nothing that somebody else could bring: its sender's own transaction, which its wallet sends until it is mined. */
+  readonly isPlain?: true
 }
 
 export interface Transaction {
@@ -20,6 +22,8 @@ export interface Landed {
   readonly block: number
   /** Log index in its block: another one when a reorganisation puts it into another block. */
   readonly event: string
+  readonly payer: string
+  readonly value: number
 }
 
 interface Mined {
@@ -89,7 +93,7 @@ export class Chain {
   /** @returns false when a node can say that it will never land */
   send(transaction: Transaction): boolean {
     const { hash } = transaction
-    for (const one of transaction.uses) this.seen.set(one.key, one)
+    for (const one of transaction.uses) if (!one.isPlain) this.seen.set(one.key, one)
     if (this.#mined.some((mined) => mined.transaction.hash === hash)) return false
     this.#mempool.set(hash, transaction)
     this.#mineSoon()
@@ -111,13 +115,15 @@ export class Chain {
     for (const { transaction, block, firstLog } of this.#mined) {
       if (block > number) continue
       const moved = new Map<string, Landed>()
-      const timestampMs = this.#timestampOf(block)
+      const timestampMs = this.timestampOf(block)
       let log = firstLog
-      for (const { key, payer, value, validBeforeMs } of transaction.uses) {
+      for (const { key, payer, value, validBeforeMs, isPlain } of transaction.uses) {
         const has = money.get(payer) ?? 0
         if (landed.has(key) || has < value || timestampMs >= validBeforeMs) continue
         money.set(payer, has - value)
-        const found = { hash: transaction.hash, block, event: String(log) }
+        // A plain transfer is numbered within its transaction.
+        const event = isPlain ? 'transfer:0' : String(log)
+        const found = { hash: transaction.hash, block, event, payer, value }
         // AuthorizationUsed, and Transfer behind it.
         log += 2
         landed.set(key, found)
@@ -126,7 +132,7 @@ export class Chain {
       receipts.set(transaction.hash, { block, moved })
     }
     return {
-      ...{ number, landed, receipts, timestampMs: this.#timestampOf(number) },
+      ...{ number, landed, receipts, timestampMs: this.timestampOf(number) },
       balanceOf: (payer) => money.get(payer) ?? 0,
     }
   }
@@ -140,13 +146,14 @@ export class Chain {
     this.#tell('reorganisation', blocks, gone.length)
     this.#mined = this.#mined.filter(({ block }) => block <= from)
     for (const { transaction } of gone) {
-      if (this.#scheduler.chance(0.7)) this.#mempool.set(transaction.hash, transaction)
+      const isPlain = transaction.uses.some((one) => one.isPlain)
+      if (isPlain || this.#scheduler.chance(0.7)) this.#mempool.set(transaction.hash, transaction)
       else if (this.#scheduler.chance(0.3)) this.bring(transaction.uses.map(({ key }) => key))
     }
     this.#mineSoon()
   }
 
-  #timestampOf(block: number): number {
+  timestampOf(block: number): number {
     return EPOCH_MS + (block - 1_000) * BLOCK_MS
   }
 
@@ -172,7 +179,7 @@ export class Chain {
     let taken = [...this.#mempool.values()].filter(() => !this.isFaulty || scheduler.chance(0.85))
     for (const { hash } of taken) this.#mempool.delete(hash)
     if (this.isFaulty && scheduler.chance(0.15)) {
-      const open = taken.flatMap(({ uses }) => uses)
+      const open = taken.flatMap(({ uses }) => uses).filter((one) => !one.isPlain)
       const others = [...this.seen.values()].filter(() => scheduler.chance(0.5))
       const uses = scheduler.chance(0.5) ? open : [...new Set([...open, ...others])]
       if (uses.length > 0) taken = [{ hash: this.#foreignHash(), uses }, ...taken]

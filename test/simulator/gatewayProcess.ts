@@ -3,17 +3,19 @@ import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
 import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
+import { transferScheme } from '../../core/payments/bookTransfer.ts'
 import { createPayments } from '../../core/payments/engine.ts'
 import { type HeldLease, holdLease } from '../../core/payments/heldLease.ts'
 import type { Payments } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { createRecovery, type Recovery } from '../../core/payments/recovery.ts'
+import { createTransferWatch } from '../../core/payments/transferWatch.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import type { DataStore } from '../../core/ports/store.ts'
-import { runCall } from '../../gateway/call.ts'
+import { newCalls, runCall } from '../../gateway/call.ts'
 import purchaseRecord from '../../plugins/purchase-record/index.ts'
 import replayGuard from '../../plugins/replay-guard/index.ts'
 import x402 from '../../plugins/x402/index.ts'
@@ -21,7 +23,9 @@ import { testNetwork } from '../helpers/settler.ts'
 import { type Chain, Chain as ChainTime } from './chain.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
 import { type SellerParts, sellerPlugin } from './seller.ts'
+import { createSessionDesk, type SessionDesk } from './sessionDesk.ts'
 import { type ChainFaults, createSimulatedSettler } from './settler.ts'
+import { createSimulatedTransferProofs } from './transferProofs.ts'
 
 export interface ProcessParts {
   readonly scheduler: Scheduler
@@ -29,9 +33,13 @@ export interface ProcessParts {
   readonly faults: ChainFaults
   readonly seller: SellerParts
   /** The store as this process reaches it. */
-  reach(owner: GatewayProcess): Pick<DataStore, 'books' | 'leases' | 'purchases'>
+  reach(owner: GatewayProcess): Pick<DataStore, 'books' | 'leases' | 'purchases' | 'sessions'>
+  /** What every call and every session costs, in the smallest unit. */
+  readonly price: number
   /** A mistake of a test: see `Plant`. */
   readonly isNothingUnderWay: boolean
+  /** The attempt of this payment is stored, and goes to the chain now. */
+  onSending(key: string): Promise<void>
   /** A hook that read or wrote a slot which its plugin had not declared. */
   onMisuse(error: Error): void
 }
@@ -49,6 +57,7 @@ export class GatewayProcess implements Owner {
   lease: HeldLease | undefined
   payments: Payments | undefined
   recovery: Recovery | undefined
+  desk: SessionDesk | undefined
   /** It takes calls. */
   isUp = false
   readonly #parts: ProcessParts
@@ -72,8 +81,10 @@ export class GatewayProcess implements Owner {
     const { scheduler, chain, faults, reach } = this.#parts
     const { clock } = this
     const log = silentLog
-    const { books, leases, purchases } = reach(this)
-    const settler = createSimulatedSettler(chain, scheduler, clock, faults)
+    const { books, leases, purchases, sessions } = reach(this)
+    const settler = createSimulatedSettler(chain, scheduler, clock, faults, this.#parts.onSending)
+    const transferProofs = createSimulatedTransferProofs(chain, scheduler, faults)
+    const transfers = createTransferWatch(transferProofs, clock)
     const chains = {
       assets: builtInAssets.filter((asset) => asset.network === testNetwork),
       settlers: [settler],
@@ -88,7 +99,8 @@ export class GatewayProcess implements Owner {
     const ports = {
       // Every call is of a link that is there.
       links: { find: async () => undefined } as Partial<GatewayPorts['links']> as GatewayPorts['links'],
-      ...{ clock, log, sealer, payments, chains, purchases: { ...purchases, addViews: async () => {} } },
+      ...{ clock, log, sealer, payments, chains, purchases },
+      figures: { addTraffic: async () => {} } as Partial<GatewayPorts['figures']> as GatewayPorts['figures'],
       service: {
         ...{ publicUrl: 'http://gateway.test', name: 'Tollgate', metadataField: '_svc' },
         ...{ instanceId: this.name, runsJobs: true },
@@ -107,7 +119,15 @@ export class GatewayProcess implements Owner {
     this.#generation = await buildGeneration(entries, ports, { onSlotMisuse: this.#parts.onMisuse })
     const underWay = this.#parts.isNothingUnderWay ? { isUnderWay: () => false } : payments
     this.recovery = createRecovery({
-      ...{ books, leases, purchases, chains, notes, lease, clock, log, payments: underWay },
+      ...{ books, leases, purchases, sessions, notes, lease, clock, log, payments: underWay },
+      chains: {
+        ...chains,
+        settler: (_: string, scheme: string) => (scheme === transferScheme ? transfers : settler),
+      },
+    })
+    this.desk = createSessionDesk({
+      ...{ books, sessions, purchases, payments, transferProofs, settler },
+      ...{ chains, notes, lease, clock, log, price: this.#parts.price },
     })
     void this.recovery.run(this.#stopped.signal)
     this.isUp = true
@@ -116,7 +136,7 @@ export class GatewayProcess implements Owner {
   call(x: Exchange, link: ServedLink): void {
     const generation = this.#generation!
     const route = { link, program: generation.compile(link), isPaid: true, methods: null }
-    this.#parts.scheduler.as(this, () => runCall(x, route, generation, silentLog))
+    this.#parts.scheduler.as(this, () => runCall(x, route, generation, newCalls(silentLog)))
   }
 
   /** Ends the loops of its recovery; whoever wants rounds asks for them from here on. */

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import type { PaymentRecord } from '../../core/domain/payment.ts'
 import { type Asked, closedStates, type Signed, type World } from './world.ts'
 
+type Named = Pick<Signed, 'nonce'>
+
 /** A process that died has no row any more: what it left is somebody's work that lives, or done. */
 export async function judgeTakeover(world: World, payments: readonly Signed[]): Promise<void> {
   const living = world.processes.map(({ lease }) => lease?.current.id)
@@ -16,13 +18,14 @@ export async function judgeTakeover(world: World, payments: readonly Signed[]): 
 }
 
 /** The promise about money: what is on chain is in the books, once, and who has an answer has paid for it. */
-export async function judge(world: World, payments: readonly Signed[]): Promise<void> {
+export async function judge(world: World, calls: readonly Signed[]): Promise<void> {
   assert.equal(world.misuse, undefined)
   const { store } = world
   const { landed } = world.chain.view()
   const transfers = new Set<string>()
   let purchases = 0
-  for (const payment of payments) {
+  const exact = world.sent.filter(({ isExact }) => isExact)
+  for (const payment of [...calls, ...world.signedForSessions, ...exact]) {
     const { key, nonce } = payment
     const record = await store.books.find(key)
     const purchase = record && (await store.purchases.find(record.purchaseId))
@@ -45,6 +48,8 @@ export async function judge(world: World, payments: readonly Signed[]): Promise<
     if (isCharged) assert.equal(purchase.status, state, `${nonce}: the purchase is as the payment`)
     await judgeLedger(world, payment, record)
     judgeRefund(world, payment, record, await (record && store.books.refundOf(record.row)))
+    // What pays a session buys no call; sessions are judged by themselves.
+    if (record?.sessionId != null || !('header' in payment)) continue
     judgeRuns(world, payment, record)
     judgeAnswers(world, payment, record)
   }
@@ -61,7 +66,7 @@ export async function judge(world: World, payments: readonly Signed[]): Promise<
   }
 }
 
-async function judgeLedger({ store }: World, { nonce }: Signed, record?: PaymentRecord): Promise<void> {
+async function judgeLedger({ store }: World, { nonce }: Named, record?: PaymentRecord): Promise<void> {
   if (record === undefined) return
   const lines = await store.purchases.ledger(record.purchaseId)
   const sum = lines.reduce((total, { amountAtomic }) => total + amountAtomic, 0n)
@@ -78,7 +83,7 @@ async function judgeLedger({ store }: World, { nonce }: Signed, record?: Payment
 
 function judgeRefund(
   { paidBack }: World,
-  { nonce }: Signed,
+  { nonce }: Named,
   record: PaymentRecord | undefined,
   refund: { readonly transaction: string } | undefined,
 ): void {

@@ -1,5 +1,5 @@
-import { openStates, paymentStates } from '../../core/domain/payment.ts'
-import type { PaymentChange } from '../../core/ports/books.ts'
+import { openStates, paymentStates, sessionOver } from '../../core/domain/payment.ts'
+import type { PaymentChange, SessionMove } from '../../core/ports/books.ts'
 import type { Plant } from './plant.ts'
 
 const changing = (spoil: (change: PaymentChange) => PaymentChange): Required<Pick<Plant, 'books'>> => ({
@@ -11,6 +11,11 @@ const changing = (spoil: (change: PaymentChange) => PaymentChange): Required<Pic
 })
 
 const leavesPending = changing((change) => (change.to === 'pending' ? { ...change, dueInMs: null } : change))
+
+const without = (change: PaymentChange, does: SessionMove['does']): PaymentChange => {
+  const { session, ...rest } = change
+  return session?.does === does ? rest : change
+}
 
 export const plants = {
   'a claim is not unique': {
@@ -89,6 +94,20 @@ export const plants = {
       putOff: (rows) => books.putOff(rows.filter(({ afterMs }) => afterMs !== 0)),
     }),
   },
+  'what is sent for a session does not hold it': changing((change) => without(change, 'take')),
+  'what lands for a session is booked and confirms nothing': changing((change) => without(change, 'confirm')),
+  'what can never land holds its session for ever': changing((change) => without(change, 'fail')),
+  'what was not sent holds its session for ever': changing((change) => without(change, 'release')),
+  'nobody hears that a session is confirmed': changing((change) =>
+    change.tells === undefined
+      ? change
+      : { ...change, tells: change.tells.filter(({ kind }) => kind !== 'payment.confirmed') },
+  ),
+  'a transfer that comes too late is not owed': changing((change) =>
+    change.errorReason === sessionOver && change.purchase !== undefined
+      ? { ...change, to: 'delivered', purchase: { ...change.purchase, status: 'delivered' } }
+      : change,
+  ),
 } satisfies Readonly<Record<string, Plant>>
 
 export type PlantName = keyof typeof plants

@@ -29,6 +29,7 @@ export function createSimulatedSettler(
   scheduler: Scheduler,
   clock: Clock,
   faults: ChainFaults,
+  onSending: (key: string) => Promise<void>,
 ): Settler {
   /** Sums on their way, of payments of this process that were verified. */
   const held = new Map<string, number>()
@@ -142,6 +143,7 @@ export function createSimulatedSettler(
         const isStored = await store(attempt).catch(() => false)
         if (!isStored)
           return { status: 'rejected', reason: 'not_stored', message: 'It could not begin.', transient: true }
+        await onSending(identity.key)
         // Known after the bytes were stored: a facilitator that refuses what it was sent.
         if (fails(0.08)) return { status: 'rejected', reason: 'refused', message: 'nothing was sent' }
         if (fails(0.02)) throw new Error('broke before the broadcast')

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { paymentStates } from '../../core/domain/payment.ts'
 import { judge, judgeTakeover } from './judge.ts'
+import { judgeSessions } from './judgeSessions.ts'
 import type { Plant } from './plant.ts'
 import { refund } from './refund.ts'
 import { Scheduler } from './scheduler.ts'
+import { comeBackToSessions, openSessions, sessionActs } from './sessionActs.ts'
 import { type InlineSqlite, openMemoryStore } from './store.ts'
-import { closedStates, type Signed, World } from './world.ts'
+import { closedStates, PRICE, type Signed, World } from './world.ts'
 
-const PRICE = 100_000
 /** One seed in so many runs on the statements of SQLite; the others on the store in memory, whose power can be cut. */
 const SQLITE_EVERY = 20
 
@@ -31,7 +32,8 @@ export class SeedFailed extends Error {
 /**
  * Runs one seed: two processes on one store, whose clocks step and who freeze, die and lose their power; a chain that
  * loses blocks, and observers on it; buyers who call, repeat, leave, come back and try one payment on two things; sellers
- * who fail, and who pay back. Then all is well again, and the books are judged.
+ * who fail, and who pay back. One in three has payment sessions, paid by x402 and by plain transfers, confirmed by name or by a
+ * look, canceled and expired. Then all is well again, and the books are judged.
  *
  * @returns what happened, where it is traced
  * @throws {SeedFailed}
@@ -47,6 +49,7 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
         ? sqlite.begin(world.clocks)
         : await openMemoryStore(world.clocks)
     const payments = sign(world)
+    await openSessions(world)
     world.start(0)
     world.start(1)
     keepFlushing(world)
@@ -55,6 +58,7 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
     await recover(world, payments)
     await comeBack(world, payments)
     await judge(world, payments)
+    await judgeSessions(world)
     return world.trace ?? []
   } catch (error) {
     throw new SeedFailed(seed, error, world.trace ?? [])
@@ -112,6 +116,7 @@ const acts: readonly [
   [3, ({ chain }, { payer }) => chain.topUp(payer, PRICE)],
   [4, payBack],
   [5, (world) => world.troubleStore()],
+  ...sessionActs,
 ]
 
 async function trouble(world: World, payments: readonly Signed[]): Promise<void> {
@@ -185,7 +190,11 @@ async function comeBack(world: World, payments: readonly Signed[]): Promise<void
     for (const process of world.processes) {
       const recovery = process.recovery!
       let isDone = false
-      void scheduler.as(process, () => recovery.round()).then(() => (isDone = true))
+      const round = async () => {
+        await process.payments!.leaveStrays()
+        await recovery.round()
+      }
+      void scheduler.as(process, round).then(() => (isDone = true))
       await scheduler.until(scheduler.nowMs + 20_000, () => isDone)
     }
     for (const [name, { payment, link, path }] of open) {
@@ -195,12 +204,13 @@ async function comeBack(world: World, payments: readonly Signed[]): Promise<void
       if ([200, 400, 402, 409].includes(status)) open.delete(name)
       else assert.equal(status, 503, `an honest call was answered ${status} ${asked.door.got?.body}`)
     }
-    if (open.size > 0) continue
+    if (!(await comeBackToSessions(world)) || open.size > 0) continue
     // Whoever had the last word writes it down.
     await scheduler.until(scheduler.nowMs + 1_000)
     if (await isAnythingDue(world)) continue
     // A call of before, which waited for its turn until now, may buy something for which its buyer has to come.
-    const records = await Promise.all(payments.map(({ key }) => world.store.books.find(key)))
+    const all = [...payments, ...world.signedForSessions, ...world.sent]
+    const records = await Promise.all(all.map(({ key }) => world.store.books.find(key)))
     if (records.every((record) => record === undefined || closedStates.includes(record.state))) return
     open = allCalls(world, payments)
   }

@@ -25,7 +25,11 @@ t.test('a seed replays exactly', async (t) => {
 })
 
 // Those that show themselves soon; test/slow/simulator.test.ts has them all.
-for (const plant of ['a claim is not unique', 'a purchase is unique by its transaction only'] as const) {
+for (const plant of [
+  'a claim is not unique',
+  'a purchase is unique by its transaction only',
+  'what lands for a session is booked and confirms nothing',
+] as const) {
   t.test(`a planted mistake is found: ${plant}`, async (t) => {
     const { failed } = await runSeeds({ count: 100, plant })
     t.ok(failed)

@@ -13,16 +13,19 @@ import type { Answers } from '../../adapters/sqlite/payments/answers.ts'
 import { createBooks } from '../../adapters/sqlite/payments/books.ts'
 import { createLeases } from '../../adapters/sqlite/payments/leases.ts'
 import { createPurchases } from '../../adapters/sqlite/payments/purchases.ts'
+import { createReaderThread } from '../../adapters/sqlite/readerThread.ts'
 import type { Schema } from '../../adapters/sqlite/schema.ts'
+import { createSessions } from '../../adapters/sqlite/sessions/sessions.ts'
 import { createStores } from '../../adapters/sqlite/stores.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
 import { linkDefaults } from '../../core/domain/linkDefaults.ts'
+import { webhookKinds } from '../../core/domain/webhook.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { DataStore } from '../../core/ports/store.ts'
 import { testPayTo } from '../helpers/settler.ts'
 
 /** What every process of a seed shares. */
-export interface SharedStore extends Pick<DataStore, 'books' | 'leases' | 'purchases'> {
+export interface SharedStore extends Pick<DataStore, 'books' | 'leases' | 'purchases' | 'sessions'> {
   readonly kind: 'memory' | 'sqlite'
   /** One that is charged after the answer, one before. */
   readonly links: readonly ServedLink[]
@@ -45,9 +48,13 @@ export async function openMemoryStore({ wall, store }: Clocks): Promise<SharedSt
   const memory = createMemory(store)
   const data = openMemory({ memory, clock: wall })
   const links = await addLinks(data)
+  // Somebody hears of everything, so that the ledger check demands it.
+  const endpoint = { id: 'e', storeId: idOf(0), url: 'https://seller.test', description: '', salt: 's' }
+  await data.webhooks.create({ ...endpoint, kinds: webhookKinds, createdAtMs: 0 }, 9)
   memory.flush()
   return {
     ...{ kind: 'memory', books: data.books, leases: data.leases, purchases: data.purchases, links },
+    sessions: data.sessions,
     flush: () => memory.flush(),
     powerCut: () => memory.powerCut(),
     countPurchases: () => [...memory.tables.purchases.values()].length,
@@ -95,11 +102,24 @@ export async function openInlineSqlite(): Promise<InlineSqlite> {
   const purchases = createPurchases(database, ':memory:')
   const parts = {
     ...{ books: createBooks(database, answers, storeClock), leases: createLeases(database, storeClock) },
-    ...{ purchases, links: createLinks(database), stores: createStores(database) },
+    ...{
+      purchases,
+      links: createLinks(database, createReaderThread(':memory:')),
+      stores: createStores(database),
+    },
+    sessions: createSessions(database),
   }
   const links = await addLinks(parts as unknown as DataStore)
   const count = reader.prepare('SELECT count(*) AS n FROM purchases')
-  const tables = ['ledger_entries', 'refunds', 'purchases', 'answers', 'attempts', 'payment_payloads']
+  const tables = [
+    'payment_sessions',
+    'ledger',
+    'refunds',
+    'purchases',
+    'answers',
+    'attempts',
+    'payment_payloads',
+  ]
   const clear = [...tables, 'payments', 'leases', 'sqlite_sequence'].map((table) =>
     reader.prepare(`DELETE FROM ${table}`),
   )
@@ -109,6 +129,7 @@ export async function openInlineSqlite(): Promise<InlineSqlite> {
       for (const statement of clear) statement.run()
       return {
         ...{ kind: 'sqlite', books: parts.books, leases: parts.leases, purchases, links },
+        sessions: parts.sessions,
         flush() {},
         countPurchases: () => Number(count.get()!['n']),
       }

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
-import type { PaymentState } from '../../core/domain/payment.ts'
+import { type PaymentState, transferKey } from '../../core/domain/payment.ts'
+import { SESSION_LIFETIME_MS, type Session } from '../../core/domain/session.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Clock } from '../../core/ports/clock.ts'
@@ -13,7 +14,11 @@ import { GatewayProcess } from './gatewayProcess.ts'
 import type { Plant } from './plant.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
 import type { Run } from './seller.ts'
+import type { SessionDesk } from './sessionDesk.ts'
 import type { Clocks, SharedStore } from './store.ts'
+
+/** What every call and every session costs, in the smallest unit. */
+export const PRICE = 100_000
 
 /** A payment that a buyer has signed. */
 export interface Signed {
@@ -21,9 +26,18 @@ export interface Signed {
   readonly payer: string
   readonly key: string
   readonly validBeforeMs: number
-  /** The call that it is meant for: 0 is charged after the answer, 1 before. */
+  /** The call that it is meant for: 0 is charged after the answer, 1 before. Of a session's it is none: -1. */
   readonly link: number
   readonly header: string
+}
+
+/** A plain transfer that somebody sent for a session, of its price or of another amount. */
+export interface Sent {
+  readonly nonce: string
+  readonly transaction: string
+  readonly key: string
+  readonly isExact: boolean
+  readonly session: Session
 }
 
 /** One call of a buyer, for the judgement in the end. */
@@ -58,6 +72,10 @@ export class World {
   readonly asked: Asked[] = []
   readonly claims: Claim[] = []
   readonly runs: Run[] = []
+  readonly sessions: Session[] = []
+  /** What is signed for the sessions, each for one of them; nobody keeps a buyer from trying it on another one. */
+  readonly signedForSessions: Signed[] = []
+  readonly sent: Sent[] = []
   /** The latest process of each of the two; one that is dead is started again some time later. */
   readonly processes: GatewayProcess[] = []
   /** Every lease under which a process died. */
@@ -119,6 +137,16 @@ export class World {
     this.trace.push(`${this.scheduler.nowMs} ${who} ${what.map(short).join(' ')}`)
   }
 
+  /** What is sent for a session holds it: of two buyers at once one is charged. */
+  async #judgeSending(key: string): Promise<void> {
+    const record = await this.store.books.find(key)
+    // Somebody else has concluded it meanwhile.
+    if (record?.sessionId == null || record.state !== 'settling') return
+    const session = await this.store.sessions.find(record.sessionId)
+    if (session?.paymentRow !== record.row)
+      this.misuse ??= new Error(`${key} is sent for session ${record.sessionId}, and does not hold it`)
+  }
+
   /** Starts the process of a place, or the next one after a death. */
   start(place: number): GatewayProcess {
     const process = new GatewayProcess(`${'AB'[place]}${++this.#started}`, {
@@ -129,7 +157,9 @@ export class World {
         tell: (...what) => this.tell(...what),
       },
       reach: (owner) => this.#reach(owner),
+      price: PRICE,
       isNothingUnderWay: this.#plant?.isNothingUnderWay === true,
+      onSending: (key) => this.#judgeSending(key),
       onMisuse: (error) => void (this.misuse ??= error),
     })
     process.clockDrift = this.scheduler.pick([0, 0, 1e-4, -1e-4])
@@ -213,6 +243,61 @@ export class World {
     return { nonce, payer, link, validBeforeMs, header, key: keyOf(payer, nonce) }
   }
 
+  /** A session that its seller asks to be paid. */
+  async openSession(lifetimeMs = SESSION_LIFETIME_MS): Promise<void> {
+    const createdAtMs = Chain.timeOf(this.scheduler.nowMs)
+    const id = `00000000-0000-4000-8000-${String(this.sessions.length).padStart(12, '0')}`
+    const storeId = this.store.links[0]!.storeId
+    const session = await this.store.sessions.create({
+      ...{ id, storeId, linkId: null, secretHash: '', price: '0.10', payout: null, asks: null, title: 't' },
+      ...{ description: '', successUrl: null, cancelUrl: null, allowedOrigin: null },
+      ...{ clientReferenceId: null, metadata: {}, idempotency: null },
+      ...{ createdAtMs, expiresAtMs: createdAtMs + lifetimeMs },
+    })
+    this.sessions.push(session)
+  }
+
+  /** Somebody pays a session from a wallet of their own. */
+  send(session: Session, value: number): void {
+    const transaction = `0x${hash('sha256', `${this.scheduler.seed} transfer ${this.sent.length}`, 'hex')}`
+    const key = transferKey(testNetwork, transaction, 'transfer:0')
+    const payer = `0x${this.sent.length.toString(16).padStart(40, '3')}`
+    this.chain.topUp(payer, value)
+    this.chain.send({
+      hash: transaction,
+      uses: [{ key, payer, value, validBeforeMs: Infinity, isPlain: true }],
+    })
+    this.sent.push({
+      nonce: `transfer ${this.sent.length}`,
+      transaction,
+      key,
+      session,
+      isExact: value === PRICE,
+    })
+    this.tell('sent', transaction.slice(0, 8), session.id.slice(-2), value)
+  }
+
+  /** Somebody asks a process about a session; what they hear comes, or never, when it dies. @returns whether it takes requests */
+  atDesk(
+    process: GatewayProcess,
+    ask: (desk: SessionDesk) => Promise<string>,
+    got?: (heard: string) => void,
+  ): boolean {
+    if (!process.isUp || process.isDead) return false
+    const run = () =>
+      void ask(process.desk!).then(
+        (heard) => {
+          this.tell('heard', heard)
+          got?.(heard)
+        },
+        (error: unknown) => {
+          this.misuse ??= error as Error
+        },
+      )
+    this.scheduler.at(Math.max(0, process.frozenUntilMs - this.scheduler.nowMs), process, run)
+    return true
+  }
+
   /** @returns undefined when the process takes no calls */
   ask(payment: Signed, link: number, path: string, process: GatewayProcess): Asked | undefined {
     if (!process.isUp || process.isDead) return undefined
@@ -246,13 +331,14 @@ export class World {
   }
 
   /** The store as one process reaches it: each call has a way there and one back, and either may fail. */
-  #reach(process: GatewayProcess): Pick<DataStore, 'books' | 'leases' | 'purchases'> {
+  #reach(process: GatewayProcess): Pick<DataStore, 'books' | 'leases' | 'purchases' | 'sessions'> {
     const { store } = this
     const books = this.#plant?.books?.(store.books) ?? store.books
     return {
       books: this.#faulty(books, process, ['claim', 'apply', 'applyAll', 'adopt', 'putOff', 'forgetAnswers']),
       leases: this.#faulty(store.leases, process, ['take', 'renew', 'release']),
       purchases: this.#faulty(store.purchases, process, []),
+      sessions: this.#faulty(store.sessions, process, ['cancel', 'expire']),
     }
   }
 

@@ -58,7 +58,7 @@ for (const latencyMs of [40, 100]) {
         const early = await books.books.list({ states: ['claimed'], limit: 1 })
         return now.unresolvedPayments + early.length === 0 ? now : undefined
       }, recoveryMs)
-      t.match(ledger, { broken: [], unbalanced: [] })
+      t.match(ledger, { broken: { length: 0 }, unbalanced: { length: 0 } })
       t.strictSame(
         (await evm.transfersTo(wallets.base)).sort(),
         ledger.transactions.map(({ transaction }) => transaction).sort(),

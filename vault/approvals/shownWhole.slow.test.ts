@@ -243,7 +243,7 @@ t.test('a sign-in is shown with its domain, and with what is wrong about it', as
     ),
   })
   const good = await cardOf(vault, agent, 'sign-message', signIn())
-  t.match(good, { kind: 'sign_in', warnings: [], effects: [/“shop\.example”/], second_word: null })
+  t.match(good, { kind: 'sign_in', warnings: { length: 0 }, effects: [/“shop\.example”/], second_word: null })
   for (const [from, to, warning] of [
     ['shop.example wants', 'xn--shp-fla.example wants', /other letters/],
     ['shop.example wants', 'shop.example@evil.test wants', /no plain host name/],
@@ -283,7 +283,7 @@ t.test('a sign-in is shown with its domain, and with what is wrong about it', as
   const short = `shop.example wants you to sign in with your Solana account:\n${address}`
   t.match(await cardOf(vault, agent, 'sign-message', { chain: 'solana', agent_name: 'x', message: short }), {
     kind: 'sign_in',
-    warnings: [],
+    warnings: { length: 0 },
   })
   const devnet = `${short}\n\nURI: https://shop.example\nChain ID: devnet`
   t.match(await cardOf(vault, agent, 'sign-message', { chain: 'solana', agent_name: 'x', message: devnet }), {

@@ -330,13 +330,13 @@ t.test(
       if (!isOver) setImmediate(count)
     }
     setImmediate(count)
-    const none = { entries: [], cursor: /^\d+$/ }
+    const none = { entries: { length: 0 }, cursor: /^\d+$/ }
     const page = await log.query({ until: '2000-01-01' })
     t.match(page, none)
     t.ok(turns > 20, `${turns} turns`)
     isOver = true
     t.match(await log.query({ until: '2000-01-01', cursor: page.cursor! }), {
-      entries: [],
+      entries: { length: 0 },
       cursor: undefined,
     })
     t.match(

@@ -9,6 +9,7 @@ import { builtInAssets } from '../../core/domain/asset.ts'
 import { tokenProgramBytes } from '../../core/solana/programs.ts'
 import { encodeHeader, readPayment } from '../../core/x402/header.ts'
 import type { SolanaAccount } from '../../core/x402/solanaAccountsFault.ts'
+import { transferTypes } from '../../core/x402/transferTypes.ts'
 import { account, other, sign as signEvm, usdc } from '../plugins/chain-evm/evm.fixture.ts'
 import evm from '../plugins/chain-evm/index.ts'
 import solana from '../plugins/chain-solana/index.ts'
@@ -109,20 +110,10 @@ t.test('on Base it is one authorisation of the offer, good for its time only', a
     validBefore: String(nowMs / 1_000 + 60),
   })
   t.strictSame(read.payment.accepted, onBase)
-  const types = {
-    TransferWithAuthorization: [
-      { name: 'from', type: 'address' },
-      { name: 'to', type: 'address' },
-      { name: 'value', type: 'uint256' },
-      { name: 'validAfter', type: 'uint256' },
-      { name: 'validBefore', type: 'uint256' },
-      { name: 'nonce', type: 'bytes32' },
-    ],
-  }
   const domain = { name: 'USD Coin', version: '2', chainId: 8453, verifyingContract: usdc as `0x${string}` }
   const signer = await recoverTypedDataAddress({
     domain,
-    types,
+    types: transferTypes,
     primaryType: 'TransferWithAuthorization',
     message: authorization as never,
     signature,
@@ -137,7 +128,7 @@ t.test('on Solana the gateway of the seller takes it, and the fee is not ours', 
     const built = await build(encodeHeader(offerOf(entry)), { network: mainnet })
     if (!built.ok) return t.fail(built.message)
     const { decoded, assemble } = built.payment
-    t.match(decoded, { kind: 'payment', isOpaque: false, fee: { payer: feePayer }, warnings: [] })
+    t.match(decoded, { kind: 'payment', isOpaque: false, fee: { payer: feePayer }, warnings: { length: 0 } })
     t.match(budgetSpends(decoded), [{ amount: 250_000n, recipient: payee.toBase58() }])
     t.match(decoded.plainWords[0], `Send 0.25 USDC to ${payee.toBase58()} (token account`)
     const read = readPayment(assemble(signSolana(decoded.signingBytes)).paymentHeader)

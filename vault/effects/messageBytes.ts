@@ -1,4 +1,4 @@
-import { decodeStrictBase64 } from '../../core/x402/strictBase64.ts'
+import { decodeStrictBase64 } from '../../core/x402/header.ts'
 import type { MessageRequest } from './chainPlugin.ts'
 
 /**

@@ -273,7 +273,7 @@ t.test('what calls no tool is counted too, and calls are not held up by it', asy
     session,
     body: { jsonrpc: '2.0', id: 'c', method: 'tools/call', params },
   })
-  t.match(await messagesOf(called), [{ id: 'c', result: { structuredContent: { scopes: [] } } }])
+  t.match(await messagesOf(called), [{ id: 'c', result: { structuredContent: { scopes: { length: 0 } } } }])
   t.equal((await send({ token: other.token, body: initialize() })).status, 200)
 })
 

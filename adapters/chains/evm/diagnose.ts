@@ -39,16 +39,20 @@ function staleness(head: Head, { network, clock, staleHeadMs }: Required<EvmSett
 }
 
 function funding(head: Head, options: Required<EvmSettlerOptions>): string[] {
-  const { network, maxGas } = options
+  const { network } = options
   if (head.baseFee > options.maxFeePerGasWei) {
     return [`${network}: gas costs ${head.baseFee} wei now, above maxFeePerGas; no payment can be settled.`]
   }
-  const payments = head.balance / (BigInt(maxGas) * leastFee(head, options))
+  const payments = paymentsAhead(head, options)
   if (payments >= lowPayments) return []
   return [
     `${network}: the settling account can pay the fees of ${payments} more payments at most; send it some ether.`,
   ]
 }
+
+/** How many settlements the account pays for, each at the least that it is signed for now. */
+export const paymentsAhead = (head: Head, options: Required<EvmSettlerOptions>): bigint =>
+  head.balance / (BigInt(options.maxGas) * leastFee(head, options))
 
 async function tokenFaults(rpc: Rpc, asset: Asset): Promise<string[]> {
   const { network, address, decimals, eip712 } = asset

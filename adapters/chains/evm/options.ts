@@ -64,6 +64,12 @@ export interface EvmSettlerOptions {
   readonly needsStart?: boolean
   /** How long a signed attempt may take to be stored, in ms; then nothing is sent, and its account nonce is filled. Default 5,000. */
   readonly storeTimeoutMs?: number
+  /**
+   * How long transactions may wait behind account nonces that nobody here knows, in ms, before these are filled: a reorganisation took
+   * back what a former process had sent. By then the recovery has sent again what was a payment, and its authorisation has
+   * mostly ended. Default 900,000.
+   */
+  readonly strandedMs?: number
   readonly clock?: Clock
   readonly log?: Log
 }
@@ -110,6 +116,7 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     gasBook: undefined,
     needsStart: false,
     storeTimeoutMs: 5_000,
+    strandedMs: 900_000,
     clock: systemClock,
     log: silentLog,
     ...options,

@@ -9,9 +9,11 @@ import {
 import { type Asset, builtInAssets } from '../../../core/domain/asset.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { Settler } from '../../../core/ports/settler.ts'
+import { transferTypes } from '../../../core/x402/transferTypes.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
 import { type FaultyRpc, startFaultyRpc } from '../../../localnet/startFaultyRpc.ts'
+import { samplePayment } from '../../../test/contracts/samples.ts'
 import type { EvmSettlerOptions } from './options.ts'
 import type { Hex } from './rpc/hex.ts'
 import { createEvmSettler } from './settler.ts'
@@ -19,17 +21,6 @@ import { createEvmSettler } from './settler.ts'
 export const network = 'eip155:84532'
 export const usdc = builtInAssets.find((asset) => asset.network === network) as Asset
 export const seller = '0x2096EE47Fd2A3b9f2C0D7A5d5d9B2c8A3F4e5D61'.toLowerCase()
-
-const types = {
-  TransferWithAuthorization: [
-    { name: 'from', type: 'address' },
-    { name: 'to', type: 'address' },
-    { name: 'value', type: 'uint256' },
-    { name: 'validAfter', type: 'uint256' },
-    { name: 'validBefore', type: 'uint256' },
-    { name: 'nonce', type: 'bytes32' },
-  ],
-} as const
 
 export const termsOf = (changes: Partial<PaymentRequirements> = {}): PaymentRequirements => ({
   scheme: 'exact',
@@ -70,7 +61,7 @@ export async function signPayment(
   }
   const signed = await account.signTypedData({
     domain: { name: 'USDC', version: '2', chainId: 84532, verifyingContract: terms.asset as Hex },
-    types,
+    types: transferTypes,
     primaryType: 'TransferWithAuthorization',
     message: {
       from: authorization.from as Hex,
@@ -92,30 +83,12 @@ export const recordOf = (
   identity: PaymentIdentity,
   attempt: SettlementAttempt | null,
   transaction: string | null = null,
-): PaymentRecord => ({
-  ...identity,
-  row: 1,
-  state: transaction === null ? 'settling' : 'settled',
-  scheme: 'exact',
-  lease: null,
-  linkId: 'link',
-  storeId: 'store',
-  requestHash: '',
-  purchaseId: '',
-  payload: '',
-  attempt,
-  hasAnswer: false,
-  transaction,
-  event: null,
-  block: null,
-  chargedAtomic: null,
-  errorReason: null,
-  isLandedLate: false,
-  tries: 0,
-  dueReason: null,
-  claimedAtMs: Date.now(),
-  updatedAtMs: Date.now(),
-})
+): PaymentRecord =>
+  samplePayment(identity, {
+    state: transaction === null ? 'settling' : 'settled',
+    attempt,
+    transaction,
+  })
 
 export interface SettlerFixture {
   readonly chain: LocalEvm

@@ -7,7 +7,7 @@ import { createAccountCode } from './check/accountCode.ts'
 import { createEvmCheck } from './check/check.ts'
 import { createContractSignatureCheck } from './check/contractSignature.ts'
 import { createVerifyPayment } from './check/verifyPayment.ts'
-import { diagnoseEvm } from './diagnose.ts'
+import { diagnoseEvm, paymentsAhead } from './diagnose.ts'
 import { type EvmSettlerOptions, readOptions } from './options.ts'
 import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
@@ -43,6 +43,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     maxGas,
     log,
     storeTimeoutMs: options.storeTimeoutMs,
+    strandedMs: options.strandedMs,
     maxFeePerGasWei: options.maxFeePerGasWei,
     async currentFees() {
       const head = await heads.fresh()
@@ -152,6 +153,14 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       const own = open.filter(({ settler }) => settler === account.id)
       await Promise.all([account.adopt(own), syncSend.probe()])
       isStarted = mayGoOn
+    },
+    async key() {
+      const [head, nonce] = await Promise.all([heads.fresh(), account.nonces()])
+      return {
+        ...{ address: account.address, balance: head.balance, nonce },
+        paymentsLeft: paymentsAhead(head, options),
+        inFlight: account.inFlight,
+      }
     },
     diagnose: async () => [...(await diagnoseEvm({ options, rpc, heads })), ...budgets.diagnose()],
     async close() {

@@ -46,12 +46,18 @@ async function startReference(t: Test, chain: LocalEvm) {
   })
 }
 
-t.test('the reference facilitator verifies and settles, and the chain proves it', async (t) => {
+/** A chain, the reference facilitator on it, and a buyer who has one USDC. */
+async function setStage(t: Test) {
   const chain = await startLocalEvm()
   t.teardown(() => chain.close())
-  const facilitator = await startReference(t, chain)
+  const reference = await startReference(t, chain)
   const buyer = newAccount()
   await chain.mintUsdc(buyer.address, 1_000_000n)
+  return { chain, reference, buyer }
+}
+
+t.test('the reference facilitator verifies and settles, and the chain proves it', async (t) => {
+  const { chain, reference: facilitator, buyer } = await setStage(t)
   const settler = await start(t, facilitator.url, {
     rpcUrls: [chain.rpcUrl],
     headers: { authorization: 'Bearer x' },
@@ -118,11 +124,7 @@ t.test('a call waits for facilitator and chain together no longer than it may', 
 t.test(
   'a facilitator that settles and then refuses has settled; one that only refuses leaves it open',
   async (t) => {
-    const chain = await startLocalEvm()
-    t.teardown(() => chain.close())
-    const reference = await startReference(t, chain)
-    const buyer = newAccount()
-    await chain.mintUsdc(buyer.address, 1_000_000n)
+    const { chain, reference, buyer } = await setStage(t)
     let settlesFirst = true
     let errorReason = ''
     const facilitator = await startFacilitator(t, {
@@ -158,11 +160,7 @@ t.test(
 t.test(
   'a facilitator that refuses before its broadcast is mined is not believed: the chain tells',
   async (t) => {
-    const chain = await startLocalEvm()
-    t.teardown(() => chain.close())
-    const reference = await startReference(t, chain)
-    const buyer = newAccount()
-    await chain.mintUsdc(buyer.address, 1_000_000n)
+    const { chain, reference, buyer } = await setStage(t)
     const underWay: Promise<unknown>[] = []
     const facilitator = await startFacilitator(t, {
       async settle(body) {
@@ -189,11 +187,7 @@ t.test(
 t.test(
   'a settlement that never arrived is asked for again when the chain has nothing of it: charged once, asked a few times at most',
   async (t) => {
-    const chain = await startLocalEvm()
-    t.teardown(() => chain.close())
-    const reference = await startReference(t, chain)
-    const buyer = newAccount()
-    await chain.mintUsdc(buyer.address, 1_000_000n)
+    const { chain, reference, buyer } = await setStage(t)
     let isDeaf = true
     const answered: Promise<unknown>[] = []
     const facilitator = await startFacilitator(t, {

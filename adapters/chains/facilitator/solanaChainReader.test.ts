@@ -4,6 +4,7 @@ import type { PaymentRecord } from '../../../core/domain/payment.ts'
 import { readWireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
 import { sendSolana } from '../../../localnet/sendToken.fixture.ts'
+import { samplePayment } from '../../../test/contracts/samples.ts'
 import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
 import { addressOf, network, realPayment, termsOf, usdc } from '../solana/payments.fixture.ts'
 import { cosign } from '../solana/settle/cosign.ts'
@@ -50,30 +51,12 @@ async function stageWith(
   const checked = await settler.check(payment, terms)
   if (!checked.ok) throw new Error(checked.message)
   const { identity } = checked
-  const record = (transaction: string | null = null): PaymentRecord => ({
-    ...identity,
-    state: 'pending',
-    row: 1,
-    scheme: 'exact',
-    lease: null,
-    event: null,
-    block: null,
-    chargedAtomic: null,
-    isLandedLate: false,
-    tries: 0,
-    dueReason: null,
-    hasAnswer: false,
-    linkId: '',
-    storeId: '',
-    requestHash: '',
-    purchaseId: '',
-    payload: JSON.stringify(payment satisfies PaymentPayload),
-    attempt: { settler: facilitator.url, bytes: '', transaction: '', sequence: null },
-    transaction,
-    errorReason: null,
-    claimedAtMs: Date.now(),
-    updatedAtMs: Date.now(),
-  })
+  const record = (transaction: string | null = null): PaymentRecord =>
+    samplePayment(identity, {
+      payload: JSON.stringify(payment satisfies PaymentPayload),
+      attempt: { settler: facilitator.url, bytes: '', transaction: '', sequence: null },
+      transaction,
+    })
   const settle = () => settler.settle(payment, terms, identity, async () => true)
   return {
     ...stage,

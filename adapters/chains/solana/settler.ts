@@ -89,13 +89,18 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     return made
   }
 
+  /** The fee payer's lamports. Rejects when no node says. */
+  const lamports = async (): Promise<bigint> => {
+    const context = { commitment: 'confirmed' }
+    const { value } = await rpc.call<WithContext<number>>('getBalance', key.address, context)
+    return BigInt(value)
+  }
+
   let funds: { readonly atMs: number; readonly payments: Promise<bigint> } | undefined
   /** How many settlements the fee payer can pay for, as read lately. Rejects when no node says. */
   const affordable = (): Promise<bigint> => {
     if (funds !== undefined && Math.abs(clock.now() - funds.atMs) < BALANCE_AGE_MS) return funds.payments
-    const payments = rpc
-      .call<WithContext<number>>('getBalance', key.address, { commitment: 'confirmed' })
-      .then(({ value }) => paymentsAhead(BigInt(value), options))
+    const payments = lamports().then((balance) => paymentsAhead(balance, options))
     const asked = { atMs: clock.now(), payments }
     payments.catch(() => {
       if (funds === asked) funds = undefined
@@ -246,6 +251,13 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       mintFacts.faultOf(asset).catch((error: unknown) => {
         log.warn({ error, network }, 'no Solana node answers; payments are refused until one does')
       })
+    },
+    async key() {
+      const balance = await lamports()
+      return {
+        ...{ address: key.address, balance, nonce: null },
+        ...{ paymentsLeft: paymentsAhead(balance, options), inFlight: budgets.inFlight },
+      }
     },
     diagnose: async () => [
       ...(await diagnoseSolana({ options, feePayer: key.address, rpc, mintFacts })),

@@ -6,6 +6,7 @@ import type { Hold, Settler } from '../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { type LocalSolana, startLocalSolana } from '../../../localnet/solana/startLocalSolana.ts'
 import { type FaultyRpc, startFaultyRpc } from '../../../localnet/startFaultyRpc.ts'
+import { samplePayment } from '../../../test/contracts/samples.ts'
 import type { SolanaSettlerOptions } from './options.ts'
 import {
   addressOf,
@@ -128,34 +129,38 @@ export async function setStage(options: Partial<SolanaSettlerOptions> = {}): Pro
   return stage
 }
 
+/** Sets a stage that goes with the test. */
+export async function staged(
+  t: { teardown(close: () => Promise<void>): void },
+  options: Partial<SolanaSettlerOptions> = {},
+): Promise<Stage> {
+  const stage = await setStage(options)
+  t.teardown(stage.close)
+  return stage
+}
+
+/** What the seller has by now. */
+export const sold = ({ chain, cast }: Stage, asset = usdc) =>
+  chain.balanceToken(asset.address, addressOf(cast.seller))
+
+/** What the buyer has left. */
+export const bought = ({ chain, cast }: Stage, asset = usdc) =>
+  chain.balanceToken(asset.address, addressOf(cast.payer))
+
 function recordOf(
   payment: PaymentPayload,
   identity: PaymentIdentity,
   attempt: SettlementAttempt | null,
   outcome: Settled['outcome'],
 ): PaymentRecord {
-  return {
-    ...identity,
+  const atMs = identity.validBeforeMs - 90_000
+  return samplePayment(identity, {
     state: outcome.status === 'settled' ? 'settled' : 'pending',
-    row: 1,
-    scheme: 'exact',
-    lease: null,
-    event: null,
-    block: null,
-    chargedAtomic: null,
-    isLandedLate: false,
-    tries: 0,
-    dueReason: null,
-    hasAnswer: false,
-    linkId: 'link_1',
-    storeId: 'store_1',
-    requestHash: '',
     purchaseId: randomUUID(),
     payload: JSON.stringify(payment),
     attempt,
     transaction: outcome.status === 'settled' ? outcome.transaction : null,
-    errorReason: null,
-    claimedAtMs: identity.validBeforeMs - 90_000,
-    updatedAtMs: identity.validBeforeMs - 90_000,
-  }
+    claimedAtMs: atMs,
+    updatedAtMs: atMs,
+  })
 }

@@ -33,6 +33,15 @@ t.test('a body is the same however it is cut on its way', async (t) => {
   t.pass()
 })
 
+t.test('a trailer that would say anew where the message ends is refused', async (t) => {
+  for (const trailer of ['Content-Length: 3', 'content-length:0', 'Transfer-Encoding: chunked'])
+    t.throws(
+      () => readAll(wireOf(['ok'], `X-T: 1\r\n${trailer}\r\n`), []),
+      { code: 'EGRESS_BAD_ANSWER' },
+      trailer,
+    )
+})
+
 t.test('what stands behind the last chunk is not its own', async (t) => {
   const wire = Buffer.concat([wireOf(['ok']), Buffer.from('HTTP/1.1 200 OK')])
   t.match(readAll(wire, []), { body: 'ok', isDone: true, left: 15 })

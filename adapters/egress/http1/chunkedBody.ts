@@ -4,6 +4,8 @@ import { EgressError } from '../egressError.ts'
 const sizeForm =
   /^([0-9a-fA-F]{1,8})(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"[\t\x20\x21\x23-\x5b\x5d-\x7e]*"))?)*$/
 const trailerForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*$/
+/** What says where a message ends stands in its head (RFC 9110, section 6.5.1); behind the body it would say it anew. */
+const framingForm = /^(?:content-length|transfer-encoding):/i
 /** A size with its extensions, and all trailers together. */
 const MAX_LINE_BYTES = 256
 const MAX_TRAILER_BYTES = 16_384
@@ -75,7 +77,8 @@ export class ChunkedBody {
       this.#state = 'done'
     } else {
       this.#trailerBytes += line.length
-      if (this.#trailerBytes > MAX_TRAILER_BYTES || !trailerForm.test(line)) throw malformed()
+      if (this.#trailerBytes > MAX_TRAILER_BYTES) throw malformed()
+      if (!trailerForm.test(line) || framingForm.test(line)) throw malformed()
     }
   }
 }

@@ -6,6 +6,7 @@ import { alreadyBooked } from '../../../core/ports/refusals.ts'
 import type { Access } from './access.ts'
 import { isOver } from './leases.ts'
 import type { Memory, PaymentRow, Tables } from './memory.ts'
+import { mayMoveSession, moveSession } from './sessions.ts'
 import { tell } from './webhooks.ts'
 
 /** The rows of payments in memory. What a rule of the port refuses throws or answers false, and nothing has changed. */
@@ -27,6 +28,7 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
   function apply(change: PaymentChange): boolean {
     const row = payments.get(change.row)
     if (row === undefined || !holds(change, row) || !isFreeRefund(tables, change)) return false
+    if (!mayMoveSession(tables, change, clock.now()) || isRefund(tables, change)) return false
     const { settled } = change
     const lease = change.takenBy === undefined ? row.lease : change.takenBy
     put({
@@ -56,9 +58,13 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
         refundedAtMs: clock.now(),
       })
     }
-    const { storeId, linkId, purchaseId } = row
+    if (change.session !== undefined) moveSession(memory, change, clock.now())
+    const { storeId, linkId, purchaseId, sessionId } = row
     for (const { kind, detail = null } of change.tells ?? [])
-      tell(memory, { kind, storeId, linkId, purchaseId, endpointId: null, detail, atMs: clock.now() })
+      tell(memory, {
+        ...{ kind, storeId, linkId, purchaseId, sessionId, endpointId: null },
+        ...{ detail, atMs: clock.now() },
+      })
     return true
   }
 
@@ -213,6 +219,12 @@ const holds = (change: PaymentChange, row: PaymentRow): boolean =>
   (change.lease === null || change.lease === row.lease) &&
   change.purchaseId === row.purchaseId
 
+function isRefund({ refunds }: Tables, { noRefund }: PaymentChange): boolean {
+  if (noRefund === undefined) return false
+  const transaction = canonical(noRefund.network, noRefund.transaction)
+  return refunds.values().some((one) => one.network === noRefund.network && one.transaction === transaction)
+}
+
 function isFreeRefund(tables: Tables, { row, refund }: PaymentChange): boolean {
   if (refund === undefined) return true
   const transaction = canonical(refund.network, refund.transaction)
@@ -252,9 +264,15 @@ function book(tables: Tables, row: number, purchase: Purchase, event: string | n
   purchases.set(row, { purchase: next, event })
 }
 
-function setStatus({ purchases }: Tables, row: number, status: Purchase['status']): void {
+function setStatus({ purchases, rowOfTransfer }: Tables, row: number, status: Purchase['status']): void {
   const booked = purchases.get(row)
-  if (booked !== undefined) purchases.set(row, { ...booked, purchase: { ...booked.purchase, status } })
+  if (booked === undefined) return
+  const transfer = transferOf(booked.purchase, booked.event)
+  // What has left the chain holds no event there: the transaction may come back with another payment in that place.
+  const isGone = status === 'reorged'
+  if (isGone && transfer !== undefined) rowOfTransfer.delete(transfer)
+  const event = isGone ? null : booked.event
+  purchases.set(row, { purchase: { ...booked.purchase, status }, event })
 }
 
 function toRecord({ answer, dueAtMs: _, ...row }: PaymentRow): PaymentRecord {

@@ -77,7 +77,7 @@ export function createDiscovery(tables: Tables, { read, write }: Access): Discov
     const payersSince = (sinceMs: number) =>
       new Set(sold.filter(({ createdAtMs }) => createdAtMs >= sinceMs).map(({ wallet }) => wallet)).size
     const probes = (health.get(link.id) ?? []).filter(
-      ({ kind, atMs }) => kind === 'probe' && atMs >= nowMs - UPTIME_MS,
+      ({ kind, atMs, isAskedBySeller }) => kind === 'probe' && !isAskedBySeller && atMs >= nowMs - UPTIME_MS,
     )
     return {
       buyers: payersSince(0),
@@ -101,10 +101,11 @@ export function createDiscovery(tables: Tables, { read, write }: Access): Discov
         return {
           total: found.length,
           links: page.map((link) => {
-            const { id, title, description, slug, price, linkType } = link
-            const { username, displayName } = storeOf(link)
+            const { id, title, description, slug, price, linkType, tags, createdAtMs } = link
+            const { username, displayName, avatarUrl } = storeOf(link)
             return {
-              ...{ id, title, description, slug, price, linkType, username, displayName },
+              ...{ id, title, description, slug, price, linkType, tags, createdAtMs },
+              ...{ username, displayName, avatarUrl },
               ...{ buyers: popularity.get(id)?.buyers ?? 0, reviews: countsOf(id) },
             }
           }),

@@ -7,13 +7,20 @@ export const isOver = ({ expiresAtMs, ttlMs }: LeaseRow, nowMs: number): boolean
   expiresAtMs <= nowMs || expiresAtMs > nowMs + ttlMs
 
 /** Leases in memory, by the store's clock. */
-export function createLeases(memory: Memory, { write }: Access): Leases {
+export function createLeases(memory: Memory, { read, write }: Access): Leases {
   const { tables, storeClock } = memory
   const { leases } = tables
   const put = (id: number, name: string, ttlMs: number) =>
     leases.set(name, { id, name, ttlMs, expiresAtMs: storeClock.now() + ttlMs })
 
   return {
+    holderOf: (name) =>
+      read(() => {
+        const present = leases.get(name)
+        if (present === undefined || isOver(present, storeClock.now())) return undefined
+        return { id: present.id, endsInMs: present.expiresAtMs - storeClock.now(), process: null }
+      }),
+
     take: (name, ttlMs) =>
       write('flushed', () => {
         const present = leases.get(name)

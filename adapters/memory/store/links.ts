@@ -1,9 +1,11 @@
-import type { Link, ServedLink } from '../../../core/domain/link.ts'
+import { isPaid, type Link, linkStateOf, type ServedLink } from '../../../core/domain/link.ts'
 import type { Store } from '../../../core/domain/store.ts'
-import type { Links } from '../../../core/ports/links.ts'
-import { slugTaken, tooManyLinks } from '../../../core/ports/refusals.ts'
+import { foldedText, type Links } from '../../../core/ports/links.ts'
+import { originTaken, slugTaken, tooManyLinks } from '../../../core/ports/refusals.ts'
 import type { Access } from './access.ts'
 import type { FormerSlug, Memory } from './memory.ts'
+import { newestPage } from './newestPage.ts'
+import { cancelSessionsOf } from './sessions.ts'
 import { setEndpointOfLink, tell } from './webhooks.ts'
 
 const KEPT_MS = 30 * 24 * 60 * 60 * 1000
@@ -26,6 +28,12 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
       other.id !== link.id &&
       (other.slug === link.slug || (other.privateSlug !== null && other.privateSlug === link.privateSlug))
     if (link.isActive && activeOf(link.storeId).some(clash)) throw slugTaken(link.slug)
+    if (link.isActive && link.origin !== null) {
+      const { document, key } = link.origin
+      const isSame = ({ id, origin }: Link) =>
+        id !== link.id && origin?.document === document && origin.key === key
+      if (activeOf(link.storeId).some(isSame)) throw originTaken()
+    }
     links.set(link.id, link)
     setEndpointOfLink(memory, link, before)
     const username = stores.get(link.storeId)!.username
@@ -82,16 +90,53 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
         for (const [key] of slugsOf(id)) formerSlugs.delete(key)
         if (link?.isActive !== true) return false
         put({ ...link, isActive: false, updatedAtMs, version: link.version + 1 })
+        cancelSessionsOf(memory, id, updatedAtMs)
         return true
       }),
 
     find: (id) => read(() => links.get(id)),
-    ofStore: (storeId) => read(() => activeOf(storeId)),
 
-    listedOf: (storeId) =>
+    page: (storeId, { linkType, state, isPaid: paid, words = [], ...page }) =>
+      read(() => {
+        const folded = words.map(foldedText)
+        const found = activeOf(storeId).filter((link) => {
+          const text = foldedText([link.title, link.slug, link.url, ...link.tags].join('\n'))
+          return (
+            (linkType === undefined || link.linkType === linkType) &&
+            (state === undefined || linkStateOf(link) === state) &&
+            (paid === undefined || isPaid(link) === paid) &&
+            folded.every((word) => text.includes(word))
+          )
+        })
+        const { shown, nextCursor } = newestPage(found, page)
+        return { links: shown, nextCursor }
+      }),
+
+    countOf: (storeId) => read(() => activeOf(storeId).length),
+
+    importedFrom: (storeId, document) =>
+      read(() =>
+        activeOf(storeId).flatMap(({ id, title, slug, price, origin }) =>
+          origin?.document === document ? [{ id, title, slug, price, origin }] : [],
+        ),
+      ),
+
+    titlesOf: (ids) =>
+      read(
+        () =>
+          new Map(
+            ids.flatMap((id) => {
+              const link = links.get(id)
+              return link === undefined ? [] : [[id, link.title]]
+            }),
+          ),
+      ),
+
+    listedOf: (storeId, limit) =>
       read(() =>
         activeOf(storeId)
           .filter((link) => link.isPublic && !link.isStealth)
+          .slice(0, limit)
           .map(({ id, title, description, slug, price, linkType }) => ({
             ...{ id, title, description, slug, price, linkType },
           })),
@@ -137,6 +182,7 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
               storeId: link.storeId,
               linkId: id,
               purchaseId: null,
+              sessionId: null,
               endpointId: null,
             },
             ...{ detail: JSON.stringify(suspension), atMs },

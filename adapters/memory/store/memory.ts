@@ -1,9 +1,11 @@
+import type { BrowserSession } from '../../../core/domain/browserSession.ts'
 import type { LedgerEntry } from '../../../core/domain/ledger.ts'
 import type { Link } from '../../../core/domain/link.ts'
 import type { PaymentRecord, StoredAnswer } from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
 import type { Refund } from '../../../core/domain/refund.ts'
 import type { Review } from '../../../core/domain/review.ts'
+import type { Session } from '../../../core/domain/session.ts'
 import type { ApiKey, SignInNonce, Store, StoreWallet } from '../../../core/domain/store.ts'
 import type {
   WebhookDelivery,
@@ -14,8 +16,11 @@ import type {
 import type { Durability } from '../../../core/ports/books.ts'
 import type { Change } from '../../../core/ports/changes.ts'
 import { type Clock, machineClock } from '../../../core/ports/clock.ts'
+import type { Traffic } from '../../../core/ports/figures.ts'
 import type { GasOfStore } from '../../../core/ports/gasBook.ts'
 import type { HealthEvent } from '../../../core/ports/links.ts'
+import type { StoredPicture } from '../../../core/ports/pictures.ts'
+import type { NewSession } from '../../../core/ports/sessions.ts'
 import { Journal, Table } from './journal.ts'
 
 export interface PaymentRow extends Omit<PaymentRecord, 'hasAnswer'> {
@@ -62,6 +67,10 @@ export interface DeliveryRow extends Omit<WebhookDelivery, 'dueAtMs' | 'eventId'
   readonly log: readonly WebhookTry[]
 }
 
+export interface SessionRow extends Session {
+  readonly idempotency: NewSession['idempotency']
+}
+
 /** The tables of a store in memory. Rows are replaced and never changed. */
 export interface Tables {
   readonly payments: Table<number, PaymentRow>
@@ -76,7 +85,8 @@ export interface Tables {
   readonly rowOfTransfer: Table<string, number>
   readonly refunds: Table<number, Omit<Refund, 'purchaseId'>>
   readonly ledger: Table<string, readonly LedgerEntry[]>
-  readonly views: Table<string, { readonly linkId: string; readonly day: string; readonly count: number }>
+  /** By link and hour. */
+  readonly traffic: Table<string, Traffic>
   readonly links: Table<string, Link>
   readonly formerSlugs: Table<string, FormerSlug>
   readonly suspensions: Table<string, readonly number[]>
@@ -86,17 +96,23 @@ export interface Tables {
   /** By link, as it was last counted. */
   readonly popularity: Table<string, { readonly buyers: number; readonly popularity: number }>
   readonly stores: Table<string, Store>
+  /** By store: since when it is paid to its wallets. */
+  readonly paidSince: Table<string, { readonly base: number; readonly solana: number }>
+  /** By store. */
+  readonly pictures: Table<string, StoredPicture>
   readonly wallets: Table<string, StoreWallet>
   readonly formerNames: Table<string, FormerName>
   readonly renames: Table<string, readonly number[]>
   readonly keys: Table<string, ApiKey>
   readonly nonces: Table<string, SignInNonce>
   readonly signups: Table<string, FormerName>
+  readonly browserSessions: Table<string, BrowserSession>
   /** By network, store and day. */
   readonly gas: Table<string, GasOfStore & { readonly network: string }>
   readonly endpoints: Table<string, WebhookEndpoint>
   readonly events: Table<number, EventRow>
   readonly deliveries: Table<string, DeliveryRow>
+  readonly sessions: Table<string, SessionRow>
 }
 
 /** What several processes of a test share: one store's tables, its clock, and the switch of its power. */
@@ -132,7 +148,7 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
     rowOfTransfer: table(),
     refunds: table(),
     ledger: table(),
-    views: table(),
+    traffic: table(),
     links: table(),
     formerSlugs: table(),
     suspensions: table(),
@@ -140,16 +156,20 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
     reviews: table(),
     popularity: table(),
     stores: table(),
+    paidSince: table(),
+    pictures: table(),
     wallets: table(),
     formerNames: table(),
     renames: table(),
     keys: table(),
     nonces: table(),
     signups: table(),
+    browserSessions: table(),
     gas: table(),
     endpoints: table(),
     events: table(),
     deliveries: table(),
+    sessions: table(),
   }
   const listeners = new Set<(change: Change) => void>()
   let noted: Change[] = []

@@ -5,13 +5,19 @@ import { createChanges } from '../changes.ts'
 import { createAccess } from './access.ts'
 import { createApiKeys } from './apiKeys.ts'
 import { createBooks } from './books.ts'
+import { createBrowserSessions } from './browserSessions.ts'
 import { createDiscovery } from './discovery.ts'
+import { createFees } from './fees.ts'
+import { createFigures } from './figures.ts'
 import { createGasBook } from './gasBook.ts'
 import { createLeases } from './leases.ts'
 import { createLinks } from './links.ts'
 import { createMemory, type Memory } from './memory.ts'
+import { createOversight } from './oversight.ts'
+import { createPictures } from './pictures.ts'
 import { createPurchases } from './purchases.ts'
 import { createReviews } from './reviews.ts'
+import { createSessions } from './sessions.ts'
 import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
 import { createWebhooks } from './webhooks.ts'
@@ -47,14 +53,20 @@ export function openMemory({
     books: createBooks(memory, access, clock),
     leases: createLeases(memory, access),
     purchases: createPurchases(tables, access, clock),
+    fees: createFees(tables, access),
     links: createLinks(memory, access),
+    figures: createFigures(tables, access),
     reviews: createReviews(memory, access),
     discovery: createDiscovery(tables, access),
     stores: createStores(memory, access),
+    oversight: createOversight(tables, access),
+    pictures: createPictures(memory, access),
     keys: createApiKeys(tables, access),
     nonces: createSignInNonces(tables, access, clock),
+    browserSessions: createBrowserSessions(tables, access),
     gas: createGasBook(tables, access),
     webhooks: createWebhooks(memory, access),
+    sessions: createSessions(memory, access),
     changes,
     health: async () => [],
     async close() {

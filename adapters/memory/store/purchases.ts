@@ -1,25 +1,17 @@
-import { parseAmount } from '../../../core/domain/money.ts'
+import { debtorOf } from '../../../core/domain/ledger.ts'
 import { chargedStates, unresolvedStates } from '../../../core/domain/payment.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
-import { cursorAt, type LedgerFindings, type Purchases, readCursor } from '../../../core/ports/purchases.ts'
+import type { LedgerFindings, Purchases } from '../../../core/ports/purchases.ts'
 import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/webhooks.ts'
 import type { Access } from './access.ts'
-import { canonical } from './books.ts'
 import type { PaymentRow, Tables } from './memory.ts'
+import { newestPage } from './newestPage.ts'
 import { hears } from './webhooks.ts'
 
-/** Reads of what was sold, in memory, and the views counted beside it. */
-export function createPurchases(tables: Tables, { read, write }: Access, clock: Clock): Purchases {
-  const { purchases, rowOfPurchase, views, links, stores, wallets } = tables
+/** Reads of what was sold, in memory. */
+export function createPurchases(tables: Tables, { read }: Access, clock: Clock): Purchases {
+  const { purchases, rowOfPurchase } = tables
   const all = () => purchases.values().map(({ purchase }) => purchase)
-
-  /** The wallets that sign in to a store, and those it is paid to. */
-  function ownWallets(storeId: string): Set<string> {
-    const signedIn = wallets.values().flatMap((one) => (one.storeId === storeId ? [one.address] : []))
-    const payout = stores.get(storeId)?.payout
-    const paidTo = [payout?.base?.toLowerCase(), payout?.solana].filter((address) => address != null)
-    return new Set([...signedIn, ...paidTo])
-  }
 
   return {
     find: (id) =>
@@ -28,61 +20,31 @@ export function createPurchases(tables: Tables, { read, write }: Access, clock: 
         return row === undefined ? undefined : purchases.get(row)!.purchase
       }),
 
-    page: (storeId, { cursor, limit, linkId }) =>
+    page: (storeId, { linkId, status, ...page }) =>
       read(() => {
-        const after = cursor === undefined ? undefined : readCursor(cursor)
-        const found = all()
-          .filter(
-            (one) =>
-              one.storeId === storeId &&
-              (linkId === undefined || one.linkId === linkId) &&
-              (after === undefined ||
-                one.createdAtMs < after.atMs ||
-                (one.createdAtMs === after.atMs && one.id < after.id)),
-          )
-          .sort((a, b) => b.createdAtMs - a.createdAtMs || (a.id < b.id ? 1 : -1))
-        const shown = found.slice(0, limit)
-        const last = found.length > limit ? shown.at(-1) : undefined
-        return {
-          purchases: shown,
-          nextCursor: last === undefined ? null : cursorAt(last.createdAtMs, last.id),
-        }
-      }),
-
-    stats: (storeId, { sinceMs, linkId }) =>
-      read(() => {
-        const own = ownWallets(storeId)
-        const sold = all().filter(
+        const found = all().filter(
           (one) =>
             one.storeId === storeId &&
-            one.createdAtMs >= sinceMs &&
-            (one.status === 'settled' || one.status === 'delivered') &&
             (linkId === undefined || one.linkId === linkId) &&
-            !own.has(canonical(one.network, one.buyerWallet)),
+            (status === undefined || one.status === status),
         )
-        const sinceDay = new Date(sinceMs).toISOString().slice(0, 10)
-        const seen = views
-          .values()
-          .filter(
-            (one) =>
-              links.get(one.linkId)?.storeId === storeId &&
-              one.day >= sinceDay &&
-              (linkId === undefined || one.linkId === linkId),
-          )
-        return {
-          views: seen.reduce((sum, { count }) => sum + count, 0),
-          buyers: new Set(sold.map((one) => one.buyerWallet)).size,
-          revenueE18: sold.reduce((sum, { priceUsd }) => sum + parseAmount(priceUsd, 18), 0n),
-        }
+        const { shown, nextCursor } = newestPage(found, page)
+        return { purchases: shown, nextCursor }
       }),
 
-    addViews: (added) =>
-      write('visible', () => {
-        for (const { linkId, day, count } of added) {
-          const key = `${linkId} ${day}`
-          views.set(key, { linkId, day, count: count + (views.get(key)?.count ?? 0) })
-        }
-      }),
+    isOwedBack: ({ network, asset, from, to, amountAtomic }) =>
+      read(() =>
+        tables.payments.values().some(({ row, payTo }) => {
+          const owed = payTo === from ? purchases.get(row)?.purchase : undefined
+          return (
+            owed?.status === 'refund_due' &&
+            owed.network === network &&
+            owed.asset === asset &&
+            owed.buyerWallet === to &&
+            owed.amountAtomic === amountAtomic
+          )
+        }),
+      ),
 
     refundOf: (purchaseId) =>
       read(() => {
@@ -124,7 +86,7 @@ function checkLedger(tables: Tables, nowMs: number): LedgerFindings {
     unresolvedPayments: rows.filter(({ state }) => (unresolvedStates as readonly string[]).includes(state))
       .length,
     refundDue: rows.filter(({ state }) => state === 'refund_due').length,
-    broken: [...broken, ...untold(tables, nowMs)],
+    broken: [...broken, ...astray(tables), ...untold(tables, nowMs), ...untoldSessions(tables, nowMs)],
     unbalanced: ledger.keys().filter((purchaseId) => {
       const sums = new Map<string, bigint>()
       for (const { network, asset, amountAtomic } of ledger.get(purchaseId)!) {
@@ -136,6 +98,32 @@ function checkLedger(tables: Tables, nowMs: number): LedgerFindings {
       txHash === null ? [] : [{ network, transaction: txHash, purchaseId: id }],
     ),
   }
+}
+
+/** Sessions that are not confirmed by a purchase of their own, or the other way round, and such that wait for nothing. */
+function astray({ payments, purchases, sessions }: Tables): string[] {
+  const ofSessions = sessions.values().flatMap(({ id, state, paymentRow, paid }) => {
+    const payment = paymentRow === null ? undefined : payments.get(paymentRow)?.state
+    const purchase = paymentRow === null ? undefined : purchases.get(paymentRow)?.purchase
+    const isFine =
+      state === 'confirmed'
+        ? purchase?.sessionId === id && purchase.id === paid?.purchaseId
+        : paymentRow === null ||
+          (state === 'open' && (unresolvedStates as readonly (string | undefined)[]).includes(payment))
+    if (isFine) return []
+    return [
+      `session ${id} is ${state}, its payment is ${payment ?? 'none'} with purchase ${purchase?.id ?? 'none'}`,
+    ]
+  })
+  const ofPurchases = purchases.values().flatMap(({ purchase: { id, status, sessionId, storeId } }) => {
+    const session = sessionId === null ? undefined : sessions.get(sessionId)
+    if (sessionId === null || status !== 'delivered') return []
+    // What pays fees counts also when its invoice has ended without it.
+    if (debtorOf(storeId) !== undefined) return []
+    if (session?.state === 'confirmed' && session.paid?.purchaseId === id) return []
+    return [`purchase ${id} is delivered, its session ${sessionId} is ${session?.state ?? 'not there'}`]
+  })
+  return [...ofSessions, ...ofPurchases]
 }
 
 /** Purchases that an endpoint listened for, without an event, as long as events are kept. */
@@ -157,5 +145,21 @@ function untold({ purchases, endpoints, events }: Tables, nowMs: number): string
         ({ purchase: { id } }) =>
           `purchase ${id} has no event, and the webhook ${endpoint.id} should hear of it`,
       ),
+  )
+}
+
+/** The same of sessions that were confirmed, or have expired. */
+function untoldSessions({ sessions, endpoints, events }: Tables, nowMs: number): string[] {
+  const fromMs = nowMs - EVENTS_KEPT_MS + LISTENING_DOUBT_MS
+  return endpoints.values().flatMap((endpoint) =>
+    sessions.values().flatMap(({ id, state, storeId, linkId, endedAtMs }) => {
+      if (state !== 'confirmed' && state !== 'expired') return []
+      const kind = `payment.${state}` as const
+      const isHeard =
+        hears(endpoint, kind, storeId, linkId) &&
+        endedAtMs! > Math.max(endpoint.listeningSinceMs + LISTENING_DOUBT_MS, fromMs)
+      if (!isHeard || events.values().some((one) => one.kind === kind && one.sessionId === id)) return []
+      return [`session ${id} is ${state} without an event, and the webhook ${endpoint.id} should hear of it`]
+    }),
   )
 }

@@ -34,7 +34,10 @@ export function createReviews(memory: Memory, { read, write }: Access): Reviews 
           createdAtMs: atMs,
         } = review
         const detail = JSON.stringify({ reviewId, positive, comment })
-        tell(memory, { kind: 'review.created', storeId, linkId, purchaseId, endpointId: null, detail, atMs })
+        tell(memory, {
+          ...{ kind: 'review.created', storeId, linkId, purchaseId, sessionId: null, endpointId: null },
+          ...{ detail, atMs },
+        })
       }),
 
     ofLink: (linkId, page) => read(() => pageOf((review) => review.linkId === linkId, page)),

@@ -10,7 +10,7 @@ const redirectMs = 30 * dayMs
 
 /** Sellers' accounts in memory. A former username belongs to its store as long as it redirects. */
 export function createStores(memory: Memory, { read, write }: Access): Stores {
-  const { stores, wallets, formerNames, renames, keys } = memory.tables
+  const { stores, paidSince, pictures, wallets, formerNames, renames, keys } = memory.tables
   const called = (username: string) => stores.values().find((store) => store.username === username)
 
   function put(store: Store): void {
@@ -46,13 +46,14 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
   return {
     create: (store, wallet, key) =>
       write('flushed', () => {
-        put({ ...store, payoutChangedAtMs: null })
+        put({ ...store, payoutChangedAtMs: null, socials: [] })
+        paidSince.set(store.id, { base: store.createdAtMs, solana: store.createdAtMs })
         if (wallet !== null) {
           const address = `${wallet.chain} ${wallet.address}`
           if (wallets.has(address)) throw walletTaken()
           wallets.set(address, wallet)
         }
-        keys.set(key.id, key)
+        if (key !== null) keys.set(key.id, key)
       }),
 
     update: (id, { payout, ...patch }, updatedAtMs, { maxRenamesADay, payoutWas } = {}) =>
@@ -68,6 +69,12 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
           formerNames.set(store.username, { storeId: id, expiresAtMs: updatedAtMs + redirectMs })
         }
         put(next)
+        const since = paidSince.get(id)!
+        paidSince.set(id, {
+          base: next.payout.base === store.payout.base ? since.base : updatedAtMs,
+          solana: next.payout.solana === store.payout.solana ? since.solana : updatedAtMs,
+        })
+        if (!next.avatarUrl.includes(pictures.get(id)?.hash ?? '')) pictures.delete(id)
         return next
       }),
 
@@ -78,6 +85,18 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
       read(() => {
         const wallet = wallets.get(`${chain} ${address}`)
         return wallet && stores.get(wallet.storeId)
+      }),
+
+    paidLonger: (storeId, chain, address) =>
+      read(() => {
+        const sinceMs = ({ id }: Store) => paidSince.get(id)![chain]
+        const paidThere = stores
+          .values()
+          .filter(({ payout }) => payout[chain] === address)
+          .sort((a, b) => sinceMs(a) - sinceMs(b) || (a.id < b.id ? -1 : 1))
+          .map(({ id }) => id)
+        const own = paidThere.indexOf(storeId)
+        return own === -1 ? paidThere : paidThere.slice(0, own)
       }),
 
     walletsOf: (storeId) =>

@@ -34,14 +34,18 @@ export const hears = (
   (endpoint.linkId === null || endpoint.linkId === linkId) &&
   kinds.includes(kind)
 
+/** Of a purchase, or of a session. */
+const toldOnce: readonly WebhookKind[] = ['purchase.confirmed', 'payment.confirmed', 'payment.expired']
+
 /** Writes an event, inside the write of what it tells, when somebody listens. */
 export function tell(memory: Memory, event: Omit<WebhookEvent, 'seq' | 'id'>): void {
   const { endpoints, events } = memory.tables
-  const { kind, storeId, linkId, purchaseId } = event
+  const { kind, storeId, linkId, purchaseId, sessionId } = event
   if (!endpoints.values().some((one) => hears(one, kind, storeId, linkId))) return
-  const isTold = (one: EventRow) => one.kind === kind && one.purchaseId === purchaseId
+  const isTold = (one: EventRow) =>
+    one.kind === kind && one.purchaseId === purchaseId && one.sessionId === sessionId
   // A sale that left the chain and came back is booked again, and was told.
-  if (kind === 'purchase.confirmed' && events.values().some(isTold)) return
+  if (toldOnce.includes(kind) && events.values().some(isTold)) return
   const seq = memory.nextId()
   events.set(seq, { ...event, seq, id: newEventId(), body: null })
 }
@@ -207,6 +211,7 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
           storeId,
           linkId,
           purchaseId: null,
+          sessionId: null,
           endpointId: id,
           detail: null,
         } as const

@@ -2,6 +2,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { ConstraintError } from '../failure.ts'
 import { bookOperations } from '../payments/bookOperations.ts'
 import { leaseOperations } from '../payments/leaseOperations.ts'
+import { sessionOperations } from '../sessions/sessionOperations.ts'
 import type { Row, Statement } from '../statement.ts'
 import { webhookOperations } from '../webhooks/webhookOperations.ts'
 
@@ -43,6 +44,7 @@ export function prepareOperations(database: DatabaseSync) {
     ...bookOperations(database),
     ...leaseOperations(database),
     ...webhookOperations(database),
+    ...sessionOperations(database),
     /** A write like any other, for whoever asks whether writes get through. */
     probe: (nowMs: number): void => void probe.run(nowMs),
     /** One statement that Kysely compiled. */

@@ -1,14 +1,15 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { takenOver } from '../../../core/ports/books.ts'
+import { type SessionArgs, sessionMoves } from '../sessions/sessionMoves.ts'
 import type { Row } from '../statement.ts'
 import { telling } from '../webhooks/telling.ts'
 import {
   bodyBytes,
   claimColumns,
-  entryColumns,
   keyBytes,
   purchaseColumns,
   selectPayment,
+  updateOf,
   type Values,
 } from './bookRows.ts'
 
@@ -18,8 +19,8 @@ export type ClaimArgs = readonly [values: Values, payload: string]
 /** A change of one payment. In few values, and without bytes where they are small: each costs something on its way here. */
 export interface ApplyArgs {
   readonly row: number
-  /** Changes the row itself, and only if everything holds that the change is conditional on. Kinds of changes are few. */
-  readonly update: string
+  /** Kind of the statement that changes the row itself, and only if everything holds that the change is conditional on. */
+  readonly update: number
   readonly values: Values
   /** settler, bytes, transaction, sequence; null: forget it */
   readonly attempt?: Values | null
@@ -28,11 +29,8 @@ export interface ApplyArgs {
   /** Values of `purchaseColumns`. */
   readonly purchase?: Values
   readonly purchaseStatus?: string
-  readonly entries?: {
-    readonly purchaseId: string
-    /** Values of `entryColumns`, one entry after the other. */
-    readonly values: Values
-  }
+  /** As `entriesText` writes them. */
+  readonly entries?: readonly [purchaseId: string, text: string]
   readonly refund?: {
     readonly network: string
     /** In its canonical spelling. */
@@ -41,6 +39,9 @@ export interface ApplyArgs {
     readonly keys: readonly string[]
     readonly atMs: number
   }
+  readonly session?: SessionArgs
+  /** network and transaction, in its canonical spelling, that must have paid nothing back */
+  readonly noRefund?: readonly [network: string, transaction: string]
   /** kind and detail of each */
   readonly tells?: Values
 }
@@ -89,11 +90,16 @@ export function bookOperations(database: DatabaseSync) {
     INSERT INTO purchases (payment_id, ${purchaseColumns.join(', ')}) VALUES (?, ${marks(purchaseColumns)})
     ON CONFLICT (payment_id) DO UPDATE
       SET status = excluded.status, tx_hash = excluded.tx_hash, event = excluded.event`)
-  const purchaseStatus = database.prepare('UPDATE purchases SET status = ? WHERE payment_id = ?')
-  const lastLine = database.prepare('SELECT max(line) AS line FROM ledger_entries WHERE purchase_id = ?')
+  // What has left the chain holds no event there: the transaction may come back with another payment in that place.
+  const purchaseStatus = database.prepare(`
+    UPDATE purchases SET status = ?1, event = CASE WHEN ?1 = 'reorged' THEN NULL ELSE event END WHERE payment_id = ?2`)
+  const book = database.prepare(`
+    INSERT INTO ledger (purchase_id, move, entries)
+    VALUES (?1, (SELECT coalesce(max(move) + 1, 0) FROM ledger WHERE purchase_id = ?1), ?2)`)
   const hasRefunded = database.prepare(
     'SELECT 1 FROM refunds WHERE payment_id = ? OR (network = ? AND tx_hash = ?)',
   )
+  const isRefund = database.prepare('SELECT 1 FROM refunds WHERE network = ? AND tx_hash = ?')
   // The words of the index purchases_transfer, so that it is used.
   const hasPaid = database.prepare(`
     SELECT 1 FROM purchases
@@ -104,24 +110,9 @@ export function bookOperations(database: DatabaseSync) {
   )
   const putOff = database.prepare(`
     UPDATE payments SET due_at_ms = ?, tries = ?, due_reason = coalesce(?, due_reason) WHERE id = ? AND state = ?`)
+  const sessions = sessionMoves(database)
   const tell = telling(database)
-  const prepared = preparing(database)
-
-  // ?1 is the purchase, ?2 the line of the first.
-  const insertEntries = (count: number) =>
-    database.prepare(`INSERT INTO ledger_entries (purchase_id, line, ${entryColumns.join(', ')}) VALUES
-      ${Array.from({ length: count }, (_, i) => `(?1, ?2 + ${i}, ${entryColumns.map((_, c) => `?${3 + i * entryColumns.length + c}`).join(', ')})`).join(', ')}`)
-  const oneEntry = insertEntries(1)
-  const fourEntries = insertEntries(4)
-
-  function book({ purchaseId, values }: NonNullable<ApplyArgs['entries']>): void {
-    const width = entryColumns.length
-    let line = Number(lastLine.get(purchaseId)?.['line'] ?? -1) + 1
-    // A sale's are four: one statement for them is half the work of four.
-    if (values.length === 4 * width) return void fourEntries.run(purchaseId, line, ...values)
-    for (let i = 0; i < values.length; i += width)
-      oneEntry.run(purchaseId, line++, ...values.slice(i, i + width))
-  }
+  const updates: StatementSync[] = []
 
   const isFree = (row: number, { network, transaction, keys }: NonNullable<ApplyArgs['refund']>) =>
     hasRefunded.get(row, network, transaction) === undefined &&
@@ -148,7 +139,10 @@ export function bookOperations(database: DatabaseSync) {
     apply(args: ApplyArgs): boolean {
       const { row } = args
       if (args.refund !== undefined && !isFree(row, args.refund)) return false
-      if (Number(prepared(args.update).run(...args.values).changes) === 0) return false
+      if (args.noRefund !== undefined && isRefund.get(...args.noRefund) !== undefined) return false
+      if (args.session !== undefined && !sessions.may(row, args.session)) return false
+      const update = (updates[args.update] ??= database.prepare(updateOf(args.update)))
+      if (Number(update.run(...args.values).changes) === 0) return false
       if (args.attempt === null) forgetAttempt.run(row)
       else if (args.attempt !== undefined) attempt.run(row, ...args.attempt)
       if (args.answer === null) forgetAnswer.run(row)
@@ -158,11 +152,12 @@ export function bookOperations(database: DatabaseSync) {
       }
       if (args.purchase !== undefined) purchase.run(row, ...args.purchase)
       if (args.purchaseStatus !== undefined) purchaseStatus.run(args.purchaseStatus, row)
-      if (args.entries !== undefined) book(args.entries)
+      if (args.entries !== undefined) book.run(...args.entries)
       if (args.refund !== undefined) {
         const { network, transaction, atMs } = args.refund
         refund.run(row, network, transaction, atMs)
       }
+      if (args.session !== undefined) sessions.move(row, args.session)
       if (args.tells !== undefined) tell(row, args.tells)
       return true
     },
@@ -173,20 +168,11 @@ export function bookOperations(database: DatabaseSync) {
     },
 
     adopt({ lease, states, limit, nowMs }: AdoptArgs): number {
-      const statement = prepared(
+      // Rare: a process has died.
+      const statement = database.prepare(
         `UPDATE payments SET lease = :own, due_at_ms = :now, due_reason = '${takenOver}' WHERE id IN (${adoptable(states)})`,
       )
       return Number(statement.run({ own: lease, now: nowMs, limit }).changes)
     },
-  }
-}
-
-/** Kinds of changes are few; each has a statement of its own. */
-function preparing(database: DatabaseSync): (sql: string) => StatementSync {
-  const cache = new Map<string, StatementSync>()
-  return (sql) => {
-    let statement = cache.get(sql)
-    if (statement === undefined) cache.set(sql, (statement = database.prepare(sql)))
-    return statement
   }
 }

@@ -9,7 +9,7 @@ import type {
   StoredAnswer,
 } from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
-import type { ClaimRequest } from '../../../core/ports/books.ts'
+import type { ClaimRequest, PaymentChange } from '../../../core/ports/books.ts'
 import type { PaymentTable } from '../schema.ts'
 
 export type Values = readonly SQLInputValue[]
@@ -46,7 +46,8 @@ export function toPaymentRecord(found: object): PaymentRecord {
     scheme: row.scheme,
     state: row.state as PaymentState,
     lease: row.lease,
-    linkId: row.link_id,
+    linkId: row.link_id || null,
+    sessionId: row.session_id,
     storeId: row.store_id,
     requestHash: row.request_hash,
     purchaseId: row.purchase_id,
@@ -66,11 +67,15 @@ export function toPaymentRecord(found: object): PaymentRecord {
   }
 }
 
+/** In columns that were made NOT NULL when everything sold was a link. */
+const noLink = ''
+
 export const keyBytes = (key: PaymentKey): Uint8Array => Buffer.from(key, 'hex')
 
 export const claimColumns = [
   ...['key', 'network', 'asset', 'payer', 'nonce', 'pay_to', 'amount_atomic', 'valid_before_ms', 'scheme'],
   ...['lease', 'link_id', 'store_id', 'request_hash', 'purchase_id', 'claimed_at_ms', 'updated_at_ms'],
+  'session_id',
 ]
 
 /** In the order of {@link claimColumns}; the key is text still, which crosses threads for less. */
@@ -85,23 +90,55 @@ export const claimValues = (r: ClaimRequest, nowMs: number): SQLInputValue[] => 
   r.validBeforeMs,
   r.scheme,
   r.lease,
-  r.linkId,
+  r.linkId ?? noLink,
   r.storeId,
   r.requestHash,
   r.purchaseId,
   nowMs,
   nowMs,
+  r.sessionId,
 ]
+
+/**
+ * Which UPDATE a change is: a number, because a text costs more on its way to the writer than the change itself.
+ *
+ * @param isLeaving the payment is open no more
+ */
+export function updateKindOf(change: PaymentChange, isLeaving: boolean): number {
+  const { takenBy, errorReason, settled, lease, from } = change
+  return (
+    (isLeaving ? 2 : takenBy === undefined ? 0 : 1) +
+    (errorReason === undefined ? 0 : 3) +
+    (settled === undefined ? 0 : 6) +
+    (lease === null ? 0 : 12) +
+    24 * from.length
+  )
+}
+
+/** The UPDATE of that kind; its values come in the order in which `books.ts` lists them. */
+export function updateOf(kind: number): string {
+  const states = Array.from({ length: Math.floor(kind / 24) }, () => 'state = ?')
+  return [
+    'UPDATE payments SET state = ?, due_at_ms = ?, updated_at_ms = ?, tries = 0, due_reason = NULL',
+    ['', ', lease = ?', ', lease = NULL'][kind % 3],
+    Math.floor(kind / 3) % 2 === 0 ? '' : ', error_reason = ?',
+    Math.floor(kind / 6) % 2 === 0 ? '' : ', tx_hash = ?, event = ?, block = ?, charged_atomic = ?',
+    // Not IN: with more than two values SQLite builds a table for it at each run.
+    ` WHERE id = ? AND purchase_id = ? AND (${states.join(' OR ') || '0'})`,
+    Math.floor(kind / 12) % 2 === 0 ? '' : ' AND lease = ?',
+  ].join('')
+}
 
 export const purchaseColumns = [
   ...['id', 'link_id', 'store_id', 'buyer_wallet', 'network', 'asset', 'symbol', 'decimals', 'amount_atomic'],
   ...['fee_atomic', 'price_usd', 'review_token_hash', 'created_at_ms', 'tx_hash', 'event', 'status'],
+  'session_id',
 ]
 
 /** In the order of {@link purchaseColumns}. */
 export const purchaseValues = (p: Purchase, event: string | null): SQLInputValue[] => [
   p.id,
-  p.linkId,
+  p.linkId ?? noLink,
   p.storeId,
   p.buyerWallet,
   p.network,
@@ -116,16 +153,25 @@ export const purchaseValues = (p: Purchase, event: string | null): SQLInputValue
   p.txHash,
   event,
   p.status,
+  p.sessionId,
 ]
 
-export const entryColumns = ['account', 'network', 'asset', 'amount_atomic', 'kind']
+/** Entries in one text: a sale's four are one row (bench/durableSteps.ts). */
+export const entriesText = (entries: readonly LedgerEntry[]): string =>
+  JSON.stringify(
+    entries.map(
+      (e) => [e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind] satisfies EntryText,
+    ),
+  )
 
-/** In the order of {@link entryColumns}, one entry after the other. */
-export function entryValues(entries: readonly LedgerEntry[]): SQLInputValue[] {
-  const values: SQLInputValue[] = []
-  for (const e of entries) values.push(e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind)
-  return values
-}
+type EntryText = [account: string, network: string, asset: string, amountAtomic: string, kind: string]
+
+/** What {@link entriesText} wrote. */
+export const toEntries = (purchaseId: string, text: string): LedgerEntry[] =>
+  (JSON.parse(text) as EntryText[]).map(([account, network, asset, amountAtomic, kind]) => ({
+    ...{ purchaseId, account, network, asset, amountAtomic: BigInt(amountAtomic) },
+    kind: kind as LedgerEntry['kind'],
+  }))
 
 export const attemptValues = (a: SettlementAttempt): SQLInputValue[] => [
   a.settler,

@@ -6,6 +6,7 @@ import type { Clock } from '../../../core/ports/clock.ts'
 import { alreadyBooked } from '../../../core/ports/refusals.ts'
 import type { Database } from '../database.ts'
 import { ConstraintError, reading } from '../failure.ts'
+import { sessionArgs } from '../sessions/sessionMoves.ts'
 import type { Row } from '../statement.ts'
 import type { Answers } from './answers.ts'
 import { type ApplyArgs, adoptable } from './bookOperations.ts'
@@ -14,11 +15,12 @@ import {
   attemptValues,
   canonicalTransaction,
   claimValues,
-  entryValues,
+  entriesText,
   keyBytes,
   purchaseValues,
   selectPayment,
   toPaymentRecord,
+  updateKindOf,
 } from './bookRows.ts'
 
 /** So many answers that are too young, one after the other, end the search for old ones: rows grow older by their number. */
@@ -53,8 +55,8 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
 
   /** Ready for the writer's thread. */
   function argsOf(change: PaymentChange): ApplyArgs {
-    const { row, purchaseId, to, settled, takenBy, attempt, answer, purchase, entries, refund, tells } =
-      change
+    const { row, purchaseId, to, settled, takenBy, attempt, answer, purchase } = change
+    const { entries, refund, noRefund, session, tells } = change
     const isLeaving = !isOpen(to)
     const values: SQLInputValue[] = [to, dueAt(change.dueInMs), clock.now()]
     if (!isLeaving && takenBy !== undefined) values.push(takenBy)
@@ -66,13 +68,13 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
     values.push(row, purchaseId, ...change.from)
     if (change.lease !== null) values.push(change.lease)
     return {
-      ...{ row, update: updateOf(change, isLeaving), values },
+      ...{ row, update: updateKindOf(change, isLeaving), values },
       ...(attempt !== undefined && { attempt: attempt && attemptValues(attempt) }),
       ...(answer !== undefined && { answer: answer && answerValues(answer) }),
       ...(purchase !== undefined && { purchase: purchaseValues(purchase, settled?.event ?? null) }),
       ...(change.purchaseStatus !== undefined && { purchaseStatus: change.purchaseStatus }),
       ...(entries !== undefined &&
-        entries.length > 0 && { entries: { purchaseId, values: entryValues(entries) } }),
+        entries.length > 0 && { entries: [purchaseId, entriesText(entries)] as const }),
       ...(refund !== undefined && {
         refund: {
           network: refund.network,
@@ -81,6 +83,13 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
           atMs: clock.now(),
         },
       }),
+      ...(noRefund !== undefined && {
+        noRefund: [
+          noRefund.network,
+          canonicalTransaction(noRefund.network, noRefund.transaction) ?? noRefund.transaction,
+        ] as const,
+      }),
+      ...(session !== undefined && { session: sessionArgs(session, purchase, clock.now()) }),
       ...(tells !== undefined && { tells: tells.flatMap(({ kind, detail = null }) => [kind, detail]) }),
     }
   }
@@ -202,30 +211,6 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
       return (await writer.write('run', { sql, parameters }, 'visible')).changes
     },
   }
-}
-
-/** The statement of each kind of change, made once. */
-const updates: string[] = []
-
-/** The UPDATE of a change's row; its values come in the order of `argsOf`. @param isLeaving it is open no more */
-function updateOf(change: PaymentChange, isLeaving: boolean): string {
-  const { takenBy, errorReason, settled, lease, from } = change
-  const leaseChange = isLeaving ? 2 : takenBy === undefined ? 0 : 1
-  const kind =
-    leaseChange +
-    (errorReason === undefined ? 0 : 3) +
-    (settled === undefined ? 0 : 6) +
-    (lease === null ? 0 : 12) +
-    24 * from.length
-  return (updates[kind] ??= [
-    'UPDATE payments SET state = ?, due_at_ms = ?, updated_at_ms = ?, tries = 0, due_reason = NULL',
-    ['', ', lease = ?', ', lease = NULL'][leaseChange],
-    errorReason === undefined ? '' : ', error_reason = ?',
-    settled === undefined ? '' : ', tx_hash = ?, event = ?, block = ?, charged_atomic = ?',
-    // Not IN: with more than two values SQLite builds a table for it at each run.
-    ` WHERE id = ? AND purchase_id = ? AND (${from.map(() => 'state = ?').join(' OR ') || '0'})`,
-    lease === null ? '' : ' AND lease = ?',
-  ].join(''))
 }
 
 const isOpen = (state: PaymentState): boolean => (openStates as readonly PaymentState[]).includes(state)

@@ -1,10 +1,23 @@
 import type { Clock } from '../../../core/ports/clock.ts'
 import type { Leases } from '../../../core/ports/leases.ts'
 import type { Database } from '../database.ts'
+import { reading } from '../failure.ts'
+import type { Schema } from '../schema.ts'
+import { hasEnded, pidOf, thisProcess } from './processName.ts'
 
 /** Leases in SQLite. `storeClock` is the machine's, so all processes that can use the file have the same. */
-export function createLeases({ writer }: Database, storeClock: Clock): Leases {
+export function createLeases({ reader, writer }: Database, storeClock: Clock): Leases {
+  const ofName = reader.prepare('SELECT id, ttl_ms, expires_at_ms, holder FROM leases WHERE name = ?')
   return {
+    async holderOf(name) {
+      const row = reading(() => ofName.get(name)) as unknown as Schema['leases'] | undefined
+      if (row === undefined || (row.holder !== null && hasEnded(row.holder))) return undefined
+      const endsInMs = row.expires_at_ms - storeClock.now()
+      // One that expires further ahead than it lasts was given before the machine's last start.
+      if (endsInMs <= 0 || endsInMs > row.ttl_ms) return undefined
+      return { id: row.id, endsInMs, process: processOf(row.holder) }
+    },
+
     async take(name, ttlMs) {
       const id = await writer.write('takeLease', { name, ttlMs, nowMs: storeClock.now() })
       return id === null ? undefined : { id, name }
@@ -13,3 +26,6 @@ export function createLeases({ writer }: Database, storeClock: Clock): Leases {
     release: ({ id }) => writer.write('releaseLease', id, 'visible'),
   }
 }
+
+const processOf = (holder: string | null) =>
+  holder === null ? null : { id: pidOf(holder), isThis: holder === thisProcess }

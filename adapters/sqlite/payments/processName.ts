@@ -39,6 +39,9 @@ const started = startOf(process.pid)
 export const thisProcess: string | null =
   here === null || started === null ? null : `${here} ${process.pid} ${started}`
 
+/** The number of the process of that name, in its own container. */
+export const pidOf = (name: string): number => Number(name.split(' ').at(-2))
+
 /** Whether the process of that name is known to be gone. One that stands still is not. */
 export function hasEnded(name: string): boolean {
   if (here === null || !name.startsWith(`${here} `)) return false

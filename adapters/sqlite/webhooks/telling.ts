@@ -20,11 +20,11 @@ const isHeard = (kind: string, store: string, link: string): string => `(
 export function telling(database: DatabaseSync) {
   const isAny = database.prepare('SELECT 1 FROM webhook_endpoints LIMIT 1')
   const listens = database.prepare(`
-    SELECT p.store_id, p.link_id, p.purchase_id, p.updated_at_ms FROM payments p
+    SELECT p.store_id, nullif(p.link_id, ''), p.purchase_id, p.session_id, p.updated_at_ms FROM payments p
     WHERE p.id = ?1 AND ${isHeard('?2', 'p.store_id', 'p.link_id')}`)
   // A sale that left the chain and came back is booked again, and was told.
   const insert = database.prepare(`
-    INSERT INTO webhook_events (id, kind, detail, store_id, link_id, purchase_id, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO webhook_events (id, kind, detail, store_id, link_id, purchase_id, session_id, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING`)
 
   /** @param tells kind and detail of each */
@@ -55,3 +55,13 @@ export const tellOfLink = (
     linkId,
   ],
 })
+
+/** The same of a session that has expired. */
+export function tellingOfExpiry(database: DatabaseSync) {
+  const insert = database.prepare(`
+    INSERT INTO webhook_events (id, kind, store_id, link_id, session_id, at_ms)
+    SELECT ?1, 'payment.expired', s.store_id, s.link_id, s.id, s.ended_at_ms FROM payment_sessions s
+    WHERE s.id = ?2 AND ${isHeard("'payment.expired'", 's.store_id', 's.link_id')}
+    ON CONFLICT DO NOTHING`)
+  return (sessionId: string): void => void insert.run(newEventId(), sessionId)
+}

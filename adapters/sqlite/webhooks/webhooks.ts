@@ -196,6 +196,7 @@ const toEvent = (row: Row): WebhookEvent => ({
   storeId: String(row['store_id']),
   linkId: row['link_id'] as string | null,
   purchaseId: row['purchase_id'] as string | null,
+  sessionId: row['session_id'] as string | null,
   endpointId: row['endpoint_id'] as string | null,
   detail: row['detail'] as string | null,
   atMs: Number(row['at_ms']),

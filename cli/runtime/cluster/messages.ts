@@ -1,6 +1,7 @@
 import type { StoreId } from '../../../core/domain/link.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
+import type { ProcessCalls } from '../../../core/ports/callCounts.ts'
 import type { Change } from '../../../core/ports/changes.ts'
 import type { Refusal, SettleOutcome } from '../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
@@ -37,6 +38,7 @@ export type FromWorker =
   /** For a job of the primary: see `JobLine`. */
   | { readonly type: 'note'; readonly topic: string; readonly note: unknown }
   | { readonly type: 'metrics'; readonly call: number; readonly text: string }
+  | { readonly type: 'counts'; readonly call: number; readonly calls: ProcessCalls['calls'] }
 
 /** What the primary says to a worker. */
 export type FromPrimary =
@@ -58,6 +60,6 @@ export type FromPrimary =
   | { readonly type: 'store'; readonly call: number; readonly attempt: SettlementAttempt }
   | { readonly type: 'settled'; readonly call: number; readonly outcome: SettleOutcome }
   | { readonly type: 'broken'; readonly call: number; readonly message: string }
-  | { readonly type: 'read-metrics'; readonly call: number }
+  | { readonly type: 'read-metrics' | 'read-counts'; readonly call: number }
   | { readonly type: 'reload'; readonly text: string }
   | { readonly type: 'stop' }

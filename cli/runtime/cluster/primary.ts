@@ -1,11 +1,11 @@
 import cluster, { type Worker } from 'node:cluster'
 import type { LoadedConfig } from '../../../core/config/loadConfig.ts'
-import { buildGeneration } from '../../../core/kernel/generation.ts'
 import type { AnyGatewayPlugin } from '../../../core/plugin/gateway.ts'
+import type { ProcessCalls } from '../../../core/ports/callCounts.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import type { Metrics } from '../../../core/ports/metrics.ts'
-import { LiveGeneration } from '../../../gateway/liveGeneration.ts'
-import { builtInPlugins } from '../../../plugins/builtIn.ts'
+import { type CallPlane, createCallPlane } from '../../../gateway/callPlane.ts'
+import { createReloader, generationOf } from '../createReloader.ts'
 import { openLate } from '../openLate.ts'
 import { openStack } from '../openStack.ts'
 import { startControlPlane } from '../startControlPlane.ts'
@@ -17,6 +17,8 @@ import { createWorkerSettling } from './settleForWorker.ts'
 const RESTART_MS = 1_000
 const MAX_RESTART_MS = 30_000
 const METRICS_TIMEOUT_MS = 2_000
+/** Whoever watches looks every second: a worker that is late is seen as that. */
+const COUNTS_TIMEOUT_MS = 500
 /** How long a worker may take beyond the drain before it is cut: less than the primary has until it ends itself. */
 const WORKER_CLOSE_MS = 2_000
 
@@ -39,14 +41,14 @@ export async function startPrimary(
 ): Promise<Primary> {
   cluster.setupPrimary({ serialization: 'advanced' })
   const stack = await openStack(config, { env, log, runsJobs: true })
-  const { links, changes, jobLine } = stack.ports
+  const { changes, jobLine } = stack.ports
   const closers = [() => stack.close()]
   const close = async (workersTimeoutMs: number) => {
     isStopping = true
     await stopWorkers(workersTimeoutMs)
     for (const closer of closers.splice(0).reverse()) await closer()
   }
-  const first = Promise.withResolvers<string>()
+  const listening = Promise.withResolvers<string>()
   let isStopping = false
   let text = startedText
   const networks = () => stack.chains.settlers.map(({ network }) => network)
@@ -64,7 +66,7 @@ export async function startPrimary(
       }
       if (message.type === 'listening') {
         hasListened = true
-        first.resolve(message.gatewayUrl)
+        listening.resolve(message.gatewayUrl)
       }
       if (message.type === 'note') jobLine.post(message.topic, message.note)
     })
@@ -72,7 +74,7 @@ export async function startPrimary(
       settling.lost()
       if (isStopping) return
       log.error({ code, signal }, 'a gateway process ended; starting another')
-      first.reject(new Error('A gateway process ended before it listened; its message is above.'))
+      listening.reject(new Error('A gateway process ended before it listened; its message is above.'))
       const waitMs = hasListened ? RESTART_MS : restartMs
       const next = Math.min(2 * waitMs, MAX_RESTART_MS)
       setTimeout(() => !isStopping && fork(adminUrl, hasListened ? RESTART_MS : next), waitMs).unref()
@@ -80,27 +82,35 @@ export async function startPrimary(
   }
 
   try {
-    const control = await startControlPlane(config, stack, fleetMetrics(stack.ports.metrics))
+    // Their plugins do the background work, which belongs to one process. Calls over HTTP enter the workers' only; those of
+    // tools, which come by the admin API, enter these.
+    const first = await generationOf(plugins, stack.ports)
+    const calls = createCallPlane(first, stack.ports, config.gateway)
+    closers.push(() => calls.close())
+    const reloader = createReloader(calls, stack.ports, plugins)
+    const { linkCalls } = calls
+    const metrics = fleetMetrics(stack.ports.metrics)
+    const control = await startControlPlane(config, stack, {
+      ...{ metrics, linkCalls, callCounts: fleetCounts(calls) },
+      get generation() {
+        return calls.generation
+      },
+    })
     closers.push(() => control.close())
-    // No call ever enters these: their plugins do the background work, which belongs to one process.
-    const live = new LiveGeneration(
-      await buildGeneration(plugins, stack.ports, { known: builtInPlugins }),
-      links,
-      changes,
-      stack.ports.clock,
-    )
-    closers.push(() => live.close())
     const unsubscribe = changes.subscribe((change) => everyWorker({ type: 'changed', change }))
     closers.push(async () => unsubscribe())
     // The workers offer a network once it can be settled on here.
-    const late = openLate(stack.chains, () => everyWorker({ type: 'networks', networks: networks() }))
+    const late = openLate(stack.chains, () => {
+      everyWorker({ type: 'networks', networks: networks() })
+      return reloader.again()
+    })
     closers.push(async () => late.stop())
     for (let i = 0; i < config.gateway.workers; i++) fork(control.adminUrl)
     return {
       adminUrl: control.adminUrl,
-      gatewayUrl: await first.promise,
+      gatewayUrl: await listening.promise,
       async reload(next) {
-        await live.swap(await buildGeneration(next.plugins, stack.ports, { known: builtInPlugins }))
+        await reloader.to(next.plugins)
         text = next.text
         everyWorker({ type: 'reload', text })
       },
@@ -136,28 +146,33 @@ async function stopWorkers(timeoutMs: number): Promise<void> {
   clearTimeout(cut)
 }
 
+let asked = 0
+
+/** Asks a worker; undefined where it does not answer in time, or can't hear yet. */
+const ask = <T extends 'metrics' | 'counts'>(worker: Worker, type: T, timeoutMs: number) =>
+  new Promise<Extract<FromWorker, { type: T }> | undefined>((resolve) => {
+    const call = ++asked
+    const done = (answer?: Extract<FromWorker, { type: T }>) => {
+      clearTimeout(timeout)
+      worker.off('message', onMessage)
+      resolve(answer)
+    }
+    const onMessage = (message: FromWorker) => {
+      if (message.type === type && 'call' in message && message.call === call)
+        done(message as Extract<FromWorker, { type: T }>)
+    }
+    const timeout = setTimeout(done, timeoutMs)
+    worker.on('message', onMessage)
+    send(worker, { type: `read-${type}`, call })
+  })
+const nameOf = (worker: Worker): string => `worker-${worker.id}`
+
 /** `/metrics` of the whole fleet: this process and every worker that answers in time. */
 function fleetMetrics(own: Metrics): Metrics {
-  let calls = 0
-  const ask = (worker: Worker) =>
-    new Promise<string>((resolve) => {
-      const call = ++calls
-      const done = (text: string) => {
-        clearTimeout(timeout)
-        worker.off('message', onMessage)
-        resolve(text)
-      }
-      const onMessage = (message: FromWorker) => {
-        if (message.type === 'metrics' && message.call === call) done(message.text)
-      }
-      const timeout = setTimeout(done, METRICS_TIMEOUT_MS, '')
-      worker.on('message', onMessage)
-      send(worker, { type: 'read-metrics', call })
-    })
   const text = async () => {
     const ofWorkers = workers().map(async (worker) => ({
-      process: `worker-${worker.id}`,
-      text: await ask(worker),
+      process: nameOf(worker),
+      text: (await ask(worker, 'metrics', METRICS_TIMEOUT_MS))?.text ?? '',
     }))
     const ofPrimary = { process: 'primary', text: (await own.source?.text()) ?? '' }
     return mergeMetrics([ofPrimary, ...(await Promise.all(ofWorkers))])
@@ -166,4 +181,13 @@ function fleetMetrics(own: Metrics): Metrics {
     register: (source) => own.register(source),
     source: { contentType: 'text/plain; version=0.0.4; charset=utf-8', text },
   }
+}
+
+/** The calls of the whole fleet: those of tools enter this process, all others the workers. */
+const fleetCounts = (own: CallPlane) => async (): Promise<ProcessCalls[]> => {
+  const ofWorkers = workers().map(async (worker) => ({
+    process: nameOf(worker),
+    calls: (await ask(worker, 'counts', COUNTS_TIMEOUT_MS))?.calls,
+  }))
+  return [{ process: 'primary', calls: own.counts() }, ...(await Promise.all(ofWorkers))]
 }

@@ -81,6 +81,8 @@ export async function runWorker(
     if (message.type === 'changed') hear(message.change)
     if (message.type === 'stop') void stop()
     if (message.type === 'read-metrics') void readMetrics(message.call)
+    if (message.type === 'read-counts')
+      send({ type: 'counts', call: message.call, calls: data.calls.counts() })
   }
 
   send({ type: 'listening', gatewayUrl: data.gatewayUrl })

@@ -166,6 +166,33 @@ export const networksSection = {
   },
 } as const satisfies MapOption
 
+const payToOption = (where: string) =>
+  ({
+    type: 'string',
+    minLength: 1,
+    description: `The operator's wallet ${where}. Without it fees that are owed there are paid some other way, and stay in the books as owed.`,
+  }) as const
+
+export const feesSection = {
+  type: 'object',
+  additionalProperties: false,
+  default: {},
+  description:
+    "Where sellers pay the fees that they owe. Buyers pay a seller's own wallet, so the fee of a sale is booked as owed, and paid later by an invoice.",
+  properties: {
+    payTo: {
+      type: 'object',
+      additionalProperties: false,
+      default: {},
+      description: 'Wallets that invoices of fees are paid to. Not secret: sellers see them when they pay.',
+      properties: {
+        base: payToOption('on Base and other EVM networks: 0x and 40 hexadecimal digits, in quotes'),
+        solana: payToOption('on Solana, in base58: the wallet, not one of its token accounts'),
+      },
+    },
+  },
+} as const satisfies ObjectOption
+
 export const assetsSection = {
   type: 'array',
   default: [],

@@ -96,6 +96,7 @@ const limitsOption = {
   properties: {
     keyPerMinute: limit(100, 'Requests with one API key, per minute.'),
     keyPerHour: limit(1_000, 'Requests with one API key, per hour; both are counted.'),
+    dashboardPerMinute: limit(300, 'Requests of the signed-in browsers of one store together, per minute.'),
     newKeysPerHour: limit(20, 'API keys that one store may make, per hour; each has limits of its own.'),
     signupPerHour: limit(
       5,
@@ -108,6 +109,15 @@ const limitsOption = {
     ),
     discoverPerMinute: limit(60, 'Searches of one client in the marketplace, per minute.'),
     reviewsPerHour: limit(10, 'Reviews that one client may write, per hour.'),
+    sessionPollsPerMinute: limit(
+      60,
+      'Requests for one payment session with its client secret, per minute, whoever asks.',
+    ),
+    mcpPerMinute: limit(
+      240,
+      'MCP messages that one client may send, per minute; what its tools do has the limits of that besides.',
+    ),
+    paymentAttemptsPerMinute: limit(20, 'Payments of sessions that one client may send, per minute.'),
     badKeyPerMinute: limit(
       60,
       'Requests of one client with a key that is not one, per minute, before the answer turns from 401 to 429.',
@@ -188,9 +198,36 @@ export const adminSection = {
       minimum: 1,
       maximum: 1_000_000,
       default: 1_000,
-      description: 'Links that a store may have at once; deleted ones do not count. One page shows them all.',
+      description: 'Links that a store may have at once; deleted ones do not count.',
+    },
+    maxOpenSessionsPerStore: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 10_000,
+      description:
+        'Payment sessions of a store that may be open at once; each is for 30 minutes. Beyond them the answer is 409 `LIMIT_REACHED`.',
     },
     limits: limitsOption,
+  },
+} as const satisfies ObjectOption
+
+/** Whoever runs the service has a credential of their own: no seller's wallet makes an operator. */
+export const operatorSection = {
+  type: 'object',
+  additionalProperties: false,
+  default: {},
+  description: 'The page of whoever runs the service, at `/operator`.',
+  properties: {
+    token: {
+      type: 'string',
+      minLength: 32,
+      maxLength: 1_024,
+      writeOnly: true,
+      examples: [`\${TOLLGATE_OPERATOR_TOKEN}`],
+      description:
+        'What the operator signs in with, from the environment; at least 32 characters, such as those of `openssl rand -hex 32`. Another one ends every session. Without it there is no such page.',
+    },
   },
 } as const satisfies ObjectOption
 

@@ -26,7 +26,7 @@ const sell = (store: SqliteStore, name: string) => sellOne(store, name, `0x${nam
 function mountSmallDisk(): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-disk-'))
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder], { stdio: 'ignore' })
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', folder], { stdio: 'ignore' })
     return folder
   } catch {
     rmdirSync(folder)
@@ -64,7 +64,11 @@ t.test('a full database refuses writes with store_unavailable, goes on reading, 
   t.strictSame(await store.health(), [])
   await sell(store, 'after')
   for (const key of ['after', ...claimed]) t.ok(await store.books.find(keyOf(key)))
-  t.match(await store.purchases.ledgerCheck(), { purchases: 2, broken: [], unbalanced: [] })
+  t.match(await store.purchases.ledgerCheck(), {
+    purchases: 2,
+    broken: { length: 0 },
+    unbalanced: { length: 0 },
+  })
 })
 
 const disk = mountSmallDisk()
@@ -88,7 +92,11 @@ t.test(
       t.strictSame(await store.health(), [])
       await sell(store, 'after')
       for (const key of ['after', ...claimed]) t.ok(await store.books.find(keyOf(key)))
-      t.match(await store.purchases.ledgerCheck(), { purchases: 2, broken: [], unbalanced: [] })
+      t.match(await store.purchases.ledgerCheck(), {
+        purchases: 2,
+        broken: { length: 0 },
+        unbalanced: { length: 0 },
+      })
     } finally {
       await store.close()
       execFileSync('umount', [disk!])
@@ -161,7 +169,7 @@ t.test('a backup taken under load opens, is whole, and never replaces a file', a
   t.equal(statSync(copy).mode & 0o777, 0o600)
   const restored = await open(t, copy)
   t.strictSame(await restored.books.find(keyOf('k1')), await store.books.find(keyOf('k1')))
-  t.match(await restored.purchases.ledgerCheck(), { broken: [], unbalanced: [] })
+  t.match(await restored.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
   await sell(restored, 'in-the-copy')
 
   const before = readFileSync(copy)
@@ -203,17 +211,20 @@ t.test('the file is readable by its owner only', async (t) => {
 
 t.test('the ledger check names what is wrong', async (t) => {
   const store = await open(t)
-  for (const key of ['k1', 'k2', 'k3', 'k4', 'k5', 'k6']) await sell(store, key)
+  for (const key of ['k1', 'k2', 'k3', 'k4', 'k5', 'k6', 'k7', 'k8', 'k9']) await sell(store, key)
   await run(store, "UPDATE payments SET state = 'claimed' WHERE nonce = '0xk1'")
   await run(store, "UPDATE purchases SET status = 'delivered' WHERE id = 'purchase-of-k2'")
   await run(store, "DELETE FROM purchases WHERE id = 'purchase-of-k3'")
   await run(
     store,
-    "DELETE FROM ledger_entries WHERE purchase_id = 'purchase-of-k4' AND account = 'platform:fees'",
+    "UPDATE ledger SET entries = json_remove(entries, '$[3]') WHERE purchase_id = 'purchase-of-k4'",
   )
   await run(store, "UPDATE payments SET state = 'refunded', lease = NULL WHERE nonce = '0xk5'")
   await run(store, "UPDATE purchases SET status = 'refunded' WHERE id = 'purchase-of-k5'")
   await run(store, "INSERT INTO refunds SELECT id, network, '0xbb', 1 FROM payments WHERE nonce = '0xk6'")
+  await run(store, "UPDATE ledger SET entries = '[[\"torn' WHERE purchase_id = 'purchase-of-k7'")
+  await run(store, "DELETE FROM ledger WHERE purchase_id = 'purchase-of-k8'")
+  await run(store, "UPDATE purchases SET fee_atomic = '7' WHERE id = 'purchase-of-k9'")
   const { broken, unbalanced } = await store.purchases.ledgerCheck()
   t.strictSame(
     new Set(broken),
@@ -223,6 +234,10 @@ t.test('the ledger check names what is wrong', async (t) => {
       `payment ${keyOf('k3')} is settled and has no purchase`,
       `payment ${keyOf('k5')} is refunded, and no transfer back is known`,
       `payment ${keyOf('k6')} is settled, and 0xbb has paid it back`,
+      'the ledger entries of purchase-of-k7 can not be read',
+      'purchase purchase-of-k8 has no ledger entries',
+      'purchase purchase-of-k5 is refunded, and its ledger entries say -5000 of the fees owed where it says 0',
+      'purchase purchase-of-k9 is settled, and its ledger entries say -5000 of the fees owed where it says -7',
     ]),
   )
   t.strictSame(unbalanced, ['purchase-of-k4'])

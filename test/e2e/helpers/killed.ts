@@ -148,7 +148,7 @@ export async function killAndRecover(
   }
 
   async function holdTogether(ledger: LedgerFindings, count: number): Promise<void> {
-    t.match(ledger, { unresolvedPayments: 0, broken: [], unbalanced: [] })
+    t.match(ledger, { unresolvedPayments: 0, broken: { length: 0 }, unbalanced: { length: 0 } })
     t.strictSame(
       (await chain.transfersTo(payTo)).sort(),
       ledger.transactions.map(({ transaction }) => transaction).sort(),

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { canonicalAddress } from '../../../core/domain/address.ts'
+import { transferTypes } from '../../../core/x402/transferTypes.ts'
 import { PaymentProblem, type PreparedPayment, type PreparePayment } from '../../effects/payment.ts'
 import { decodeTypedData } from './decodeTypedData.ts'
 
@@ -7,16 +8,6 @@ import { decodeTypedData } from './decodeTypedData.ts'
 const MAX_VALIDITY_SECONDS = 3_600
 /** How far the seller's chain may be behind our clock, in seconds; what the reference client grants too. */
 const CLOCK_SKEW_SECONDS = 600
-
-/** EIP-3009, section "transferWithAuthorization". */
-const authorizationType = [
-  { name: 'from', type: 'address' },
-  { name: 'to', type: 'address' },
-  { name: 'value', type: 'uint256' },
-  { name: 'validAfter', type: 'uint256' },
-  { name: 'validBefore', type: 'uint256' },
-  { name: 'nonce', type: 'bytes32' },
-]
 
 /**
  * Builds the EIP-3009 authorisation of scheme `exact`: the token's pinned domain, a random nonce, an hour at most. It
@@ -49,7 +40,7 @@ export async function preparePayment(request: PreparePayment): Promise<PreparedP
         chainId: Number(terms.asset.network.slice('eip155:'.length)),
         verifyingContract: token.address,
       },
-      types: { TransferWithAuthorization: authorizationType },
+      types: transferTypes,
       primaryType: 'TransferWithAuthorization',
       message: authorization,
     },

@@ -3,6 +3,7 @@ import t from 'tap'
 import { getAddress, hashTypedData, toHex, keccak256 as viemKeccak } from 'viem'
 import { checksumAddress } from '../../../../core/evm/address.ts'
 import { keccak256 } from '../../../../core/evm/keccak.ts'
+import { transferTypes } from '../../../../core/x402/transferTypes.ts'
 import type { Hex } from '../rpc/hex.ts'
 import { authorizationDigest, domainSeparator } from './authorization.ts'
 
@@ -22,17 +23,6 @@ const uint256 = fc.oneof(
     2n ** 256n - 1n,
   ),
 )
-
-const types = {
-  TransferWithAuthorization: [
-    { name: 'from', type: 'address' },
-    { name: 'to', type: 'address' },
-    { name: 'value', type: 'uint256' },
-    { name: 'validAfter', type: 'uint256' },
-    { name: 'validBefore', type: 'uint256' },
-    { name: 'nonce', type: 'bytes32' },
-  ],
-} as const
 
 t.test('the digest is the EIP-712 hash that viem computes, for any authorisation and token', async () => {
   const run = fc.property(
@@ -59,7 +49,12 @@ t.test('the digest is the EIP-712 hash that viem computes, for any authorisation
         validBefore: String(message.validBefore),
         signature: '0x',
       })
-      const theirs = hashTypedData({ domain, types, primaryType: 'TransferWithAuthorization', message })
+      const theirs = hashTypedData({
+        domain,
+        types: transferTypes,
+        primaryType: 'TransferWithAuthorization',
+        message,
+      })
       return hexOf(ours) === theirs
     },
   )

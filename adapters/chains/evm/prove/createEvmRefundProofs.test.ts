@@ -11,10 +11,11 @@ import {
   termsOf,
   usdc,
 } from '../settler.fixture.ts'
-import { createEvmRefundProofs, type EvmRefundProofsOptions } from './createEvmRefundProofs.ts'
+import { createEvmRefundProofs } from './createEvmRefundProofs.ts'
+import type { EvmProofsOptions } from './openNodes.ts'
 
 /** A sale that was settled, and a seller who has the money to give back. */
-async function sold(t: Test, options: Partial<EvmRefundProofsOptions> = {}) {
+async function sold(t: Test, options: Partial<EvmProofsOptions> = {}) {
   const fixture = await startSettler(t)
   const { chain, rpc, settler, buyer } = fixture
   const sellerAccount = newAccount()

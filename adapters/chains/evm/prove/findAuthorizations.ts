@@ -1,26 +1,20 @@
-import { quantity } from '../../../../core/evm/quantity.ts'
 import { reading, token, topics, wordOf } from '../../../../core/evm/token.ts'
 import {
   type ExpectedTransfer,
   findTransfer,
   type LogEntry,
   type Receipt,
-  readReceipt,
 } from '../../../../core/evm/transferProof.ts'
 import { addressWord } from '../../../../core/evm/words.ts'
 import type { Settled } from '../../../../core/ports/settler.ts'
-import type { LooseAnswer } from '../../../../core/rpc/answer.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
+import { BLOCKS_PER_QUERY, hex, logsOf, receiptsOf, timesBefore } from './pastBlocks.ts'
 
-/** Blocks that one `eth_getLogs` may cover; providers cap it, the strictest common ones at 1,000. */
-const BLOCKS_PER_QUERY = 1_000
 const MAX_QUERIES = 100
 /** Authorisations that one `eth_getLogs` asks for; nodes cap the list of topics, geth at 1,000. */
 const NONCES_PER_QUERY = 100
 /** A payment can't have been used on chain long before it was claimed; this much covers clocks and confirmations. */
 const LOOK_BACK_SECONDS = 3_600
-/** Blocks back from the newest at which the time is read, so that it is known where to stop: up to all that is searched. */
-const probes = [11, 12, 13, 14, 15, 16, 17].map((power) => 2 ** power)
 
 /** A transfer that is looked for. */
 export interface Wanted {
@@ -189,49 +183,3 @@ async function eventsOf(
 }
 
 const payerTopic = ({ payer }: ExpectedTransfer): string => `0x${addressWord(payer)}`
-
-/** Events, or undefined for an answer that is no list of them. */
-function logsOf(answer: LooseAnswer | undefined): LogEntry[] | undefined {
-  if (!answer?.ok || !Array.isArray(answer.result)) return undefined
-  const isLog = (log: Partial<LogEntry> | null) =>
-    typeof log?.transactionHash === 'string' && Array.isArray(log.topics)
-  return answer.result.every(isLog) ? (answer.result as LogEntry[]) : undefined
-}
-
-async function receiptsOf(rpc: Rpc, transactions: readonly string[]): Promise<Map<string, Receipt>> {
-  const hashes = [...new Set(transactions)]
-  const answers = await rpc.many(
-    hashes.map((hash) => ({ method: 'eth_getTransactionReceipt', params: [hash] })),
-  )
-  const receipts = new Map<string, Receipt>()
-  for (const [i, answer] of answers.entries()) {
-    const receipt = answer.ok ? readReceipt(answer.result, hashes[i]!) : undefined
-    if (receipt !== undefined) receipts.set(hashes[i]!, receipt)
-  }
-  return receipts
-}
-
-/** The times of some blocks before this one, newest first, by one request; the last one stands for the end of the search. */
-async function timesBefore(rpc: Rpc, newest: number): Promise<{ number: number; seconds: number }[]> {
-  const numbers = [...probes.map((back) => newest - back).filter((number) => number > 0), 0]
-  const answers = await rpc.many(
-    numbers.map((number) => ({ method: 'eth_getBlockByNumber', params: [hex(number), false] })),
-  )
-  return numbers.map((number, i) => {
-    const answer = answers[i]!
-    const block = answer.ok ? (answer.result as { readonly timestamp?: unknown } | null) : null
-    // A pruned node has no such block; whatever it does have is later.
-    return { number, seconds: block === null ? 0 : secondsOf(block.timestamp) }
-  })
-}
-
-/** Garbage counts as long ago: the search ends there. */
-function secondsOf(timestamp: unknown): number {
-  try {
-    return Number(quantity(timestamp))
-  } catch {
-    return 0
-  }
-}
-
-const hex = (value: number): string => `0x${value.toString(16)}`

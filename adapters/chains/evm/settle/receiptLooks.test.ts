@@ -193,20 +193,23 @@ function emptyNode() {
   }
 }
 
-t.test('a block that is told of before the node has its receipts costs no second', async (t) => {
-  const heads = await startHeads(t)
+/** A watch that has a node without receipts, and a WebSocket that tells of blocks; `headsOf`: of another chain. */
+async function watchHeads(t: Test, options: { pollMs: number; headsOf?: number; log?: typeof log }) {
+  const { headsOf, ...rest } = options
+  const heads = await startHeads(t, headsOf)
   const node = emptyNode()
   const ws = { url: heads.url, chainId: 1 }
-  // Were the next look `pollMs` away, the wait would end first.
   const watch = createReceiptWatch({
-    rpc: node.rpc,
-    firstPollMs: 20,
-    pollMs: 60_000,
-    confirmations: 1,
-    ws,
-    log,
+    ...{ rpc: node.rpc, firstPollMs: 20, confirmations: 1, ws, log },
+    ...rest,
   })
   t.teardown(() => watch.close())
+  return { heads, node, watch }
+}
+
+t.test('a block that is told of before the node has its receipts costs no second', async (t) => {
+  // Were the next look `pollMs` away, the wait would end first.
+  const { heads, node, watch } = await watchHeads(t, { pollMs: 60_000 })
   const found = watch.wait(hash(1), 20_000, 0)
   await heads.whenSubscribed()
   await node.nextLook()
@@ -217,18 +220,7 @@ t.test('a block that is told of before the node has its receipts costs no second
 })
 
 t.test('a node that floods with blocks is not asked more often for it', async (t) => {
-  const heads = await startHeads(t)
-  const node = emptyNode()
-  const ws = { url: heads.url, chainId: 1 }
-  const watch = createReceiptWatch({
-    rpc: node.rpc,
-    firstPollMs: 20,
-    pollMs: 1_000,
-    confirmations: 1,
-    ws,
-    log,
-  })
-  t.teardown(() => watch.close())
+  const { heads, node, watch } = await watchHeads(t, { pollMs: 1_000 })
   const startedMs = performance.now()
   const waited = watch.wait(hash(1), 1_000)
   await heads.whenSubscribed()
@@ -242,16 +234,9 @@ t.test('a node that floods with blocks is not asked more often for it', async (t
 })
 
 t.test('a WebSocket of another chain is told of, and says nothing about when to look', async (t) => {
-  const heads = await startHeads(t, 10)
-  const node = emptyNode()
   const said: string[] = []
   const telling = { ...log, warn: (_: object, words: string) => void said.push(words) }
-  const ws = { url: heads.url, chainId: 1 }
-  const watch = createReceiptWatch({
-    ...{ rpc: node.rpc, firstPollMs: 20, pollMs: 40, confirmations: 1, ws },
-    log: telling as typeof log,
-  })
-  t.teardown(() => watch.close())
+  const { heads, node, watch } = await watchHeads(t, { pollMs: 40, headsOf: 10, log: telling as typeof log })
   const waited = watch.wait(hash(1), 20_000)
   while (said.length === 0) await node.nextLook()
   t.match(said, [/wsUrl.*another chain/])

@@ -25,6 +25,7 @@ const methods = [
   'eth_call',
   '*',
 ]
+type StepOf = typeof step extends fc.Arbitrary<infer Value> ? Value : never
 const step = fc.record({
   payments: fc.integer({ min: 1, max: 5 }),
   storeSaysNo: fc.boolean(),
@@ -33,6 +34,26 @@ const step = fc.record({
   times: fc.integer({ min: 1, max: 6 }),
   after: fc.constantFrom('nothing', 'restart', 'reorg', 'drop'),
 })
+
+/** A nonce that the store wanted nothing of is filled; the process is followed by another, and the filler leaves the chain. */
+const takenBackAfterRestart: StepOf[] = [
+  {
+    ...{ payments: 2, storeSaysNo: true, method: 'eth_sendRawTransaction' },
+    ...{ fault: { kind: 'drop-answer' }, times: 1, after: 'restart' },
+  },
+  {
+    ...{ payments: 1, storeSaysNo: false, method: '*' },
+    ...{ fault: { kind: 'http-status', status: 503 }, times: 1, after: 'restart' },
+  },
+  {
+    ...{ payments: 1, storeSaysNo: false, method: 'eth_sendRawTransaction' },
+    ...{ fault: { kind: 'http-status', status: 429 }, times: 2, after: 'nothing' },
+  },
+  {
+    ...{ payments: 1, storeSaysNo: false, method: 'eth_sendRawTransaction' },
+    ...{ fault: { kind: 'error', code: -32000, message: 'txpool is full' }, times: 3, after: 'reorg' },
+  },
+]
 
 t.test(
   'whatever the node does, each stored payment lands once in the end, and nothing else does',
@@ -51,6 +72,7 @@ t.test(
           receiptTimeoutMs: 80,
           pollMs: 20,
           headMaxAgeMs: 0,
+          strandedMs: 0,
         })
         let settler: Settler = first
         const stored = new Map<
@@ -108,6 +130,7 @@ t.test(
       }),
       {
         numRuns: 6,
+        examples: [[takenBackAfterRestart]],
         ...(process.env['CHAOS_RUNS'] !== undefined && { numRuns: Number(process.env['CHAOS_RUNS']) }),
       },
     )

@@ -66,6 +66,26 @@ t.test('a transaction that the pool lost is sent again as it was', async (t) => 
   t.equal(await chain.balanceUsdc(seller as Hex), 10_000n)
 })
 
+t.test(
+  'what a node took and lost is sent again while its buyers wait, and lets the others through',
+  async (t) => {
+    const { chain, settler, rpc, pay, terms } = await startSettler(t)
+    const paying = [await pay(), await pay(), await pay()]
+    rpc.add('eth_sendRawTransaction', { kind: 'result', result: `0x${'5'.repeat(64)}` }, 1)
+    rpc.add('eth_sendRawTransactionSync', { kind: 'error', code: -32601, message: 'Method not found' })
+    const attempts: SettlementAttempt[] = []
+    const outcomes = await Promise.all(
+      paying.map(({ payment, identity }) => settler.settle(payment, terms, identity, remember(attempts))),
+    )
+    t.same(
+      outcomes.map(({ status }) => status),
+      ['settled', 'settled', 'settled'],
+    )
+    t.equal(attempts.length, 3, 'no second transaction was signed')
+    t.equal(await chain.balanceUsdc(seller as Hex), 30_000n)
+  },
+)
+
 t.test('an observer who broadcasts the authorisation first changes nothing', async (t) => {
   const { chain, settler, pay, terms } = await startSettler(t)
   const { payment, identity } = await pay()

@@ -19,9 +19,9 @@ import type { SyncSend } from './syncSend.ts'
 
 /** A transfer that is broadcast later than this before its end would be mined too late. */
 const MIN_LEAD_MS = 2_000
-/** A node may keep back the receipt of a transaction for so long, or for as often the usual time if that is longer. */
-const MIN_SYNC_MS = 2_000
-const SYNC_USUAL_TIMES = 4
+/** A transaction is overdue after so long, or after as often the usual time if that is longer. */
+const MIN_OVERDUE_MS = 2_000
+const OVERDUE_USUAL_TIMES = 4
 
 export interface SettlementParts {
   readonly options: Required<EvmSettlerOptions>
@@ -56,12 +56,32 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     return { outcome, gas: costOf(receipt) }
   }
 
+  const overdueMs = () => Math.max(MIN_OVERDUE_MS, OVERDUE_USUAL_TIMES * (receipts.usualMs ?? 0))
+
+  let repairedAtMs = Number.NEGATIVE_INFINITY
+  /**
+   * A node can answer a broadcast and lose it, and whatever is signed later waits behind its nonce: while transactions are
+   * overdue, what the pool lacks is sent again. All who wait share the looks, and each wants them rarer and rarer.
+   *
+   * @returns a function that ends it
+   */
+  const keepInPool = (): (() => void) => {
+    const lookIn = (ms: number): NodeJS.Timeout =>
+      setTimeout(() => {
+        timer = lookIn(2 * ms)
+        if (performance.now() - repairedAtMs < MIN_OVERDUE_MS) return
+        repairedAtMs = performance.now()
+        void account.repair()
+      }, ms)
+    let timer = lookIn(overdueMs())
+    return () => clearTimeout(timer)
+  }
+
   /** The first broadcast; with the receipt where the node gave it at once and it counts. */
   const send = async ({ bytes, transaction }: SettlementAttempt) => {
     const startedMs = performance.now()
-    const waitMs = Math.max(MIN_SYNC_MS, SYNC_USUAL_TIMES * (receipts.usualMs ?? 0))
-    const answer = await (syncSend.send(bytes, transaction, Math.min(waitMs, options.receiptTimeoutMs)) ??
-      broadcast(rpc, bytes))
+    const waitMs = Math.min(overdueMs(), options.receiptTimeoutMs)
+    const answer = await (syncSend.send(bytes, transaction, waitMs) ?? broadcast(rpc, bytes))
     if (!('receipt' in answer)) return { sent: answer }
     const sent: BroadcastResult = { taken: 'yes', isKnown: false }
     // It is in one block. Whether that is deep enough is for the watch to see.
@@ -73,6 +93,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
   const land = async (attempt: SettlementAttempt, identity: PaymentIdentity): Promise<Landed> => {
     const { transaction } = attempt
     const pending = { status: 'pending', transaction, reason: reasons.pending } as const
+    const leavePool = keepInPool()
     try {
       const endMs = performance.now() + options.receiptTimeoutMs
       const leftMs = () => Math.max(options.firstPollMs, endMs - performance.now())
@@ -95,6 +116,8 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
       if (sent.taken === 'nonce_used' || sent.taken === 'nonce_contested') account.recheck()
     } catch (error) {
       log.warn({ network, transaction, error: String(error) }, 'the outcome of a settlement is not known yet')
+    } finally {
+      leavePool()
     }
     void account.repair()
     return { outcome: pending }

@@ -31,6 +31,8 @@ export interface SettlingAccountOptions {
   readonly log: Log
   /** How long an attempt may take to be stored, in ms; then its nonce is used for nothing. */
   readonly storeTimeoutMs: number
+  /** How long transactions wait behind nonces that nobody here knows before these are filled, in ms. */
+  readonly strandedMs: number
   /** The highest fee of a transaction that a former process signed, in wei a unit of gas. */
   readonly maxFeePerGasWei: bigint
   /** Fees for a transaction that only uses up a nonce; undefined while they are above the cap. */
@@ -79,6 +81,8 @@ export interface SettlingAccount {
   recheck(): void
   /** Sends again what the pool has lost. One at a time; never rejects. */
   repair(): Promise<void>
+  /** The next account number by the newest block, and with what waits in the node's pool. Rejects when no node says. */
+  nonces(): Promise<{ readonly mined: number; readonly pending: number }>
   /** Sends nothing more; resolves when nothing is being sent. */
   close(): Promise<void>
 }
@@ -97,8 +101,11 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   /** By nonce, until they are mined. */
   const live = new Map<number, Live>()
   const abandoned = new Set<number>()
-  /** Bytes that filled a nonce and were mined: a reorganisation can leave them out again, and nobody else knows them. */
-  const filled = new Map<number, string>()
+  /** Bytes that were mined: a reorganisation can leave them out again, and what came after them waits for nothing else. */
+  const used = new Map<number, { readonly bytes: string; readonly isFiller: boolean }>()
+  /** The lowest nonce that transactions wait behind and nobody here knows, since when. */
+  let stranded: { readonly nonce: number; readonly sinceMs: number } | undefined
+  let lookedAtMs = performance.now()
   /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
   let adoptedBelow = 0
   /** What was stored and not known to be mined when it was last followed up. */
@@ -145,34 +152,58 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     }
   }
 
+  /**
+   * Nonces from the next one on that nobody here knows, while transactions have waited behind them for long enough. A former
+   * process used them, and a reorganisation took that back.
+   */
+  const strandedAt = (next: number): number[] => {
+    const waiting = Math.min(...[...live.keys()].filter((nonce) => nonce >= next))
+    const isKnown = (nonce: number) => live.has(nonce) || abandoned.has(nonce) || used.has(nonce)
+    if (waiting === Number.POSITIVE_INFINITY || isKnown(next)) {
+      stranded = undefined
+      return []
+    }
+    const nowMs = performance.now()
+    if (stranded?.nonce !== next) stranded = { nonce: next, sinceMs: nowMs }
+    else if (nowMs - stranded.sinceMs >= options.strandedMs)
+      return Array.from({ length: waiting - next }, (_, i) => next + i).filter((nonce) => !isKnown(nonce))
+    return []
+  }
+
   const repairOnce = async (): Promise<void> => {
     for (const nonce of queue.takeGaps()) abandoned.add(nonce)
     const [mined, pooled] = [await countOf('latest'), await countOf('pending')]
     for (let nonce = pooled; nonce < adoptedBelow; nonce++) if (!live.has(nonce)) abandoned.add(nonce)
     adoptedBelow = 0
+    lookedAtMs = performance.now()
     for (const [nonce, { bytes, isFiller }] of live) {
       if (nonce >= mined) continue
       live.delete(nonce)
-      if (isFiller) filled.set(nonce, bytes)
+      if (bytes !== '') used.set(nonce, { bytes, isFiller: isFiller === true })
     }
-    for (const nonce of filled.keys()) if (nonce < mined - REORG_NONCES) filled.delete(nonce)
+    for (const nonce of used.keys()) if (nonce < mined - REORG_NONCES) used.delete(nonce)
+    // Given back meanwhile.
+    for (const nonce of queue.takeGaps()) abandoned.add(nonce)
+    for (const nonce of strandedAt(pooled)) abandoned.add(nonce)
     for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
-    for (const nonce of [...live.keys(), ...abandoned, ...filled.keys()].sort((a, b) => a - b)) {
+    for (const nonce of [...live.keys(), ...abandoned, ...used.keys()].sort((a, b) => a - b)) {
       if (isClosed) return
       if (nonce < pooled) continue
-      const bytes = live.get(nonce)?.bytes ?? filled.get(nonce)
+      const bytes = live.get(nonce)?.bytes ?? used.get(nonce)?.bytes
       if (bytes !== undefined && bytes !== '') await broadcast(rpc, bytes)
       else if (abandoned.has(nonce)) await fill(nonce)
     }
   }
 
-  const hasGaps = () => queue.hasGaps || abandoned.size > 0 || adoptedBelow > 0
+  const hasGaps = () => queue.hasGaps || abandoned.size > 0 || adoptedBelow > 0 || stranded !== undefined
 
   const repair = (): Promise<void> => {
     repairing ??= repairOnce()
-      .catch((error: unknown) =>
-        log.warn({ network, error: String(error) }, 'could not look after account nonces'),
-      )
+      .catch((error: unknown) => {
+        // Nobody could see that it is there still.
+        stranded = undefined
+        log.warn({ network, error: String(error) }, 'could not look after account nonces')
+      })
       .finally(() => {
         repairing = undefined
         againMs = hasGaps() ? Math.min(2 * againMs, MAX_REPAIR_AGAIN_MS) : REPAIR_AGAIN_MS
@@ -195,7 +226,10 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       return live.size
     },
     get hasGaps() {
-      return hasGaps() || filled.size > 0 || [...live.values()].some(({ isFiller }) => isFiller)
+      if (hasGaps()) return true
+      // Seldom, and only while something waits: what a former process had filled nobody here would miss.
+      if (live.size > 0 && performance.now() - lookedAtMs >= options.strandedMs) return true
+      return [...live.values(), ...used.values()].some(({ isFiller }) => isFiller)
     },
     get committedWei() {
       let sum = 0n
@@ -236,8 +270,12 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       adoptedBelow = Math.max(adoptedBelow, highest)
       await repair()
     },
-    mined({ sequence }) {
-      live.delete(Number(sequence))
+    mined({ sequence, bytes }) {
+      const nonce = Number(sequence)
+      live.delete(nonce)
+      if (bytes !== '') used.set(nonce, { bytes, isFiller: false })
+      // Numbers follow each other: so many are kept, however many there have been.
+      used.delete(nonce - REORG_NONCES)
     },
     abandon({ sequence }) {
       if (!live.delete(Number(sequence)) && Number(sequence) >= (queue.next ?? 0)) return
@@ -259,6 +297,10 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       await repair()
     },
     recheck: () => queue.recheck(),
+    async nonces() {
+      const [mined, pending] = await Promise.all([countOf('latest'), countOf('pending')])
+      return { mined, pending }
+    },
     async close() {
       isClosed = true
       clearTimeout(timer)

@@ -11,7 +11,7 @@ import {
   readWireTransaction,
   type WireTransaction,
 } from '../../../../core/solana/wire.ts'
-import { decodeStrictBase64 } from '../../../../core/x402/strictBase64.ts'
+import { decodeStrictBase64 } from '../../../../core/x402/header.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
 import { refuse } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'

@@ -10,10 +10,11 @@ import {
 } from '../../../../localnet/sendToken.fixture.ts'
 import { addressOf, dollar2022, network, realPayment, termsOf, usdc } from '../payments.fixture.ts'
 import { setStage } from '../stage.fixture.ts'
-import { createSolanaRefundProofs, type SolanaRefundProofsOptions } from './createSolanaRefundProofs.ts'
+import { createSolanaRefundProofs } from './createSolanaRefundProofs.ts'
+import type { SolanaProofsOptions } from './openNodes.ts'
 
 /** A sale that was settled, and a seller who has the money to give back; the chain moves on when it is told. */
-async function sold(t: Test, asset: Asset = usdc, options: Partial<SolanaRefundProofsOptions> = {}) {
+async function sold(t: Test, asset: Asset = usdc, options: Partial<SolanaProofsOptions> = {}) {
   const stage = await setStage()
   t.teardown(stage.close)
   const { chain, rpc, cast } = stage

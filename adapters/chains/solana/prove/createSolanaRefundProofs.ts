@@ -1,32 +1,14 @@
-import { base58 } from '@scure/base'
-import type { NetworkId } from '../../../../core/domain/network.ts'
-import { type Clock, systemClock } from '../../../../core/ports/clock.ts'
-import { type Log, silentLog } from '../../../../core/ports/log.ts'
 import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/refundProofs.ts'
-import { readWireTransaction } from '../../../../core/solana/wire.ts'
-import type { Commitment } from '../check/simulate.ts'
-import { createSolanaRpc } from '../rpc/createSolanaRpc.ts'
+import { orUnavailable } from '../../orUnavailable.ts'
 import { askStatuses, hasReached } from '../settle/confirm.ts'
-import { judgeRefund, type LandedMeta } from './judgeRefund.ts'
-
-export interface SolanaRefundProofsOptions {
-  readonly network: NetworkId
-  /** Asked in this order; at least one. */
-  readonly rpcUrls: readonly string[]
-  /** When a transfer counts; the settlers' own. Default `confirmed`. */
-  readonly commitment?: Commitment
-  /** Limit of one request to a node, in ms. Default 10,000. */
-  readonly rpcTimeoutMs?: number
-  readonly clock?: Clock
-  readonly log?: Log
-}
+import { judgeRefund } from './judgeRefund.ts'
+import { effectsOf, type Landed, landedCall } from './landed.ts'
+import { openNodes, type SolanaProofsOptions } from './openNodes.ts'
 
 /** Makes the proof of refunds on one Solana network: two requests, where both transactions stand and what the refund did. */
-export function createSolanaRefundProofs(options: SolanaRefundProofsOptions): RefundProofs {
-  const { network, rpcUrls, commitment = 'confirmed', rpcTimeoutMs = 10_000 } = options
-  const { clock = systemClock, log = silentLog } = options
-  const genesis = network.slice('solana:'.length)
-  const rpc = createSolanaRpc({ urls: rpcUrls, genesis, timeoutMs: rpcTimeoutMs, clock, log })
+export function createSolanaRefundProofs(options: SolanaProofsOptions): RefundProofs {
+  const { network, commitment, log, rpc } = openNodes(options)
+  const said = orUnavailable<RefundVerdict>(network, log, 'a refund could not be looked up')
 
   const unavailable = (message: string): RefundVerdict => ({ status: 'unavailable', message })
 
@@ -41,17 +23,12 @@ export function createSolanaRefundProofs(options: SolanaRefundProofsOptions): Re
     if (sale == null) {
       return unavailable(`The nodes of ${network} do not know the sale's transaction ${saleTransaction}.`)
     }
-    const landed = await rpc.call<Landed | null>('getTransaction', transaction, {
-      encoding: 'base64',
-      commitment,
-      maxSupportedTransactionVersion: 0,
-    })
+    const { method, params } = landedCall(transaction, commitment)
+    const landed = await rpc.call<Landed | null>(method, ...params)
     // The node that answered this question may be behind the one that answered the first.
     if (landed === null) return { status: 'not_final' }
-    const wire = readWireTransaction(Buffer.from(landed.transaction[0], 'base64'))
-    const isThis = wire !== undefined && base58.encode(wire.signatures[0]!) === transaction
-    const verdict =
-      isThis && landed.meta?.err === null ? judgeRefund(wire.message, landed.meta, expected) : undefined
+    const effects = effectsOf(landed, transaction)
+    const verdict = effects && judgeRefund(effects.message, effects.meta, expected)
     if (verdict === undefined)
       return unavailable(`The nodes of ${network} do not tell what ${transaction} did.`)
     // Within one slot their order is not told; nobody is paid back in the very slot of the sale.
@@ -60,19 +37,6 @@ export function createSolanaRefundProofs(options: SolanaRefundProofsOptions): Re
   }
 
   return {
-    async prove(expected) {
-      try {
-        return await look(expected)
-      } catch (err) {
-        log.warn({ err, network, transaction: expected.transaction }, 'a refund could not be looked up')
-        return unavailable(`No node of ${network} answers now.`)
-      }
-    },
+    prove: (expected) => said(() => look(expected), { transaction: expected.transaction }),
   }
-}
-
-interface Landed {
-  /** The transaction, and its encoding. */
-  readonly transaction: readonly [string, string]
-  readonly meta: (LandedMeta & { readonly err: unknown }) | null
 }

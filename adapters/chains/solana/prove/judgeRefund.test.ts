@@ -5,7 +5,8 @@ import type { TransferBack } from '../../../../core/ports/refundProofs.ts'
 import { associatedTokenAddress } from '../../../../core/solana/associatedTokenAddress.ts'
 import { tokenProgramAddress, tokenProgramBytes } from '../../../../core/solana/programs.ts'
 import { addressOf, network, usdc } from '../payments.fixture.ts'
-import { judgeRefund, type LandedMeta } from './judgeRefund.ts'
+import { judgeRefund } from './judgeRefund.ts'
+import type { LandedMeta } from './moves.ts'
 
 const [buyer, seller, signer, multisig] = Array.from({ length: 4 }, () => Keypair.generate())
 const mint = new PublicKey(usdc.address)

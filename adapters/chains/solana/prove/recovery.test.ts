@@ -27,6 +27,7 @@ async function stageWithBooks(t: Test) {
     chains: { assets: [usdc], settlers: [settler], settler: () => settler },
     payments: { isUnderWay: () => false },
     purchases: store.purchases,
+    sessions: store.sessions,
     notes: { tokenHash: () => 'hash' },
   })
 
@@ -41,7 +42,13 @@ async function stageWithBooks(t: Test) {
       purchaseId,
       payload: JSON.stringify(payment),
     }
-    const claimed = await books.claim({ ...claim, linkId: 'link', storeId: 'store', requestHash: 'h' })
+    const claimed = await books.claim({
+      ...claim,
+      linkId: 'link',
+      sessionId: null,
+      storeId: 'store',
+      requestHash: 'h',
+    })
     if (!claimed.won) throw new Error('the key is taken')
     const held = { row: claimed.row, purchaseId, lease: killed.id }
     const store = async (attempt: Parameters<typeof rules.begin>[1]) => {

@@ -1,0 +1,196 @@
+import { parseAmount } from '../../../core/domain/money.ts'
+import type { Purchase } from '../../../core/domain/purchase.ts'
+import type { SuspensionChange } from '../../../core/domain/uptime.ts'
+import {
+  DAY_MS,
+  type Figures,
+  type HealthFigures,
+  HOUR_MS,
+  HOURS_KEPT_MS,
+  type Sales,
+  type Span,
+  type Totals,
+} from '../../../core/ports/figures.ts'
+import type { Access } from './access.ts'
+import { canonical } from './books.ts'
+import type { Tables } from './memory.ts'
+
+/** Figures in memory. */
+export function createFigures(tables: Tables, { read, write }: Access): Figures {
+  const { purchases, refunds, traffic, links, stores, wallets, reviews, health } = tables
+
+  /** The wallets that sign in to a store, and those it is paid to. */
+  function ownWallets(storeId: string): Set<string> {
+    const signedIn = wallets.values().flatMap((one) => (one.storeId === storeId ? [one.address] : []))
+    const payout = stores.get(storeId)?.payout
+    const paidTo = [payout?.base?.toLowerCase(), payout?.solana].filter((address) => address != null)
+    return new Set([...signedIn, ...paidTo])
+  }
+
+  /** A store's purchases by others, of one link where it is named. */
+  function soldBy(storeId: string, linkId: string | undefined) {
+    const own = ownWallets(storeId)
+    return purchases.keys().flatMap((row) => {
+      const { purchase } = purchases.get(row)!
+      const isIts = purchase.storeId === storeId && (linkId === undefined || purchase.linkId === linkId)
+      return isIts && !own.has(canonical(purchase.network, purchase.buyerWallet)) ? [{ row, purchase }] : []
+    })
+  }
+
+  function salesIn(storeId: string, { linkId, fromMs, toMs }: Span): Purchase[] {
+    return soldBy(storeId, linkId)
+      .map(({ purchase }) => purchase)
+      .filter(({ status }) => status === 'settled' || status === 'delivered')
+      .filter(({ createdAtMs }) => createdAtMs >= fromMs && createdAtMs < toMs)
+  }
+
+  function refundsIn(storeId: string, { linkId, fromMs, toMs }: Span) {
+    return soldBy(storeId, linkId).flatMap(({ row, purchase }) => {
+      const atMs = refunds.get(row)?.refundedAtMs
+      return atMs !== undefined && atMs >= fromMs && atMs < toMs ? [{ atMs, purchase }] : []
+    })
+  }
+
+  function seenIn(storeId: string, { linkId, fromMs, toMs }: Span, unitMs: number) {
+    const [from, to] = [Math.floor(fromMs / unitMs), Math.floor((toMs - 1) / unitMs)]
+    return traffic
+      .values()
+      .map((one) => ({ ...one, at: Math.floor((one.hour * HOUR_MS) / unitMs) }))
+      .filter((one) => one.at >= from && one.at <= to && links.get(one.linkId)?.storeId === storeId)
+      .filter((one) => linkId === undefined || one.linkId === linkId)
+  }
+
+  function totalsOf(
+    sold: readonly Purchase[],
+    back: readonly { readonly purchase: Purchase }[],
+    seen: readonly { readonly views: number; readonly challenges: number }[],
+  ): Totals {
+    return {
+      views: seen.reduce((sum, { views }) => sum + views, 0),
+      challenges: seen.reduce((sum, { challenges }) => sum + challenges, 0),
+      ...salesOf(sold),
+      refunds: back.length,
+      refundedE18: worthOf(back.map(({ purchase }) => purchase)),
+    }
+  }
+
+  const changesOf = (linkId: string, fromMs: number): SuspensionChange[] =>
+    (health.get(linkId) ?? [])
+      .flatMap(({ atMs, kind }) => (kind !== 'probe' && atMs >= fromMs ? [{ atMs, kind }] : []))
+      .sort((a, b) => a.atMs - b.atMs)
+
+  function daysOf(linkId: string, fromMs: number) {
+    const days = new Map<number, ReturnType<typeof noChecks>>()
+    const of = (day: number) => days.get(day) ?? days.set(day, noChecks()).get(day)!
+    const from = Math.floor(fromMs / DAY_MS)
+    for (const { atMs, kind, ok, isAskedBySeller } of health.get(linkId) ?? []) {
+      const day = Math.floor(atMs / DAY_MS)
+      if (kind !== 'probe' || isAskedBySeller || day < from) continue
+      of(day).probes++
+      if (!ok) of(day).failedProbes++
+    }
+    for (const one of traffic.values()) {
+      const day = Math.floor((one.hour * HOUR_MS) / DAY_MS)
+      if (one.linkId !== linkId || day < from || (one.calls === 0 && one.failedCalls === 0)) continue
+      of(day).calls += one.calls
+      of(day).failedCalls += one.failedCalls
+    }
+    return [...days]
+      .map(([day, checks]) => ({ day, ...checks, calls: Math.max(0, checks.calls) }))
+      .filter(({ probes, calls }) => probes > 0 || calls > 0)
+      .sort((a, b) => a.day - b.day)
+  }
+
+  function healthFrom(linkId: string, fromMs: number): HealthFigures {
+    const days = daysOf(linkId, fromMs)
+    const sum = (of: (day: (typeof days)[number]) => number) => days.reduce((all, day) => all + of(day), 0)
+    return {
+      checks: {
+        ...{ probes: sum((day) => day.probes), failedProbes: sum((day) => day.failedProbes) },
+        ...{ calls: sum((day) => day.calls), failedCalls: sum((day) => day.failedCalls) },
+      },
+      changes: changesOf(linkId, fromMs),
+    }
+  }
+
+  return {
+    addTraffic: (rows) =>
+      write('visible', () => {
+        for (const { linkId, hour, ...counts } of rows) {
+          const key = `${linkId} ${hour}`
+          const { views, challenges, calls, failedCalls } = traffic.get(key) ?? noTraffic
+          traffic.set(key, {
+            ...{ linkId, hour, views: views + counts.views, challenges: challenges + counts.challenges },
+            ...{ calls: calls + counts.calls, failedCalls: failedCalls + counts.failedCalls },
+          })
+        }
+      }),
+
+    totals: (storeId, span) =>
+      read(() => totalsOf(salesIn(storeId, span), refundsIn(storeId, span), seenIn(storeId, span, DAY_MS))),
+
+    series: (storeId, { bucketMs, ...span }) =>
+      read(() => {
+        const keyOf = (atMs: number) => Math.floor(atMs / bucketMs)
+        const sold = Map.groupBy(salesIn(storeId, span), ({ createdAtMs }) => keyOf(createdAtMs))
+        const back = Map.groupBy(refundsIn(storeId, span), ({ atMs }) => keyOf(atMs))
+        const kept = seenIn(storeId, span, bucketMs).filter((one) => one.views > 0 || one.challenges > 0)
+        const newest = Math.max(0, ...traffic.values().map(({ hour }) => hour))
+        const isKept = (hour: number) => bucketMs === DAY_MS || hour >= newest - HOURS_KEPT_MS / HOUR_MS
+        const seen = Map.groupBy(
+          kept.filter(({ hour }) => isKept(hour)),
+          ({ at }) => at,
+        )
+        return [...new Set([...sold.keys(), ...back.keys(), ...seen.keys()])]
+          .sort((a, b) => a - b)
+          .map((key) => ({
+            startMs: key * bucketMs,
+            ...totalsOf(sold.get(key) ?? [], back.get(key) ?? [], seen.get(key) ?? []),
+          }))
+      }),
+
+    ofLinks: (storeId, span) =>
+      read(() =>
+        links
+          .values()
+          .filter((link) => link.storeId === storeId)
+          .filter((link) => (span.linkId === undefined ? link.isActive : link.id === span.linkId))
+          .map(({ id: linkId }) => {
+            const about = reviews.values().filter((review) => review.linkId === linkId)
+            return {
+              linkId,
+              ...salesOf(salesIn(storeId, { ...span, linkId })),
+              reviews: { total: about.length, positive: about.filter(({ isPositive }) => isPositive).length },
+              health: healthFrom(linkId, span.fromMs),
+            }
+          })
+          .filter(
+            ({ calls, reviews, health: { checks, changes } }) =>
+              calls + reviews.total + checks.probes + checks.calls + changes.length > 0,
+          ),
+      ),
+
+    healthOf: (linkIds, fromMs) =>
+      read(() => {
+        const all = linkIds.map((id) => [id, healthFrom(id, fromMs)] as const)
+        return new Map(
+          all.filter(([, { checks, changes }]) => checks.probes + checks.calls + changes.length > 0),
+        )
+      }),
+
+    healthDays: (linkId, fromMs) =>
+      read(() => ({ days: daysOf(linkId, fromMs), changes: changesOf(linkId, fromMs) })),
+  }
+}
+
+const noTraffic = { views: 0, challenges: 0, calls: 0, failedCalls: 0 }
+const noChecks = () => ({ probes: 0, failedProbes: 0, calls: 0, failedCalls: 0 })
+
+const worthOf = (sold: readonly Purchase[]): bigint =>
+  sold.reduce((sum, { priceUsd }) => sum + parseAmount(priceUsd, 18), 0n)
+
+const salesOf = (sold: readonly Purchase[]): Sales => ({
+  calls: sold.length,
+  buyers: new Set(sold.map(({ network, buyerWallet }) => canonical(network, buyerWallet))).size,
+  revenueE18: worthOf(sold),
+})

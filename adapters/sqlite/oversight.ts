@@ -1,0 +1,64 @@
+import type { LinkSuspension } from '../../core/domain/link.ts'
+import type { Oversight } from '../../core/ports/oversight.ts'
+import type { ReaderThread } from './readerThread.ts'
+
+// Usernames are in lower case. Without a search the index of usernames gives the page as it is.
+const storesPage = (condition: string) => `
+  SELECT s.id, s.username, s.display_name, s.created_at_ms,
+    (SELECT count(*) FROM links l WHERE l.store_id = s.id AND l.is_active = 1) AS links,
+    (SELECT u.created_at_ms FROM purchases u WHERE u.store_id = s.id AND u.status <> 'reorged'
+      ORDER BY u.created_at_ms DESC LIMIT 1) AS last_sale
+  FROM stores s WHERE s.username > ?1 AND ${condition} ORDER BY s.username LIMIT ?2`
+const everyStore = storesPage('true')
+const foundStores = storesPage('(instr(s.username, ?3) > 0 OR instr(lower(s.display_name), ?3) > 0)')
+
+// Whatever is suspended now has begun to be some time: by the short rows of that, no link is read that never was.
+const suspended = `FROM (SELECT DISTINCT link_id FROM link_suspensions) b CROSS JOIN links l ON l.id = b.link_id
+  WHERE l.is_active = 1 AND l.suspension IS NOT NULL`
+
+/** What the operator sees of all stores, in SQLite: read by a thread of its own. */
+export function createOversight(thread: ReaderThread): Oversight {
+  return {
+    async stores(search, after, limit) {
+      const [rows] = await thread.read(
+        search === ''
+          ? { sql: everyStore, parameters: [after, limit] }
+          : { sql: foundStores, parameters: [after, limit, search] },
+      )
+      return rows!.map((row) => ({
+        ...{ id: String(row['id']), username: String(row['username']) },
+        ...{ displayName: String(row['display_name']), createdAtMs: Number(row['created_at_ms']) },
+        links: Number(row['links']),
+        lastSaleAtMs: row['last_sale'] === null ? null : Number(row['last_sale']),
+      }))
+    },
+
+    async suspended(limit) {
+      const [totals, rows] = await thread.read(
+        { sql: `SELECT count(*) AS total ${suspended}`, parameters: [] },
+        {
+          sql: `SELECT l.id, l.title, CASE WHEN l.is_stealth = 1 THEN l.private_slug ELSE l.slug END AS slug, l.suspension,
+              (SELECT s.username FROM stores s WHERE s.id = l.store_id) AS username
+            ${suspended} ORDER BY json_extract(l.suspension, '$.sinceMs') DESC, l.id LIMIT ?`,
+          parameters: [limit],
+        },
+      )
+      return {
+        total: Number(totals![0]!['total']),
+        rows: rows!.map((row) => ({
+          ...{ linkId: String(row['id']), title: String(row['title']) },
+          ...{ username: String(row['username']), slug: String(row['slug']) },
+          suspension: JSON.parse(String(row['suspension'])) as LinkSuspension,
+        })),
+      }
+    },
+
+    async gasByDay(network, fromDay) {
+      const [rows] = await thread.read({
+        sql: 'SELECT day, sum_atomic(spent) AS spent FROM gas_spent WHERE network = ? AND day >= ? GROUP BY day ORDER BY day',
+        parameters: [network, fromDay],
+      })
+      return rows!.map((row) => ({ day: Number(row['day']), spent: BigInt(String(row['spent'])) }))
+    },
+  }
+}

@@ -1,0 +1,512 @@
+import t, { type Test } from 'tap'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import { feesAccountOf } from '../../core/domain/ledger.ts'
+import { webhookKinds } from '../../core/domain/webhook.ts'
+import { createRecovery } from '../../core/payments/recovery.ts'
+import { leaveChain } from '../../core/payments/rules.ts'
+import { silentLog } from '../../core/ports/log.ts'
+import type { FoundTransfer } from '../../core/ports/transferProofs.ts'
+import { offersOf, openTerms } from '../../core/x402/offers.ts'
+import { bring } from '../../test/helpers/rows.ts'
+import { createScriptedSettler, scriptedPayment, testAsset, testNetwork } from '../../test/helpers/settler.ts'
+import { sell } from '../testing/sell.ts'
+import { startAdmin } from '../testing/startAdmin.ts'
+
+const operator = `0x${'4'.repeat(40)}`
+const minuteMs = 60_000
+const usdc = builtInAssets.find(({ network }) => network === testNetwork)!
+/** A second token, which is worth half as much. */
+const half = { ...usdc, address: `0x${'9'.repeat(40)}`, symbol: 'HALF', usdPerUnit: '0.5' }
+
+/** Stores that owe fees of 5 %, and a scripted chain on which they pay them. */
+async function shop(t: Test, more: { payTo?: string | null; assets?: (typeof usdc)[]; least?: bigint } = {}) {
+  const settler = createScriptedSettler()
+  if (more.least !== undefined) Object.assign(settler, { minPriceAtomic: more.least })
+  const assets = more.assets ?? [usdc]
+  const chains = {
+    assets,
+    settlers: [settler],
+    settler: (of: string) => (of === testNetwork ? settler : undefined),
+  }
+  const transfers: FoundTransfer[] = []
+  const payTo = more.payTo === undefined ? operator : more.payTo
+  const feesPayTo = { base: payTo, solana: null }
+  const f = await startAdmin(t, {
+    assets,
+    feesPayTo,
+    offersOf: (sold) => offersOf(sold, chains, 300),
+    termsOf: (sold) => openTerms(sold, chains, 300),
+    transferProofs: {
+      prove: async (wanted, transaction) => {
+        const found = transfers.filter(
+          (one) => one.transaction === transaction && one.amountAtomic === wanted.amountAtomic,
+        )
+        if (found.some(({ atMs }) => atMs < wanted.notBeforeMs)) return { status: 'mismatch', what: 'time' }
+        return found.length > 0 && wanted.payTo === operator
+          ? { status: 'found', transfers: found }
+          : { status: 'mismatch', what: 'amount' }
+      },
+      look: async (wanted) => {
+        const found = transfers.filter((one) => one.amountAtomic === wanted.amountAtomic)
+        return found.length > 0 ? { status: 'found', transfers: found } : { status: 'none', isComplete: true }
+      },
+    },
+  })
+  const opened = async () => {
+    const store = await f.store()
+    const ask = (body?: object) =>
+      f.call('POST', '/api/v1/fees/invoices', { key: store.key, ...(body !== undefined && { body }) })
+    const owed = async () => (await f.call('GET', '/api/v1/fees', { key: store.key })).body.data
+    return {
+      ...store,
+      sale: (amount: string) => sell(f.db, { storeId: store.id, linkId: 'one', amount, atMs: f.clock.nowMs }),
+      ask,
+      owed,
+      invoices: async () =>
+        (await f.call('GET', '/api/v1/fees/invoices', { key: store.key })).body.data.invoices,
+      confirm: (id: string, txHash?: string) =>
+        f.call('POST', `/api/v1/payments/${id}/confirm`, {
+          key: store.key,
+          ...(txHash !== undefined && { body: { txHash } }),
+        }),
+    }
+  }
+  let sent = 0
+  return {
+    f,
+    opened,
+    ...(await opened()),
+    settler,
+    chains,
+    /** The operator names another wallet in the configuration. */
+    moveFees: (to: string) => {
+      feesPayTo.base = to
+    },
+    pay: ({ checkoutUrl, id }: { checkoutUrl: string; id: string }, nonce: string, value: string) =>
+      f.call('POST', `/api/v1/payments/${id}/pay${new URL(checkoutUrl).search}`, {
+        headers: { 'payment-signature': scriptedPayment(nonce, value) },
+      }),
+    send(from: string, amountAtomic: bigint, more: Partial<FoundTransfer> = {}): FoundTransfer {
+      const digits = String(++sent).padStart(64, '0')
+      const transfer: FoundTransfer = {
+        ...{
+          key: digits,
+          nonce: digits,
+          transaction: `0x${digits}`,
+          event: 'transfer:0',
+          from,
+          amountAtomic,
+        },
+        ...{ block: 7, atMs: f.clock.nowMs, ...more },
+      }
+      transfers.push(transfer)
+      return transfer
+    },
+    balanced: async () => {
+      const { broken, unbalanced, refundDue } = await f.db.purchases.ledgerCheck()
+      t.strictSame({ broken, unbalanced, refundDue }, { broken: [], unbalanced: [], refundDue: 0 })
+    },
+  }
+}
+
+const refused = (code: string, message: RegExp) => ({ status: 409, body: { error: { code, message } } })
+
+t.test(
+  'what is owed is an invoice to the wallet of the operator, and paying it settles the debt',
+  async (t) => {
+    const { f, sale, ask, owed, pay, key, id: storeId, username, invoices, balanced } = await shop(t)
+    await f.db.webhooks.create(
+      {
+        id: 'e1',
+        storeId,
+        url: 'https://a.test',
+        description: '',
+        salt: 's',
+        kinds: webhookKinds,
+        createdAtMs: 0,
+      },
+      9,
+    )
+    await sale('20')
+    await sale('1.50')
+    const told = (await f.db.webhooks.unspread(99)).length
+    t.match((await owed()).owed, [{ amount: '1.075', payable: true }])
+    const { status, body } = await ask()
+    t.equal(status, 201)
+    const invoice = body.data
+    t.match(invoice, {
+      ...{ status: 'open', amount: '1.075', currency: 'USDC', chain: 'base', network: testNetwork },
+      ...{ payTo: operator, processing: false, txHash: null, paidAt: null },
+    })
+    t.equal(Date.parse(invoice.expiresAt), f.clock.nowMs + 30 * minuteMs)
+    const page = await f.call(
+      'GET',
+      new URL(invoice.checkoutUrl).pathname + new URL(invoice.checkoutUrl).search,
+    )
+    t.equal(page.status, 200)
+    t.match(page.text, new RegExp(`Pay 1.075 USDC.*${username}`, 's'))
+    t.match(page.text, operator)
+    const offer = await f.call('POST', `/api/v1/payments/${invoice.id}/pay`, { key })
+    t.match(offer.body.accepts, [
+      { network: testNetwork, asset: testAsset, amount: '1075000', payTo: operator },
+    ])
+
+    const paid = await pay(invoice, 'a', '1075000')
+    t.match(paid, { status: 200, body: { data: { status: 'confirmed', merchant: { username: '' } } } })
+    t.equal(paid.headers['x-review-token'], undefined, 'nothing was bought that could be reviewed')
+    const { purchaseId, txHash } = paid.body.data
+    const after = await owed()
+    t.match(after.owed, [{ amount: '0.00', payable: false }])
+    t.match(after.months, [{ sales: 2, fees: '1.075', paid: '1.075' }])
+    t.match(await invoices(), [
+      { id: invoice.id, status: 'confirmed', txHash, checkoutUrl: null, paidAt: String },
+    ])
+    t.strictSame(
+      (await f.db.purchases.ledger(purchaseId)).map(({ account, amountAtomic }) => [account, amountAtomic]),
+      [
+        ['buyer:0x2222222222222222222222222222222222222222', -1_075_000n],
+        [feesAccountOf(storeId), 1_075_000n],
+      ],
+    )
+    t.match(
+      await f.db.purchases.find(purchaseId),
+      { feeAtomic: 0n, status: 'delivered' },
+      'without a fee of its own',
+    )
+    t.match(await ask(), refused('FEES_NOT_PAYABLE', /Nothing is owed/))
+
+    const mine = async (path: string) => (await f.call('GET', path, { key })).body
+    t.equal((await mine('/api/v1/purchases')).data.purchases.length, 2, 'it is no sale')
+    t.strictSame((await mine('/api/v1/payments')).data.payments, [], 'nor a session of the store')
+    t.equal((await mine(`/api/v1/purchases/${purchaseId}`)).success, false)
+    t.equal((await f.db.webhooks.unspread(99)).length, told, 'nobody is told that something was sold')
+    await balanced()
+  },
+)
+
+t.test('whoever asks at once, in as many tabs, gets one invoice, and it is paid once', async (t) => {
+  const { sale, ask, pay, owed, settler, invoices, balanced } = await shop(t)
+  await sale('20')
+  const asked = await Promise.all(
+    Array.from({ length: 6 }, () => ask({ network: testNetwork, asset: testAsset })),
+  )
+  t.strictSame(new Set(asked.map(({ status }) => status)), new Set([201]))
+  t.equal(new Set(asked.map(({ body }) => body.data.checkoutUrl)).size, 1)
+  t.equal((await invoices()).length, 1)
+  const [{ body }] = asked as [(typeof asked)[0]]
+  const paid = await Promise.all(['a', 'b'].map((nonce) => pay(body.data, nonce, '1000000')))
+  t.strictSame(paid.map(({ status }) => status).toSorted(), [200, 409])
+  t.equal(settler.transfers.length, 1)
+  t.match((await owed()).owed, [{ amount: '0.00' }])
+  await balanced()
+})
+
+t.test('an invoice that says something else than is owed makes way for a new one', async (t) => {
+  const { f, sale, ask, pay, invoices } = await shop(t)
+  await sale('20')
+  const one = (await ask()).body.data
+  t.equal((await ask()).body.data.id, one.id)
+  await sale('2')
+  const two = (await ask()).body.data
+  t.match(two, { amount: '1.10', status: 'open' })
+  t.match(
+    (await invoices()).map(({ id, status }: { id: string; status: string }) => ({ id, status })),
+    [
+      { id: two.id, status: 'open' },
+      { id: one.id, status: 'canceled' },
+    ],
+  )
+  t.equal((await pay(one, 'a', '1000000')).status, 409)
+  f.clock.nowMs += 31 * minuteMs
+  t.not((await ask()).body.data.id, two.id, 'and so does one whose time is over')
+})
+
+t.test('while a payment for it is under way, the invoice stays, whatever is owed by then', async (t) => {
+  const { sale, ask, pay, settler, owed } = await shop(t)
+  await sale('20')
+  const invoice = (await ask()).body.data
+  const [gate, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  settler.settleWith = async () => {
+    begun.resolve()
+    await gate.promise
+    return undefined
+  }
+  const paying = pay(invoice, 'a', '1000000')
+  await begun.promise
+  await sale('2')
+  t.match((await ask()).body.data, { id: invoice.id, processing: true })
+  gate.resolve()
+  t.equal((await paying).status, 200)
+  t.match((await owed()).owed, [{ amount: '0.10' }])
+  t.match((await ask()).body.data, { amount: '0.10' })
+})
+
+t.test('what was paid beyond what is owed is used up by the fees to come, in whichever month', async (t) => {
+  const { f, sale, ask, pay, owed, key, balanced } = await shop(t)
+  f.clock.nowMs = Date.UTC(2026, 10, 30, 23, 59)
+  const sold = await sale('20')
+  const invoice = (await ask()).body.data
+  f.clock.nowMs = Date.UTC(2026, 11, 1)
+  const row = (await f.db.books.list({ states: ['settled'], limit: 1 }))[0]!
+  const purchase = (await f.db.purchases.find(sold))!
+  t.ok(await f.db.books.apply(leaveChain(row, purchase)))
+  t.equal((await pay(invoice, 'a', '1000000')).status, 200)
+  const after = await owed()
+  t.match(after.owed, [{ amount: '-1.00', payable: false }])
+  t.match(after.months, [{ month: '2026-12', sales: 0, paid: '1.00' }])
+  t.match(await ask(), refused('FEES_NOT_PAYABLE', /Nothing is owed/))
+  await sale('30')
+  t.match((await owed()).owed, [{ amount: '0.50', payable: true }])
+  t.match((await ask()).body.data, { amount: '0.50' })
+  t.equal((await f.call('GET', '/api/v1/fees', { key, headers: { accept: 'text/csv' } })).status, 200)
+  await balanced()
+})
+
+t.test(
+  'a payment that lands when its invoice is over lowers what is owed, once, whoever books it',
+  async (t) => {
+    const { f, sale, ask, pay, owed, settler, chains, balanced } = await shop(t)
+    await sale('20')
+    const invoice = (await ask()).body.data
+    settler.settleWith = async () => ({ status: 'failed_final', transaction: '', reason: 'x', message: 'x' })
+    t.equal((await pay(invoice, 'a', '1000000')).status, 402)
+    f.clock.nowMs += 31 * minuteMs
+    settler.transfers.push('a')
+    const failed = (await f.db.books.list({ states: ['failed_final'], limit: 1 }))[0]!
+    await f.db.books.putOff([{ row: failed.row, state: 'failed_final', afterMs: 0, tries: 0 }])
+    const recovery = () =>
+      createRecovery({
+        ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
+        payments: { isUnderWay: () => false },
+        ...{ chains, clock: f.clock, log: silentLog, lease: { current: { id: 1, name: 'test' } } },
+        notes: { tokenHash: () => 'hash' },
+      }).round()
+    t.equal((await recovery()) + (await recovery()), 1)
+    t.match(await f.db.purchases.find(failed.purchaseId), { status: 'delivered' })
+    t.match((await owed()).owed, [{ amount: '0.00' }])
+    await balanced()
+  },
+)
+
+t.test('a plain transfer pays it when a wallet of the store sent it, and nobody else takes it', async (t) => {
+  const { f, opened, sale, ask, confirm, send, wallet, owed, balanced } = await shop(t)
+  const other = await opened()
+  await sale('20')
+  await other.sale('20')
+  const [mine, theirs] = [(await ask()).body.data, (await other.ask()).body.data]
+  const sent = send(wallet.address, 1_000_000n)
+  const stranger = {
+    status: 422,
+    body: { error: { code: 'TRANSACTION_MISMATCH', message: /a wallet that signs in to your store/ } },
+  }
+  t.match(await other.confirm(theirs.id, sent.transaction), stranger)
+  t.equal((await other.confirm(theirs.id)).status, 202, 'nor is it found for it')
+  t.equal((await other.confirm(mine.id, sent.transaction)).status, 404)
+  const [one, again] = [await confirm(mine.id), await confirm(mine.id, sent.transaction)]
+  t.match([one, again], [{ status: 200 }, { status: 200 }])
+  t.match(one.body.data, { status: 'confirmed', txHash: sent.transaction })
+  t.match(await confirm((await ask()).body.data?.id ?? mine.id, sent.transaction), { status: 200 })
+  t.match((await owed()).owed, [{ amount: '0.00' }])
+  t.match((await other.owed()).owed, [{ amount: '1.00' }])
+
+  const both = send(other.wallet.address, 1_000_000n)
+  send(wallet.address, 1_000_000n, { transaction: both.transaction, event: 'transfer:1' })
+  t.equal((await other.confirm(theirs.id, both.transaction)).status, 200, 'also out of a batch of several')
+  f.clock.nowMs += 31 * minuteMs
+  t.match((await other.owed()).owed, [{ amount: '0.00' }])
+  await balanced()
+})
+
+t.test('a transfer for an invoice that is over is a credit, and the answer says so each time', async (t) => {
+  const { f, sale, ask, confirm, send, wallet, owed, balanced } = await shop(t)
+  await sale('20')
+  const invoice = (await ask()).body.data
+  f.clock.nowMs += 31 * minuteMs
+  const { transaction } = send(wallet.address, 1_000_000n)
+  const credited = { status: 200, body: { data: { status: 'expired', credited: { txHash: transaction } } } }
+  t.match(await confirm(invoice.id), credited)
+  t.match(await confirm(invoice.id, transaction), credited)
+  t.match((await owed()).owed, [{ amount: '0.00' }])
+  await sale('20')
+  const next = (await ask()).body.data
+  const [first, second] = [send(wallet.address, 1_000_000n), send(wallet.address, 1_000_000n)]
+  const paid = await confirm(next.id, first.transaction)
+  t.match(paid, { status: 200, body: { data: { status: 'confirmed' } } })
+  t.notOk('credited' in paid.body.data, 'what pays the invoice is no credit')
+  t.match(await confirm(next.id, second.transaction), {
+    status: 200,
+    body: { data: { status: 'confirmed', credited: { txHash: second.transaction } } },
+  })
+  t.match((await owed()).owed, [{ amount: '-1.00' }])
+  await balanced()
+})
+
+t.test('an invoice that is made after the clock was put back takes what is sent for it', async (t) => {
+  const s = await shop(t)
+  await s.sale('20')
+  await s.ask()
+  await s.sale('20')
+  s.f.clock.nowMs -= 10 * minuteMs
+  const invoice = (await s.ask()).body.data
+  t.match(invoice, { amount: '2.00' })
+  const { transaction } = s.send(s.wallet.address, 2_000_000n)
+  t.match(await s.confirm(invoice.id, transaction), { status: 200, body: { data: { status: 'confirmed' } } })
+  await s.balanced()
+})
+
+t.test(
+  'a wallet that fees were once paid to takes what landed in time, and nothing afterwards',
+  async (t) => {
+    const s = await shop(t)
+    await s.sale('20')
+    const invoice = (await s.ask()).body.data
+    const inTime = s.send(s.wallet.address, 1_000_000n)
+    s.moveFees(`0x${'5'.repeat(40)}`)
+    s.f.clock.nowMs += 60 * minuteMs
+    t.equal((await s.confirm(invoice.id, inTime.transaction)).status, 200)
+    const afterwards = s.send(s.wallet.address, 1_000_000n)
+    const refused = await s.confirm(invoice.id, afterwards.transaction)
+    t.match(refused, {
+      status: 422,
+      body: { error: { code: 'TRANSACTION_MISMATCH', message: /no longer where/ } },
+    })
+    await s.balanced()
+  },
+)
+
+t.test('a transfer for fees is no sale of whoever is paid to the same wallet', async (t) => {
+  const { f, opened, sale, ask, confirm, send, wallet } = await shop(t)
+  const thief = await opened()
+  t.equal((await f.movePayout(thief.key, thief.wallet, { base: operator })).status, 200)
+  await sale('20')
+  const invoice = (await ask()).body.data
+  const body = { amount: '1.00', title: 'Mine' }
+  const trap = (await f.call('POST', '/api/v1/payments', { key: thief.key, body })).body.data
+  const sent = send(wallet.address, 1_000_000n)
+  const refusal = refused('CONFLICT', /may be meant for it/)
+  t.match(await thief.confirm(trap.id, sent.transaction), refusal)
+  t.match(await thief.confirm(trap.id), refusal)
+  t.match(await confirm(invoice.id, sent.transaction), {
+    status: 200,
+    body: { data: { status: 'confirmed' } },
+  })
+})
+
+t.test(
+  'without a wallet of the operator, a network or enough to settle, the answer says which',
+  async (t) => {
+    const nobody = await shop(t, { payTo: null })
+    t.match(await nobody.ask(), refused('FEES_NOT_PAYABLE', /Nothing is owed now/))
+    await nobody.sale('20')
+    t.match((await nobody.owed()).owed, [{ payable: false }])
+    t.match(
+      await nobody.ask(),
+      refused('FEES_NOT_PAYABLE', /no wallet for fees on Base Sepolia.*fees\.payTo/),
+    )
+    const elsewhere = refused(
+      'FEES_NOT_PAYABLE',
+      /Nothing is owed there; what is owed is 1\.00 USDC on eip155:84532/,
+    )
+    t.match(await nobody.ask({ network: 'eip155:8453' }), elsewhere)
+
+    const gone = await shop(t, { assets: [half] })
+    await gone.sale('20')
+    t.match(await gone.ask(), refused('FEES_NOT_PAYABLE', /USDC on Base Sepolia is not configured any more/))
+
+    const dust = await shop(t, { least: 10_000n })
+    await dust.sale('0.199999')
+    t.match(
+      await dust.ask(),
+      refused('FEES_NOT_PAYABLE', /0\.009999 USDC on .*less than 0\.01 USDC, the least that is settled/),
+    )
+    await dust.sale('0.00002')
+    t.match((await dust.ask()).body.data, { amount: '0.01' })
+    t.match(await dust.ask({ network: 7 }), { status: 400, body: { error: { code: 'VALIDATION_ERROR' } } })
+  },
+)
+
+t.test('what is paid in a token whose decimals are configured anew is owed and paid once', async (t) => {
+  const { f, ask, pay, owed, id: storeId } = await shop(t)
+  const row = { state: 'settled', linkId: null, storeId, amountAtomic: 20_000_000n } as const
+  await bring(f.db.books, { ...row, answer: null, assets: [{ ...usdc, decimals: 5 }] })
+  const invoice = (await ask()).body.data
+  t.match(invoice, { amount: '1.00' })
+  t.equal((await pay(invoice, 'a', '1000000')).status, 200)
+  const after = await owed()
+  t.strictSame(
+    after.owed.map(({ amount, payable }: { amount: string; payable: boolean }) => [amount, payable]),
+    [['0.00', false]],
+  )
+  t.equal(after.months.length, 2, 'the months say what was booked, in its decimals of then')
+  t.match(await ask(), refused('FEES_NOT_PAYABLE', /Nothing is owed/))
+})
+
+t.test(
+  'a transfer for fees in a token of any rate is no sale of whoever is paid to the same wallet',
+  async (t) => {
+    const dear = { ...usdc, symbol: 'DEAR', usdPerUnit: '3' }
+    const { f, opened, ask, confirm, send, wallet, id: storeId } = await shop(t, { assets: [dear] })
+    const thief = await opened()
+    t.equal((await f.movePayout(thief.key, thief.wallet, { base: operator })).status, 200)
+    const row = { state: 'settled', linkId: null, storeId, asset: dear.address } as const
+    await bring(f.db.books, { ...row, amountAtomic: 6_666_680n, answer: null, assets: [dear] })
+    const invoice = (await ask()).body.data
+    t.match(invoice, { amount: '0.333334' })
+    const body = { amount: '1.00', title: 'Mine' }
+    const trap = (await f.call('POST', '/api/v1/payments', { key: thief.key, body })).body.data
+    const sent = send(wallet.address, 333_334n)
+    t.match(await thief.confirm(trap.id, sent.transaction), refused('CONFLICT', /may be meant for it/))
+    t.equal((await confirm(invoice.id, sent.transaction)).status, 200)
+  },
+)
+
+t.test('an invoice is paid in the token that is owed, exactly, whatever its rate', async (t) => {
+  const { f, sale, ask, pay, id: storeId, owed } = await shop(t, { assets: [usdc, half] })
+  await sale('20')
+  const row = {
+    state: 'settled',
+    linkId: null,
+    storeId,
+    asset: half.address,
+    amountAtomic: 20_000_020n,
+  } as const
+  await bring(f.db.books, { ...row, answer: null, assets: [usdc, half] })
+  t.match(await ask(), {
+    status: 400,
+    body: {
+      error: {
+        code: 'VALIDATION_ERROR',
+        details: [{ path: 'network', message: /1\.000001 HALF on .*1\.00 USDC/ }],
+      },
+    },
+  })
+  const invoice = (await ask({ asset: half.address })).body.data
+  t.match(invoice, { amount: '1.000001', currency: 'HALF', asset: half.address })
+  const { pathname, search } = new URL(invoice.checkoutUrl)
+  const { text } = await f.call('GET', pathname + search)
+  t.match(text, /<title>Pay 1\.000001 HALF · Fees of @/)
+  t.match(text, /<p class="checkout-sum">.*?1\.000001 <small>HALF</s)
+  const { checkoutUrl, id } = invoice
+  const offer = await f.call('POST', `/api/v1/payments/${id}/pay${new URL(checkoutUrl).search}`)
+  t.match(offer.body.accepts, [{ asset: half.address, amount: '1000001', payTo: operator }])
+  t.equal(offer.body.accepts.length, 1)
+  t.equal((await pay(invoice, 'a', '1000000')).status, 400, 'and in no other')
+  t.match((await ask({ asset: usdc.address.toLowerCase() })).body.data, { amount: '1.00', currency: 'USDC' })
+  t.match((await owed()).owed, { length: 2 })
+})
+
+t.test('nobody else sees or cancels an invoice', async (t) => {
+  const { f, opened, sale, ask, key } = await shop(t)
+  const other = await opened()
+  await sale('20')
+  const { id } = (await ask()).body.data
+  for (const [method, path] of [
+    ['GET', `/api/v1/payments/${id}`],
+    ['POST', `/api/v1/payments/${id}/cancel`],
+    ['POST', `/api/v1/payments/${id}/pay`],
+  ] as const)
+    t.equal((await f.call(method, path, { key: other.key })).status, 404)
+  t.strictSame(await other.invoices(), [])
+  t.equal((await f.call('POST', '/api/v1/fees/invoices')).status, 401)
+  t.equal((await f.call('POST', `/api/v1/payments/${id}/cancel`, { key })).status, 200, 'its store does')
+})

@@ -1,0 +1,257 @@
+import { exampleFor, takesBody } from '../../../core/x402/bazaar.ts'
+import { hiddenCharacterIn } from '../../schema/hiddenCharacter.ts'
+import { MAX_SCHEMA_BYTES } from '../readLinkFields.ts'
+import { slugOf } from '../slugs.ts'
+import { isTree, type OpenApiDocument, type Tree } from './document.ts'
+import { follow, LeftOut } from './references.ts'
+import { briefly, schemaOf } from './schemaOf.ts'
+
+const MAX_TITLE_CHARS = 200
+const MAX_DESCRIPTION_CHARS = 500
+const MAX_TAGS = 10
+const MAX_URL_CHARS = 2_048
+
+/** What a document says of one operation, as the fields of a link. */
+export interface DescribedOperation {
+  readonly url: string
+  /** What callers add to the link's address, `/{petId}`; empty where they add nothing. */
+  readonly subPath: string
+  readonly title: string
+  readonly description: string
+  readonly methods: readonly string[]
+  readonly inputSchema: Tree | null
+  readonly outputExample: unknown
+  readonly tags: readonly string[]
+  /** A slug for a link that has none. */
+  readonly slug: string
+  /** What its seller should know, in words. */
+  readonly notes: readonly string[]
+}
+
+interface Found {
+  readonly path: string
+  readonly method: string
+  readonly operation: Tree
+  /** Of the path and of the operation, references followed. */
+  readonly parameters: readonly Tree[]
+  /** Base address, without a slash at the end. */
+  readonly server: string
+}
+
+/** Reads one operation. @throws {LeftOut} when no link can be made of it */
+export function describeOperation(document: OpenApiDocument, found: Found): DescribedOperation {
+  const { operation, method, path } = found
+  const notes: string[] = []
+  const { fixed, subPath } = partsOf(path)
+  const url = urlOf(found.server + fixed)
+  const name = typeof operation['operationId'] === 'string' ? operation['operationId'] : ''
+  const summary = oneLine(operation['summary']) || oneLine(name) || `${method} ${path}`
+  return {
+    url,
+    subPath,
+    title: cut(visible(summary, 'one'), MAX_TITLE_CHARS) || `${method} operation`,
+    description: descriptionOf(operation, subPath),
+    methods: [method],
+    inputSchema: inputOf(document, found, subPath, notes),
+    outputExample: outputOf(document, operation, notes),
+    tags: tagsOf(operation['tags']),
+    slug: slugOf(wordsOf(name) || `${method} ${path}`),
+    notes,
+  }
+}
+
+/** The part of a path that stands before its first parameter, and the rest. @throws {LeftOut} */
+export function partsOf(path: string): { readonly fixed: string; readonly subPath: string } {
+  if (!path.startsWith('/')) throw new LeftOut('Its path does not begin with a slash.')
+  if (/[?#\\]/.test(path)) throw new LeftOut('Its path has a query or a fragment.')
+  const segments = path.split('/')
+  if (segments.some((one) => /^(?:\.|%2e){1,2}$/i.test(one)))
+    throw new LeftOut('Its path has a segment of dots.')
+  const first = segments.findIndex((segment) => segment.includes('{'))
+  if (first < 0) return { fixed: path, subPath: '' }
+  return { fixed: segments.slice(0, first).join('/'), subPath: `/${segments.slice(first).join('/')}` }
+}
+
+function urlOf(text: string): string {
+  const { href } = new URL(text)
+  if (href.length > MAX_URL_CHARS) throw new LeftOut(`Its address has more than ${MAX_URL_CHARS} characters.`)
+  return href
+}
+
+/** Text as others may read it: without what hides or turns the direction of writing. */
+function visible(text: string, lines: 'one' | 'many'): string {
+  const whole = text.toWellFormed()
+  if (hiddenCharacterIn(whole, lines) === undefined) return whole.trim()
+  const shown = [...whole].filter((character) => hiddenCharacterIn(character, lines) === undefined)
+  return shown.join('').trim()
+}
+
+const oneLine = (value: unknown): string =>
+  typeof value === 'string' && /[\p{L}\p{N}\p{P}\p{S}]/u.test(value) ? value.replace(/\s+/g, ' ').trim() : ''
+
+function cut(text: string, most: number): string {
+  const characters = [...text]
+  return characters.length <= most
+    ? text
+    : `${characters
+        .slice(0, most - 1)
+        .join('')
+        .trimEnd()}…`
+}
+
+export const titleOf = (value: unknown): string => cut(visible(oneLine(value), 'one'), MAX_TITLE_CHARS)
+
+export function descriptionOf(of: Tree, subPath = ''): string {
+  const text = typeof of['description'] === 'string' ? visible(of['description'], 'many') : ''
+  const call = subPath === '' ? '' : `Call it with ${cut(visible(subPath, 'one'), 200)} after the address.`
+  const room = MAX_DESCRIPTION_CHARS - (call === '' ? 0 : [...call].length + 1)
+  return [cut(text, room), call].filter((part) => part !== '').join('\n')
+}
+
+/** `Pet store` → `pet-store`; what has no such form is left out. */
+export function tagsOf(value: unknown): string[] {
+  const tags = (Array.isArray(value) ? value : []).flatMap((tag) => {
+    const spelt = wordsOf(typeof tag === 'string' ? tag : '')
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, '-')
+      .slice(0, 32)
+      .replace(/^-+|-+$/g, '')
+    return spelt === '' ? [] : [spelt]
+  })
+  return [...new Set(tags)].slice(0, MAX_TAGS)
+}
+
+/** `listPets` → `list Pets`. */
+const wordsOf = (name: string): string => name.replace(/(?<=[a-z0-9])(?=[A-Z])/g, ' ')
+
+function inputOf(
+  document: OpenApiDocument,
+  { method, operation, parameters }: Found,
+  subPath: string,
+  notes: string[],
+): Tree | null {
+  const hasBody = takesBody(method)
+  const inPath = [...subPath.matchAll(/\{([^{}]+)\}/g)].map(([, name]) => name!)
+  const query = parameters.filter((one) => one['in'] === 'query')
+  if (parameters.some((one) => one['in'] === 'cookie' && one['required'] === true))
+    throw new LeftOut('It needs a cookie, and cookies are not handed on.')
+  const described = parameters.filter(
+    ({ in: where, name }) =>
+      where === 'header' ||
+      (where === 'path' && inPath.includes(String(name))) ||
+      (hasBody && where === 'query'),
+  )
+  const known = new Set(described.filter((one) => one['in'] === 'path').map((one) => one['name']))
+  const beside = [
+    ...inPath
+      .filter((name) => !known.has(name))
+      .map((name) => ({ name, in: 'path', schema: { type: 'string' } })),
+    ...described,
+  ].map((one: Tree) => ({
+    name: String(one['name']),
+    in: one['in'],
+    required: one['in'] === 'path' || one['required'] === true,
+    ...(typeof one['description'] === 'string' && { description: visible(one['description'], 'many') }),
+    schema: parameterSchema(document, one) ?? {},
+  }))
+  const main = hasBody
+    ? bodyOf(document, operation, notes)
+    : query.length > 0
+      ? queryOf(document, query)
+      : undefined
+  if (main === undefined && subPath === '' && beside.length === 0) return null
+  const whole = {
+    ...(main ?? { type: 'object' }),
+    ...(subPath !== '' && { 'x-path': subPath }),
+    ...(beside.length > 0 && { 'x-parameters': beside }),
+  }
+  return fitting(whole, 'input', notes)
+}
+
+const queryOf = (document: OpenApiDocument, query: readonly Tree[]): Tree => {
+  const required = query.filter((one) => one['required'] === true).map((one) => String(one['name']))
+  const properties = query.map((one): [string, unknown] => {
+    const schema = parameterSchema(document, one) ?? {}
+    const { description } = one
+    const told = typeof description === 'string' && !('description' in schema)
+    return [String(one['name']), told ? { ...schema, description: visible(description, 'many') } : schema]
+  })
+  return {
+    type: 'object',
+    properties: Object.fromEntries(properties),
+    ...(required.length > 0 && { required: [...new Set(required)] }),
+  }
+}
+
+/** A parameter stands in a list of others: what its schema refers to is not said there. */
+function parameterSchema(document: OpenApiDocument, { schema, content }: Tree): Tree | undefined {
+  const media = isTree(content) ? follow(document.root, Object.values(content)[0]) : undefined
+  const found = schemaOf(document, schema ?? (isTree(media) ? media['schema'] : undefined) ?? {})
+  return found !== undefined && '$defs' in found ? {} : found
+}
+
+function bodyOf(document: OpenApiDocument, operation: Tree, notes: string[]): Tree | undefined {
+  const body = follow(document.root, operation['requestBody'])
+  if (!isTree(body) || !isTree(body['content'])) return undefined
+  const json = jsonOf(document, body['content'])
+  if (json !== undefined) {
+    const schema = schemaOf(document, json['schema'] ?? {})
+    if (schema === undefined) notes.push('Its input schema is too large to be shown.')
+    return schema
+  }
+  const kinds = Object.keys(body['content']).slice(0, 3).join(', ')
+  notes.push(
+    `Its body is no JSON (${visible(kinds, 'one').slice(0, 100)}): agents are not told what to send.`,
+  )
+  return undefined
+}
+
+function outputOf(document: OpenApiDocument, operation: Tree, notes: string[]): unknown {
+  const responses = operation['responses']
+  if (!isTree(responses)) return null
+  const status = Object.keys(responses).find((one) => /^2/.test(one)) ?? 'default'
+  const response = follow(document.root, Object.hasOwn(responses, status) ? responses[status] : undefined)
+  if (!isTree(response) || !isTree(response['content'])) return null
+  if (Object.keys(response['content']).some((kind) => kind.startsWith('text/event-stream')))
+    notes.push('It answers a stream: set `settle` to `before`, so that buyers are charged before it begins.')
+  const json = jsonOf(document, response['content'])
+  if (json === undefined) return null
+  const example = exampleIn(document, json)
+  return example === undefined ? null : fitting(example, 'example', notes)
+}
+
+function exampleIn(document: OpenApiDocument, media: Tree): unknown {
+  if (media['example'] !== undefined) return media['example']
+  const first = isTree(media['examples'])
+    ? follow(document.root, Object.values(media['examples'])[0])
+    : undefined
+  if (isTree(first) && first['value'] !== undefined) return first['value']
+  const schema = schemaOf(document, media['schema'] ?? {})
+  // Without an example of the document's own, one would be made up.
+  return schema !== undefined && JSON.stringify(schema).includes('"examples":')
+    ? exampleFor(schema)
+    : undefined
+}
+
+function jsonOf(document: OpenApiDocument, content: Tree): Tree | undefined {
+  const kind = Object.keys(content).find((one) => /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i.test(one))
+  const media = kind === undefined ? undefined : follow(document.root, content[kind])
+  return isTree(media) ? media : undefined
+}
+
+/** What a link may carry of it: whole, without words where that is too long, or nothing. */
+function fitting<T>(value: T, what: string, notes: string[]): T | null {
+  const fits = (one: unknown) => Buffer.byteLength(JSON.stringify(one)) <= MAX_SCHEMA_BYTES
+  if (fits(value)) return value
+  const brief = what === 'input' ? (briefly(value) as T) : undefined
+  if (brief !== undefined && fits(brief)) {
+    notes.push(
+      'Its input schema is shown without descriptions and examples: it is larger than 16 kB with them.',
+    )
+    return brief
+  }
+  notes.push(
+    `Its ${what === 'input' ? 'input schema' : 'example answer'} is larger than 16 kB and not shown.`,
+  )
+  return null
+}

@@ -1,0 +1,318 @@
+import { parseAmount } from '../../../core/domain/money.ts'
+import { slugOf } from '../slugs.ts'
+import { ImportRefusal, isTree, type OpenApiDocument, readDocument, type Tree } from './document.ts'
+import {
+  type DescribedOperation,
+  describeOperation,
+  descriptionOf,
+  partsOf,
+  tagsOf,
+  titleOf,
+} from './operation.ts'
+import { type Price, priceRules, statedPrice } from './prices.ts'
+import { follow, LeftOut } from './references.ts'
+
+/** More operations are no API that one store sells; a link of the store is made of each. */
+const MAX_OPERATIONS = 1_000
+/** Of a path or a server's address, as of a link's. Its text stands in what is said of others, too. */
+const MAX_ADDRESS_CHARS = 2_048
+/** Addresses of one API. */
+const MAX_SERVERS = 100
+const methods = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'trace'] as const
+const sold = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
+
+/** What is to be made of a document. */
+export interface DraftsRequest {
+  /** YAML or JSON. */
+  readonly text: string
+  /** `each`: a link an operation. `one`: one link for the whole API. */
+  readonly as: 'each' | 'one'
+  /** Base address of the API in place of the document's. */
+  readonly server?: string | undefined
+  /** Of operations that neither a rule nor the document names a price for. */
+  readonly price?: Price | undefined
+  readonly prices: ReadonlyMap<string, Price>
+}
+
+/** A link to be: what the document and the prices say of it. */
+export interface Draft extends DescribedOperation {
+  /** `POST /render`; `*` for the whole API. */
+  readonly operation: string
+  readonly operationId: string | null
+  readonly price: Price
+  /** Base address that its path follows. */
+  readonly server: string
+}
+
+/** An operation without a link, and why. */
+export interface LeftOutOperation {
+  readonly operation: string
+  readonly operationId: string | null
+  readonly reason: string
+}
+
+export interface Drafts {
+  /** Of the API. */
+  readonly title: string
+  /** Base address of the API. */
+  readonly server: string
+  /** Other addresses that the document names. */
+  readonly otherServers: readonly string[]
+  readonly drafts: readonly Draft[]
+  readonly leftOut: readonly LeftOutOperation[]
+}
+
+/** Reads a document into links to be, in its own order. Nothing is fetched. @throws {ImportRefusal} */
+export function readDrafts({ text, as, server, price, prices }: DraftsRequest): Drafts {
+  const document = readDocument(text)
+  const info = isTree(document.root['info']) ? document.root['info'] : {}
+  const title = titleOf(info['title']) || 'API'
+  const servers = serversOf(document.root['servers'])
+  const main = mainServer(server, servers)
+  const common = { title, server: main, otherServers: server === undefined ? servers.slice(1) : [] }
+  const serverOf = (own: readonly string[]) => (server === undefined ? (firstBase(own) ?? main) : main)
+  const { found, unreadable } = operationsIn(document, serverOf)
+  const priceOf = priceRules(prices, found)
+  if (as === 'one')
+    return { ...common, ...wholeApi({ root: document.root, title, main, found, price, prices }) }
+  const drafts: Draft[] = []
+  const leftOut: LeftOutOperation[] = [...unreadable]
+  for (const one of found) {
+    const { operation, operationId } = one
+    try {
+      const its = priceOf(one) ?? priceStated(one, document.root) ?? price
+      drafts.push({
+        operation,
+        operationId,
+        price: sellable(its),
+        server: one.server,
+        ...describe(document, one),
+      })
+    } catch (error) {
+      if (!(error instanceof LeftOut)) throw error
+      leftOut.push({ operation, operationId, reason: error.message })
+    }
+  }
+  return { ...common, ...withoutUndercut(drafts, leftOut) }
+}
+
+interface FoundOperation {
+  readonly operation: string
+  readonly operationId: string | null
+  readonly method: string
+  readonly path: string
+  readonly item: Tree
+  readonly of: Tree
+  readonly server: string
+}
+
+function operationsIn({ root }: OpenApiDocument, serverOf: (own: readonly string[]) => string) {
+  const paths = isTree(root['paths']) ? root['paths'] : {}
+  const found: FoundOperation[] = []
+  const unreadable: LeftOutOperation[] = []
+  for (const [path, value] of Object.entries(paths)) {
+    if (path.startsWith('x-')) continue
+    if (path.length > MAX_ADDRESS_CHARS) {
+      const reason = `Its path has more than ${MAX_ADDRESS_CHARS} characters.`
+      unreadable.push({ operation: `* ${path.toWellFormed().slice(0, 100)}…`, operationId: null, reason })
+      continue
+    }
+    const item = itemOf(root, value)
+    if (typeof item === 'string') unreadable.push({ operation: `* ${path}`, operationId: null, reason: item })
+    else
+      for (const method of methods) {
+        const of = Object.hasOwn(item, method) ? item[method] : undefined
+        if (!isTree(of)) continue
+        const operation = `${method.toUpperCase()} ${path}`
+        const server = serverOf(serversOf(of['servers'] ?? item['servers']))
+        found.push({ operation, operationId: idOf(of), method: method.toUpperCase(), path, item, of, server })
+      }
+  }
+  if (found.length + unreadable.length === 0)
+    throw new ImportRefusal('document', 'Expected `paths` with at least one operation.')
+  const count = found.length + unreadable.length
+  if (count > MAX_OPERATIONS) {
+    const message = `Expected at most ${MAX_OPERATIONS} operations, got ${count}. Import a part of the document at a time.`
+    throw new ImportRefusal('document', message)
+  }
+  // An id that is there twice names nothing.
+  const ids = found.map((one) => one.operationId)
+  const isTwice = (id: string | null) => ids.indexOf(id) !== ids.lastIndexOf(id)
+  return {
+    found: found.map((one) => (isTwice(one.operationId) ? { ...one, operationId: null } : one)),
+    unreadable,
+  }
+}
+
+function idOf({ operationId }: Tree): string | null {
+  return typeof operationId === 'string' && operationId !== ''
+    ? operationId.toWellFormed().slice(0, 200)
+    : null
+}
+
+/** The path item, or why there is none. */
+function itemOf(root: Tree, value: unknown): Tree | string {
+  try {
+    const item = follow(root, value)
+    return isTree(item) ? item : 'There is no operation at this path.'
+  } catch (error) {
+    if (error instanceof LeftOut) return error.message
+    throw error
+  }
+}
+
+function describe(
+  document: OpenApiDocument,
+  { of, item, method, path, server }: FoundOperation,
+): DescribedOperation {
+  if (!sold.includes(method)) throw new LeftOut(`Links do not take ${method}.`)
+  if (of['deprecated'] === true) throw new LeftOut('It is deprecated.')
+  const listed = [item['parameters'], of['parameters']].flatMap((list) => (Array.isArray(list) ? list : []))
+  const parameters = new Map<string, Tree>()
+  for (const one of listed.map((parameter) => follow(document.root, parameter)))
+    if (isTree(one)) parameters.set(JSON.stringify([one['in'], one['name']]), one)
+  return describeOperation(document, {
+    path,
+    method,
+    operation: of,
+    parameters: [...parameters.values()],
+    server,
+  })
+}
+
+function priceStated({ of, item }: FoundOperation, root: Tree): Price | undefined {
+  for (const at of [of, item, root]) {
+    const price = statedPrice(at['x-price'])
+    if (price === null)
+      throw new LeftOut(
+        `Its x-price is ${JSON.stringify(at['x-price'])?.slice(0, 100)}; expected a decimal string such as "0.01".`,
+      )
+    if (price !== undefined) return price
+  }
+}
+
+function sellable(price: Price | undefined): Price {
+  if (price === undefined)
+    throw new LeftOut('It has no price: give one for all, a rule, or x-price in the document.')
+  if (price === 'none') throw new LeftOut('It is not for sale: its price is none.')
+  return price
+}
+
+/**
+ * A link takes its own path and all below it, also where its operation has a parameter there: one that is cheaper than another it
+ * leads to would sell that one for less, so it is left out; where it leads to what is not for sale, it says so.
+ */
+function withoutUndercut(
+  drafts: readonly Draft[],
+  leftOut: readonly LeftOutOperation[],
+): Pick<Drafts, 'drafts' | 'leftOut'> {
+  const places = [...drafts, ...leftOut].flatMap((one) => {
+    const [method, path] = splitOperation(one.operation)
+    return path.startsWith('/') && !/[?#\\]/.test(path) ? [{ one, method, path }] : []
+  })
+  const under = (draft: Draft) => {
+    const [method, path] = splitOperation(draft.operation)
+    const { fixed } = partsOf(path)
+    const start = `${fixed.replace(/\/+$/, '')}/`
+    return places.filter(
+      (place) =>
+        place.one !== draft &&
+        place.method === method &&
+        (place.path === fixed || place.path.startsWith(start)),
+    )
+  }
+  const kept: Draft[] = []
+  const out = [...leftOut]
+  for (const draft of drafts) {
+    const reached = under(draft)
+    const dearer = reached.find(
+      ({ one }) => 'price' in one && one.server === draft.server && isLess(draft.price, one.price),
+    )
+    if (dearer !== undefined && 'price' in dearer.one) {
+      const reason = `A link takes its own path and all below it: this one would sell ${dearer.one.operation} (${dearer.one.price}) for ${draft.price}. Price them alike, or make one of them none.`
+      out.push({ operation: draft.operation, operationId: draft.operationId, reason })
+      continue
+    }
+    const unsold = reached.find(({ one }) => !('price' in one))
+    const note =
+      unsold &&
+      `Its link takes its own path and all below it: ${unsold.one.operation}, which is left out, is one of them.`
+    kept.push(note === undefined ? draft : { ...draft, notes: [...draft.notes, note] })
+  }
+  return { drafts: kept, leftOut: out }
+}
+
+function splitOperation(operation: string): [method: string, path: string] {
+  const at = operation.indexOf(' ')
+  return [operation.slice(0, at), operation.slice(at + 1)]
+}
+
+const isLess = (a: Price, b: Price): boolean => parseAmount(a, 18) < parseAmount(b, 18)
+
+interface WholeApi extends Pick<DraftsRequest, 'price' | 'prices'> {
+  readonly root: Tree
+  readonly title: string
+  readonly main: string
+  readonly found: readonly FoundOperation[]
+}
+
+function wholeApi({ root, title, main, found, price, prices }: WholeApi): Pick<Drafts, 'drafts' | 'leftOut'> {
+  if (prices.size > 0)
+    throw new ImportRefusal(
+      'prices',
+      'One link has one price: leave the rules out, or make a link of each operation.',
+    )
+  const its = price ?? statedPrice(root['x-price'])
+  if (its == null || its === 'none')
+    throw new ImportRefusal('price', 'Expected a price for the link, such as "0.01"; "0" is free.')
+  const info = isTree(root['info']) ? root['info'] : {}
+  const tags = Array.isArray(root['tags'])
+    ? root['tags'].map((tag) => (isTree(tag) ? tag['name'] : undefined))
+    : []
+  const draft: Draft = {
+    ...{ operation: '*', operationId: null, price: its, server: main, url: new URL(main).href, subPath: '' },
+    ...{ title, description: descriptionOf(info), inputSchema: null, outputExample: null },
+    methods: sold.filter((method) => found.some((one) => one.method === method)),
+    ...{ tags: tagsOf(tags), slug: slugOf(title), notes: [] },
+  }
+  return { drafts: [draft], leftOut: [] }
+}
+
+/** @throws {ImportRefusal} when there is no address that paths could follow */
+function mainServer(given: string | undefined, servers: readonly string[]): string {
+  const base = given === undefined ? firstBase(servers) : baseOf(given)
+  if (base !== undefined) return base
+  const shown = given ?? servers[0]
+  const what = shown === undefined ? 'the document names none' : `got ${JSON.stringify(shown.slice(0, 200))}`
+  throw new ImportRefusal(
+    'server',
+    `Expected the base address of the API, such as https://api.example.com/v1; ${what}. Name it as \`server\`.`,
+  )
+}
+
+const firstBase = (servers: readonly string[]): string | undefined =>
+  servers.map(baseOf).find((base) => base !== undefined)
+
+/** Addresses of `servers`, variables at their defaults; without those that are too long to be one. */
+function serversOf(value: unknown): string[] {
+  return (Array.isArray(value) ? value.slice(0, MAX_SERVERS) : []).flatMap((server) => {
+    if (!isTree(server) || typeof server['url'] !== 'string') return []
+    if (server['url'].length > MAX_ADDRESS_CHARS) return []
+    const variables = isTree(server['variables']) ? server['variables'] : {}
+    const url = server['url'].replace(/\{([^{}]*)\}/g, (whole, name: string) => {
+      const variable = Object.hasOwn(variables, name) ? variables[name] : undefined
+      if (!isTree(variable) || variable['default'] === undefined) return whole
+      return String(variable['default']).slice(0, MAX_ADDRESS_CHARS + 1)
+    })
+    return url.length > MAX_ADDRESS_CHARS ? [] : [url]
+  })
+}
+
+/** A base address without a slash at its end; undefined when no path can follow it. */
+function baseOf(text: string): string | undefined {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined
+  const { origin, pathname, search, hash, username, password } = new URL(text)
+  if (search !== '' || hash !== '' || username !== '' || password !== '' || /[{}]|%7b/i.test(text))
+    return undefined
+  return origin + pathname.replace(/\/+$/, '')
+}

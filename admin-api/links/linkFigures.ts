@@ -1,0 +1,50 @@
+import type { Link, StoreId } from '../../core/domain/link.ts'
+import { formatAmount } from '../../core/domain/money.ts'
+import { ratingOf } from '../../core/domain/review.ts'
+import { DAY_MS, type LinkFigures } from '../../core/ports/figures.ts'
+import type { Api } from '../deps.ts'
+import { count, exactly, text } from '../schema/answers.ts'
+import { REVENUE_PLACES } from '../stats/period.ts'
+import { HEALTH_DAYS, uptimeIn, uptimeSchema } from './healthHistory.ts'
+
+/** How a link does, for its seller. */
+export const linkFiguresSchema = exactly(
+  {
+    calls: { ...count, description: 'Purchases that stand.' },
+    buyers: count,
+    revenue: text('USDC.'),
+    uptime: uptimeSchema,
+    reviews: { ...count, description: 'Of all time, like the rating.' },
+    rating: { type: ['integer', 'null'], description: 'Percentage of positive reviews.' },
+  },
+  "Of the last 30 days (UTC, today included), without the store's own wallets.",
+)
+
+/**
+ * Reads how the links of a store do, all of them at once.
+ *
+ * @param linkId only this one
+ * @returns the figures of a link, of those that were read
+ */
+export async function readLinkFigures(api: Api, storeId: StoreId, linkId?: string) {
+  const nowMs = api.clock.now()
+  const fromMs = (Math.floor(nowMs / DAY_MS) - HEALTH_DAYS + 1) * DAY_MS
+  const found = await api.figures.ofLinks(storeId, {
+    ...{ fromMs, toMs: Number.MAX_SAFE_INTEGER },
+    ...(linkId !== undefined && { linkId }),
+  })
+  const figuresOf = new Map(found.map((figures) => [figures.linkId, figures]))
+  return (link: Link) => {
+    const { calls, buyers, revenueE18, reviews, health } = figuresOf.get(link.id) ?? nothing
+    return {
+      ...{ calls, buyers, revenue: formatAmount(revenueE18, REVENUE_PLACES, REVENUE_PLACES) },
+      uptime: uptimeIn(link, health.checks, health.changes, fromMs, nowMs),
+      ...{ reviews: reviews.total, rating: ratingOf(reviews) },
+    }
+  }
+}
+
+const nothing: Omit<LinkFigures, 'linkId'> = {
+  ...{ calls: 0, buyers: 0, revenueE18: 0n, reviews: { total: 0, positive: 0 } },
+  health: { checks: { probes: 0, failedProbes: 0, calls: 0, failedCalls: 0 }, changes: [] },
+}

@@ -1,0 +1,99 @@
+import t from 'tap'
+import { cookieIn, samePage, signInBrowser } from '../testing/browser.ts'
+import {
+  startWithOperator as service,
+  signInOperator as signIn,
+  operatorToken as token,
+} from '../testing/operator.ts'
+import { sell } from '../testing/sell.ts'
+import { startAdmin } from '../testing/startAdmin.ts'
+
+t.test("a page of another origin uses up none of the operator's tries", async (t) => {
+  const f = await service(t)
+  const elsewhere = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' }
+  for (let i = 0; i < 20; i++) t.equal((await signIn(f, 'wrong', elsewhere)).status, 403)
+  t.equal((await signIn(f, token)).status, 201)
+})
+
+t.test('the operator signs in with the token, and with nothing else', async (t) => {
+  const f = await service(t)
+  for (const wrong of [`${token}x`, token.slice(1), token.toUpperCase(), ' ']) {
+    const answer = await signIn(f, wrong, samePage, `198.51.100.${wrong.length}`)
+    t.match(answer, { status: 401, body: { error: { code: 'UNAUTHORIZED' } } })
+    t.equal(answer.headers['set-cookie'], undefined)
+  }
+  t.notMatch(JSON.stringify(f.logged), token.slice(1))
+  t.equal((await signIn(f, token, { origin: 'https://evil.example' })).status, 403)
+  const answer = await signIn(f, token)
+  t.equal(answer.status, 201)
+  t.match(
+    String(answer.headers['set-cookie']),
+    /^__Host-tollgate_operator=[\w-]{43}; .*HttpOnly; SameSite=Strict; Secure$/,
+  )
+  const cookie = cookieIn(answer)
+  t.equal((await f.call('GET', '/api/operator/session', { headers: { cookie } })).status, 200)
+  const out = await f.call('DELETE', '/api/operator/session', { headers: { ...samePage, cookie } })
+  t.equal(out.status, 200)
+  t.equal((await f.call('GET', '/api/operator/session', { headers: { cookie } })).status, 401)
+})
+
+t.test('five tries a minute, also with the right token at last', async (t) => {
+  const f = await service(t)
+  for (let i = 0; i < 5; i++) t.equal((await signIn(f, `wrong-${i}`)).status, 401)
+  t.match(await signIn(f, token), { status: 429, headers: { 'retry-after': /\d+/ } })
+  f.clock.nowMs += 60_000
+  t.equal((await signIn(f, token)).status, 201)
+})
+
+t.test("a seller is no operator, and the operator's cookie opens no store", async (t) => {
+  const f = await service(t)
+  const seller = await signInBrowser(f)
+  const { key } = await f.store()
+  for (const path of ['status', 'config', 'session']) {
+    t.equal((await seller.call('GET', `/api/operator/${path}`)).status, 401)
+    t.equal((await f.call('GET', `/api/operator/${path}`, { key })).status, 401)
+  }
+  const sellerToken = seller.cookie.split('=')[1]!
+  const swapped = { cookie: `__Host-tollgate_operator=${sellerToken}` }
+  t.equal((await f.call('GET', '/api/operator/status', { headers: swapped })).status, 401)
+  const operator = cookieIn(await signIn(f, token)).split('=')[1]!
+  const other = { cookie: `__Host-tollgate_seller=${operator}` }
+  t.equal((await f.call('GET', '/api/v1/profile', { headers: other })).status, 401)
+})
+
+t.test('without a token in the configuration there is nothing here', async (t) => {
+  const f = await startAdmin(t)
+  for (const [method, path] of [
+    ['GET', '/operator'],
+    ['GET', '/api/operator/session'],
+    ['GET', '/api/operator/status'],
+    ['GET', '/api/operator/config'],
+    ['POST', '/api/operator/session'],
+    ['DELETE', '/api/operator/session'],
+  ] as const) {
+    const body = method === 'POST' ? { body: { token } } : {}
+    t.equal((await f.call(method, path, { headers: samePage, ...body })).status, 404, `${method} ${path}`)
+  }
+})
+
+t.test('the state says what is on its way, owed and put off, with amounts in words', async (t) => {
+  const f = await service(t)
+  const { id: storeId, key } = await f.store()
+  const body = { url: await f.seller(), title: 'One' }
+  const { id: linkId } = (await f.call('POST', '/api/v1/links', { key, body })).body.data
+  for (const state of ['pending', 'settling', 'refund_due', 'delivered'] as const)
+    await sell(f.db, { storeId, linkId, amount: '0.1', atMs: f.clock.nowMs, state })
+  const cookie = cookieIn(await signIn(f, token))
+  const { data } = (await f.call('GET', '/api/operator/status', { headers: { cookie } })).body
+  t.same(data.pending.rows.map((row: { state: string }) => row.state).sort(), ['pending', 'settling'])
+  t.match(data.refundsDue, { hasMore: false, rows: [{ state: 'refund_due', amount: '0.10 USDC', storeId }] })
+  t.match(data, {
+    problems: { length: 0 },
+    parked: { total: 0 },
+    networks: [{ problems: ['The key has little gas.'] }],
+  })
+  const config = await f.call('GET', '/api/operator/config', { headers: { cookie } })
+  t.same(config.body.data, { publicUrl: 'https://pay.example' })
+  const elsewhere = { cookie, 'sec-fetch-site': 'cross-site' }
+  t.equal((await f.call('GET', '/api/operator/config', { headers: elsewhere })).status, 403)
+})

@@ -1,0 +1,57 @@
+import { isPaid } from '../../core/domain/link.ts'
+import { ratingOf } from '../../core/domain/review.ts'
+import type { FoundLink } from '../../core/ports/discovery.ts'
+import { DAY_MS, type HealthFigures } from '../../core/ports/figures.ts'
+import type { Result } from '../../web/site/result.ts'
+import type { Api } from '../deps.ts'
+import { HEALTH_DAYS, uptimeIn } from '../links/healthHistory.ts'
+
+const MAX_OFFSET = 100_000
+
+/** Where a page of a list begins, as it stands in the address; what is no number is the beginning. */
+export const offsetIn = (text: unknown): number =>
+  Math.min(MAX_OFFSET, typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : 0)
+
+/** Found links as pages list them, with how they did in thirty days: one question for all of them. */
+export async function resultsOf(api: Api, links: readonly FoundLink[]): Promise<Result[]> {
+  const { health, fromMs, nowMs } = await healthOf(api, links)
+  return links.map((link) => toResult(link, health.get(link.id), fromMs, nowMs))
+}
+
+/** Calls of thirty days of all of these together. */
+export async function callsOf(api: Api, links: readonly FoundLink[]): Promise<number> {
+  const { health } = await healthOf(api, links)
+  return [...health.values()].reduce((sum, { checks }) => sum + checks.calls, 0)
+}
+
+async function healthOf(api: Api, links: readonly FoundLink[]) {
+  const nowMs = api.clock.now()
+  const fromMs = (Math.floor(nowMs / DAY_MS) - HEALTH_DAYS + 1) * DAY_MS
+  const ids = links.map(({ id }) => id)
+  return { health: await api.figures.healthOf(ids, fromMs), fromMs, nowMs }
+}
+
+const toResult = (
+  link: FoundLink,
+  health: HealthFigures | undefined,
+  fromMs: number,
+  nowMs: number,
+): Result => ({
+  title: link.title,
+  description: link.description,
+  slug: link.slug,
+  price: isPaid(link) ? link.price : null,
+  username: link.username,
+  displayName: link.displayName,
+  avatarUrl: link.avatarUrl,
+  tags: link.tags,
+  stats: {
+    // What is listed is not suspended now.
+    uptime: health
+      ? uptimeIn({ ...link, suspension: null }, health.checks, health.changes, fromMs, nowMs)
+      : null,
+    rating: ratingOf(link.reviews),
+    reviews: link.reviews.total,
+    calls: health?.checks.calls ?? 0,
+  },
+})

@@ -1,0 +1,592 @@
+import t, { type Test } from 'tap'
+import { takingTurns } from '../../adapters/chains/takingTurns.ts'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import { convertPrice, parseAmount } from '../../core/domain/money.ts'
+import { leaveChain } from '../../core/payments/rules.ts'
+import type { FoundTransfer, TransferVerdict, WantedTransfer } from '../../core/ports/transferProofs.ts'
+import { bring } from '../../test/helpers/rows.ts'
+import type { AdminApiDeps } from '../deps.ts'
+import { sell } from '../testing/sell.ts'
+import { startAdmin, termsOf } from '../testing/startAdmin.ts'
+import { eventBody } from '../webhooks/eventBody.ts'
+
+const minuteMs = 60_000
+const hash = (digit: string) => `0x${digit.repeat(64)}`
+const usdc = builtInAssets.find(({ network }) => network === 'eip155:84532')!.address
+const buyer = '0x00000000000000000000000000000000000000b1'
+
+/** A store that asks to be paid, and a chain that knows the transfers that the test puts there. */
+async function shop(
+  t: Test,
+  more: { readonly refunds?: boolean; readonly deps?: Partial<AdminApiDeps> } = {},
+) {
+  const chain = {
+    transfers: [] as FoundTransfer[],
+    verdict: undefined as TransferVerdict | undefined,
+    /** The wallet that all of them pay; any while undefined. */
+    payee: undefined as string | undefined,
+    asked: [] as (WantedTransfer & { readonly transaction?: string })[],
+  }
+  const judge = (wanted: WantedTransfer, transaction?: string): TransferVerdict => {
+    chain.asked.push({ ...wanted, ...(transaction !== undefined && { transaction }) })
+    if (chain.verdict !== undefined) return chain.verdict
+    const transfers = chain.transfers.filter(
+      (one) =>
+        one.amountAtomic === wanted.amountAtomic &&
+        one.atMs >= wanted.notBeforeMs &&
+        (chain.payee === undefined || chain.payee === wanted.payTo) &&
+        (transaction === undefined || one.transaction === transaction),
+    )
+    if (transfers.length > 0) return { status: 'found', transfers }
+    if (transaction === undefined) return { status: 'none', isComplete: true }
+    const isThere = chain.transfers.some((one) => one.transaction === transaction)
+    return isThere
+      ? { status: 'mismatch', what: 'amount', movedAtomic: 49_980_000n }
+      : { status: 'pending', transaction, isKnown: false }
+  }
+  const f = await startAdmin(t, {
+    transferProofs: { prove: async (w, transaction) => judge(w, transaction), look: async (w) => judge(w) },
+    ...more.deps,
+    ...(more.refunds && { refundProofs: { prove: async () => ({ status: 'proved', paymentKeys: [] }) } }),
+  })
+  const store = await f.store()
+  let sent = 0
+  return {
+    f,
+    chain,
+    ...store,
+    open: async (amount = '49.99') =>
+      (await f.call('POST', '/api/v1/payments', { key: store.key, body: { amount, title: 'A chair' } })).body
+        .data,
+    send(facts: Partial<FoundTransfer> = {}): FoundTransfer {
+      const digits = String(++sent).padStart(64, '0')
+      const transfer: FoundTransfer = {
+        ...{ key: digits, nonce: digits, transaction: `0x${digits}`, event: 'transfer:0', from: buyer },
+        ...{ amountAtomic: 49_990_000n, block: 7, atMs: f.clock.nowMs, ...facts },
+      }
+      chain.transfers.push(transfer)
+      return transfer
+    },
+    confirm: (id: string, body?: unknown, key = store.key) =>
+      f.call('POST', `/api/v1/payments/${id}/confirm`, { key, ...(body !== undefined && { body }) }),
+    read: async (id: string) => (await f.call('GET', `/api/v1/payments/${id}`, { key: store.key })).body.data,
+  }
+}
+
+t.test('a transfer that the chain proves confirms the session; repeating it answers the same', async (t) => {
+  const { f, chain, open, send, confirm, read } = await shop(t)
+  const session = await open()
+  const paid = send()
+  const { status, body } = await confirm(session.id, {
+    txHash: paid.transaction.toUpperCase().replace('X', 'x'),
+  })
+  t.equal(status, 200)
+  t.match(body.data, {
+    ...{ id: session.id, status: 'confirmed', txHash: paid.transaction, chain: 'base', buyerWallet: buyer },
+    purchaseId: /^[0-9a-f-]{36}$/,
+  })
+  t.notOk('refundDue' in body.data)
+  t.strictSame(await read(session.id), body.data)
+  t.match(chain.asked, [
+    {
+      ...{ network: 'eip155:84532', asset: usdc, amountAtomic: 49_990_000n, transaction: paid.transaction },
+      notBeforeMs: f.clock.nowMs - 30_000,
+    },
+  ])
+  const asked = chain.asked.length
+  for (const again of [{ txHash: paid.transaction, chain: 'base' }, {}, undefined, { txHash: null }]) {
+    const answer = await confirm(session.id, again)
+    t.strictSame([answer.status, answer.body], [200, body])
+  }
+  t.equal(chain.asked.length, asked, 'what is booked is not asked of the chain')
+  t.match(await f.db.purchases.ledgerCheck(), {
+    purchases: 1,
+    broken: { length: 0 },
+    unbalanced: { length: 0 },
+  })
+})
+
+t.test(
+  'without a hash the one transfer that fits is found; while there is none the answer is 202',
+  async (t) => {
+    const { f, chain, open, send, confirm } = await shop(t)
+    const session = await open()
+    const none = await confirm(session.id, {})
+    t.equal(none.status, 202)
+    t.match(none.body.data, { id: session.id, status: 'open', txHash: null })
+    t.equal(none.headers['retry-after'], '5')
+    send({ amountAtomic: 49_980_000n })
+    send({ atMs: f.clock.nowMs - minuteMs })
+    t.equal((await confirm(session.id)).status, 202, 'another amount, or from before the session')
+    chain.verdict = { status: 'pending', transaction: hash('a'), isKnown: true }
+    t.equal((await confirm(session.id)).status, 202)
+    t.equal((await confirm(session.id, { txHash: hash('a') })).status, 202)
+    chain.verdict = undefined
+    t.equal((await confirm(session.id, { txHash: hash('e') })).status, 202, 'no node knows it yet')
+    const paid = send()
+    t.match(await confirm(session.id), {
+      status: 200,
+      body: { data: { status: 'confirmed', txHash: paid.transaction } },
+    })
+  },
+)
+
+t.test('a transfer that may be meant for another session is only taken by its name', async (t) => {
+  const { f, open, send, confirm, read } = await shop(t)
+  const [one, two] = [await open(), await open()]
+  const paid = send()
+  const unnamed = {
+    status: 409,
+    body: { error: { code: 'TRANSACTION_NOT_NAMED', message: /^Another session/ } },
+  }
+  t.match(await confirm(one.id, {}), unnamed)
+  t.match(await confirm(two.id), unnamed)
+  t.match([await read(one.id), await read(two.id)], [{ status: 'open' }, { status: 'open' }])
+  t.equal((await confirm(two.id, { txHash: paid.transaction })).status, 200)
+  const next = send()
+  t.match(await confirm(one.id), { status: 200, body: { data: { txHash: next.transaction } } }, 'one is left')
+
+  const three = await open()
+  send()
+  send()
+  const several = {
+    status: 409,
+    body: { error: { code: 'TRANSACTION_NOT_NAMED', message: /2 transfers fit/ } },
+  }
+  t.match(await confirm(three.id), several)
+  t.match(await f.db.purchases.ledgerCheck(), {
+    purchases: 2,
+    broken: { length: 0 },
+    unbalanced: { length: 0 },
+  })
+})
+
+t.test('two prices that come to the same amount of a coarse token are told apart by name only', async (t) => {
+  const coarse = { ...builtInAssets.find(({ network }) => network === 'eip155:84532')!, decimals: 2 }
+  const amountOf = (price: string) => convertPrice(parseAmount(price, 6), coarse.usdPerUnit, coarse.decimals)
+  const { open, send, confirm } = await shop(t, {
+    deps: {
+      assets: [coarse],
+      termsOf: (sold) => termsOf(sold).map((terms) => ({ ...terms, amount: `${amountOf(sold.price)}` })),
+    },
+  })
+  const [one] = [await open('49.991'), await open('49.992')]
+  send({ amountAtomic: 5_000n })
+  t.match(await confirm(one.id), { status: 409, body: { error: { code: 'TRANSACTION_NOT_NAMED' } } })
+  const alone = await open('49.98')
+  send({ amountAtomic: 4_998n })
+  t.equal((await confirm(alone.id)).status, 200, 'another amount is another')
+})
+
+t.test('a transfer that was sent while another session was open is not taken unnamed', async (t) => {
+  const { f, key, open, send, confirm } = await shop(t)
+  const ended = await open()
+  await f.call('POST', `/api/v1/payments/${ended.id}/cancel`, { key })
+  const session = await open()
+  f.clock.nowMs += 45_000
+  send()
+  t.match(await confirm(session.id), { status: 409, body: { error: { code: 'TRANSACTION_NOT_NAMED' } } })
+})
+
+t.test('a transfer of another session, a sale or a refund is refused with 409', async (t) => {
+  const { f, key, id: storeId, open, send, confirm } = await shop(t, { refunds: true })
+  const [one, two] = [await open(), await open('49.990')]
+  const paid = send()
+  t.equal((await confirm(one.id, { txHash: paid.transaction })).status, 200)
+  const used = { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } }
+  t.match(await confirm(two.id, { txHash: paid.transaction }), used)
+
+  const linkId = '00000000-0000-4000-8000-000000000001'
+  const sold = (await f.db.purchases.find(
+    await sell(f.db, { storeId, linkId, amount: '49.99', atMs: f.clock.nowMs }),
+  ))!
+  send({ key: sold.paymentKey, transaction: hash('a') })
+  t.match(await confirm(two.id, { txHash: hash('a') }), used, 'an x402 settlement')
+
+  const back = send()
+  const path = `/api/v1/purchases/${sold.id}/refunds`
+  t.equal((await f.call('POST', path, { key, body: { txHash: back.transaction } })).status, 200)
+  t.match(await confirm(two.id, { txHash: back.transaction }), used, 'money that was sent back')
+  t.equal((await confirm(two.id)).status, 202, 'a look does not take any of them')
+  const again = await f.call('POST', `/api/v1/purchases/${sold.id}/refunds`, {
+    key,
+    body: { txHash: paid.transaction },
+  })
+  t.equal(again.status, 409)
+})
+
+t.test('a session’s transfer is no refund of any sale', async (t) => {
+  const { f, key, id: storeId, open, send, confirm } = await shop(t, { refunds: true })
+  const session = await open()
+  const paid = send()
+  t.equal((await confirm(session.id, { txHash: paid.transaction })).status, 200)
+  const linkId = '00000000-0000-4000-8000-000000000001'
+  const sold = await sell(f.db, { storeId, linkId, amount: '1', atMs: f.clock.nowMs })
+  t.match(
+    await f.call('POST', `/api/v1/purchases/${sold}/refunds`, { key, body: { txHash: paid.transaction } }),
+    { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } },
+  )
+})
+
+t.test('what lands for a session that has ended is booked as owed, told, and can be refunded', async (t) => {
+  const { f, key, open, send, confirm } = await shop(t, { refunds: true })
+  const [expired, canceled, alone] = [await open('1'), await open('2'), await open('3')]
+  await f.call('POST', `/api/v1/payments/${canceled.id}/cancel`, { key })
+  f.clock.nowMs += 30 * minuteMs
+  t.match(await confirm(alone.id), { status: 409, body: { error: { code: 'SESSION_NOT_OPEN' } } })
+  for (const [session, amountAtomic] of [
+    [expired, 1_000_000n],
+    [canceled, 2_000_000n],
+  ] as const) {
+    const late = send({ amountAtomic })
+    const answer = await confirm(session.id, { txHash: late.transaction })
+    t.match(answer, {
+      status: 200,
+      body: { data: { txHash: null, refundDue: { txHash: late.transaction } } },
+    })
+    t.notMatch(answer.body.data.status, /confirmed|open/)
+    t.strictSame((await confirm(session.id, { txHash: late.transaction })).body, answer.body)
+    t.strictSame((await confirm(session.id)).body, answer.body, 'a look finds it as well')
+    const { purchaseId } = answer.body.data.refundDue
+    const sold = await f.call('GET', `/api/v1/purchases/${purchaseId}`, { key })
+    t.match(sold.body.data, { status: 'refund_due', txHash: late.transaction })
+    const back = { key, body: { txHash: hash(session === expired ? 'c' : 'd') } }
+    t.match(await f.call('POST', `/api/v1/purchases/${purchaseId}/refunds`, back), {
+      status: 200,
+      body: { data: { status: 'refunded' } },
+    })
+  }
+})
+
+t.test('who pays a session twice is owed the second payment', async (t) => {
+  const { open, send, confirm } = await shop(t)
+  const session = await open()
+  const [first, second] = [send(), send()]
+  await confirm(session.id, { txHash: first.transaction })
+  const { status, body } = await confirm(session.id, { txHash: second.transaction })
+  t.equal(status, 200)
+  t.match(body.data, { status: 'confirmed', txHash: first.transaction })
+  t.match(body.data.refundDue, { txHash: second.transaction })
+})
+
+t.test(
+  'a transfer to the wallet that its buyer was shown counts after the seller has moved on',
+  async (t) => {
+    const { f, chain, wallet, key, open, send, confirm } = await shop(t)
+    const session = await open()
+    const paid = send()
+    chain.payee = wallet.address
+    const next = '0x00000000000000000000000000000000000000A7'
+    t.equal((await f.movePayout(key, wallet, { base: next })).status, 200)
+    t.match(await confirm(session.id, { txHash: paid.transaction }), {
+      status: 200,
+      body: { data: { status: 'confirmed', txHash: paid.transaction } },
+    })
+    chain.payee = next
+    const later = await open()
+    t.match(await confirm(later.id, { txHash: send().transaction }), { status: 200 })
+  },
+)
+
+for (const cold of [undefined, '0x00000000000000000000000000000000000000A7'])
+  t.test(`a store takes no transfers to the ${cold ? 'cold ' : ''}wallet of another one`, (t) =>
+    steal(t, cold),
+  )
+
+async function steal(t: Test, cold?: string) {
+  const { f, wallet, key, open, send, confirm } = await shop(t)
+  const thief = await f.store()
+  if (cold !== undefined) t.equal((await f.movePayout(key, wallet, { base: cold })).status, 200)
+  f.clock.nowMs += 1
+  const moved = await f.movePayout(thief.key, thief.wallet, { base: cold ?? wallet.address })
+  t.equal(moved.status, 200)
+  const session = await open()
+  const body = { amount: '49.99', title: 'Nothing' }
+  const trap = (await f.call('POST', '/api/v1/payments', { key: thief.key, body })).body.data
+  const paid = send()
+  const taken = { status: 409, body: { error: { code: 'CONFLICT' } } }
+  t.match(await confirm(trap.id, { txHash: paid.transaction }, thief.key), taken)
+  t.match(await confirm(trap.id, {}, thief.key), taken)
+  t.match(await confirm(session.id, { txHash: paid.transaction }), { status: 200 })
+  t.match(await confirm(trap.id, { txHash: paid.transaction }, thief.key), {
+    status: 409,
+    body: { error: { code: 'TRANSACTION_ALREADY_USED' } },
+  })
+}
+
+t.test('a store takes no transfers to a wallet that several others were paid to before', async (t) => {
+  const { f, wallet, key, open, send, confirm } = await shop(t)
+  const [sister, thief] = [await f.store(), await f.store()]
+  const cold = { base: '0x00000000000000000000000000000000000000A7' }
+  for (const one of [{ key, wallet }, sister, thief]) {
+    f.clock.nowMs += 1
+    t.equal((await f.movePayout(one.key, one.wallet, cold)).status, 200)
+  }
+  const sessionOf = async (key: string) =>
+    (await f.call('POST', '/api/v1/payments', { key, body: { amount: '49.99', title: 'A table' } })).body.data
+  const [session, trap] = [await sessionOf(sister.key), await sessionOf(thief.key)]
+  const paid = send()
+  const taken = { status: 409, body: { error: { code: 'CONFLICT' } } }
+  t.match(await confirm(trap.id, { txHash: paid.transaction }, thief.key), taken)
+  t.match(await confirm(trap.id, {}, thief.key), taken)
+  t.match(await confirm(session.id, { txHash: paid.transaction }, sister.key), { status: 200 })
+  const [own, later] = [await open(), send()]
+  t.match(await confirm(own.id, { txHash: later.transaction }), { status: 200 }, 'whoever was first')
+})
+
+t.test('who asks again while a look is under way waits for that look', async (t) => {
+  const looking = Promise.withResolvers<void>()
+  let looks = 0
+  const f = await startAdmin(t, {
+    transferProofs: {
+      prove: async () => ({ status: 'unavailable', message: 'No node answers.' }),
+      async look() {
+        looks++
+        await looking.promise
+        return { status: 'none', isComplete: true }
+      },
+    },
+  })
+  const { key } = await f.store()
+  const open = async () =>
+    (await f.call('POST', '/api/v1/payments', { key, body: { amount: '1', title: 'x' } })).body.data.id
+  const [one, other] = [await open(), await open()]
+  const confirm = (id: string) => f.call('POST', `/api/v1/payments/${id}/confirm`, { key })
+  const asked = [...Array.from({ length: 8 }, () => confirm(one)), confirm(other)]
+  while (looks === 0) await new Promise(setImmediate)
+  looking.resolve()
+  for (const { status } of await Promise.all(asked)) t.equal(status, 202)
+  t.equal(looks, 2, 'one a session')
+  t.equal((await confirm(one)).status, 202)
+  t.equal(looks, 3, 'and a new one when that is over')
+})
+
+t.test('for a session that is long over nothing is looked for, and a transfer is named', async (t) => {
+  const { f, chain, open, send, confirm } = await shop(t)
+  const session = await open()
+  f.clock.nowMs += 30 * minuteMs + 60 * minuteMs
+  const late = send()
+  t.match(await confirm(session.id), {
+    status: 409,
+    body: { error: { code: 'TRANSACTION_NOT_NAMED', message: /an hour/ } },
+  })
+  t.strictSame(chain.asked, [])
+  t.match(await confirm(session.id, { txHash: late.transaction }), {
+    status: 200,
+    body: { data: { refundDue: { txHash: late.transaction } } },
+  })
+})
+
+t.test('a refund to a buyer who has a session open is not taken before it is recorded', async (t) => {
+  for (const end of ['recorded', 'recorded otherwise', 'forgotten'] as const) {
+    const { f, open, send, confirm, wallet, read } = await shop(t, { refunds: true })
+    const seller = await f.store()
+    const owed = await bring(f.db.books, {
+      ...{ state: 'refund_due', linkId: null, storeId: seller.id, atMs: f.clock.nowMs, asset: usdc },
+      ...{ payer: wallet.address, payTo: seller.wallet.address, amountAtomic: 49_990_000n },
+    })
+    const session = await open()
+    const back = send({ from: seller.wallet.address })
+    const taken = { status: 409, body: { error: { code: 'CONFLICT', message: /owes exactly this/ } } }
+    t.match(await confirm(session.id, { txHash: back.transaction }), taken)
+    t.match(await confirm(session.id), taken)
+    t.match(await read(session.id), { status: 'open' })
+    if (end === 'forgotten') f.clock.nowMs = back.atMs + 24 * 60 * minuteMs
+    else
+      t.match(
+        await f.call('POST', `/api/v1/purchases/${owed.purchaseId}/refunds`, {
+          ...{ key: seller.key, body: { txHash: end === 'recorded' ? back.transaction : hash('c') } },
+        }),
+        { status: 200, body: { data: { status: 'refunded' } } },
+      )
+    const after = await confirm(session.id, { txHash: back.transaction })
+    if (end === 'recorded')
+      t.match(after, { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } })
+    else if (end === 'forgotten') t.match(after.body.data, { refundDue: { txHash: back.transaction } })
+    else t.match(after, { status: 200, body: { data: { status: 'confirmed' } } })
+    t.match(await f.db.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
+  }
+})
+
+t.test('only exactly what is owed, from the wallet that was paid, may be a refund', async (t) => {
+  const { f, open, send, confirm, wallet } = await shop(t)
+  const seller = await f.store()
+  const owing = { from: seller.wallet.address }
+  for (const more of [
+    { amountAtomic: 49_980_000n },
+    { payTo: buyer },
+    { payer: buyer },
+    { state: 'delivered' as const },
+  ])
+    await bring(f.db.books, {
+      ...{ state: 'refund_due', linkId: null, storeId: seller.id, atMs: f.clock.nowMs, asset: usdc },
+      ...{ payer: wallet.address, payTo: seller.wallet.address, amountAtomic: 49_990_000n, ...more },
+    })
+  t.equal((await confirm((await open()).id, { txHash: send(owing).transaction })).status, 200)
+})
+
+t.test('the webhook of a confirmed session and of a late transfer is in the same commit', async (t) => {
+  const { f, key, open, send, confirm } = await shop(t)
+  const events = ['purchase.confirmed', 'payment.confirmed', 'refund.due']
+  const made = await f.call('POST', '/api/v1/webhooks', {
+    key,
+    body: { url: 'https://hear.example/', events },
+  })
+  t.equal(made.status, 201)
+  const session = await open()
+  await confirm(session.id, { txHash: send().transaction })
+  await confirm(session.id, { txHash: send().transaction })
+  const kept = await f.db.webhooks.unspread(10)
+  t.strictSame(kept.map(({ kind }) => kind).toSorted(), [
+    'payment.confirmed',
+    'purchase.confirmed',
+    'purchase.confirmed',
+    'refund.due',
+  ])
+  const bodies = await Promise.all(kept.map(async (event) => JSON.parse(await eventBody(f.db, event))))
+  const sales = bodies.filter(({ event }) => event === 'purchase.confirmed')
+  const owed = bodies.find(({ event }) => event === 'refund.due')
+  t.strictSame(
+    sales.map(({ purchaseId, data }) => [purchaseId === owed.purchaseId, data.status]).toSorted(),
+    [
+      [false, 'delivered'],
+      [true, 'refund_due'],
+    ],
+    'a sale of which the money is owed back says so',
+  )
+  for (const { event, data } of bodies) t.equal('status' in data, event === 'purchase.confirmed', event)
+})
+
+t.test('what the chain does not prove changes nothing, and the answer says why', async (t) => {
+  const { f, chain, open, confirm, read } = await shop(t)
+  const session = await open()
+  const unavailable = { status: 'unavailable', message: 'No node answers.' } as const
+  const cases: [TransferVerdict, number, string, RegExp, boolean][] = [
+    ...(['failed', 'asset', 'recipient', 'sender', 'amount', 'time'] as const).map(
+      (what): [TransferVerdict, number, string, RegExp, boolean] => [
+        { status: 'mismatch', what, ...(what === 'amount' && { movedAtomic: 49_980_000n }) },
+        422,
+        'TRANSACTION_MISMATCH',
+        what === 'amount'
+          ? /exactly 49\.99 USDC \(0x036C\w+\) to 0x\w+ on eip155:84532; this transaction .*49\.98 USDC/
+          : /this transaction \w+/,
+        false,
+      ],
+    ),
+    [unavailable, 503, 'CHAIN_UNAVAILABLE', /No node/, true],
+    [{ status: 'not_configured' }, 503, 'CHAIN_NOT_CONFIGURED', /networks\.eip155:84532\.rpcUrls/, false],
+  ]
+  for (const [verdict, status, code, message, retryable] of cases) {
+    chain.verdict = verdict
+    const answer = await confirm(session.id, { txHash: hash('b') })
+    t.equal(answer.status, status, JSON.stringify(verdict.status))
+    t.match(answer.body.error, { code, message, retryable })
+  }
+  chain.verdict = { status: 'mismatch', what: 'time', atMs: Date.UTC(2020, 0, 2, 3, 4, 5) }
+  const early = (await confirm(session.id, { txHash: hash('b') })).body.error
+  const madeAt = new Date(f.clock.nowMs).toISOString()
+  t.match(
+    early.message,
+    'landed at 2020-01-02T03:04:05.000Z by the clock of the chain, more than 30 s before',
+  )
+  t.match(early.message, `made at ${madeAt} by the clock of the gateway`)
+  chain.verdict = unavailable
+  t.match(await confirm(session.id), { status: 503, body: { error: { code: 'CHAIN_UNAVAILABLE' } } })
+  chain.verdict = { status: 'none', isComplete: false }
+  t.match(await confirm(session.id), { status: 409, body: { error: { code: 'TRANSACTION_NOT_NAMED' } } })
+  t.match(await read(session.id), { status: 'open', processing: false })
+})
+
+t.test('a payment by x402 that was given up and landed late ends, named or looked for', async (t) => {
+  for (const isNamed of [true, false]) {
+    const { f, chain, id: storeId, open, send, confirm, wallet } = await shop(t)
+    const [session, other] = [await open(), await open('1')]
+    const { key } = await bring(f.db.books, {
+      ...{ state: 'failed_final', linkId: null, sessionId: session.id, storeId, payer: buyer, asset: usdc },
+      ...{ amountAtomic: 49_990_000n, payTo: wallet.address, atMs: f.clock.nowMs },
+    })
+    chain.payee = wallet.address
+    const late = send({ key, event: '3' })
+    const answer = await confirm(session.id, isNamed ? { txHash: late.transaction } : {})
+    t.match(answer, { status: 200, body: { data: { status: 'confirmed', txHash: late.transaction } } })
+    t.equal((await confirm(other.id)).status, 202)
+    t.match(await f.db.purchases.ledgerCheck(), {
+      purchases: 1,
+      broken: { length: 0 },
+      unbalanced: { length: 0 },
+    })
+  }
+})
+
+t.test('a transfer that left the chain is not confirmed by being named once more', async (t) => {
+  const { f, open, send, confirm } = await shop(t)
+  const [session, other] = [await open(), await open('7')]
+  const paid = send()
+  const { purchaseId } = (await confirm(session.id, { txHash: paid.transaction })).body.data
+  const record = (await f.db.books.find(paid.key))!
+  await f.db.books.apply(leaveChain(record, await f.db.purchases.find(purchaseId)))
+  t.match(await confirm(other.id, { txHash: paid.transaction }), { status: 422 })
+  t.match(await f.db.purchases.ledgerCheck(), {
+    purchases: 0,
+    broken: { length: 0 },
+    unbalanced: { length: 0 },
+  })
+})
+
+t.test('strangers, bad bodies and other chains are refused before a chain is asked', async (t) => {
+  const { f, chain, open, confirm } = await shop(t)
+  const session = await open()
+  const stranger = await f.store()
+  const none = { status: 404, body: { error: { code: 'NOT_FOUND' } } }
+  t.match(await confirm(session.id, {}, stranger.key), none)
+  t.match(await confirm('00000000-0000-4000-8000-000000000000', {}), none)
+  t.match(await confirm('x', {}), none)
+  t.equal((await f.call('POST', `/api/v1/payments/${session.id}/confirm`, { body: {} })).status, 401)
+  const withSecret = `/api/v1/payments/${session.id}/confirm?cs=${session.clientSecret}`
+  t.equal((await f.call('POST', withSecret, { body: {} })).status, 401, 'the buyer does not confirm')
+  const bodies = [
+    ...['', 'x', '0x', hash('g'), `${hash('b')}b`, '5'.repeat(88), 'x'.repeat(500), 7, {}, '\u202e'],
+  ].map((txHash) => ({ txHash }))
+  for (const body of [...bodies, { chain: 'ethereum' }, { hash: hash('a') }, [], 'x']) {
+    const answer = await confirm(session.id, body)
+    t.equal(answer.status, 400, JSON.stringify(body))
+    t.match(answer.body.error, { code: 'VALIDATION_ERROR' })
+  }
+  t.match(await confirm(session.id, { txHash: hash('a'), chain: 'solana' }), {
+    status: 503,
+    body: { error: { code: 'CHAIN_NOT_CONFIGURED', message: /solana/ } },
+  })
+  t.strictSame(chain.asked, [])
+})
+
+t.test('looks without a name are counted for each store', async (t) => {
+  const { open, confirm } = await shop(t)
+  const session = await open()
+  const answers = await Promise.all(Array.from({ length: 31 }, () => confirm(session.id)))
+  t.equal(answers.filter(({ status }) => status === 202).length, 30)
+  t.match(answers.find(({ status }) => status === 429)?.body.error, { code: 'RATE_LIMIT_EXCEEDED' })
+  t.equal((await confirm(session.id, { txHash: hash('a') })).status, 202, 'one that is named is none')
+})
+
+t.test('a store that asks for many looks at once keeps no other store from its own', async (t) => {
+  const inTurn = takingTurns()
+  const look = () => inTurn(async () => ({ status: 'none', isComplete: true }) as const)
+  const away = { status: 'unavailable', message: 'No node answers.' } as const
+  const f = await startAdmin(t, {
+    transferProofs: { prove: async () => away, look: () => look().catch(() => away) },
+  })
+  const ask = async (key: string, times: number) => {
+    const body = { amount: '1', title: 'x' }
+    const { id } = (await f.call('POST', '/api/v1/payments', { key, body })).body.data
+    return () =>
+      Promise.all(
+        Array.from({ length: times }, () => f.call('POST', `/api/v1/payments/${id}/confirm`, { key })),
+      )
+  }
+  const [many, one] = [await ask((await f.store()).key, 30), await ask((await f.store()).key, 1)]
+  const [noisy, quiet] = await Promise.all([many(), one()])
+  t.strictSame(
+    [...noisy, ...quiet].map(({ status }) => status),
+    Array(31).fill(202),
+  )
+})

@@ -1,0 +1,150 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { debtorOf } from '../../core/domain/ledger.ts'
+import { type Session, statusOf } from '../../core/domain/session.ts'
+import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
+import { sessionNotOpen } from '../../core/payments/refusals.ts'
+import { type Challenges, createChallenges } from '../../core/x402/challenge.ts'
+import { receiptHeaders } from '../../core/x402/header.ts'
+import type { Offer } from '../../core/x402/offers.ts'
+import { payableChallenges } from '../../core/x402/payable.ts'
+import { presentPayment } from '../../core/x402/presentPayment.ts'
+import type { Api } from '../deps.ts'
+import { ok } from '../http/envelope.ts'
+import { idParams } from '../http/ids.ts'
+import { minuteMs, refuse, takeForClient } from '../http/rateLimits.ts'
+import { answers, success } from '../schema/answers.ts'
+import { askedTerms } from './askedTerms.ts'
+import { type Paid, paySession, refusePaused } from './paySession.ts'
+import { bySecretOrKey, originOfSession, secretQuery, sessionOf } from './sessionAccess.ts'
+import { payeeOf, sessionSchema, viewOf } from './sessionView.ts'
+
+/** `…/pay`: a session is paid by x402 as a link's call is, and what is bought is the session's confirmation. */
+export function payRoute(app: FastifyInstance, api: Api): void {
+  const notes = createPurchaseNotes(api.sealer, '_svc')
+
+  app.post(
+    '/api/v1/payments/:id/pay',
+    {
+      config: { originOf: (url) => originOfSession(api, url) },
+      schema: {
+        summary: 'Pay a session',
+        security: bySecretOrKey,
+        description:
+          'By x402 version 2: without a payment the 402 with `accepts`, the same JSON in the header PAYMENT-REQUIRED; then the same request with PAYMENT-SIGNATURE. The same payment sent again gets the same answer, without the review token: it can be read on chain by then. At most 20 payments a minute from one client.',
+        params: idParams,
+        querystring: secretQuery,
+        response: answers(
+          {
+            200: success(sessionSchema),
+            402: { type: 'object', description: 'The offer of x402 version 2.' },
+          },
+          400,
+          401,
+          404,
+          409,
+          429,
+          503,
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { session } = await sessionOf(api, request, reply)
+      const header = request.headers['payment-signature']
+      const offers = await offersOf(api, session)
+      const challenges = challengesOf(api, session, offers)
+      if (typeof header !== 'string') {
+        refuseOver(session, api.clock.now())
+        await refusePaused(api, session)
+        await challenges.looking
+        return send402(reply, challenges.v2)
+      }
+      await countAttempt(api, request, reply)
+      try {
+        const presented = await presentPayment(header, 2, { offers, payments: api.payments, acceptV1: false })
+        const paid = await paySession(api, session, presented)
+        const receipt = receiptOf(paid)
+        if (paid.status === 'refused') return send402(reply, challenges.because(2, paid.reason, receipt))
+        const { headers } = notes.of(paid.purchaseId, false)
+        // Who pays fees has bought nothing that could be reviewed.
+        const hasReview = paid.isOwn && debtorOf(session.storeId) === undefined
+        setHeaders(reply, [...receipt, ...(hasReview ? headers : ['X-Purchase-Id', paid.purchaseId])])
+        const after = (await api.sessions.find(session.id)) ?? session
+        return ok(await viewOf(api, after))
+      } catch (error) {
+        setHeaders(reply, refusedReceipt(error))
+        throw error
+      }
+    },
+  )
+}
+
+async function offersOf(api: Api, session: Session): Promise<readonly Offer[]> {
+  const payee = await payeeOf(api, session)
+  if (payee === undefined) return []
+  return api
+    .offersOf({ price: session.price, payout: payee.payout })
+    .flatMap((offer) => askedTerms(session, [offer.terms]).map((terms) => ({ ...offer, terms })))
+}
+
+function challengesOf(
+  api: Api,
+  { id, title, description, price }: Session,
+  all: readonly Offer[],
+): Challenges {
+  const resource = {
+    // Without the client secret: buyers hand this on to whoever settles.
+    url: `${api.publicUrl}/api/v1/payments/${id}/pay`,
+    description: description === '' ? title : `${title}: ${description}`,
+    mimeType: 'application/json',
+    serviceName: api.serviceName,
+  }
+  const open = all.filter(({ isClosed }) => !isClosed)
+  return payableChallenges(
+    open,
+    (payable) => createChallenges({ price }, payable, resource, undefined, false),
+    [],
+  )
+}
+
+/** @throws `SESSION_NOT_OPEN` for one that nobody can begin to pay */
+function refuseOver(session: Session, nowMs: number): void {
+  const status = statusOf(session, nowMs)
+  if (status !== 'open') throw sessionNotOpen(`is ${status}`)
+  if (session.paymentRow !== null) throw sessionNotOpen('is being paid by another payment')
+}
+
+async function countAttempt(api: Api, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const { paymentAttemptsPerMinute: limit } = api.limits
+  const taken = await takeForClient(api, request, 'session-pay', limit, minuteMs)
+  if (!taken.ok) refuse(api, reply, taken, limit)
+}
+
+const receiptOf = (paid: Paid): readonly string[] =>
+  receiptHeaders(2, {
+    ...{ success: paid.status === 'paid', transaction: paid.transaction, network: paid.network },
+    ...{ payer: paid.payer, amount: paid.amountAtomic.toString() },
+    ...(paid.status === 'refused' && { errorReason: paid.reason }),
+  })
+
+/** For clients that read headers only (x402 v2, HTTP transport, "Settlement response"). */
+function refusedReceipt(error: unknown): readonly string[] {
+  const known = isTollgateError(error) ? error : new TollgateError('INTERNAL_ERROR')
+  return receiptHeaders(2, {
+    ...{ success: false, errorReason: known.reason ?? known.code },
+    ...{ transaction: known.receipt?.transaction ?? '', network: known.receipt?.network ?? '' },
+    ...(known.receipt?.payer !== undefined && { payer: known.receipt.payer }),
+  })
+}
+
+function setHeaders(reply: FastifyReply, flat: readonly string[]): void {
+  for (let i = 0; i < flat.length; i += 2) reply.header(flat[i]!, flat[i + 1]!)
+}
+
+function send402(reply: FastifyReply, { status, headers, body }: Challenges['v2']): FastifyReply {
+  setHeaders(reply, headers)
+  return reply
+    .code(status)
+    .serializer(String)
+    .send(Buffer.from(String(body), 'latin1'))
+}

@@ -1,0 +1,106 @@
+import type { FastifyInstance } from 'fastify'
+import { type Social, type SocialType, socialTypes } from '../../core/domain/store.ts'
+import type { ErrorDetail } from '../../core/errors/error.ts'
+import { callerOf } from '../auth/authenticate.ts'
+import type { Api } from '../deps.ts'
+import { ok } from '../http/envelope.ts'
+import { changeStore } from '../profile/changeProfile.ts'
+import { answers, exactly, success } from '../schema/answers.ts'
+import type { Infer } from '../schema/infer.ts'
+import { validationError } from '../schema/validationError.ts'
+import { ownSocials } from './socialsView.ts'
+
+const MAX_SOCIALS = 10
+
+const body = {
+  type: 'object',
+  additionalProperties: false,
+  required: ['socials'],
+  properties: {
+    socials: {
+      type: 'array',
+      maxItems: MAX_SOCIALS,
+      description:
+        'All of them: those that are left out go. Those of the same displayOrder stand as they were sent.',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['type', 'url'],
+        properties: {
+          type: { type: 'string', enum: socialTypes },
+          url: {
+            type: 'string',
+            maxLength: 500,
+            pattern: '^https://[^\\s<>"\'\\\\]+$',
+            'x-hint': 'a URL that begins with https://',
+            'x-lines': 'one',
+          },
+          displayOrder: { type: 'integer', minimum: 0, maximum: 1_000 },
+          isVisible: { type: 'boolean' },
+        },
+      },
+    },
+  },
+} as const
+
+/** Where the pages of a type are; a website is anywhere. */
+const hosts: Readonly<Record<Exclude<SocialType, 'website'>, readonly string[]>> = {
+  x: ['x.com', 'twitter.com'],
+  github: ['github.com'],
+  telegram: ['t.me', 'telegram.me'],
+  web3_bio: ['web3.bio'],
+  youtube: ['youtube.com', 'youtu.be'],
+  linkedin: ['linkedin.com'],
+  discord: ['discord.gg', 'discord.com'],
+  facebook: ['facebook.com', 'fb.com'],
+  tiktok: ['tiktok.com'],
+  instagram: ['instagram.com'],
+}
+
+/** `POST /api/v1/socials`: where else the caller's store is. */
+export function socialsRoute(app: FastifyInstance, api: Api): void {
+  app.post<{ Body: Infer<typeof body> }>(
+    '/api/v1/socials',
+    {
+      schema: {
+        summary: 'Set the social pages',
+        description: `At most ${MAX_SOCIALS}. Each has to be at the place that its type names. They are never fetched from here.`,
+        body,
+        response: answers({ 200: success(exactly({ socials: ownSocials })) }, 400, 401, 429),
+      },
+    },
+    async (request) => {
+      const socials = readSocials(request.body.socials)
+      const store = await changeStore(api, callerOf(request).store, { socials })
+      return ok({ socials: store.socials })
+    },
+  )
+}
+
+/** @throws `VALIDATION_ERROR` that names each URL that does not fit its type */
+function readSocials(sent: Infer<typeof body>['socials']): Social[] {
+  const faults: ErrorDetail[] = []
+  const read = sent.map(({ type, url, displayOrder, isVisible }, i): Social => {
+    const message = faultOf(type, url)
+    if (message !== undefined) faults.push({ path: `socials[${i}].url`, code: 'format', message })
+    else url = new URL(url).href
+    return { type, url, displayOrder: displayOrder ?? i, isVisible: isVisible ?? true }
+  })
+  if (faults.length > 0) throw validationError(faults)
+  return read.sort((a, b) => a.displayOrder - b.displayOrder)
+}
+
+function faultOf(type: SocialType, text: string): string | undefined {
+  if (!URL.canParse(text)) return 'Expected a whole URL, such as https://example.com/me.'
+  const { hostname, username, password, port, pathname, search } = new URL(text)
+  if (username !== '' || password !== '' || port !== '') return 'Expected a URL without a user and a port.'
+  if (type === 'website') {
+    return /\.[a-z][a-z0-9-]*$/.test(hostname) ? undefined : 'Expected the address of a public website.'
+  }
+  const isThere = hosts[type].some((host) => hostname === host || hostname.endsWith(`.${host}`))
+  if (!isThere)
+    return `Expected a page at ${hosts[type].join(' or ')}, got ${JSON.stringify(hostname.slice(0, 60))}.`
+  return pathname === '/' && search === ''
+    ? `Expected your own page at ${hostname}, not its first one.`
+    : undefined
+}

@@ -1,0 +1,185 @@
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
+import type { Command } from 'commander'
+import { createOutput } from '../output/createOutput.ts'
+import { exitCodes, UsageError } from '../output/exitCodes.ts'
+import type { Column } from '../output/table.ts'
+import { askGateway } from '../runtime/askGateway.ts'
+
+interface ImportFlags {
+  readonly gateway: string
+  readonly price: string[]
+  readonly as: string
+  readonly server?: string
+  readonly source?: string
+  readonly header: string[]
+  readonly public?: true
+  readonly dryRun?: true
+  readonly json?: true
+}
+
+/** One operation of the answer. */
+export interface ImportedRow {
+  readonly operation: string
+  readonly action: string
+  readonly price: string | null
+  readonly slug: string | null
+  readonly changes: readonly string[]
+  readonly reason: string | null
+}
+
+interface ImportAnswer {
+  readonly source: string
+  readonly server: string
+  readonly otherServers: readonly string[]
+  readonly operations: readonly ImportedRow[]
+  readonly nextOffset: number | null
+}
+
+export function registerLinkImport(link: Command): void {
+  link
+    .command('import')
+    .description('Make links from an OpenAPI document: one an operation, or one for the API.')
+    .argument('<file>', 'OpenAPI 3.0 or 3.1, YAML or JSON; - for standard input')
+    .option(
+      '--price <price>',
+      "price of a call in USDC, or a rule: 'POST /render=0.05'; may be repeated",
+      collect,
+      [],
+    )
+    .option('--as <what>', 'each: a link an operation. one: one link for the whole API', 'each')
+    .option('--server <url>', "base address of the API (default: the document's first server)")
+    .option('--source <name>', 'your name for the document, to know it again (default: from its title)')
+    .option(
+      '--header <header...>',
+      "sent with every call to the API: 'X-Key: …'; kept encrypted; may be repeated",
+      collect,
+      [],
+    )
+    .option('--public', 'list the links in the marketplace')
+    .option('--dry-run', 'say what would be made, and make nothing')
+    .option('--gateway <url>', 'base address of the gateway', 'http://127.0.0.1:8080')
+    .option('--json', 'one JSON object a line, also on a terminal')
+    .addHelpText(
+      'after',
+      `
+A rule is METHOD /path, /path or an operationId, with * at its end for all that begin so, and a price, or none for what is
+not for sale. It goes before x-price in the document, which goes before the price without a rule. Importing the document
+again changes what has changed. The store's API key is read from TOLLGATE_API_KEY.
+
+Examples:
+  tollgate link import openapi.yaml --price 0.01 --dry-run
+  tollgate link import openapi.yaml --price 0.01 --price 'POST /render=0.05' --price 'DELETE *=none'`,
+    )
+    .action(async (file: string, flags: ImportFlags) => {
+      const output = createOutput({
+        ...{ stdout: process.stdout, stderr: process.stderr },
+        ...{ json: flags.json, env: process.env },
+      })
+      try {
+        const body = bodyOf(await documentIn(file), flags)
+        const progress = output.progress('importing')
+        const answers: ImportAnswer[] = []
+        try {
+          for (let offset: number | null = 0; offset !== null; offset = answers.at(-1)!.nextOffset)
+            answers.push(
+              await askGateway<ImportAnswer>(
+                flags.gateway,
+                '/api/v1/links/import',
+                { ...body, offset },
+                process.env['TOLLGATE_API_KEY'],
+              ),
+            )
+        } finally {
+          progress.done()
+        }
+        const rows = answers.flatMap(({ operations }) => operations)
+        output.rows(rows, columns(flags.dryRun === true))
+        const { source, server, otherServers } = answers[0]!
+        output.say(
+          `\n${summaryOf(rows, flags.dryRun === true)} The document is "${source}", the API is at ${server}.`,
+        )
+        if (otherServers.length > 0)
+          output.say(`The document also names ${otherServers.join(', ')}: choose with --server.`)
+        if (rows.some(({ action }) => action === 'failed')) process.exitCode = exitCodes.failed
+      } catch (error) {
+        process.exitCode = output.fail(error)
+      }
+    })
+}
+
+const columns = (isDryRun: boolean): Column<ImportedRow>[] => [
+  { title: 'Operation', value: ({ operation }) => operation, isWhole: true },
+  { title: isDryRun ? 'Would' : 'Did', value: ({ action }) => words[action] ?? action },
+  { title: 'Price', value: ({ price }) => price, align: 'right' },
+  { title: 'Link', value: ({ slug }) => slug, isWhole: true },
+  {
+    title: 'Note',
+    value: ({ changes, reason }) => [changes.join(', '), reason].filter(Boolean).join('. '),
+    isWhole: true,
+  },
+]
+
+const collect = (one: string, before: string[]): string[] => [...before, one]
+
+const words: Readonly<Record<string, string>> = { left_out: 'leave out', failed: 'fail' }
+
+function summaryOf(rows: readonly ImportedRow[], isDryRun: boolean): string {
+  const count = (action: string) => rows.filter((row) => row.action === action).length
+  const parts = [
+    [count('create'), isDryRun ? 'to be made' : 'made'],
+    [count('change'), isDryRun ? 'to be changed' : 'changed'],
+    [count('keep'), 'as before'],
+    [count('left_out'), 'left out'],
+    [count('gone'), 'gone from the document'],
+    [count('failed'), 'failed'],
+  ] as const
+  return `${parts.flatMap(([many, what]) => (many > 0 ? [`${many} ${what}`] : [])).join(', ')}.`
+}
+
+async function documentIn(file: string): Promise<string> {
+  if (file === '-') return text(process.stdin)
+  try {
+    return await readFile(file, 'utf8')
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code
+    const why =
+      code === 'ENOENT'
+        ? 'there is no such file'
+        : code === 'EISDIR'
+          ? 'it is a folder'
+          : `it can not be read (${code})`
+    throw new UsageError(`Expected an OpenAPI document in ${file}, but ${why}.`, { cause })
+  }
+}
+
+function bodyOf(document: string, flags: ImportFlags): object {
+  const { as, server, source, header, price } = flags
+  const plain = price.filter((one) => !one.includes('='))
+  if (plain.length > 1)
+    throw new UsageError(
+      `Expected one price without a rule, got ${plain.join(', ')}. A rule is 'POST /render=0.05'.`,
+    )
+  const prices = price
+    .filter((one) => one.includes('='))
+    .map((rule): [string, string] => {
+      const at = rule.lastIndexOf('=')
+      return [rule.slice(0, at).trim(), rule.slice(at + 1).trim()]
+    })
+  const headers = header.map((one): [string, string] => {
+    const at = one.indexOf(':')
+    // It may be a secret: it is not repeated.
+    if (at < 1) throw new UsageError("Expected a header such as 'X-Key: value'.")
+    return [one.slice(0, at).trim(), one.slice(at + 1).trim()]
+  })
+  return {
+    ...{ document, as },
+    ...(plain.length > 0 && { price: plain[0] }),
+    ...(prices.length > 0 && { prices: Object.fromEntries(prices) }),
+    ...(server !== undefined && { server }),
+    ...(source !== undefined && { source }),
+    ...(headers.length > 0 && { upstreamHeaders: Object.fromEntries(headers) }),
+    ...(flags.public && { isPublic: true }),
+    ...(flags.dryRun && { dryRun: true }),
+  }
+}

@@ -1,0 +1,74 @@
+import { type Command, Option } from 'commander'
+import { linkStates } from '../../core/domain/link.ts'
+import { createOutput } from '../output/createOutput.ts'
+import { askGateway } from '../runtime/askGateway.ts'
+
+interface ListFlags {
+  readonly gateway: string
+  readonly json?: true
+  readonly search?: string
+  readonly state?: string
+}
+
+interface LinkPage {
+  readonly links: readonly ListedLink[]
+  readonly nextCursor: string | null
+}
+
+interface ListedLink {
+  readonly slug: string
+  readonly title: string
+  readonly price: string
+  readonly methods: readonly string[]
+  readonly isPublic: boolean
+  readonly isStealth: boolean
+  readonly suspension: object | null
+}
+
+export function registerLinkList(link: Command): void {
+  link
+    .command('list')
+    .description('List the links of the store.')
+    .option('--search <words>', 'those that have each of these words in title, slug, address or tags')
+    .addOption(new Option('--state <state>', 'those in this state').choices(linkStates))
+    .option('--gateway <url>', 'base address of the gateway', 'http://127.0.0.1:8080')
+    .option('--json', 'one JSON object a line, also on a terminal')
+    .addHelpText('after', "\nThe store's API key is read from TOLLGATE_API_KEY.")
+    .action(async ({ gateway, json, search, state }: ListFlags) => {
+      const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })
+      try {
+        const key = process.env['TOLLGATE_API_KEY']
+        const links: ListedLink[] = []
+        for (let cursor: string | null = ''; cursor !== null; ) {
+          const given = Object.entries({ q: search, state, cursor: cursor || undefined, limit: '100' })
+          const query = new URLSearchParams(
+            given.filter((one): one is [string, string] => one[1] !== undefined),
+          )
+          const page: LinkPage = await askGateway(gateway, `/api/v1/links?${query}`, undefined, key)
+          links.push(...page.links)
+          cursor = page.nextCursor
+        }
+        output.rows(
+          links,
+          [
+            { title: 'Link', value: ({ slug }) => slug, isWhole: true },
+            { title: 'Price', value: ({ price }) => price, align: 'right' },
+            { title: 'Methods', value: ({ methods }) => methods.join(' ') || 'all' },
+            { title: 'Shown', value: shownOf },
+            { title: 'Title', value: ({ title }) => title },
+          ],
+          search === undefined && state === undefined
+            ? 'No links yet. Make one with: tollgate link add URL --price 0.01'
+            : 'No link is like this.',
+        )
+      } catch (error) {
+        process.exitCode = output.fail(error)
+      }
+    })
+}
+
+function shownOf({ suspension, isStealth, isPublic }: ListedLink): string {
+  if (suspension !== null) return 'suspended'
+  if (isStealth) return 'stealth'
+  return isPublic ? 'public' : 'unlisted'
+}

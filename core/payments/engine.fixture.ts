@@ -1,0 +1,89 @@
+import { createMemory } from '../../adapters/memory/store/memory.ts'
+import { openMemory } from '../../adapters/memory/store/openMemory.ts'
+import { until } from '../../test/helpers/rawHttp.ts'
+import { createScriptedSettler, testAsset, testNetwork, testPayTo } from '../../test/helpers/settler.ts'
+import { builtInAssets } from '../domain/asset.ts'
+import { TollgateError } from '../errors/error.ts'
+import type { Books, PaymentChange } from '../ports/books.ts'
+import { silentLog } from '../ports/log.ts'
+import { createPayments } from './engine.ts'
+import type { PaidCall, PaidFor, Payments, PresentedPayment } from './payments.ts'
+import { land, takeUp } from './rules.ts'
+
+/** The key of the one payment of a stage. */
+export const key = 'ab'.repeat(32)
+
+/** What a store says that is not there. */
+export const away = () => new TollgateError('store_unavailable')
+
+/** An engine of one process over a store that others may share. */
+export async function start({
+  memory = createMemory(),
+  name = 'one',
+  adapt = (books: Books): Books => books,
+} = {}) {
+  let nowMs = 1_800_000_000_000
+  const clock = { now: () => nowMs }
+  const store = openMemory({ memory, clock })
+  const settler = createScriptedSettler()
+  const lease = { isHeld: true, current: (await store.leases.take(`process:${name}`, 10_000))! }
+  const books = adapt(store.books)
+  const assets = builtInAssets.filter((asset) => asset.network === testNetwork)
+  const payments = createPayments({
+    ...{ books, chains: { assets }, lease, clock, log: silentLog },
+    notes: { tokenHash: (id) => `hash of ${id}` },
+  })
+  const presented: PresentedPayment = {
+    payload: { x402Version: 2, scheme: 'exact', network: testNetwork, payload: {} },
+    terms: {
+      ...{ scheme: 'exact', network: testNetwork, amount: '100000', asset: testAsset, payTo: testPayTo },
+      ...{ maxTimeoutSeconds: 300, extra: {} },
+    },
+    identity: {
+      ...{ key, network: testNetwork, asset: testAsset, payer: '0x2', nonce: 'n', payTo: testPayTo },
+      ...{ amountAtomic: 100_000n, validBeforeMs: nowMs + 300_000 },
+    },
+    ...{ settler, unclaimable: null },
+  }
+  return {
+    ...{ memory, store, settler, lease, payments, presented },
+    row: () => store.books.find(key),
+    turnClock: (ms: number) => {
+      nowMs += ms
+    },
+  }
+}
+
+export type Stage = Awaited<ReturnType<typeof start>>
+
+/** What is bought. */
+export const call = (settlesFirst = false): PaidFor => ({
+  ...{ linkId: 'link', sessionId: null, storeId: 'store', requestHash: 'hash', settlesFirst },
+})
+
+/** Claims the payment. @throws when somebody has it. */
+export async function won(
+  payments: Payments,
+  presented: PresentedPayment,
+  settlesFirst = false,
+): Promise<PaidCall> {
+  const claimed = await payments.claim(presented, call(settlesFirst))
+  if (!('won' in claimed)) throw new Error(`Expected to win, it is ${claimed.lost.state}.`)
+  return claimed.won
+}
+
+/** Resolves once nothing of the call is under way. */
+export const ended = (payments: Payments, { row }: PaidCall) => until(async () => !payments.isUnderWay(row))
+
+/** What recovery and another process make of a payment whose own process stands still: it is taken up, and booked. */
+export async function landElsewhere({ store, row }: Stage): Promise<PaymentChange> {
+  const other = (await store.leases.take('process:other', 10_000))!
+  await store.books.apply(takeUp((await row())!, other.id))
+  const landed = land((await row())!, {
+    payment: (await row())!,
+    landed: { transaction: '0xaa', event: '0', block: 1, chargedAtomic: 100_000n },
+    ...{ asset: builtInAssets.find((one) => one.network === testNetwork)!, reviewTokenHash: 'h', atMs: 1 },
+  })
+  await store.books.apply(landed)
+  return landed
+}

@@ -1,0 +1,189 @@
+import t from 'tap'
+import { createMemory } from '../../adapters/memory/store/memory.ts'
+import { keptAnswer } from '../../test/helpers/rows.ts'
+import { testNetwork } from '../../test/helpers/settler.ts'
+import { call, ended, landElsewhere, start, won } from './engine.fixture.ts'
+import { free, owe, resume, takeUp } from './rules.ts'
+
+t.test('a buyer whose payment was paid back meanwhile hears that, and nothing is handed over', async (t) => {
+  const stage = await start()
+  const { payments, presented, row } = stage
+  const paid = await won(payments, presented)
+  await payments.settle(paid, keptAnswer)
+  // The seller refunds at once what was booked.
+  const landed = await landElsewhere(stage)
+  const back = { network: testNetwork, transaction: `0x${'b'.repeat(64)}`, paymentKeys: [] }
+  t.equal(await payments.refund((await row())!, landed.purchase!, back), 'refunded')
+  await t.rejects(payments.record(paid), { code: 'payment_already_used', reason: 'refunded' })
+  payments.deliver(paid, 'not_charged')
+  await ended(payments, paid)
+  t.match(await row(), { state: 'refunded' })
+  t.equal(await payments.refund((await row())!, landed.purchase!, back), 'refunded', 'again')
+  const another = { ...back, transaction: `0x${'c'.repeat(64)}` }
+  t.equal(await payments.refund((await row())!, landed.purchase!, another), 'refunded_otherwise')
+})
+
+t.test('a call whose payment somebody else has booked meanwhile hands its answer over', async (t) => {
+  const stage = await start()
+  const { payments, presented, row } = stage
+  const paid = await won(payments, presented)
+  await payments.settle(paid, keptAnswer)
+  await landElsewhere(stage)
+  await payments.record(paid)
+  payments.deliver(paid, 'delivered')
+  await ended(payments, paid)
+  t.match(await row(), { state: 'delivered' })
+})
+
+t.test(
+  'charged first, and answered by another process meanwhile: the seller is not asked again',
+  async (t) => {
+    const memory = createMemory()
+    const frozen = await start({ memory })
+    const paid = await won(frozen.payments, frozen.presented, true)
+    await frozen.payments.settle(paid, null)
+    await landElsewhere(frozen)
+    const { payments, presented, row } = await start({ memory, name: 'two' })
+    const resumed = (await payments.resume((await row())!, presented, call(true)))!
+    await t.rejects(frozen.payments.record(paid), { code: 'settlement_pending' }, 'it is asked now')
+    payments.deliver(resumed, 'delivered', keptAnswer)
+    await ended(payments, resumed)
+    await t.rejects(frozen.payments.record(paid), { code: 'settlement_pending' }, 'it has answered')
+    frozen.payments.deliver(paid, 'not_charged')
+    await ended(frozen.payments, paid)
+    t.match(await row(), { state: 'delivered', hasAnswer: true })
+  },
+)
+
+t.test('a call that ends late is waited for by whoever takes its payment up, and owes nothing', async (t) => {
+  const stage = await start()
+  const { payments, presented, row } = stage
+  const paid = await won(payments, presented, true)
+  await payments.settle(paid, null)
+  await landElsewhere(stage)
+  t.equal(await payments.resume((await row())!, presented, call(true)), undefined, 'it is under way')
+  await t.rejects(payments.record(paid), { code: 'payment_already_used' })
+  payments.deliver(paid, 'not_charged')
+  await ended(payments, paid)
+  const resumed = (await payments.resume((await row())!, presented, call(true)))!
+  t.match(await row(), { state: 'settled' })
+  payments.deliver(resumed, 'delivered', keptAnswer)
+  await ended(payments, resumed)
+  t.match(await row(), { state: 'delivered' })
+})
+
+t.test(
+  'a call that stood still owes nothing that its own process has taken over from another one',
+  async (t) => {
+    const stage = await start()
+    const { store, payments, presented, row, lease } = stage
+    const paid = await won(payments, presented, true)
+    await payments.settle(paid, null)
+    await landElsewhere(stage)
+    const other = (await store.leases.take('process:third', 10_000))!
+    await store.books.apply(resume((await row())!, other.id))
+    await store.leases.release(other)
+    t.equal(await store.books.adopt(lease.current, ['settled'], 10), 1)
+    await t.rejects(payments.record(paid), { code: 'settlement_pending' })
+    payments.deliver(paid, 'not_charged')
+    await ended(payments, paid)
+    t.match(
+      await row(),
+      { state: 'settled' },
+      'the seller may have been asked: recovery makes it owed for good',
+    )
+  },
+)
+
+t.test('a process that lost its lease writes nothing more of what others have taken up', async (t) => {
+  const { store, payments, presented, settler, row } = await start()
+  const paid = await won(payments, presented)
+  const other = (await store.leases.take('process:other', 10_000))!
+  await store.books.apply(takeUp((await row())!, other.id))
+  await t.rejects(payments.settle(paid, keptAnswer), { code: 'settlement_unavailable' })
+  t.strictSame(settler.transfers, [], 'nothing is sent')
+  payments.deliver(paid, 'not_charged')
+  await ended(payments, paid)
+  t.match(await row(), { state: 'claimed', lease: other.id })
+})
+
+t.test(
+  'a call that stood still never says that nothing was charged when another call has charged it',
+  async (t) => {
+    const memory = createMemory()
+    const frozen = await start({ memory })
+    const stale = await won(frozen.payments, frozen.presented)
+    const { store, payments, presented, row } = await start({ memory, name: 'two' })
+    await store.books.apply(free((await row())!, 'abandoned'))
+    await t.rejects(frozen.payments.settle(stale, keptAnswer), { code: 'settlement_unavailable' })
+    const paid = await won(payments, presented)
+    await t.rejects(frozen.payments.settle(stale, keptAnswer), {
+      code: 'settlement_pending',
+      extra: { purchaseId: paid.purchaseId },
+    })
+    await payments.settle(paid, keptAnswer)
+    await payments.record(paid)
+    await t.rejects(frozen.payments.settle(stale, keptAnswer), { code: 'settlement_pending' })
+    t.equal(frozen.settler.transfers.length, 0)
+  },
+)
+
+for (const settlesFirst of [false, true]) {
+  t.test(
+    `a process that stood still does not ask the seller for what is not its own any more, charged ${settlesFirst ? 'before' : 'after'}`,
+    async (t) => {
+      const memory = createMemory()
+      let looks = 0
+      const frozen = await start({
+        memory,
+        adapt: (books) => ({
+          ...books,
+          find(sought) {
+            looks++
+            return books.find(sought)
+          },
+        }),
+      })
+      const { payments, presented, lease, row } = frozen
+      const stale = await won(payments, presented, settlesFirst)
+      if (settlesFirst) {
+        await payments.settle(stale, null)
+        await payments.record(stale)
+      }
+      t.equal(payments.assertHeld(stale), undefined, 'at once, while the lease is held')
+      t.equal(looks, 0)
+      lease.isHeld = false
+      await payments.assertHeld(stale)
+      t.equal(looks, 1, 'the row is read, and nobody has moved it')
+      const two = await start({ memory, name: 'two' })
+      const standing = (await row())!
+      if (settlesFirst) await two.store.books.apply(owe(standing, 'never_delivered'))
+      else await two.store.books.apply(free(standing, 'abandoned'))
+      const code = settlesFirst ? 'payment_already_used' : 'settlement_unavailable'
+      await t.rejects(payments.assertHeld(stale) as Promise<void>, { code })
+      lease.isHeld = true
+      lease.current = (await two.store.leases.take('process:anew', 10_000))!
+      await t.rejects(
+        payments.assertHeld(stale) as Promise<void>,
+        { code },
+        'nor after the lease is taken anew',
+      )
+      payments.deliver(stale, 'delivered', keptAnswer)
+      await ended(payments, stale)
+      t.match(await row(), { state: settlesFirst ? 'refund_due' : 'rejected', hasAnswer: false })
+    },
+  )
+}
+
+t.test('a clock that is set changes nothing of a call under way', async (t) => {
+  const { store, lease, payments, presented, turnClock, row } = await start()
+  const paid = await won(payments, presented)
+  for (const ms of [600_000, -1_200_000]) {
+    turnClock(ms)
+    t.equal(await store.books.adopt(lease.current, ['claimed'], 10), 0)
+    t.ok(payments.isUnderWay(paid.row))
+  }
+  await payments.settle(paid, keptAnswer)
+  await payments.record(paid)
+  t.match(await row(), { state: 'settled' })
+})

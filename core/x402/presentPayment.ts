@@ -1,0 +1,153 @@
+import { familyOf, type NetworkId, networkOfV1Name } from '../domain/network.ts'
+import { TollgateError, type TollgateErrorOptions } from '../errors/error.ts'
+import type { Payments, PresentedPayment } from '../payments/payments.ts'
+import type { Checked, Refusal } from '../ports/settler.ts'
+import { type BareTransaction, readBareTransaction } from './bareTransaction.ts'
+import { barePayments, formerPayment } from './formerPayment.ts'
+import { readPayment } from './header.ts'
+import type { Offer } from './offers.ts'
+import { isObject, own } from './strictJson.ts'
+import type { PaymentPayload } from './types.ts'
+
+/** What is taken for something that is sold, whichever door it is sold by. */
+export interface Taken {
+  /** The closed ones as well: who paid by one earlier gets what it has bought. */
+  readonly offers: readonly Offer[]
+  readonly payments: Pick<Payments, 'find'>
+  readonly acceptV1: boolean
+}
+
+/**
+ * Reads a payment and checks its terms and its signature. Only a payment whose signature holds may go on to the claim, so that
+ * junk can't occupy somebody's nonce.
+ *
+ * @param header value of `PAYMENT-SIGNATURE` (version 2) or `X-PAYMENT` (version 1)
+ * @returns at once where nothing has to be asked
+ * @throws `invalid_payment`, `settlement_unavailable` with the reason of x402; or rejects with it
+ */
+export function presentPayment(
+  header: string,
+  version: 1 | 2,
+  taken: Taken,
+): PresentedPayment | Promise<PresentedPayment> {
+  const { offers, payments, acceptV1 } = taken
+  const bare = version === 1 && acceptV1 ? readBareTransaction(header) : undefined
+  if (bare !== undefined) return presentBare(taken, header, bare)
+  const read = readPayment(header)
+  if (!read.ok) throw refuse('invalid_payload', read.message)
+  if (read.payment.x402Version === 1 && !acceptV1) {
+    throw refuse('invalid_x402_version', 'Expected a payment of x402 version 2, got version 1.')
+  }
+  const offer = select(offers, read.payment)
+  if (offer === undefined) return presentFormer(payments, [read.payment], notTaken(offers))
+  const checked = offer.settler.check(read.payment, offer.terms)
+  return checked instanceof Promise
+    ? checked.then((late) => accept(read.payment, offer, late))
+    : accept(read.payment, offer, checked)
+}
+
+/**
+ * A transaction without an envelope does not say which offer it is for: the first Solana offer that it pays exactly. What it
+ * is then is a payment of version 1, with the same key as in any envelope. Its fee payer is the one of the 402, or, when the
+ * buyer signed it wholly, the buyer: then the terms of this one payment name it.
+ */
+async function presentBare(
+  { offers, payments }: Taken,
+  transaction: string,
+  { feePayer, isSelfPaid }: BareTransaction,
+): Promise<PresentedPayment> {
+  let refused: Parameters<typeof accept> | undefined
+  for (const listed of offers) {
+    const { scheme, network, extra } = listed.terms
+    if (familyOf(network) !== 'solana') continue
+    const offer = isSelfPaid
+      ? { ...listed, terms: { ...listed.terms, extra: { ...extra, feePayer } } }
+      : listed
+    const payment: PaymentPayload = { x402Version: 1, scheme, network, payload: { transaction } }
+    const checked = await offer.settler.check(payment, offer.terms)
+    // Of the offers only one is of the transaction's token.
+    if (checked.ok || checked.identity !== undefined) return accept(payment, offer, checked)
+    refused ??= [payment, offer, checked]
+  }
+  if (refused !== undefined) return accept(...refused)
+  const notSolana = 'This link is not paid on Solana; the payment is a Solana transaction.'
+  return presentFormer(payments, barePayments(transaction), refuse('invalid_network', notSolana))
+}
+
+/** @param refusal what is thrown for a payment that never was one here */
+async function presentFormer(
+  payments: Pick<Payments, 'find'>,
+  readings: readonly PaymentPayload[],
+  refusal: TollgateError,
+): Promise<PresentedPayment> {
+  for (const payload of readings) {
+    const found = await formerPayment(payments, payload, refusal)
+    if (found !== undefined) return found
+  }
+  throw refusal
+}
+
+function accept(payload: PaymentPayload, offer: Offer, checked: Checked): PresentedPayment {
+  const { terms, settler, isClosed } = offer
+  const { identity } = checked
+  const found = (unclaimable: Error | null) => ({
+    ...{ payload, terms, settler, identity: identity!, unclaimable },
+  })
+  if (isClosed) {
+    const unclaimable = notOffered(settler.network)
+    if (identity === undefined) throw !checked.ok && checked.transient ? refusalOf(checked) : unclaimable
+    return found(unclaimable)
+  }
+  if (checked.ok) return found(null)
+  if (identity === undefined) throw refusalOf(checked, { network: terms.network, ...payerOf(payload) })
+  return found(refusalOf(checked))
+}
+
+const notOffered = (network: NetworkId) => {
+  const where = familyOf(network) === 'solana' ? `Solana (${network})` : network
+  return refuse('invalid_network', `This link is not paid on ${where}: see the accepts of its 402.`)
+}
+
+/** What the payment says it accepted only selects an entry; every term is taken from the link. */
+function select(offers: readonly Offer[], payment: PaymentPayload): Offer | undefined {
+  const network = payment.x402Version === 1 ? networkOfV1Name(payment.network) : payment.network
+  const asset =
+    payment.accepted !== undefined && Object.hasOwn(payment.accepted, 'asset')
+      ? payment.accepted['asset']
+      : undefined
+  const onNetwork = offers.filter((o) => o.terms.network === network && o.terms.scheme === payment.scheme)
+  return typeof asset === 'string'
+    ? onNetwork.find((o) => o.terms.asset === asset || o.terms.asset.toLowerCase() === asset.toLowerCase())
+    : onNetwork[0]
+}
+
+function notTaken(offers: readonly Offer[]): TollgateError {
+  const open = offers.filter(({ isClosed }) => !isClosed)
+  const accepted =
+    open.map((o) => `${o.terms.scheme} on ${o.terms.network}`).join(', ') || 'nothing at the moment'
+  return refuse('invalid_network', `Expected a payment by ${accepted}; the payment is for something else.`)
+}
+
+const refuse = (reason: string, message: string) => new TollgateError('invalid_payment', message, { reason })
+
+/**
+ * A refusal as an error: our own or the chain's trouble is 503, the payment's is 400.
+ *
+ * @param receipt what is known of a payment that is not on the exchange
+ */
+export function refusalOf(
+  { reason, message, transient }: Refusal,
+  receipt?: TollgateErrorOptions['receipt'],
+): TollgateError {
+  const options = { reason, ...(receipt !== undefined && { receipt }) }
+  return transient
+    ? new TollgateError('settlement_unavailable', message, { ...options, retryAfterSeconds: 5 })
+    : new TollgateError('invalid_payment', message, options)
+}
+
+/** Who an EVM payment says it is from, although its signature was not found to hold: as the public facilitators do. */
+function payerOf({ payload }: PaymentPayload): { payer?: string } {
+  const signed = payload['authorization'] ?? payload['permit2Authorization']
+  const from = isObject(signed) ? own(signed, 'from') : undefined
+  return typeof from === 'string' && /^0x[0-9a-fA-F]{40}$/.test(from) ? { payer: from } : {}
+}

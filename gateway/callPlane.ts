@@ -1,0 +1,73 @@
+import { TollgateError } from '../core/errors/error.ts'
+import type { Generation } from '../core/kernel/generation.ts'
+import type { ProcessCalls } from '../core/ports/callCounts.ts'
+import type { Changes } from '../core/ports/changes.ts'
+import type { Clock } from '../core/ports/clock.ts'
+import type { LinkCalls } from '../core/ports/linkCalls.ts'
+import type { Log } from '../core/ports/log.ts'
+import { endOverdue, newCalls } from './call.ts'
+import { createLinkCalls } from './linkCalls.ts'
+import { type Addresses, LiveGeneration } from './liveGeneration.ts'
+import { createRouter, type Router } from './router.ts'
+
+/** Calls that are over their time are looked for this often. */
+const OVERDUE_MS = 1_000
+
+export interface CallPlaneParts {
+  readonly links: Addresses
+  readonly changes: Changes
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Links' programs, and the way to them: what is behind a listener, and all of it where calls need none. */
+export interface CallPlane {
+  readonly router: Router
+  /** They are refused, to be made again, once it is closed. */
+  readonly linkCalls: LinkCalls
+  /** What became of its calls, as of now. */
+  counts(): NonNullable<ProcessCalls['calls']>
+  /** What answers now; what is asked of it is over before the next turn, so that it is not closed meanwhile. */
+  readonly generation: Generation
+  /** Makes another generation answer from the next call on; the old one is `retired` when its last call has ended. */
+  swap(generation: Generation): Promise<{ readonly retired: Promise<void> }>
+  /** Waits for the calls under way. */
+  close(): Promise<void>
+}
+
+export interface CallLimits {
+  /** After which a call is ended whose answer has not begun. */
+  readonly callTimeoutMs: number
+  /** Of the head of a call that comes by another way than HTTP. */
+  readonly maxHeaderBytes: number
+}
+
+export function createCallPlane(first: Generation, parts: CallPlaneParts, limits: CallLimits): CallPlane {
+  const { links, changes, clock, log } = parts
+  const live = new LiveGeneration(first, links, changes, clock)
+  const calls = newCalls(log)
+  const router = createRouter({ live, clock, calls })
+  const overdue = setInterval(endOverdue, OVERDUE_MS, calls, limits.callTimeoutMs)
+  overdue.unref()
+  const linkCalls = createLinkCalls(router, limits.maxHeaderBytes)
+  let isClosed = false
+  return {
+    router,
+    linkCalls: {
+      async call(request) {
+        if (isClosed) throw new TollgateError('NOT_READY', 'The gateway is stopping; call again.')
+        return linkCalls.call(request)
+      },
+    },
+    counts: () => ({ ...calls.counts, underWay: calls.underWay.size }),
+    get generation() {
+      return live.current.generation
+    },
+    swap: (generation) => live.swap(generation),
+    close() {
+      isClosed = true
+      clearInterval(overdue)
+      return live.close()
+    },
+  }
+}

@@ -1,0 +1,42 @@
+import t from 'tap'
+import { startPaid } from './helpers/paid.ts'
+import { startSeller } from './helpers/sellers.ts'
+import { scriptedPayment } from './helpers/settler.ts'
+
+t.test('each call of a link is counted once, by what became of it', async (t) => {
+  const { settler, gateway, call } = await startPaid(t)
+  const [good, bad, refusing] = await Promise.all([
+    startSeller(t, 'hello'),
+    startSeller(t, 'status-500'),
+    startSeller(t, 'status-404'),
+  ])
+  const add = async (slug: string, url: string, price: string) =>
+    (await gateway.addLink({ slug, url, price })).url
+  const [paid, free] = [await add('paid', good.url, '0.10'), await add('free', good.url, '0')]
+  const [broken, picky] = [await add('broken', bad.url, '0.10'), await add('picky', refusing.url, '0.10')]
+  const none = {
+    ...{ asked: 0, paid: 0, answered: 0, repeated: 0, pending: 0 },
+    ...{ refused: 0, failed: 0, free: 0, left: 0, underWay: 0 },
+  }
+  const paying = (nonce: string) => ({ headers: { 'payment-signature': scriptedPayment(nonce, '100000') } })
+  t.strictSame(gateway.gateway.calls.counts(), none)
+  for (let i = 0; i < 3; i++) await (await fetch(paid)).text()
+  for (let i = 0; i < 2; i++) await (await fetch(free)).text()
+  for (let i = 0; i < 2; i++) t.equal((await call(paid, paying('a'))).status, 200)
+  t.equal((await call(broken, paying('b'))).status, 502)
+  t.equal((await call(picky, paying('c'))).status, 404)
+  settler.settle = async () => ({ status: 'pending', transaction: '0x1', reason: 'test' })
+  t.equal((await call(paid, paying('d'))).status, 503)
+  t.strictSame(gateway.gateway.calls.counts(), {
+    ...none,
+    ...{ asked: 3, free: 2, paid: 1, answered: 1, repeated: 1, failed: 1, refused: 1, pending: 1 },
+  })
+})
+
+t.test('what was charged and not answered is seen as that', async (t) => {
+  const { gateway, call } = await startPaid(t)
+  const seller = await startSeller(t, 'status-500')
+  const { url } = await gateway.addLink({ slug: 'first', url: seller.url, price: '0.10', settle: 'before' })
+  t.equal((await call(url)).status, 502)
+  t.match(gateway.gateway.calls.counts(), { paid: 1, answered: 0, failed: 0 })
+})

@@ -1,0 +1,148 @@
+import type { Test } from 'tap'
+import {
+  sampleAnswer as answer,
+  sampleAttempt as attempt,
+  type BooksUnderTest,
+  change,
+  claimed,
+  keyOf,
+  sampleClaim,
+  startMs,
+} from './samples.ts'
+
+const largestDelayMs = 600_000
+
+/** What every implementation of the port Books keeps about which rows it gives, in which order, and when. */
+export function bookListsContract(t: Test, make: (t: Test) => Promise<BooksUnderTest>): void {
+  t.test(
+    'what is due comes longest due first, of the states and the network that are asked for',
+    async (t) => {
+      const under = await make(t)
+      const { books, storeClock } = under
+      const solana = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1' as const
+      for (const [name, dueInMs, to, network] of [
+        ['k1', 3_000, 'pending', 'eip155:84532'],
+        ['k2', 1_000, 'pending', solana],
+        ['k3', 2_000, 'delivered', 'eip155:84532'],
+        ['k4', null, 'pending', 'eip155:84532'],
+        ['k5', largestDelayMs * 9, 'pending', 'eip155:84532'],
+      ] as const) {
+        const claim = sampleClaim(name, { network })
+        const row = await claimed(under, claim)
+        await books.apply(change(claim, row, 'claimed', to, { dueInMs, answer }))
+      }
+      const due = async (more = {}) =>
+        (await books.due({ states: ['pending', 'delivered'], limit: 9, ...more })).map(({ nonce }) => nonce)
+      t.strictSame(await due(), [])
+      storeClock.nowMs += 3_000
+      under.clock.nowMs -= 600_000
+      t.strictSame(await due(), ['0xk2', '0xk3', '0xk1'])
+      t.strictSame(await due({ limit: 2 }), ['0xk2', '0xk3'])
+      t.strictSame(await due({ states: ['pending'] }), ['0xk2', '0xk1'])
+      t.strictSame(await due({ network: 'eip155:84532', limit: 1 }), ['0xk3'])
+      t.strictSame(await due({ states: [] }), [])
+      storeClock.nowMs += largestDelayMs
+      t.strictSame(await due(), ['0xk2', '0xk3', '0xk1', '0xk5'], 'no delay is longer than the largest')
+    },
+  )
+
+  t.test('whatever was due before the machine started again is due, or soon will be', async (t) => {
+    const under = await make(t)
+    const claim = sampleClaim('k1')
+    const row = await claimed(under, claim)
+    await under.books.apply(change(claim, row, 'claimed', 'pending', { dueInMs: 5_000 }))
+    const due = async () => (await under.books.due({ states: ['pending'], limit: 9 })).length
+    t.equal(await due(), 0)
+    under.storeClock.nowMs = 1_000
+    t.equal(await due(), 1)
+  })
+
+  t.test('a row that is put off is left alone until then, and says how often and why', async (t) => {
+    const under = await make(t)
+    const { books, storeClock } = under
+    const names = ['k1', 'k2', 'k3', 'k4']
+    const rows: number[] = []
+    for (const name of names) {
+      const claim = sampleClaim(name)
+      const row = await claimed(under, claim)
+      await books.apply(change(claim, row, 'claimed', 'pending', { dueInMs: 0 }))
+      rows.push(row)
+    }
+    const off = { state: 'pending', afterMs: 2_000, tries: 1, reason: 'no answer' } as const
+    under.clock.nowMs += 7
+    await books.putOff([
+      { row: rows[0]!, ...off },
+      { row: rows[1]!, ...off, tries: 12, reason: 'odd' },
+      { row: rows[2]!, ...off, afterMs: null },
+      { row: rows[3]!, ...off, state: 'settling' },
+      { row: 99_999, ...off },
+    ])
+    const due = async () => (await books.due({ states: ['pending'], limit: 9 })).map(({ row }) => row)
+    t.strictSame(await due(), [rows[3]])
+    t.match(await books.find(keyOf('k1')), { tries: 1, dueReason: 'no answer', updatedAtMs: startMs })
+    t.match(await books.find(keyOf('k4')), { tries: 0, dueReason: null })
+    const parked = await books.parked(10, 9)
+    t.equal(parked.total, 2)
+    t.strictSame(
+      parked.rows.map(({ row, tries, dueReason }) => [row, tries, dueReason]),
+      [
+        [rows[1], 12, 'odd'],
+        [rows[2], 1, 'no answer'],
+      ],
+    )
+    t.match(await books.parked(1, 1), { total: 3, rows: { length: 1 } })
+    storeClock.nowMs += 2_000
+    t.strictSame(await due(), [rows[3], rows[0], rows[1]])
+    await books.putOff([{ row: rows[0]!, state: 'pending', afterMs: 0, tries: 2 }])
+    t.match(await books.find(keyOf('k1')), { tries: 2, dueReason: 'no answer' })
+    await books.apply(change(sampleClaim('k1'), rows[0]!, 'pending', 'pending'))
+    t.match(await books.find(keyOf('k1')), { tries: 0, dueReason: null }, 'it moved')
+  })
+
+  t.test('the attempts of a settler that are open are listed without their bytes', async (t) => {
+    const under = await make(t)
+    for (const [name, to, settler] of [
+      ['k1', 'settling', 'evm:a'],
+      ['k2', 'pending', 'evm:a'],
+      ['k3', 'settled', 'evm:a'],
+      ['k4', 'settling', 'evm:b'],
+    ] as const) {
+      const claim = sampleClaim(name)
+      const row = await claimed(under, claim)
+      const signed = { ...attempt, settler, sequence: name }
+      await under.books.apply(change(claim, row, 'claimed', to, { attempt: signed }))
+    }
+    const open = await under.books.openAttempts('evm:a')
+    const expected = (sequence: string) => ({ ...attempt, settler: 'evm:a', bytes: '', sequence })
+    t.strictSame(
+      open.toSorted((a, b) => (a.sequence! < b.sequence! ? -1 : 1)),
+      [expected('k1'), expected('k2')],
+    )
+  })
+
+  t.test('the list gives rows by state, those first that moved longest ago', async (t) => {
+    const under = await make(t)
+    const { books, clock } = under
+    for (const name of ['k1', 'k2', 'k3', 'k4']) {
+      await claimed(under, sampleClaim(name))
+      clock.nowMs += 1_000
+    }
+    const list = async (more: object) =>
+      (await books.list({ states: ['claimed'], limit: 10, ...more })).map(({ nonce }) => nonce.slice(2))
+    t.strictSame(await list({}), ['k1', 'k2', 'k3', 'k4'])
+    t.strictSame(await list({ limit: 2 }), ['k1', 'k2'])
+    t.strictSame(await list({ isNewestFirst: true, limit: 3 }), ['k4', 'k3', 'k2'])
+    t.strictSame(await list({ updatedBeforeMs: startMs + 1_000 }), ['k1'])
+    t.strictSame(await list({ updatedAfterMs: startMs + 2_000 }), ['k3', 'k4'])
+    t.strictSame(await list({ states: ['settling', 'pending'] }), [])
+    t.strictSame(await list({ states: [] }), [])
+    t.strictSame(await list({ settler: attempt.settler }), [])
+    await claimed(under, sampleClaim('k5', { lease: 9 }))
+    t.strictSame(await list({ lease: 9 }), ['k5'])
+    t.strictSame(await list({ lease: 9, states: ['settling'] }), [])
+    const { row } = (await books.find(keyOf('k2')))!
+    await books.apply(change(sampleClaim('k2'), row, 'claimed', 'settling', { attempt, answer }))
+    t.strictSame(await list({ states: ['settling'], settler: attempt.settler }), ['k2'])
+    t.strictSame(await list({ states: ['settling', 'claimed'] }), ['k1', 'k3', 'k4', 'k2', 'k5'])
+  })
+}

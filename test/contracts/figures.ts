@@ -1,0 +1,263 @@
+import fc from 'fast-check'
+import type { Test } from 'tap'
+import { entriesOfRefund } from '../../core/domain/ledger.ts'
+import type { NetworkId } from '../../core/domain/network.ts'
+import type { Purchase } from '../../core/domain/purchase.ts'
+import { DAY_MS, type Figures, HOUR_MS, type Traffic } from '../../core/ports/figures.ts'
+import type { HealthEvent, Links } from '../../core/ports/links.ts'
+import type { Reviews } from '../../core/ports/reviews.ts'
+import type { Stores } from '../../core/ports/stores.ts'
+import { type BooksUnderTest, change, sampleKey, sampleLink, sampleStore, sell, startMs } from './samples.ts'
+
+type Under = BooksUnderTest & { figures: Figures; links: Links; stores: Stores; reviews: Reviews }
+
+const always = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER }
+const usd = 10n ** 18n
+const today = Math.floor(startMs / DAY_MS) * DAY_MS
+
+/** What every implementation of the port Figures keeps. */
+export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): void {
+  t.test('revenue adds up exactly, of purchases that stand', async (t) => {
+    const under = await make(t)
+    await buy(under, 'k1', { priceUsd: '0.1' })
+    await buy(under, 'k2', { priceUsd: '0.2', buyerWallet: '0xb' })
+    await buy(under, 'k3', { priceUsd: '0.000000000000000001', buyerWallet: '0xB' })
+    await buy(under, 'k4', { priceUsd: '5', createdAtMs: startMs - 1 })
+    await buy(under, 'k5', { priceUsd: '7', linkId: 'link-2', buyerWallet: '0xc' })
+    await refund(under, await buy(under, 'k6', { priceUsd: '9', buyerWallet: '0xd' }), 'refund_due')
+    const totals = (more = {}) => under.figures.totals('store-1', { ...always, fromMs: startMs, ...more })
+    const none = { views: 0, challenges: 0, refunds: 0, refundedE18: 0n }
+    const revenueE18 = 7_300_000_000_000_000_001n
+    t.strictSame(await totals(), { ...none, calls: 4, buyers: 3, revenueE18 })
+    t.strictSame(await totals({ linkId: 'link-2' }), { ...none, calls: 1, buyers: 1, revenueE18: 7n * usd })
+    t.strictSame(await totals({ fromMs: 0 }), {
+      ...none,
+      ...{ calls: 5, buyers: 3, revenueE18: revenueE18 + 5n * usd },
+    })
+    t.equal((await totals({ fromMs: 0, toMs: startMs })).calls, 1, 'the end does not belong to it')
+    const others = await under.figures.totals('store-9', always)
+    t.strictSame(others, { ...none, calls: 0, buyers: 0, revenueE18: 0n })
+    const foreign = await under.figures.totals('store-9', { ...always, linkId: 'link-1' })
+    t.equal(foreign.calls, 0, "another store's link is none of its")
+  })
+
+  t.test("buyers and revenue leave out the store's own wallets, and nobody else's", async (t) => {
+    const under = await make(t)
+    const [signedIn, paidTo] = [`0x${'aB'.repeat(20)}`, `0x${'Cd'.repeat(20)}`]
+    const solana = 'So1anaWa11et'
+    const wallet = { storeId: 'store-1', chain: 'base', address: signedIn!.toLowerCase() } as const
+    const store = sampleStore('store-1', { payout: { base: paidTo!, solana } })
+    await under.stores.create(store, wallet, sampleKey('k', 'store-1'))
+    const others = sampleStore('store-2', { payout: { base: '0xe', solana: null } })
+    await under.stores.create(others, null, sampleKey('k2', 'store-2'))
+    await under.links.create(sampleLink('link-1', 'store-1'))
+    const solanaNetwork = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'
+    const evm: [string, NetworkId][] = [signedIn!, paidTo!, `0x${'CD'.repeat(20)}`, '0xe'].map((buyer) => [
+      buyer,
+      'eip155:84532',
+    ])
+    const sales = [...evm, [solana, solanaNetwork], [solana.toLowerCase(), solanaNetwork]] as const
+    for (const [i, [buyerWallet, network]] of sales.entries())
+      await buy(under, `own${i}`, { priceUsd: '1', buyerWallet, network })
+    const theirs = { calls: 2, buyers: 2, revenueE18: 2n * usd }
+    t.match(await under.figures.totals('store-1', always), theirs)
+    t.match(await under.figures.series('store-1', { ...always, bucketMs: DAY_MS }), [theirs])
+    t.match(await under.figures.ofLinks('store-1', always), [theirs])
+    await under.stores.update('store-1', { payout: { base: null, solana: null } }, startMs)
+    t.equal((await under.figures.totals('store-1', always)).buyers, 4, 'its sign-in wallet stays its own')
+    const all = await under.purchases.page('store-1', { limit: 10 })
+    t.equal(all.purchases.length, 6, 'they are sales all the same')
+  })
+
+  t.test('traffic adds up per link, hour and day, whoever counted it', async (t) => {
+    const under = await make(t)
+    const { figures } = under
+    await twoLinks(under)
+    await figures.addTraffic([])
+    await figures.addTraffic([
+      seen('link-1', today, { views: 3, challenges: 30 }),
+      seen('link-2', today, { views: 5 }),
+      seen('link-1', today - HOUR_MS, { views: 7 }),
+    ])
+    const noon = today + 12 * HOUR_MS
+    await Promise.all(
+      [1, 2].map(() => figures.addTraffic([seen('link-1', noon, { views: 2, challenges: 1 })])),
+    )
+    const views = async (more: object) => {
+      const { views, challenges } = await figures.totals('store-1', { ...always, ...more })
+      return [views, challenges]
+    }
+    t.strictSame(await views({}), [19, 32])
+    t.strictSame(await views({ fromMs: startMs }), [12, 32], 'the whole day belongs to it')
+    t.strictSame(await views({ fromMs: today, linkId: 'link-1' }), [7, 32])
+    t.strictSame(await views({ fromMs: today + DAY_MS }), [0, 0])
+    t.strictSame(await views({ toMs: today }), [7, 0])
+    t.equal((await figures.totals('store-2', always)).views, 0)
+    const buckets = async (bucketMs: typeof HOUR_MS | typeof DAY_MS, more = {}) =>
+      (await figures.series('store-1', { ...always, ...more, bucketMs })).map(({ startMs, views }) => [
+        startMs - today,
+        views,
+      ])
+    t.strictSame(await buckets(DAY_MS), [
+      [-DAY_MS, 7],
+      [0, 12],
+    ])
+    t.strictSame(await buckets(HOUR_MS), [
+      [-HOUR_MS, 7],
+      [0, 8],
+      [12 * HOUR_MS, 4],
+    ])
+    t.strictSame(await buckets(HOUR_MS, { linkId: 'link-2', fromMs: today, toMs: noon }), [[0, 5]])
+    const later = today + 63 * DAY_MS
+    await figures.addTraffic([seen('link-1', later, { views: 1 })])
+    t.equal((await buckets(HOUR_MS, { linkId: 'link-1' })).length, 1, 'hours are forgotten')
+    t.equal((await buckets(DAY_MS, { linkId: 'link-1' })).length, 3, 'days are not')
+  })
+
+  t.test('the buckets of a series hold what the totals say, whatever was sold when', async (t) => {
+    const sale = fc.record({
+      atMs: fc.integer({ min: startMs, max: startMs + 5 * DAY_MS }),
+      cents: fc.integer({ min: 1, max: 1_000 }),
+      link: fc.constantFrom('link-1', 'link-2'),
+      buyer: fc.constantFrom('0xa1', '0xA1', '0xb2'),
+      isBack: fc.boolean(),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(sale, { maxLength: 8 }), async (sales) => {
+        const under = await make(t)
+        await twoLinks(under)
+        for (const [i, { atMs, cents, link, buyer, isBack }] of sales.entries()) {
+          const terms = { createdAtMs: atMs, linkId: link, buyerWallet: buyer }
+          const sold = await buy(under, `k${i}`, { ...terms, priceUsd: (cents / 100).toFixed(2) })
+          under.clock.nowMs = atMs + DAY_MS
+          if (isBack) await refund(under, sold, 'refunded', `0xb${i}`)
+        }
+        for (const bucketMs of [HOUR_MS, DAY_MS] as const) {
+          for (const linkId of [undefined, 'link-1', 'link-2']) {
+            const span = { ...always, ...(linkId !== undefined && { linkId }) }
+            const [totals, buckets] = await Promise.all([
+              under.figures.totals('store-1', span),
+              under.figures.series('store-1', { ...span, bucketMs }),
+            ])
+            for (const part of ['calls', 'revenueE18', 'refunds', 'refundedE18'] as const)
+              t.equal(
+                buckets.reduce((sum, bucket) => sum + BigInt(bucket[part]), 0n),
+                BigInt(totals[part]),
+                part,
+              )
+            const starts = buckets.map(({ startMs }) => startMs)
+            t.strictSame(starts, [...new Set(starts)].sort(), 'each once, the oldest first')
+            t.ok(starts.every((at) => at % bucketMs === 0))
+            const mine = sales.filter(({ link }) => linkId === undefined || link === linkId)
+            t.equal(totals.refunds, mine.filter(({ isBack }) => isBack).length)
+            const stand = mine.filter(({ isBack }) => !isBack)
+            t.equal(totals.buyers, new Set(stand.map(({ buyer }) => buyer.toLowerCase())).size)
+          }
+        }
+      }),
+      { numRuns: 5 },
+    )
+  })
+
+  t.test('what a seller sees beside the links is of each of them', async (t) => {
+    const under = await make(t)
+    await twoLinks(under)
+    await under.links.create(sampleLink('link-3', 'store-1'))
+    await under.links.create(sampleLink('other', 'store-2'))
+    await buy(under, 'k1', { linkId: 'link-1', priceUsd: '1' })
+    await buy(under, 'k2', { linkId: 'link-1', priceUsd: '2', buyerWallet: '0xb' })
+    await buy(under, 'k3', { linkId: 'link-2', priceUsd: '4' })
+    await buy(under, 'k4', { linkId: 'other', storeId: 'store-2', priceUsd: '8' })
+    await under.reviews.add({
+      ...{ id: 'r1', purchaseId: 'p1', linkId: 'link-1', storeId: 'store-1', wallet: '0xb' },
+      ...{ isPositive: true, comment: null, createdAtMs: startMs },
+    })
+    await probe(under, 'link-2', startMs, true)
+    await under.figures.addTraffic([seen('link-2', today, { calls: 10, failedCalls: 3 })])
+    const found = await under.figures.ofLinks('store-1', always)
+    const by = Object.fromEntries(found.map((one) => [one.linkId, one]))
+    t.strictSame(Object.keys(by).sort(), ['link-1', 'link-2'], 'a link without any is left out')
+    t.match(by['link-1'], { calls: 2, buyers: 2, revenueE18: 3n * usd, reviews: { total: 1, positive: 1 } })
+    t.match(by['link-2'], {
+      ...{ calls: 1, revenueE18: 4n * usd, reviews: { total: 0, positive: 0 } },
+      health: { checks: { probes: 1, failedProbes: 0, calls: 10, failedCalls: 3 }, changes: { length: 0 } },
+    })
+    const one = await under.figures.ofLinks('store-1', { ...always, linkId: 'link-2' })
+    t.strictSame(one, [by['link-2']])
+    t.strictSame(await under.figures.ofLinks('store-2', { ...always, linkId: 'link-2' }), [])
+    await under.links.deactivate('link-1', startMs)
+    t.strictSame(
+      (await under.figures.ofLinks('store-1', always)).map(({ linkId }) => linkId),
+      ['link-2'],
+    )
+  })
+
+  t.test("a link's health is counted by the day, and its suspensions are told", async (t) => {
+    const under = await make(t)
+    await twoLinks(under)
+    await probe(under, 'link-1', today - 1, true)
+    for (const ok of [true, false, true]) await probe(under, 'link-1', today + 5, ok)
+    await probe(under, 'link-2', today, false)
+    await probe(under, 'link-1', today + 6, true, { isAskedBySeller: true })
+    const hop = { linkId: 'link-1', ok: true, status: null, latencyMs: null, detail: '' } as const
+    await under.links.addHealthEvent({ ...hop, atMs: today + 7, kind: 'suspended' })
+    await under.links.addHealthEvent({ ...hop, atMs: today + 9, kind: 're-enabled' })
+    await under.figures.addTraffic([
+      seen('link-1', today + HOUR_MS, { calls: 4, failedCalls: 1 }),
+      seen('link-1', today + 2 * HOUR_MS, { calls: -1, views: 9 }),
+    ])
+    const day = Math.floor(today / DAY_MS)
+    const { days, changes } = await under.figures.healthDays('link-1', today - DAY_MS)
+    t.strictSame(days, [
+      { day: day - 1, probes: 1, failedProbes: 0, calls: 0, failedCalls: 0 },
+      { day, probes: 3, failedProbes: 1, calls: 3, failedCalls: 1 },
+    ])
+    t.strictSame(changes, [
+      { atMs: today + 7, kind: 'suspended' },
+      { atMs: today + 9, kind: 're-enabled' },
+    ])
+    t.equal((await under.figures.healthDays('link-1', today)).days.length, 1)
+    t.strictSame(await under.figures.healthDays('none', 0), { days: [], changes: [] })
+    const both = await under.figures.healthOf(['none', 'link-1'], today - DAY_MS)
+    t.strictSame([...both.keys()], ['link-1'])
+    const checks = { probes: 4, failedProbes: 1, calls: 3, failedCalls: 1 }
+    t.strictSame(both.get('link-1'), { checks, changes })
+  })
+}
+
+async function twoLinks({ stores, links }: Under): Promise<void> {
+  for (const id of ['store-1', 'store-2'])
+    await stores.create(sampleStore(id), null, sampleKey(`k-${id}`, id))
+  for (const id of ['link-1', 'link-2']) await links.create(sampleLink(id, 'store-1'))
+}
+
+const seen = (linkId: string, atMs: number, counts: Partial<Traffic>): Traffic => ({
+  ...{ linkId, hour: Math.floor(atMs / HOUR_MS), views: 0, challenges: 0, calls: 0, failedCalls: 0 },
+  ...counts,
+})
+
+const probe = (
+  { links }: Under,
+  linkId: string,
+  atMs: number,
+  ok: boolean,
+  more: Partial<HealthEvent> = {},
+) => links.addHealthEvent({ linkId, atMs, kind: 'probe', ok, status: 200, latencyMs: 1, detail: '', ...more })
+
+const buy = (under: Under, name: string, more: Partial<Purchase>) =>
+  sell(under, name, `0x${Buffer.from(name).toString('hex')}`, more)
+
+async function refund(
+  { books }: Under,
+  { claim, row, purchase }: Awaited<ReturnType<typeof buy>>,
+  to: 'refund_due' | 'refunded',
+  transaction = '0xb',
+): Promise<void> {
+  const { network } = purchase
+  await books.apply(
+    change(claim, row, 'settled', to, {
+      ...{ purchaseStatus: to, entries: entriesOfRefund(purchase) },
+      ...(to === 'refunded' && { refund: { network, transaction, paymentKeys: [] } }),
+    }),
+  )
+}

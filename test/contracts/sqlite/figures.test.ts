@@ -1,0 +1,121 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
+import { rarelyCounted } from '../../../adapters/sqlite/rarelyCounted.ts'
+import { DAY_MS, type Figures } from '../../../core/ports/figures.ts'
+import { silentLog } from '../../../core/ports/log.ts'
+import { sampleKey, sampleLink, sampleStore, sell, testClock } from '../samples.ts'
+
+const open = (path: string) => openSqlite({ path, clock: testClock(), log: silentLog })
+const always = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER }
+const viewer = fileURLToPath(new URL('./fixtures/viewer.ts', import.meta.url))
+
+t.test('two processes on one file add up, and kill -9 takes no view that was written', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const store = await open(path)
+  t.teardown(() => store.close())
+  await store.stores.create(sampleStore('store-1'), null, sampleKey('k', 'store-1'))
+  await store.links.create(sampleLink('link-1', 'store-1'))
+  const killed = [1, 2].map(async () => {
+    const child = spawn(process.execPath, [viewer, path], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const lines = createInterface({ input: child.stdout })
+    let written = 0
+    lines.on('line', (line) => {
+      written = Number(line)
+      if (written === 1_000) child.kill('SIGKILL')
+    })
+    await once(lines, 'close')
+    return written
+  })
+  const written = (await Promise.all(killed)).reduce((sum, one) => sum + one, 0)
+  const { views } = await store.figures.totals('store-1', always)
+  t.ok(written >= 2_000)
+  t.ok(views >= written, `${views} of ${written} are there`)
+  t.ok(views <= written + 200, 'and of each at most the one that it had not told yet')
+})
+
+t.test('the figures of many sales hold up neither the event loop nor a write', async (t) => {
+  const store = await open(':memory:')
+  t.teardown(() => store.close())
+  await store.stores.create(sampleStore('store-1'), null, sampleKey('k', 'store-1'))
+  await store.links.create(sampleLink('link-1', 'store-1'))
+  const under = { ...store, clock: testClock(), storeClock: testClock() }
+  await sell(under, 'first', '0x01', { buyerWallet: '0xb' })
+  // As many copies of one sale as take a while to read.
+  const { reader: query, writer } = store.database
+  const columns = query
+    .prepare(`SELECT name FROM pragma_table_info('purchases')`)
+    .all()
+    .map(({ name }) => `${name}`)
+  const copied = columns.map(
+    (name) => ({ payment_id: 'p.id', id: 'p.purchase_id', tx_hash: `'0x' || p.id` })[name] ?? `u.${name}`,
+  )
+  await writer.write('runAll', [
+    {
+      sql: `WITH RECURSIVE numbers (n) AS (SELECT 1000 UNION ALL SELECT n + 1 FROM numbers WHERE n < 100999)
+        INSERT INTO payments (id, key, network, asset, payer, nonce, pay_to, amount_atomic, valid_before_ms, scheme,
+          link_id, store_id, request_hash, purchase_id, claimed_at_ms, state, updated_at_ms)
+        SELECT n, randomblob(32), network, asset, payer, nonce, pay_to, amount_atomic, valid_before_ms, scheme,
+          link_id, store_id, request_hash, 'p' || n, claimed_at_ms, 'delivered', 0 FROM payments, numbers`,
+      parameters: [],
+    },
+    {
+      sql: `INSERT INTO purchases (${columns}) SELECT ${copied} FROM purchases u, payments p WHERE p.id >= 1000`,
+      parameters: [],
+    },
+  ])
+  const order: string[] = []
+  const read = store.figures
+    .series('store-1', { ...always, bucketMs: DAY_MS })
+    .then((buckets) => order.push(`read ${buckets.at(-1)!.calls}`))
+  await new Promise((resolve) => setImmediate(resolve))
+  order.push('turn of the event loop')
+  await store.figures.addTraffic([
+    { linkId: 'link-1', hour: 1, views: 1, challenges: 0, calls: 0, failedCalls: 0 },
+  ])
+  order.push('write')
+  await read
+  t.strictSame(order, ['turn of the event loop', 'write', 'read 100001'])
+})
+
+t.test('figures of many sales are counted again after a while, those of few at once', async (t) => {
+  let asked = 0
+  let calls = 999
+  const totals = async () => {
+    asked++
+    return { ...{ views: 0, challenges: 0, refunds: 0, refundedE18: 0n, buyers: 0, revenueE18: 0n }, calls }
+  }
+  const clock = testClock()
+  const figures = rarelyCounted({ totals } as Partial<Figures> as Figures, clock)
+  const ask = (more: object = {}) => figures.totals('store-1', { ...always, ...more })
+  await ask()
+  await ask()
+  t.equal(asked, 2)
+  calls = 5_000
+  await Promise.all([ask(), ask(), ask({ fromMs: 59_999 })])
+  t.equal(asked, 3, 'who asks at once waits for one answer')
+  clock.nowMs += 499
+  await ask()
+  t.equal(asked, 3)
+  for (const other of [{ linkId: 'a' }, { fromMs: 60_000 }, { toMs: 5 }]) await ask(other)
+  t.equal(asked, 6)
+  clock.nowMs += 2
+  await ask()
+  t.equal(asked, 7)
+})
+
+t.test('who fails to count leaves nothing behind', async (t) => {
+  let isDown = true
+  const totals = async () => {
+    if (isDown) throw new Error('down')
+    return { calls: 7 }
+  }
+  const figures = rarelyCounted({ totals } as unknown as Figures, testClock())
+  await t.rejects(figures.totals('store-1', always), /down/)
+  isDown = false
+  t.match(await figures.totals('store-1', always), { calls: 7 })
+})

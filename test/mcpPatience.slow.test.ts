@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { connectMcp } from '../admin-api/mcp/testing/connectMcp.ts'
+import { startAdmin } from '../admin-api/testing/startAdmin.ts'
+import { silentLog } from '../core/ports/log.ts'
+import { createHandOver } from '../gateway/handOver.ts'
+import { startGateway } from './helpers/gateway.ts'
+import { until } from './helpers/rawHttp.ts'
+import { type OwnSeller, sellerOf } from './helpers/sellerOf.ts'
+import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
+
+t.setTimeout(120_000)
+
+/** Shorter than the slow seller takes, longer than the pause between two signs of life. */
+const HAND_OVER_MS = 17_000
+const SELLER_MS = 20_000
+
+/** Tools through the public listener, which hands `/mcp` over to the admin API. */
+async function start(t: Test, seller: OwnSeller, price = '0.10') {
+  const settler = createScriptedSettler()
+  let admin = ''
+  const handOver = createHandOver(() => admin, HAND_OVER_MS, silentLog)
+  const { gateway, addLink, url } = await startGateway(t, { settlers: [settler], handOver })
+  await addLink({ slug: 'it', url: seller.url, price })
+  const f = await startAdmin(t, { linkCalls: gateway.linkCalls })
+  const { port } = await f.admin.listen({ host: '127.0.0.1', port: 0 })
+  admin = `http://127.0.0.1:${port}`
+  const client = await connectMcp(t, url)
+  return { ...client, settler, url }
+}
+
+const payment = JSON.parse(atob(scriptedPayment('n', '100000')))
+const link = 'demo/it'
+
+t.test(
+  'whose client gives up before the charge has paid nothing, and buys it when it asks again',
+  async (t) => {
+    let pauseMs = 60_000
+    const seller = await sellerOf(t, async (_req, res) => {
+      await sleep(pauseMs, undefined, { ref: false })
+      res.end('bought')
+    })
+    const { call, settler } = await start(t, seller)
+    await t.rejects(call('call_link', { link }, payment, { timeout: 1_000 }), /timed out/)
+    await until(() => seller.connections.size === 0)
+    t.strictSame(settler.transfers, [])
+    pauseMs = 0
+    t.match(await call('call_link', { link }, payment), { structuredContent: { answer: 'bought' } })
+    t.strictSame(settler.transfers, ['n'])
+  },
+)
+
+t.test('whose client gives up after the charge gets the answer that is kept', async (t) => {
+  const seller = await sellerOf(t, (_req, res) => void res.end('bought'))
+  const { call, settler } = await start(t, seller)
+  settler.settleWith = async (transfer) => {
+    transfer()
+    await sleep(2_000)
+    return undefined
+  }
+  await t.rejects(call('call_link', { link }, payment, { timeout: 1_000 }), /timed out/)
+  t.match(await call('call_link', { link }, payment), { structuredContent: { answer: 'bought' } })
+  t.equal(seller.calls, 1)
+})
+
+t.test('a connection that breaks ends the call like a buyer who hangs up', async (t) => {
+  const seller = await sellerOf(t, () => {})
+  const { settler, url } = await start(t, seller)
+  const page = new AbortController()
+  const params = { name: 'call_link', arguments: { link }, _meta: { 'x402/payment': payment } }
+  const asking = fetch(`${url}/mcp`, {
+    method: 'POST',
+    headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+    signal: page.signal,
+  })
+  await until(() => seller.connections.size === 1)
+  page.abort()
+  await t.rejects(asking.then((response) => response.text()))
+  await until(() => seller.connections.size === 0)
+  t.strictSame(settler.transfers, [])
+})
+
+t.test(
+  'a call that takes longer than the hand-over bears silence ends well, and tells that it lives',
+  async (t) => {
+    const seller = await sellerOf(t, async (_req, res) => {
+      await sleep(SELLER_MS)
+      res.end('at last')
+    })
+    const { call } = await start(t, seller, '0')
+    const told: number[] = []
+    const onprogress = ({ progress }: { progress: number }) => void told.push(progress)
+    const [heard, silent] = await Promise.all([
+      call('call_link', { link }, undefined, { onprogress, timeout: 15_000, resetTimeoutOnProgress: true }),
+      call('call_link', { link }),
+    ])
+    for (const { structuredContent } of [heard, silent]) t.match(structuredContent, { answer: 'at last' })
+    t.ok(told.length > 0)
+    t.strictSame(
+      told,
+      told.map((_, i) => 5 * (i + 1)),
+    )
+  },
+)

@@ -1,0 +1,32 @@
+import { Mark } from '../components/mark.ts'
+import { type Children, html } from '../html.ts'
+import { Checkout } from './checkoutView.ts'
+import type { CheckoutProps } from './state.ts'
+
+interface FrameProps {
+  readonly serviceName: string
+  readonly children?: Children
+}
+
+/** No way around: whoever pays is led away by nothing. */
+const Frame = ({ serviceName, children }: FrameProps) =>
+  html`<div class="checkout-page">
+    <header class="checkout-top"><span class="brand"><${Mark} />${serviceName}</span></header>
+    <main>${children}</main>
+    <footer class="small soft">Paid in USDC from your own wallet. Payments are final. <a href="/docs" rel="noreferrer" target="_blank">How it works</a></footer>
+  </div>`
+
+export const CheckoutPage = ({ serviceName, ...props }: CheckoutProps & { readonly serviceName: string }) =>
+  html`<${Frame} serviceName=${serviceName}><${Checkout} ...${props} /><//>`
+
+export interface NoCheckoutProps {
+  readonly serviceName: string
+  readonly title: string
+  readonly about: string
+}
+
+/** Where there is nothing to pay: a wrong address, or one without its secret. */
+export const NoCheckoutPage = ({ serviceName, title, about }: NoCheckoutProps) =>
+  html`<${Frame} serviceName=${serviceName}>
+    <section class="card checkout-do checkout-end"><h1>${title}</h1><p class="soft">${about}</p></section>
+  <//>`

@@ -1,0 +1,107 @@
+import { factsOf } from '../../core/domain/network.ts'
+import { Address } from '../components/address.ts'
+import { Amount } from '../components/amount.ts'
+import { Button } from '../components/button.ts'
+import { Code } from '../components/codeBlock.ts'
+import { CopyButton } from '../components/copyButton.ts'
+import { Icon } from '../components/icon.ts'
+import { Tabs } from '../components/tabs.ts'
+import { html } from '../html.ts'
+import type { ViewProps } from './actions.ts'
+import type { CheckoutOffer, ShownWallet } from './state.ts'
+
+/** Wallet of this browser, another device, a terminal. */
+export const WaysToPay = (props: ViewProps) =>
+  html`<h2 class="visually-hidden" tabindex="-1">Choose how to pay</h2>
+    <${Tabs} id="way" label="Way to pay" chosen=${props.state.way} onChange=${props.actions.showWay} tabs=${[
+      { title: 'Wallet', content: html`<${ByWallet} ...${props} />` },
+      { title: 'Phone', content: html`<${ByPhone} ...${props} />` },
+      { title: 'Terminal', content: html`<${ByTerminal} ...${props} />` },
+    ]} />
+    <div class="checkout-foot">
+      <${Button} kind="quiet" size="small" class="checkout-cancel" isBusy=${props.state.isCanceling} onClick=${props.actions.cancel}>Cancel payment<//>
+    </div>`
+
+function ByWallet({ state, offers, actions }: ViewProps) {
+  const offer = offers[state.chosen] ?? offers[0]!
+  const family = offer.network.startsWith('solana:') ? 'solana' : 'eip155'
+  const fitting = state.wallets?.filter((wallet) => wallet.family === family)
+  return html`<div class="stack">
+    ${offers.length > 1 && html`<${Networks} offers=${offers} chosen=${state.chosen} choose=${actions.choose} />`}
+    <dl class="facts small">
+      ${offers.length === 1 && html`<dt>Network</dt><dd>${titleOf(offer)}</dd>`}
+      <dt>To</dt><dd><${Address} value=${offer.payTo} canCopy=${false} /></dd>
+      <dt>You sign</dt><dd><${Amount} value=${offer.amountText} currency=${offer.asset.symbol} />, once. No gas, no approval.</dd>
+    </dl>
+    ${fitting === undefined && html`<p class="checkout-wallets soft" role="status"><noscript>Paying from a wallet needs JavaScript. The terminal works without.</noscript><span class="script-only">Looking for wallets in this browser…</span></p>`}
+    ${fitting?.length === 0 && html`<${NoWallet} network=${titleOf(offer)} hasOthers=${offers.length > 1} />`}
+    ${
+      fitting !== undefined &&
+      fitting.length > 0 &&
+      html`<ul class="checkout-wallets" aria-label="Wallets of this browser">
+        ${fitting.map((wallet, i) => html`<li key=${wallet.id}><${WalletButton} wallet=${wallet} isFirst=${i === 0} pay=${actions.pay} /></li>`)}
+      </ul>`
+    }
+  </div>`
+}
+
+const Networks = ({
+  offers,
+  chosen,
+  choose,
+}: {
+  readonly offers: readonly CheckoutOffer[]
+  readonly chosen: number
+  readonly choose: (index: number) => void
+}) =>
+  html`<fieldset class="checkout-networks">
+    <legend class="small soft">Network</legend>
+    ${offers.map(
+      (offer, i) => html`<label key=${`${offer.network} ${offer.asset.symbol}`}>
+        <input type="radio" name="network" checked=${i === chosen} onChange=${() => choose(i)} />
+        <span>${titleOf(offer)}${offer.asset.symbol !== 'USDC' && html`<small> <${Amount} value=${offer.amountText} currency=${offer.asset.symbol} /></small>`}</span>
+      </label>`,
+    )}
+  </fieldset>`
+
+const WalletButton = ({
+  wallet,
+  isFirst,
+  pay,
+}: {
+  readonly wallet: ShownWallet
+  readonly isFirst: boolean
+  readonly pay: (id: string) => void
+}) =>
+  html`<${Button} kind=${isFirst ? 'primary' : 'plain'} class="checkout-wallet" onClick=${() => pay(wallet.id)}>
+    ${wallet.icon === undefined ? html`<${Icon} name="wallet" />` : html`<img src=${wallet.icon} alt="" width="24" height="24" />`}
+    <bdi>Pay with ${wallet.name}</bdi>
+  <//>`
+
+const NoWallet = ({ network, hasOthers }: { readonly network: string; readonly hasOthers: boolean }) =>
+  html`<div class="notice small checkout-wallets" role="status">
+    <strong>No wallet for ${network} in this browser</strong>
+    <p>
+      ${hasOthers && 'Choose the other network, or '}${hasOthers ? 'go' : 'Go'} on with a wallet on your phone, or pay from a
+      terminal. On the phone already? Open this page in your wallet's own browser.
+    </p>
+  </div>`
+
+const ByPhone = ({ qr, checkoutUrl }: ViewProps) =>
+  html`<div class="stack checkout-phone">
+    <svg class="checkout-qr" viewBox=${`-2 -2 ${qr.size + 4} ${qr.size + 4}`} role="img" aria-label="Code that opens this checkout on another device">
+      <rect x="-2" y="-2" width=${qr.size + 4} height=${qr.size + 4} fill="#fff" /><path d=${qr.path} fill="#000" />
+    </svg>
+    <p class="small">Scan it with your phone, and open the page in your wallet's own browser. It goes on here by itself when you have paid there.</p>
+    <p class="row small"><span class="soft">Or copy the address of this checkout:</span> <${CopyButton} text=${checkoutUrl} what="the address of this checkout" /></p>
+  </div>`
+
+const ByTerminal = ({ command }: ViewProps) =>
+  html`<div class="stack">
+    <p class="small">For agents, and for those who keep their wallet in a file or in a vault:</p>
+    <${Code} title="tollgate pay" code=${command} />
+    <p class="small soft">Any x402 client can pay the same address. This page shows it when it is done.</p>
+  </div>`
+
+export const titleOf = ({ network }: Pick<CheckoutOffer, 'network'>): string =>
+  factsOf(network)?.title ?? network

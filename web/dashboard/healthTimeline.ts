@@ -1,0 +1,52 @@
+import { Badge, type Tone } from '../components/badge.ts'
+import { BarChart } from '../components/barChart.ts'
+import { exactTime, Time } from '../components/time.ts'
+import { html } from '../html.ts'
+import type { HealthAnswer, HealthEventAnswer } from './types.ts'
+import { msOf } from './words.ts'
+
+/** Latest events in words; the bars show more. */
+const SHOWN_EVENTS = 8
+
+const states: Readonly<Record<HealthAnswer['status'], { readonly words: string; readonly tone: Tone }>> = {
+  healthy: { words: 'Healthy', tone: 'good' },
+  unhealthy: { words: 'Failing', tone: 'warn' },
+  suspended: { words: 'Suspended', tone: 'bad' },
+  unknown: { words: 'Not checked yet', tone: 'plain' },
+}
+
+/** A link's checks as bars, as high as they took long, and the latest events in words. */
+export function Timeline({ health: { status, events } }: { readonly health: HealthAnswer }) {
+  const probes = events.filter(({ kind }) => kind === 'probe').reverse()
+  const most = Math.max(...probes.map(({ latencyMs }) => latencyMs ?? 0), 1)
+  const { words, tone } = states[status]
+  const bars = probes.map((one) => ({
+    label: `${exactTime(msOf(one.at))}: ${wordsOf(one)}`,
+    value: one.ok ? Math.max(one.latencyMs ?? 0, most / 10) : most,
+    tone: one.ok ? ('good' as const) : ('bad' as const),
+  }))
+  return html`<div class="stack">
+    <p><${Badge} tone=${tone}>${words}<//></p>
+    ${
+      bars.length > 1 &&
+      html`<${BarChart} label=${`The last ${bars.length} checks`} bars=${bars} height=${72} ends=${['Earlier', 'Latest']} />`
+    }
+    ${
+      events.length === 0
+        ? html`<p class="soft">The API is checked about once a minute. What the checks find stands here.</p>`
+        : html`<ol class="desk-events">${events.slice(0, SHOWN_EVENTS).map((event) => html`<${Line} event=${event} />`)}</ol>`
+    }
+  </div>`
+}
+
+const Line = ({ event }: { readonly event: HealthEventAnswer }) =>
+  html`<li data-tone=${event.ok ? 'good' : 'bad'}><span dir="auto">${wordsOf(event)}</span>
+    <span class="soft small"><${Time} atMs=${msOf(event.at)} nowMs=${Date.now()} /></span></li>`
+
+function wordsOf({ kind, ok, status, latencyMs, detail }: HealthEventAnswer): string {
+  if (kind === 'suspended') return `Suspended. ${detail}`
+  if (kind === 're-enabled') return 'Re-enabled'
+  const took = latencyMs === null ? '' : ` in ${latencyMs} ms`
+  if (ok) return `Answered ${status ?? ''}${took}`
+  return detail || `Failed with ${status ?? 'no answer'}${took}`
+}

@@ -1,0 +1,101 @@
+import { useState } from 'preact/hooks'
+import { Button } from '../components/button.ts'
+import { Field } from '../components/field.ts'
+import { Select } from '../components/select.ts'
+import { type Children, html } from '../html.ts'
+import { type Action, Fault } from './load.ts'
+import type { LinkAnswer } from './types.ts'
+
+/** Of a link, what its seller fills in. */
+export interface LinkFields {
+  readonly title: string
+  readonly url: string
+  readonly price: string
+  readonly description: string
+  readonly slug: string
+  readonly tags: string
+  readonly webhookUrl: string
+  readonly visibility: 'listed' | 'unlisted' | 'secret'
+}
+
+const blank: LinkFields = {
+  ...{ title: '', url: '', price: '0.01', description: '', slug: '', tags: '', webhookUrl: '' },
+  visibility: 'listed',
+}
+
+const fieldsOf = (link: LinkAnswer): LinkFields => ({
+  ...{ title: link.title, url: link.url, price: link.price, description: link.description, slug: link.slug },
+  ...{ tags: link.tags.join(', '), webhookUrl: link.webhookUrl ?? '' },
+  visibility: link.isStealth ? 'secret' : link.isPublic ? 'listed' : 'unlisted',
+})
+
+/** The body that makes a link of these fields; for a change, of what is another by now only. */
+export function linkBody(fields: LinkFields, before?: LinkAnswer): Record<string, unknown> {
+  const { title, url, price, description, slug, tags, webhookUrl, visibility } = fields
+  const body: Record<string, unknown> = {
+    ...{ title, url: url.trim(), price: price.trim(), description },
+    // Of a new link it is made from the title; a link that is there always has one, and the API says so.
+    ...((before !== undefined || slug.trim() !== '') && { slug: slug.trim() }),
+    tags: tags.split(/[\s,]+/).filter(Boolean),
+    webhookUrl: webhookUrl.trim() || null,
+    ...{ isPublic: visibility === 'listed', isStealth: visibility === 'secret' },
+  }
+  if (before === undefined) return body
+  return Object.fromEntries(
+    Object.entries(body).filter(
+      ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name as keyof LinkAnswer]),
+    ),
+  )
+}
+
+export interface LinkFormProps {
+  /** The link that is changed; none for a new one. */
+  readonly link?: LinkAnswer
+  readonly action: Action
+  readonly submit: string
+  readonly onSubmit: (fields: LinkFields) => void
+  /** Beside the button. */
+  readonly children?: Children
+}
+
+/** What a link is made of. Errors of the API stand at the fields that they are about. */
+export function LinkForm({ link, action, submit, onSubmit, children }: LinkFormProps) {
+  const [fields, setFields] = useState(link === undefined ? blank : fieldsOf(link))
+  const set = (name: keyof LinkFields) => (value: string) =>
+    setFields((before) => ({ ...before, [name]: value }))
+  const details = action.fault?.details ?? {}
+  const at = (name: keyof LinkFields) => ({
+    ...{ id: name, value: fields[name], onInput: set(name), error: details[name] ?? clash(name, action) },
+  })
+  const send = (event: Event) => {
+    event.preventDefault()
+    onSubmit(fields)
+  }
+  return html`<form class="stack desk-form" onSubmit=${send} novalidate>
+    <${Field} ...${at('title')} label="Title" hint="What is sold, in a few words." maxlength="200" required />
+    <${Field} ...${at('url')} label="Address of your API" hint="Calls go there. Buyers never see it." type="url" inputmode="url" placeholder="https://api.example.com/v1" required />
+    <${Field} ...${at('price')} label="Price of one call, USDC" hint="0 is free." inputmode="decimal" />
+    <${Field} ...${at('description')} label="Description" rows=${3} maxlength="500" hint="What a buyer gets, and what the call needs." />
+    <${Select}
+      id="visibility" label="Who finds it" value=${fields.visibility} onChange=${set('visibility')}
+      options=${[
+        { value: 'listed', label: 'Everybody: listed in the marketplace' },
+        { value: 'unlisted', label: 'Who knows its address' },
+        { value: 'secret', label: 'Who knows its secret address' },
+      ]}
+    />
+    <details class="desk-more" open=${['slug', 'tags', 'webhookUrl'].some((name) => details[name])}>
+      <summary>More</summary>
+      <div class="stack">
+        <${Field} ...${at('slug')} label="Last part of its address" hint=${link === undefined ? 'Made from the title when empty.' : 'Its last ten addresses lead to the new one for 30 days.'} autocapitalize="none" />
+        <${Field} ...${at('tags')} label="Tags" hint="Words that it is found by: weather, maps." autocapitalize="none" />
+        <${Field} ...${at('webhookUrl')} label="Webhook" hint="Hears of each sale of this link. Optional." type="url" />
+      </div>
+    </details>
+    <${Fault} of=${action} />
+    <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>${submit}<//>${children}</div>
+  </form>`
+}
+
+const clash = (name: keyof LinkFields, { fault }: Action): string | undefined =>
+  name === 'slug' && fault?.code === 'SLUG_ALREADY_EXISTS' ? 'You have a link with this address.' : undefined

@@ -1,0 +1,167 @@
+import { useState } from 'preact/hooks'
+import { Badge } from '../../components/badge.ts'
+import { Button } from '../../components/button.ts'
+import { Card } from '../../components/card.ts'
+import { Code, CodeBlock } from '../../components/codeBlock.ts'
+import { Dialog } from '../../components/dialog.ts'
+import { Empty } from '../../components/empty.ts'
+import { Field } from '../../components/field.ts'
+import { Table } from '../../components/table.ts'
+import { Time } from '../../components/time.ts'
+import { html } from '../../html.ts'
+import { type Action, Fault, Load, useAction, useLoad } from '../load.ts'
+import { useSeller } from '../seller.ts'
+import { Title } from '../title.ts'
+import { msOf } from '../words.ts'
+
+interface KeyAnswer {
+  readonly id: string
+  readonly name: string
+  readonly keyPrefix: string
+  readonly isActive: boolean
+  readonly lastUsedAt: string | null
+  readonly createdAt: string
+}
+
+/** API keys, each shown once, and code to begin with. */
+export function Developer() {
+  const { store, publicUrl } = useSeller()
+  if (!store.developerModeEnabled) {
+    return html`<div class="stack"><${Title}>Developer<//>
+      <${Empty} title="Developer Mode is off">
+        <p>With it you see API keys and webhooks. Keys that work go on working without.</p>
+        <${Button} href="/dashboard/profile">Turn it on in your profile<//>
+      <//>
+    </div>`
+  }
+  return html`<div class="stack"><${Title}>Developer<//>
+    <${Keys} />
+    <${Card} title="First steps"><${CodeBlock} id="samples" label="Language" samples=${samplesFor(publicUrl)} /><//>
+  </div>`
+}
+
+function Keys() {
+  const { ask } = useSeller()
+  const loaded = useLoad(() => ask<{ keys: readonly KeyAnswer[] }>('GET', '/api/agent/keys'), [])
+  const [isMaking, setMaking] = useState(false)
+  const [revoked, setRevoked] = useState<KeyAnswer>()
+  const action = useAction()
+  const making = useAction()
+  const close = () => {
+    if (making.isBusy) return
+    making.clear()
+    setMaking(false)
+    loaded.reload()
+  }
+  const revoke = () =>
+    action.run(async () => {
+      await ask('DELETE', `/api/agent/keys/${revoked!.id}`)
+      setRevoked(undefined)
+      loaded.reload()
+    })
+  const nowMs = Date.now()
+  const columns = [
+    {
+      key: 'name',
+      title: 'Key',
+      cell: ({ name, keyPrefix }: KeyAnswer) =>
+        html`<span class="desk-main-cell" dir="auto">${name}</span><span class="mono soft small">${keyPrefix}…</span>`,
+    },
+    {
+      key: 'state',
+      title: 'State',
+      cell: ({ isActive }: KeyAnswer) =>
+        isActive ? html`<${Badge} tone="good">Works<//>` : html`<${Badge}>Revoked<//>`,
+    },
+    {
+      key: 'used',
+      title: 'Last used',
+      cell: ({ lastUsedAt }: KeyAnswer) =>
+        lastUsedAt === null
+          ? html`<span class="soft">Never</span>`
+          : html`<${Time} atMs=${msOf(lastUsedAt)} nowMs=${nowMs} />`,
+    },
+    {
+      ...{ key: 'revoke', title: html`<span class="visually-hidden">Actions</span>`, align: 'end' },
+      cell: (key: KeyAnswer) =>
+        key.isActive &&
+        html`<${Button} size="small" kind="danger" onClick=${() => setRevoked(key)}>Revoke<//>`,
+    },
+  ]
+  const empty = html`<${Empty} title="No API keys"><p>A key lets a program do what you do here. It is shown once.</p><//>`
+  const draw = ({ keys }: { keys: readonly KeyAnswer[] }) =>
+    html`<${Table} caption="API keys" columns=${columns} rows=${keys} keyOf=${({ id }: KeyAnswer) => id} empty=${empty} />`
+  return html`<${Card} title="API keys" actions=${html`<${Button} size="small" kind="primary" onClick=${() => setMaking(true)}>New key<//>`}>
+    <${Load} of=${loaded}>${draw}<//>
+    <${Dialog} id="new-key" title="New API key" isOpen=${isMaking} isBusy=${making.isBusy} onClose=${close}>
+      <${NewKey} action=${making} onClose=${close} />
+    <//>
+    <${Dialog} id="revoke" title="Revoke this key?" isOpen=${revoked !== undefined} onClose=${() => setRevoked(undefined)}>
+      <p>Programs that use <strong dir="auto">${revoked?.name}</strong> are refused at once. This can’t be taken back.</p>
+      <${Fault} of=${action} />
+      <div class="actions"><${Button} onClick=${() => setRevoked(undefined)}>Keep it<//><${Button} kind="danger" isBusy=${action.isBusy} onClick=${revoke}>Revoke<//></div>
+    <//>
+  <//>`
+}
+
+function NewKey({ action, onClose }: { readonly action: Action; readonly onClose: () => void }) {
+  const { ask } = useSeller()
+  const [name, setName] = useState('')
+  const [apiKey, setApiKey] = useState<string>()
+  const make = (event: Event) => {
+    event.preventDefault()
+    void action.run(async () =>
+      setApiKey(
+        (await ask<{ apiKey: string }>('POST', '/api/agent/keys', { name: name.trim() || null })).apiKey,
+      ),
+    )
+  }
+  if (apiKey !== undefined) {
+    return html`<div class="stack">
+      <p>This is your key. It is shown only now: keep it where your program finds it, and nobody else.</p>
+      <${Code} title="API key" code=${apiKey} />
+      <div class="actions"><${Button} kind="primary" onClick=${onClose}>I have kept it<//></div>
+    </div>`
+  }
+  return html`<form class="stack" onSubmit=${make}>
+    <${Field} id="key-name" label="What it is for" value=${name} onInput=${setName} hint="To tell keys apart." maxlength="64" error=${action.fault?.details['name']} />
+    ${action.fault?.details['name'] === undefined && html`<${Fault} of=${action} />`}
+    <div class="actions"><${Button} onClick=${onClose} aria-disabled=${action.isBusy ? 'true' : undefined}>Cancel<//><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Make the key<//></div>
+  </form>`
+}
+
+const samplesFor = (publicUrl: string) => [
+  {
+    title: 'curl',
+    code: `curl ${publicUrl}/api/v1/links \\
+  -H "Authorization: Bearer $TOLLGATE_API_KEY" \\
+  -H "Content-Type: application/json" \\
+  -d '{"url": "https://api.example.com/weather", "title": "Weather", "price": "0.01"}'`,
+  },
+  {
+    title: 'JavaScript',
+    code: `const response = await fetch('${publicUrl}/api/v1/links', {
+  method: 'POST',
+  headers: {
+    authorization: \`Bearer \${process.env.TOLLGATE_API_KEY}\`,
+    'content-type': 'application/json',
+  },
+  body: JSON.stringify({ url: 'https://api.example.com/weather', title: 'Weather', price: '0.01' }),
+})
+console.log(await response.json())`,
+  },
+  {
+    title: 'Python',
+    code: `import json, os, urllib.request
+
+request = urllib.request.Request(
+    "${publicUrl}/api/v1/links",
+    data=json.dumps({"url": "https://api.example.com/weather", "title": "Weather", "price": "0.01"}).encode(),
+    headers={
+        "Authorization": f"Bearer {os.environ['TOLLGATE_API_KEY']}",
+        "Content-Type": "application/json",
+    },
+)
+print(urllib.request.urlopen(request).read().decode())`,
+  },
+]

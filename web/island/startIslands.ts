@@ -1,0 +1,40 @@
+import { type ComponentType, h, hydrate, render } from 'preact'
+import { InsideIsland } from './island.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: props come out of the page; the component that wrote them knows their type
+type AnyComponent = ComponentType<any>
+
+/** Loads a component, by `import()` where the first sight of a page does not need it. */
+export type LoadIsland = () => AnyComponent | Promise<AnyComponent>
+
+/** Islands that the server rendered, by their names; loaded with the page. */
+export const islandsOf = (
+  ...islands: readonly { readonly island: { readonly name: string; readonly component: AnyComponent } }[]
+): Record<string, LoadIsland> =>
+  Object.fromEntries(islands.map(({ island: { name, component } }) => [name, () => component]))
+
+/** Wakes up what the server rendered, and fills its slots. Called once by each page's `entry.ts`. */
+export async function startIslands(islands: Readonly<Record<string, LoadIsland>>): Promise<void> {
+  const places = [...document.querySelectorAll<HTMLElement>('[data-island]')]
+  await Promise.all(places.map((place) => start(place, islands)))
+}
+
+async function start(place: HTMLElement, islands: Readonly<Record<string, LoadIsland>>): Promise<void> {
+  const load = islands[place.dataset['island']!]
+  if (load === undefined) return
+  const component = await load()
+  const drawn = h(InsideIsland.Provider, {
+    value: true,
+    children: h(component, JSON.parse(place.dataset['props'] ?? '{}')),
+  })
+  if ('fresh' in place.dataset) {
+    place.replaceChildren()
+    render(drawn, place)
+  } else hydrate(drawn, place)
+  place.dataset['awake'] = ''
+}
+
+/** What the page's server wrote for its scripts: `data` of `renderPage`. */
+export function pageData<T>(): T {
+  return JSON.parse(document.getElementById('page-data')?.textContent ?? 'null') as T
+}

@@ -1,0 +1,304 @@
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import type { OperatorDeps, SettlingReport } from '../../admin-api/deps.ts'
+import { operatorDeps, operatorToken as token } from '../../admin-api/testing/operator.ts'
+import { sell } from '../../admin-api/testing/sell.ts'
+import { until } from '../../test/helpers/rawHttp.ts'
+import { startBrowser } from '../../vault/testing/browser.ts'
+import { fitsItsWidth, openTab, type Site, seriousFindings, startSite } from '../testing/openSite.ts'
+
+t.setTimeout(300_000)
+const chromium = await startBrowser(t)
+
+const windows = [
+  ['light', 1280],
+  ['dark', 360],
+] as const
+
+/** What a settler says whose node is there, is away, or is somebody else's. */
+const settling: readonly SettlingReport[] = [
+  {
+    ...{ network: 'eip155:8453', settler: 'evm:eip155:8453:0x52908400098527886e0f7030069857d2e4169ee7' },
+    key: {
+      value: {
+        address: '0x52908400098527886E0F7030069857D2E4169EE7',
+        ...{ balance: 12_345_678_901_234_567n, paymentsLeft: 6_172n, inFlight: 2 },
+        nonce: { mined: 1_204, pending: 1_206 },
+      },
+      ...{ atMs: Date.now(), fault: undefined },
+    },
+    ...{ openAttempts: 3, gas: { today: 12_000_000_000_000n, week: 98_000_000_000_000n } },
+    lease: { id: 4, endsInMs: 9_000, process: { id: 4_711, isThis: true } },
+  },
+  {
+    network: 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp',
+    settler: 'svm:solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp:9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM',
+    key: {
+      value: {
+        address: '9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM',
+        ...{ balance: 1_000_000n, paymentsLeft: 10n, inFlight: 0, nonce: null },
+      },
+      ...{ atMs: Date.now() - 180_000, fault: 'No answer in 2.5 s.' },
+    },
+    ...{ openAttempts: 0, gas: { today: 0n, week: 5_000n }, lease: 'any' },
+  },
+  {
+    ...{ network: 'eip155:84532', settler: 'https://x402.example/facilitator', key: null },
+    ...{ openAttempts: 1, gas: { today: 0n, week: 0n }, lease: 'any' },
+  },
+]
+
+const phases = ['guard', 'pay', 'claim', 'verify', 'forward', 'settle', 'record', 'respond']
+const program: ReturnType<OperatorDeps['programOf']> = {
+  steps: [
+    { phase: 'guard', plugin: 'rate-limit' },
+    ...phases.slice(1).map((phase) => ({ phase, plugin: 'x402' })),
+  ],
+  ...{ deliver: ['replay-guard'], log: ['rate-limit', 'metrics'], problems: [], takesNoPayment: false },
+  entries: [
+    {
+      ...{
+        plugin: 'rate-limit',
+        phases: ['guard', 'log'],
+        when: { links: ['ann/*', '*/weather'], paid: true },
+      },
+      settings: [
+        { name: 'points', value: 5, isDefault: false },
+        { name: 'keyBy', value: 'ip', isDefault: true },
+      ],
+    },
+    { ...{ plugin: 'x402', phases: phases.slice(1), when: undefined }, settings: [] },
+  ],
+}
+
+/** A service whose calls are counted by a test. */
+async function site(t: Test, more: Partial<OperatorDeps> = {}): Promise<Site> {
+  let f: Site | undefined
+  f = await startSite(t, { operator: operatorDeps(() => f!, more) })
+  f.clock.nowMs = Date.now()
+  return f
+}
+
+/** At a view of the page, signed in. */
+async function open(t: Test, f: Site, path: string, [colorScheme, width]: (typeof windows)[number]) {
+  const options = { colorScheme, viewport: { width, height: 800 } }
+  const tab = await openTab(t, chromium!, `${f.url}${path}`, options)
+  await tab.page.getByLabel('Token').fill(token)
+  await tab.page.getByRole('button', { name: 'Sign in' }).click()
+  await tab.page.getByRole('heading', { level: 1 }).waitFor()
+  f.clock.nowMs += 60_000
+  return tab
+}
+
+/** Nothing is cut, nothing serious is found, and a picture is taken where somebody wants one. */
+async function looksWell(t: Test, page: Page, name: string): Promise<void> {
+  if (process.env['PICTURES'])
+    await page.screenshot({ path: `${process.env['PICTURES']}/${name}.png`, fullPage: true })
+  t.ok(await fitsItsWidth(page), `${name} fits`)
+  t.strictSame(await seriousFindings(page), [], name)
+}
+
+if (chromium !== undefined) {
+  t.test('the operator signs in and sees where money is, wide and narrow, light and dark', async (t) => {
+    let asked = 0
+    const f = await site(t, {
+      async callCounts() {
+        asked += 40
+        const calls = {
+          ...{ asked, paid: asked / 2, answered: asked / 2 - 1, repeated: 3, pending: asked / 40 },
+          ...{ refused: asked / 20, failed: asked / 40, free: 12 * asked, left: 0, underWay: 7 },
+        }
+        return ['primary', 'worker-1', 'worker-2'].map((process) => ({ process, calls }))
+      },
+      networks: async () => [
+        { network: 'eip155:8453', isOpen: true, problems: [] },
+        { network: 'eip155:84532', isOpen: true, problems: ['The key 0xabc has gas for 12 settlements.'] },
+        {
+          network: 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp',
+          ...{ isOpen: false, problems: ['Its facilitator does not answer.'] },
+        },
+      ],
+    })
+    const { id: storeId, key } = await f.store()
+    const body = { url: await f.seller(), title: 'One' }
+    const { id: linkId } = (await f.call('POST', '/api/v1/links', { key, body })).body.data
+    for (const state of ['pending', 'settling', 'refund_due'] as const)
+      await sell(f.db, { storeId, linkId, amount: '0.1', atMs: f.clock.nowMs, state })
+
+    for (const window of windows) {
+      const [colorScheme, width] = window
+      const options = { colorScheme, viewport: { width, height: 800 } }
+      const { page, problems, elsewhere } = await openTab(t, chromium, `${f.url}/operator`, options)
+      await page.getByLabel('Token').fill('wrong')
+      await page.keyboard.press('Enter')
+      await page.getByText('This is not the token of the operator.').waitFor()
+      await looksWell(t, page, `door-${width}`)
+      await page.getByLabel('Token').fill(token)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByText('Sent, not seen yet').waitFor()
+      const calls = page.getByRole('list', { name: 'In the last minute' })
+      await until(async () => /\d{3}/.test((await calls.textContent()) ?? ''), 'calls of some seconds')
+      await page.getByText('Live from 3 processes').waitFor()
+      await looksWell(t, page, `state-${width}`)
+      t.strictSame([problems, elsewhere], [[], []])
+      f.clock.nowMs += 60_000
+    }
+  })
+
+  t.test('the live line says that nobody calls, that it is lost, and ends with the session', async (t) => {
+    const f = await site(t, {
+      callCounts: async () => [
+        {
+          process: 'gateway',
+          calls: {
+            ...{ asked: 0, paid: 0, answered: 0, repeated: 0, pending: 0 },
+            ...{ refused: 0, failed: 0, free: 0, left: 0, underWay: 0 },
+          },
+        },
+      ],
+    })
+    const { page, problems } = await open(t, f, '/operator', windows[1])
+    await page.getByText('The line moves with the first call.').waitFor()
+    await looksWell(t, page, 'quiet-360')
+    const below = () => page.locator('.desk-tiles').evaluate((tiles) => tiles.getBoundingClientRect().top)
+    const after = await below()
+    await page.route('**/api/operator/live', () => {})
+    await page.reload()
+    t.ok(Math.abs((await below()) - after) <= 8, 'what is below stays where it is when the first calls come')
+    await page.unroute('**/api/operator/live')
+    await page.reload()
+    await page.getByText('The line moves with the first call.').waitFor()
+    const cookies = await page.context().cookies()
+    const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+    const crowd = await Promise.all(
+      Array.from({ length: 7 }, () => fetch(`${f.url}/api/operator/live`, { headers: { cookie } })),
+    )
+    t.strictSame(new Set(crowd.map(({ status }) => status)), new Set([200]))
+    const second = await page.context().newPage()
+    await second.goto(`${f.url}/operator`)
+    await second.getByText('The calls can’t be followed now').waitFor()
+    await looksWell(t, second, 'lost-360')
+    await Promise.all(crowd.map((one) => one.body!.cancel()))
+    await until(async () => {
+      await second.getByRole('button', { name: 'Try again' }).click()
+      return second
+        .getByText('The line moves')
+        .waitFor({ timeout: 2_000 })
+        .then(
+          () => true,
+          () => false,
+        )
+    }, 'a place')
+    await second.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByLabel('Token').waitFor()
+    t.strictSame(problems, [])
+  })
+
+  t.test('settling keys, stores, suspensions, programs and configuration, full', async (t) => {
+    const f = await site(t, {
+      settling: async () => settling,
+      programOf: () => program,
+    })
+    const made = await Promise.all(Array.from({ length: 22 }, () => f.store()))
+    const { id: storeId, key, username } = made[0]!
+    const displayName = 'متجر الطقس والبيانات المناخية الدقيقة للعالم'
+    await f.call('PATCH', '/api/v1/profile', { key, body: { displayName } })
+    const title = `The weather of everywhere and always, hour by hour, ${'with all that is known of it '.repeat(3)}`
+    const add = async (more: object) =>
+      (await f.call('POST', '/api/v1/links', { key, body: { url: await f.seller(), title: 'One', ...more } }))
+        .body.data
+    const [plain, long] = [await add({}), await add({ title, price: '0.10' })]
+    for (const [i, amount] of ['0.000001', '123456789.5', '2'].entries())
+      await sell(f.db, { storeId, linkId: plain.id, amount, atMs: f.clock.nowMs - i * 3_600_000 })
+    const reason = 'Five of the last five health checks failed: nothing answered within 5 s.'
+    for (const [id, permanent] of [
+      [plain.id, false],
+      [long.id, true],
+    ] as const)
+      await f.db.links.setSuspension(
+        id,
+        { sinceMs: f.clock.nowMs - 1e6, reason, cooldownUntilMs: f.clock.nowMs + 1e6, permanent },
+        f.clock.nowMs,
+      )
+
+    for (const window of windows) {
+      const width = window[1]
+      const { page, problems, elsewhere } = await open(t, f, '/operator/keys', window)
+      await page.getByText('This process (4711)').waitFor()
+      await page.getByText('The chain could not be asked').waitFor()
+      await looksWell(t, page, `keys-${width}`)
+
+      await page.getByRole('link', { name: 'Stores', exact: true }).click()
+      await page.getByRole('table').waitFor()
+      await looksWell(t, page, `stores-${width}`)
+      const frame = "document.querySelector('.table-frame')"
+      t.ok(
+        await page.evaluate(`${frame}.scrollWidth <= ${frame}.clientWidth`),
+        'nothing stands beside the screen',
+      )
+      await page.getByRole('link', { name: 'Next' }).click()
+      await page.getByRole('link', { name: 'First page' }).waitFor()
+      t.equal(await page.getByRole('row').count(), 3, 'two on the second page')
+      await page.getByLabel('Name').fill(username)
+      await page.keyboard.press('Enter')
+      await page.getByText(displayName).waitFor()
+      t.equal(await page.getByRole('row').count(), 2)
+      t.match(page.url(), /search=/)
+      await page.getByLabel('Name').fill('nobody of this name')
+      await page.keyboard.press('Enter')
+      await page.getByText('No store is called so').waitFor()
+      await looksWell(t, page, `stores-none-${width}`)
+
+      await page.getByRole('link', { name: 'Suspensions' }).click()
+      await page.getByText('Permanent', { exact: true }).waitFor()
+      await looksWell(t, page, `suspensions-${width}`)
+
+      await page.getByRole('link', { name: `${username}/${long.slug}` }).click()
+      await page.getByText('Where it comes from').waitFor()
+      await page.getByText('2 settings').click()
+      await looksWell(t, page, `programs-${width}`)
+      await page.getByLabel('Link').fill('nobody/none')
+      await page.keyboard.press('Enter')
+      await page.getByText('No link is called there').waitFor()
+
+      await page.getByRole('link', { name: 'Configuration' }).click()
+      await page.getByText('publicUrl').waitFor()
+      await looksWell(t, page, `configuration-${width}`)
+      t.strictSame([problems, elsewhere], [[], []])
+    }
+    const { page } = await open(t, f, '/operator/suspensions', windows[0])
+    await page.getByRole('button', { name: 'Check and lift One' }).click()
+    await page.getByText('One takes calls again.').waitFor()
+    await page.getByRole('heading', { name: 'One link' }).waitFor()
+    t.equal((await f.db.links.find(plain.id))?.suspension, null)
+  })
+
+  t.test('the same with nothing to show, and with a service that fails', async (t) => {
+    const away = async () => {
+      throw new Error('away')
+    }
+    const f = await site(t)
+    const { page } = await open(t, f, '/operator/keys', windows[1])
+    await page.getByText('No network is open').waitFor()
+    for (const [entry, words] of [
+      ['Stores', 'Nobody sells here yet'],
+      ['Suspensions', 'No link is suspended'],
+      ['Programs', 'Which link?'],
+    ] as const) {
+      await page.getByRole('link', { name: entry, exact: true }).click()
+      await page.getByText(words).waitFor()
+      await looksWell(t, page, `${entry.toLowerCase()}-empty-360`)
+    }
+    const broken = await site(t, {
+      settling: away,
+      oversight: { stores: away, suspended: away, gasByDay: away },
+    })
+    const tab = await open(t, broken, '/operator/keys', windows[0])
+    for (const entry of ['Settling keys', 'Stores', 'Suspensions']) {
+      await tab.page.getByRole('link', { name: entry, exact: true }).click()
+      await tab.page.getByText('This could not be loaded').waitFor()
+      await tab.page.getByRole('button', { name: 'Try again' }).waitFor()
+    }
+    await looksWell(t, tab.page, 'fault-1280')
+  })
+}

@@ -1,0 +1,73 @@
+import type { PaymentRequired } from '../../core/x402/types.ts'
+
+/** As much of an answer as is shown. */
+const SHOWN_CHARS = 20_000
+
+export interface Request {
+  readonly url: string
+  readonly method: string
+  readonly body?: string
+}
+
+/** What came back, in a form that can be shown. */
+export interface Answer {
+  readonly status: number
+  readonly ms: number
+  readonly text: string
+  /** Where the gateway asks for a payment: what it costs. */
+  readonly offer?: PaymentRequired
+  readonly purchaseId?: string
+}
+
+/** Calls a link from its page. @param payment value of `PAYMENT-SIGNATURE` */
+export async function callLink({ url, method, body }: Request, payment?: string): Promise<Answer> {
+  const startedAt = performance.now()
+  const response = await fetch(url, {
+    method,
+    headers: {
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(payment !== undefined && { 'payment-signature': payment }),
+    },
+    ...(body !== undefined && { body }),
+    redirect: 'manual',
+    cache: 'no-store',
+  })
+  const bytes = await response.arrayBuffer()
+  const ms = Math.round(performance.now() - startedAt)
+  const { status, headers } = response
+  if (response.type === 'opaqueredirect')
+    return { status: 302, ms, text: 'The answer leads to another address.' }
+  const isText = /json|text|xml|javascript/.test(headers.get('content-type') ?? 'text')
+  if (!isText) return { status, ms, text: `${headers.get('content-type')}, ${bytes.byteLength} bytes` }
+  const text = new TextDecoder().decode(bytes)
+  const parsed = parse(text)
+  const purchaseId = headers.get('x-purchase-id') ?? purchaseOf(parsed)
+  return {
+    ...{ status, ms, text: cut(parsed === undefined ? text : JSON.stringify(parsed, null, 2)) },
+    // Only the gateway sends this header: a seller's own 402 is an answer, and no wallet is asked to pay it.
+    ...(status === 402 && headers.has('payment-required') && { offer: parsed as PaymentRequired }),
+    ...(purchaseId !== undefined && { purchaseId }),
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Of a wrapped answer, whatever its field is called. */
+function purchaseOf(answer: unknown): string | undefined {
+  for (const value of Object.values(Object(answer))) {
+    const { purchaseId } = Object(value) as { purchaseId?: unknown }
+    if (typeof purchaseId === 'string') return purchaseId
+  }
+  return undefined
+}
+
+const cut = (text: string): string =>
+  text.length <= SHOWN_CHARS
+    ? text
+    : `${text.slice(0, SHOWN_CHARS)}\n… ${text.length - SHOWN_CHARS} characters more`

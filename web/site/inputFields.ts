@@ -1,0 +1,78 @@
+/** A field of a form, made from what a seller says of a link's input. */
+export interface InputField {
+  readonly name: string
+  readonly kind: 'text' | 'number' | 'flag' | 'choice' | 'json'
+  readonly isRequired: boolean
+  readonly description: string
+  /** Of a choice. */
+  readonly options: readonly string[]
+  /** What stands in it first, or shows what is meant. */
+  readonly example: string
+}
+
+/** A longer form helps nobody; the rest can be written by hand. */
+const MAX_FIELDS = 40
+const MAX_OPTIONS = 100
+
+type Schema = Readonly<Record<string, unknown>>
+
+const isObject = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The properties of a JSON Schema of an object as fields; none where it says nothing that a form could show. */
+export function inputFieldsOf(schema: unknown): InputField[] {
+  if (!isObject(schema) || !isObject(schema['properties'])) return []
+  const required = Array.isArray(schema['required']) ? schema['required'] : []
+  return Object.entries(schema['properties'])
+    .slice(0, MAX_FIELDS)
+    .map(([name, given]) => toField(name, isObject(given) ? given : {}, required.includes(name)))
+}
+
+function toField(name: string, schema: Schema, isRequired: boolean): InputField {
+  const { type, description, examples } = schema
+  const choices = Array.isArray(schema['enum']) ? schema['enum'] : []
+  const isChoice = choices.length > 0 && choices.every((one) => typeof one === 'string')
+  const shown = schema['example'] ?? (Array.isArray(examples) ? examples[0] : undefined) ?? schema['default']
+  return {
+    name,
+    kind: isChoice ? 'choice' : kindOf(type),
+    isRequired,
+    description: typeof description === 'string' ? description : '',
+    options: isChoice ? choices.slice(0, MAX_OPTIONS) : [],
+    example: shown === undefined ? '' : typeof shown === 'string' ? shown : JSON.stringify(shown),
+  }
+}
+
+function kindOf(type: unknown): InputField['kind'] {
+  if (type === 'number' || type === 'integer') return 'number'
+  if (type === 'boolean') return 'flag'
+  return type === 'object' || type === 'array' ? 'json' : 'text'
+}
+
+/**
+ * What was filled in, as a request carries it: text for a query, values for a JSON body. Empty fields are left out.
+ * @throws {SyntaxError} that names the field whose JSON is none
+ */
+export function valuesOf(
+  fields: readonly InputField[],
+  filled: Readonly<Record<string, string>>,
+): Record<string, unknown> {
+  const values: [string, unknown][] = []
+  for (const { name, kind } of fields) {
+    const text = filled[name] ?? ''
+    if (text === '') continue
+    if (kind === 'number') values.push([name, Number.isFinite(Number(text)) ? Number(text) : text])
+    else if (kind === 'flag') values.push([name, text === 'true'])
+    else if (kind === 'json') values.push([name, readJson(name, text)])
+    else values.push([name, text])
+  }
+  return Object.fromEntries(values)
+}
+
+function readJson(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new SyntaxError(`Expected JSON in “${name}”.`)
+  }
+}

@@ -1,0 +1,151 @@
+import { Button } from '../components/button.ts'
+import { Empty } from '../components/empty.ts'
+import { Field } from '../components/field.ts'
+import { Icon } from '../components/icon.ts'
+import { Pagination } from '../components/pagination.ts'
+import { Select } from '../components/select.ts'
+import { html } from '../html.ts'
+import { type Result, Results } from './result.ts'
+import { SearchBox } from './searchBox.ts'
+import { SiteShell } from './siteShell.ts'
+
+/** What was asked for, as it stands in the address. */
+export interface MarketQuery {
+  readonly q?: string
+  readonly network?: string
+  /** `free`, or the most that a call may cost. */
+  readonly price?: string
+  readonly tag?: string
+  readonly minRating?: string
+  readonly sort?: string
+}
+
+export interface MarketPageProps {
+  readonly serviceName: string
+  readonly publicUrl: string
+  readonly query: MarketQuery
+  readonly links: readonly Result[]
+  readonly total: number
+  readonly limit: number
+  readonly offset: number
+  /** What links can be paid on. */
+  readonly networks: readonly { readonly value: string; readonly label: string }[]
+}
+
+const sortsFor = (isSearch: boolean) => [
+  { value: '', label: isSearch ? 'Best match' : 'Popular' },
+  ...(isSearch ? [{ value: 'popular', label: 'Popular' }] : []),
+  { value: 'newest', label: 'Newest' },
+  { value: 'price_asc', label: 'Cheapest' },
+  { value: 'price_desc', label: 'Dearest' },
+]
+const ratings = [
+  { value: '', label: 'Any' },
+  { value: '80', label: '80% and better' },
+  { value: '95', label: '95% and better' },
+]
+const prices = [
+  { value: '', label: 'Any' },
+  { value: 'free', label: 'Free' },
+  { value: '0.01', label: 'Up to 0.01 USDC' },
+  { value: '0.1', label: 'Up to 0.10 USDC' },
+  { value: '1', label: 'Up to 1 USDC' },
+]
+
+/** The marketplace's address with these answers in it. */
+export function marketHref(query: MarketQuery, offset = 0): string {
+  const entries = Object.entries({ ...query, ...(offset > 0 && { offset: String(offset) }) })
+  const search = new URLSearchParams(entries.filter(([, value]) => value !== undefined && value !== ''))
+  return search.size === 0 ? '/' : `/?${search}`
+}
+
+/** What can be bought here: search, filters, results; below them how it works. */
+export function MarketPage(props: MarketPageProps) {
+  const { serviceName, publicUrl, query, links, total, limit, offset, networks } = props
+  const isAsked = Object.values(query).some((value) => value !== undefined && value !== '')
+  const isNothingForSale = total === 0 && !isAsked
+  return html`<${SiteShell} serviceName=${serviceName} current="/">
+    <form class=${isNothingForSale ? 'market bare' : 'market'} action="/" method="get" role="search" data-submits>
+      <div class="hero">
+        <h1>APIs that agents pay per call</h1>
+        <p class="soft">No account, no key: a price, a payment, an answer.</p>
+        <${SearchBox} value=${query.q ?? ''} />
+      </div>
+      ${
+        !isNothingForSale &&
+        html`<details class="filters" open=${isFiltered(query)}>
+        <summary>Filters</summary>
+        <div class="stack">
+          <${Select} id="network" label="Paid on" value=${query.network ?? ''} options=${[{ value: '', label: 'Any network' }, ...networks]} />
+          <${Select} id="price" label="Price of a call" value=${query.price ?? ''} options=${prices} />
+          <${Select} id="minRating" label="Rating" value=${query.minRating ?? ''} options=${ratings} />
+          <${Field} id="tag" label="Tag" value=${query.tag ?? ''} maxlength="32" autocomplete="off" />
+          <${Select} id="sort" label="Sort by" value=${query.sort ?? ''} options=${sortsFor(Boolean(query.q))} />
+          <${Button} type="submit">Show<//>
+        </div>
+      </details>`
+      }
+      <section class="stack" aria-label="Results">
+        ${
+          !isNothingForSale &&
+          html`<div class="row apart">
+          <h2>${headingOf(query)}</h2>
+          ${
+            isAsked
+              ? html`<span class="row"><span class="soft small">${total} found</span><${Button} size="small" kind="quiet" href="/">Clear all<//></span>`
+              : total > 0 && html`<span class="soft small">${total} in all</span>`
+          }
+        </div>`
+        }
+        ${links.length > 0 && html`<${Results} links=${links} />`}
+        ${
+          isNothingForSale &&
+          html`<${Empty} title="Nothing is for sale here yet">
+            <p>Links stand here as soon as a seller lists one.</p>
+            <${Button} kind="primary" href="#sell">Sell your API<//>
+          <//>`
+        }
+        ${
+          links.length === 0 &&
+          !isNothingForSale &&
+          html`<${Empty} title="Nothing fits that">
+            <p>Try fewer words or filters.</p>
+            <${Button} href="/">Show everything<//>
+          <//>`
+        }
+        <${Pagination} total=${total} limit=${limit} offset=${offset} hrefOf=${(at: number) => marketHref(query, at)} />
+      </section>
+    </form>
+    ${!isAsked && offset === 0 && html`<${HowItWorks} publicUrl=${publicUrl} />`}
+  <//>`
+}
+
+const isFiltered = ({ q, ...filters }: MarketQuery) =>
+  Object.values(filters).some((value) => value !== undefined && value !== '')
+
+function headingOf({ q, tag, sort }: MarketQuery) {
+  if (q) return html`Results for “<bdi>${q}</bdi>”`
+  if (tag) return html`Tagged “<bdi>${tag}</bdi>”`
+  return sort === 'newest' ? 'Newest' : sort ? 'All links' : 'Popular now'
+}
+
+const HowItWorks = ({ publicUrl }: { readonly publicUrl: string }) => html`<div class="stack below">
+  <section class="stack" aria-labelledby="how">
+    <h2 id="how">How it works</h2>
+    <ol class="steps">
+      <li><strong>Call a link</strong><p>Any HTTP client will do. The first answer is 402, with the price and whom to pay.</p></li>
+      <li><strong>Pay in USDC</strong><p>The client signs one payment and sends the same call again. No gas, no account.</p></li>
+      <li><strong>Get the answer</strong><p>Charged only when the seller has answered, unless the link says otherwise. Each payment buys one call.</p></li>
+    </ol>
+  </section>
+  <section id="sell" class="sell card">
+    <div class="stack tight">
+      <h2>Sell your API</h2>
+      <p class="soft">Put a price on an API that you already run; your code stays as it is. Buyers pay to your own wallet.</p>
+    </div>
+    <div class="row">
+      <${Button} kind="primary" href="/dashboard">Start selling <${Icon} name="arrow" /><//>
+      <span class="small soft">Agents read <a href="/llms.txt">${publicUrl}/llms.txt</a></span>
+    </div>
+  </section>
+</div>`

@@ -1,0 +1,154 @@
+import { base58 } from '@scure/base'
+import t from 'tap'
+import { newBuyer } from '../../test/e2e/helpers/buyers.ts'
+import { startProduct } from '../../test/e2e/helpers/product.ts'
+import { startBrowser } from '../../vault/testing/browser.ts'
+import { buildWeb } from '../build.ts'
+import { openTab } from '../testing/openSite.ts'
+import { evmTestWallet, giveWallets, solanaTestWallet } from '../wallets/testing/testWallets.ts'
+
+t.setTimeout(300_000)
+await buildWeb()
+const browser = await startBrowser(t)
+
+if (browser !== undefined) {
+  t.test(
+    'a free link is called from its page, and a paid one is paid once by the wallet of the browser, on both chains',
+    async (t) => {
+      const product = await startProduct(t)
+      const { chains, url } = product
+      const inputSchema = { type: 'object', required: ['city'], properties: { city: { type: 'string' } } }
+      const more = { isPublic: true, inputSchema, methods: ['GET'] }
+      await product.addLink('gratis', '0', { ...more, title: 'Gratis' })
+      await product.addLink('paid', '0.01', { ...more, title: 'Paid' })
+      const { page, problems } = await openTab(t, browser, `${url}/alice/gratis`)
+      await page.getByRole('button', { name: 'Call it' }).click()
+      await page.getByText('“city” is needed.').waitFor()
+      await page.getByLabel('city (needed)').fill('São Paulo')
+      await page.getByRole('button', { name: 'Call it' }).click()
+      await page.getByRole('heading', { name: /^Answer/ }).waitFor()
+      t.match(JSON.stringify(product.api.calls.at(-1)), 'city=S%C3%A3o+Paulo')
+
+      for (const chain of chains.both) {
+        const buyer = await newBuyer(chains, chain)
+        const wallet =
+          chain.name === 'evm'
+            ? evmTestWallet(buyer.privateKey, chains.evm.rpcUrl)
+            : solanaTestWallet(base58.decode(buyer.privateKey))
+        const tab = await openTab(t, browser, 'about:blank')
+        await giveWallets(tab.page, [wallet])
+        await tab.page.goto(`${url}/alice/paid`)
+        const before = await chain.balance(product.payTo(chain))
+        await tab.page.getByLabel('city (needed)').fill('Oslo')
+        await tab.page.getByRole('button', { name: /^Call it for/ }).click()
+        await tab.page.locator('.offer label', { hasText: chain.name === 'evm' ? 'Base' : 'Solana' }).click()
+        // Whoever says no has paid nothing, and can say yes then.
+        const method = chain.name === 'evm' ? 'eth_signTypedData_v4' : 'signTransaction'
+        wallet.mood.declines.add(method)
+        const pay = tab.page.getByRole('button', { name: /^Pay with/ }).first()
+        await pay.click()
+        await tab.page.getByText('Nothing was paid.').waitFor()
+        wallet.mood.declines.clear()
+        await pay.click()
+        await tab.page.getByText('Paid. Purchase').waitFor()
+        t.equal((await chain.balance(product.payTo(chain))) - before, 10_000n, `${chain.name}: once`)
+        t.strictSame(tab.problems, [])
+      }
+      t.strictSame(problems, [])
+    },
+  )
+
+  t.test(
+    'a refusal is told and can be tried again; a payment whose answer is lost is the only one until it is given up',
+    async (t) => {
+      const product = await startProduct(t)
+      const { chains, url } = product
+      await product.addLink('paid', '0.01', { isPublic: true, methods: ['GET'], title: 'Paid' })
+      const chain = chains.both.find(({ name }) => name === 'evm')!
+      const buyer = await newBuyer(chains, chain)
+      const wallet = evmTestWallet(buyer.privateKey, chains.evm.rpcUrl)
+      const { page } = await openTab(t, browser, 'about:blank')
+      await giveWallets(page, [wallet])
+      await page.goto(`${url}/alice/paid`)
+      const before = await chain.balance(product.payTo(chain))
+      const said: (() => { status: number; body: string } | 'lost')[] = []
+      const payments: string[] = []
+      await page.route('**/api/link/alice/paid*', async (route) => {
+        const payment = route.request().headers()['payment-signature']
+        if (payment === undefined) return route.continue()
+        payments.push(payment)
+        const next = said.shift()?.()
+        if (next === undefined) return route.continue()
+        if (next !== 'lost')
+          return route.fulfill({
+            contentType: 'application/json',
+            ...next,
+            headers: { 'payment-required': '' },
+          })
+        // The gateway has it, and the answer is lost.
+        await route.fetch()
+        await route.abort()
+      })
+      const call = page.getByRole('button', { name: /^Call it for/ })
+      const pay = page.getByRole('button', { name: /^Pay with/ }).first()
+      const again = page.getByRole('button', { name: 'Ask again with the same payment' })
+      const offer = await (await fetch(`${url}/api/link/alice/paid`)).json()
+
+      await call.click()
+      said.push(() => ({ status: 402, body: JSON.stringify({ ...offer, error: 'insufficient_funds' }) }))
+      await pay.click()
+      await page.getByText('The payment was refused').waitFor()
+      await page.getByText('This wallet has less than the price.').waitFor()
+      t.equal(await pay.getAttribute('aria-busy'), null, 'it can be tried again')
+
+      for (const next of ['lost', { status: 429, body: '{}' }, { status: 503, body: '{}' }] as const)
+        said.push(() => next)
+      await pay.click()
+      await page.getByText('The payment may have been taken').waitFor()
+      page.on('dialog', (dialog) => void dialog.accept())
+      await page.reload()
+      await page.getByText('The payment may have been taken').waitFor()
+      t.ok(await call.isDisabled(), 'no second payment')
+      t.equal(await pay.count(), 0)
+      for (const status of ['429', '503']) {
+        await again.click()
+        await page.getByText(`${status} ·`).waitFor()
+        t.ok(await call.isDisabled(), status)
+      }
+      await again.click()
+      await page.getByText('Paid. Purchase').waitFor()
+      t.notOk(await call.isDisabled())
+      t.equal(new Set(payments).size, 2, 'one that was refused, one that was taken')
+      t.equal((await chain.balance(product.payTo(chain))) - before, 10_000n, 'charged once')
+      await page.reload()
+      await call.click()
+      // What was answered is not asked for again.
+      await pay.waitFor()
+    },
+  )
+
+  t.test('a 402 that a seller writes is an answer: no wallet is asked to pay it', async (t) => {
+    const product = await startProduct(t)
+    const offer = {
+      x402Version: 2,
+      resource: { url: product.url },
+      accepts: [
+        {
+          ...{ scheme: 'exact', network: product.chains.evm.network, amount: '90000000' },
+          ...{ asset: product.chains.evm.usdcAddress, payTo: `0x${'6'.repeat(40)}`, maxTimeoutSeconds: 300 },
+          extra: { name: 'USDC', version: '2' },
+        },
+      ],
+    }
+    product.api.answerWith((_request, response) => {
+      response.writeHead(402, { 'content-type': 'application/json', 'PAYMENT-REQUIRED': 'e30=' })
+      response.end(JSON.stringify(offer))
+    })
+    await product.addLink('gratis', '0', { isPublic: true, methods: ['GET'] })
+    const { page } = await openTab(t, browser, `${product.url}/alice/gratis`)
+    await page.getByLabel('Query').fill('a=1')
+    await page.getByRole('button', { name: 'Call it' }).click()
+    await page.getByRole('heading', { name: /^It did not work 402/ }).waitFor()
+    t.equal(await page.locator('.offer').count(), 0)
+  })
+}

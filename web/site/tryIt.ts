@@ -1,0 +1,228 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { Asset } from '../../core/domain/asset.ts'
+import type { PaymentRequired } from '../../core/x402/types.ts'
+import { browser } from '../browser.ts'
+import { Amount } from '../components/amount.ts'
+import { Button } from '../components/button.ts'
+import { Field } from '../components/field.ts'
+import { Notice } from '../components/notice.ts'
+import { Select } from '../components/select.ts'
+import { html } from '../html.ts'
+import { island } from '../island/island.ts'
+import { forgetInTab, keepInTab, keptInTab } from '../tabStorage.ts'
+import { type Answer, callLink, type Request } from './callLink.ts'
+import { hasBody, queryOf } from './callSamples.ts'
+import { type InputField, valuesOf } from './inputFields.ts'
+import { PayOffer } from './payOffer.ts'
+
+export interface TryItProps {
+  /** Path of the link on this service. */
+  readonly path: string
+  readonly method: string
+  readonly fields: readonly InputField[]
+  /** Decimal string; null for a free one. */
+  readonly price: string | null
+  /** What the service takes. */
+  readonly assets: readonly Asset[]
+}
+
+type Filled = Readonly<Record<string, string>>
+
+/** A link's input as a form, its call, its price, and the answer. */
+function TryItView({ path, method, fields, price, assets }: TryItProps) {
+  const [filled, setFilled] = useState<Filled>(() => firstOf(fields))
+  const [free, setFree] = useState('')
+  const [answer, setAnswer] = useState<Answer>()
+  const [fault, setFault] = useState<string>()
+  const [asked, setAsked] = useState<Request>()
+  const [sent, setSent] = useState<string>()
+  const [isBusy, setBusy] = useState(false)
+  /** Of answers, so that each offer begins anew. */
+  const [round, setRound] = useState(0)
+
+  const call = async (request: Request, payment?: string) => {
+    setBusy(true)
+    setFault(undefined)
+    setAsked(request)
+    setSent(payment)
+    // A page that is loaded again meanwhile still has what the answer can be asked for with.
+    if (payment !== undefined) keepInTab(keptKey(path), JSON.stringify([request, payment]))
+    try {
+      const came = await callLink(request, payment)
+      if (payment !== undefined && !isUnsure(came)) forgetInTab(keptKey(path))
+      setAnswer(came)
+      setRound((before) => before + 1)
+    } catch {
+      setFault(payment === undefined ? 'The service did not answer. Try again.' : lostWhilePaying)
+    } finally {
+      setBusy(false)
+    }
+  }
+  const submit = (event: { preventDefault(): void }) => {
+    event.preventDefault()
+    if (isOpen || isBusy) return
+    try {
+      void call(requestOf(path, method, fields, filled, free))
+    } catch (error) {
+      setFault((error as Error).message)
+    }
+  }
+  useEffect(() => {
+    const kept = keptCall(path)
+    if (kept === undefined) return
+    const [request, payment] = kept
+    setAsked(request)
+    setSent(payment)
+    setFault(lostWhilePaying)
+  }, [path])
+  const giveUp = () => {
+    forgetInTab(keptKey(path))
+    setSent(undefined)
+    setFault(undefined)
+    setAnswer(undefined)
+  }
+  const { offer } = answer ?? {}
+  // A payment buys one call; with the same one, the same call is answered and costs nothing more.
+  const isOpen = sent !== undefined && (fault !== undefined || (answer !== undefined && isUnsure(answer)))
+  const isRefused = sent !== undefined && fault === undefined && offer !== undefined && !isBusy
+  // Whoever leaves now loses the payment that the answer can still be asked for with.
+  useEffect(() => {
+    if (!isOpen && (sent === undefined || !isBusy)) return
+    const ask = (event: { preventDefault(): void }) => event.preventDefault()
+    browser.addEventListener('beforeunload', ask)
+    return () => browser.removeEventListener('beforeunload', ask)
+  }, [isOpen, isBusy, sent])
+  return html`<div class="stack try">
+    <form class="stack" onSubmit=${submit}>
+      ${fields.length > 0 && html`<div class="fields">${fields.map((field) => html`<${InputControl} field=${field} value=${filled[field.name] ?? ''} onChange=${(value: string) => setFilled((before) => ({ ...before, [field.name]: value }))} />`)}</div>`}
+      ${
+        fields.length === 0 &&
+        html`<${Field}
+          id="free-input"
+          label=${hasBody(method) ? 'Body (JSON)' : 'Query'}
+          hint=${hasBody(method) ? undefined : 'Such as city=Lisbon; empty is fine.'}
+          value=${free}
+          onInput=${setFree}
+          ...${hasBody(method) ? { rows: 4 } : {}}
+        />`
+      }
+      <div class="row">
+        <${Button} kind="primary" type="submit" isBusy=${isBusy} disabled=${isOpen}>${price === null ? 'Call it' : html`Call it for <${Amount} value=${price} />`}<//>
+        <span class="small soft">${price === null ? 'It is free.' : 'Nothing is paid before you confirm it in your wallet.'}</span>
+      </div>
+    </form>
+    <noscript><p class="soft">Calling it from here needs JavaScript; the lines below work everywhere.</p></noscript>
+    <div class="stack said" aria-live="polite">
+      ${fault && html`<${Notice} tone="bad" title=${fault} />`}
+      ${
+        isOpen &&
+        asked &&
+        html`<div class="row">
+          <${Button} isBusy=${isBusy} onClick=${() => call(asked, sent)}>Ask again with the same payment<//>
+          <${Button} kind="quiet" disabled=${isBusy} onClick=${giveUp}>Give it up, and pay anew<//>
+        </div>`
+      }
+      ${isRefused && html`<${Notice} tone="bad" title="The payment was refused">${reasonOf(offer)} Nothing was paid; you can try again.<//>`}
+      ${
+        offer &&
+        asked &&
+        !isOpen &&
+        html`<${PayOffer} key=${round} offer=${offer} assets=${assets} isBusy=${isBusy} onSigned=${(payment: string) => call(asked, payment)} />`
+      }
+      ${answer && !offer && html`<${AnswerView} answer=${answer} />`}
+    </div>
+  </div>`
+}
+
+const lostWhilePaying =
+  'The answer to the paid call did not arrive. The payment may have been taken: ask again with the same one, which costs nothing more.'
+
+const keptKey = (path: string): string => `tollgate-call:${path}`
+
+/** The paid call whose answer this tab never saw. */
+function keptCall(path: string): readonly [Request, string] | undefined {
+  const kept = keptInTab(keptKey(path))
+  return kept === null ? undefined : JSON.parse(kept)
+}
+
+/** The same payment may still be answered: it is at work, or nobody has looked at it yet. */
+const isUnsure = ({ status, purchaseId }: Answer): boolean =>
+  status >= 500 || ([408, 425, 429].includes(status) && purchaseId === undefined)
+
+/** Why a payment was not taken: a code of x402, where the gateway gives one. */
+const reasonOf = ({ error }: PaymentRequired): string =>
+  /insufficient|balance/i.test(error ?? '')
+    ? 'This wallet has less than the price.'
+    : error
+      ? `The gateway says: ${error}.`
+      : ''
+
+const firstOf = (fields: readonly InputField[]): Filled =>
+  Object.fromEntries(
+    fields.map(({ name, example, kind, options }) => [
+      name,
+      kind === 'choice' && !options.includes(example) ? '' : example,
+    ]),
+  )
+
+/** @throws an error in words for whoever fills in the form */
+function requestOf(
+  path: string,
+  method: string,
+  fields: readonly InputField[],
+  filled: Filled,
+  free: string,
+): Request {
+  const missing = fields.find(({ name, isRequired }) => isRequired && (filled[name] ?? '') === '')
+  if (missing) throw new Error(`“${missing.name}” is needed.`)
+  if (!hasBody(method)) {
+    const query =
+      fields.length === 0 ? free.trim().replace(/^\??(?=.)/, '?') : queryOf(valuesOf(fields, filled))
+    return { url: path + query, method }
+  }
+  if (fields.length > 0) return { url: path, method, body: JSON.stringify(valuesOf(fields, filled)) }
+  try {
+    return { url: path, method, body: JSON.stringify(JSON.parse(free || '{}')) }
+  } catch {
+    throw new Error('Expected JSON in the body.')
+  }
+}
+
+const InputControl = ({
+  field: { name, kind, isRequired, description, options },
+  value,
+  onChange,
+}: {
+  readonly field: InputField
+  readonly value: string
+  readonly onChange: (value: string) => void
+}) => {
+  const id = `input-${name}`
+  const label = isRequired ? `${name} (needed)` : name
+  if (kind === 'choice' || kind === 'flag') {
+    const values = kind === 'flag' ? ['true', 'false'] : options
+    const choices = [{ value: '', label: '–' }, ...values.map((one) => ({ value: one, label: one }))]
+    return html`<${Select} id=${id} label=${label} value=${value} options=${choices} onChange=${onChange} />`
+  }
+  return html`<${Field}
+    id=${id}
+    label=${label}
+    value=${value}
+    hint=${description || undefined}
+    onInput=${onChange}
+    ...${kind === 'json' ? { rows: 3 } : {}}
+    ...${kind === 'number' ? { inputmode: 'decimal' } : {}}
+  />`
+}
+
+const AnswerView = ({ answer: { status, ms, text, purchaseId } }: { readonly answer: Answer }) => {
+  const isGood = status < 400
+  return html`<section class="stack tight">
+    <h3>${isGood ? 'Answer' : 'It did not work'} <span class="soft small number">${status} · ${ms} ms</span></h3>
+    <pre class="answer" tabindex="0"><code dir="auto">${text}</code></pre>
+    ${purchaseId && html`<p class="small soft">${isGood ? 'Paid. ' : ''}Purchase <code>${purchaseId}</code></p>`}
+  </section>`
+}
+
+/** The form of a link's page that calls it. */
+export const TryIt = island('try-it', TryItView)

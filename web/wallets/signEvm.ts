@@ -1,0 +1,134 @@
+import { factsOf } from '../../core/domain/network.ts'
+import { transferTypes } from '../../core/x402/transferTypes.ts'
+import type { SignOptions } from './signOptions.ts'
+import { type Terms, tooLittle } from './terms.ts'
+import { type Eip1193, type EvmWallet, faultOf, WalletFault } from './wallet.ts'
+
+/** How far the chain may be behind the gateway's clock, in seconds; what the reference client grants too. */
+const CLOCK_SKEW_SECONDS = 600
+/** Longest time a signed authorisation may be used, in seconds. */
+const MAX_VALIDITY_SECONDS = 3_600
+/** EIP-3326, and EIP-1193's own code for it in some wallets: the chain is not known to the wallet. */
+const unknownChainCodes = new Set<unknown>([4902, -32603])
+
+/** Nodes that a wallet is told of when it does not know the network. */
+const publicRpcUrls: Readonly<Record<string, string>> = {
+  'eip155:8453': 'https://mainnet.base.org',
+  'eip155:84532': 'https://sepolia.base.org',
+}
+
+const domainTypes = [
+  { name: 'name', type: 'string' },
+  { name: 'version', type: 'string' },
+  { name: 'chainId', type: 'uint256' },
+  { name: 'verifyingContract', type: 'address' },
+]
+
+/**
+ * Has an EVM wallet sign one EIP-3009 authorisation: no transaction, no approval, no gas.
+ * @returns the `payload` of the payment   @throws {WalletFault}
+ */
+export async function signEvm(wallet: EvmWallet, terms: Terms, options: SignOptions): Promise<object> {
+  const { name } = wallet
+  /** Some throw where they should reject, or answer at once. */
+  const provider: Eip1193 = { request: async (asked) => wallet.provider.request(asked) }
+  const { entry, asset, amountAtomic } = terms
+  options.onStep('connecting')
+  const accounts = await provider.request({ method: 'eth_requestAccounts' }).catch(throwFault(name))
+  const from: unknown = Array.isArray(accounts) ? accounts[0] : undefined
+  if (typeof from !== 'string' || !/^0x[0-9a-f]{40}$/i.test(from))
+    throw new WalletFault('declined', `${name} shared no account with this page.`)
+  if (from.toLowerCase() === entry.payTo.toLowerCase())
+    throw new WalletFault('unfit', 'This is the wallet that would be paid. Choose another account.')
+  options.onPayer?.(from)
+  options.onStep('checking')
+  await switchTo({ ...wallet, provider }, entry.network)
+  await checkBalance(provider, from, terms)
+
+  const { name: domainName, version } = asset.eip712 ?? entry.extra
+  const now = options.nowSeconds()
+  const authorization = {
+    from,
+    to: entry.payTo,
+    value: entry.amount,
+    validAfter: String(now - CLOCK_SKEW_SECONDS),
+    validBefore: String(now + Math.min(entry.maxTimeoutSeconds, MAX_VALIDITY_SECONDS)),
+    nonce: randomNonce(),
+  }
+  const typedData = {
+    types: { EIP712Domain: domainTypes, ...transferTypes },
+    primaryType: 'TransferWithAuthorization',
+    domain: {
+      name: domainName,
+      version,
+      chainId: Number(chainIdOf(entry.network)),
+      verifyingContract: entry.asset,
+    },
+    message: { ...authorization, value: amountAtomic.toString() },
+  }
+  options.onStep('signing')
+  const signature = await provider
+    .request({ method: 'eth_signTypedData_v4', params: [from, JSON.stringify(typedData)] })
+    .catch(throwFault(name))
+  if (typeof signature !== 'string' || !/^0x[0-9a-f]+$/i.test(signature))
+    throw new WalletFault('failed', `${name} gave no signature.`)
+  return { signature, authorization }
+}
+
+/** EIP-3326, and EIP-3085 where the wallet does not know the network yet. */
+async function switchTo({ provider, name }: EvmWallet, network: string): Promise<void> {
+  const chainId = `0x${chainIdOf(network).toString(16)}`
+  const title = factsOf(network)?.title ?? network
+  const current = async () => BigInt((await provider.request({ method: 'eth_chainId' })) as string)
+  if ((await current().catch(throwFault(name))) === BigInt(chainId)) return
+  try {
+    await provider.request({ method: 'wallet_switchEthereumChain', params: [{ chainId }] }).catch((error) => {
+      if (!unknownChainCodes.has((error as { code?: unknown }).code)) throw error
+      return provider.request({ method: 'wallet_addEthereumChain', params: [descriptionOf(network)] })
+    })
+    if ((await current()) === BigInt(chainId)) return
+  } catch (error) {
+    const said = faultOf(error, name)
+    if (said.kind !== 'declined')
+      throw new WalletFault('wrong_network', `${name} did not change to ${title}. ${said.message}`)
+  }
+  throw new WalletFault(
+    'wrong_network',
+    `${name} is on another network. Change it to ${title} and try again.`,
+  )
+}
+
+function descriptionOf(network: string): object {
+  const facts = factsOf(network)
+  return {
+    chainId: `0x${chainIdOf(network).toString(16)}`,
+    chainName: facts?.title ?? network,
+    nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 },
+    rpcUrls: [publicRpcUrls[network]].filter((url) => url !== undefined),
+    blockExplorerUrls: facts ? [new URL(facts.explorerTx).origin] : [],
+  }
+}
+
+/** Asks through the wallet's own node. One that does not answer is no reason to stop: the gateway asks again. */
+async function checkBalance(provider: Eip1193, owner: string, { asset, amountAtomic }: Terms): Promise<void> {
+  const data = `0x70a08231${owner.slice(2).toLowerCase().padStart(64, '0')}`
+  const answer = await provider
+    .request({ method: 'eth_call', params: [{ to: asset.address, data }, 'latest'] })
+    .catch(() => undefined)
+  if (typeof answer !== 'string' || !/^0x[0-9a-f]{64}$/i.test(answer)) return
+  const has = BigInt(answer)
+  if (has < amountAtomic) throw tooLittle(has, { asset, amountAtomic })
+}
+
+const chainIdOf = (network: string): bigint => BigInt(network.slice('eip155:'.length))
+
+function randomNonce(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(32))
+  return `0x${[...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`
+}
+
+const throwFault =
+  (name: string) =>
+  (error: unknown): never => {
+    throw faultOf(error, name)
+  }

@@ -1,0 +1,31 @@
+import type { Asset } from '../../core/domain/asset.ts'
+import type { PaymentRequired } from '../../core/x402/types.ts'
+import { signEvm } from './signEvm.ts'
+import type { SignOptions } from './signOptions.ts'
+import { signSolana } from './signSolana.ts'
+import { type Shown, termsShown } from './terms.ts'
+import type { Wallet } from './wallet.ts'
+
+/**
+ * Has the buyer's wallet sign one payment for an offer (x402 v2): one signature, and nothing else.
+ *
+ * @param offer  the body of a 402
+ * @param shown  what the page shows to the buyer; an offer of anything else is not signed
+ * @param assets the tokens that the gateway takes
+ * @returns the value of `PAYMENT-SIGNATURE`   @throws {WalletFault} nothing was signed
+ */
+export async function signPayment(
+  wallet: Wallet,
+  offer: PaymentRequired,
+  shown: Shown,
+  assets: readonly Asset[],
+  options: SignOptions,
+): Promise<string> {
+  const terms = termsShown(offer.accepts, shown, assets)
+  const payload =
+    wallet.family === 'solana'
+      ? await signSolana(wallet, terms, options)
+      : await signEvm(wallet, terms, options)
+  const payment = { x402Version: 2, payload, resource: offer.resource, accepted: terms.entry }
+  return btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(payment))))
+}
