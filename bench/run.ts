@@ -10,9 +10,9 @@ import { free } from './free.ts'
 import { installPeers } from './harness/installPeers.ts'
 import { lookAround } from './harness/machine.ts'
 import { toTable } from './harness/table.ts'
-import { latency } from './latency.ts'
 import { paid } from './paid.ts'
 import { plugins } from './plugins.ts'
+import { settled } from './settled.ts'
 import { start } from './start.ts'
 import { vault } from './vault.ts'
 import { workers } from './workers.ts'
@@ -23,7 +23,7 @@ const benches: readonly Bench[] = [
   challenge,
   counters,
   paid,
-  latency,
+  settled,
   wrap,
   plugins,
   claims,

@@ -1,0 +1,146 @@
+// What a paid call with its settlement costs and how long it takes: `tollgate start` with the embedded facilitator on a
+// local chain, an API that answers at once. In its first argument: SettledOptions. First one buyer alone, one call after
+// the other; then many at once, each with a wallet of its own. Prints a SettledResult.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { PaymentRequired } from '@x402/core/types'
+import { startApi } from '../../test/e2e/helpers/api.ts'
+import { type Buyer, newBuyer, present } from '../../test/e2e/helpers/buyers.ts'
+import { newSellerWallets, startChains } from '../../test/e2e/helpers/chains.ts'
+import { startGateway } from '../../test/e2e/helpers/child.ts'
+import { writeConfig } from '../../test/e2e/helpers/config.ts'
+import { openStore } from '../../test/e2e/helpers/store.ts'
+import { cpuSeconds } from '../harness/cpuSeconds.ts'
+import { runLoad } from '../harness/load.ts'
+import { startFarNode } from './farNode.ts'
+
+export interface SettledOptions {
+  readonly chain: 'evm' | 'solana'
+  /** What every request to the node takes beside the node's own time, in milliseconds. */
+  readonly roundTripMs: number
+  /** Of the one buyer. */
+  readonly calls: number
+  /** Buyers at once, none for no load. */
+  readonly buyers: number
+  /** Calls of all of them in each round; the first two rounds are the warm-up. */
+  readonly callsOfRound: number
+  readonly rounds: number
+  /** Added to the environment of the gateway: `NODE_OPTIONS`, to look into it. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export interface SettledResult {
+  /** Of each call of the one buyer, from the request to the last byte of the answer, in milliseconds. */
+  readonly msOfCalls: readonly number[]
+  /** Of each round with many buyers. */
+  readonly rounds: readonly SettledRound[]
+}
+
+export interface SettledRound {
+  /** CPU of all threads and processes of the gateway, in microseconds a call. */
+  readonly cpuUs: number
+  readonly callsPerSecond: number
+  readonly p50Ms: number
+  readonly requestsPerCall: number
+  readonly rpcCallsPerCall: number
+}
+
+const options = JSON.parse(process.argv[2]!) as SettledOptions
+const { chain: name, roundTripMs, calls, buyers: atOnce, callsOfRound, rounds: roundCount } = options
+/** Calls that are not counted: code gets warm, and the gateway learns what the chain takes. */
+const warmUp = 10
+const warmUpRounds = 2
+const oneUsdc = 1_000_000n
+
+const undo: (() => unknown)[] = []
+const stage = { teardown: (step: () => unknown) => void undo.push(step) }
+try {
+  // Blocks at once on both: what is measured is not the chain's own time.
+  const chains = await startChains(stage as never, { solana: { confirmedAfterSlots: 0 } })
+  const chain = chains.both.find((one) => one.name === name)!
+  const node = await startFarNode(chains[name].rpcUrl, roundTripMs)
+  stage.teardown(node.close)
+  const config = await writeConfig(stage as never, chains, {
+    evm: { rpcUrls: [name === 'evm' ? node.url : chains.evm.rpcUrl] },
+    solana: { rpcUrls: [name === 'solana' ? node.url : chains.solana.rpcUrl] },
+    sections: { log: { level: 'info', format: 'json' } },
+  })
+  const api = await startApi(stage as never)
+  const store = await openStore(config, chains.env, newSellerWallets(chains))
+  const gateway = await startGateway(stage as never, config, { ...chains.env, ...options.env })
+  const url = await store.addLink({ url: api.url, slug: 'paid', price: '0.01' })
+  const offer = await offerOf(url)
+
+  const buyer = await newBuyer(chains, chain)
+  const msOfCalls: number[] = []
+  for (let n = 0; n < (calls === 0 ? 0 : warmUp + calls); n++) {
+    const payment = await buyer.sign(url)
+    const startedMs = performance.now()
+    const { status, text } = await present(url, payment)
+    const tookMs = performance.now() - startedMs
+    if (status !== 200)
+      throw new Error(`Expected a paid call to be answered with 200, got ${status}: ${text}`)
+    if (n >= warmUp) msOfCalls.push(tookMs)
+  }
+
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'))
+  stage.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const buyers: Buyer[] = []
+  for (let n = 0; n < atOnce; n++) buyers.push(await newBuyer(chains, chain, 100n * oneUsdc))
+  const rounds: SettledRound[] = []
+  for (let n = 0; n < (atOnce === 0 ? 0 : warmUpRounds + roundCount); n++) {
+    const round = await runRound(join(folder, `payments-${n}`))
+    if (n >= warmUpRounds) rounds.push(round)
+  }
+  gateway.signal('SIGTERM')
+  await gateway.exited
+  console.log(JSON.stringify({ msOfCalls, rounds } satisfies SettledResult))
+
+  async function runRound(paymentFile: string): Promise<SettledRound> {
+    const payments: string[] = []
+    for (let n = 0; n < callsOfRound; n++) payments.push(await buyers[n % atOnce]!.signOffer(offer))
+    writeFileSync(paymentFile, `${payments.join('\n')}\n`)
+    const { port, host, pathname: path } = new URL(url)
+    const [cpuBefore, askedBefore] = [cpuOf(gateway.pid), node.asked()]
+    const load = { path, host, paymentFile, connections: atOnce }
+    const result = await runLoad({ hasWrk: false, nginx: null, canPin: false }, Number(port), load, 120)
+    const cpu = cpuOf(gateway.pid) - cpuBefore
+    const asked = node.asked()
+    const { requests, refused, broken, seconds, p50Ms } = result
+    if (requests !== callsOfRound || refused > 0 || broken > 0) {
+      throw new Error(
+        `Expected ${callsOfRound} paid calls, got ${requests}, ${refused} refused, ${broken} broken.`,
+      )
+    }
+    return {
+      cpuUs: (cpu / requests) * 1e6,
+      callsPerSecond: requests / seconds,
+      p50Ms: p50Ms!,
+      requestsPerCall: (asked.requests - askedBefore.requests) / requests,
+      rpcCallsPerCall: (asked.calls - askedBefore.calls) / requests,
+    }
+  }
+} finally {
+  for (const step of undo.reverse()) await step()
+}
+
+/** What the link asks for, of the one network that is measured. */
+async function offerOf(url: string): Promise<PaymentRequired> {
+  const response = await fetch(url)
+  await response.body?.cancel()
+  const header = response.headers.get('payment-required')!
+  const offer = JSON.parse(Buffer.from(header, 'base64').toString()) as PaymentRequired
+  const family = name === 'evm' ? 'eip155:' : 'solana:'
+  return { ...offer, accepts: offer.accepts.filter(({ network }) => network.startsWith(family)) }
+}
+
+/** With that of processes it started: workers. */
+function cpuOf(pid: number): number {
+  let seconds = cpuSeconds(pid)
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const children = readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').trim()
+    if (children !== '') for (const child of children.split(' ')) seconds += cpuOf(Number(child))
+  }
+  return seconds
+}
