@@ -7,7 +7,7 @@ export interface KeptPayment {
   readonly createdAt: string
   readonly url: string
   readonly method: string
-  /** Flat list of name, value: the user's own headers. */
+  /** Flat list of name, value: the user's own headers, and the Idempotency-Key of the payment. */
   readonly headers: readonly string[]
   /** Base64; null for no body. */
   readonly body: string | null

@@ -52,6 +52,19 @@ t.test('the payment has the terms of the offer and lives at most an hour', async
   }
 })
 
+t.test('a payment is sent with a key that only its buyer has, and again with the same one', async (t) => {
+  const keys = new Set<string | undefined>()
+  for (const headers of [[], ['idempotency-key', 'one-of-the-users-own']]) {
+    const run = await world.pay(world.honest, { headers })
+    const sent = run.seller.paid()
+    t.match(sent, { length: 1 })
+    keys.add(sent[0]!.headers['idempotency-key'] as string)
+  }
+  const [own, users] = keys
+  t.match(own, /^[0-9a-f-]{36}$/)
+  t.equal(users, 'one-of-the-users-own')
+})
+
 t.test('method, body and headers are those of both calls', async (t) => {
   const body = Buffer.from('{"question":"✓"}')
   const headers = ['X-Trace', '1', 'Content-Type', 'application/json']

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { formatAmount } from '../core/domain/money.ts'
 import type { ChosenEntry } from '../core/x402/chooseEntry.ts'
 import { encodeHeader } from '../core/x402/header.ts'
@@ -88,7 +89,10 @@ export async function payOffer(
     if (chosen.buyer.asksAPerson === true)
       time = startDeadline(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, options.signal)
     const paymentHeader = headerOf(chosen, offer, signed.payload)
-    const stateFile = await kept(() => payments.save(commandId, keptOf(call, paymentHeader, signed, summary)))
+    const paidCall = withOwnKey(call)
+    const stateFile = await kept(() =>
+      payments.save(commandId, keptOf(paidCall, paymentHeader, signed, summary)),
+    )
     if (stateFile instanceof Error) return end('refused', unkept(stateFile))
     await payments.dropOrderKey(commandId)
     if (!mayGoOn()) {
@@ -98,7 +102,7 @@ export async function payOffer(
     onStep(`Signed. Kept in ${stateFile}; sending.`)
 
     const sent = await sendPayment(
-      { ...call, signal: time.calls },
+      { ...paidCall, signal: time.calls },
       paymentHeader,
       signed,
       options.retryDelaysMs ?? defaultRetryDelaysMs,
@@ -190,6 +194,15 @@ const unkept = ({ message }: Error): string =>
 
 const headerOf = ({ entry }: ChosenEntry<Buyer>, { resource }: Offer, payload: object): string =>
   encodeHeader({ x402Version: 2, payload, resource, accepted: entry })
+
+/**
+ * What was paid for is handed out again to its buyer, and a payment can be read on chain by anybody: this key tells the two
+ * apart, wherever a later run asks from. Unless the user's own headers have one.
+ */
+function withOwnKey(call: HttpCall): HttpCall {
+  const isGiven = call.headers.some((name, i) => i % 2 === 0 && name.toLowerCase() === 'idempotency-key')
+  return isGiven ? call : { ...call, headers: [...call.headers, 'Idempotency-Key', randomUUID()] }
+}
 
 function keptOf(
   call: HttpCall,

@@ -33,6 +33,12 @@ t.test('a payment left open is sent again as it was, and nothing is signed', asy
   t.match(report, { outcome: 'paid', isVerified: true, stateFile: null })
   const headers = new Set(seller.paid().map((request) => request.headers['payment-signature']))
   t.equal(headers.size, 1)
+  const keys = new Set(seller.paid().map((request) => request.headers['idempotency-key']))
+  t.strictSame(
+    [...keys].map((key) => typeof key),
+    ['string'],
+    'whoever reads the payment on chain lacks it',
+  )
   t.match(seller.received.at(-1), { method: 'POST', body: '{"a":1}', headers: { 'x-trace': '1' } })
   t.notOk(existsSync(file), 'there is nothing to resume any more')
 })

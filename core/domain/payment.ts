@@ -177,7 +177,10 @@ export interface PaymentRecord extends PaymentIdentity {
   /** The payment session that it pays; null for a call. */
   readonly sessionId: string | null
   readonly storeId: StoreId
-  /** SHA-256, hex, of method, path, query and body of the call it buys: one payment buys one call. */
+  /**
+   * SHA-256, hex, of method, path, query and body of the call it buys: one payment buys one call. Behind it, where it was noted,
+   * `:` and a mark of who made the call: a stranger who has read the payment on chain has another.
+   */
   readonly requestHash: string
   /** Fixed at the claim, so that a buyer hears it even while the settlement is pending. UUID. */
   readonly purchaseId: string

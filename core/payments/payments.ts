@@ -25,7 +25,7 @@ export interface PaidFor {
   /** Null for a call. What pays a session is delivered by the commit that confirms it. */
   readonly sessionId: string | null
   readonly storeId: string
-  /** SHA-256, hex, of method, path, query and body. */
+  /** SHA-256, hex, of method, path, query and body, and a mark of who made the call. */
   readonly requestHash: string
   /** The buyer is charged before the seller works. */
   readonly settlesFirst: boolean

@@ -65,6 +65,14 @@ export const hasBought = (payment: Used): TollgateError =>
     payment,
   )
 
+/** For the same call from somewhere else. */
+export const boughtByAnother = (payment: Used): TollgateError =>
+  used(
+    'payment_already_used',
+    `This payment has bought this call (purchase ${payment.purchaseId}) for another caller. Anybody can read it on chain, so the answer is handed out again only to the network address that sent the call first, or with the Idempotency-Key that came with it: repeat it from there. Do not pay again; what never reached its buyer is owed back after a day.`,
+    payment,
+  )
+
 /**
  * What becomes of a request whose payment somebody has, and that is not through yet: where it is the same one, it waits for
  * as long as somebody works on the payment.

@@ -180,6 +180,40 @@ t.test(
   },
 )
 
+t.test('who has read a payment on chain does not join the call that it is for', async (t) => {
+  const from = (address: string) => ({ headers: { ...headers, 'x-forwarded-for': address } })
+  const proxied = { options: { trustedProxyCidrs: ['127.0.0.0/8'] } }
+  const { gateway, link, seller, settler, hold } = await start(t, 'before', proxied)
+  const goOn = hold('seller')
+  const first = fetch(link.url, from('192.0.2.1'))
+  await until(() => seller.calls === 1)
+  await reaches(gateway, 'settled')
+  const stranger = await fetch(link.url, from('198.51.100.9'))
+  t.equal(stranger.status, 409)
+  t.equal(stranger.headers.get('x-review-token'), null)
+  const buyer = fetch(link.url, from('192.0.2.1'))
+  await until(() => settler.calls.check === 3)
+  goOn()
+  t.equal(await (await buyer).text(), await (await first).text())
+  t.equal(seller.calls, 1)
+})
+
+t.test('before a payment is sent to the chain, whoever has it is its buyer, from wherever', async (t) => {
+  const from = (address: string) => ({ headers: { ...headers, 'x-forwarded-for': address } })
+  const proxied = { options: { trustedProxyCidrs: ['127.0.0.0/8'] } }
+  const { link, seller, settler, hold } = await start(t, 'after', proxied)
+  const goOn = hold('seller')
+  const first = fetch(link.url, from('192.0.2.1'))
+  await until(() => seller.calls === 1)
+  const moved = fetch(link.url, from('198.51.100.9'))
+  await until(() => settler.calls.check === 2)
+  // Let it join, which it does in this process and without another look at the store.
+  await new Promise((resolve) => setImmediate(resolve))
+  goOn()
+  t.equal(await (await moved).text(), await (await first).text())
+  t.equal((await fetch(link.url, from('198.51.100.9'))).status, 409, 'and later on anybody may have it')
+})
+
 t.test('a large text that many ask for at once is quoted once', async (t) => {
   const note = createPurchaseNotes({ mac: () => Buffer.alloc(32) }, '_svc').of('a-purchase', true)
   const answer = {

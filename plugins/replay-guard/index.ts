@@ -3,11 +3,20 @@ import type { Link } from '../../core/domain/link.ts'
 import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
 import type { Fate, HandedOut, PaidCall, PaidFor } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
-import { inUse, wasDelivered } from '../../core/payments/refusals.ts'
+import { boughtByAnother, inUse, wasDelivered } from '../../core/payments/refusals.ts'
 import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
 import { judgeRepeat, linkOfRepeat, noMemory, notInTime, storedReceipt, storedReply } from './repeat.ts'
-import { createRunning, join, requestHash, runningOf, sharedOf } from './running.ts'
+import {
+  boughtBy,
+  callerMark,
+  createRunning,
+  isSameCaller,
+  join,
+  requestHash,
+  runningOf,
+  sharedOf,
+} from './running.ts'
 
 /** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
 const NOTED_MS = 1_000
@@ -35,7 +44,7 @@ export default gatewayPlugin({
     forward: { mayRead: ['claim'] },
     deliver: { mayRead: ['payment', 'claim', 'answer', 'settlement', 'purchase'] },
   },
-  setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs }, { ports }) {
+  setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs, repeatFrom }, { ports }) {
     const { payments, links, service, sealer, clock, answerMemory } = ports
     const notes = createPurchaseNotes(sealer, service.metadataField)
     const rules = { replayWindowMs, now: () => clock.now() }
@@ -46,20 +55,25 @@ export default gatewayPlugin({
     async function claim(x: Exchange): Promise<Reply | undefined> {
       const { key } = x.payment!.identity
       const hash = await hashOf(x, maxBodyBytes)
+      const mark = repeatFrom === 'anywhere' ? null : callerMark(x, sealer)
       const startedMs = performance.now()
       const leftMs = (ofMs: number) => startedMs + ofMs - performance.now()
       const call: PaidFor = {
         linkId: x.link.id,
         sessionId: null,
         storeId: x.link.storeId,
-        requestHash: hash ?? `stream:${randomUUID()}`,
+        requestHash: hash === null ? `stream:${randomUUID()}` : boughtBy(hash, mark),
         settlesFirst: x.link.settle === 'before',
       }
       let seen: PaymentRecord | undefined
+      // Whoever has a payment that nobody has sent to the chain yet is its buyer.
+      let isBuyers = false
       for (;;) {
         const first = running.get(key)
         if (first !== undefined) {
           if ((await linkOfRepeat(x, first, hash, links)) === undefined) throw inUse(first.paid)
+          isBuyers ||= !first.paid.mayBeCharged || isSameCaller(first.requestHash, mark)
+          if (!isBuyers) throw boughtByAnother(first.paid)
           const joined = await join(first, x, leftMs(joinTimeoutMs))
           if (joined !== undefined) {
             if (joined.isUndelivered) handingOut.set(x, first.paid)
@@ -68,7 +82,7 @@ export default gatewayPlugin({
           }
         }
         if (seen === undefined) {
-          seen = await tryClaim(x, call, hash)
+          seen = await tryClaim(x, call)
           if (seen === undefined) return
           // Somebody of this process was faster: that call is waited for, not the store.
           if (running.has(key) && leftMs(joinTimeoutMs) > 0) {
@@ -77,9 +91,10 @@ export default gatewayPlugin({
           }
         }
         const link = await linkOfRepeat(x, seen, hash, links)
-        const way = judgeRepeat(seen, link, rules)
+        isBuyers ||= seen.state === 'claimed' || isSameCaller(seen.requestHash, mark)
+        const way = judgeRepeat(seen, link, isBuyers, rules)
         if (way === 'stored') return stored(x, seen, link!)
-        if (way === 'resume' && (await resume(x, seen, call, hash))) return
+        if (way === 'resume' && (await resume(x, seen, call))) return
         // Whoever was faster to take it up has it under way, or owes it again soon.
         if (way === 'wait' || way === 'resume') {
           const isLong = way === 'wait' && link !== undefined
@@ -92,11 +107,7 @@ export default gatewayPlugin({
     }
 
     /** @returns undefined when the payment is ours now, otherwise the row of whoever has it. */
-    async function tryClaim(
-      x: Exchange,
-      call: PaidFor,
-      hash: string | null,
-    ): Promise<PaymentRecord | undefined> {
+    async function tryClaim(x: Exchange, call: PaidFor): Promise<PaymentRecord | undefined> {
       const payment = x.payment!
       if (payment.unclaimable !== null) {
         // A payment that can't be claimed now may have bought this call while it could.
@@ -107,33 +118,28 @@ export default gatewayPlugin({
       const result = await payments.claim(payment, call)
       if ('lost' in result) return result.lost
       if (x.isOver) payments.deliver(result.won, 'not_charged')
-      else work(x, result.won, hash)
+      else work(x, result.won, call)
       return undefined
     }
 
     /** @returns false when somebody else was faster */
-    async function resume(
-      x: Exchange,
-      record: PaymentRecord,
-      call: PaidFor,
-      hash: string | null,
-    ): Promise<boolean> {
+    async function resume(x: Exchange, record: PaymentRecord, call: PaidFor): Promise<boolean> {
       const paid = await payments.resume(record, x.payment!, call)
       if (paid === undefined) return false
       if (x.isOver) {
         payments.deliver(paid, 'not_asked')
         return true
       }
-      work(x, paid, hash)
+      work(x, paid, call)
       // What verify, settle and record would have left: the call goes on to the seller.
       x.settlement = { transaction: record.transaction ?? '', headers: storedReceipt(x, record) }
       x.purchase = notes.of(record.purchaseId, x.link.responseMode === 'wrap')
       return true
     }
 
-    function work(x: Exchange, paid: PaidCall, hash: string | null): void {
+    function work(x: Exchange, paid: PaidCall, { requestHash }: PaidFor): void {
       x.claim = paid
-      running.set(x.payment!.identity.key, createRunning(paid, x.link.id, hash))
+      running.set(x.payment!.identity.key, createRunning(paid, x.link.id, requestHash))
     }
 
     async function stored(x: Exchange, record: PaymentRecord, link: Link): Promise<Reply> {

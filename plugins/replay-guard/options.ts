@@ -28,5 +28,11 @@ export const options = {
       description:
         'How long the same call with the same payment gets the stored answer again, in milliseconds. A payment can be read on chain once it is settled, so keep this short: long enough for a buyer to retry, no longer.',
     },
+    repeatFrom: {
+      enum: ['buyer', 'anywhere'],
+      default: 'buyer',
+      description:
+        'Who gets an answer again once its payment may be on chain, where anybody can read it. `buyer`: the network address (IPv6: the /64) that sent the call first, or whoever sends the `Idempotency-Key` (16 characters or more) that came with it. `anywhere`: whoever sends the same payment and the same call.',
+    },
   },
 } as const satisfies OptionsSchema

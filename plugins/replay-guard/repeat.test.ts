@@ -12,7 +12,7 @@ import { startGateway } from '../../test/helpers/gateway.ts'
 import { bring as bringRow, keptAnswer as kept, type WantedRow } from '../../test/helpers/rows.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment, testAsset, testNetwork } from '../../test/helpers/settler.ts'
-import { requestHash } from './running.ts'
+import { boughtBy, requestHash } from './running.ts'
 
 const payer = '0x2222222222222222222222222222222222222222'
 const transactionOf = (nonce: string) => `0x${createHash('sha256').update(nonce).digest('hex')}`
@@ -48,6 +48,8 @@ interface Situation {
   /** What the same call gets, and what any other call with the payment gets. */
   readonly same: Expected
   readonly other: Expected
+  /** What the same call gets from elsewhere; left out: what it gets from its buyer. */
+  readonly stranger?: Expected
 }
 
 interface Expected {
@@ -77,6 +79,7 @@ const owed: Expected = {
   says: /charged.*owes you a refund.*do not pay again/is,
   names: true,
 }
+const elsewhere: Expected = { ...used, says: /for another caller.*do not pay again/is, names: true }
 const over: Expected = { ...used, says: /delivered.*ask the seller/is, names: true }
 const free: Expected = { status: 200 }
 const served: Expected = { status: 200 }
@@ -96,17 +99,24 @@ const situations: Record<string, Situation> = {
     same: { status: 400, code: 'invalid_payment', reason: 'transaction_failed', mayPay: true },
     other: { status: 400, code: 'invalid_payment', says: /nothing was charged/i, mayPay: true },
   },
-  'settled, its answer kept and never handed out': { state: 'settled', same: served, other: bought },
+  'settled, its answer kept and never handed out': {
+    ...{ state: 'settled', same: served, other: bought, stranger: elsewhere },
+  },
   'settled first, and its answer still to come or lost': {
     state: 'settled',
     settle: 'before',
     answer: null,
     same: { ...used, says: /was charged.*do not pay again.*refund/is, names: true },
     other: { ...used, says: /was charged.*do not pay again.*refund/is, names: true },
+    stranger: elsewhere,
   },
-  'delivered, the answer kept': { state: 'delivered', same: served, other: bought },
-  'delivered, the answer not kept': { state: 'delivered', answer: null, same: over, other: bought },
-  'delivered, too long ago': { state: 'delivered', isLate: true, same: over, other: bought },
+  'delivered, the answer kept': { state: 'delivered', same: served, other: bought, stranger: elsewhere },
+  'delivered, the answer not kept': {
+    ...{ state: 'delivered', answer: null, same: over, other: bought, stranger: elsewhere },
+  },
+  'delivered, too long ago': {
+    ...{ state: 'delivered', isLate: true, same: over, other: bought, stranger: elsewhere },
+  },
   'charged first, and the seller failed': {
     state: 'refund_due',
     settle: 'before',
@@ -122,6 +132,7 @@ const situations: Record<string, Situation> = {
     reason: landedLate,
     same: served,
     other: { ...owed, says: /charged.*repeat the call.*owes you a refund/is },
+    stranger: owed,
   },
   'landed when nobody waited, too long ago': {
     state: 'refund_due',
@@ -170,12 +181,17 @@ async function bring(
 
 let count = 0
 for (const [name, situation] of Object.entries(situations)) {
-  for (const which of ['same', 'other link', 'other body'] as const) {
+  for (const which of ['same', 'same from elsewhere', 'other link', 'other body'] as const) {
     t.test(`a payment that is ${name}, presented again for the ${which}`, async (t) => {
       const nonce = `n${count++}`
-      const purchaseId = await bring(nonce, situation)
+      const isStranger = which === 'same from elsewhere'
+      const call = requestHash('GET', '', null)
+      const purchaseId = await bring(nonce, situation, links, {
+        requestHash: isStranger ? boughtBy(call, 'of another caller') : call,
+      })
       const own = links[situation.settle ?? 'after'].url
-      const expected = which === 'same' ? situation.same : situation.other
+      const { same, other, stranger = same } = situation
+      const expected = which === 'same' ? same : isStranger ? stranger : other
       const worked = settler.transfers.length
       ahead = situation.isLate ? 70_000 : 0
       const response = await fetch(which === 'other link' ? another.url : own, {

@@ -5,6 +5,7 @@ import { contentTypeOf } from '../../core/http/contentType.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PurchaseNotes } from '../../core/payments/purchase.ts'
 import {
+  boughtByAnother,
   failedForGood,
   hasBought,
   notKept,
@@ -19,6 +20,7 @@ import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
 import type { Links } from '../../core/ports/links.ts'
 import { receiptHeaders } from '../../core/x402/header.ts'
+import { isSameCall } from './running.ts'
 
 export interface RepeatRules {
   readonly replayWindowMs: number
@@ -41,9 +43,15 @@ export type RepeatWay =
  * holds it, and never asks for a second payment of the same call.
  *
  * @param link whose call it is, by {@link linkOfRepeat}; undefined for another call
+ * @param isBuyers false where it may come from a stranger: what is on chain can be copied from there
  * @throws what the caller hears when there is nothing to wait for and nothing to get
  */
-export function judgeRepeat(record: PaymentRecord, link: Link | undefined, rules: RepeatRules): RepeatWay {
+export function judgeRepeat(
+  record: PaymentRecord,
+  link: Link | undefined,
+  isBuyers: boolean,
+  rules: RepeatRules,
+): RepeatWay {
   const isSame = link !== undefined
   switch (record.state) {
     case 'rejected':
@@ -57,18 +65,20 @@ export function judgeRepeat(record: PaymentRecord, link: Link | undefined, rules
       throw failedForGood(record)
     case 'settled':
       // Charged first, and its answer is still on its way, or nobody has noted yet that there is none.
+      if (isSame && !isBuyers) throw boughtByAnother(record)
       if (!record.hasAnswer) return 'wait'
       if (isSame) return 'stored'
       throw hasBought(record)
     case 'delivered':
       if (!isSame) throw hasBought(record)
+      if (!isBuyers) throw boughtByAnother(record)
       // What the buyer paid for and never got stays for as long as it is kept; a second helping is for retries only.
       if (!record.hasAnswer || !isRecent(record, rules)) throw wasDelivered(record)
       return 'stored'
     case 'refund_due': {
       // Of a link that is gone nobody is asked any more.
       const maySay = mayResume(record) && isRecent(record, rules) && link?.isActive !== false
-      if (maySay && link?.settle === 'before') return 'resume'
+      if (isBuyers && maySay && link?.settle === 'before') return 'resume'
       throw refundOwed(record, maySay)
     }
     case 'refunded':
@@ -80,8 +90,8 @@ export function judgeRepeat(record: PaymentRecord, link: Link | undefined, rules
 export interface Bought {
   /** Null where it was no link's call. */
   readonly linkId: string | null
-  /** Null for a body that is too long to compare: then every call is another one. */
-  readonly requestHash: string | null
+  /** As it was kept, with its caller's mark; of a body that is too long to compare no call has the same. */
+  readonly requestHash: string
 }
 
 /**
@@ -97,7 +107,7 @@ export function linkOfRepeat(
   hash: string | null,
   links: Pick<Links, 'find'>,
 ): Link | undefined | Promise<Link | undefined> {
-  if (hash === null || hash !== requestHash || linkId === null) return undefined
+  if (!isSameCall(requestHash, hash) || linkId === null) return undefined
   return linkId === x.link.id ? x.link : formerLink(x.link, linkId, links)
 }
 

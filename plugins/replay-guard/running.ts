@@ -1,8 +1,10 @@
 import { createHash, hash } from 'node:crypto'
+import { callerOf } from '../../core/http/callerOf.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PaidCall, Payments } from '../../core/payments/payments.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
+import type { Sealer } from '../../core/ports/sealer.ts'
 import { withReceiptIn } from '../../core/x402/header.ts'
 
 /** What a call leaves to those who waited for it. */
@@ -19,7 +21,8 @@ export interface Shared {
 export interface Running {
   readonly paid: PaidCall
   readonly linkId: string
-  readonly requestHash: string | null
+  /** By {@link boughtBy}. */
+  readonly requestHash: string
   readonly shared: Promise<Shared | null>
   finish(shared: Shared | null): void
 }
@@ -36,7 +39,7 @@ export function runningOf(payments: Payments): Map<string, Running> {
   return known
 }
 
-export function createRunning(paid: PaidCall, linkId: string, requestHash: string | null): Running {
+export function createRunning(paid: PaidCall, linkId: string, requestHash: string): Running {
   const { promise, resolve } = Promise.withResolvers<Shared | null>()
   return { paid, linkId, requestHash, shared: promise, finish: resolve }
 }
@@ -92,3 +95,36 @@ export function requestHash(method: string, target: string, body: Uint8Array | n
   if (body === null) return hash('sha256', head, 'hex')
   return createHash('sha256').update(head).update(body).digest('hex')
 }
+
+/** A shorter `Idempotency-Key` could be guessed, and counts for nothing. */
+const MIN_KEY_CHARS = 16
+
+/**
+ * What tells a buyer who comes back from a stranger who has read payment and call on chain: the `Idempotency-Key` that came with
+ * the call, or the network address that it came from. Not to be read back without the server's secret.
+ *
+ * @returns 22 characters
+ * @see https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+ */
+export function callerMark(x: Exchange, sealer: Pick<Sealer, 'mac'>): string {
+  const key = x.header('idempotency-key')
+  const by = key !== undefined && key.length >= MIN_KEY_CHARS ? `key ${key}` : `at ${callerOf(x.clientIp)}`
+  return sealer.mac('repeat', by).toString('base64url').slice(0, 22)
+}
+
+const hashChars = 64
+
+/**
+ * What is kept of the call that a payment buys: its hash, and its caller's mark.
+ * @param mark null where whoever repeats it is answered
+ */
+export const boughtBy = (hash: string, mark: string | null): string =>
+  mark === null ? hash : `${hash}:${mark}`
+
+/** Whether a call is the one that was kept by {@link boughtBy}, whoever makes it. @param hash null: it can't be said, so it is not */
+export const isSameCall = (kept: string, hash: string | null): boolean =>
+  hash !== null && kept.startsWith(hash)
+
+/** Whether it comes from who made it first, as far as that was noted. */
+export const isSameCaller = (kept: string, mark: string | null): boolean =>
+  mark === null || kept.length === hashChars || kept.slice(hashChars + 1) === mark

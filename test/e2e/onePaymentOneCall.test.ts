@@ -1,6 +1,21 @@
+import { once as onceTold } from 'node:events'
+import { request } from 'node:http'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
+import { decodeFunctionData, type Hex, parseAbi } from 'viem'
 import { type Bought, newBuyer, present } from './helpers/buyers.ts'
 import { startProduct } from './helpers/product.ts'
+
+const settlingCalls = parseAbi([
+  'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)',
+  'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)',
+])
+
+/** Calls from an address of this machine that is not the buyers'. */
+async function fromElsewhere(url: string, headers: Record<string, string>) {
+  const [response] = await onceTold(request(url, { localAddress: '127.0.0.2', headers }).end(), 'response')
+  return { status: response.statusCode, headers: response.headers, text: await text(response) }
+}
 
 const product = await startProduct(t)
 const { chains, api, payTo, tollgate } = product
@@ -109,6 +124,34 @@ for (const chain of chains.both) {
   })
 
   t.test(
+    `who repeats a call from elsewhere gets neither its answer nor its token on ${chain.name}`,
+    async (t) => {
+      const url = `${a}?n=observed`
+      const payment = await buyer.sign(url)
+      const before = await seen()
+      const first = await present(url, payment)
+      const { reviewToken } = first.body._svc!
+      const stolen = await fromElsewhere(url, { 'payment-signature': payment })
+      t.match(stolen, { status: 409, text: /network address that sent the call first/ })
+      t.notMatch(JSON.stringify(stolen), reviewToken)
+      t.notMatch(stolen.text, 'n=observed')
+      t.equal((await present(url, payment)).text, first.text, 'its buyer gets it again')
+      t.strictSame(await since(before), once)
+    },
+  )
+
+  t.test(`a buyer whose call had an Idempotency-Key gets its answer anywhere on ${chain.name}`, async (t) => {
+    const url = `${a}?n=moving`
+    const payment = await buyer.sign(url)
+    const headers = { 'payment-signature': payment, 'idempotency-key': 'a-key-that-nobody-guesses' }
+    const first = await (await fetch(url, { headers })).text()
+    t.match(await fromElsewhere(url, headers), { status: 200, text: first })
+    const { 'idempotency-key': _, ...withoutKey } = headers
+    t.match(await fromElsewhere(url, withoutKey), { status: 409 })
+    t.equal((await present(url, payment)).status, 409, 'the key is what was noted')
+  })
+
+  t.test(
     `a payment for less than the price of a dearer link is refused there on ${chain.name}`,
     async (t) => {
       const dear = await product.addLink(`dear-${chain.name}`, '0.02')
@@ -121,6 +164,42 @@ for (const chain of chains.both) {
     },
   )
 }
+
+t.test(
+  'a payment that is rebuilt from its transaction on chain buys nothing and is told nothing',
+  async (t) => {
+    const [chain] = chains.both
+    const url = await product.addLink('rebuilt')
+    const buyer = await newBuyer(chains, chain)
+    const offer = JSON.parse(
+      Buffer.from((await fetch(url)).headers.get('payment-required')!, 'base64').toString(),
+    )
+    const first = await present(url, await buyer.sign(url))
+    t.equal(first.status, 200, first.text)
+    // From here on, all that an observer has: the chain, and the offer that everybody is made.
+    const { input } = await chains.evm.rpc<{ input: Hex }>(
+      'eth_getTransactionByHash',
+      first.receipt!.transaction,
+    )
+    const { args } = decodeFunctionData({ abi: settlingCalls, data: input })
+    const [from, to, value, validAfter, validBefore, nonce] = args
+    const signature =
+      args.length === 7 ? args[6] : `${args[7]}${args[8].slice(2)}${args[6].toString(16).padStart(2, '0')}`
+    const authorization = {
+      ...{ from, to, nonce, value: `${value}`, validAfter: `${validAfter}`, validBefore: `${validBefore}` },
+    }
+    const accepted = offer.accepts.find((one: { network: string }) => one.network === chain.network)
+    const rebuilt = Buffer.from(
+      JSON.stringify({ x402Version: 2, accepted, payload: { signature, authorization } }),
+    ).toString('base64')
+    const worked = api.calls.length
+    const told = await fromElsewhere(url, { 'payment-signature': rebuilt })
+    t.match(told, { status: 409, text: /for another caller/ })
+    t.notMatch(JSON.stringify(told), first.body._svc!.reviewToken)
+    t.equal(api.calls.length, worked)
+    t.equal((await present(url, rebuilt)).text, first.text, 'which is the very payment')
+  },
+)
 
 t.test('the books agree with the chains', async (t) => {
   t.strictSame(

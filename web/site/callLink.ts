@@ -7,6 +7,8 @@ export interface Request {
   readonly url: string
   readonly method: string
   readonly body?: string
+  /** Tells the buyer who asks again, from whichever address, from a stranger who has read the payment on chain. */
+  readonly key?: string
 }
 
 /** What came back, in a form that can be shown. */
@@ -20,13 +22,14 @@ export interface Answer {
 }
 
 /** Calls a link from its page. @param payment value of `PAYMENT-SIGNATURE` */
-export async function callLink({ url, method, body }: Request, payment?: string): Promise<Answer> {
+export async function callLink({ url, method, body, key }: Request, payment?: string): Promise<Answer> {
   const startedAt = performance.now()
   const response = await fetch(url, {
     method,
     headers: {
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...(payment !== undefined && { 'payment-signature': payment }),
+      ...(key !== undefined && { 'idempotency-key': key }),
     },
     ...(body !== undefined && { body }),
     redirect: 'manual',

@@ -62,7 +62,7 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
     event.preventDefault()
     if (isOpen || isBusy) return
     try {
-      void call(requestOf(path, method, fields, filled, free))
+      void call({ ...requestOf(path, method, fields, filled, free), key: newKey() })
     } catch (error) {
       setFault((error as Error).message)
     }
@@ -226,3 +226,7 @@ const AnswerView = ({ answer: { status, ms, text, purchaseId } }: { readonly ans
 
 /** The form of a link's page that calls it. */
 export const TryIt = island('try-it', TryItView)
+
+/** 128 random bits; `randomUUID` is not there on a page without TLS. */
+const newKey = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
