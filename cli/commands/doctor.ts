@@ -13,15 +13,18 @@ export function registerDoctor(program: Command): void {
     .addHelpText(
       'after',
       `
-Reads only. The ledger check: every charged payment has one purchase, the ledger's entries add up to zero, every
+Reads only, some rows at a time, beside a gateway that runs. The ledger check: every charged payment has one purchase, the ledger's entries add up to zero, every
 purchase that a webhook listens for has its event, and every purchase's transfer and every refund is on its chain. Exit status 0 when nothing is wrong, 1 otherwise.`,
     )
     .action(async ({ config, json, chain }: { config: string; json?: true; chain: boolean }) => {
       const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })
       try {
         const { examine } = await import('../runtime/examine.ts')
-        const progress = output.progress('Examining')
-        const findings = await examine(config, process.env, { asksChains: chain })
+        const progress = output.progress('Reading the configuration')
+        const findings = await examine(config, process.env, {
+          asksChains: chain,
+          onProgress: (text) => progress.update(text),
+        })
         progress.done()
         output.rows(findings, [
           { title: '', value: (f) => (f.isWarning ? 'warning' : f.ok ? 'ok' : 'PROBLEM') },

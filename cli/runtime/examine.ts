@@ -6,7 +6,6 @@ import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
 import { transferBackOf } from '../../core/payments/transferBackOf.ts'
 import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
 import { silentLog } from '../../core/ports/log.ts'
-import type { LedgerFindings } from '../../core/ports/purchases.ts'
 import type { RefundVerdict } from '../../core/ports/refundProofs.ts'
 import { openRefundProofs } from './openRefundProofs.ts'
 import { openStack, type Stack } from './openStack.ts'
@@ -27,25 +26,35 @@ const PARKED_SHOWN = 20
 /** Stores whose payout wallets are looked at in one call to a node. */
 const STORES_AT_ONCE = 50
 
+export interface ExamineOptions {
+  readonly asksChains: boolean
+  /** Hears what is being looked at, in words for a person. */
+  onProgress?(text: string): void
+}
+
 /** Examines an installation: configuration, store, networks, ledger. What can't be read is a finding, not an error. */
 export async function examine(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { asksChains }: { readonly asksChains: boolean },
+  { asksChains, onProgress }: ExamineOptions,
 ): Promise<readonly Finding[]> {
   const { config, warnings } = await readConfig(file, env)
   const stack = await openStack(config, { env, log: silentLog, runsJobs: false, worksOnPayments: false })
   try {
+    const look = async (text: string, work: () => Promise<Finding[]>): Promise<Finding[]> => {
+      onProgress?.(text)
+      return work()
+    }
     return [
       good('configuration', `${file} holds`),
       ...warnings.map((w) => warning('configuration', `line ${w.line}: ${w.message}`)),
-      ...report('store', await stack.store.health(), 'answers and takes writes'),
-      ...(await networkFindings(stack)),
-      ...(asksChains ? await payoutFindings(stack) : []),
-      ...ledgerFindings(await stack.store.purchases.ledgerCheck()),
-      ...(await parkedFindings(stack)),
-      ...(asksChains ? await chainFindings(stack) : []),
-      ...(asksChains ? await refundFindings(config, stack) : []),
+      ...(await look('Writing to the store', () => storeFindings(stack))),
+      ...(await look('Asking networks and facilitators', () => networkFindings(stack))),
+      ...(asksChains ? await look("Looking at the sellers' wallets", () => payoutFindings(stack)) : []),
+      ...(await look('Checking the ledger', () => ledgerFindings(stack, onProgress))),
+      ...(await look('Looking for payments that were put off', () => parkedFindings(stack))),
+      ...(asksChains ? await look('Looking transfers up on chain', () => chainFindings(stack)) : []),
+      ...(asksChains ? await look('Looking refunds up on chain', () => refundFindings(config, stack)) : []),
     ]
   } finally {
     await stack.close()
@@ -86,8 +95,18 @@ async function payoutFindings({ store, chains }: Stack): Promise<Finding[]> {
   return found
 }
 
-function ledgerFindings(found: LedgerFindings): Finding[] {
-  const { purchases, chargedPayments, unresolvedPayments, refundDue, broken, unbalanced } = found
+const storeFindings = async ({ store }: Stack): Promise<Finding[]> =>
+  report('store', await store.health(), 'answers and takes writes')
+
+async function ledgerFindings({ store }: Stack, onProgress?: (text: string) => void): Promise<Finding[]> {
+  const count = (n: number) => n.toLocaleString('en-US')
+  const { purchases, chargedPayments, unresolvedPayments, refundDue, broken, unbalanced } =
+    await store.purchases.ledgerCheck({
+      onProgress: (rows, seen, all) =>
+        onProgress?.(
+          `Checking the ledger: ${count(seen)}${all === undefined ? '' : ` of ${count(all)}`} ${rows}`,
+        ),
+    })
   const summary = `${purchases} purchases, ${chargedPayments} charged payments, ${refundDue} owed back`
   return [
     ...report(

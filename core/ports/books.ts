@@ -162,7 +162,7 @@ export interface PaymentFilter {
   readonly lease?: number
   readonly updatedBeforeMs?: number
   readonly updatedAfterMs?: number
-  /** Those that moved last come first. */
+  /** Those that were claimed last come first, instead of those that moved longest ago. */
   readonly isNewestFirst?: true
   readonly limit: number
 }

@@ -27,10 +27,29 @@ export interface Purchases {
   isOwedBack(back: OwedBack): Promise<boolean>
   /** Every entry of one purchase. */
   ledger(purchaseId: string): Promise<LedgerEntry[]>
-  ledgerCheck(): Promise<LedgerFindings>
+  /**
+   * Reads the whole books: some rows at a time, so that nothing is held up however many there are. Each payment is judged as it
+   * stands at one moment, with all that belongs to it; what is claimed meanwhile may be left out.
+   */
+  ledgerCheck(ears?: LedgerEars): Promise<LedgerFindings>
 }
 
-/** What the ledger check counted in the store; doctor compares the transfers with the chain. */
+/** Who hears of the ledger check while it runs. */
+export interface LedgerEars {
+  /** How many rows of a kind it has looked at, and of how many, where that is known. */
+  onProgress?(rows: 'payments' | 'sessions' | 'entries', seen: number, all?: number): void
+  /** Each transfer that should be on chain. */
+  onTransfer?(transfer: BookedTransfer): void
+}
+
+export interface BookedTransfer {
+  readonly network: string
+  /** Hash or signature. */
+  readonly transaction: string
+  readonly purchaseId: string
+}
+
+/** What the ledger check found in the store. */
 export interface LedgerFindings {
   readonly purchases: number
   readonly chargedPayments: number
@@ -39,13 +58,11 @@ export interface LedgerFindings {
   /**
    * Charged payments without a purchase, purchases without a charged payment, refunded ones without a transfer back or the
    * other way round, sessions that agree with neither, and ledger entries that are missing, can't be read or say something
-   * else of the fees owed. Must be empty.
+   * else of the fees owed. Must be empty. Of very many only the first are listed, and the others counted.
    */
   readonly broken: readonly string[]
   /** Purchases whose ledger entries do not add up to zero. Must be empty. */
   readonly unbalanced: readonly string[]
-  /** Transactions of all standing purchases, for the comparison with the chain. */
-  readonly transactions: readonly { network: string; transaction: string; purchaseId: string }[]
 }
 
 /** Where a page ends: the cursor of the next one. */

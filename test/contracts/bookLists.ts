@@ -144,5 +144,7 @@ export function bookListsContract(t: Test, make: (t: Test) => Promise<BooksUnder
     await books.apply(change(sampleClaim('k2'), row, 'claimed', 'settling', { attempt, answer }))
     t.strictSame(await list({ states: ['settling'], settler: attempt.settler }), ['k2'])
     t.strictSame(await list({ states: ['settling', 'claimed'] }), ['k1', 'k3', 'k4', 'k2', 'k5'])
+    const newest = { states: ['settling', 'claimed'], isNewestFirst: true, limit: 4 }
+    t.strictSame(await list(newest), ['k5', 'k4', 'k3', 'k2'])
   })
 }

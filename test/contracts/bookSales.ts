@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
+import { checkedLedger } from '../helpers/checkedLedger.ts'
 import {
   type BooksUnderTest,
   change,
@@ -32,7 +33,7 @@ export function bookSalesContract(t: Test, make: (t: Test) => Promise<BooksUnder
         event: '0',
         block: 12,
       })
-      t.match(await under.purchases.ledgerCheck(), {
+      t.match(await checkedLedger(under.purchases), {
         ...{
           purchases: 1,
           chargedPayments: 1,
@@ -49,7 +50,7 @@ export function bookSalesContract(t: Test, make: (t: Test) => Promise<BooksUnder
   t.test('several payments of one transaction are booked, each by its own event', async (t) => {
     const under = await make(t)
     for (let i = 0; i < 5; i++) await sell(under, `k${i}`, i % 2 === 0 ? '0xAA' : '0xaa', { event: `${i}` })
-    t.match(await under.purchases.ledgerCheck(), {
+    t.match(await checkedLedger(under.purchases), {
       purchases: 5,
       broken: { length: 0 },
       unbalanced: { length: 0 },
@@ -100,7 +101,7 @@ export function bookSalesContract(t: Test, make: (t: Test) => Promise<BooksUnder
       t.ok(await under.books.apply(change(claim, row, 'claimed', 'settled', saleOf(purchase, null!))))
       t.strictSame(await under.purchases.find(purchase.id), purchase)
     }
-    t.match(await under.purchases.ledgerCheck(), {
+    t.match(await checkedLedger(under.purchases), {
       purchases: 2,
       transactions: { length: 0 },
       broken: { length: 0 },
@@ -112,7 +113,7 @@ export function bookSalesContract(t: Test, make: (t: Test) => Promise<BooksUnder
     const network = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1' as const
     await sell(under, 'k1', '5abC', { network })
     await sell(under, 'k2', '5ABc', { network })
-    t.match(await under.purchases.ledgerCheck(), { purchases: 2 })
+    t.match(await checkedLedger(under.purchases), { purchases: 2 })
   })
 
   t.test('a write that breaks a rule leaves the writes beside it standing', async (t) => {
@@ -135,7 +136,7 @@ export function bookSalesContract(t: Test, make: (t: Test) => Promise<BooksUnder
     for (const name of ['before', 'after']) t.ok(await under.books.find(keyOf(name)))
     t.match(await under.books.find(second.key), { state: 'claimed' })
     t.equal((await under.purchases.ledger(third.purchaseId)).length, 4, 'booked once')
-    t.match(await under.purchases.ledgerCheck(), {
+    t.match(await checkedLedger(under.purchases), {
       purchases: 2,
       broken: { length: 0 },
       unbalanced: { length: 0 },
@@ -148,7 +149,7 @@ export function bookSalesContract(t: Test, make: (t: Test) => Promise<BooksUnder
     const gone = { purchaseStatus: 'reorged', entries: entriesOfRefund(purchase) } as const
     t.ok(await under.books.apply(change(claim, row, 'settled', 'reorged', gone)))
     t.match(await under.purchases.find(purchase.id), { status: 'reorged' })
-    t.match(await under.purchases.ledgerCheck(), {
+    t.match(await checkedLedger(under.purchases), {
       purchases: 0,
       transactions: { length: 0 },
       broken: { length: 0 },
@@ -159,7 +160,7 @@ export function bookSalesContract(t: Test, make: (t: Test) => Promise<BooksUnder
     t.strictSame(await under.purchases.find(purchase.id), { ...purchase, txHash: '0xbb' })
     t.equal((await under.purchases.page('store-1', { limit: 10 })).purchases.length, 1)
     t.equal((await under.purchases.ledger(purchase.id)).length, 12)
-    t.match(await under.purchases.ledgerCheck(), {
+    t.match(await checkedLedger(under.purchases), {
       purchases: 1,
       broken: { length: 0 },
       unbalanced: { length: 0 },

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import type { Test } from 'tap'
 import { entriesOfRefund } from '../../core/domain/ledger.ts'
 import type { Purchase, PurchaseStatus } from '../../core/domain/purchase.ts'
+import { checkedLedger } from '../helpers/checkedLedger.ts'
 import { type BooksUnderTest, change, type Sale, sell, startMs } from './samples.ts'
 
 /** What every implementation of the port Purchases keeps. */
@@ -77,7 +78,7 @@ export function purchasesContract(t: Test, make: (t: Test) => Promise<BooksUnder
           if (sale.end !== 'settled') await move(under, sold, sale.end, `0xb${i}`)
         }
         const onChain = sales.filter((s) => s.end !== 'reorged').length
-        const { transactions, ...counts } = await under.purchases.ledgerCheck()
+        const { transactions, ...counts } = await checkedLedger(under.purchases)
         const expected = {
           ...{
             purchases: onChain,

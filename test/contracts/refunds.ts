@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
+import { checkedLedger } from '../helpers/checkedLedger.ts'
 import { type BooksUnderTest, change, claimed, keyOf, type Sale, sampleClaim, sell } from './samples.ts'
 
 /** What every implementation of the ports Books and Purchases keeps of transfers back. */
@@ -25,7 +26,7 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<BooksUnderTe
       ...entriesOfSale(purchase),
       ...entriesOfRefund(purchase),
     ])
-    t.match(await under.purchases.ledgerCheck(), {
+    t.match(await checkedLedger(under.purchases), {
       ...{ purchases: 1, chargedPayments: 1, refundDue: 0, broken: { length: 0 }, unbalanced: { length: 0 } },
       transactions: [{ transaction: '0xaa' }],
     })
@@ -63,7 +64,7 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<BooksUnderTe
       t.strictSame(results.toSorted(), [...Array(9).fill(false), true])
       t.equal(await refund(under, sale, '0xbb'), false)
       t.equal((await under.purchases.ledger(sale.purchase.id)).length, 8)
-      t.match(await under.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
+      t.match(await checkedLedger(under.purchases), { broken: { length: 0 }, unbalanced: { length: 0 } })
     }
   })
 
@@ -74,7 +75,7 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<BooksUnderTe
       sold.map((sale, i) => refund(under, sale, i % 2 === 0 ? '0xbb' : '0xBB')),
     )
     t.equal(results.filter(Boolean).length, 1)
-    t.match(await under.purchases.ledgerCheck(), {
+    t.match(await checkedLedger(under.purchases), {
       purchases: 10,
       broken: { length: 0 },
       unbalanced: { length: 0 },

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { checkedLedger } from '../helpers/checkedLedger.ts'
 import { newBuyer, read } from './helpers/buyers.ts'
 import { startProduct } from './helpers/product.ts'
 import { openSession, paySessionWith, readSession, signSession } from './helpers/sessions.ts'
@@ -55,7 +56,7 @@ for (const chain of chains.both) {
 }
 
 t.test('the books agree with the chains, and doctor finds nothing', async (t) => {
-  const ledger = await tollgate.stack.store.purchases.ledgerCheck()
+  const ledger = await checkedLedger(tollgate.stack.store.purchases)
   t.match(ledger, { unresolvedPayments: 0, broken: { length: 0 }, unbalanced: { length: 0 }, purchases: 6 })
   const transfers = await Promise.all(chains.both.map((chain) => chain.transfersTo(payTo(chain))))
   t.strictSame(transfers.flat().toSorted(), ledger.transactions.map((one) => one.transaction).toSorted())

@@ -6,6 +6,7 @@ import { answerStatus, answerWell } from '../e2e/helpers/api.ts'
 import { type Bought, newBuyer, present } from '../e2e/helpers/buyers.ts'
 import { startChains } from '../e2e/helpers/chains.ts'
 import { startProduct } from '../e2e/helpers/product.ts'
+import { checkedLedger } from '../helpers/checkedLedger.ts'
 
 const payments = Number(process.env['TOLLGATE_CHAOS'] ?? 120)
 const seed = Number(process.env['TOLLGATE_SEED'] ?? Date.now() % 1_000_000)
@@ -82,7 +83,7 @@ t.test(`nodes that fail at random lose nothing and double nothing (seed ${seed})
     [],
     'everybody is answered in the end',
   )
-  const ledger = await tollgate.stack.store.purchases.ledgerCheck()
+  const ledger = await checkedLedger(tollgate.stack.store.purchases)
   t.match(ledger, {
     purchases: payments,
     unresolvedPayments: 0,

@@ -9,6 +9,7 @@ import { newSellerWallets, startChains } from '../e2e/helpers/chains.ts'
 import { type Child, startGateway } from '../e2e/helpers/child.ts'
 import { writeConfig } from '../e2e/helpers/config.ts'
 import { openStore } from '../e2e/helpers/store.ts'
+import { checkedLedger } from '../helpers/checkedLedger.ts'
 
 /** How often the gateway is killed; TOLLGATE_KILLS=500 is the promise, and takes half an hour. */
 const kills = Number(process.env['TOLLGATE_KILLS'] ?? 20)
@@ -93,7 +94,7 @@ t.test(`killed ${kills} times under ${rate} paid calls a second, not a row is br
 
   const books = await openDatabase(config.file, chains.env)
   t.teardown(() => books.close())
-  const ledger = await books.purchases.ledgerCheck()
+  const ledger = await checkedLedger(books.purchases)
   t.match(ledger, { unresolvedPayments: 0, refundDue: 0, broken: { length: 0 }, unbalanced: { length: 0 } })
   t.strictSame(
     new Set(ledger.transactions.map(({ purchaseId }) => purchaseId)),

@@ -10,6 +10,7 @@ import { startGateway } from '../e2e/helpers/child.ts'
 import { writeConfig } from '../e2e/helpers/config.ts'
 import { eventually } from '../e2e/helpers/eventually.ts'
 import { openStore } from '../e2e/helpers/store.ts'
+import { checkedLedger } from '../helpers/checkedLedger.ts'
 
 /** Sales that are begun a second, and for how long before the process is killed. */
 const rate = 50
@@ -54,7 +55,7 @@ for (const latencyMs of [40, 100]) {
       const left = (await books.purchases.ledgerCheck()).unresolvedPayments
       t.ok(left > 0, `${left} were left open`)
       const ledger = await eventually(async () => {
-        const now = await books.purchases.ledgerCheck()
+        const now = await checkedLedger(books.purchases)
         const early = await books.books.list({ states: ['claimed'], limit: 1 })
         return now.unresolvedPayments + early.length === 0 ? now : undefined
       }, recoveryMs)

@@ -186,7 +186,7 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
               (updatedBeforeMs === undefined || row.updatedAtMs < updatedBeforeMs) &&
               (updatedAfterMs === undefined || row.updatedAtMs >= updatedAfterMs),
           )
-          .sort(isNewestFirst === true ? (a, b) => byMove(b, a) : byMove)
+          .sort(isNewestFirst === true ? (a, b) => b.row - a.row : byMove)
         return rows.slice(0, limit).map(toRecord)
       }),
 

@@ -1,7 +1,7 @@
 import { debtorOf } from '../../../core/domain/ledger.ts'
 import { chargedStates, unresolvedStates } from '../../../core/domain/payment.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
-import type { LedgerFindings, Purchases } from '../../../core/ports/purchases.ts'
+import type { LedgerEars, LedgerFindings, Purchases } from '../../../core/ports/purchases.ts'
 import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/webhooks.ts'
 import type { Access } from './access.ts'
 import type { PaymentRow, Tables } from './memory.ts'
@@ -55,11 +55,11 @@ export function createPurchases(tables: Tables, { read }: Access, clock: Clock):
 
     ledger: (purchaseId) => read(() => [...(tables.ledger.get(purchaseId) ?? [])]),
 
-    ledgerCheck: () => read(() => checkLedger(tables, clock.now())),
+    ledgerCheck: (ears) => read(() => checkLedger(tables, clock.now(), ears)),
   }
 }
 
-function checkLedger(tables: Tables, nowMs: number): LedgerFindings {
+function checkLedger(tables: Tables, nowMs: number, ears?: LedgerEars): LedgerFindings {
   const { payments, purchases, refunds, ledger } = tables
   const rows = payments.values()
   const booked = purchases.values().filter(({ purchase }) => purchase.status !== 'reorged')
@@ -80,6 +80,11 @@ function checkLedger(tables: Tables, nowMs: number): LedgerFindings {
       found.push(`payment ${key} is ${state}, and ${back} has paid it back`)
     return found
   })
+  for (const { purchase } of booked) {
+    const { network, txHash, id } = purchase
+    if (txHash !== null) ears?.onTransfer?.({ network, transaction: txHash, purchaseId: id })
+  }
+  ears?.onProgress?.('payments', rows.length, rows.length)
   return {
     purchases: booked.length,
     chargedPayments: rows.filter(isCharged).length,
@@ -94,9 +99,6 @@ function checkLedger(tables: Tables, nowMs: number): LedgerFindings {
       }
       return [...sums.values()].some((sum) => sum !== 0n)
     }),
-    transactions: booked.flatMap(({ purchase: { network, txHash, id } }) =>
-      txHash === null ? [] : [{ network, transaction: txHash, purchaseId: id }],
-    ),
   }
 }
 

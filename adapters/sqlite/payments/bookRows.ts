@@ -156,22 +156,79 @@ export const purchaseValues = (p: Purchase, event: string | null): SQLInputValue
   p.sessionId,
 ]
 
-/** Entries in one text: a sale's four are one row (bench/durableSteps.ts). */
-export const entriesText = (entries: readonly LedgerEntry[]): string =>
-  JSON.stringify(
-    entries.map(
-      (e) => [e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind] satisfies EntryText,
-    ),
-  )
+/**
+ * Entries in one text: a sale's four are one row (bench/durableSteps.ts). Most are of one asset, which is named once:
+ * `[network, asset, [kind, account, amount, account, amount], [kind, …]]`; others are a list of {@link EntryText}.
+ */
+export function entriesText(entries: readonly LedgerEntry[]): string {
+  const [{ network, asset } = { network: '', asset: '' }] = entries
+  if (entries.length === 0 || entries.some((e) => e.network !== network || e.asset !== asset))
+    return JSON.stringify(
+      entries.map(
+        (e) => [e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind] satisfies EntryText,
+      ),
+    )
+  const runs: string[][] = []
+  for (const { kind, account, amountAtomic } of entries) {
+    if (runs.at(-1)?.[0] !== kind) runs.push([kind])
+    runs.at(-1)!.push(account, amountAtomic.toString())
+  }
+  return JSON.stringify([network, asset, ...runs])
+}
 
 type EntryText = [account: string, network: string, asset: string, amountAtomic: string, kind: string]
 
-/** What {@link entriesText} wrote. */
-export const toEntries = (purchaseId: string, text: string): LedgerEntry[] =>
-  (JSON.parse(text) as EntryText[]).map(([account, network, asset, amountAtomic, kind]) => ({
+/** What {@link entriesText} wrote. @throws for anything else */
+export function toEntries(purchaseId: string, text: string): LedgerEntry[] {
+  const entryOf = ([account, network, asset, amountAtomic, kind]: EntryText): LedgerEntry => ({
     ...{ purchaseId, account, network, asset, amountAtomic: BigInt(amountAtomic) },
     kind: kind as LedgerEntry['kind'],
-  }))
+  })
+  const stored = JSON.parse(text) as EntryText[] | [network: string, asset: string, ...runs: string[][]]
+  if (typeof stored[0] !== 'string') return (stored as EntryText[]).map(entryOf)
+  const [network, asset, ...runs] = stored as [string, string, ...string[][]]
+  return runs.flatMap(([kind, ...lines]) =>
+    Array.from({ length: Math.ceil(lines.length / 2) }, (_, i) =>
+      entryOf([lines[2 * i]!, network, asset, lines[2 * i + 1]!, kind!]),
+    ),
+  )
+}
+
+/**
+ * Whether the ledger has one move of a purchase, and its entries are word for word those that `entriesOfSale` makes of it, as
+ * {@link entriesText} writes them or as it did before: then they can be read, cancel out and say what the purchase says. What is
+ * unusual in the least is not: zero prices, names that JSON would have to escape, invoices of fees.
+ *
+ * @param u the row of `purchases`
+ */
+export function isSaleInLedger(u: string): string {
+  const [buyer, seller, owed, own] = [
+    `buyer:' || ${u}.buyer_wallet || '`,
+    `seller:' || ${u}.store_id || '`,
+    `fees-owed:' || ${u}.store_id || '`,
+    'platform:fees',
+  ]
+  const [amount, fee] = [`' || ${u}.amount_atomic || '`, `' || ${u}.fee_atomic || '`]
+  const feeOwed = `' || CASE ${u}.fee_atomic WHEN '0' THEN '' ELSE '-' END || '${fee}`
+  const unit = `' || ${u}.network || '","' || ${u}.asset || '`
+  const line = (account: string, text: string, kind: string) => `["${account}","${unit}","${text}","${kind}"]`
+  const text = `["${unit}",["sale","${buyer}","-${amount}","${seller}","${amount}"],["fee","${owed}","${feeOwed}","${own}","${fee}"]]`
+  const former = [
+    line(buyer, `-${amount}`, 'sale'),
+    line(seller, amount, 'sale'),
+    line(owed, feeOwed, 'fee'),
+    line(own, fee, 'fee'),
+  ].join()
+  const escaped = ['network', 'asset', 'buyer_wallet', 'store_id'].flatMap((column) =>
+    ['"', '\\'].map((mark) => `instr(${u}.${column}, '${mark}')`),
+  )
+  return `(${u}.amount_atomic GLOB '[1-9]*' AND ${u}.fee_atomic <> ''
+    AND (${u}.amount_atomic || ${u}.fee_atomic) NOT GLOB '*[^0-9]*'
+    AND ${escaped.join(' + ')} = 0 AND substr(${u}.store_id, 1, 10) <> 'fees-owed:'
+    AND coalesce((SELECT count(*) = 1 AND min(entries) = CASE substr(min(entries), 1, 2)
+        WHEN '[[' THEN '[${former}]' ELSE '${text}' END
+      FROM ledger WHERE purchase_id = ${u}.id), 0))`
+}
 
 export const attemptValues = (a: SettlementAttempt): SQLInputValue[] => [
   a.settler,

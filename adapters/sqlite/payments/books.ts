@@ -188,9 +188,8 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
       and('p.lease = ?', lease)
       and('p.updated_at_ms < ?', updatedBeforeMs)
       and('p.updated_at_ms >= ?', updatedAfterMs)
-      const order = isNewestFirst ? 'DESC' : 'ASC'
-      const sql = `${selectPayment} WHERE ${where.join(' AND ')}
-        ORDER BY p.updated_at_ms ${order}, p.id ${order} LIMIT ?`
+      const order = isNewestFirst === true ? 'p.id DESC' : 'p.updated_at_ms, p.id'
+      const sql = `${selectPayment} WHERE ${where.join(' AND ')} ORDER BY ${order} LIMIT ?`
       return reading(() => reader.prepare(sql).all(...values, limit)).map(toPaymentRecord)
     },
 

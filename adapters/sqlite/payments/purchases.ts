@@ -85,7 +85,7 @@ export function createPurchases(database: Database, path: string): Purchases {
       return moves.flatMap(({ entries }) => toEntries(purchaseId, entries))
     },
 
-    ledgerCheck: () => checkLedger(path, database.clock.now()),
+    ledgerCheck: (ears) => checkLedger(path, database.clock.now(), ears),
   }
 }
 

@@ -217,7 +217,7 @@ t.test('the ledger check names what is wrong', async (t) => {
   await run(store, "DELETE FROM purchases WHERE id = 'purchase-of-k3'")
   await run(
     store,
-    "UPDATE ledger SET entries = json_remove(entries, '$[3]') WHERE purchase_id = 'purchase-of-k4'",
+    "UPDATE ledger SET entries = json_remove(entries, '$[3][4]', '$[3][3]') WHERE purchase_id = 'purchase-of-k4'",
   )
   await run(store, "UPDATE payments SET state = 'refunded', lease = NULL WHERE nonce = '0xk5'")
   await run(store, "UPDATE purchases SET status = 'refunded' WHERE id = 'purchase-of-k5'")
@@ -241,4 +241,85 @@ t.test('the ledger check names what is wrong', async (t) => {
     ]),
   )
   t.strictSame(unbalanced, ['purchase-of-k4'])
+})
+
+/** Sales by one statement, as they lie in the tables. */
+async function sellMany(store: SqliteStore, count: number): Promise<void> {
+  const numbers = `WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < ${1_000 + count - 1})`
+  const unit = `'["eip155:1","0xa",'`
+  for (const sql of [
+    `${numbers} INSERT INTO payments (id, key, network, asset, payer, nonce, pay_to, amount_atomic, valid_before_ms, scheme,
+        link_id, store_id, request_hash, purchase_id, claimed_at_ms, state, tx_hash, event, charged_atomic, updated_at_ms)
+      SELECT i, randomblob(32), 'eip155:1', '0xa', '0xb', '0x' || i, '0xc', '100', 1, 'exact', 'l', 's', 'h', 'p' || i, i,
+        'delivered', '0x' || i, '1', '100', i FROM n`,
+    `INSERT INTO purchases SELECT id, purchase_id, link_id, store_id, payer, network, asset, 'USDC', 6, amount_atomic, '5',
+      '0.1', tx_hash, event, state, request_hash, claimed_at_ms, NULL FROM payments WHERE id >= 1000`,
+    `INSERT INTO ledger SELECT id, 0, ${unit} || '["sale","buyer:0xb","-100","seller:s","100"],'
+      || '["fee","fees-owed:s","-5","platform:fees","5"]]' FROM purchases WHERE payment_id >= 1000`,
+  ])
+    await run(store, sql)
+}
+
+t.test(
+  'however much was sold, each sale is checked once, and wherever something is wrong it is found',
+  async (t) => {
+    const path = join(t.testdir(), 'tollgate.db')
+    const store = await open(t, path)
+    await sellMany(store, 4_100)
+    const { purchases } = store
+    t.match(await purchases.ledgerCheck(), {
+      purchases: 4_100,
+      broken: { length: 0 },
+      unbalanced: { length: 0 },
+    })
+    for (const [i, id] of [1_000, 2_999, 3_000, 4_999, 5_099].entries())
+      await run(
+        store,
+        `UPDATE ledger SET entries = replace(entries, '"-100"', '"-10${i + 1}"') WHERE purchase_id = 'p${id}'`,
+      )
+    await run(store, "UPDATE ledger SET purchase_id = 'nobody' WHERE purchase_id = 'p2000'")
+    await run(store, "UPDATE ledger SET entries = replace(entries, '100', '99') WHERE purchase_id = 'nobody'")
+    const careless = new DatabaseSync(path, { enableForeignKeyConstraints: false })
+    careless.exec('UPDATE purchases SET payment_id = 900000 WHERE payment_id = 4000')
+    careless.close()
+    t.match(await purchases.ledgerCheck(), {
+      broken: ['purchase p2000 has no ledger entries', / has no purchase$/, 'purchase p4000 has no payment'],
+      unbalanced: ['p1000', 'p2999', 'p3000', 'p4999', 'p5099'],
+    })
+    await run(
+      store,
+      "UPDATE ledger SET entries = replace(entries, '\"99\"', '\"98\"') WHERE purchase_id = 'nobody'",
+    )
+    t.ok(
+      (await purchases.ledgerCheck()).unbalanced.includes('nobody'),
+      'what belongs to no purchase adds up as well',
+    )
+    await run(store, "UPDATE purchases SET status = 'settled'")
+    const { broken } = await purchases.ledgerCheck()
+    t.equal(broken.length, 1_001)
+    t.match(broken.at(-1), /^and \d+ more$/)
+  },
+)
+
+t.test('while the ledger is checked, the log can be copied back and sales go on', async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const store = await open(t, path)
+  await sellMany(store, 4_100)
+  const other = new DatabaseSync(path)
+  t.teardown(() => other.close())
+  const seen: number[] = []
+  const check = store.purchases.ledgerCheck({
+    onProgress(rows, number, all) {
+      if (rows !== 'payments') return
+      seen.push(number)
+      t.equal(all, 5_099)
+      other.exec(
+        `INSERT INTO probes VALUES (1, ${number}, zeroblob(9)) ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms`,
+      )
+      t.match(other.prepare('PRAGMA wal_checkpoint(RESTART)').get(), { busy: 0 }, 'nobody holds an old state')
+    },
+  })
+  await sell(store, 'meanwhile')
+  t.match(await check, { broken: { length: 0 }, unbalanced: { length: 0 } })
+  t.strictSame(seen, [2_999, 4_999])
 })

@@ -12,6 +12,7 @@ import type { Change } from '../../../core/ports/changes.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import type { Lease } from '../../../core/ports/leases.ts'
 import { silentLog } from '../../../core/ports/log.ts'
+import { checkedLedger } from '../../helpers/checkedLedger.ts'
 import { change, keyOf, sampleKey, sampleLink, sampleStore, sell } from '../samples.ts'
 
 const open = (path: string, pollMs?: number) =>
@@ -78,7 +79,7 @@ t.test(
       if (!isThere || !hasAnswer) lost.push(`${state} ${name}, found ${record?.state}`)
     }
     t.strictSame(lost, [])
-    const findings = await store.purchases.ledgerCheck()
+    const findings = await checkedLedger(store.purchases)
     t.match(findings, {
       broken: { length: 0 },
       unbalanced: { length: 0 },

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { examine } from '../../../cli/runtime/examine.ts'
 import { openStore as openDatabase } from '../../../cli/runtime/openStore.ts'
-import type { LedgerFindings } from '../../../core/ports/purchases.ts'
+import { type CheckedLedger, checkedLedger } from '../../helpers/checkedLedger.ts'
 import { startApi } from './api.ts'
 import { type Bought, newBuyer, present } from './buyers.ts'
 import { newSellerWallets, startChains } from './chains.ts'
@@ -96,7 +96,7 @@ export async function killAndRecover(
   const books = await openDatabase(config.file, chains.env)
   t.teardown(() => books.close())
   const ledger = await eventually(async () => {
-    const now = await books.purchases.ledgerCheck()
+    const now = await checkedLedger(books.purchases)
     const early = await books.books.list({ states: ['claimed'], limit: 10 })
     const settled = await books.books.list({ states: ['settled'], limit: 10 })
     const owing = settled.filter(({ hasAnswer }) => !hasAnswer)
@@ -112,7 +112,7 @@ export async function killAndRecover(
 
   const again = await present(target, payment)
   checkReturn(again, answered)
-  await holdTogether(await books.purchases.ledgerCheck(), 1)
+  await holdTogether(await checkedLedger(books.purchases), 1)
   t.equal(had - (await chain.balance(buyer.address)), 10_000n, 'the buyer was charged once')
 
   /** Provokes the point, and kills there. @returns what the buyer got. */
@@ -147,7 +147,7 @@ export async function killAndRecover(
     return answer
   }
 
-  async function holdTogether(ledger: LedgerFindings, count: number): Promise<void> {
+  async function holdTogether(ledger: CheckedLedger, count: number): Promise<void> {
     t.match(ledger, { unresolvedPayments: 0, broken: { length: 0 }, unbalanced: { length: 0 } })
     t.strictSame(
       (await chain.transfersTo(payTo)).sort(),
