@@ -1,3 +1,4 @@
+import { askByFetch } from '../core/rpc/askByFetch.ts'
 import { createRpc } from '../core/rpc/rpc.ts'
 import { RpcRefused } from '../core/rpc/rpcError.ts'
 import { LocalChainError } from './localChainError.ts'
@@ -14,7 +15,7 @@ export type JsonRpcClient = <T>(method: string, ...params: unknown[]) => Promise
  * @throws {LocalChainError} `local_chain_rpc_error` from a call that the node refuses, with its code and message.
  */
 export function createJsonRpcClient(url: string): JsonRpcClient {
-  const rpc = createRpc({ urls: [url], fetch, timeoutMs: CALL_TIMEOUT_MS })
+  const rpc = createRpc({ urls: [url], ask: askByFetch(fetch), timeoutMs: CALL_TIMEOUT_MS })
   return async <T>(method: string, ...params: unknown[]): Promise<T> => {
     try {
       return (await rpc.call(method, ...params)) as T

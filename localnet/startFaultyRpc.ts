@@ -47,6 +47,8 @@ export type FaultyRpc = {
   forwarded(method?: string): number
   /** Sets both counters to zero. */
   resetCounters(): void
+  /** Calls back for each call that comes in, with what it says. */
+  onCall(listener: (method: string, params: readonly unknown[]) => void): void
   /** Resolves when so many calls of a method have come in since the counters were last reset. */
   whenCalled(method: string, times?: number): Promise<void>
   close(): Promise<void>
@@ -78,6 +80,7 @@ export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
   const received = new Map<string, number>()
   const passedOn = new Map<string, number>()
   const waiting = new Set<Waiting>()
+  const listeners: ((method: string, params: readonly unknown[]) => void)[] = []
 
   const lift = (rule: Rule) => {
     const index = rules.indexOf(rule)
@@ -122,6 +125,7 @@ export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
     // Whoever asks whether the method is there sends no transaction.
     const isProbe = method === broadcastSync && (call.params as unknown[])[0] === '0x'
     if (!isProbe) countIn(method)
+    for (const hear of listeners) hear(method, (call.params ?? []) as unknown[])
     if (rule === undefined) {
       return method === broadcastSync && !isProbe ? broadcastAndLook(call) : forward(call, !isProbe)
     }
@@ -194,6 +198,7 @@ export async function startFaultyRpc(upstreamUrl: string): Promise<FaultyRpc> {
       received.clear()
       passedOn.clear()
     },
+    onCall: (listener) => void listeners.push(listener),
     async whenCalled(method, times = 1) {
       if (count(received, method) >= times) return
       await new Promise<void>((resolve) => waiting.add({ method, times, resolve }))

@@ -1,4 +1,5 @@
 import type { NetworkId } from '../../core/domain/network.ts'
+import { askByFetch } from '../../core/rpc/askByFetch.ts'
 import { createRpc } from '../../core/rpc/rpc.ts'
 import { RpcRefused, RpcUnreachable } from '../../core/rpc/rpcError.ts'
 import { servedChain } from '../../core/rpc/servedChain.ts'
@@ -20,7 +21,7 @@ export type JsonRpc = (method: string, params: readonly unknown[], signal: Abort
  */
 export function createJsonRpc(rpcUrl: string, network?: NetworkId): JsonRpc {
   const chain = network === undefined ? {} : { chain: servedChain(network) }
-  const rpc = createRpc({ urls: [rpcUrl], fetch, timeoutMs: CALL_TIMEOUT_MS, ...chain })
+  const rpc = createRpc({ urls: [rpcUrl], ask: askByFetch(fetch), timeoutMs: CALL_TIMEOUT_MS, ...chain })
   return async (method, params, signal) => {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)])
     try {

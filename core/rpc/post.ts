@@ -1,15 +1,52 @@
 import { RpcUnreachable } from './rpcError.ts'
 
-/** How a request goes out. The core has no network of its own: who makes a client hands it in. */
-export type Fetch = typeof globalThis.fetch
+/** One request to a node: JSON by POST. */
+export interface NodeRequest {
+  readonly url: string
+  readonly body: string
+  readonly maxAnswerBytes: number
+  /** For everything from here to the last byte, in milliseconds. */
+  readonly timeoutMs: number
+  /** Ends it before. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What came, whatever it says. */
+export interface NodeAnswer {
+  readonly status: number
+  readonly text: string
+}
+
+/**
+ * How a request goes out. The core has no network of its own: who makes a client hands it in. It follows no redirect,
+ * compresses nothing, repeats nothing and fails with a {@link NotAnswered}.
+ */
+export type AskNode = (request: NodeRequest) => Promise<NodeAnswer>
+
+/** No whole answer came. The message says why, for people, and holds nothing of the URL. */
+export class NotAnswered extends Error {
+  /**
+   * `broken`: the connection ended, as a kept one does that the node had closed already. `late`: not in time. `long`: more
+   * than is read.
+   */
+  readonly kind: 'broken' | 'late' | 'long' | 'failed'
+
+  constructor(kind: NotAnswered['kind'], message: string) {
+    super(message)
+    this.name = 'NotAnswered'
+    this.kind = kind
+  }
+}
 
 /** How one request is sent, and what of its answer is read. */
 export interface PostOptions {
-  readonly fetch: Fetch
+  readonly ask: AskNode
   readonly maxAnswerBytes: number
   readonly isRepeatable: boolean
-  /** Ends it. */
-  readonly signal: AbortSignal
+  /** When it is over, by `performance.now()`. */
+  readonly endMs: number
+  /** Ends it before. */
+  readonly signal: AbortSignal | undefined
 }
 
 /**
@@ -17,37 +54,31 @@ export interface PostOptions {
  * nothing of the URL: its path, its query and its user name may be the provider's key.
  *
  * @param body an array for a batch
- * @throws {BatchRefused} {RpcUnreachable}
+ * @throws {BatchRefused} {RpcLate} {RpcUnreachable}
  */
 export async function post(url: string, body: unknown, options: PostOptions): Promise<unknown> {
-  const { fetch, maxAnswerBytes, isRepeatable, signal } = options
-  let text: string
+  const { ask, maxAnswerBytes, isRepeatable, endMs, signal } = options
+  const request = { url, body: JSON.stringify(body), maxAnswerBytes, signal }
+  const timeoutMs = () => Math.max(1, endMs - performance.now())
+  let answer: NodeAnswer
   try {
-    const response = await fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-      redirect: 'error',
-      signal,
+    answer = await ask({ ...request, timeoutMs: timeoutMs() }).catch((error: unknown) => {
+      // A keep-alive connection that the node had closed already.
+      if (isRepeatable && error instanceof NotAnswered && error.kind === 'broken')
+        return ask({ ...request, timeoutMs: timeoutMs() })
+      throw error
     })
-    if (response.status === 429 || response.status >= 500) {
-      await response.body?.cancel()
-      throw new RpcUnreachable(`it answered HTTP ${response.status}`)
-    }
-    // What proxies say to a form or a length of request that they don't take.
-    if (Array.isArray(body) && refusesBatch.has(response.status)) {
-      await response.body?.cancel()
-      throw new BatchRefused(`it answered a batch with HTTP ${response.status}`, false)
-    }
-    text = await readText(response, maxAnswerBytes)
   } catch (error) {
-    if (error instanceof RpcUnreachable) throw error
-    const { cause } = error as { cause?: unknown }
-    // A keep-alive connection that the node had closed already.
-    if (isRepeatable && brokenConnection.has(codeOf(cause) ?? codeOf(error) ?? '')) {
-      return post(url, body, { ...options, isRepeatable: false })
-    }
-    throw new RpcUnreachable(reasonOf(error, cause))
+    if (!(error instanceof NotAnswered)) throw error
+    if (error.kind === 'late') throw new RpcLate(error.message)
+    if (error.kind === 'long') throw new BatchRefused(error.message, true)
+    throw new RpcUnreachable(error.message)
+  }
+  const { status, text } = answer
+  if (status === 429 || status >= 500) throw new RpcUnreachable(`it answered HTTP ${status}`)
+  // What proxies say to a form or a length of request that they don't take.
+  if (Array.isArray(body) && refusesBatch.has(status)) {
+    throw new BatchRefused(`it answered a batch with HTTP ${status}`, false)
   }
   try {
     return JSON.parse(text)
@@ -68,30 +99,10 @@ export class BatchRefused extends RpcUnreachable {
   }
 }
 
-async function readText(response: Response, maxAnswerBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let length = 0
-  // Leaving the loop cancels the body.
-  for await (const chunk of response.body ?? []) {
-    length += chunk.length
-    if (length > maxAnswerBytes) throw new BatchRefused(`it answered more than ${maxAnswerBytes} bytes`, true)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
-}
+/** The limit of a request was over before its answer was there. */
+export class RpcLate extends RpcUnreachable {}
 
-const brokenConnection = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
-
-/** A system's or undici's code; those of a DOMException are numbers, and say less than its name. */
-function codeOf(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | undefined)?.code
-  return typeof code === 'string' ? code : undefined
-}
-
-/** Why nothing came. The message of an error without a cause may quote the URL, and is left out. */
-function reasonOf(error: unknown, cause: unknown): string {
-  if (error instanceof DOMException) return error.name === 'TimeoutError' ? 'no answer in time' : error.name
-  const known = codeOf(cause) ?? codeOf(error)
-  if (known !== undefined) return known
-  return cause instanceof Error ? cause.message : 'its URL is none that can be asked'
-}
+/** Why nothing came in time. */
+export const lateMessage = 'no answer in time'
+/** Why an answer that came was not read. */
+export const longMessage = (maxBytes: number): string => `it answered more than ${maxBytes} bytes`

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
+import { askByFetch } from './askByFetch.ts'
 import { createRpc } from './rpc.ts'
 import { RpcRefused, RpcUnreachable } from './rpcError.ts'
 import { servedChain } from './servedChain.ts'
@@ -35,8 +36,8 @@ async function startNode(t: Test, say: Say, raw?: (body: unknown, response: Serv
 
 const honest: Say = ({ method }) => ({ result: method === 'eth_chainId' ? '0x1' : `${method} result` })
 const chain = servedChain('eip155:1')
-const client = (...urls: string[]) =>
-  createRpc({ urls, chain, isChainAskedAlong: true, fetch, timeoutMs: 500 })
+const ask = askByFetch(fetch)
+const client = (...urls: string[]) => createRpc({ urls, chain, isChainAskedAlong: true, ask, timeoutMs: 500 })
 
 t.test('answers come back in the order of the calls, however the node orders them', async (t) => {
   const node = await startNode(t, honest)
@@ -231,7 +232,7 @@ t.test('the preferred node is asked again when it is well, and no call waits for
     urls: [first.url, second.url],
     chain,
     isChainAskedAlong: true,
-    fetch,
+    ask,
     timeoutMs: 500,
     clock,
   })
@@ -311,7 +312,7 @@ t.test(
       if (call.method === 'longest') return { result: long.repeat(3) }
       return call.method === 'eth_chainId' ? { result: '0x1' } : { result: long }
     })
-    const options = { urls: [node.url], chain, isChainAskedAlong: true, fetch, timeoutMs: 5_000 }
+    const options = { urls: [node.url], chain, isChainAskedAlong: true, ask, timeoutMs: 5_000 }
     const rpc = createRpc({ ...options, maxAnswerBytes: 4_000 })
     await rpc.call('short')
     const calls = ['a', 'b', 'longest', 'c'].map((method) => ({ method, params: [] }))
@@ -371,7 +372,7 @@ t.test(
     const before = createRpc({
       urls: [node.url],
       chain,
-      fetch,
+      ask,
       timeoutMs: 500,
     })
     await Promise.all(['a', 'b'].map((method) => before.call(method)))
@@ -380,7 +381,7 @@ t.test(
     const other = createRpc({
       urls: [node.url],
       chain: { ...chain, expected: '2' },
-      fetch,
+      ask,
       timeoutMs: 500,
     })
     await t.rejects(other.call('c'), /serves chain 1, expected 2/)
@@ -391,7 +392,7 @@ t.test(
 t.test('a call goes out twice only where calls may', async (t) => {
   for (const isRepeatable of [false, true]) {
     const node = await startNode(t, honest, (_, response) => Boolean(response.destroy()))
-    await t.rejects(createRpc({ urls: [node.url], fetch, timeoutMs: 500, isRepeatable }).call('m'))
+    await t.rejects(createRpc({ urls: [node.url], ask, timeoutMs: 500, isRepeatable }).call('m'))
     t.equal(node.seen.length, isRepeatable ? 2 : 1)
   }
 })
@@ -399,7 +400,7 @@ t.test('a call goes out twice only where calls may', async (t) => {
 t.test('the caller’s signal ends a call, and no other node is asked', async (t) => {
   const silent = await startNode(t, honest, () => true)
   const other = await startNode(t, honest)
-  const rpc = createRpc({ urls: [silent.url, other.url], fetch, timeoutMs: 5_000 })
+  const rpc = createRpc({ urls: [silent.url, other.url], ask, timeoutMs: 5_000 })
   await t.rejects(rpc.callWithin(AbortSignal.timeout(20), 'm'), RpcUnreachable)
   t.same(other.seen, [])
 })

@@ -8,7 +8,7 @@ import {
   readAnswer,
   readLoosely,
 } from './answer.ts'
-import { BatchRefused, type Fetch, post } from './post.ts'
+import { type AskNode, BatchRefused, post, RpcLate } from './post.ts'
 import { RpcUnreachable } from './rpcError.ts'
 import type { ServedChain } from './servedChain.ts'
 
@@ -25,6 +25,9 @@ const MAX_BATCHES_AT_ONCE = 2
 /** Longest answer that is read, unless told otherwise: far above any that is asked for. */
 const MAX_ANSWER_BYTES = 4_000_000
 
+/** Of a call that its caller's signal ends. */
+const LONGEST_MS = 600_000
+
 const never = Number.NEGATIVE_INFINITY
 
 export interface RpcOptions {
@@ -37,7 +40,8 @@ export interface RpcOptions {
    * trip. Default: before them.
    */
   readonly isChainAskedAlong?: boolean
-  readonly fetch: Fetch
+  /** Sends the requests. */
+  readonly ask: AskNode
   /** Limit of one HTTP request, in milliseconds. */
   readonly timeoutMs: number
   readonly maxAnswerBytes?: number
@@ -79,7 +83,7 @@ export interface Rpc {
 export function createRpc(options: RpcOptions): Rpc {
   const { timeoutMs, chain, clock = systemClock, log = silentLog } = options
   const {
-    fetch,
+    ask: askNode,
     maxAnswerBytes = MAX_ANSWER_BYTES,
     isRepeatable = false,
     isChainAskedAlong = false,
@@ -95,19 +99,20 @@ export function createRpc(options: RpcOptions): Rpc {
   const send = async (
     node: Node,
     calls: readonly RpcCall[],
-    limit?: AbortSignal,
+    limit?: Limit,
     read: (item: unknown) => LooseAnswer = readAnswer,
   ): Promise<LooseAnswer[]> => {
     if (calls.length === 0) return []
     if (calls.length > 1 && !node.takesBatches) return sendSingly(node, calls, limit, read)
     const requests = calls.map((call) => ({ jsonrpc: '2.0', id: ++lastId, ...call }))
-    const signal = limit ?? AbortSignal.timeout(timeoutMs)
+    const { endMs, signal } = limit ?? { endMs: performance.now() + timeoutMs }
     let body: unknown
     try {
       body = await post(node.url, requests.length === 1 ? requests[0] : requests, {
-        fetch,
+        ask: askNode,
         maxAnswerBytes,
         isRepeatable,
+        endMs,
         signal,
       })
     } catch (error) {
@@ -138,7 +143,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const sendPart = (
     node: Node,
     calls: readonly RpcCall[],
-    limit: AbortSignal | undefined,
+    limit: Limit | undefined,
     read: (item: unknown) => LooseAnswer,
   ): Promise<LooseAnswer[]> =>
     send(node, calls, limit, read).catch((error: unknown) => {
@@ -149,7 +154,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const sendSingly = async (
     node: Node,
     calls: readonly RpcCall[],
-    limit: AbortSignal | undefined,
+    limit: Limit | undefined,
     read: (item: unknown) => LooseAnswer,
   ): Promise<LooseAnswer[]> => {
     const answers: LooseAnswer[] = []
@@ -163,7 +168,7 @@ export function createRpc(options: RpcOptions): Rpc {
   const ask = async (
     node: Node,
     calls: readonly RpcCall[],
-    limit?: AbortSignal,
+    limit?: Limit,
     read?: (item: unknown) => LooseAnswer,
   ): Promise<LooseAnswer[]> => {
     if (chain === undefined || Math.abs(clock.now() - node.checkedAtMs) < CHAIN_RECHECK_MS) {
@@ -204,7 +209,7 @@ export function createRpc(options: RpcOptions): Rpc {
 
   const batchOnce = async (
     calls: readonly RpcCall[],
-    limit?: AbortSignal,
+    limit?: Limit,
     read?: (item: unknown) => LooseAnswer,
   ): Promise<LooseAnswer[]> => {
     if (preferred !== 0 && Math.abs(clock.now() - leftAtMs) >= RETURN_MS) tryToReturn()
@@ -220,7 +225,8 @@ export function createRpc(options: RpcOptions): Rpc {
         if (index !== asked) preferred = index
         return answers
       } catch (error) {
-        if (limit?.aborted) throw new RpcUnreachable(`${node.host} kept its answer back for too long`)
+        if (limit !== undefined && isOver(limit, error))
+          throw new RpcUnreachable(`${node.host} kept its answer back for too long`)
         // A node that failed must name its chain again before it is believed.
         node.checkedAtMs = never
         if (index === 0) leftAtMs = clock.now()
@@ -259,7 +265,7 @@ export function createRpc(options: RpcOptions): Rpc {
     return answers.flat()
   }
 
-  const callOne = async (limit: AbortSignal | undefined, call: RpcCall): Promise<unknown> => {
+  const callOne = async (limit: Limit | undefined, call: RpcCall): Promise<unknown> => {
     const [answer] = await batchOnce([call], limit)
     if (!answer!.ok) throw answer!.error
     return answer!.result
@@ -269,13 +275,25 @@ export function createRpc(options: RpcOptions): Rpc {
     batch,
     many,
     call: (method, ...params) => callOne(undefined, { method, params }),
-    callWithin: (limit, method, ...params) => callOne(signalOf(limit, timeoutMs), { method, params }),
+    callWithin: (limit, method, ...params) => callOne(limitOf(limit, timeoutMs), { method, params }),
   }
 }
 
-/** It takes whole milliseconds only, and what is measured is not. */
-const signalOf = (limit: number | AbortSignal, timeoutMs: number): AbortSignal =>
-  typeof limit === 'number' ? AbortSignal.timeout(Math.ceil(Math.min(limit, timeoutMs))) : limit
+/** The only limit of a call, its caller's own. */
+interface Limit {
+  /** By `performance.now()`. */
+  readonly endMs: number
+  readonly signal?: AbortSignal
+}
+
+const limitOf = (limit: number | AbortSignal, timeoutMs: number): Limit =>
+  typeof limit === 'number'
+    ? { endMs: performance.now() + Math.min(limit, timeoutMs) }
+    : { endMs: performance.now() + LONGEST_MS, signal: limit }
+
+/** Timers can be early by what the loop has left out of a millisecond: an answer that was late says it itself. */
+const isOver = ({ endMs, signal }: Limit, error: unknown): boolean =>
+  signal === undefined ? error instanceof RpcLate || performance.now() >= endMs : signal.aborted
 
 const questionFor = ({ method }: ServedChain): RpcCall => ({ method, params: [] })
 

@@ -178,21 +178,14 @@ t.test('nothing is sent before the attempt is stored, nor when it can not be', a
 
 t.test('before the attempt is stored, no node has seen bytes that could land', async (t) => {
   const stage = await staged(t)
-  const sent: { method: string; params: [string] }[] = []
-  const { fetch } = globalThis
-  t.teardown(() => {
-    globalThis.fetch = fetch
-  })
-  globalThis.fetch = (url, init) => {
-    if (String(url).startsWith(stage.rpc.url)) sent.push(JSON.parse(String(init?.body)))
-    return fetch(url, init)
-  }
+  const sent: { method: string; params: readonly unknown[] }[] = []
+  stage.rpc.onCall((method, params) => sent.push({ method, params }))
   const paid = await stage.pay()
   await stage.settler.verify(paid.payment, paid.terms, paid.identity, { storeId: 'store' })
   const signedBytes = (method: string) =>
     sent
       .filter((call) => call.method === method)
-      .map(({ params }) => Buffer.from(params[0], 'base64').subarray(1, 65))
+      .map(({ params }) => Buffer.from(params[0] as string, 'base64').subarray(1, 65))
   t.same(
     signedBytes('simulateTransaction'),
     [Buffer.alloc(64)],

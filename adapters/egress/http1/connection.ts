@@ -140,6 +140,12 @@ export class Http1Connection {
     this.#expect(idleMs)
   }
 
+  /** Whether the process stays for it. */
+  hold(isHeld: boolean): void {
+    if (isHeld) this.#socket.ref()
+    else this.#socket.unref()
+  }
+
   destroy(): void {
     this.#socket.destroy()
   }

@@ -11,6 +11,8 @@ export interface Http1PoolOptions {
   /** How long an unused connection is kept, in milliseconds. */
   readonly keepAliveTimeoutMs: number
   readonly maxHeaderBytes: number
+  /** An unused connection does not keep the process from ending. */
+  readonly isUnheld?: true
   /** Opens a connection: TLS done, no delay set. */
   open(): Promise<Socket>
 }
@@ -48,6 +50,7 @@ export class Http1Pool implements ConnectionOwner {
     }
     const connection = this.#takeIdle()
     if (connection !== undefined) {
+      if (this.#options.isUnheld) connection.hold(true)
       connection.send(exchange)
       return true
     }
@@ -80,6 +83,7 @@ export class Http1Pool implements ConnectionOwner {
     if (next !== undefined) return connection.send(next)
     if (this.#closedBy !== null) return connection.destroy()
     this.#idle.push(connection)
+    if (this.#options.isUnheld) connection.hold(false)
     connection.rest(this.#options.keepAliveTimeoutMs)
   }
 

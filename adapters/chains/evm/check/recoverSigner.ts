@@ -31,7 +31,7 @@ export function recoverSigner(
   return `0x${Buffer.from(hash.buffer, hash.byteOffset + 12, 20).toString('hex')}`
 }
 
-/** Public key recovery on secp256k1, whoever does the arithmetic. */
+/** Arithmetic on secp256k1, whoever does it. Signing is deterministic (RFC 6979), so all give the same bytes. */
 export interface Secp256k1 {
   readonly name: 'libsecp256k1' | 'noble'
   /**
@@ -42,6 +42,13 @@ export interface Secp256k1 {
    * @param recovery  0 or 1
    */
   recover(signature: Uint8Array, recovery: number, digest: Uint8Array): Uint8Array | undefined
+  /** 64 bytes: r, and s in the lower half of the order (EIP-2). @param digest 32 bytes */
+  sign(
+    digest: Uint8Array,
+    privateKey: Uint8Array,
+  ): { readonly signature: Uint8Array; readonly recovery: number }
+  /** Uncompressed, 65 bytes, the first is 4. @throws for 32 bytes that are no key: zero, or not below the order */
+  publicKey(privateKey: Uint8Array): Uint8Array
 }
 
 /** libsecp256k1 by the prebuilt addon of npm `secp256k1`: 58 µs a recovery. @throws when the addon does not load here. */
@@ -49,6 +56,8 @@ export function loadNativeSecp256k1(): Secp256k1 {
   // `bindings` and not the package's front door: that one falls back to elliptic, which is slow and unmaintained.
   const native = require('secp256k1/bindings.js') as {
     ecdsaRecover(sig: Uint8Array, recovery: number, digest: Uint8Array, compressed: boolean): Uint8Array
+    ecdsaSign(digest: Uint8Array, key: Uint8Array): { signature: Uint8Array; recid: number }
+    publicKeyCreate(key: Uint8Array, compressed: boolean): Uint8Array
   }
   return {
     name: 'libsecp256k1',
@@ -59,6 +68,11 @@ export function loadNativeSecp256k1(): Secp256k1 {
         return undefined
       }
     },
+    sign(digest, privateKey) {
+      const { signature, recid } = native.ecdsaSign(digest, privateKey)
+      return { signature, recovery: recid }
+    },
+    publicKey: (privateKey) => native.publicKeyCreate(privateKey, false),
   }
 }
 
@@ -75,6 +89,11 @@ export function loadNobleSecp256k1(): Secp256k1 {
         return undefined
       }
     },
+    sign(digest, privateKey) {
+      const signed = noble.sign(digest, privateKey, { lowS: true, prehash: false })
+      return { signature: signed.toCompactRawBytes(), recovery: signed.recovery }
+    },
+    publicKey: (privateKey) => noble.getPublicKey(privateKey, false),
   }
 }
 

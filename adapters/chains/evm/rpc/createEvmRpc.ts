@@ -1,5 +1,6 @@
 import { createRpc, type Rpc, type RpcOptions } from '../../../../core/rpc/rpc.ts'
 import { servedChain } from '../../../../core/rpc/servedChain.ts'
+import { askNode } from '../../askNode.ts'
 
 /** A batch of receipts may be long; one that comes to more is asked for in halves. */
 const MAX_ANSWER_BYTES = 8_000_000
@@ -13,7 +14,7 @@ export interface EvmRpcOptions extends Pick<RpcOptions, 'urls' | 'timeoutMs' | '
 export function createEvmRpc({ chainId, ...options }: EvmRpcOptions): Rpc {
   return createRpc({
     ...options,
-    fetch,
+    ask: askNode,
     // Reads change nothing, and the same signed bytes are the same transaction.
     isRepeatable: true,
     maxAnswerBytes: MAX_ANSWER_BYTES,

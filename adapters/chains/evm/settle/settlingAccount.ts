@@ -1,16 +1,15 @@
-import { privateKeyToAccount } from 'viem/accounts'
 import type { NetworkId } from '../../../../core/domain/network.ts'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
-import { keccak256 } from '../../../../core/evm/keccak.ts'
+import { checksumAddress } from '../../../../core/evm/address.ts'
 import { quantity } from '../../../../core/evm/quantity.ts'
 import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
-import type { Hex } from '../rpc/hex.ts'
 import { broadcast } from './broadcast.ts'
 import type { Fees } from './fees.ts'
 import { createNonceQueue } from './nonceQueue.ts'
+import { addressOfKey, signTransaction } from './signTransaction.ts'
 
 /** So many account nonces a reorganisation may take back. */
 const REORG_NONCES = 256
@@ -89,11 +88,13 @@ export interface SettlingAccount {
 
 export function createSettlingAccount(options: SettlingAccountOptions): SettlingAccount {
   const { network, rpc, maxGas, log, currentFees } = options
-  const account = privateKeyToAccount(options.privateKey as Hex)
+  const key = Buffer.from(options.privateKey.slice(2), 'hex')
+  const lowerAddress = addressOfKey(key)
+  const address = checksumAddress(lowerAddress)
   const chainId = Number(network.slice('eip155:'.length))
-  const id = `evm:${network}:${account.address.toLowerCase()}`
+  const id = `evm:${network}:${lowerAddress}`
   const countOf = async (block: string): Promise<number> => {
-    const count = Number(quantity(await rpc.call('eth_getTransactionCount', account.address, block)))
+    const count = Number(quantity(await rpc.call('eth_getTransactionCount', address, block)))
     if (count <= MOST_TRANSACTIONS) return count
     throw new RpcUnreachable(`the node says that the settling account has sent ${count} transactions`)
   }
@@ -115,35 +116,16 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   let timer: NodeJS.Timeout | undefined
   let againMs = REPAIR_AGAIN_MS
 
-  const signed = async (
-    call: EvmCall,
-    nonce: number,
-    gas: number,
-    fees: Fees,
-  ): Promise<SettlementAttempt> => {
-    const bytes = await account.signTransaction({
-      type: 'eip1559',
-      chainId,
-      nonce,
-      gas: BigInt(gas),
-      to: call.to as Hex,
-      data: call.data as Hex,
-      ...fees,
-    })
-    const hash = keccak256(Buffer.from(bytes.slice(2), 'hex'))
-    return {
-      settler: id,
-      bytes,
-      transaction: `0x${Buffer.from(hash).toString('hex')}`,
-      sequence: String(nonce),
-    }
+  const signed = (call: EvmCall, nonce: number, gas: number, fees: Fees): SettlementAttempt => {
+    const { bytes, hash } = signTransaction({ ...call, ...fees, chainId, nonce, gas }, key)
+    return { settler: id, bytes, transaction: hash, sequence: String(nonce) }
   }
 
   /** Uses up a nonce whose transaction is pointless now: nothing to ourselves, at today's fees. */
   const fill = async (nonce: number): Promise<void> => {
     const fees = await currentFees()
     if (fees === undefined) return
-    const filler = await signed({ to: account.address, data: '0x' }, nonce, 21_000, fees)
+    const filler = signed({ to: address, data: '0x' }, nonce, 21_000, fees)
     const { taken } = await broadcast(rpc, filler.bytes)
     log.info({ network, nonce, taken }, 'filled an account nonce that no payment will use')
     if (taken === 'yes') {
@@ -219,7 +201,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   }
 
   return {
-    address: account.address,
+    address,
     id,
     repair,
     get inFlight() {
@@ -243,7 +225,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       // What is not stored yet counts, and is not sent.
       live.set(nonce, { bytes: '', mostWei })
       try {
-        const attempt = await signed(call, nonce, maxGas, fees)
+        const attempt = signed(call, nonce, maxGas, fees)
         stored = await within(store(attempt), options.storeTimeoutMs)
         if (!stored) return undefined
         live.set(nonce, { bytes: attempt.bytes, mostWei, isStored: true })

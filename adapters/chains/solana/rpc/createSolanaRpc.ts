@@ -1,6 +1,7 @@
 import { createRpc, type RpcCall, type RpcOptions } from '../../../../core/rpc/rpc.ts'
 import type { RpcRefused, RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 import { servedChain } from '../../../../core/rpc/servedChain.ts'
+import { askNode } from '../../askNode.ts'
 
 export interface SolanaRpcOptions extends Pick<RpcOptions, 'urls' | 'timeoutMs' | 'clock' | 'log'> {
   /** First 32 characters of the cluster's genesis hash, as in its CAIP-2 id. A node of another cluster is not believed. */
@@ -36,7 +37,7 @@ export interface WithContext<T> {
 export function createSolanaRpc({ genesis, ...options }: SolanaRpcOptions): Rpc {
   const rpc = createRpc({
     ...options,
-    fetch,
+    ask: askNode,
     // Reads change nothing, and the same signed bytes are the same transaction.
     isRepeatable: true,
     // Asked for on its own: not every provider takes batches.
