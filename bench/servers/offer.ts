@@ -1,5 +1,5 @@
 /** What the paid links of the benches cost and where the money goes: the same for Tollgate and for the peer. */
-export const network = 'eip155:84532'
+export const network = 'eip155:84532' as const
 export const asset = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
 export const payTo = '0x1111111111111111111111111111111111111111'
 export const price = '0.10'

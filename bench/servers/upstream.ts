@@ -1,7 +1,12 @@
 // The canned seller: as little work per request as node can do, so that it is never what is measured.
+// In its first argument, where it is to be found at a certain place: {port, host}.
 import { createServer } from 'node:net'
 import { cannedJson } from './canned.ts'
 
+const { port = 0, host = '127.0.0.1' } = JSON.parse(process.argv[2] ?? '{}') as {
+  port?: number
+  host?: string
+}
 const answers = new Map(
   [1_024, 102_400].map((bytes) => {
     const body = cannedJson(bytes)
@@ -44,6 +49,6 @@ const server = createServer({ noDelay: true }, (socket) => {
     }
   })
 })
-server.listen(0, '127.0.0.1', 4096, () => {
+server.listen(port, host, 4096, () => {
   console.log(JSON.stringify({ port: (server.address() as { port: number }).port }))
 })

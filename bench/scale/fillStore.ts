@@ -1,0 +1,127 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createSealer } from '../../adapters/secrets/createSealer.ts'
+import { createPurchaseNotes } from '../../core/payments/purchase.ts'
+import { callAll } from './callers.ts'
+import { openDirect } from './directStore.ts'
+import { sellAll } from './sales.ts'
+import { createSeeded } from './seeded.ts'
+import { DAY_MS, OPENED_DAYS_AGO, openStores } from './sellers.ts'
+
+export interface FillOptions {
+  /** Empty, or not there: it gets the database, the server's secret and a configuration file. */
+  readonly folder: string
+  readonly links: number
+  readonly sales: number
+  /** Where the sellers' APIs answer on this machine, each store's at a loopback address of its own. */
+  readonly upstreamPort: number
+  readonly seed?: number
+  /** "Now" of everything that is written. Default: the time of the call, to the hour. */
+  readonly nowMs?: number
+  progress?(line: string): void
+}
+
+/** What a bench has to know of a filled store; `filled.json` beside the database. */
+export interface Filled {
+  readonly links: number
+  readonly sales: number
+  /** The store with a tenth of all links and a fifth of all sales, and one with a hundred links. */
+  readonly largest: FilledStore
+  readonly usual: FilledStore
+  /** Paths of links that can be called: free ones, and ones that ask for a payment. */
+  readonly free: readonly string[]
+  readonly paid: readonly string[]
+  readonly operatorToken: string
+}
+
+export interface FilledStore {
+  readonly username: string
+  readonly apiKey: string
+}
+
+/**
+ * Fills a store as a year of business would: by the product's own adapters and rules, in one transaction. The same options
+ * give the same stores, links and sales; random are the ids of webhooks' events and deliveries.
+ */
+export async function fillStore(options: FillOptions): Promise<Filled> {
+  const { folder, links, sales, upstreamPort, seed = 1, progress = () => {} } = options
+  const nowMs = options.nowMs ?? Math.floor(Date.now() / 3_600_000) * 3_600_000
+  mkdirSync(folder, { recursive: true })
+  const seeded = createSeeded(seed)
+  const secret = seeded.hex('secret')
+  writeFileSync(join(folder, 'secret'), `${secret}\n`, { mode: 0o600 })
+  const sealer = createSealer(Buffer.from(secret, 'hex'))
+  const notes = createPurchaseNotes(sealer, '_svc')
+  const clock = { atMs: nowMs - OPENED_DAYS_AGO * DAY_MS }
+  const direct = await openDirect(join(folder, 'tollgate.db'), { now: () => clock.atMs })
+  const sellers = await openStores(direct, seeded, sealer, {
+    ...{ links, nowMs },
+    urlOf: (store) =>
+      `http://127.${1 + (store >> 16)}.${(store >> 8) & 255}.${1 + (store & 127)}:${upstreamPort}`,
+  })
+  progress(`${sellers.length} stores, ${links} links`)
+  await sellAll({
+    ...{ direct, seeded, sellers, clock, nowMs, count: sales },
+    tokenHash: notes.tokenHash,
+    progress: (done) => progress(`${done} of ${sales} sales`),
+  })
+  await callAll(direct, seeded, sellers, nowMs)
+  progress('calls and health checks')
+  while ((await direct.discovery.recount(nowMs)) > 0);
+  await direct.sessions.expire(nowMs, sales)
+  direct.commit()
+  progress('committed')
+  const live = sellers.flatMap(({ store, links: own }) =>
+    own
+      .filter((link) => link.isActive && !link.isStealth)
+      .map((link) => ({ path: `/api/link/${store.username}/${link.slug}`, link })),
+  )
+  const [largest, usual] = [sellers[0]!, sellers[Math.min(1, sellers.length - 1)]!].map(
+    ({ store, apiKey }) => ({
+      ...{ username: store.username, apiKey },
+    }),
+  )
+  const filled: Filled = {
+    ...{ links, sales, largest: largest!, usual: usual!, operatorToken: seeded.hex('operator') },
+    free: live.filter(({ link }) => link.price === '0').map(({ path }) => path),
+    paid: live.filter(({ link }) => link.price !== '0').map(({ path }) => path),
+  }
+  writeFileSync(join(folder, 'filled.json'), JSON.stringify(filled))
+  writeFileSync(join(folder, 'tollgate.yaml'), configOf(filled))
+  return filled
+}
+
+const configOf = ({ operatorToken }: Filled): string => `# Written by bench/scale/fill.ts.
+publicUrl: http://127.0.0.1:\${PORT:-18080}
+gateway:
+  port: \${PORT:-18080}
+  drainTimeoutMs: 1000
+admin:
+  port: 0
+  maxLinksPerStore: 1000000
+operator:
+  token: ${operatorToken}
+storage:
+  path: ./tollgate.db
+secretFile: ./secret
+networks:
+  eip155:84532:
+    rpcUrls: ['\${RPC_URL:-http://127.0.0.1:18082}']
+    facilitator:
+      privateKey: \${FACILITATOR_KEY:-0x${'1'.repeat(64)}}
+egress:
+  allowPrivateCidrs: ['127.0.0.0/8']
+plugins:
+  - use: rate-limit
+    with: { points: 1000000000, paymentPoints: 1000000000 }
+  - use: health
+    with:
+      probe: \${PROBE:-true}
+  - use: x402
+  - use: replay-guard
+  - use: upstream
+  - use: purchase-record
+  - use: metrics
+log:
+  level: error
+`
