@@ -14,6 +14,7 @@ import type { Discovery } from '../core/ports/discovery.ts'
 import type { Egress } from '../core/ports/egress.ts'
 import type { Fees } from '../core/ports/fees.ts'
 import type { Figures } from '../core/ports/figures.ts'
+import type { HealthChecks } from '../core/ports/healthChecks.ts'
 import type { LeaseHolder } from '../core/ports/leases.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Links } from '../core/ports/links.ts'
@@ -93,6 +94,7 @@ export interface AdminApiDeps {
   readonly purchases: Purchases
   readonly fees: Fees
   readonly figures: Figures
+  readonly healthChecks: HealthChecks
   readonly reviews: Reviews
   readonly discovery: Discovery
   readonly webhooks: Webhooks

@@ -2,6 +2,7 @@ import type { SQLInputValue } from 'node:sqlite'
 import type { LinkType } from '../../core/domain/link.ts'
 import { POPULAR_MS, popularityOf, UPTIME_MS } from '../../core/domain/popularity.ts'
 import type { Discovery, DiscoveryQuery, DiscoverySort, FoundLink } from '../../core/ports/discovery.ts'
+import { DAY_MS } from '../../core/ports/figures.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { reading } from './failure.ts'
@@ -183,9 +184,9 @@ const demandOf = (linkId: string, nowMs: number): Statement => ({
     others AS (SELECT * FROM sold WHERE wallet NOT IN own)
     SELECT count(*) AS sales, count(DISTINCT wallet) AS buyers, max(created_at_ms) AS last_sale_at_ms,
       count(DISTINCT CASE WHEN created_at_ms >= ?2 THEN wallet END) AS payers,
-      (SELECT avg(ok) FROM health_events WHERE link_id = ?1 AND kind = 'probe' AND asked_by_seller = 0 AND at_ms >= ?3) AS uptime,
+      (SELECT 1.0 - 1.0 * sum(failed_probes) / nullif(sum(probes), 0) FROM link_days WHERE link_id = ?1 AND day > ?3) AS uptime,
       (SELECT total FROM review_counts WHERE link_id = ?1) AS total,
       (SELECT positive FROM review_counts WHERE link_id = ?1) AS positive
     FROM others`,
-  parameters: [linkId, nowMs - POPULAR_MS, nowMs - UPTIME_MS],
+  parameters: [linkId, nowMs - POPULAR_MS, Math.floor((nowMs - UPTIME_MS) / DAY_MS)],
 })

@@ -23,8 +23,14 @@ const dayUpsert = `INSERT INTO link_days (link_id, day, views, challenges, calls
 const hourUpsert = `INSERT INTO link_hours (link_id, hour, views, challenges) VALUES (?, ?, ?, ?)
   ON CONFLICT (link_id, hour) DO UPDATE SET views = views + excluded.views, challenges = challenges + excluded.challenges`
 
+/** A link that is called often is not written anew each time. */
+const CALLED_ANEW_MS = 60_000
+/** It is asked first from now on whether it answers (core/ports/healthChecks.ts). */
+const calledLinks = `UPDATE link_checks SET queue = 2, called_at_ms = ?2 WHERE link_id IN (SELECT value FROM json_each(?1))
+  AND (queue <> 2 OR called_at_ms NOT BETWEEN ?2 - ${CALLED_ANEW_MS} AND ?2)`
+
 /** Figures in SQLite, added up by a thread of its own: a store's sales of a quarter are read through, row by row. */
-export function createFigures({ reader, writer }: Database, thread: ReaderThread): Figures {
+export function createFigures({ reader, writer, clock }: Database, thread: ReaderThread): Figures {
   const dayRows = reader.prepare(`SELECT day, probes, failed_probes, calls, failed_calls FROM link_days
     WHERE link_id = ? AND day >= ? AND (probes > 0 OR calls > 0) ORDER BY day`)
   const changeRows = reader.prepare(`SELECT at_ms, kind FROM health_events INDEXED BY health_events_changes
@@ -41,6 +47,9 @@ export function createFigures({ reader, writer }: Database, thread: ReaderThread
           ? [{ sql: hourUpsert, parameters: [linkId, hour, views, challenges] }]
           : []),
       ])
+      const called = [...new Set(rows.filter(({ calls }) => calls > 0).map(({ linkId }) => linkId))]
+      if (called.length > 0)
+        steps.push({ sql: calledLinks, parameters: [JSON.stringify(called), clock.now()] })
       if (steps.length > 0) await writer.write('runAll', steps, 'visible')
     },
 

@@ -1,4 +1,3 @@
-import type { Selectable } from 'kysely'
 import type {
   Link,
   LinkSuspension,
@@ -8,7 +7,8 @@ import type {
   SettleMode,
 } from '../../core/domain/link.ts'
 import type { HealthEvent, LinkPatch } from '../../core/ports/links.ts'
-import type { HealthEventTable, LinkTable } from './schema.ts'
+import type { LinkTable } from './schema.ts'
+import type { Row } from './statement.ts'
 
 /** A link's columns, written from the fields that are there: all of a new link, or a patch. */
 export function toLinkColumns(link: LinkPatch): Partial<LinkTable> {
@@ -84,15 +84,15 @@ export function toServedLink(found: object): ServedLink {
   }
 }
 
-export const toHealthEvent = (row: Selectable<HealthEventTable>): HealthEvent => ({
-  linkId: row.link_id,
-  atMs: row.at_ms,
-  kind: row.kind as HealthEvent['kind'],
-  ok: row.ok === 1,
-  status: row.status,
-  latencyMs: row.latency_ms,
-  detail: row.detail,
-  ...(row.asked_by_seller === 1 && { isAskedBySeller: true }),
+export const toHealthEvent = (row: Row): HealthEvent => ({
+  linkId: String(row['link_id']),
+  atMs: Number(row['at_ms']),
+  kind: row['kind'] as HealthEvent['kind'],
+  ok: row['ok'] === 1,
+  status: row['status'] as number | null,
+  latencyMs: row['latency_ms'] as number | null,
+  detail: String(row['detail']),
+  ...(row['asked_by_seller'] === 1 && { isAskedBySeller: true }),
 })
 
 const flag = (value: boolean | undefined): number | undefined =>

@@ -7,6 +7,7 @@ import { originTaken, slugTaken, tooManyLinks } from '../../core/ports/refusals.
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError, reading } from './failure.ts'
+import { HEALTH_KEPT_MS, noteChecks } from './healthChecks.ts'
 import { toHealthEvent, toLink, toLinkColumns, toServedLink } from './linkRows.ts'
 import type { ReaderThread } from './readerThread.ts'
 import type { LinkTable } from './schema.ts'
@@ -18,9 +19,6 @@ export const REDIRECT_MS = 30 * 24 * 60 * 60 * 1000
 
 /** Whoever renames a link every minute does not fill the table: of older slugs nothing is kept. */
 const FORMER_SLUGS_OF_A_LINK = 10
-
-/** How long a link's health timeline reaches back. */
-const HEALTH_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 
 const servedColumns = 'l.*, s.username, s.payout_base, s.payout_solana'
 
@@ -37,6 +35,16 @@ export function createLinks({ reader, query, writer }: Database, thread: ReaderT
     SELECT ${servedColumns} FROM stores s JOIN links l ON l.store_id = s.id
       WHERE s.username = ?1 AND l.private_slug = ?2 AND l.is_active = 1 AND l.is_stealth = 1
     LIMIT 1`)
+
+  // The latest check stands by itself, unless it failed or passed after one that had.
+  const eventRows = reader.prepare(`
+    SELECT * FROM (SELECT id, at_ms, link_id, kind, ok, status, latency_ms, detail, asked_by_seller FROM health_events
+      WHERE link_id = ?1 ORDER BY at_ms DESC, id DESC LIMIT ?2)
+    UNION ALL
+    SELECT 0, at_ms, link_id, 'probe', ok, status, latency_ms, detail, 0 FROM link_checks c
+      WHERE link_id = ?1 AND at_ms IS NOT NULL AND NOT EXISTS (SELECT 1 FROM health_events h
+        WHERE h.link_id = ?1 AND h.at_ms = c.at_ms AND h.kind = 'probe' AND h.asked_by_seller = 0)
+    ORDER BY at_ms DESC, id DESC LIMIT ?2`)
 
   const createOne = (columns: LinkTable, maxActive: number) => {
     const names = Object.keys(columns) as (keyof LinkTable)[]
@@ -291,6 +299,8 @@ export function createLinks({ reader, query, writer }: Database, thread: ReaderT
 
     async addHealthEvent(event) {
       const { linkId, atMs, kind, ok, status, latencyMs, detail, isAskedBySeller = false } = event
+      if (kind === 'probe' && !isAskedBySeller)
+        return void (await writer.write('runAll', noteChecks([event])))
       const add = query.insertInto('health_events').values({
         link_id: linkId,
         at_ms: atMs,
@@ -309,15 +319,7 @@ export function createLinks({ reader, query, writer }: Database, thread: ReaderT
     },
 
     async healthEvents(id, limit) {
-      const rows = await query
-        .selectFrom('health_events')
-        .selectAll()
-        .where('link_id', '=', id)
-        .orderBy('at_ms', 'desc')
-        .orderBy('id', 'desc')
-        .limit(limit)
-        .execute()
-      return rows.map(toHealthEvent)
+      return reading(() => eventRows.all(id, limit)).map(toHealthEvent)
     },
   }
 }

@@ -29,6 +29,7 @@ import { linkPages } from './migrations/0023-link-pages.ts'
 import { owedPurchases } from './migrations/0024-owed-purchases.ts'
 import { ledger } from './migrations/0025-ledger.ts'
 import { unpaidSessions } from './migrations/0026-unpaid-sessions.ts'
+import { checkSums } from './migrations/0028-check-sums.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
@@ -61,6 +62,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0024-owed-purchases': owedPurchases,
   '0025-ledger': ledger,
   '0026-unpaid-sessions': unpaidSessions,
+  '0028-check-sums': checkSums,
 }
 
 /**

@@ -17,6 +17,7 @@ import { createDiscovery } from './discovery.ts'
 import { errorOf, failureOf } from './failure.ts'
 import { createFigures } from './figures.ts'
 import { createGasBook } from './gasBook.ts'
+import { createHealthChecks } from './healthChecks.ts'
 import { createLinks } from './links.ts'
 import { migrate } from './migrate.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
@@ -90,6 +91,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
     purchases: createPurchases(database, path),
     fees: createFees(figuresThread),
     links: createLinks(database, thread),
+    healthChecks: createHealthChecks(database),
     figures: rarelyCounted(createFigures(database, figuresThread), clock),
     reviews: createReviews(database),
     discovery: createDiscovery(database, thread),

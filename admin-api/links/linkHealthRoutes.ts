@@ -1,4 +1,6 @@
 import type { FastifyInstance } from 'fastify'
+import { DAY_MS, HOUR_MS } from '../../core/ports/figures.ts'
+import type { HourChecks } from '../../core/ports/healthChecks.ts'
 import type { HealthEvent } from '../../core/ports/links.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
@@ -19,9 +21,17 @@ const eventSchema = exactly({
   latencyMs: countOrNull,
   detail: text(),
 })
+const hourSchema = exactly({
+  hour: time,
+  checks: count,
+  failedChecks: count,
+  latencyMs: { ...count, description: 'Mean time to an answer, or to giving up.' },
+  maxLatencyMs: count,
+})
 const timeline = exactly({
   status: { enum: ['healthy', 'unhealthy', 'suspended', 'unknown'] },
   suspension: linkFields.suspension,
+  hours: listOf(hourSchema),
   events: listOf(eventSchema),
 })
 const timelineQuery = {
@@ -78,7 +88,8 @@ export function linkHealthRoutes(app: FastifyInstance, api: Api): void {
     {
       schema: {
         summary: 'Read the health timeline',
-        description: 'Newest first.',
+        description:
+          'All health checks of the last 24 hours, added up by the hour, the oldest first; and the events, newest first: checks that failed, the first that passed after them, the latest, those that you asked for, suspensions. Checks are kept by the hour for a day, by the day for good.',
         params: idParams,
         querystring: timelineQuery,
         response: answers({ 200: success(timeline) }, 400, 401, 404, 429),
@@ -86,16 +97,22 @@ export function linkHealthRoutes(app: FastifyInstance, api: Api): void {
     },
     async (request) => {
       const link = await ownLink(api, request, request.params.id)
-      const events = await api.links.healthEvents(link.id, request.query.limit)
+      const [events, hours] = await Promise.all([
+        api.links.healthEvents(link.id, request.query.limit),
+        api.healthChecks.hours(link.id, api.clock.now() - DAY_MS),
+      ])
       const latestProbe = events.find((event) => event.kind === 'probe')
       return ok({
         status: healthWord(link, latestProbe),
         suspension: toLinkView(link).suspension,
+        hours: hours.map(toHourView),
         events: events.map(toEventView),
       })
     },
   )
 }
+
+const toHourView = ({ hour, ...sums }: HourChecks) => ({ hour: isoTime(hour * HOUR_MS), ...sums })
 
 const toEventView = ({ atMs, kind, ok, status, latencyMs, detail }: HealthEvent) => ({
   at: isoTime(atMs),

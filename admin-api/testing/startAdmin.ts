@@ -127,6 +127,7 @@ export async function startAdmin(
       purchases: db.purchases,
       fees: db.fees,
       figures: db.figures,
+      healthChecks: db.healthChecks,
       reviews: db.reviews,
       discovery: db.discovery,
       webhooks: db.webhooks,

@@ -88,6 +88,8 @@ export async function createGatewayUnderTest(
     payments: createPayments({ books, chains, notes, lease, clock, log }),
     purchases: store.purchases,
     figures: store.figures,
+    healthChecks: store.healthChecks,
+    leases: store.leases,
     changes: createChanges(),
     egress: createEgress({ allowPrivateCidrs: ['127.0.0.0/8'], log }),
     sealer,

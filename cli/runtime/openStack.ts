@@ -102,6 +102,8 @@ export async function openStack(
       payments,
       purchases: store.purchases,
       figures: store.figures,
+      healthChecks: store.healthChecks,
+      leases: store.leases,
       sealer,
       metrics: createMetrics(),
       service: {

@@ -19,11 +19,11 @@ export interface KeyLease {
 export const leaseNameOf = (settlerId: string): string => `settle:${settlerId}`
 
 /** @param settlerId as of {@link leaseNameOf} */
-export function leaseOfKey(
-  leases: Leases,
-  settlerId: string,
-  now: () => number = () => performance.now(),
-): KeyLease {
+export const leaseOfKey = (leases: Leases, settlerId: string, now?: () => number): KeyLease =>
+  leaseOf(leases, leaseNameOf(settlerId), now)
+
+/** A name that one process at a time has: for what an installation does once. */
+export function leaseOf(leases: Leases, name: string, now: () => number = () => performance.now()): KeyLease {
   let lease: Lease | undefined
   let untilMs = Number.NEGATIVE_INFINITY
   return {
@@ -32,7 +32,7 @@ export function leaseOfKey(
       if (lease === undefined || !(await leases.renew(lease, TTL_MS))) {
         untilMs = Number.NEGATIVE_INFINITY
         lease = undefined
-        lease = await leases.take(leaseNameOf(settlerId), TTL_MS)
+        lease = await leases.take(name, TTL_MS)
       }
       if (lease !== undefined) untilMs = endMs
       return lease

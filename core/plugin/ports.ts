@@ -6,7 +6,9 @@ import type { Clock } from '../ports/clock.ts'
 import type { Counters } from '../ports/counters.ts'
 import type { Egress } from '../ports/egress.ts'
 import type { Figures } from '../ports/figures.ts'
+import type { HealthChecks } from '../ports/healthChecks.ts'
 import type { JobLine } from '../ports/jobLine.ts'
+import type { Leases } from '../ports/leases.ts'
 import type { Links } from '../ports/links.ts'
 import type { Log } from '../ports/log.ts'
 import type { Metrics } from '../ports/metrics.ts'
@@ -24,6 +26,8 @@ export interface GatewayPorts {
   payments: Payments
   purchases: Purchases
   figures: Figures
+  healthChecks: HealthChecks
+  leases: Leases
   egress: Egress
   sealer: Sealer
   metrics: Metrics

@@ -5,6 +5,7 @@ import type { Discovery } from './discovery.ts'
 import type { Fees } from './fees.ts'
 import type { Figures } from './figures.ts'
 import type { GasBook } from './gasBook.ts'
+import type { HealthChecks } from './healthChecks.ts'
 import type { Leases } from './leases.ts'
 import type { Links } from './links.ts'
 import type { Oversight } from './oversight.ts'
@@ -33,6 +34,7 @@ export interface DataStore {
   readonly fees: Fees
   readonly figures: Figures
   readonly links: Links
+  readonly healthChecks: HealthChecks
   readonly reviews: Reviews
   readonly discovery: Discovery
   readonly stores: Stores

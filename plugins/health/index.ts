@@ -1,10 +1,13 @@
-import type { Link, ServedLink } from '../../core/domain/link.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Link } from '../../core/domain/link.ts'
 import type { Caller } from '../../core/domain/suspension.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { type ProbeReport, probe } from '../../core/health/probe.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
+import { leaseOf } from '../../core/payments/keyLease.ts'
 import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
+import type { DueCheck } from '../../core/ports/healthChecks.ts'
 import { CallNotes, type LinkCalls } from './callNotes.ts'
 import { Judge } from './judge.ts'
 import { options } from './options.ts'
@@ -12,6 +15,13 @@ import { runProber } from './prober.ts'
 
 /** How often the calls of a day are written, for the history of a link's health. */
 const COUNTS_FLUSH_MS = 5_000
+/** Between two renewals of the lease of who asks, and between two looks whether another process has left it. */
+const LEASE_MS = 4_000
+const RETRY_MS = 1_000
+/** Between two steps of a work that nobody waits for. */
+const SUM_UP_MS = 50
+
+type Asked = Pick<DueCheck, 'linkId' | 'url' | 'upstreamHeadersSealed'>
 
 /**
  * Pauses links whose API is down: judges every call and probes every API, suspends by the rules of
@@ -21,7 +31,10 @@ export default gatewayPlugin({
   name: 'health',
   api: 1,
   options,
-  needs: ['links', 'figures', 'changes', 'egress', 'sealer', 'service', 'clock', 'log', 'jobLine'],
+  needs: [
+    ...['links', 'figures', 'healthChecks', 'leases', 'changes', 'egress', 'sealer', 'service', 'clock'],
+    ...['log', 'jobLine'],
+  ] as const,
   // Set when the call was counted as one that the seller's API is asked.
   ownSlots: { 'health/counted': false },
   slots: {
@@ -29,14 +42,16 @@ export default gatewayPlugin({
     forward: { writes: ['health/counted'] },
     log: { reads: ['health/counted'], mayRead: ['payment', 'settlement'] },
   },
-  setup({ probeIntervalMs, probeTimeoutMs, probe: probes, confirmMs }, { ports, slot }) {
-    const { links, figures, egress, sealer, service, clock, log, jobLine } = ports
+  setup(options, { ports, slot }) {
+    const { probeIntervalMs: intervalMs, probeTimeoutMs: timeoutMs, confirmMs } = options
+    const { figures, healthChecks, egress, sealer, service, clock, log, jobLine } = ports
     const counted = slot('health/counted')
     const notes = new CallNotes(jobLine)
     const counts = new TrafficCounts(figures, log)
     let timer: NodeJS.Timeout | undefined
     const stopping = new AbortController()
     let judge: Judge | undefined
+    let checking: Promise<void> | undefined
 
     /** The call counts from here, while nobody knows yet how it ends: see `calls` in core/domain/suspension.ts. */
     function beginCall(x: Exchange, calls: LinkCalls): void {
@@ -69,24 +84,53 @@ export default gatewayPlugin({
 
     const isWayOutDown = () => egress.wayOut() === 'down'
 
-    async function probeLink(link: Link): Promise<ProbeReport> {
-      const { id: linkId, url, upstreamHeadersSealed: sealed } = link
+    function ask({ linkId, url, upstreamHeadersSealed: sealed }: Asked): Promise<ProbeReport> {
       const headers = sealed === null ? {} : JSON.parse(sealer.open(sealed, linkId))
-      const report = await probe(egress, { url, timeoutMs: probeTimeoutMs, headers })
-      await links.addHealthEvent({ linkId, atMs: clock.now(), kind: 'probe', ...report })
+      return probe(egress, { url, timeoutMs, headers })
+    }
+
+    async function askAndNote(link: Link): Promise<ProbeReport> {
+      const report = await ask({ ...link, linkId: link.id })
+      await healthChecks.note([{ linkId: link.id, atMs: clock.now(), ...report }])
       return report
     }
 
-    function startProber(judge: Judge): void {
-      async function probeAndJudge(link: ServedLink): Promise<void> {
-        const { ok } = await probeLink(link)
-        const { id: linkId, username } = link
-        if (stopping.signal.aborted) return
-        const slug = link.isStealth ? link.privateSlug! : link.slug
-        judge.probed({ linkId, username, slug }, !ok, isWayOutDown())
+    /** One process of the installation asks, and whoever is left when it was killed. */
+    async function runChecks(judge: Judge, { signal }: AbortController): Promise<void> {
+      const lease = leaseOf(ports.leases, 'health-checks')
+      async function hold(): Promise<void> {
+        while (!signal.aborted) {
+          await lease.hold().catch((err: unknown) => log.warn({ err }, 'could not say who checks health'))
+          await pause(lease.isHeld ? LEASE_MS : RETRY_MS, signal)
+        }
+        await lease.release().catch(() => undefined)
       }
-      const parts = { links, log, intervalMs: probeIntervalMs, probe: probeAndJudge }
-      void runProber(parts, stopping.signal)
+      async function probeAndJudge(link: DueCheck) {
+        const report = await ask(link)
+        if (!signal.aborted) judge.probed(link, !report.ok, isWayOutDown())
+        return { report, isFailing: !report.ok && !isWayOutDown() }
+      }
+      const isMine = () => lease.isHeld
+      const { probesPerSecond, calledForMs } = options
+      const schedule = { intervalMs, probesPerSecond, calledForMs }
+      const asking = { ...schedule, healthChecks, clock, log, isMine, probe: probeAndJudge }
+      await Promise.all([
+        hold(),
+        sumUp(isMine, signal),
+        ...(options.probe ? [runProber(asking, signal)] : []),
+      ])
+    }
+
+    /** What an older version had kept, a little at a time. */
+    async function sumUp(isMine: () => boolean, signal: AbortSignal): Promise<void> {
+      for (let isMore = true; isMore && !signal.aborted; ) {
+        await pause(isMine() ? SUM_UP_MS : RETRY_MS, signal)
+        if (isMine())
+          isMore = await healthChecks.sumUpOld(clock.now()).catch((err: unknown) => {
+            log.warn({ err }, 'could not sum up older health checks; trying again')
+            return pause(RETRY_MS, signal).then(() => true)
+          })
+      }
     }
 
     function stop(): void {
@@ -106,19 +150,22 @@ export default gatewayPlugin({
       },
       start() {
         if (!service.runsJobs) return
-        judge = new Judge({ ...ports, counts, probe: probeLink, isWayOutDown, confirmMs })
+        judge = new Judge({ ...ports, counts, probe: askAndNote, isWayOutDown, confirmMs })
         timer = setInterval(() => void counts.flush(), COUNTS_FLUSH_MS).unref()
-        if (probes) startProber(judge)
+        checking = runChecks(judge, stopping)
       },
       stop,
       async close() {
         stop()
         notes.flush()
-        await counts.flush()
+        await Promise.all([counts.flush(), checking])
       },
     }
   },
 })
+
+const pause = (ms: number, signal: AbortSignal) =>
+  sleep(ms, undefined, { signal, ref: false }).catch(() => undefined)
 
 function refuse(): never {
   throw new TollgateError(

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Link } from '../../core/domain/link.ts'
 import {
+  callWindowMs,
   confirmSpanMs,
   freshHealth,
   type HealthObservation,
@@ -68,10 +69,16 @@ export class Judge {
   }
 
   /** @param isWayOutDown whether the gateway itself did not get out: a failure is not the seller's then */
-  probed(link: JudgedLink, failed: boolean, isWayOutDown: boolean): void {
-    const judged = this.#of(link)
+  probed({ linkId, username, slug }: JudgedLink, failed: boolean, isWayOutDown: boolean): void {
+    // Of a link that is well and that nobody calls there is nothing to remember.
+    if (!failed && !this.#judged.has(linkId)) return
+    const judged = this.#of({ linkId, username, slug })
     this.#wayOut(judged, !isWayOutDown)
     this.#take(judged, { kind: 'probe', failed })
+    const { callMinutes, isSuspended, isEgressUp } = judged.state
+    const sinceMs = this.#parts.clock.now() - callWindowMs
+    const isIdle = callMinutes.every(({ minute }) => minute * MINUTE_MS < sinceMs)
+    if (!failed && isIdle && !isSuspended && isEgressUp) this.#judged.delete(linkId)
   }
 
   stop(): void {

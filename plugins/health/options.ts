@@ -10,7 +10,22 @@ export const options = {
       maximum: 3_600_000,
       default: 60_000,
       description:
-        "How often every link's API is asked whether it answers, in milliseconds; spread out with jitter.",
+        "How often a link's API is asked whether it answers, in milliseconds; spread out with jitter. Less often where `probesPerSecond` does not suffice for all links.",
+    },
+    probesPerSecond: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 1_000,
+      default: 20,
+      description:
+        'How many APIs are asked in a second at most, of all links together. Where that is too few to ask each link every `probeIntervalMs`, links that were called lately and links that failed go first, and the others take turns in what is left.',
+    },
+    calledForMs: {
+      type: 'integer',
+      minimum: 60_000,
+      maximum: 2_592_000_000,
+      default: 3_600_000,
+      description: 'How long after a call a link is one of those that were called lately, in milliseconds.',
     },
     probeTimeoutMs: {
       type: 'integer',

@@ -8,6 +8,7 @@ import { discoveryContract } from './discovery.ts'
 import { feesContract } from './fees.ts'
 import { figuresContract } from './figures.ts'
 import { gasBookContract } from './gasBook.ts'
+import { healthChecksContract } from './healthChecks.ts'
 import { leasesContract } from './leases.ts'
 import { linksContract } from './links.ts'
 import { oversightContract } from './oversight.ts'
@@ -50,6 +51,7 @@ t.test('purchases in memory', async (t) => purchasesContract(t, make))
 t.test('fees in memory', async (t) => feesContract(t, make))
 t.test('the oversight of stores in memory', async (t) => oversightContract(t, make))
 t.test('pictures in memory', async (t) => picturesContract(t, make))
+t.test('health checks in memory', async (t) => healthChecksContract(t, make))
 t.test('figures in memory', async (t) => figuresContract(t, make))
 t.test('reviews in memory', async (t) => reviewsContract(t, make))
 t.test('discovery in memory', async (t) => discoveryContract(t, make))

@@ -18,7 +18,7 @@ const unprobed = { use: 'health', with: { probe: false, confirmMs: 200 } }
 const probing = { use: 'health', with: { probeIntervalMs: 1_000, probeTimeoutMs: 900 } }
 
 /** Two gateway processes in front of a seller that can be broken, with free links at three of its paths. */
-async function startFleet(t: Test, health: object, env: Record<string, string> = {}) {
+async function startFleet(t: Test, health: object, env: Record<string, string> = {}, workers = 2) {
   const mood = { status: 200 }
   const probes: string[] = []
   const seller = await sellerOf(t, (req, res) => {
@@ -34,7 +34,7 @@ async function startFleet(t: Test, health: object, env: Record<string, string> =
       file,
       stringify({
         publicUrl: 'http://gateway.test',
-        gateway: { port: 0, workers: 2, drainTimeoutMs: 1_000 },
+        gateway: { port: 0, workers, drainTimeoutMs: 1_000 },
         admin: { port: 0, limits: { keyPerMinute: 10_000, keyPerHour: 10_000 } },
         egress: { allowPrivateCidrs: ['127.0.0.0/8'] },
         log: { level: 'info', format: 'json' },
@@ -68,7 +68,7 @@ async function startFleet(t: Test, health: object, env: Record<string, string> =
     return response.status
   }
   return {
-    ...{ mood, probes, fleet, admin, api, links, rewrite: write },
+    ...{ mood, probes, fleet, admin, api, links, file, rewrite: write },
     call,
     /** Waits until every process gives this answer. */
     allAnswer: (slug: string, status: number) =>
@@ -177,4 +177,31 @@ t.test('one process asks each API once a round, and a silent one is paused every
   await eventually(async () => (await api('POST', `/${links[0]!.id}/re-enable`)).status === 200 || undefined)
   await allAnswer('one', 200)
   t.equal(await call('two'), 503, 'the others stay as they are')
+})
+
+t.test('of two gateways on one database one asks, and the other one when that is killed', async (t) => {
+  const { probes, fleet, file } = await startFleet(t, probing, {}, 1)
+  const second = await startGateway(t, { file }, {})
+  const count = (path: string) => probes.filter((probe) => probe === path).length
+  const next = async (more: number) => {
+    const before = count('/one')
+    await eventually(async () => count('/one') >= before + more || undefined)
+  }
+  await next(2)
+  probes.length = 0
+  const uneven: string[] = []
+  await eventually(async () => {
+    const counts = ['/one', '/two', '/three'].map(count)
+    if (Math.max(...counts) - Math.min(...counts) > 1) uneven.push(counts.join())
+    return Math.min(...counts) >= 8 || undefined
+  })
+  t.strictSame(uneven, [], 'two that ask would ask some links twice')
+  fleet.signal('SIGKILL')
+  await fleet.exited
+  await next(3)
+  second.signal('SIGTERM')
+  t.match(await second.exited, { code: 0 })
+  const last = probes.length
+  await new Promise((resolve) => setTimeout(resolve, 2_500))
+  t.equal(probes.length, last, 'nobody is left')
 })

@@ -119,6 +119,8 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     payments: createPayments({ books, chains, notes, lease, clock, log }),
     purchases: store.purchases,
     figures: store.figures,
+    healthChecks: store.healthChecks,
+    leases: store.leases,
     changes,
     egress,
     sealer,

@@ -2,7 +2,7 @@ import { Badge, type Tone } from '../components/badge.ts'
 import { BarChart } from '../components/barChart.ts'
 import { exactTime, Time } from '../components/time.ts'
 import { html } from '../html.ts'
-import type { HealthAnswer, HealthEventAnswer } from './types.ts'
+import type { HealthAnswer, HealthEventAnswer, HealthHourAnswer } from './types.ts'
 import { msOf } from './words.ts'
 
 /** Latest events in words; the bars show more. */
@@ -15,25 +15,24 @@ const states: Readonly<Record<HealthAnswer['status'], { readonly words: string; 
   unknown: { words: 'Not checked yet', tone: 'plain' },
 }
 
-/** A link's checks as bars, as high as they took long, and the latest events in words. */
-export function Timeline({ health: { status, events } }: { readonly health: HealthAnswer }) {
-  const probes = events.filter(({ kind }) => kind === 'probe').reverse()
-  const most = Math.max(...probes.map(({ latencyMs }) => latencyMs ?? 0), 1)
+/** A link's checks of a day as bars, an hour each, as high as they took long, and the latest events in words. */
+export function Timeline({ health: { status, hours, events } }: { readonly health: HealthAnswer }) {
+  const most = Math.max(...hours.map(({ latencyMs }) => latencyMs), 1)
   const { words, tone } = states[status]
-  const bars = probes.map((one) => ({
-    label: `${exactTime(msOf(one.at))}: ${wordsOf(one)}`,
-    value: one.ok ? Math.max(one.latencyMs ?? 0, most / 10) : most,
-    tone: one.ok ? ('good' as const) : ('bad' as const),
+  const bars = hours.map((one) => ({
+    label: `${exactTime(msOf(one.hour))}: ${sumOf(one)}`,
+    value: one.failedChecks === 0 ? Math.max(one.latencyMs, most / 10) : most,
+    tone: one.failedChecks === 0 ? ('good' as const) : ('bad' as const),
   }))
   return html`<div class="stack">
     <p><${Badge} tone=${tone}>${words}<//></p>
     ${
       bars.length > 1 &&
-      html`<${BarChart} label=${`The last ${bars.length} checks`} bars=${bars} height=${72} ends=${['Earlier', 'Latest']} />`
+      html`<${BarChart} label="The checks of the last day, by the hour" bars=${bars} height=${72} ends=${['Earlier', 'Latest']} />`
     }
     ${
       events.length === 0
-        ? html`<p class="soft">The API is checked about once a minute. What the checks find stands here.</p>`
+        ? html`<p class="soft">The API is checked at regular times. What the checks find stands here.</p>`
         : html`<ol class="desk-events">${events.slice(0, SHOWN_EVENTS).map((event) => html`<${Line} event=${event} />`)}</ol>`
     }
   </div>`
@@ -42,6 +41,11 @@ export function Timeline({ health: { status, events } }: { readonly health: Heal
 const Line = ({ event }: { readonly event: HealthEventAnswer }) =>
   html`<li data-tone=${event.ok ? 'good' : 'bad'}><span dir="auto">${wordsOf(event)}</span>
     <span class="soft small"><${Time} atMs=${msOf(event.at)} nowMs=${Date.now()} /></span></li>`
+
+function sumOf({ checks, failedChecks, latencyMs, maxLatencyMs }: HealthHourAnswer): string {
+  const failed = failedChecks === 0 ? '' : `, ${failedChecks} failed`
+  return `${checks} ${checks === 1 ? 'check' : 'checks'}${failed}; ${latencyMs} ms, at most ${maxLatencyMs} ms`
+}
 
 function wordsOf({ kind, ok, status, latencyMs, detail }: HealthEventAnswer): string {
   if (kind === 'suspended') return `Suspended. ${detail}`

@@ -43,7 +43,16 @@ export interface SuspensionAnswer {
 export interface HealthAnswer {
   readonly status: 'healthy' | 'unhealthy' | 'suspended' | 'unknown'
   readonly suspension: SuspensionAnswer | null
+  readonly hours: readonly HealthHourAnswer[]
   readonly events: readonly HealthEventAnswer[]
+}
+
+export interface HealthHourAnswer {
+  readonly hour: string
+  readonly checks: number
+  readonly failedChecks: number
+  readonly latencyMs: number
+  readonly maxLatencyMs: number
 }
 
 export interface HealthEventAnswer {

@@ -2,13 +2,14 @@ import { type Link, payoutFor } from '../../../core/domain/link.ts'
 import { POPULAR_MS, popularityOf, UPTIME_MS } from '../../../core/domain/popularity.ts'
 import { type ReviewCounts, ratingOf } from '../../../core/domain/review.ts'
 import type { Discovery, DiscoveryQuery } from '../../../core/ports/discovery.ts'
+import { DAY_MS, HOUR_MS } from '../../../core/ports/figures.ts'
 import type { Access } from './access.ts'
 import { canonical } from './books.ts'
-import type { Tables } from './memory.ts'
+import type { CheckHourRow, Tables } from './memory.ts'
 
 /** The marketplace in memory. */
 export function createDiscovery(tables: Tables, { read, write }: Access): Discovery {
-  const { links, stores, reviews, purchases, wallets, health, popularity } = tables
+  const { links, stores, reviews, purchases, wallets, checkHours, popularity } = tables
   const storeOf = (link: Link) => stores.get(link.storeId)!
   const isListed = (link: Link) =>
     link.isActive && link.isPublic && !link.isStealth && link.suspension === null
@@ -76,15 +77,18 @@ export function createDiscovery(tables: Tables, { read, write }: Access): Discov
       )
     const payersSince = (sinceMs: number) =>
       new Set(sold.filter(({ createdAtMs }) => createdAtMs >= sinceMs).map(({ wallet }) => wallet)).size
-    const probes = (health.get(link.id) ?? []).filter(
-      ({ kind, atMs, isAskedBySeller }) => kind === 'probe' && !isAskedBySeller && atMs >= nowMs - UPTIME_MS,
-    )
+    const firstDay = Math.floor((nowMs - UPTIME_MS) / DAY_MS) + 1
+    const hours = checkHours
+      .values()
+      .filter((one) => one.linkId === link.id && one.hour * HOUR_MS >= firstDay * DAY_MS)
+    const sum = (of: (hour: CheckHourRow) => number) => hours.reduce((all, hour) => all + of(hour), 0)
+    const [checks, failed] = [sum((hour) => hour.checks), sum((hour) => hour.failed)]
     return {
       buyers: payersSince(0),
       popularity: popularityOf({
         payers: payersSince(nowMs - POPULAR_MS),
         lastSaleAtMs: sold.reduce((last, { createdAtMs }) => Math.max(last, createdAtMs), 0),
-        uptime: probes.length === 0 ? 1 : probes.filter(({ ok }) => ok).length / probes.length,
+        uptime: checks === 0 ? 1 : 1 - failed / checks,
         reviews: countsOf(link.id),
       }),
     }

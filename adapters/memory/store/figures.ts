@@ -1,6 +1,7 @@
 import { parseAmount } from '../../../core/domain/money.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
 import type { SuspensionChange } from '../../../core/domain/uptime.ts'
+import type { Clock } from '../../../core/ports/clock.ts'
 import {
   DAY_MS,
   type Figures,
@@ -16,8 +17,9 @@ import { canonical } from './books.ts'
 import type { Tables } from './memory.ts'
 
 /** Figures in memory. */
-export function createFigures(tables: Tables, { read, write }: Access): Figures {
+export function createFigures(tables: Tables, { read, write }: Access, clock: Clock): Figures {
   const { purchases, refunds, traffic, links, stores, wallets, reviews, health } = tables
+  const { linkChecks, checkHours } = tables
 
   /** The wallets that sign in to a store, and those it is paid to. */
   function ownWallets(storeId: string): Set<string> {
@@ -83,11 +85,11 @@ export function createFigures(tables: Tables, { read, write }: Access): Figures 
     const days = new Map<number, ReturnType<typeof noChecks>>()
     const of = (day: number) => days.get(day) ?? days.set(day, noChecks()).get(day)!
     const from = Math.floor(fromMs / DAY_MS)
-    for (const { atMs, kind, ok, isAskedBySeller } of health.get(linkId) ?? []) {
-      const day = Math.floor(atMs / DAY_MS)
-      if (kind !== 'probe' || isAskedBySeller || day < from) continue
-      of(day).probes++
-      if (!ok) of(day).failedProbes++
+    for (const one of checkHours.values()) {
+      const day = Math.floor((one.hour * HOUR_MS) / DAY_MS)
+      if (one.linkId !== linkId || day < from) continue
+      of(day).probes += one.checks
+      of(day).failedProbes += one.failed
     }
     for (const one of traffic.values()) {
       const day = Math.floor((one.hour * HOUR_MS) / DAY_MS)
@@ -118,6 +120,9 @@ export function createFigures(tables: Tables, { read, write }: Access): Figures 
       write('visible', () => {
         for (const { linkId, hour, ...counts } of rows) {
           const key = `${linkId} ${hour}`
+          const turn = linkChecks.get(linkId)
+          if (turn !== undefined && counts.calls > 0)
+            linkChecks.set(linkId, { ...turn, queue: 'called', calledAtMs: clock.now() })
           const { views, challenges, calls, failedCalls } = traffic.get(key) ?? noTraffic
           traffic.set(key, {
             ...{ linkId, hour, views: views + counts.views, challenges: challenges + counts.challenges },

@@ -1,8 +1,9 @@
 import { isPaid, type Link, linkStateOf, type ServedLink } from '../../../core/domain/link.ts'
 import type { Store } from '../../../core/domain/store.ts'
-import { foldedText, type Links } from '../../../core/ports/links.ts'
+import { foldedText, type HealthEvent, type Links } from '../../../core/ports/links.ts'
 import { originTaken, slugTaken, tooManyLinks } from '../../../core/ports/refusals.ts'
 import type { Access } from './access.ts'
+import { noteChecks, setTurn } from './healthChecks.ts'
 import type { FormerSlug, Memory } from './memory.ts'
 import { newestPage } from './newestPage.ts'
 import { cancelSessionsOf } from './sessions.ts'
@@ -13,7 +14,7 @@ const FORMER_SLUGS_OF_A_LINK = 10
 
 /** Links in memory. */
 export function createLinks(memory: Memory, { read, write }: Access): Links {
-  const { links, stores, formerSlugs, formerNames, suspensions, health } = memory.tables
+  const { links, stores, formerSlugs, formerNames, suspensions, health, linkChecks } = memory.tables
   const addressOf = (link: Link) => (link.isStealth ? link.privateSlug! : link.slug)
   const activeOf = (storeId: string) =>
     links
@@ -21,6 +22,14 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
       .filter((link) => link.isActive && link.storeId === storeId)
       .sort((a, b) => b.createdAtMs - a.createdAtMs || (a.id < b.id ? 1 : -1))
   const storeCalled = (username: string) => stores.values().find((store) => store.username === username)
+
+  /** The latest check stands by itself, unless it failed or passed after one that had. */
+  function timelineOf(id: string): HealthEvent[] {
+    const kept = [...(health.get(id) ?? [])]
+    const last = linkChecks.get(id)?.last ?? null
+    const isIn = kept.some((one) => one.kind === 'probe' && !one.isAskedBySeller && one.atMs === last?.atMs)
+    return last === null || isIn ? kept : [last, ...kept]
+  }
 
   function put(link: Link): void {
     const before = links.get(link.id)
@@ -36,6 +45,7 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
     }
     links.set(link.id, link)
     setEndpointOfLink(memory, link, before)
+    setTurn(memory.tables, link, before)
     const username = stores.get(link.storeId)!.username
     memory.note({ kind: 'link', username, slug: addressOf(link) })
     if (before !== undefined && addressOf(before) !== addressOf(link))
@@ -195,6 +205,7 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
 
     addHealthEvent: (event) =>
       write('visible', () => {
+        if (event.kind === 'probe' && !event.isAskedBySeller) return noteChecks(memory.tables, [event])
         const kept = (health.get(event.linkId) ?? []).filter((one) => one.atMs >= event.atMs - KEPT_MS)
         const { latencyMs } = event
         const rounded = { ...event, latencyMs: latencyMs === null ? null : Math.round(latencyMs) }
@@ -203,7 +214,7 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
 
     healthEvents: (id, limit) =>
       read(() =>
-        [...(health.get(id) ?? [])]
+        timelineOf(id)
           .map((event, i) => ({ event, i }))
           .sort((a, b) => b.event.atMs - a.event.atMs || b.i - a.i)
           .slice(0, limit)

@@ -18,6 +18,7 @@ import type { Change } from '../../../core/ports/changes.ts'
 import { type Clock, machineClock } from '../../../core/ports/clock.ts'
 import type { Traffic } from '../../../core/ports/figures.ts'
 import type { GasOfStore } from '../../../core/ports/gasBook.ts'
+import type { CheckQueue } from '../../../core/ports/healthChecks.ts'
 import type { HealthEvent } from '../../../core/ports/links.ts'
 import type { StoredPicture } from '../../../core/ports/pictures.ts'
 import type { NewSession } from '../../../core/ports/sessions.ts'
@@ -67,6 +68,23 @@ export interface DeliveryRow extends Omit<WebhookDelivery, 'dueAtMs' | 'eventId'
   readonly log: readonly WebhookTry[]
 }
 
+export interface LinkCheckRow {
+  /** Null: it is not asked. */
+  readonly dueAtMs: number | null
+  readonly queue: CheckQueue
+  readonly calledAtMs: number
+  readonly last: HealthEvent | null
+}
+
+export interface CheckHourRow {
+  readonly linkId: string
+  readonly hour: number
+  readonly checks: number
+  readonly failed: number
+  readonly sumMs: number
+  readonly maxMs: number
+}
+
 export interface SessionRow extends Session {
   readonly idempotency: NewSession['idempotency']
 }
@@ -91,6 +109,10 @@ export interface Tables {
   readonly formerSlugs: Table<string, FormerSlug>
   readonly suspensions: Table<string, readonly number[]>
   readonly health: Table<string, readonly HealthEvent[]>
+  /** By link: when its API is asked, and what was seen last. */
+  readonly linkChecks: Table<string, LinkCheckRow>
+  /** By link and hour. */
+  readonly checkHours: Table<string, CheckHourRow>
   /** By purchase. */
   readonly reviews: Table<string, Review>
   /** By link, as it was last counted. */
@@ -153,6 +175,8 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
     formerSlugs: table(),
     suspensions: table(),
     health: table(),
+    linkChecks: table(),
+    checkHours: table(),
     reviews: table(),
     popularity: table(),
     stores: table(),

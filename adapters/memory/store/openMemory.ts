@@ -10,6 +10,7 @@ import { createDiscovery } from './discovery.ts'
 import { createFees } from './fees.ts'
 import { createFigures } from './figures.ts'
 import { createGasBook } from './gasBook.ts'
+import { createHealthChecks } from './healthChecks.ts'
 import { createLeases } from './leases.ts'
 import { createLinks } from './links.ts'
 import { createMemory, type Memory } from './memory.ts'
@@ -55,7 +56,8 @@ export function openMemory({
     purchases: createPurchases(tables, access, clock),
     fees: createFees(tables, access),
     links: createLinks(memory, access),
-    figures: createFigures(tables, access),
+    healthChecks: createHealthChecks(tables, access),
+    figures: createFigures(tables, access, clock),
     reviews: createReviews(memory, access),
     discovery: createDiscovery(tables, access),
     stores: createStores(memory, access),

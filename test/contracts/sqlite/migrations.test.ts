@@ -16,6 +16,7 @@ import { entriesOfRefund, entriesOfSale, type LedgerEntry } from '../../../core/
 import { openStates } from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
+import { DAY_MS, HOUR_MS } from '../../../core/ports/figures.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { change, keyOf, saleOf, sampleClaim, samplePurchase, sell, startMs } from '../samples.ts'
 
@@ -289,3 +290,77 @@ t.test('links that an older version left are found, with what was bought of them
     links: [{ id: 'link-1', username: 'ann', buyers: 1 }],
   })
 })
+
+t.test(
+  'health checks that an older version had kept one by one are summed up, a few at a time',
+  async (t) => {
+    const path = join(t.testdir(), 'tollgate.db')
+    const database = await older(path, '0004-payout-changes')
+    database.exec(`INSERT INTO stores (id, username, display_name, bio, avatar_url, developer_mode_enabled, created_by,
+    created_at_ms, updated_at_ms) VALUES ('s1', 'ann', 'Ann', '', '', 0, 'agent', 1, 1)`)
+    for (const [id, isActive] of [
+      ['a', 1],
+      ['b', 1],
+      ['gone', 0],
+    ])
+      database.exec(`INSERT INTO links (id, store_id, url, title, description, slug, price, is_public, is_active,
+      link_type, is_stealth, methods, tags, response_mode, settle, created_at_ms, updated_at_ms, version)
+      VALUES ('${id}', 's1', 'https://a.test/', 'Tides', '', '${id}', '0.1', 1, ${isActive}, 'api', 0, '[]', '[]',
+        'wrap', 'after', 1, 1, 1)`)
+    const add =
+      database.prepare(`INSERT INTO health_events (link_id, at_ms, kind, ok, status, latency_ms, detail)
+    VALUES (?, ?, ?, ?, ?, ?, 'so')`)
+    // A day and a half of checks, of which every hundredth failed, and a suspension.
+    const nowMs = startMs + 30 * 60_000
+    const hour = Math.floor(nowMs / HOUR_MS)
+    for (let i = 36 * 60; i >= 0; i--)
+      for (const id of ['a', 'b']) {
+        const ok = i % 100 !== 0
+        add.run(id, nowMs - i * 60_000, 'probe', Number(ok), ok ? 200 : null, ok ? 10 : null)
+      }
+    add.run('a', nowMs - 5, 'suspended', 0, null, null)
+    database.close()
+
+    const store = await open(t, path)
+    const { healthChecks, figures, links } = store
+    const checksOf = async (id: string) =>
+      (await figures.healthDays(id, 0)).days.map(({ probes, failedProbes }) => [probes, failedProbes])
+    const before = await checksOf('a')
+    t.equal(
+      before.reduce((sum, [probes]) => sum + probes!, 0),
+      36 * 60 + 1,
+    )
+    t.match((await links.healthEvents('b', 1))[0], { kind: 'probe', ok: false, atMs: nowMs })
+    const due = { queue: 'rest', nowMs, latestMs: nowMs + 60_000, limit: 9 } as const
+    t.strictSame(
+      (await healthChecks.due(due)).map(({ linkId }) => linkId),
+      ['a', 'b'],
+      'each has its turn',
+    )
+    // One that was made meanwhile counts once.
+    await healthChecks.note([
+      { linkId: 'a', atMs: nowMs + 1, ok: true, status: 200, latencyMs: 50, detail: '' },
+    ])
+    let steps = 0
+    while (await healthChecks.sumUpOld(nowMs)) steps++
+    t.ok(steps > 20, `${steps} steps`)
+
+    const hours = await healthChecks.hours('a', nowMs - DAY_MS)
+    t.equal(hours.length, 25)
+    for (const one of hours.slice(0, -1)) t.match(one, { checks: 60, maxLatencyMs: 10 })
+    t.match(hours.at(-1), { hour, checks: 32, failedChecks: 1, maxLatencyMs: 50 })
+    const failedIn = (some: typeof hours) => some.reduce((sum, one) => sum + one.failedChecks, 0)
+    t.equal(failedIn(hours.slice(1)), 15)
+    const after = await checksOf('a')
+    t.strictSame(after, [...before.slice(0, -1), [before.at(-1)![0]! + 1, before.at(-1)![1]]], 'as they were')
+    const events = await links.healthEvents('a', 200)
+    t.equal(
+      events.filter(({ kind, ok }) => kind === 'probe' && !ok).length,
+      22,
+      'those that failed stand there',
+    )
+    t.equal(events.filter(({ kind }) => kind === 'suspended').length, 1)
+    t.ok(events.length < 30)
+    t.strictSame((await healthChecks.due({ ...due, limit: 1 })).length, 1)
+  },
+)

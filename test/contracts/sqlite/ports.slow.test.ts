@@ -7,6 +7,7 @@ import { changesContract } from '../changes.ts'
 import { discoveryContract } from '../discovery.ts'
 import { feesContract } from '../fees.ts'
 import { figuresContract } from '../figures.ts'
+import { healthChecksContract } from '../healthChecks.ts'
 import { leasesContract } from '../leases.ts'
 import { linksContract } from '../links.ts'
 import { oversightContract } from '../oversight.ts'
@@ -36,6 +37,7 @@ t.test('fees in SQLite', async (t) => feesContract(t, make))
 t.test('refunds in SQLite', async (t) => refundsContract(t, make))
 t.test('the oversight of stores in SQLite', async (t) => oversightContract(t, make))
 t.test('pictures in SQLite', async (t) => picturesContract(t, make))
+t.test('health checks in SQLite', async (t) => healthChecksContract(t, make))
 t.test('figures in SQLite', async (t) => figuresContract(t, make))
 t.test('reviews in SQLite', async (t) => reviewsContract(t, make))
 t.test('discovery in SQLite', async (t) => discoveryContract(t, make))

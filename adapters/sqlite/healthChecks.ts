@@ -1,0 +1,175 @@
+import {
+  CHECK_HOURS_KEPT,
+  CHECKS_IN_TIMELINE,
+  type Check,
+  type CheckQueue,
+  type HealthChecks,
+} from '../../core/ports/healthChecks.ts'
+import type { Database } from './database.ts'
+import { reading } from './failure.ts'
+import type { Statement } from './statement.ts'
+
+/** How long a link's health timeline reaches back. */
+export const HEALTH_KEPT_MS = 30 * 24 * 60 * 60 * 1000
+const HOUR_MS = 3_600_000
+const DAY_MS = 86_400_000
+/** Checks that are written in one go, so that the writer is not held from payments. */
+const WRITTEN_AT_ONCE = 25
+/** Old rows that are looked at in one go. */
+const SUMMED_AT_ONCE = 200
+
+const numberOf: Readonly<Record<CheckQueue, number>> = { called: 2, failing: 1, rest: 0 }
+
+/** Health checks in SQLite: a row a link, which says when its turn is, and sums by hour and day. */
+export function createHealthChecks({ reader, writer }: Database): HealthChecks {
+  const turns = (condition: string) =>
+    reader.prepare(`SELECT c.link_id, l.store_id, l.url, l.upstream_headers_sealed, s.username,
+        CASE WHEN l.is_stealth = 1 THEN l.private_slug ELSE l.slug END AS slug
+      FROM (SELECT link_id FROM link_checks INDEXED BY link_checks_due
+          WHERE queue = ?1 AND ${condition} ORDER BY due_at_ms LIMIT ?3) c
+        CROSS JOIN links l ON l.id = c.link_id CROSS JOIN stores s ON s.id = l.store_id`)
+  const dueRows = turns('due_at_ms <= ?2')
+  const strayRows = turns('due_at_ms > ?2')
+  const hourRows = reader.prepare(
+    'SELECT hour, checks, failed, latency_sum_ms, latency_max_ms FROM check_hours WHERE link_id = ? AND hour >= ? ORDER BY hour',
+  )
+  const unsummed = reader.prepare('SELECT 1 FROM unsummed_checks')
+
+  return {
+    async due({ queue, nowMs, latestMs, limit }) {
+      const rows = reading(() => {
+        const found = dueRows.all(numberOf[queue], nowMs, limit)
+        return found.length < limit
+          ? [...found, ...strayRows.all(numberOf[queue], latestMs, limit - found.length)]
+          : found
+      })
+      return rows.map((row) => ({
+        linkId: String(row['link_id']),
+        storeId: String(row['store_id']),
+        url: String(row['url']),
+        upstreamHeadersSealed: row['upstream_headers_sealed'] as string | null,
+        username: String(row['username']),
+        slug: String(row['slug']),
+      }))
+    },
+
+    async note(checks) {
+      for (let i = 0; i < checks.length; i += WRITTEN_AT_ONCE)
+        await writer.write('runAll', noteChecks(checks.slice(i, i + WRITTEN_AT_ONCE)), 'visible')
+    },
+
+    async putOff(linkIds, toMs) {
+      if (linkIds.length === 0) return
+      const sql = `UPDATE link_checks SET due_at_ms = ?2
+        WHERE link_id IN (SELECT value FROM json_each(?1)) AND due_at_ms IS NOT NULL`
+      await writer.write('run', { sql, parameters: [JSON.stringify(linkIds), toMs] }, 'visible')
+    },
+
+    async hours(linkId, sinceMs) {
+      const rows = reading(() => hourRows.all(linkId, Math.floor(sinceMs / HOUR_MS)))
+      return rows.map((row) => ({
+        hour: Number(row['hour']),
+        checks: Number(row['checks']),
+        failedChecks: Number(row['failed']),
+        latencyMs: Math.round(Number(row['latency_sum_ms']) / Number(row['checks'])),
+        maxLatencyMs: Number(row['latency_max_ms']),
+      }))
+    },
+
+    async sumUpOld(nowMs) {
+      if (reading(() => unsummed.get()) === undefined) return false
+      await writer.write('runAll', sumUpSome(nowMs), 'visible')
+      return true
+    },
+  }
+}
+
+const addHours = `ON CONFLICT (link_id, hour) DO UPDATE SET checks = checks + excluded.checks, failed = failed + excluded.failed,
+  latency_sum_ms = latency_sum_ms + excluded.latency_sum_ms, latency_max_ms = max(latency_max_ms, excluded.latency_max_ms)`
+
+/** Statements that note what was seen; see {@link HealthChecks.note}. */
+export function noteChecks(checks: readonly Check[]): Statement[] {
+  const rows = checks.map(({ linkId, atMs, ok, status, latencyMs, detail, next }) => ({
+    ...{ linkId, atMs, ok: Number(ok), status, detail },
+    ...{ latencyMs: latencyMs === null ? null : Math.round(latencyMs) },
+    ...{ nextAtMs: next?.atMs ?? null, isFailing: Number(next?.isFailing ?? false) },
+    calledSinceMs: next?.calledSinceMs ?? null,
+  }))
+  const json = JSON.stringify(rows)
+  const links = JSON.stringify([...new Set(checks.map(({ linkId }) => linkId))])
+  const lastMs = Math.max(...checks.map(({ atMs }) => atMs))
+  return [
+    {
+      sql: `INSERT INTO health_events (link_id, at_ms, kind, ok, status, latency_ms, detail)
+        SELECT value ->> 'linkId', value ->> 'atMs', 'probe', value ->> 'ok', value ->> 'status', value ->> 'latencyMs',
+          value ->> 'detail'
+        FROM json_each(?) LEFT JOIN link_checks c ON c.link_id = value ->> 'linkId'
+        WHERE value ->> 'ok' = 0 OR c.ok = 0`,
+      parameters: [json],
+    },
+    {
+      sql: `INSERT INTO link_checks (link_id, at_ms, ok, status, latency_ms, detail, due_at_ms, queue, called_at_ms)
+        SELECT value ->> 'linkId', value ->> 'atMs', value ->> 'ok', value ->> 'status', value ->> 'latencyMs',
+          value ->> 'detail', value ->> 'nextAtMs', value ->> 'isFailing', coalesce(value ->> 'calledSinceMs', 0)
+        FROM json_each(?) WHERE true
+        ON CONFLICT (link_id) DO UPDATE SET at_ms = excluded.at_ms, ok = excluded.ok, status = excluded.status,
+          latency_ms = excluded.latency_ms, detail = excluded.detail,
+          due_at_ms = CASE WHEN due_at_ms IS NULL THEN NULL ELSE coalesce(excluded.due_at_ms, due_at_ms) END,
+          queue = CASE WHEN excluded.due_at_ms IS NULL THEN queue
+            WHEN called_at_ms > excluded.called_at_ms AND called_at_ms <= excluded.at_ms THEN 2 ELSE excluded.queue END`,
+      parameters: [json],
+    },
+    {
+      sql: `INSERT INTO check_hours (link_id, hour, checks, failed, latency_sum_ms, latency_max_ms)
+        SELECT value ->> 'linkId', (value ->> 'atMs') / ${HOUR_MS}, 1, 1 - (value ->> 'ok'),
+          coalesce(value ->> 'latencyMs', 0), coalesce(value ->> 'latencyMs', 0)
+        FROM json_each(?) WHERE true ${addHours}`,
+      parameters: [json],
+    },
+    {
+      sql: 'DELETE FROM check_hours WHERE link_id IN (SELECT value FROM json_each(?)) AND hour < ?',
+      parameters: [links, Math.floor(lastMs / HOUR_MS) - CHECK_HOURS_KEPT],
+    },
+    {
+      sql: `INSERT INTO link_days (link_id, day, probes, failed_probes)
+        SELECT value ->> 'linkId', (value ->> 'atMs') / ${DAY_MS}, 1, 1 - (value ->> 'ok') FROM json_each(?) WHERE true
+        ON CONFLICT (link_id, day) DO UPDATE
+          SET probes = probes + 1, failed_probes = failed_probes + excluded.failed_probes`,
+      parameters: [json],
+    },
+    {
+      sql: 'DELETE FROM health_events WHERE link_id IN (SELECT value FROM json_each(?)) AND at_ms < ?',
+      parameters: [links, lastMs - HEALTH_KEPT_MS],
+    },
+    ...checks
+      .filter(({ ok }) => !ok)
+      .map(({ linkId }) => ({
+        sql: `DELETE FROM health_events WHERE id IN (SELECT id FROM health_events INDEXED BY health_events_link
+          WHERE link_id = ? AND kind = 'probe' AND asked_by_seller = 0
+          ORDER BY at_ms DESC, id DESC LIMIT 10 OFFSET ${CHECKS_IN_TIMELINE})`,
+        parameters: [linkId],
+      })),
+  ]
+}
+
+/** The oldest rows first, by their number: each is looked at once. Those that failed stay in the timeline. */
+function sumUpSome(nowMs: number): Statement[] {
+  const some = `id >= (SELECT next_id FROM unsummed_checks) AND id < (SELECT next_id + ${SUMMED_AT_ONCE} FROM unsummed_checks)
+    AND id <= (SELECT last_id FROM unsummed_checks) AND kind = 'probe' AND asked_by_seller = 0`
+  return [
+    {
+      sql: `INSERT INTO check_hours (link_id, hour, checks, failed, latency_sum_ms, latency_max_ms)
+        SELECT link_id, at_ms / ${HOUR_MS}, count(*), sum(1 - ok), sum(coalesce(latency_ms, 0)), max(coalesce(latency_ms, 0))
+        FROM health_events WHERE ${some} AND at_ms / ${HOUR_MS} >= ? GROUP BY 1, 2 ${addHours}`,
+      parameters: [Math.floor(nowMs / HOUR_MS) - CHECK_HOURS_KEPT],
+    },
+    { sql: `DELETE FROM health_events WHERE ${some} AND ok = 1`, parameters: [] },
+    {
+      sql: `DELETE FROM health_events WHERE id >= (SELECT next_id FROM unsummed_checks)
+        AND id < (SELECT next_id + ${SUMMED_AT_ONCE} FROM unsummed_checks) AND kind = 'probe' AND at_ms < ?`,
+      parameters: [nowMs - HEALTH_KEPT_MS],
+    },
+    { sql: `UPDATE unsummed_checks SET next_id = next_id + ${SUMMED_AT_ONCE}`, parameters: [] },
+    { sql: 'DELETE FROM unsummed_checks WHERE next_id > last_id', parameters: [] },
+  ]
+}
