@@ -106,6 +106,26 @@ t.test('a node that keeps a question waiting holds up nobody who comes later', a
   t.equal(asked.length, 2)
 })
 
+t.test('while an answer is on its way, its payments are not asked about again, and others are', async (t) => {
+  const { confirmer, asked, landed, answerBy } = setUp({ pollMs: 60_000 })
+  const answers = Promise.withResolvers<null[]>()
+  const isAsked = Promise.withResolvers<void>()
+  answerBy(async (signatures) => {
+    isAsked.resolve()
+    if (asked.length === 1) return answers.promise
+    return signatures.map((signature) => (landed.has(signature) ? done : null))
+  })
+  const first = confirmer.wait('first', 60_000)
+  await isAsked.promise
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  t.equal(asked.length, 1)
+  landed.add('second')
+  t.match(await confirmer.wait('second', 60_000), { err: null })
+  landed.add('first')
+  answers.resolve([null])
+  t.match(await first, { err: null })
+})
+
 t.test('a node that fails is asked no more often than one that answers', async (t) => {
   const { confirmer, asked, answerBy } = setUp()
   answerBy(() => Promise.reject(new RpcUnreachable('gone')))

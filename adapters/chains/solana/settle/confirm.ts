@@ -1,11 +1,13 @@
 import type { Log } from '../../../../core/ports/log.ts'
-import { createLookPace } from '../../lookPace.ts'
 import type { Commitment, TransactionError } from '../check/simulate.ts'
 import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
 import { createSignatureSocket } from '../rpc/signatureSocket.ts'
+import { createConfirmPace } from './confirmPace.ts'
 
 /** Most signatures that a node takes in one `getSignatureStatuses`. */
 export const MAX_SIGNATURES = 256
+/** Rounds of questions on their way at once, so that a node that is far away is asked as often as one that is near. */
+const MAX_ROUNDS = 2
 
 /** Where a transaction stands, as `getSignatureStatuses` tells. */
 export interface SignatureStatus {
@@ -41,6 +43,8 @@ interface Waiter {
   /** When the wait began, and the next question about it, on the monotonic clock. */
   readonly sinceMs: number
   dueMs: number
+  /** Until when an answer about it is waited for, so that nobody asks twice; 0 while none is under way. */
+  patientUntilMs: number
   /** Its age when it was last asked for and was not there, in ms. */
   absentMs: number
   finish(confirmation: Confirmation | undefined): void
@@ -81,7 +85,7 @@ export function askStatuses(
 
 export function createConfirmer(options: ConfirmerOptions): Confirmer {
   const { rpc, commitment, firstPollMs, pollMs, pollMsWithSocket, wsUrl, log } = options
-  const pace = createLookPace({ firstMs: firstPollMs, maxMs: pollMs })
+  const pace = createConfirmPace({ firstMs: firstPollMs, maxMs: pollMs })
   const waiting = new Map<string, Waiter>()
   let isClosed = false
   let timer: NodeJS.Timeout | undefined
@@ -98,7 +102,8 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
       arm()
       return
     }
-    pace.note(performance.now() - waiter.sinceMs)
+    const ageMs = performance.now() - waiter.sinceMs
+    pace.note(ageMs, ageMs)
     waiter.finish({ err, slot: null })
   }
   const socket =
@@ -109,24 +114,31 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
     clearTimeout(timer)
     if (waiting.size === 0) return
     let dueMs = Number.POSITIVE_INFINITY
-    for (const waiter of waiting.values()) dueMs = Math.min(dueMs, waiter.dueMs)
-    // A node that keeps one question waiting gets the next one all the same, but not at once.
-    const leastMs = roundsUnderWay === 0 ? pace.leastMs : pollMs
+    for (const waiter of waiting.values())
+      dueMs = Math.min(dueMs, Math.max(waiter.dueMs, waiter.patientUntilMs))
+    // A node that keeps questions waiting gets the next one all the same, but not at once.
+    const leastMs = roundsUnderWay < MAX_ROUNDS ? pace.leastMs : pollMs
     const atMs = Math.max(dueMs, roundAtMs + leastMs)
     timer = setTimeout(round, Math.max(0, atMs - performance.now()))
   }
   /** One question for everybody who waits. */
   const round = async () => {
-    roundAtMs = performance.now()
-    const signatures = [...waiting.keys()]
-    for (const waiter of waiting.values()) waiter.dueMs = roundAtMs + pace.gapMs(roundAtMs - waiter.sinceMs)
+    const askedAtMs = performance.now()
+    roundAtMs = askedAtMs
+    const asked = [...waiting.values()]
+    for (const waiter of asked) {
+      waiter.dueMs = Math.max(waiter.dueMs, askedAtMs + pace.gapMs(askedAtMs - waiter.sinceMs))
+      waiter.patientUntilMs = askedAtMs + pollMs
+    }
     roundsUnderWay++
     arm()
     const pages: Promise<void>[] = []
+    const signatures = [...waiting.keys()]
     for (let i = 0; i < signatures.length; i += MAX_SIGNATURES)
-      pages.push(ask(signatures.slice(i, i + MAX_SIGNATURES), roundAtMs))
+      pages.push(ask(signatures.slice(i, i + MAX_SIGNATURES), askedAtMs))
     await Promise.all(pages)
     roundsUnderWay--
+    for (const waiter of asked) waiter.patientUntilMs = 0
     arm()
   }
   const ask = async (signatures: readonly string[], askedAtMs: number) => {
@@ -142,11 +154,11 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
     if (waiter === undefined) return
     const ageMs = Math.max(0, askedAtMs - waiter.sinceMs)
     if (status == null || !hasReached(status, commitment)) {
-      waiter.absentMs = ageMs
+      // Answers may come in another order than the questions went out.
+      waiter.absentMs = Math.max(waiter.absentMs, ageMs)
       return
     }
-    // It landed somewhere between the two looks.
-    pace.note((waiter.absentMs + ageMs) / 2)
+    pace.note(Math.min(waiter.absentMs, ageMs), ageMs)
     if (waiter.isSubscribed) socket?.doubt()
     waiter.finish({ err: status.err, slot: status.slot })
   }
@@ -166,7 +178,7 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
         resolve(confirmation)
       }
       const timeout = setTimeout(() => {
-        pace.note(timeoutMs)
+        pace.note(timeoutMs, timeoutMs)
         finish(undefined)
       }, timeoutMs)
       const sinceMs = performance.now()
@@ -175,7 +187,15 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
       const silentMs =
         typicalMs === undefined ? pollMsWithSocket : Math.min(pollMsWithSocket, 4 * typicalMs + 200)
       const dueMs = sinceMs + (isSubscribed ? silentMs : pace.gapMs(0))
-      waiting.set(signature, { promise, isSubscribed, sinceMs, dueMs, absentMs: 0, finish })
+      waiting.set(signature, {
+        promise,
+        isSubscribed,
+        sinceMs,
+        dueMs,
+        patientUntilMs: 0,
+        absentMs: 0,
+        finish,
+      })
       socket?.watch(signature)
       arm()
       return promise
