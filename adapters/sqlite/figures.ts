@@ -1,6 +1,6 @@
-import type { SQLInputValue } from 'node:sqlite'
 import { parseAmount } from '../../core/domain/money.ts'
 import type { SuspensionChange } from '../../core/domain/uptime.ts'
+import { isTollgateError } from '../../core/errors/error.ts'
 import {
   type Bucket,
   DAY_MS,
@@ -14,8 +14,10 @@ import {
 } from '../../core/ports/figures.ts'
 import type { Database } from './database.ts'
 import { reading } from './failure.ts'
+import { type Counted, rarelyCounted } from './rarelyCounted.ts'
 import type { ReaderThread } from './readerThread.ts'
 import type { Row, Statement } from './statement.ts'
+import { scopeOfLink } from './sums/sumOperations.ts'
 
 const dayUpsert = `INSERT INTO link_days (link_id, day, views, challenges, calls, failed_calls) VALUES (?, ?, ?, ?, ?, ?)
   ON CONFLICT (link_id, day) DO UPDATE SET views = views + excluded.views, challenges = challenges + excluded.challenges,
@@ -29,12 +31,28 @@ const CALLED_ANEW_MS = 60_000
 const calledLinks = `UPDATE link_checks SET queue = 2, called_at_ms = ?2 WHERE link_id IN (SELECT value FROM json_each(?1))
   AND (queue <> 2 OR called_at_ms NOT BETWEEN ?2 - ${CALLED_ANEW_MS} AND ?2)`
 
-/** Figures in SQLite, added up by a thread of its own: a store's sales of a quarter are read through, row by row. */
-export function createFigures({ reader, writer, clock }: Database, thread: ReaderThread): Figures {
+/**
+ * Figures in SQLite: read from what writes added up (sums/), whatever was sold. Only hours of a single link, and spans that begin or
+ * end within an hour, are counted sale by sale, by the thread that nobody waits for.
+ */
+export function createFigures(database: Database, thread: ReaderThread, slow: ReaderThread): Figures {
+  const { reader, writer, clock } = database
   const dayRows = reader.prepare(`SELECT day, probes, failed_probes, calls, failed_calls FROM link_days
     WHERE link_id = ? AND day >= ? AND (probes > 0 OR calls > 0) ORDER BY day`)
   const changeRows = reader.prepare(`SELECT at_ms, kind FROM health_events INDEXED BY health_events_changes
     WHERE link_id = ? AND at_ms >= ? AND kind <> 'probe' ORDER BY at_ms, id`)
+  const counted = rarelyCounted(countedFigures(slow), clock)
+
+  /** What was sold until now is in the sums then. Where nothing can be written any more, they are read as they are. */
+  const summedUp = () =>
+    sumUp(database).catch((error) => {
+      if (!isTollgateError(error)) throw error
+    })
+
+  async function read(...steps: readonly Statement[]): Promise<readonly Row[][]> {
+    await summedUp()
+    return thread.read(...steps)
+  }
 
   return {
     async addTraffic(rows) {
@@ -53,6 +71,150 @@ export function createFigures({ reader, writer, clock }: Database, thread: Reade
       if (steps.length > 0) await writer.write('runAll', steps, 'visible')
     },
 
+    sumUp: () => sumUp(database),
+
+    async totals(storeId, span) {
+      const unit = (['day', 'hour'] as const).find((unit) => isWhole(unit, span))
+      if (unit === undefined) return summedUp().then(() => counted.totals(storeId, span))
+      const [[sold], [seen]] = (await read(
+        sumsOf(unit, storeId, span),
+        seenIn(DAY_MS, '0', storeId, span),
+      )) as [Row[], Row[]]
+      return toTotals(sold, seen)
+    },
+
+    async series(storeId, { bucketMs, ...span }) {
+      const unit = bucketMs === DAY_MS ? 'day' : 'hour'
+      if (!isWhole(unit, span)) return summedUp().then(() => counted.series(storeId, { bucketMs, ...span }))
+      const [sums, seen] = (
+        await read(sumsOf(unit, storeId, span, 'at'), seenIn(bucketMs, 'at', storeId, span))
+      ).map(keyed) as [Keyed, Keyed]
+      return bucketsOf(bucketMs, [sums, seen], (key) => toTotals(sums.get(key)?.[0], seen.get(key)?.[0]))
+    },
+
+    async ofLinks(storeId, linkIds, fromMs) {
+      const fromDay = Math.floor(fromMs / DAY_MS)
+      const ids = JSON.stringify(linkIds)
+      const [sums, reviews] = (
+        await read(
+          {
+            sql: `WITH RECURSIVE ${times} SELECT i.value AS key, ${summed}
+              FROM json_each(?5) i CROSS JOIN times t CROSS JOIN sales_sums s
+                ON s.unit = ?1 AND s.at = t.at AND s.scope = ?4 || i.value
+              GROUP BY 1`,
+            parameters: ['day', fromDay, Number.MAX_SAFE_INTEGER, scopeOfLink(storeId, ''), ids],
+          },
+          {
+            sql: `SELECT l.id AS key, r.total, r.positive FROM json_each(?2) i JOIN links l ON l.id = i.value
+                LEFT JOIN review_counts r ON r.link_id = l.id
+              WHERE l.store_id = ?1`,
+            parameters: [storeId, ids],
+          },
+        )
+      ).map(keyed) as [Keyed, Keyed]
+      const health = await healthOf(thread, linkIds, fromMs)
+      const isKnown = (id: string) => sums.has(id) || health.has(id) || reviews.get(id)![0]!['total'] !== null
+      const known = linkIds.filter((id) => reviews.has(id) && isKnown(id))
+      return known.map((linkId): LinkFigures => {
+        const review = reviews.get(linkId)?.[0]
+        const { calls, buyers, revenueE18 } = toTotals(sums.get(linkId)?.[0], undefined)
+        return {
+          ...{ linkId, calls, buyers, revenueE18 },
+          reviews: { total: Number(review?.['total'] ?? 0), positive: Number(review?.['positive'] ?? 0) },
+          health: health.get(linkId) ?? healthFrom(undefined),
+        }
+      })
+    },
+
+    healthOf: (linkIds, fromMs) => healthOf(thread, linkIds, fromMs),
+
+    async healthDays(linkId, fromMs) {
+      const [days, changes] = reading(() => [
+        dayRows.all(linkId, Math.floor(fromMs / DAY_MS)),
+        changeRows.all(linkId, fromMs),
+      ])
+      return {
+        days: days!.map((row) => ({ day: Number(row['day']), ...toChecks(row) })),
+        changes: changes!.map(toChange),
+      }
+    },
+  }
+}
+
+/** Notes that are added up in one write: other writes of its group wait for them. */
+const SUMMED_AT_ONCE = 250
+
+/**
+ * Adds to the sums what is noted by now, in steps. What comes meanwhile may wait: whoever asks next adds it.
+ * @returns how many notes it were
+ */
+export async function sumUp({ reader, writer }: Pick<Database, 'reader' | 'writer'>): Promise<number> {
+  const newest = reading(() => reader.prepare('SELECT max(id) AS id FROM sums_due').get())!['id']
+  let left = Number(newest ?? 0)
+  let summed = 0
+  while (left > 0) {
+    const done = await writer.write('sumUp', SUMMED_AT_ONCE, 'visible')
+    summed += done
+    left -= SUMMED_AT_ONCE
+    if (done < SUMMED_AT_ONCE) break
+  }
+  return summed
+}
+
+const units = { day: DAY_MS, hour: HOUR_MS } as const
+type Unit = keyof typeof units
+
+/** Whether sums are of exactly this span: in whole days, or (of a store) in whole hours. */
+function isWhole(unit: Unit, { linkId, fromMs, toMs }: Span): boolean {
+  if (unit === 'hour' && linkId !== undefined) return false
+  return fromMs % units[unit] === 0 && (toMs % units[unit] === 0 || toMs === Number.MAX_SAFE_INTEGER)
+}
+
+const summed = `sum(s.calls) AS calls, sum_atomic(s.revenue_e18) AS revenue, sum(s.refunds) AS refunds,
+  sum_atomic(s.refunded_e18) AS refunded, count_buyers(s.buyers) AS buyers`
+
+/** The days or hours from `?2` to before `?3` of which there are any sums: of each it is looked for its row. */
+const times = `times (at) AS (
+    SELECT max(?2, (SELECT min(at) FROM sales_sums WHERE unit = ?1)) UNION ALL
+    SELECT at + 1 FROM times WHERE at + 1 < ?3 AND at < (SELECT max(at) FROM sales_sums WHERE unit = ?1))`
+
+function sumsOf(
+  unit: Unit,
+  storeId: string,
+  { linkId, fromMs, toMs }: Span,
+  key: 'at' | '0' = '0',
+): Statement {
+  return {
+    sql: `WITH RECURSIVE ${times} SELECT ${key === '0' ? '0' : 's.at'} AS key, ${summed}
+      FROM times t CROSS JOIN sales_sums s ON s.unit = ?1 AND s.at = t.at AND s.scope = ?4
+      WHERE t.at < ?3 GROUP BY 1`,
+    parameters: [
+      unit,
+      Math.floor(fromMs / units[unit]),
+      Math.ceil(toMs / units[unit]),
+      linkId === undefined ? storeId : scopeOfLink(storeId, linkId),
+    ],
+  }
+}
+
+function toTotals(sold: Row | undefined, seen: Row | undefined): Totals {
+  const number = (row: Row | undefined, name: string) => Number(row?.[name] ?? 0)
+  const amount = (name: string) => BigInt(String(sold?.[name] ?? 0))
+  return {
+    ...{ views: number(seen, 'views'), challenges: number(seen, 'challenges') },
+    ...{ calls: number(sold, 'calls'), buyers: number(sold, 'buyers'), revenueE18: amount('revenue') },
+    ...{ refunds: number(sold, 'refunds'), refundedE18: amount('refunded') },
+  }
+}
+
+function bucketsOf(bucketMs: number, parts: readonly Keyed[], totalsAt: (key: number) => Totals): Bucket[] {
+  const keys = [...new Set(parts.flatMap((rows) => [...rows.keys()]))] as number[]
+  return keys.sort((a, b) => a - b).map((key) => ({ startMs: key * bucketMs, ...totalsAt(key) }))
+}
+
+/** Figures that are counted sale by sale. */
+function countedFigures(thread: ReaderThread): Counted {
+  return {
     async totals(storeId, span) {
       const [prices, buyers, back, seen] = await thread.read(
         ...salesOf('0', storeId, span),
@@ -69,99 +231,40 @@ export function createFigures({ reader, writer, clock }: Database, thread: Reade
           paidBack(`r.refunded_at_ms / ${bucketMs}`, storeId, span),
           seenIn(bucketMs, 'at', storeId, span),
         )
-      ).map(keyed)
-      const keys = [...new Set([prices!, back!, seen!].flatMap((rows) => [...rows.keys()]))]
-      return (keys as number[])
-        .sort((a, b) => a - b)
-        .map((key): Bucket => ({ startMs: key * bucketMs, ...totalsOf(prices!, buyers!, back!, seen!, key) }))
-    },
-
-    async ofLinks(storeId, span) {
-      const links = span.linkId === undefined ? 'l.store_id = ?1 AND l.is_active = 1' : 'l.id = ?3'
-      const parameters = (from: SQLInputValue) => [
-        storeId,
-        from,
-        ...(span.linkId === undefined ? [] : [span.linkId]),
-      ]
-      const [prices, buyers, reviews, checks, changes] = (
-        await thread.read(
-          ...salesOf('link_id', storeId, span, span.linkId === undefined ? activeLink : 'true'),
-          {
-            sql: `SELECT l.id AS key, r.total, r.positive FROM links l JOIN review_counts r ON r.link_id = l.id
-              WHERE ${links} AND l.store_id = ?1 AND ?2 IS NULL`,
-            parameters: parameters(null),
-          },
-          {
-            sql: `SELECT l.id AS key, sum(d.probes) AS probes, sum(d.failed_probes) AS failed_probes,
-                sum(d.calls) AS calls, sum(d.failed_calls) AS failed_calls
-              FROM links l CROSS JOIN link_days d ON d.link_id = l.id AND d.day >= ?2 WHERE ${links} AND l.store_id = ?1
-              GROUP BY l.id`,
-            parameters: parameters(Math.floor(span.fromMs / DAY_MS)),
-          },
-          {
-            sql: `SELECT l.id AS key, h.at_ms, h.kind FROM links l CROSS JOIN health_events h
-                INDEXED BY health_events_changes ON h.link_id = l.id AND h.at_ms >= ?2 AND h.kind <> 'probe'
-              WHERE ${links} AND l.store_id = ?1 ORDER BY h.at_ms, h.id`,
-            parameters: parameters(span.fromMs),
-          },
-        )
-      ).map(keyed)
-      const keys = new Set([prices!, reviews!, checks!, changes!].flatMap((rows) => [...rows.keys()]))
-      return [...keys].map((key): LinkFigures => {
-        const review = reviews!.get(key)?.[0]
-        return {
-          linkId: String(key),
-          ...soldOf(prices!.get(key), buyers!.get(key)),
-          reviews: { total: Number(review?.['total'] ?? 0), positive: Number(review?.['positive'] ?? 0) },
-          health: healthFrom(checks!.get(key), changes!.get(key)),
-        }
-      })
-    },
-
-    async healthOf(linkIds, fromMs) {
-      const ids = JSON.stringify(linkIds)
-      const [checks, changes] = (
-        await thread.read(
-          {
-            sql: `SELECT d.link_id AS key, sum(d.probes) AS probes, sum(d.failed_probes) AS failed_probes,
-                sum(d.calls) AS calls, sum(d.failed_calls) AS failed_calls
-              FROM json_each(?1) i CROSS JOIN link_days d ON d.link_id = i.value AND d.day >= ?2 GROUP BY d.link_id`,
-            parameters: [ids, Math.floor(fromMs / DAY_MS)],
-          },
-          {
-            sql: `SELECT h.link_id AS key, h.at_ms, h.kind FROM json_each(?1) i CROSS JOIN health_events h
-                INDEXED BY health_events_changes ON h.link_id = i.value AND h.at_ms >= ?2 AND h.kind <> 'probe'
-              ORDER BY h.at_ms, h.id`,
-            parameters: [ids, fromMs],
-          },
-        )
-      ).map(keyed)
-      const known = linkIds.filter((id) => checks!.has(id) || changes!.has(id))
-      return new Map(known.map((id) => [id, healthFrom(checks!.get(id), changes!.get(id))]))
-    },
-
-    async healthDays(linkId, fromMs) {
-      const [days, changes] = reading(() => [
-        dayRows.all(linkId, Math.floor(fromMs / DAY_MS)),
-        changeRows.all(linkId, fromMs),
-      ])
-      return {
-        days: days!.map((row) => ({ day: Number(row['day']), ...toChecks(row) })),
-        changes: changes!.map(toChange),
-      }
+      ).map(keyed) as [Keyed, Keyed, Keyed, Keyed]
+      return bucketsOf(bucketMs, [prices, back, seen], (key) => totalsOf(prices, buyers, back, seen, key))
     },
   }
 }
 
+async function healthOf(
+  thread: ReaderThread,
+  linkIds: readonly string[],
+  fromMs: number,
+): Promise<Map<string, HealthFigures>> {
+  const ids = JSON.stringify(linkIds)
+  const [checks, changes] = (
+    await thread.read(
+      {
+        sql: `SELECT d.link_id AS key, sum(d.probes) AS probes, sum(d.failed_probes) AS failed_probes,
+                sum(d.calls) AS calls, sum(d.failed_calls) AS failed_calls
+              FROM json_each(?1) i CROSS JOIN link_days d ON d.link_id = i.value AND d.day >= ?2 GROUP BY d.link_id`,
+        parameters: [ids, Math.floor(fromMs / DAY_MS)],
+      },
+      {
+        sql: `SELECT h.link_id AS key, h.at_ms, h.kind FROM json_each(?1) i CROSS JOIN health_events h
+                INDEXED BY health_events_changes ON h.link_id = i.value AND h.at_ms >= ?2 AND h.kind <> 'probe'
+              ORDER BY h.at_ms, h.id`,
+        parameters: [ids, fromMs],
+      },
+    )
+  ).map(keyed)
+  const known = linkIds.filter((id) => checks!.has(id) || changes!.has(id))
+  return new Map(known.map((id) => [id, healthFrom(checks!.get(id), changes!.get(id))]))
+}
+
 /** An EVM address is the same in either case; a Solana address is base58, where case counts. */
 const wallet = `CASE WHEN network LIKE 'eip155:%' THEN lower(buyer_wallet) ELSE buyer_wallet END`
-
-/** The wallets that sign in to a store, and those it is paid to: whoever buys from himself has sold nothing. */
-const own = `own AS MATERIALIZED (SELECT address FROM store_wallets WHERE store_id = ?1
-    UNION SELECT lower(payout_base) FROM stores WHERE id = ?1 AND payout_base IS NOT NULL
-    UNION SELECT payout_solana FROM stores WHERE id = ?1 AND payout_solana IS NOT NULL)`
-
-const activeLink = 'link_id IN (SELECT id FROM links WHERE store_id = ?1 AND is_active = 1)'
 
 const ofSpan = (storeId: string, { linkId, fromMs, toMs }: Span) => ({
   parameters: [storeId, fromMs, toMs, ...(linkId === undefined ? [] : [linkId])],
@@ -170,11 +273,11 @@ const ofSpan = (storeId: string, { linkId, fromMs, toMs }: Span) => ({
 })
 
 /** How often at which price, and by how many. Decimal strings don't add up in SQL; there are few different prices. */
-function salesOf(key: string, storeId: string, span: Span, condition = 'true'): Statement[] {
+function salesOf(key: string, storeId: string, span: Span): Statement[] {
   const { parameters, seller } = ofSpan(storeId, span)
-  const sold = `WITH ${own}, sold AS (SELECT ${wallet} AS wallet, price_usd, created_at_ms, link_id FROM purchases
+  const sold = `WITH sold AS (SELECT ${wallet} AS wallet, price_usd, created_at_ms FROM purchases
     WHERE ${seller} AND created_at_ms >= ?2 AND created_at_ms < ?3 AND status IN ('settled', 'delivered')
-      AND ${wallet} NOT IN own AND ${condition})`
+      AND payment_id NOT IN own_sales)`
   return [
     `${sold} SELECT ${key} AS key, price_usd, count(*) AS count FROM sold GROUP BY 1, 2`,
     `${sold} SELECT ${key} AS key, count(DISTINCT wallet) AS count FROM sold GROUP BY 1`,
@@ -184,11 +287,11 @@ function salesOf(key: string, storeId: string, span: Span, condition = 'true'): 
 function paidBack(key: string, storeId: string, span: Span): Statement {
   const { parameters, seller } = ofSpan(storeId, span)
   return {
-    sql: `WITH ${own} SELECT ${key} AS key, price_usd, count(*) AS count
+    sql: `SELECT ${key} AS key, price_usd, count(*) AS count
       FROM (SELECT payment_id AS id, refunded_at_ms FROM refunds INDEXED BY refunds_time
         WHERE refunded_at_ms >= ?2 AND refunded_at_ms < ?3) r
         CROSS JOIN purchases ON purchases.payment_id = r.id
-      WHERE ${seller.replace('link_id', '+link_id')} AND ${wallet} NOT IN own GROUP BY 1, 2`,
+      WHERE ${seller.replace('link_id', '+link_id')} AND purchases.payment_id NOT IN own_sales GROUP BY 1, 2`,
     parameters,
   }
 }
@@ -199,11 +302,12 @@ function seenIn(
   storeId: string,
   { linkId, fromMs, toMs }: Span,
 ): Statement {
-  const [table, column] = bucketMs === DAY_MS ? ['link_days', 'day'] : ['link_hours', 'hour']
+  const column = bucketMs === DAY_MS ? 'day' : 'hour'
+  const from =
+    linkId === undefined ? `store_${column}s v` : `links l JOIN link_${column}s v ON v.link_id = l.id`
   return {
     sql: `SELECT ${key === '0' ? '0' : `v.${column}`} AS key, sum(v.views) AS views, sum(v.challenges) AS challenges
-      FROM links l CROSS JOIN ${table} v ON v.link_id = l.id AND v.${column} >= ?2 AND v.${column} <= ?3
-      WHERE ${linkId === undefined ? '' : 'l.id = ?4 AND '}l.store_id = ?1
+      FROM ${from} WHERE store_id = ?1 AND v.${column} >= ?2 AND v.${column} <= ?3${linkId === undefined ? '' : ' AND l.id = ?4'}
       GROUP BY 1 HAVING sum(v.views) + sum(v.challenges) > 0`,
     parameters: [
       storeId,

@@ -29,11 +29,15 @@ import { linkPages } from './migrations/0023-link-pages.ts'
 import { owedPurchases } from './migrations/0024-owed-purchases.ts'
 import { ledger } from './migrations/0025-ledger.ts'
 import { unpaidSessions } from './migrations/0026-unpaid-sessions.ts'
+import { sums } from './migrations/0027-sums.ts'
 import { checkSums } from './migrations/0028-check-sums.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
+import { sumOperations } from './sums/sumOperations.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
 const MIGRATION_MS = 600_000
+
+const SUMMED_AT_ONCE = 10_000
 
 /** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
 const migrations: Readonly<Record<string, Migration>> = {
@@ -62,6 +66,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0024-owed-purchases': owedPurchases,
   '0025-ledger': ledger,
   '0026-unpaid-sessions': unpaidSessions,
+  '0027-sums': sums,
   '0028-check-sums': checkSums,
 }
 
@@ -76,6 +81,8 @@ export async function migrate(database: DatabaseSync): Promise<number> {
   await whenUnlocked(database, 'PRAGMA journal_mode = WAL')
   // A database that is up to date is not written to: it may stand on a full or read-only disk.
   if (isUpToDate(database)) return 0
+  // All that a migration writes waits for one commit.
+  database.exec('PRAGMA cache_size = -100000')
   // Off while tables that others refer to are made anew; inside a transaction it can not be switched.
   database.exec('PRAGMA foreign_keys = OFF')
   await whenUnlocked(database, 'BEGIN IMMEDIATE', MIGRATION_MS)
@@ -84,6 +91,9 @@ export async function migrate(database: DatabaseSync): Promise<number> {
     const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...migrations }) } })
     const { error, results } = await migrator.migrateToLatest()
     if (error !== undefined) throw error
+    // A million sales of before are added up in steps: what is held at once stays small.
+    const { sumUp } = sumOperations(database)
+    while (sumUp(SUMMED_AT_ONCE) > 0);
     const orphan = database.prepare('PRAGMA foreign_key_check').get()
     if (orphan !== undefined)
       throw new Error(

@@ -28,7 +28,6 @@ import { createFees } from './payments/fees.ts'
 import { createLeases } from './payments/leases.ts'
 import { createPurchases } from './payments/purchases.ts'
 import { createPictures } from './pictures.ts'
-import { rarelyCounted } from './rarelyCounted.ts'
 import { createReaderThread } from './readerThread.ts'
 import { createReviews } from './reviews.ts'
 import type { Schema } from './schema.ts'
@@ -89,10 +88,10 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
     books: createBooks(database, answers, storeClock),
     leases: createLeases(database, storeClock),
     purchases: createPurchases(database, path),
-    fees: createFees(figuresThread),
+    fees: createFees(database, thread),
     links: createLinks(database, thread),
     healthChecks: createHealthChecks(database),
-    figures: rarelyCounted(createFigures(database, figuresThread), clock),
+    figures: createFigures(database, thread, figuresThread),
     reviews: createReviews(database),
     discovery: createDiscovery(database, thread),
     stores: createStores(database),

@@ -9,11 +9,14 @@ const MANY_SALES = 1_000
 const MAX_KEPT = 500
 const MINUTE_MS = 60_000
 
+/** Those that may have to look at every sale of a span. */
+export type Counted = Pick<Figures, 'totals' | 'series'>
+
 /**
  * Figures of many sales are kept for as long as they are worth, so that one seller's page keeps no other's waiting; whoever asks
  * for the same at once waits for one answer. Spans that begin in the same minute are the same.
  */
-export function rarelyCounted(figures: Figures, clock: Clock): Figures {
+export function rarelyCounted(figures: Counted, clock: Clock): Counted {
   const kept = new LRUCache<string, object>({ max: MAX_KEPT, ttl: 1, ttlResolution: 0, perf: clock })
   const underWay = new Map<string, Promise<unknown>>()
 
@@ -37,7 +40,6 @@ export function rarelyCounted(figures: Figures, clock: Clock): Figures {
   const all = (some: readonly Sales[]) => some.reduce((sum, { calls }) => sum + calls, 0)
 
   return {
-    ...figures,
     totals: (storeId, span) =>
       of(
         keyOf('totals', storeId, span),
@@ -46,6 +48,5 @@ export function rarelyCounted(figures: Figures, clock: Clock): Figures {
       ),
     series: (storeId, span) =>
       of(keyOf(`by ${span.bucketMs}`, storeId, span), () => figures.series(storeId, span), all),
-    ofLinks: (storeId, span) => of(keyOf('links', storeId, span), () => figures.ofLinks(storeId, span), all),
   }
 }

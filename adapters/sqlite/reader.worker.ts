@@ -5,6 +5,7 @@ import { connectReader } from './connect.ts'
 import { failureOf } from './failure.ts'
 import type { FromReader, ToReader } from './readerThread.ts'
 import type { Row, Statement } from './statement.ts'
+import { countBuyers } from './sums/buyerCounts.ts'
 
 const MAX_PREPARED = 200
 
@@ -15,6 +16,16 @@ database.aggregate('sum_atomic', {
   start: () => 0n,
   step: (sum: bigint, digits) => sum + BigInt(String(digits)),
   result: (sum: bigint) => sum.toString(),
+})
+// What it gathers are columns: SQLite never sees them.
+const columns = (gathered: unknown) => gathered as Uint8Array[]
+database.aggregate('count_buyers', {
+  start: () => [] as never,
+  step: (gathered, column) => {
+    if (column instanceof Uint8Array) columns(gathered).push(column)
+    return gathered
+  },
+  result: (gathered) => countBuyers(columns(gathered)),
 })
 database.function('folded', { deterministic: true }, (text) => foldedText(String(text)))
 const prepared = new Map<string, StatementSync>()

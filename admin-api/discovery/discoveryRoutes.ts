@@ -21,10 +21,14 @@ export function discoveryRoutes(app: FastifyInstance, api: Api): void {
   storeOpenApiRoute(app, api, cache)
 }
 
-/** Keeps buyers and popularity of links up to date. A store that can't be asked now is asked again. */
-export const recountJob: Job = async ({ discovery, clock, log }, stopped) => {
+/** Keeps figures, buyers and popularity of links up to date. A store that can't be asked now is asked again. */
+export const recountJob: Job = async ({ discovery, figures, clock, log }, stopped) => {
+  const recount = async () => {
+    await figures.sumUp()
+    return discovery.recount(clock.now())
+  }
   while (!stopped.aborted) {
-    const counted = await discovery.recount(clock.now()).catch((err: unknown) => {
+    const counted = await recount().catch((err: unknown) => {
       log.warn({ err }, 'could not count what links sold; trying again')
       return 0
     })

@@ -21,18 +21,14 @@ export const linkFiguresSchema = exactly(
 )
 
 /**
- * Reads how the links of a store do, all of them at once.
+ * Reads how these links of a store do, all of them at once.
  *
- * @param linkId only this one
  * @returns the figures of a link, of those that were read
  */
-export async function readLinkFigures(api: Api, storeId: StoreId, linkId?: string) {
+export async function readLinkFigures(api: Api, storeId: StoreId, linkIds: readonly string[]) {
   const nowMs = api.clock.now()
   const fromMs = (Math.floor(nowMs / DAY_MS) - HEALTH_DAYS + 1) * DAY_MS
-  const found = await api.figures.ofLinks(storeId, {
-    ...{ fromMs, toMs: Number.MAX_SAFE_INTEGER },
-    ...(linkId !== undefined && { linkId }),
-  })
+  const found = await api.figures.ofLinks(storeId, linkIds, fromMs)
   const figuresOf = new Map(found.map((figures) => [figures.linkId, figures]))
   return (link: Link) => {
     const { calls, buyers, revenueE18, reviews, health } = figuresOf.get(link.id) ?? nothing

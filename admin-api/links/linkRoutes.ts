@@ -68,7 +68,7 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
   async function whole(link: Link) {
     const [health, statsOf] = await Promise.all([
       healthOf(api, link),
-      readLinkFigures(api, link.storeId, link.id),
+      readLinkFigures(api, link.storeId, [link.id]),
     ])
     return ok({ ...toLinkView(link), health, stats: statsOf(link) })
   }
@@ -86,15 +86,14 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
     async (request, reply) => {
       const { id } = callerOf(request).store
       const { limit, cursor, q = '', state } = request.query
-      const [{ links, nextCursor }, statsOf] = await Promise.all([
-        api.links.page(id, {
-          ...{ limit: limit ?? MAX_PER_PAGE, linkType: 'api' },
-          words: q.split(/\s+/).filter(Boolean).slice(0, MAX_WORDS),
-          ...(cursor !== undefined && { cursor }),
-          ...(state !== undefined && { state }),
-        }),
-        readLinkFigures(api, id),
-      ])
+      const { links, nextCursor } = await api.links.page(id, {
+        ...{ limit: limit ?? MAX_PER_PAGE, linkType: 'api' },
+        words: q.split(/\s+/).filter(Boolean).slice(0, MAX_WORDS),
+        ...(cursor !== undefined && { cursor }),
+        ...(state !== undefined && { state }),
+      })
+      const ids = links.map((link) => link.id)
+      const statsOf = await readLinkFigures(api, id, ids)
       if (nextCursor !== null) {
         const next = { cursor: nextCursor, limit, q: q || undefined, state }
         reply.header('link', nextLink(api, '/api/v1/links', next))

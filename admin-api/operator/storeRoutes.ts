@@ -100,7 +100,7 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
   )
 
   async function viewOfStore({ lastSaleAtMs, createdAtMs, ...listed }: ListedStore) {
-    const fromMs = api.clock.now() - 30 * DAY_MS
+    const fromMs = Math.floor(api.clock.now() / DAY_MS - 30) * DAY_MS
     const [{ calls, revenueE18 }, fees] = await Promise.all([
       // Nothing was ever sold: there is nothing to add up.
       lastSaleAtMs !== null

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { formatAmount } from '../../core/domain/money.ts'
+import { DAY_MS } from '../../core/ports/figures.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
@@ -28,7 +29,7 @@ export function statsRoute(app: FastifyInstance, api: Api): void {
       schema: {
         summary: 'Read the figures',
         description:
-          "Revenue is the sum of what stands, in USDC; refunded and reorganised purchases are not in it. Views are free calls and 402 answers, each caller once an hour. Buyers and revenue leave out the store's own wallets.",
+          "Revenue is the sum of what stands, in USDC; refunded and reorganised purchases are not in it. Views are free calls and 402 answers, each caller once an hour. Buyers and revenue leave out what the store's own wallets bought. A period begins with its first day, in UTC.",
         querystring: query,
         response: answers(
           {
@@ -47,7 +48,7 @@ export function statsRoute(app: FastifyInstance, api: Api): void {
       const { period } = request.query
       const linkId = await ownLinkFilter(api, request, request.query.linkId)
       const lengthMs = lengthOf(period)
-      const fromMs = lengthMs === null ? 0 : api.clock.now() - lengthMs
+      const fromMs = lengthMs === null ? 0 : Math.floor((api.clock.now() - lengthMs) / DAY_MS) * DAY_MS
       const { views, buyers, revenueE18 } = await api.figures.totals(callerOf(request).store.id, {
         ...{ fromMs, toMs: Number.MAX_SAFE_INTEGER },
         ...(linkId !== undefined && { linkId }),

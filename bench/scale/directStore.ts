@@ -63,7 +63,7 @@ export async function openDirect(path: string, clock: Clock) {
     leases: createLeases(database, machineClock),
     purchases: createPurchases(database, path),
     links: createLinks(database, thread),
-    figures: createFigures(database, thread),
+    figures: createFigures(database, thread, thread),
     reviews: createReviews(database),
     discovery: createDiscovery(database, thread),
     stores: createStores(database),

@@ -26,7 +26,10 @@ export interface Span {
   readonly toMs: number
 }
 
-/** What was sold. The store's own wallets, those that sign in to it and those it is paid to, are in none of it. */
+/**
+ * What was sold. Purchases by the store's own wallets, those that signed in to it and those that it was paid to when they bought, are
+ * in none of it.
+ */
 export interface Sales {
   /** Purchases that stand (settled, delivered). */
   readonly calls: number
@@ -69,18 +72,20 @@ export interface DayChecks extends Checks {
 }
 
 /**
- * What calls, sales and health checks add up to, by link and time. Sales are counted from the purchases themselves, so that none
- * is lost; the rest is added to as it is counted. Nothing here holds up the event loop, however much was sold;
- * figures of thousands of sales may be some seconds old.
+ * What calls, sales and health checks add up to, by link and time. No sale is lost from it. Nothing here holds up the event loop,
+ * however much was sold. Figures of whole days, and of a store's whole hours, are of this moment and take no longer where more was
+ * sold; others may be some seconds old.
  */
 export interface Figures {
   /** All of it or nothing. What is written outlives the process, and may be lost in a power cut. */
   addTraffic(rows: readonly Traffic[]): Promise<void>
+  /** Adds up what was sold since the last time, so that whoever asks next waits less. @returns how much it was; 0: nothing */
+  sumUp(): Promise<number>
   totals(storeId: StoreId, span: Span): Promise<Totals>
   /** By hour or UTC day, the oldest first; where there was nothing, there is no bucket. */
   series(storeId: StoreId, span: Span & { readonly bucketMs: 3_600_000 | 86_400_000 }): Promise<Bucket[]>
-  /** Of each active link of a store, or of one link; one without any is left out. */
-  ofLinks(storeId: StoreId, span: Span): Promise<LinkFigures[]>
+  /** Of these links of a store, from the day of `fromMs` on; one without any, or of another store, is left out. */
+  ofLinks(storeId: StoreId, linkIds: readonly LinkId[], fromMs: number): Promise<LinkFigures[]>
   /** Of these links, whosever they are; one of which nothing is known is left out. Days are counted whole. */
   healthOf(linkIds: readonly LinkId[], fromMs: number): Promise<ReadonlyMap<LinkId, HealthFigures>>
   /** A link's health checks and calls by UTC day, the oldest first, and when it was suspended and re-enabled since. */

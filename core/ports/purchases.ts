@@ -58,7 +58,8 @@ export interface LedgerFindings {
   /**
    * Charged payments without a purchase, purchases without a charged payment, refunded ones without a transfer back or the
    * other way round, sessions that agree with neither, and ledger entries that are missing, can't be read or say something
-   * else of the fees owed. Must be empty. Of very many only the first are listed, and the others counted.
+   * else of the fees owed, and sums that are not those of their sales. Must be empty. Of very many only the first are listed,
+   * and the others counted.
    */
   readonly broken: readonly string[]
   /** Purchases whose ledger entries do not add up to zero. Must be empty. */

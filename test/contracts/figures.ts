@@ -7,12 +7,22 @@ import { DAY_MS, type Figures, HOUR_MS, type Traffic } from '../../core/ports/fi
 import type { HealthEvent, Links } from '../../core/ports/links.ts'
 import type { Reviews } from '../../core/ports/reviews.ts'
 import type { Stores } from '../../core/ports/stores.ts'
-import { type BooksUnderTest, change, sampleKey, sampleLink, sampleStore, sell, startMs } from './samples.ts'
+import {
+  type BooksUnderTest,
+  change,
+  type Sale,
+  sampleKey,
+  sampleLink,
+  sampleStore,
+  sell,
+  startMs,
+} from './samples.ts'
 
 type Under = BooksUnderTest & { figures: Figures; links: Links; stores: Stores; reviews: Reviews }
 
 const always = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER }
 const usd = 10n ** 18n
+const totalsEndMs = Number.MAX_SAFE_INTEGER - 1
 const today = Math.floor(startMs / DAY_MS) * DAY_MS
 
 /** What every implementation of the port Figures keeps. */
@@ -62,11 +72,21 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
     const theirs = { calls: 2, buyers: 2, revenueE18: 2n * usd }
     t.match(await under.figures.totals('store-1', always), theirs)
     t.match(await under.figures.series('store-1', { ...always, bucketMs: DAY_MS }), [theirs])
-    t.match(await under.figures.ofLinks('store-1', always), [theirs])
+    t.match(await under.figures.ofLinks('store-1', ['link-1'], 0), [theirs])
     await under.stores.update('store-1', { payout: { base: null, solana: null } }, startMs)
-    t.equal((await under.figures.totals('store-1', always)).buyers, 4, 'its sign-in wallet stays its own')
+    t.match(await under.figures.totals('store-1', always), theirs, 'what was its own when it bought stays so')
+    await buy(under, 'later', { priceUsd: '1', buyerWallet: paidTo! })
+    t.match(
+      await under.figures.totals('store-1', always),
+      { calls: 3, buyers: 3 },
+      'and buys like others from then on',
+    )
+    await under.stores.update('store-1', { payout: { base: '0xe' } }, startMs)
+    t.match(await under.figures.totals('store-1', always), { calls: 3 }, 'who bought as a stranger did so')
+    await refund(under, await buy(under, 'back', { priceUsd: '1', buyerWallet: signedIn! }), 'refunded')
+    t.match(await under.figures.totals('store-1', always), { calls: 3, refunds: 0 })
     const all = await under.purchases.page('store-1', { limit: 10 })
-    t.equal(all.purchases.length, 6, 'they are sales all the same')
+    t.equal(all.purchases.length, 8, 'they are sales all the same')
   })
 
   t.test('traffic adds up per link, hour and day, whoever counted it', async (t) => {
@@ -152,8 +172,73 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
             t.equal(totals.refunds, mine.filter(({ isBack }) => isBack).length)
             const stand = mine.filter(({ isBack }) => !isBack)
             t.equal(totals.buyers, new Set(stand.map(({ buyer }) => buyer.toLowerCase())).size)
+            // No whole hour ends there.
+            t.strictSame(await under.figures.totals('store-1', { ...span, toMs: totalsEndMs }), totals)
           }
         }
+      }),
+      { numRuns: 5 },
+    )
+  })
+
+  t.test('days and hours are what their sales are, whatever becomes of these', async (t) => {
+    const hop = fc.record({
+      sale: fc.nat(5),
+      to: fc.constantFrom('delivered', 'refund_due', 'refunded', 'reorged', 'settled' as const),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(hop, { maxLength: 12 }), fc.nat(11), async (hops, readAfter) => {
+        const under = await make(t)
+        await twoLinks(under)
+        const sold: Sale[] = []
+        for (let i = 0; i < 6; i++)
+          sold.push(
+            await buy(under, `k${i}`, {
+              ...{ createdAtMs: startMs + i * 5 * HOUR_MS, linkId: i % 2 === 0 ? 'link-1' : 'link-2' },
+              ...{ buyerWallet: `0xB${i % 3}`, priceUsd: `${i}.${'9'.repeat(18)}` },
+            }),
+          )
+        const statuses: string[] = sold.map(() => 'settled')
+        for (const [i, { sale, to }] of hops.entries()) {
+          if (i === readAfter) await under.figures.totals('store-1', always)
+          const { claim, row } = sold[sale]!
+          const from = statuses[sale]! as 'settled'
+          if (from === (to as string) || (from as string) === 'refunded') continue
+          const { network } = sold[sale]!.purchase
+          const isDone = await under.books.apply(
+            change(claim, row, from, to, {
+              purchaseStatus: to,
+              ...(to === 'refunded' && { refund: { network, transaction: `0xb${i}`, paymentKeys: [] } }),
+            }),
+          )
+          t.ok(isDone)
+          statuses[sale] = to
+        }
+        const stand = sold.filter((_, i) => ['settled', 'delivered'].includes(statuses[i]!))
+        const buyersOf = (list: typeof sold) => new Set(list.map(({ purchase }) => purchase.buyerWallet)).size
+        for (const linkId of [undefined, 'link-1', 'link-2']) {
+          const span = { ...always, ...(linkId !== undefined && { linkId }) }
+          const mine = stand.filter(({ purchase }) => linkId === undefined || purchase.linkId === linkId)
+          const totals = await under.figures.totals('store-1', span)
+          t.match(totals, { calls: mine.length, buyers: buyersOf(mine) })
+          t.strictSame(await under.figures.totals('store-1', { ...span, toMs: totalsEndMs }), totals)
+          for (const bucketMs of [HOUR_MS, DAY_MS] as const) {
+            const buckets = await under.figures.series('store-1', { ...span, bucketMs })
+            t.strictSame(
+              await under.figures.series('store-1', { ...span, toMs: totalsEndMs, bucketMs }),
+              buckets,
+            )
+            const days = Map.groupBy(mine, ({ purchase }) => Math.floor(purchase.createdAtMs / bucketMs))
+            for (const { startMs, calls, buyers } of buckets) {
+              const list = days.get(startMs / bucketMs) ?? []
+              t.strictSame([calls, buyers], [list.length, buyersOf(list)])
+            }
+          }
+        }
+        t.strictSame(
+          (await under.purchases.ledgerCheck()).broken.filter((line) => /\bsums?\b/.test(line)),
+          [],
+        )
       }),
       { numRuns: 5 },
     )
@@ -174,7 +259,8 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
     })
     await probe(under, 'link-2', startMs, true)
     await under.figures.addTraffic([seen('link-2', today, { calls: 10, failedCalls: 3 })])
-    const found = await under.figures.ofLinks('store-1', always)
+    const ids = ['link-1', 'link-2', 'link-3', 'other', 'none']
+    const found = await under.figures.ofLinks('store-1', ids, 0)
     const by = Object.fromEntries(found.map((one) => [one.linkId, one]))
     t.strictSame(Object.keys(by).sort(), ['link-1', 'link-2'], 'a link without any is left out')
     t.match(by['link-1'], { calls: 2, buyers: 2, revenueE18: 3n * usd, reviews: { total: 1, positive: 1 } })
@@ -182,14 +268,12 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
       ...{ calls: 1, revenueE18: 4n * usd, reviews: { total: 0, positive: 0 } },
       health: { checks: { probes: 1, failedProbes: 0, calls: 10, failedCalls: 3 }, changes: { length: 0 } },
     })
-    const one = await under.figures.ofLinks('store-1', { ...always, linkId: 'link-2' })
-    t.strictSame(one, [by['link-2']])
-    t.strictSame(await under.figures.ofLinks('store-2', { ...always, linkId: 'link-2' }), [])
-    await under.links.deactivate('link-1', startMs)
-    t.strictSame(
-      (await under.figures.ofLinks('store-1', always)).map(({ linkId }) => linkId),
-      ['link-2'],
-    )
+    const later = await under.figures.ofLinks('store-1', ['link-2', 'link-1'], startMs + DAY_MS)
+    t.match(later, { length: 1 })
+    t.match(later[0], { linkId: 'link-1', calls: 0, buyers: 0, revenueE18: 0n, reviews: { total: 1 } })
+    t.strictSame(await under.figures.ofLinks('store-1', ['link-2'], startMs), [by['link-2']], 'its whole day')
+    t.strictSame(await under.figures.ofLinks('store-2', ['link-2'], 0), [])
+    t.strictSame(await under.figures.ofLinks('store-1', [], 0), [])
   })
 
   t.test("a link's health is counted by the day, and its suspensions are told", async (t) => {

@@ -261,7 +261,17 @@ function book(tables: Tables, row: number, purchase: Purchase, event: string | n
     rowOfTransfer.set(transfer, row)
   }
   rowOfPurchase.set(next.id, row)
-  purchases.set(row, { purchase: next, event })
+  const isOwn =
+    present?.isOwn ?? ownWallets(tables, next.storeId).has(canonical(next.network, next.buyerWallet))
+  purchases.set(row, { purchase: next, event, isOwn })
+}
+
+/** The wallets that sign in to a store, and those it is paid to. */
+function ownWallets({ wallets, stores }: Tables, storeId: string): Set<string> {
+  const signedIn = wallets.values().flatMap((one) => (one.storeId === storeId ? [one.address] : []))
+  const payout = stores.get(storeId)?.payout
+  const paidTo = [payout?.base?.toLowerCase(), payout?.solana].filter((address) => address != null)
+  return new Set([...signedIn, ...paidTo])
 }
 
 function setStatus({ purchases, rowOfTransfer }: Tables, row: number, status: Purchase['status']): void {
@@ -272,7 +282,7 @@ function setStatus({ purchases, rowOfTransfer }: Tables, row: number, status: Pu
   const isGone = status === 'reorged'
   if (isGone && transfer !== undefined) rowOfTransfer.delete(transfer)
   const event = isGone ? null : booked.event
-  purchases.set(row, { purchase: { ...booked.purchase, status }, event })
+  purchases.set(row, { ...booked, purchase: { ...booked.purchase, status }, event })
 }
 
 function toRecord({ answer, dueAtMs: _, ...row }: PaymentRow): PaymentRecord {

@@ -18,24 +18,15 @@ import type { Tables } from './memory.ts'
 
 /** Figures in memory. */
 export function createFigures(tables: Tables, { read, write }: Access, clock: Clock): Figures {
-  const { purchases, refunds, traffic, links, stores, wallets, reviews, health } = tables
+  const { purchases, refunds, traffic, links, reviews, health } = tables
   const { linkChecks, checkHours } = tables
-
-  /** The wallets that sign in to a store, and those it is paid to. */
-  function ownWallets(storeId: string): Set<string> {
-    const signedIn = wallets.values().flatMap((one) => (one.storeId === storeId ? [one.address] : []))
-    const payout = stores.get(storeId)?.payout
-    const paidTo = [payout?.base?.toLowerCase(), payout?.solana].filter((address) => address != null)
-    return new Set([...signedIn, ...paidTo])
-  }
 
   /** A store's purchases by others, of one link where it is named. */
   function soldBy(storeId: string, linkId: string | undefined) {
-    const own = ownWallets(storeId)
     return purchases.keys().flatMap((row) => {
-      const { purchase } = purchases.get(row)!
+      const { purchase, isOwn } = purchases.get(row)!
       const isIts = purchase.storeId === storeId && (linkId === undefined || purchase.linkId === linkId)
-      return isIts && !own.has(canonical(purchase.network, purchase.buyerWallet)) ? [{ row, purchase }] : []
+      return isIts && !isOwn ? [{ row, purchase }] : []
     })
   }
 
@@ -131,6 +122,8 @@ export function createFigures(tables: Tables, { read, write }: Access, clock: Cl
         }
       }),
 
+    sumUp: async () => 0,
+
     totals: (storeId, span) =>
       read(() => totalsOf(salesIn(storeId, span), refundsIn(storeId, span), seenIn(storeId, span, DAY_MS))),
 
@@ -154,19 +147,19 @@ export function createFigures(tables: Tables, { read, write }: Access, clock: Cl
           }))
       }),
 
-    ofLinks: (storeId, span) =>
+    ofLinks: (storeId, linkIds, fromMs) =>
       read(() =>
-        links
-          .values()
-          .filter((link) => link.storeId === storeId)
-          .filter((link) => (span.linkId === undefined ? link.isActive : link.id === span.linkId))
-          .map(({ id: linkId }) => {
+        linkIds
+          .filter((id) => links.get(id)?.storeId === storeId)
+          .map((linkId) => {
+            const fromDayMs = Math.floor(fromMs / DAY_MS) * DAY_MS
+            const span = { linkId, fromMs: fromDayMs, toMs: Number.MAX_SAFE_INTEGER }
             const about = reviews.values().filter((review) => review.linkId === linkId)
             return {
               linkId,
-              ...salesOf(salesIn(storeId, { ...span, linkId })),
+              ...salesOf(salesIn(storeId, span)),
               reviews: { total: about.length, positive: about.filter(({ isPositive }) => isPositive).length },
-              health: healthFrom(linkId, span.fromMs),
+              health: healthFrom(linkId, fromMs),
             }
           })
           .filter(

@@ -33,6 +33,8 @@ export interface PaymentRow extends Omit<PaymentRecord, 'hasAnswer'> {
 export interface BookedPurchase {
   readonly purchase: Purchase
   readonly event: string | null
+  /** By a wallet that was the store's own when it bought. */
+  readonly isOwn: boolean
 }
 
 export interface LeaseRow {

@@ -4,6 +4,7 @@ import { bookOperations } from '../payments/bookOperations.ts'
 import { leaseOperations } from '../payments/leaseOperations.ts'
 import { sessionOperations } from '../sessions/sessionOperations.ts'
 import type { Row, Statement } from '../statement.ts'
+import { sumOperations } from '../sums/sumOperations.ts'
 import { webhookOperations } from '../webhooks/webhookOperations.ts'
 
 export type Operations = ReturnType<typeof prepareOperations>
@@ -45,6 +46,7 @@ export function prepareOperations(database: DatabaseSync) {
     ...leaseOperations(database),
     ...webhookOperations(database),
     ...sessionOperations(database),
+    ...sumOperations(database),
     /** A write like any other, for whoever asks whether writes get through. */
     probe: (nowMs: number): void => void probe.run(nowMs),
     /** One statement that Kysely compiled. */

@@ -7,6 +7,7 @@ import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/webhooks
 import { connectReader } from '../connect.ts'
 import { reading } from '../failure.ts'
 import type { Row } from '../statement.ts'
+import { judgeSums } from '../sums/judgeSums.ts'
 import { isSaleInLedger, toEntries } from './bookRows.ts'
 
 /**
@@ -58,6 +59,7 @@ export async function checkLedger(
     await walk(database, 'ledger', 'purchase_id', '', lastText, (_, n) => onProgress?.('entries', n), [
       lookAtEntriesOfNobody(database, broken.add, unbalanced.add),
     ])
+    await judgeSums(database, nowMs, broken.add)
     if (broken.others() > 0) broken.listed.push(`and ${broken.others()} more`)
     if (unbalanced.others() > 0)
       broken.listed.push(`and the entries of ${unbalanced.others()} more do not add up to zero`)

@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
 import { rarelyCounted } from '../../../adapters/sqlite/rarelyCounted.ts'
-import { DAY_MS, type Figures } from '../../../core/ports/figures.ts'
+import { type Figures, HOUR_MS } from '../../../core/ports/figures.ts'
 import { silentLog } from '../../../core/ports/log.ts'
-import { sampleKey, sampleLink, sampleStore, sell, testClock } from '../samples.ts'
+import { sampleKey, sampleLink, sampleStore, sell, startMs, testClock } from '../samples.ts'
 
 const open = (path: string) => openSqlite({ path, clock: testClock(), log: silentLog })
 const always = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER }
@@ -67,10 +67,11 @@ t.test('the figures of many sales hold up neither the event loop nor a write', a
       sql: `INSERT INTO purchases (${columns}) SELECT ${copied} FROM purchases u, payments p WHERE p.id >= 1000`,
       parameters: [],
     },
+    { sql: 'DELETE FROM sums_due', parameters: [] },
   ])
   const order: string[] = []
   const read = store.figures
-    .series('store-1', { ...always, bucketMs: DAY_MS })
+    .series('store-1', { ...always, linkId: 'link-1', bucketMs: HOUR_MS })
     .then((buckets) => order.push(`read ${buckets.at(-1)!.calls}`))
   await new Promise((resolve) => setImmediate(resolve))
   order.push('turn of the event loop')
@@ -118,4 +119,68 @@ t.test('who fails to count leaves nothing behind', async (t) => {
   await t.rejects(figures.totals('store-1', always), /down/)
   isDown = false
   t.match(await figures.totals('store-1', always), { calls: 7 })
+})
+
+t.test('the ledger check names the sum that says something else than its sales', async (t) => {
+  const store = await open(':memory:')
+  t.teardown(() => store.close())
+  await store.stores.create(sampleStore('store-1'), null, sampleKey('k', 'store-1'))
+  await store.links.create(sampleLink('link-1', 'store-1'))
+  const under = { ...store, clock: testClock(), storeClock: testClock() }
+  await sell(under, 'first', '0x01', { buyerWallet: '0xb' })
+  const hour = Math.floor(startMs / HOUR_MS)
+  const traffic = { linkId: 'link-1', hour, views: 1, challenges: 0, calls: 0, failedCalls: 0 }
+  await store.figures.addTraffic([traffic])
+  const sums = async () =>
+    (await store.purchases.ledgerCheck()).broken.filter((line) => !line.includes('settled'))
+  t.strictSame(await sums(), [], 'a note that waits is no mistake')
+  await store.figures.sumUp()
+  t.strictSame(await sums(), [])
+  const mistakes = [
+    [
+      "UPDATE sales_sums SET revenue_e18 = '1' WHERE unit = 'hour'",
+      /the sums of store-1 on 2026-06-02T12 are not/,
+    ],
+    [
+      "UPDATE sales_sums SET buyers = NULL WHERE scope = 'store-1/link-1'",
+      /the sums of store-1\/link-1 on 2026-06-02 are/,
+    ],
+    [
+      "DELETE FROM sales_sums WHERE unit = 'day' AND scope = 'store-1'",
+      /the sums of store-1 on 2026-06-02 are not/,
+    ],
+    [
+      "UPDATE sales_sums SET at = at + 1 WHERE unit = 'day' AND scope = 'store-1'",
+      /store-1 on 2026-06-03 .* not there/,
+    ],
+    [
+      "UPDATE sales_sums SET scope = 'store-2' WHERE scope = 'store-1'",
+      /the sums of store-2 on .* are of sales/,
+    ],
+    ["UPDATE fee_sums SET fees = fees || '0'", /the fees of store-1 in 2026-06 are not/],
+    ["UPDATE fee_sums SET month = '2026-05'", /the fees of store-1 in 2026-05 .* not there/],
+    ['UPDATE store_days SET views = 2', /the views of store-1 on 2026-06-02 are not/],
+  ] as const
+  for (const [sql, named] of mistakes) {
+    const tables = ['sales_sums', 'fee_sums', 'store_days']
+    const run = (statements: readonly string[]) =>
+      store.database.writer.write(
+        'runAll',
+        statements.map((sql) => ({ sql, parameters: [] })),
+      )
+    await run([...tables.map((name) => `CREATE TABLE kept_${name} AS SELECT * FROM ${name}`), sql])
+    const found = await sums()
+    t.ok(
+      found.some((line) => named.test(line)),
+      `${named}: ${found.join('; ')}`,
+    )
+    await run(
+      tables.flatMap((name) => [
+        `DELETE FROM ${name}`,
+        `INSERT INTO ${name} SELECT * FROM kept_${name}`,
+        `DROP TABLE kept_${name}`,
+      ]),
+    )
+    t.strictSame(await sums(), [], 'whole again')
+  }
 })
