@@ -22,5 +22,6 @@ export function createForgetfulBooks(): Books {
     list: async () => [],
     refundOf: async () => undefined,
     forgetAnswers: async () => 0,
+    forgetSigned: async () => 0,
   }
 }

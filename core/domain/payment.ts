@@ -184,7 +184,7 @@ export interface PaymentRecord extends PaymentIdentity {
   readonly requestHash: string
   /** Fixed at the claim, so that a buyer hears it even while the settlement is pending. UUID. */
   readonly purchaseId: string
-  /** The x402 payload as received, JSON: what a settler needs to go on after a crash. */
+  /** The x402 payload as received, JSON: what a settler needs to go on after a crash. `{}` once it was forgotten. */
   readonly payload: string
   readonly attempt: SettlementAttempt | null
   /** Whether an answer is stored. */

@@ -13,9 +13,15 @@ export interface RecoveryOptions {
   readonly intervalMs: number
   /** How long stored answers are kept, in ms; then a payment that was never answered is owed back. */
   readonly keepAnswersMs: number
+  /** How long the signed bytes of what is over are kept, in ms: for whoever has to find out what went wrong. */
+  readonly keepSignedMs: number
 }
 
-const defaultRecoveryOptions: RecoveryOptions = { intervalMs: 1_000, keepAnswersMs: 86_400_000 }
+const defaultRecoveryOptions: RecoveryOptions = {
+  intervalMs: 1_000,
+  keepAnswersMs: 86_400_000,
+  keepSignedMs: 7 * 86_400_000,
+}
 
 /**
  * Finishes or fails what a crash, a timeout or a reorganisation left open: what is due by the store's clock, in batches,
@@ -35,6 +41,9 @@ const PAGE = 500
 const LEASE_MS = 10_000
 const STRAYS_MS = 10_000
 const HOUSEKEEPING_MS = 60_000
+/** Payments whose signed bytes are forgotten at once, some ms of the writer's work, and the pause between two such steps. */
+const FORGOTTEN_AT_ONCE = 250
+const FORGETTING_MS = 1_000
 
 const unresolved = ['settling', 'pending', 'reorged'] as const satisfies readonly PaymentState[]
 const concluded = [
@@ -49,7 +58,7 @@ type Step = () => Promise<{ readonly seen: number; readonly moved: number }>
 
 export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOptions> = {}): Recovery {
   const { books, leases, chains, lease, clock, log } = parts
-  const { intervalMs, keepAnswersMs } = { ...defaultRecoveryOptions, ...options }
+  const { intervalMs, keepAnswersMs, keepSignedMs } = { ...defaultRecoveryOptions, ...options }
   const page = createRecoveryPage(parts)
 
   const due =
@@ -79,6 +88,14 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
     const moved = await page.owe(old)
     const forgotten = await books.forgetAnswers(updatedBeforeMs, PAGE)
     return { seen: Math.max(moved, forgotten), moved }
+  }
+
+  /** Up to here what was signed is forgotten; what had to stay is looked at again by the next process. */
+  let forgottenUpTo = 0
+  async function forgetSigned(): Promise<boolean> {
+    const last = await books.forgetSigned(clock.now() - keepSignedMs, forgottenUpTo, FORGOTTEN_AT_ONCE)
+    if (last > 0) forgottenUpTo = last
+    return last > 0
   }
 
   const networks = (): NetworkId[] => [...new Set(chains.settlers.map(({ network }) => network))]
@@ -123,6 +140,19 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
       if (held !== undefined) await leases.release(held).catch(() => undefined)
     }
 
+    /** Goes on while there is more, and never so fast that sales would wait for it. */
+    async function forget(): Promise<void> {
+      while (!signal.aborted) {
+        let isMore = false
+        try {
+          isMore = held !== undefined && (await forgetSigned())
+        } catch (err) {
+          log.warn({ err }, 'could not forget what was signed; trying again')
+        }
+        await pause(isMore ? FORGETTING_MS : HOUSEKEEPING_MS)
+      }
+    }
+
     /** Starts the loops of each network, and those of one that can be settled on later. */
     async function watchNetworks(): Promise<void> {
       const started = new Set<NetworkId>()
@@ -146,6 +176,7 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
       watchNetworks(),
       loop('strays', strays, STRAYS_MS),
       loop('housekeeping', housekeep, HOUSEKEEPING_MS),
+      forget(),
     ])
   }
 
@@ -158,7 +189,9 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
         moved += await drain(confirmOn(network))
       }
       await strays()
-      return moved + (await drain(housekeep))
+      moved += await drain(housekeep)
+      while (await forgetSigned());
+      return moved
     },
     run,
   }

@@ -229,4 +229,14 @@ export interface Books {
    * @returns how many.
    */
   forgetAnswers(updatedBeforeMs: number, limit: number): Promise<number>
+  /**
+   * Removes what was signed, payload and attempt, of payments that nothing has to be sent for any more: `rejected`, or
+   * `delivered` and `refunded` with a known transaction and not due. The rows stay for good, with what finds them on chain.
+   * Solana finds nothing without the block hash: there what the settler signed stays, and the payload where there is none.
+   *
+   * Looks at those after the row `afterRow`, at most `limit` of them and in the order of their numbers, up to the first that
+   * was claimed at this time or later.
+   * @returns the number of the last row that it looked at; 0 when there was none
+   */
+  forgetSigned(updatedBeforeMs: number, afterRow: number, limit: number): Promise<number>
 }

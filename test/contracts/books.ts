@@ -1,5 +1,7 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
+import type { PaymentState } from '../../core/domain/payment.ts'
+import type { ClaimRequest, PaymentChange } from '../../core/ports/books.ts'
 import { action, followModel } from './bookHistories.ts'
 import { bookListsContract } from './bookLists.ts'
 import { bookSalesContract } from './bookSales.ts'
@@ -168,6 +170,71 @@ export function booksContract(t: Test, make: (t: Test) => Promise<BooksUnderTest
     t.strictSame(await left(), ['k2', 'k3'])
     t.match(await under.books.find(keyOf('k1')), { state: 'delivered', hasAnswer: false })
   })
+
+  t.test(
+    'what was signed goes when nothing has to be sent for it any more; what finds it on chain stays',
+    async (t) => {
+      const under = await make(t)
+      const settled = { transaction: '0xaa', event: '1', block: 1, chargedAtomic: 1n }
+      const signed = { settler: 's', bytes: '0x1', transaction: '0xaa', sequence: null }
+      const solana = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'
+      const put = async (
+        name: string,
+        to: PaymentState,
+        more: Partial<PaymentChange> = {},
+        about: Partial<ClaimRequest> = {},
+      ) => {
+        const claim = sampleClaim(name, about)
+        const row = await claimed(under, claim)
+        await under.books.apply(change(claim, row, 'claimed', to, { attempt: signed, settled, ...more }))
+        return row
+      }
+      await put('sold', 'delivered')
+      await put('watched', 'delivered', { dueInMs: 5 })
+      await put('settling', 'settling')
+      await put('owed', 'refund_due')
+      await put('lost', 'failed_final')
+      await put('unnamed', 'delivered', { settled: { ...settled, transaction: null } })
+      await put('back', 'refunded')
+      await put('refused', 'rejected', { attempt: null })
+      await put('ours', 'delivered', {}, { network: solana })
+      await put('theirs', 'delivered', { attempt: { ...signed, bytes: '' } }, { network: solana })
+      under.clock.nowMs += 1_000
+      const last = await put('young', 'delivered')
+      const kept = async () => {
+        const names = 'sold watched settling owed lost unnamed back refused ours theirs young'.split(' ')
+        const records = await Promise.all(names.map((name) => under.books.find(keyOf(name))))
+        return records.map((r) => [r!.nonce.slice(2), r!.payload !== '{}', r!.attempt !== null].join(' '))
+      }
+      const before = await kept()
+      t.equal(await under.books.forgetSigned(startMs, 0, 100), 0, 'nothing is old enough')
+      t.strictSame(await kept(), before)
+      const first = await under.books.forgetSigned(startMs + 1, 0, 2)
+      t.ok(first > 0)
+      let at = first
+      for (let next = at; next > 0; next = await under.books.forgetSigned(startMs + 1, at, 2)) at = next
+      t.ok(at < last)
+      t.strictSame(await kept(), [
+        ...[
+          'sold false false',
+          'watched true true',
+          'settling true true',
+          'owed true true',
+          'lost true true',
+        ],
+        ...['unnamed true true', 'back false false', 'refused false false', 'ours false true'],
+        ...['theirs true true', 'young true true'],
+      ])
+      t.match(await under.books.find(keyOf('sold')), {
+        state: 'delivered',
+        transaction: '0xaa',
+        chargedAtomic: 1n,
+      })
+      t.match(await under.books.claim(sampleClaim('sold')), { won: false, record: { state: 'delivered' } })
+      t.match(await under.books.claim(sampleClaim('refused', { payload: '{"anew":1}' })), { won: true })
+      t.match(await under.books.find(keyOf('refused')), { state: 'claimed', payload: '{"anew":1}' })
+    },
+  )
 
   t.test('an answer comes back byte for byte, whatever its size and wherever its memory is', async (t) => {
     const memory = Buffer.alloc(

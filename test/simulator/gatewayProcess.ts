@@ -118,13 +118,17 @@ export class GatewayProcess implements Owner {
     ]
     this.#generation = await buildGeneration(entries, ports, { onSlotMisuse: this.#parts.onMisuse })
     const underWay = this.#parts.isNothingUnderWay ? { isUnderWay: () => false } : payments
-    this.recovery = createRecovery({
-      ...{ books, leases, purchases, sessions, notes, lease, clock, log, payments: underWay },
-      chains: {
-        ...chains,
-        settler: (_: string, scheme: string) => (scheme === transferScheme ? transfers : settler),
+    this.recovery = createRecovery(
+      {
+        ...{ books, leases, purchases, sessions, notes, lease, clock, log, payments: underWay },
+        chains: {
+          ...chains,
+          settler: (_: string, scheme: string) => (scheme === transferScheme ? transfers : settler),
+        },
       },
-    })
+      // What nobody needs is forgotten at once here, so that it shows who does.
+      { keepSignedMs: 0 },
+    )
     this.desk = createSessionDesk({
       ...{ books, sessions, purchases, payments, transferProofs, settler },
       ...{ chains, notes, lease, clock, log, price: this.#parts.price },

@@ -335,7 +335,15 @@ export class World {
     const { store } = this
     const books = this.#plant?.books?.(store.books) ?? store.books
     return {
-      books: this.#faulty(books, process, ['claim', 'apply', 'applyAll', 'adopt', 'putOff', 'forgetAnswers']),
+      books: this.#faulty(books, process, [
+        'claim',
+        'apply',
+        'applyAll',
+        'adopt',
+        'putOff',
+        'forgetAnswers',
+        'forgetSigned',
+      ]),
       leases: this.#faulty(store.leases, process, ['take', 'renew', 'release']),
       purchases: this.#faulty(store.purchases, process, []),
       sessions: this.#faulty(store.sessions, process, ['cancel', 'expire']),
@@ -406,7 +414,8 @@ export class World {
     if (name === 'take' && result !== undefined)
       this.#renewedAtMs.set((result as Lease).id, this.scheduler.nowMs)
     const isNews =
-      !['due', 'renew', 'find', 'list', 'adopt', 'forgetAnswers'].includes(name) || Number(result) > 0
+      !['due', 'renew', 'find', 'list', 'adopt', 'forgetAnswers', 'forgetSigned'].includes(name) ||
+      Number(result) > 0
     if (isNews && this.trace !== null) this.tell(name, who, args, result)
   }
 

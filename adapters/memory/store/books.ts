@@ -204,7 +204,32 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
         for (const row of old) put({ ...row, answer: null })
         return old.length
       }),
+
+    forgetSigned: (updatedBeforeMs, afterRow, limit) =>
+      write('visible', () => {
+        const left = payments.values().filter((one) => one.row > afterRow && one.payload !== '{}')
+        const young = left.findIndex(({ claimedAtMs }) => claimedAtMs >= updatedBeforeMs)
+        const old = left.slice(0, young === -1 ? limit : Math.min(young, limit))
+        for (const row of old) {
+          if (!isSignedOver(row, updatedBeforeMs)) continue
+          const attempt = row.network.startsWith('solana:') ? row.attempt : null
+          put({ ...row, payload: '{}', attempt })
+        }
+        return old.at(-1)?.row ?? 0
+      }),
   }
+}
+
+/** Whether what was signed is needed by nobody any more, see the port. */
+function isSignedOver(
+  { state, updatedAtMs, dueAtMs, transaction, network, attempt }: PaymentRow,
+  updatedBeforeMs: number,
+): boolean {
+  if (updatedAtMs >= updatedBeforeMs) return false
+  if (state === 'rejected') return true
+  if ((state !== 'delivered' && state !== 'refunded') || dueAtMs !== null || transaction === null)
+    return false
+  return !network.startsWith('solana:') || (attempt?.bytes ?? '') !== ''
 }
 
 const isOpen = (state: string): boolean => (openStates as readonly string[]).includes(state)

@@ -16,9 +16,9 @@ export type Values = readonly SQLInputValue[]
 
 /** A payment without its answer, the way {@link toPaymentRecord} reads it. */
 export const selectPayment = `
-  SELECT p.*, l.payload, s.settler, s.bytes AS attempt_bytes, s.tx AS attempt_transaction,
+  SELECT p.*, coalesce(l.payload, '{}') AS payload, s.settler, s.bytes AS attempt_bytes, s.tx AS attempt_transaction,
     s.sequence AS attempt_sequence, a.payment_id AS answer_id
-  FROM payments p JOIN payment_payloads l ON l.payment_id = p.id
+  FROM payments p LEFT JOIN payment_payloads l ON l.payment_id = p.id
     LEFT JOIN attempts s ON s.payment_id = p.id LEFT JOIN answers a ON a.payment_id = p.id`
 
 type PaymentRow = Omit<PaymentTable, 'id'> & {

@@ -4,6 +4,7 @@ import { isTollgateError } from '../../../core/errors/error.ts'
 import { type Books, LARGEST_DELAY_MS, type PaymentChange } from '../../../core/ports/books.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
 import { alreadyBooked } from '../../../core/ports/refusals.ts'
+import type { Step } from '../commit/operations.ts'
 import type { Database } from '../database.ts'
 import { ConstraintError, reading } from '../failure.ts'
 import { sessionArgs } from '../sessions/sessionMoves.ts'
@@ -49,6 +50,10 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
   const answered = reader.prepare(`
     SELECT p.id, p.state, p.claimed_at_ms, p.updated_at_ms FROM answers a JOIN payments p ON p.id = a.payment_id
     ORDER BY a.payment_id`)
+
+  const signed = reader.prepare(`
+    SELECT p.id, p.claimed_at_ms, ${isOver} AS is_over FROM payment_payloads l JOIN payments p ON p.id = l.payment_id
+    WHERE l.payment_id > ?2 ORDER BY l.payment_id LIMIT ?3`)
 
   const dueAt = (delayMs: number | null): number | null =>
     delayMs === null ? null : storeClock.now() + Math.min(delayMs, LARGEST_DELAY_MS)
@@ -209,8 +214,29 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
       const parameters = [JSON.stringify(old), updatedBeforeMs]
       return (await writer.write('run', { sql, parameters }, 'visible')).changes
     },
+
+    async forgetSigned(updatedBeforeMs, afterRow, limit) {
+      const rows = reading(() => signed.all(updatedBeforeMs, afterRow, limit))
+      const young = rows.findIndex((row) => Number(row['claimed_at_ms']) >= updatedBeforeMs)
+      const old = young === -1 ? rows : rows.slice(0, young)
+      const over = old.flatMap(({ id, is_over }) => (is_over === 1 ? [Number(id)] : []))
+      const from = (table: string, which: string): Step => ({
+        sql: `DELETE FROM ${table} WHERE payment_id IN (SELECT value FROM json_each(?2))
+          AND EXISTS (SELECT 1 FROM payments p WHERE p.id = payment_id AND ${isOver} AND ${which})`,
+        parameters: [updatedBeforeMs, JSON.stringify(over)],
+      })
+      const steps = [from('payment_payloads', 'true'), from('attempts', `p.network NOT LIKE 'solana:%'`)]
+      if (over.length > 0) await writer.write('runAll', steps, 'visible')
+      return Number(old.at(-1)?.['id'] ?? 0)
+    },
   }
 }
+
+/** Whether what was signed of a payment `p` is needed by nobody any more, see the port. */
+const isOver = `(p.updated_at_ms < ?1 AND (p.state = 'rejected'
+  OR ((p.state = 'delivered' OR p.state = 'refunded') AND p.due_at_ms IS NULL AND p.tx_hash IS NOT NULL
+    AND (p.network NOT LIKE 'solana:%' OR EXISTS (
+      SELECT 1 FROM attempts s WHERE s.payment_id = p.id AND s.bytes <> '')))))`
 
 const isOpen = (state: PaymentState): boolean => (openStates as readonly PaymentState[]).includes(state)
 
