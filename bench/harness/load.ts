@@ -14,6 +14,8 @@ export interface Load {
   readonly paymentFile?: string
   /** File with one body a line; each is used once, and the load ends when they are used up. */
   readonly bodiesFile?: string
+  /** File with one path a line, asked in turn in the place of `path`. */
+  readonly pathsFile?: string
   readonly headers?: Readonly<Record<string, string>>
   /** The `Host` it names; default: a name of the gateway's own. */
   readonly host?: string
@@ -43,10 +45,10 @@ export async function runLoad(
   load: Load,
   seconds: number,
 ): Promise<LoadResult> {
-  const { method = 'GET', path, bodyFile = '-', paymentFile = '-', bodiesFile = '-' } = load
+  const { method = 'GET', path, bodyFile = '-', paymentFile = '-', bodiesFile = '-', pathsFile = '-' } = load
   const { host = 'gateway.test', headers = {}, connections: atOnce = connections, isAwake = false } = load
   // What is used up, and then must still be answered, wrk can't wait for; headers and few connections it is not asked for.
-  const isPlain = paymentFile === '-' && load.connections === undefined && !isAwake
+  const isPlain = paymentFile === '-' && pathsFile === '-' && load.connections === undefined && !isAwake
   const command =
     machine.hasWrk && isPlain
       ? ['wrk', '-t1', `-c${connections}`, `-d${Math.ceil(seconds)}s`, '--timeout', '10s', '-s', luaScript]
@@ -62,6 +64,7 @@ export async function runLoad(
             bodyFile,
             paymentFile,
             bodiesFile,
+            pathsFile,
             host,
             headers,
             isAwake,

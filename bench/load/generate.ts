@@ -14,6 +14,8 @@ export interface GenerateOptions {
   readonly paymentFile: string
   /** File with one body a line; each is used once, and the load ends when they are used up. */
   readonly bodiesFile: string
+  /** File with one path a line: each is asked in turn, in the place of `path`. */
+  readonly pathsFile: string
   readonly host: string
   readonly headers: Readonly<Record<string, string>>
   /** Looks for answers all the time instead of waiting to be woken. */
@@ -26,7 +28,10 @@ const linesOf = (file: string) => (file === '-' ? null : readFileSync(file, 'lat
 const payments = linesOf(options.paymentFile)
 const bodies = linesOf(options.bodiesFile)
 const own = Object.entries(options.headers).map(([name, value]) => `${name}: ${value}\r\n`)
-const head = `${options.method} ${options.path} HTTP/1.1\r\nHost: ${options.host}\r\nAccept: */*\r\n${own.join('')}`
+const paths = linesOf(options.pathsFile) ?? [options.path]
+const heads = paths.map(
+  (path) => `${options.method} ${path} HTTP/1.1\r\nHost: ${options.host}\r\nAccept: */*\r\n${own.join('')}`,
+)
 const withBody = (text: string) =>
   `Content-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`
 const rest = body === '' ? '\r\n' : withBody(body)
@@ -39,7 +44,9 @@ let isOver = false
 /** Undefined when what is used once is used up. */
 function nextRequest(): string | undefined {
   if (isOver) return undefined
-  const once = (payments ?? bodies)?.[used++]
+  const n = used++
+  const head = heads[n % heads.length]!
+  const once = (payments ?? bodies)?.[n]
   if (payments !== null)
     return once === undefined ? undefined : `${head}PAYMENT-SIGNATURE: ${once}\r\n${rest}`
   if (bodies !== null) return once === undefined ? undefined : head + withBody(once)

@@ -72,11 +72,8 @@ export async function fillStore(options: FillOptions): Promise<Filled> {
   await direct.sessions.expire(nowMs, sales)
   direct.commit()
   progress('committed')
-  const live = sellers.flatMap(({ store, links: own }) =>
-    own
-      .filter((link) => link.isActive && !link.isStealth)
-      .map((link) => ({ path: `/api/link/${store.username}/${link.slug}`, link })),
-  )
+  const pathsOf = (which: 'free' | 'paid') =>
+    sellers.flatMap((seller) => seller[which].map(({ slug }) => `/api/link/${seller.store.username}/${slug}`))
   const [largest, usual] = [sellers[0]!, sellers[Math.min(1, sellers.length - 1)]!].map(
     ({ store, apiKey }) => ({
       ...{ username: store.username, apiKey },
@@ -84,8 +81,7 @@ export async function fillStore(options: FillOptions): Promise<Filled> {
   )
   const filled: Filled = {
     ...{ links, sales, largest: largest!, usual: usual!, operatorToken: seeded.hex('operator') },
-    free: live.filter(({ link }) => link.price === '0').map(({ path }) => path),
-    paid: live.filter(({ link }) => link.price !== '0').map(({ path }) => path),
+    ...{ free: pathsOf('free'), paid: pathsOf('paid') },
   }
   writeFileSync(join(folder, 'filled.json'), JSON.stringify(filled))
   writeFileSync(join(folder, 'tollgate.yaml'), configOf(filled))
@@ -100,6 +96,11 @@ gateway:
 admin:
   port: 0
   maxLinksPerStore: 1000000
+  limits:
+    keyPerMinute: 1000000
+    keyPerHour: 1000000
+    storePerMinute: 1000000
+    discoverPerMinute: 1000000
 operator:
   token: ${operatorToken}
 storage:

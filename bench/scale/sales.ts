@@ -105,7 +105,8 @@ async function sellOne(
     ...{ network, asset: token, payer, nonce, payTo, amountAtomic, sessionId, purchaseId },
     ...{ linkId: link.id, storeId: store.id, scheme: 'exact', lease: lease.id },
     validBeforeMs: (Math.floor(atMs / 1_000) + 300) * 1_000,
-    requestHash: seeded.hex('request', n),
+    // The hash of the call, and its caller's mark.
+    requestHash: `${seeded.hex('request', n)}:${Buffer.from(seeded.hex('caller', payer), 'hex').toString('base64url').slice(0, 22)}`,
   }
   const claimed = await books.claim({
     ...payment,

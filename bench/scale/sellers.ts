@@ -15,8 +15,9 @@ export interface Seller {
   readonly store: Store
   readonly apiKey: string
   readonly links: readonly Link[]
-  /** Those that are sold, public and unlisted ones alike. */
+  /** Those that can be called, at an address that everybody may know: APIs that cost something, and those that don't. */
   readonly paid: readonly Link[]
+  readonly free: readonly Link[]
 }
 
 /** What links are about, the more often the further in front: the first word is in a fifth of all titles. */
@@ -25,6 +26,9 @@ const subjects = `weather news prices maps images translation summary search voi
   /\s+/,
 )
 const adjectives = 'live daily fast exact cheap global local historic open private'.split(' ')
+/** Of a hundred links these two. */
+const [suspended, deleted] = [57, 71]
+const isHarmed = (i: number) => i % 100 === suspended || i % 100 === deleted
 const prices = '0.001 0.005 0.01 0.02 0.05 0.1 0.25 0.5 1 2.5 9.99'.split(' ')
 
 /**
@@ -82,8 +86,11 @@ export async function openStores(
       made.push(link)
       await harm(link, i)
     }
-    const paid = made.filter((link) => link.price !== '0')
-    return { store, apiKey, links: made, paid }
+    const live = made.filter(({ linkType, isStealth }, i) => linkType === 'api' && !isStealth && !isHarmed(i))
+    const [free = [], paid = []] = [true, false].map((isFree) =>
+      live.filter(({ price }) => (price === '0') === isFree),
+    )
+    return { store, apiKey, links: made, paid, free }
   }
 
   function linkOf(n: number, i: number, storeId: string, createdAtMs: number): Link {
@@ -103,9 +110,8 @@ export async function openStores(
     }
   }
 
-  /** Of a hundred links one is suspended, and one was deleted. */
   async function harm({ id, createdAtMs }: Link, i: number): Promise<void> {
-    if (i % 100 === 57) {
+    if (i % 100 === suspended) {
       const sinceMs = nowMs - DAY_MS
       const reason = 'The last 3 or more health checks failed, over at least 5 minutes.'
       await direct.links.setSuspension(
@@ -113,7 +119,7 @@ export async function openStores(
         { sinceMs, reason, cooldownUntilMs: sinceMs, permanent: false },
         sinceMs,
       )
-    } else if (i % 100 === 71) await direct.links.deactivate(id, createdAtMs + DAY_MS)
+    } else if (i % 100 === deleted) await direct.links.deactivate(id, createdAtMs + DAY_MS)
   }
 
   function walletOf(what: string, n: number): string {

@@ -1,0 +1,82 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { get } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { cpuSeconds } from '../harness/cpuSeconds.ts'
+
+const bin = new URL('../../cli/bin.js', import.meta.url).pathname
+
+/** `tollgate start`, as it is shipped. */
+export interface Shipped {
+  readonly port: number
+  /** From the start of the process until `/readyz` said yes. */
+  readonly readyMs: number
+  /** Of all its processes. */
+  cpu(): number
+  memoryMb(): number
+  signal(name: NodeJS.Signals): void
+  stop(): Promise<void>
+}
+
+/** Starts the gateway of a folder that was filled, on any CPU, and waits until it is ready. */
+export async function startShipped(folder: string, port: number, env: NodeJS.ProcessEnv): Promise<Shipped> {
+  const startedMs = performance.now()
+  const child = spawn(process.execPath, [bin, 'start', '--config', join(folder, 'tollgate.yaml')], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, ...env, PORT: String(port) },
+  })
+  const ended = once(child, 'exit')
+  while (!(await isReady(port))) {
+    if (child.exitCode !== null) throw new Error('tollgate start ended by itself; it says why above.')
+    await sleep(5)
+  }
+  const readyMs = performance.now() - startedMs
+  const processes = () => [child.pid!, ...descendantsOf(child.pid!)]
+  return {
+    ...{ port, readyMs },
+    cpu: () => processes().reduce((sum, pid) => sum + cpuSeconds(pid), 0),
+    memoryMb: () => processes().reduce((sum, pid) => sum + residentMb(pid), 0),
+    signal: (name) => void child.kill(name),
+    stop: () => stop(child, ended),
+  }
+}
+
+/** Runs another of its commands to the end. @returns how long it took */
+export async function runShipped(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const startedMs = performance.now()
+  const child = spawn(process.execPath, [bin, ...args], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, ...env },
+  })
+  const [code] = await once(child, 'exit')
+  if (code !== 0) throw new Error(`tollgate ${args[0]} ended with ${code}; it says why above.`)
+  return performance.now() - startedMs
+}
+
+async function stop(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
+  child.kill('SIGTERM')
+  const cut = setTimeout(() => child.kill('SIGKILL'), 10_000)
+  await ended
+  clearTimeout(cut)
+}
+
+function isReady(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    get({ port, host: '127.0.0.1', path: '/readyz', agent: false }, (answer) => {
+      answer.resume()
+      resolve(answer.statusCode === 200)
+    }).on('error', () => resolve(false))
+  })
+}
+
+function descendantsOf(pid: number): number[] {
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+    readFileSync(`/proc/${pid}/task/${task}/children`, 'latin1').split(' ').filter(Boolean).map(Number),
+  )
+  return children.flatMap((child) => [child, ...descendantsOf(child)])
+}
+
+const residentMb = (pid: number): number =>
+  Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))![1]) / 1_024
