@@ -7,6 +7,8 @@ export interface BenchContext extends RoundOptions {
   /** Stopped when the bench is over, whatever became of it. */
   readonly servers: Servers
   readonly isQuick: boolean
+  /** Of bench/scale.ts: a folder that was filled before; it is written to. */
+  readonly filledFolder?: string | undefined
   /** Whether the run was asked for this figure; a bench leaves out the peers of the others. */
   wants(key: FigureKey): boolean
 }

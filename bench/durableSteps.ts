@@ -1,5 +1,6 @@
 // What the durable steps of a paid call cost, CPU of all threads and time by the wall: `node bench/durableSteps.ts`.
-// With `--sold 1000000` the store has sold so much before; with the folder of another checkout that has the same ports,
+// With `--sold 1000000` the store has sold so much before; with `--filled FILE` an empty one and that one, which is written to,
+// are measured; with the folder of another checkout that has the same ports,
 // both are measured in turns, so that whatever else the machine does meets both.
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -21,12 +22,16 @@ import { asset, network, payTo } from './servers/offer.ts'
 /** Payments that take each step together, as under load. */
 const groupSize = 32
 const groupsPerRound = 40
-const rounds = 16
-
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { sold: { type: 'string', default: '0' } },
+  options: {
+    sold: { type: 'string', default: '0' },
+    filled: { type: 'string' },
+    rounds: { type: 'string', default: '16' },
+    json: { type: 'boolean', default: false },
+  },
 })
+const rounds = Number(values.rounds)
 const usdc = builtInAssets.find((one) => one.network === network && one.address === asset)!
 const links = Array.from({ length: 20 }, (_, i) => ({ linkId: `link-${i}`, storeId: `store-${i}` }))
 // As long as what the reference client sends, a stored 1 KB answer and an EIP-1559 transaction.
@@ -47,13 +52,14 @@ interface Candidate {
   close(): Promise<void>
 }
 
-async function open(root: string): Promise<Candidate> {
+/** @param filled the file of a store that is there already */
+async function open(root: string, name: string, filled?: string): Promise<Candidate> {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-steps-'))
   const module = (await import(pathToFileURL(join(root, 'adapters/sqlite/openSqlite.ts')).href)) as {
     openSqlite: typeof openSqlite
   }
-  const options = { path: join(folder, 'steps.db'), clock: systemClock, log: silentLog }
-  if (Number(values.sold) > 0) {
+  const options = { path: filled ?? join(folder, 'steps.db'), clock: systemClock, log: silentLog }
+  if (Number(values.sold) > 0 && filled === undefined) {
     await (await module.openSqlite(options)).close()
     sellBefore(options.path, Number(values.sold))
   }
@@ -63,7 +69,7 @@ async function open(root: string): Promise<Candidate> {
     await store.close()
     rmSync(folder, { recursive: true })
   }
-  return { name: root, store, lease, samples: new Map(), close }
+  return { name, store, lease, samples: new Map(), close }
 }
 
 /** Sales that are over, as they lie in the tables after their answers were forgotten. */
@@ -166,16 +172,24 @@ async function round({ store: { books }, lease, samples }: Candidate): Promise<v
   }
 }
 
-const roots = [resolve(import.meta.dirname, '..'), ...positionals.map((path) => resolve(path))]
-const candidates = await Promise.all(roots.map(open))
+const own = resolve(import.meta.dirname, '..')
+const candidates = await Promise.all([
+  open(own, values.filled === undefined ? own : 'empty'),
+  ...(values.filled === undefined ? [] : [open(own, values.filled, values.filled)]),
+  ...positionals.map((path) => open(resolve(path), path)),
+])
 for (let i = 0; i <= rounds; i++) {
   for (const candidate of i % 2 === 0 ? candidates : candidates.toReversed()) {
     await round(candidate)
     if (i === 0) candidate.samples.clear() // warm-up
   }
 }
-for (const { name, samples } of candidates) {
-  const figures = [...samples].map(([step, list]) => `${step} ${median(list).toFixed(1)}`)
-  console.log(`${name}: ${figures.join(', ')} µs a payment`)
-}
+if (values.json) {
+  const all = candidates.map(({ name, samples }) => [name, median(samples.get('all')!)])
+  console.log(JSON.stringify(Object.fromEntries(all)))
+} else
+  for (const { name, samples } of candidates) {
+    const figures = [...samples].map(([step, list]) => `${step} ${median(list).toFixed(1)}`)
+    console.log(`${name}: ${figures.join(', ')} µs a payment`)
+  }
 await Promise.all(candidates.map(({ close }) => close()))

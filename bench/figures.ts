@@ -1,7 +1,7 @@
 /** One number that `npm run bench` measures, with the value it must reach and the one it should. */
 export interface Figure {
   readonly what: string
-  readonly unit: '×' | 'µs' | 'ns' | 'MB' | 'ms' | '/s'
+  readonly unit: '×' | 'µs' | 'ns' | 'MB' | 'ms' | 's' | '/s' | '%' | 'B'
   readonly better: 'more' | 'less'
   readonly must: number
   readonly aim: number
@@ -77,9 +77,43 @@ export const figures = {
   start_ms: least('from start to listening', 'ms', 1_000, 500),
 } as const satisfies Readonly<Record<string, Figure>>
 
-export type FigureKey = keyof typeof figures
+/** What `--scale` measures: a store of 100,000 links and a million sales; with `--quick` 5,000 and 20,000. */
+export const scaleFigures = {
+  scale_start_ms: least('from start to ready', 'ms', 1_500, 1_000),
+  scale_reload_ms: least('longest that a free call waits for a reload', 'ms', 30, 10),
+  scale_memory_mb: least('memory after start', 'MB', 250, 200),
+  scale_memory_read_mb: least('memory after all of the reads below', 'MB', 400, 300),
+  scale_idle_percent: least('CPU when idle, with health checks, of a core', '%', 5, 1),
+  scale_free_vs_ten: least('free call of a random link, against ten links', '×', 1.25, 1.1),
+  scale_402_vs_ten: least('402 of a random link, against ten links', '×', 1.25, 1.1),
+  ...readFigures('links', 'links of a store, 100 of 10,000', 20, 5),
+  ...readFigures('store', 'a store, public', 20, 5),
+  ...readFigures('stats', 'figures of 30 days', 10, 5),
+  ...readFigures('stats_all', 'figures of all time', 10, 5),
+  ...readFigures('timeseries', 'figures by the day', 10, 5),
+  ...readFigures('attention', 'what waits for the seller', 20, 5),
+  ...readFigures('purchases', 'purchases of a store, 100 of 200,000', 20, 5),
+  ...readFigures('discover', 'discovery, a search', 20, 5),
+  ...readFigures('reviews', 'reviews of a store', 20, 5),
+  ...readFigures('operator', "the operator's stores", 20, 5),
+  scale_worst_free_ms: least('worst free call while all of these are read', 'ms', 20, 10),
+  scale_doctor_s: least('doctor, without the chain', 's', 60, 30),
+  scale_backup_s: least('backup', 's', 60, 30),
+  scale_bytes_a_sale: least('on disk for each sale', 'B', 4_200, 3_000),
+  scale_steps_vs_empty: least('durable steps of a payment, against an empty store', '×', 1.25, 1.1),
+} as const satisfies Readonly<Record<string, Figure>>
+
+export type FigureKey = keyof typeof figures | keyof typeof scaleFigures
 
 export const figureKeys = Object.keys(figures) as readonly FigureKey[]
+export const scaleKeys = Object.keys(scaleFigures) as readonly FigureKey[]
+
+function readFigures<Name extends string>(name: Name, what: string, must: number, aim: number) {
+  return {
+    [`scale_${name}_p50_ms`]: least(`${what}, p50`, 'ms', must, aim),
+    [`scale_${name}_p99_ms`]: least(`${what}, p99`, 'ms', must, aim),
+  } as Record<`scale_${Name}_p50_ms` | `scale_${Name}_p99_ms`, Figure>
+}
 
 /** What was measured; null where a peer is not there. */
 export type Measured = Partial<Record<FigureKey, number | null>>

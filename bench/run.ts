@@ -1,24 +1,26 @@
-// `npm run bench`: measures everything that README.md in this folder names. --json, --quick, --only key,key
+// `npm run bench`: measures everything that README.md in this folder names. --json, --quick, --only key,key;
+// with --scale what a gateway of much data does, on a store that is filled first, or was: --filled FOLDER
 import { parseArgs } from 'node:util'
 import { type Bench, runBench } from './bench.ts'
 import { challenge } from './challenge.ts'
 import { claims } from './claims.ts'
 import { counters } from './counters.ts'
 import { discovery } from './discovery.ts'
-import { type FigureKey, figureKeys, type Measured } from './figures.ts'
+import { type FigureKey, figureKeys, type Measured, scaleKeys } from './figures.ts'
 import { free } from './free.ts'
 import { installPeers } from './harness/installPeers.ts'
 import { lookAround } from './harness/machine.ts'
 import { toTable } from './harness/table.ts'
 import { paid } from './paid.ts'
 import { plugins } from './plugins.ts'
+import { scale } from './scale.ts'
 import { settled } from './settled.ts'
 import { start } from './start.ts'
 import { vault } from './vault.ts'
 import { workers } from './workers.ts'
 import { wrap } from './wrap.ts'
 
-const benches: readonly Bench[] = [
+const usual: readonly Bench[] = [
   free,
   challenge,
   counters,
@@ -38,12 +40,15 @@ const { values } = parseArgs({
     json: { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
+    scale: { type: 'boolean', default: false },
+    filled: { type: 'string' },
   },
 })
+const [benches, keys] = values.scale ? [[scale], scaleKeys] : [usual, figureKeys]
 const only = keysOf(values.only)
 const progress = (line: string) => console.error(line)
 
-installPeers(progress)
+if (!values.scale) installPeers(progress)
 const machine = lookAround()
 const size = values.quick ? { rounds: 3, seconds: 1, warmUps: 1 } : { rounds: 5, seconds: 3, warmUps: 5 }
 progress(
@@ -56,18 +61,19 @@ const wants = (key: FigureKey) => only.includes(key)
 const measured: Measured = {}
 for (const bench of benches) {
   if (!bench.keys.some(wants)) continue
-  Object.assign(measured, await runBench(bench, { machine, ...size, isQuick: values.quick, wants, progress }))
+  const context = { machine, ...size, isQuick: values.quick, filledFolder: values.filled, wants, progress }
+  Object.assign(measured, await runBench(bench, context))
 }
 
 const inOrder = Object.fromEntries(only.map((key) => [key, rounded(measured[key] ?? null)])) as Measured
 console.log(values.json ? JSON.stringify(inOrder) : toTable(inOrder))
 
 function keysOf(list: string | undefined): readonly FigureKey[] {
-  if (list === undefined) return figureKeys
+  if (list === undefined) return keys
   const asked = list.split(',').map((key) => key.trim())
-  const unknown = asked.filter((key) => !figureKeys.includes(key as FigureKey))
-  if (unknown.length === 0) return figureKeys.filter((key) => asked.includes(key))
-  console.error(`Expected --only with keys of ${figureKeys.join(', ')}; got ${unknown.join(', ')}.`)
+  const unknown = asked.filter((key) => !keys.includes(key as FigureKey))
+  if (unknown.length === 0) return keys.filter((key) => asked.includes(key))
+  console.error(`Expected --only with keys of ${keys.join(', ')}; got ${unknown.join(', ')}.`)
   process.exit(2)
 }
 

@@ -58,8 +58,8 @@ export class Servers {
   }
 
   /** The canned seller: answers `/1k`, `/100k` and whatever is posted with fixed bytes, on the load's CPU. */
-  upstream(): Promise<Server> {
-    return this.#spawn('upstream.ts', {}, loadCpu)
+  upstream(at: object = {}): Promise<Server> {
+    return this.#spawn('upstream.ts', at, loadCpu)
   }
 
   /** nginx with one process, as a proxy before the upstream. Null when it is not installed. */
@@ -79,6 +79,11 @@ export class Servers {
     this.#running.push(server)
     await listening(port)
     return server
+  }
+
+  /** A port that nobody listens on now. */
+  freePort(): Promise<number> {
+    return freePort()
   }
 
   /** An empty folder that goes with the servers. */

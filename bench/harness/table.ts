@@ -1,9 +1,11 @@
-import { type Figure, type FigureKey, figures, type Measured } from '../figures.ts'
+import { type Figure, type FigureKey, figures, type Measured, scaleFigures } from '../figures.ts'
+
+const all: Readonly<Record<FigureKey, Figure>> = { ...figures, ...scaleFigures }
 
 /** The figures for people: what was measured, what it must and should be, and whether it is. */
 export function toTable(measured: Measured): string {
   const rows = Object.entries(measured).map(([key, value]) => {
-    const figure: Figure = figures[key as FigureKey]
+    const figure: Figure = all[key as FigureKey]
     return [
       figure.what,
       key,

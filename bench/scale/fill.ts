@@ -3,7 +3,7 @@
 // start --config FOLDER/tollgate.yaml`, after its sellers, `node bench/servers/upstream.ts '{"port":18081,"host":"0.0.0.0"}'`,
 // and a chain, `node bench/servers/chainNode.ts '{"port":18082}'`.
 import { parseArgs } from 'node:util'
-import { fillStore } from './fillStore.ts'
+import { fillStore, UPSTREAM_PORT } from './fillStore.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -11,7 +11,7 @@ const { values, positionals } = parseArgs({
     links: { type: 'string', default: '100000' },
     sales: { type: 'string', default: '1000000' },
     seed: { type: 'string', default: '1' },
-    'upstream-port': { type: 'string', default: '18081' },
+    'upstream-port': { type: 'string', default: String(UPSTREAM_PORT) },
   },
 })
 const [folder] = positionals

@@ -8,6 +8,9 @@ import { sellAll } from './sales.ts'
 import { createSeeded } from './seeded.ts'
 import { DAY_MS, OPENED_DAYS_AGO, openStores } from './sellers.ts'
 
+/** Where the sellers of a store are that is filled to be kept. */
+export const UPSTREAM_PORT = 18_081
+
 export interface FillOptions {
   /** Empty, or not there: it gets the database, the server's secret and a configuration file. */
   readonly folder: string
