@@ -88,7 +88,7 @@ t.test('a test run reports what it saw, and goes on the timeline', async (t) => 
   f.clock.nowMs += 1
   t.match((await f.call('POST', `/api/v1/links/${id}/test`, { key })).body.data, { ok: true, status: 200 })
   const { body } = await f.call('GET', `/api/v1/links/${id}/health?limit=1`, { key })
-  t.same(Object.keys(body.data).sort(), ['events', 'status', 'suspension'])
+  t.same(Object.keys(body.data).sort(), ['events', 'hours', 'status', 'suspension'])
   t.equal(body.data.events.length, 1)
   t.match(body.data.events[0], { kind: 'probe', ok: true, status: 200 })
   t.ok((await f.db.links.find(id))!.suspension, 'a test lifts nothing')

@@ -1,3 +1,4 @@
+import { CHECK_HOURS_KEPT } from '../../core/ports/healthChecks.ts'
 import type { DirectStore } from './directStore.ts'
 import type { Seeded } from './seeded.ts'
 import { DAY_MS, type Seller } from './sellers.ts'
@@ -5,8 +6,6 @@ import { DAY_MS, type Seller } from './sellers.ts'
 const HOUR_MS = 60 * 60 * 1000
 /** So long links have been asked whether they answer. */
 const PROBED_DAYS = 30
-/** Single probes that lie there of each link: a gateway keeps a month of them, one a minute. */
-const PROBES_KEPT = 5
 /** Every so many links of a store are called each hour of the last days. */
 const BUSY = { each: 50, hours: 48 }
 
@@ -35,7 +34,7 @@ export async function callAll(
       await direct.figures.addTraffic(rows)
     }
   }
-  // What a month of health checks comes to, in the place of forty thousand rows a link: the trigger would count each of them.
+  // What a month of health checks comes to.
   const { connection } = direct
   const today = Math.floor(nowMs / DAY_MS)
   connection.exec(`
@@ -43,8 +42,11 @@ export async function callAll(
     INSERT INTO link_days (link_id, day, probes, failed_probes)
       SELECT id, day, 1440, 3 FROM (SELECT id FROM links WHERE is_active = 1 ORDER BY id) CROSS JOIN days WHERE true
       ON CONFLICT (link_id, day) DO UPDATE SET probes = excluded.probes, failed_probes = excluded.failed_probes`)
-  for (let back = PROBES_KEPT; back > 0; back--)
-    connection.exec(`
-      INSERT INTO health_events (link_id, at_ms, kind, ok, status, latency_ms, detail)
-        SELECT id, ${nowMs} - ${back * 60_000}, 'probe', 1, 200, 12, 'Answered with status 200.' FROM links WHERE is_active = 1 ORDER BY id`)
+  const hours = Array.from({ length: CHECK_HOURS_KEPT }, (_, back) => `(${hour - back})`)
+  connection.exec(`
+    WITH hours (hour) AS (VALUES ${hours.join()})
+    INSERT INTO check_hours (link_id, hour, checks, failed, latency_sum_ms, latency_max_ms)
+      SELECT link_id, hour, 1, 0, 12, 12 FROM (SELECT link_id FROM link_checks ORDER BY link_id) CROSS JOIN hours;
+    UPDATE link_checks SET at_ms = ${nowMs} - 60000, ok = 1, status = 200, latency_ms = 12,
+      detail = 'Answered with status 200.', due_at_ms = ${nowMs} - abs(random()) % 3600000`)
 }
