@@ -48,9 +48,11 @@ export function createDiscovery({ reader, query, writer }: Database, thread: Rea
         [...popular!, ...changed!].map((row) => [String(row['link_id']), Number(row['changed'])]),
       )
       if (due.size === 0) return 0
-      const counted = await thread.read(...[...due.keys()].map((id) => demandOf(id, nowMs)))
+      // One by one: whoever searches meanwhile waits for one link's sales at most.
+      const counted: Row[] = []
+      for (const id of due.keys()) counted.push((await thread.read(demandOf(id, nowMs)))[0]![0]!)
       const steps = [...due].map(([id, seen], i) => {
-        const row = counted[i]![0]!
+        const row = counted[i]!
         const number = (name: string) => Number(row[name] ?? 0)
         const popularity = popularityOf({
           payers: number('payers'),

@@ -14,7 +14,7 @@ export const HEALTH_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 /** Checks that are written in one go, so that the writer is not held from payments. */
-const WRITTEN_AT_ONCE = 25
+const WRITTEN_AT_ONCE = 10
 /** Old rows that are looked at in one go. */
 const SUMMED_AT_ONCE = 200
 

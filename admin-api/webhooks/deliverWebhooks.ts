@@ -19,9 +19,9 @@ const TIMEOUT_MS = 15_000
 const ANSWER_BYTES = 1_024
 /** What is under way when the process ends has so long to come to its own end. */
 const GRACE_MS = 2_000
-/** Between two looks for events that are too old to be kept, and how many go at once. */
+/** Between two looks for events that are too old to be kept, and how many go at once: no payment waits long behind them. */
 const FORGET_MS = 60_000
-const FORGOTTEN_AT_ONCE = 500
+const FORGOTTEN_AT_ONCE = 50
 /** Pauses before the outcome of a try is written again, while the store is away; its lease is over by the last. */
 const NOTE_PAUSES_MS = [200, 1_000, 5_000]
 

@@ -110,12 +110,12 @@ t.test('where there is not, called links keep their minute and the others take t
   }
   t.ok(peak() <= 8, 'no burst')
   const others = Map.groupBy(asked, ({ linkId }) => linkId)
-  for (const [id, { length }] of others) if (!['l550', 'l575'].includes(id)) t.ok(length <= 3, id)
+  for (const [id, { length }] of others) if (!['l550', 'l575'].includes(id)) t.ok(length <= 5, id)
   t.equal(others.size, 600, 'everyone had a turn')
   await go(HOUR_MS)
   const before = timesOf('l550').length
   await go(10 * minuteMs)
-  t.ok(timesOf('l550').length - before <= 4, 'an hour after its call it is one of the others')
+  t.ok(timesOf('l550').length - before <= 5, 'an hour after its call it is one of the others')
 })
 
 t.test(

@@ -140,6 +140,21 @@ export function booksContract(t: Test, make: (t: Test) => Promise<BooksUnderTest
     t.equal(await under.books.answerOf(row), undefined)
   })
 
+  t.test('old answers go, however large they are and however many', async (t) => {
+    const under = await make(t)
+    const body = { small: Buffer.alloc(10), large: Buffer.alloc(3_000_000) }
+    for (let i = 0; i < 212; i++) {
+      const claim = sampleClaim(`k${i}`)
+      const own = { ...answer, body: i < 3 || i === 210 ? body.large : body.small }
+      await under.books.apply(
+        change(claim, await claimed(under, claim), 'claimed', 'delivered', { answer: own }),
+      )
+    }
+    t.equal(await under.books.forgetAnswers(startMs + 1, 211), 211)
+    t.equal(await under.books.forgetAnswers(startMs + 1, 211), 1)
+    t.equal(await under.books.forgetAnswers(startMs + 1, 211), 0)
+  })
+
   t.test('old answers go, some at a time; those of open settlements and all rows stay', async (t) => {
     const under = await make(t)
     const rows = new Map<string, number>()

@@ -24,6 +24,9 @@ import {
   updateKindOf,
 } from './bookRows.ts'
 
+/** Answers that are deleted in one go; one that is larger goes alone. */
+const BYTES_FORGOTTEN_AT_ONCE = 4 * 1_048_576
+const ROWS_FORGOTTEN_AT_ONCE = 200
 /** So many answers that are too young, one after the other, end the search for old ones: rows grow older by their number. */
 const YOUNG_IN_A_ROW = 1_000
 
@@ -50,6 +53,8 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
   const answered = reader.prepare(`
     SELECT p.id, p.state, p.claimed_at_ms, p.updated_at_ms FROM answers a JOIN payments p ON p.id = a.payment_id
     ORDER BY a.payment_id`)
+  const answerSizes = reader.prepare(`SELECT payment_id AS id, length(body) AS bytes FROM answers
+    WHERE payment_id IN (SELECT value FROM json_each(?)) ORDER BY payment_id`)
 
   const signed = reader.prepare(`
     SELECT p.id, p.claimed_at_ms, ${isOver} AS is_over FROM payment_payloads l JOIN payments p ON p.id = l.payment_id
@@ -211,8 +216,12 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
       const sql = `DELETE FROM answers WHERE payment_id IN (SELECT value FROM json_each(?)) AND EXISTS (
         SELECT 1 FROM payments p WHERE p.id = payment_id AND p.updated_at_ms < ?
           AND p.state <> 'settling' AND p.state <> 'pending')`
-      const parameters = [JSON.stringify(old), updatedBeforeMs]
-      return (await writer.write('run', { sql, parameters }, 'visible')).changes
+      let forgotten = 0
+      for (const some of inPieces(reading(() => answerSizes.all(JSON.stringify(old))))) {
+        const parameters = [JSON.stringify(some), updatedBeforeMs]
+        forgotten += (await writer.write('run', { sql, parameters }, 'visible')).changes
+      }
+      return forgotten
     },
 
     async forgetSigned(updatedBeforeMs, afterRow, limit) {
@@ -242,6 +251,21 @@ const isOpen = (state: PaymentState): boolean => (openStates as readonly Payment
 
 const byDueTime = (a: Row, b: Row): number =>
   Number(a['due_at_ms']) - Number(b['due_at_ms']) || Number(a['id']) - Number(b['id'])
+
+/** Of so many bytes, and so many rows, that no payment waits long for the writer behind them. */
+function inPieces(answers: readonly Row[]): number[][] {
+  const pieces: number[][] = []
+  let room = 0
+  for (const { id, bytes } of answers) {
+    if (room < Number(bytes) || pieces.at(-1)!.length === ROWS_FORGOTTEN_AT_ONCE) {
+      pieces.push([])
+      room = BYTES_FORGOTTEN_AT_ONCE
+    }
+    pieces.at(-1)!.push(Number(id))
+    room -= Number(bytes)
+  }
+  return pieces
+}
 
 function oldAnswers(rows: Iterable<Row>, updatedBeforeMs: number, limit: number): number[] {
   const old: number[] = []
