@@ -19,7 +19,10 @@ const RECOUNT_MS = 24 * 60 * 60 * 1000
 const COUNTED_PER_MS = 10
 
 /** The marketplace in SQLite: rows that triggers keep beside the links (migration 0008), read by a thread of its own. */
-export function createDiscovery({ reader, query, writer }: Database, thread: ReaderThread): Discovery {
+export function createDiscovery(
+  { reader, query, writer }: Database,
+  thread: Pick<ReaderThread, 'read'>,
+): Discovery {
   const changedRows = reader.prepare(`SELECT link_id, changed FROM link_stats INDEXED BY link_stats_changed
     WHERE changed <> counted AND (counted_at_ms + sales / ${COUNTED_PER_MS} <= ?1 OR counted_at_ms > ?1)
     LIMIT ${RECOUNTED}`)

@@ -49,9 +49,9 @@ export function createFigures(database: Database, thread: ReaderThread, slow: Re
       if (!isTollgateError(error)) throw error
     })
 
-  async function read(...steps: readonly Statement[]): Promise<readonly Row[][]> {
+  async function read(storeId: string, ...steps: readonly Statement[]): Promise<readonly Row[][]> {
     await summedUp()
-    return thread.read(...steps)
+    return thread.of(storeId).read(...steps)
   }
 
   return {
@@ -77,6 +77,7 @@ export function createFigures(database: Database, thread: ReaderThread, slow: Re
       const unit = (['day', 'hour'] as const).find((unit) => isWhole(unit, span))
       if (unit === undefined) return summedUp().then(() => counted.totals(storeId, span))
       const [[sold], [seen]] = (await read(
+        storeId,
         sumsOf(unit, storeId, span),
         seenIn(DAY_MS, '0', storeId, span),
       )) as [Row[], Row[]]
@@ -87,7 +88,7 @@ export function createFigures(database: Database, thread: ReaderThread, slow: Re
       const unit = bucketMs === DAY_MS ? 'day' : 'hour'
       if (!isWhole(unit, span)) return summedUp().then(() => counted.series(storeId, { bucketMs, ...span }))
       const [sums, seen] = (
-        await read(sumsOf(unit, storeId, span, 'at'), seenIn(bucketMs, 'at', storeId, span))
+        await read(storeId, sumsOf(unit, storeId, span, 'at'), seenIn(bucketMs, 'at', storeId, span))
       ).map(keyed) as [Keyed, Keyed]
       return bucketsOf(bucketMs, [sums, seen], (key) => toTotals(sums.get(key)?.[0], seen.get(key)?.[0]))
     },
@@ -97,6 +98,7 @@ export function createFigures(database: Database, thread: ReaderThread, slow: Re
       const ids = JSON.stringify(linkIds)
       const [sums, reviews] = (
         await read(
+          storeId,
           {
             sql: `WITH RECURSIVE ${times} SELECT i.value AS key, ${summed}
               FROM json_each(?5) i CROSS JOIN times t CROSS JOIN sales_sums s
@@ -105,7 +107,7 @@ export function createFigures(database: Database, thread: ReaderThread, slow: Re
             parameters: ['day', fromDay, Number.MAX_SAFE_INTEGER, scopeOfLink(storeId, ''), ids],
           },
           {
-            sql: `SELECT l.id AS key, r.total, r.positive FROM json_each(?2) i JOIN links l ON l.id = i.value
+            sql: `SELECT l.id AS key, r.total, r.positive FROM json_each(?2) i CROSS JOIN links l ON l.id = i.value
                 LEFT JOIN review_counts r ON r.link_id = l.id
               WHERE l.store_id = ?1`,
             parameters: [storeId, ids],
@@ -216,21 +218,25 @@ function bucketsOf(bucketMs: number, parts: readonly Keyed[], totalsAt: (key: nu
 function countedFigures(thread: ReaderThread): Counted {
   return {
     async totals(storeId, span) {
-      const [prices, buyers, back, seen] = await thread.read(
-        ...salesOf('0', storeId, span),
-        paidBack('0', storeId, span),
-        seenIn(DAY_MS, '0', storeId, span),
-      )
+      const [prices, buyers, back, seen] = await thread
+        .of(storeId)
+        .read(
+          ...salesOf('0', storeId, span),
+          paidBack('0', storeId, span),
+          seenIn(DAY_MS, '0', storeId, span),
+        )
       return totalsOf(keyed(prices!), keyed(buyers!), keyed(back!), keyed(seen!), 0)
     },
 
     async series(storeId, { bucketMs, ...span }) {
       const [prices, buyers, back, seen] = (
-        await thread.read(
-          ...salesOf(`created_at_ms / ${bucketMs}`, storeId, span),
-          paidBack(`r.refunded_at_ms / ${bucketMs}`, storeId, span),
-          seenIn(bucketMs, 'at', storeId, span),
-        )
+        await thread
+          .of(storeId)
+          .read(
+            ...salesOf(`created_at_ms / ${bucketMs}`, storeId, span),
+            paidBack(`r.refunded_at_ms / ${bucketMs}`, storeId, span),
+            seenIn(bucketMs, 'at', storeId, span),
+          )
       ).map(keyed) as [Keyed, Keyed, Keyed, Keyed]
       return bucketsOf(bucketMs, [prices, back, seen], (key) => totalsOf(prices, buyers, back, seen, key))
     },

@@ -1,7 +1,7 @@
 import type { SQLInputValue } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Link, LinkState, LinkType } from '../../core/domain/link.ts'
-import type { ImportedLink, LinkQuery, Links } from '../../core/ports/links.ts'
+import type { ImportedLink, LinkQuery, Links, ListedLink } from '../../core/ports/links.ts'
 import { cursorAt, readCursor } from '../../core/ports/purchases.ts'
 import { originTaken, slugTaken, tooManyLinks } from '../../core/ports/refusals.ts'
 import { compiled } from './compiled.ts'
@@ -25,8 +25,12 @@ const servedColumns = 'l.*, s.username, s.payout_base, s.payout_solana'
 /** Links whose documents are read in one turn of the event loop; each may have two of 16 kB. */
 const READ_IN_A_TURN = 10
 
-/** Links in SQLite. What looks through those of a store does so on a thread of its own. */
-export function createLinks({ reader, query, writer }: Database, thread: ReaderThread): Links {
+/** Links in SQLite. What looks through those of a store does so on a thread of its own; words are looked for in all of them. */
+export function createLinks(
+  { reader, query, writer }: Database,
+  thread: ReaderThread,
+  slow: ReaderThread,
+): Links {
   // Two lookups by index, joined: an OR over both columns would not use either index's condition.
   const servedRow = reader.prepare(`
     SELECT ${servedColumns} FROM stores s JOIN links l ON l.store_id = s.id
@@ -173,7 +177,8 @@ export function createLinks({ reader, query, writer }: Database, thread: ReaderT
     },
 
     async page(storeId, wanted) {
-      const [rows = []] = await thread.read(pageOf(storeId, wanted))
+      const way = wanted.words === undefined || wanted.words.length === 0 ? thread : slow
+      const [rows = []] = await way.of(storeId).read(pageOf(storeId, wanted))
       const links: Link[] = []
       for (const row of rows.slice(0, wanted.limit)) {
         if (links.length % READ_IN_A_TURN === READ_IN_A_TURN - 1) await nextTurn()
@@ -194,7 +199,7 @@ export function createLinks({ reader, query, writer }: Database, thread: ReaderT
     },
 
     async importedFrom(storeId, document) {
-      const [rows = []] = await thread.read({
+      const [rows = []] = await thread.of(storeId).read({
         sql: `SELECT id, title, slug, price, origin_document, origin_key, origin_operation FROM links INDEXED BY links_origin
           WHERE store_id = ? AND origin_document = ? AND is_active = 1`,
         parameters: [storeId, document],
@@ -212,19 +217,24 @@ export function createLinks({ reader, query, writer }: Database, thread: ReaderT
       return new Map(rows.map(({ id, title }) => [id, title]))
     },
 
-    async listedOf(storeId, limit) {
-      const rows = await query
-        .selectFrom('links')
-        .select(['id', 'title', 'description', 'slug', 'price', 'link_type'])
-        .where('store_id', '=', storeId)
-        .where('is_active', '=', 1)
-        .where('is_public', '=', 1)
-        .where('is_stealth', '=', 0)
-        .orderBy('created_at_ms', 'desc')
-        .orderBy('id', 'desc')
-        .limit(limit)
-        .execute()
-      return rows.map(({ link_type, ...row }) => ({ ...row, linkType: link_type as LinkType }))
+    async listedOf(storeId, { limit, cursor }) {
+      const from = cursor === undefined ? undefined : readCursor(cursor)
+      const [rows = []] = await thread.of(storeId).read({
+        sql: `SELECT id, title, description, slug, price, link_type, created_at_ms FROM links INDEXED BY links_pages
+          WHERE store_id = ? AND is_active = 1 AND is_public = 1 AND is_stealth = 0 AND (created_at_ms, id) < (?, ?)
+          ORDER BY created_at_ms DESC, id DESC LIMIT ?`,
+        parameters: [storeId, from?.atMs ?? Number.MAX_SAFE_INTEGER, from?.id ?? '', limit + 1],
+      })
+      const links = rows.slice(0, limit).map((row): ListedLink => {
+        const text = (name: string) => String(row[name])
+        const [id, title, description] = [text('id'), text('title'), text('description')]
+        const [slug, price, linkType] = [text('slug'), text('price'), text('link_type') as LinkType]
+        return { id, title, description, slug, price, linkType }
+      })
+      const last = rows.length > limit ? rows[limit - 1] : undefined
+      const nextCursor =
+        last === undefined ? null : cursorAt(Number(last['created_at_ms']), String(last['id']))
+      return { links, nextCursor }
     },
 
     async served(username, slug) {

@@ -81,19 +81,19 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
 
   const answers = createAnswers(path)
   const thread = createReaderThread(path)
-  // Whoever looks at a year's figures or fees keeps nobody waiting who looks for a link.
-  const figuresThread = createReaderThread(path)
+  // Whoever looks for words in ten thousand links keeps nobody waiting who looks at the first page of his.
+  const slowThread = createReaderThread(path)
   const changes = createSqliteChanges(database, { log, pollMs: options.pollMs })
   return {
     books: createBooks(database, answers, storeClock),
     leases: createLeases(database, storeClock),
-    purchases: createPurchases(database, path),
+    purchases: createPurchases(database, path, thread),
     fees: createFees(database, thread),
-    links: createLinks(database, thread),
+    links: createLinks(database, thread, slowThread),
     healthChecks: createHealthChecks(database),
-    figures: createFigures(database, thread, figuresThread),
-    reviews: createReviews(database),
-    discovery: createDiscovery(database, thread),
+    figures: createFigures(database, thread, slowThread),
+    reviews: createReviews(database, thread),
+    discovery: createDiscovery(database, thread.of('discovery')),
     stores: createStores(database),
     pictures: createPictures(database),
     keys: createApiKeys(database),
@@ -102,8 +102,8 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
     changes,
     gas: createGasBook(database),
     webhooks: createWebhooks(database, storeClock),
-    sessions: createSessions(database),
-    oversight: createOversight(figuresThread),
+    sessions: createSessions(database, thread),
+    oversight: createOversight(slowThread.of('operator')),
     database,
 
     async health() {
@@ -119,7 +119,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
 
     async close() {
       // The last connection to close copies the log back and removes it; that is work for the writer's thread.
-      await Promise.all([changes.close(), answers.close(), thread.close(), figuresThread.close()])
+      await Promise.all([changes.close(), answers.close(), thread.close(), slowThread.close()])
       if (reader.isOpen) reader.close()
       await writer.close()
       if (isTemporary) rmSync(dirname(path), { recursive: true, force: true })

@@ -17,7 +17,7 @@ const suspended = `FROM (SELECT DISTINCT link_id FROM link_suspensions) b CROSS 
   WHERE l.is_active = 1 AND l.suspension IS NOT NULL`
 
 /** What the operator sees of all stores, in SQLite: read by a thread of its own. */
-export function createOversight(thread: ReaderThread): Oversight {
+export function createOversight(thread: Pick<ReaderThread, 'read'>): Oversight {
   return {
     async stores(search, after, limit) {
       const [rows] = await thread.read(

@@ -1,15 +1,17 @@
-import type { Selectable } from 'kysely'
+import type { Compilable, Selectable } from 'kysely'
 import type { Review } from '../../core/domain/review.ts'
 import { alreadyReviewed } from '../../core/ports/refusals.ts'
-import type { Reviews } from '../../core/ports/reviews.ts'
+import type { ReviewPage, Reviews } from '../../core/ports/reviews.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError } from './failure.ts'
+import type { ReaderThread } from './readerThread.ts'
 import type { ReviewTable } from './schema.ts'
+import type { Row } from './statement.ts'
 import { tellOfLink } from './webhooks/telling.ts'
 
-/** Reviews in SQLite. */
-export function createReviews({ query, writer }: Database): Reviews {
+/** Reviews in SQLite. What is said of ten thousand links is looked through by a thread of its own. */
+export function createReviews({ query, writer }: Database, thread: ReaderThread): Reviews {
   const newest = query.selectFrom('reviews as r').selectAll('r').orderBy('r.created_at_ms', 'desc')
   const counted = query
     .selectFrom('review_counts as c')
@@ -17,6 +19,12 @@ export function createReviews({ query, writer }: Database): Reviews {
       e.fn.coalesce(e.fn.sum<number>('c.total'), e.lit(0)).as('total'),
       e.fn.coalesce(e.fn.sum<number>('c.positive'), e.lit(0)).as('positive'),
     ])
+
+  async function read(of: string, page: Compilable, counts: Compilable): Promise<ReviewPage> {
+    const [rows, [counted]] = (await thread.of(of).read(compiled(page), compiled(counts))) as [Row[], [Row]]
+    const reviews = rows.map((row) => toReview(row as unknown as Selectable<ReviewTable>))
+    return { reviews, counts: { total: Number(counted['total']), positive: Number(counted['positive']) } }
+  }
 
   return {
     async add(review) {
@@ -36,37 +44,32 @@ export function createReviews({ query, writer }: Database): Reviews {
       })
     },
 
-    async ofLink(linkId, { limit, offset }) {
-      const rows = await newest
-        .where('r.link_id', '=', linkId)
-        .orderBy('r.id', 'desc')
-        .limit(limit)
-        .offset(offset)
-        .execute()
-      const counts = await counted.where('c.link_id', '=', linkId).executeTakeFirstOrThrow()
-      return { reviews: rows.map(toReview), counts: { ...counts } }
-    },
+    ofLink: (linkId, { limit, offset }) =>
+      read(
+        linkId,
+        newest.where('r.link_id', '=', linkId).orderBy('r.id', 'desc').limit(limit).offset(offset),
+        counted.where('c.link_id', '=', linkId),
+      ),
 
-    async ofStore(storeId, { limit, offset }) {
-      const rows = await newest
-        .innerJoin('links as l', 'l.id', 'r.link_id')
-        .where('r.store_id', '=', storeId)
-        .where('l.is_active', '=', 1)
-        .where('l.is_public', '=', 1)
-        .where('l.is_stealth', '=', 0)
-        .orderBy('r.id', 'desc')
-        .limit(limit)
-        .offset(offset)
-        .execute()
-      const counts = await counted
-        .innerJoin('links as l', 'l.id', 'c.link_id')
-        .where('l.store_id', '=', storeId)
-        .where('l.is_active', '=', 1)
-        .where('l.is_public', '=', 1)
-        .where('l.is_stealth', '=', 0)
-        .executeTakeFirstOrThrow()
-      return { reviews: rows.map(toReview), counts: { ...counts } }
-    },
+    ofStore: (storeId, { limit, offset }) =>
+      read(
+        storeId,
+        newest
+          .innerJoin('links as l', 'l.id', 'r.link_id')
+          .where('r.store_id', '=', storeId)
+          .where('l.is_active', '=', 1)
+          .where('l.is_public', '=', 1)
+          .where('l.is_stealth', '=', 0)
+          .orderBy('r.id', 'desc')
+          .limit(limit)
+          .offset(offset),
+        counted
+          .innerJoin('links as l', 'l.id', 'c.link_id')
+          .where('l.store_id', '=', storeId)
+          .where('l.is_active', '=', 1)
+          .where('l.is_public', '=', 1)
+          .where('l.is_stealth', '=', 0),
+      ),
   }
 }
 

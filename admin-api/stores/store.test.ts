@@ -31,6 +31,38 @@ t.test('a store shows its profile and its public links, nothing else, without an
   t.equal(headers['access-control-allow-origin'], '*')
 })
 
+t.test('the links of a store are read page by page, and the document keeps its shape', async (t) => {
+  const f = await startAdmin(t)
+  const { key, username } = await f.store()
+  const url = await f.seller()
+  for (const title of ['One', 'Two', 'Three']) {
+    await f.call('POST', '/api/v1/links', { key, body: { url, title, isPublic: true } })
+    f.clock.nowMs += 1
+  }
+  const titles: string[] = []
+  let path: string | undefined = `/api/store/${username}?limit=2`
+  for (let pages = 0; path !== undefined; pages++) {
+    t.ok(pages < 2)
+    const { status, body, headers } = await f.call('GET', path)
+    t.equal(status, 200)
+    t.strictSame(Object.keys(body), ['profile', 'links', 'socials'])
+    titles.push(...body.links.map(({ title }: { title: string }) => title))
+    path =
+      headers['link'] === undefined
+        ? undefined
+        : new URL(/<(.+)>; rel="next"/.exec(`${headers['link']}`)![1]!).pathname +
+          new URL(/<(.+)>/.exec(`${headers['link']}`)![1]!).search
+  }
+  t.strictSame(titles, ['Three', 'Two', 'One'])
+  t.equal((await f.call('GET', `/api/store/${username}`)).headers['link'], undefined)
+  for (const query of ['limit=0', 'limit=1001', 'cursor=none'])
+    t.equal(
+      (await f.call('GET', `/api/store/${username}?${query}`)).body.error.code,
+      'VALIDATION_ERROR',
+      query,
+    )
+})
+
 t.test('an unknown store is a 404 in the envelope, whatever the name looks like', async (t) => {
   const f = await startAdmin(t)
   for (const name of [

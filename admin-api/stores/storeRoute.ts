@@ -3,6 +3,7 @@ import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { ListedLink } from '../../core/ports/links.ts'
 import type { Api } from '../deps.ts'
+import { nextLink } from '../http/nextLink.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { answers, exactly, listOf, text, uuid } from '../schema/answers.ts'
 import { publicSocials, toPublicSocials } from '../socials/socialsView.ts'
@@ -10,6 +11,24 @@ import { usernameForm } from './username.ts'
 
 /** As many as a store has by default: one with more holds nobody up who asks something else meanwhile. */
 const MAX_LINKS = 1_000
+
+const pageQuery = {
+  type: 'object',
+  properties: {
+    limit: { type: 'integer', minimum: 1, maximum: MAX_LINKS, description: `Default: ${MAX_LINKS}.` },
+    cursor: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 512,
+      description: 'Of the Link header of the page before.',
+    },
+  },
+} as const
+
+interface PageQuery {
+  readonly limit?: number
+  readonly cursor?: string
+}
 
 const publicLink = exactly({
   id: uuid,
@@ -27,16 +46,17 @@ const publicStore = exactly({
 
 /** `GET /api/store/:username`: what anybody may know of a store. No envelope (marketplace interface, section 2). */
 export function storeRoute(app: FastifyInstance, api: Api): void {
-  app.get<{ Params: { username: string } }>(
+  app.get<{ Params: { username: string }; Querystring: PageQuery }>(
     '/api/store/:username',
     {
       config: { anyOrigin: true },
       onRequest: limitPerClient(api, 'store', api.limits.storePerMinute, minuteMs),
       schema: {
         summary: 'Read a store',
-        description: `Public links only, the newest ${MAX_LINKS}; GET /api/discover?seller= pages through all of them. A former name redirects for 30 days.`,
+        description: `Public links only, newest first, at most ${MAX_LINKS} at a time: the Link header says where the next page is. A former name redirects for 30 days.`,
+        querystring: pageQuery,
         params: { type: 'object', required: ['username'], properties: { username: { type: 'string' } } },
-        response: answers({ 200: publicStore }, 404, 429),
+        response: answers({ 200: publicStore }, 400, 404, 429),
       },
     },
     async (request, reply) => {
@@ -45,9 +65,16 @@ export function storeRoute(app: FastifyInstance, api: Api): void {
       if (store === undefined) throw new TollgateError('NOT_FOUND', 'There is no store with this username.')
       reply.header('cache-control', 'no-cache')
       if (store.username !== username) return reply.redirect(`/api/store/${store.username}`, 307)
+      const { limit = MAX_LINKS, cursor } = request.query
+      const page = { limit, ...(cursor !== undefined && { cursor }) }
+      const { links, nextCursor } = await api.links.listedOf(store.id, page)
+      if (nextCursor !== null) {
+        const next = { cursor: nextCursor, limit: request.query.limit }
+        reply.header('link', nextLink(api, `/api/store/${username}`, next))
+      }
       return {
         profile: profileOf(store),
-        links: (await api.links.listedOf(store.id, MAX_LINKS)).map(toPublicLink),
+        links: links.map(toPublicLink),
         socials: toPublicSocials(store.socials),
       }
     },

@@ -55,20 +55,21 @@ export async function openDirect(path: string, clock: Clock) {
         return statement.all(...parameters)
       })
     },
+    of: () => thread,
     close: async () => {},
   }
   return {
     connection,
     books: createBooks(database, { of: async () => undefined, close: async () => {} }, machineClock),
     leases: createLeases(database, machineClock),
-    purchases: createPurchases(database, path),
-    links: createLinks(database, thread),
+    purchases: createPurchases(database, path, thread),
+    links: createLinks(database, thread, thread),
     figures: createFigures(database, thread, thread),
-    reviews: createReviews(database),
+    reviews: createReviews(database, thread),
     discovery: createDiscovery(database, thread),
     stores: createStores(database),
     keys: createApiKeys(database),
-    sessions: createSessions(database),
+    sessions: createSessions(database, thread),
     webhooks: createWebhooks(database, machineClock),
     /** Writes all of it, as the file of a gateway lies there: with its log beside it. */
     commit(): void {

@@ -69,8 +69,14 @@ export interface Links {
   importedFrom(storeId: StoreId, document: string): Promise<ImportedLink[]>
   /** What links are called, deleted ones too; of an id of no link there is nothing. */
   titlesOf(ids: readonly LinkId[]): Promise<ReadonlyMap<LinkId, string>>
-  /** What of these the store shows to everybody: public ones that are not stealth, the newest so many, newest first. */
-  listedOf(storeId: StoreId, limit: number): Promise<ListedLink[]>
+  /**
+   * What of these the store shows to everybody: public ones that are not stealth, newest first. Does not hold up the event loop.
+   * @throws `VALIDATION_ERROR` for a cursor of no page
+   */
+  listedOf(
+    storeId: StoreId,
+    page: { readonly limit: number; readonly cursor?: string },
+  ): Promise<{ readonly links: readonly ListedLink[]; readonly nextCursor: string | null }>
   /** The link that is called at `/api/link/<username>/<slug>`; for a stealth link the slug is its private slug. */
   served(username: string, slug: string): Promise<ServedLink | undefined>
   /** Every active link with its store, for `tollgate check` and the health prober. */

@@ -13,6 +13,16 @@ const mixedCase = '0x036CbD53842c5426634e7929541eC2318f3dCF7e'
 
 /** What every implementation of the port Fees keeps. */
 export function feesContract(t: Test, make: (t: Test) => Promise<Under>): void {
+  t.test('who asks after a sale gets it, whoever is asking still', async (t) => {
+    const under = await make(t)
+    for (const [i, name] of ['k1', 'k2', 'k3'].entries()) {
+      const early = under.fees.months('store-1')
+      await buy(under, name, { createdAtMs: november })
+      t.match(await under.fees.months('store-1'), [{ sales: i + 1 }])
+      await early
+    }
+  })
+
   t.test(
     'sales count in their month of UTC, refunds in theirs; other stores and lost sales do not',
     async (t) => {

@@ -217,8 +217,15 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     const view = ({ id, title, description, slug, price, linkType }: Link) => ({
       ...{ id, title, description, slug, price, linkType },
     })
-    t.strictSame(await links.listedOf('s1', 9), [view(product), view(old)])
-    t.strictSame(await links.listedOf('s1', 1), [view(product)], 'the newest')
+    t.strictSame(await links.listedOf('s1', { limit: 2 }), {
+      links: [view(product), view(old)],
+      nextCursor: null,
+    })
+    const first = await links.listedOf('s1', { limit: 1 })
+    t.strictSame(first.links, [view(product)], 'the newest')
+    const second = await links.listedOf('s1', { limit: 1, cursor: first.nextCursor! })
+    t.strictSame(second, { links: [view(old)], nextCursor: null })
+    await t.rejects(links.listedOf('s1', { limit: 1, cursor: 'none' }), { code: 'VALIDATION_ERROR' })
   })
 
   t.test('an update of a version that is no more changes nothing', async (t) => {

@@ -13,7 +13,7 @@ import type { Answers } from '../../adapters/sqlite/payments/answers.ts'
 import { createBooks } from '../../adapters/sqlite/payments/books.ts'
 import { createLeases } from '../../adapters/sqlite/payments/leases.ts'
 import { createPurchases } from '../../adapters/sqlite/payments/purchases.ts'
-import { createReaderThread } from '../../adapters/sqlite/readerThread.ts'
+import type { ReaderThread } from '../../adapters/sqlite/readerThread.ts'
 import type { Schema } from '../../adapters/sqlite/schema.ts'
 import { createSessions } from '../../adapters/sqlite/sessions/sessions.ts'
 import { createStores } from '../../adapters/sqlite/stores.ts'
@@ -99,20 +99,27 @@ export async function openInlineSqlite(): Promise<InlineSqlite> {
     },
     async close() {},
   }
-  const purchases = createPurchases(database, ':memory:')
+  // In virtual time nobody waits for a thread.
+  const thread: ReaderThread = {
+    read: async (...steps) => steps.map(({ sql, parameters }) => reader.prepare(sql).all(...parameters)),
+    of: () => thread,
+    async close() {},
+  }
+  const purchases = createPurchases(database, ':memory:', thread)
   const parts = {
     ...{ books: createBooks(database, answers, storeClock), leases: createLeases(database, storeClock) },
     ...{
       purchases,
-      links: createLinks(database, createReaderThread(':memory:')),
+      links: createLinks(database, thread, thread),
       stores: createStores(database),
     },
-    sessions: createSessions(database),
+    sessions: createSessions(database, thread),
   }
   const links = await addLinks(parts as unknown as DataStore)
   const count = reader.prepare('SELECT count(*) AS n FROM purchases')
   const tables = [
     'payment_sessions',
+    ...['sums_due', 'own_sales', 'buyers', 'sales_sums', 'fee_sums'],
     'ledger',
     'refunds',
     'purchases',

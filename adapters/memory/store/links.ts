@@ -142,15 +142,15 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
           ),
       ),
 
-    listedOf: (storeId, limit) =>
-      read(() =>
-        activeOf(storeId)
-          .filter((link) => link.isPublic && !link.isStealth)
-          .slice(0, limit)
-          .map(({ id, title, description, slug, price, linkType }) => ({
-            ...{ id, title, description, slug, price, linkType },
-          })),
-      ),
+    listedOf: (storeId, page) =>
+      read(() => {
+        const found = activeOf(storeId).filter((link) => link.isPublic && !link.isStealth)
+        const { shown, nextCursor } = newestPage(found, page)
+        const links = shown.map(({ id, title, description, slug, price, linkType }) => ({
+          ...{ id, title, description, slug, price, linkType },
+        }))
+        return { links, nextCursor }
+      }),
 
     served: (username, slug) => read(() => served(username, slug)),
 

@@ -11,7 +11,7 @@ export function createFees(database: Database, thread: ReaderThread): Fees {
   return {
     async months(storeId) {
       await sumUp(database)
-      const [rows] = await thread.read({
+      const [rows] = await thread.of(storeId).read({
         sql: 'SELECT * FROM fee_sums WHERE store_id = ? OR store_id = ?',
         parameters: [storeId, feesAccountOf(storeId)],
       })

@@ -2,13 +2,15 @@ import { sql } from 'kysely'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
 import { cursorAt, type Purchases, readCursor } from '../../../core/ports/purchases.ts'
+import { compiled } from '../compiled.ts'
 import type { Database } from '../database.ts'
+import type { ReaderThread } from '../readerThread.ts'
 import type { PurchaseTable } from '../schema.ts'
 import { toEntries } from './bookRows.ts'
 import { checkLedger } from './ledgerCheck.ts'
 
 /** Purchases in SQLite: reads only. */
-export function createPurchases(database: Database, path: string): Purchases {
+export function createPurchases(database: Database, path: string, thread: ReaderThread): Purchases {
   const { query } = database
 
   return {
@@ -29,11 +31,15 @@ export function createPurchases(database: Database, path: string): Purchases {
         const { atMs, id } = readCursor(cursor)
         page = page.where((e) => e(e.refTuple('u.created_at_ms', 'u.id'), '<', e.tuple(atMs, id)))
       }
-      const rows = await page
-        .orderBy('u.created_at_ms', 'desc')
-        .orderBy('u.id', 'desc')
-        .limit(limit + 1)
-        .execute()
+      const [found] = await thread.of(storeId).read(
+        compiled(
+          page
+            .orderBy('u.created_at_ms', 'desc')
+            .orderBy('u.id', 'desc')
+            .limit(limit + 1),
+        ),
+      )
+      const rows = found as unknown as PurchaseRow[]
       const shown = rows.slice(0, limit)
       const last = rows.length > limit ? shown.at(-1) : undefined
       return {

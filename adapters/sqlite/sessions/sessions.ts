@@ -25,10 +25,11 @@ import {
 import { compiled } from '../compiled.ts'
 import type { Database } from '../database.ts'
 import { reading } from '../failure.ts'
+import type { ReaderThread } from '../readerThread.ts'
 import type { SessionTable } from '../schema.ts'
 
 /** Payment sessions in SQLite. */
-export function createSessions({ reader, query, writer }: Database): Sessions {
+export function createSessions({ reader, query, writer }: Database, thread: ReaderThread): Sessions {
   const row = reader.prepare('SELECT * FROM payment_sessions WHERE id = ?')
   const ofKey = reader.prepare('SELECT * FROM payment_sessions WHERE store_id = ? AND idempotency_key = ?')
   const statusOfPurchase = reader.prepare('SELECT status FROM purchases WHERE id = ?')
@@ -36,9 +37,10 @@ export function createSessions({ reader, query, writer }: Database): Sessions {
   const longOver = reader.prepare(`SELECT id FROM payment_sessions
     WHERE is_kept = 0 AND state IN ('expired', 'canceled') AND ended_at_ms <= ? ORDER BY ended_at_ms LIMIT ?`)
 
-  const rivals = reader.prepare(`SELECT DISTINCT price, asks FROM payment_sessions
+  // A store may have made tens of thousands within the time.
+  const rivals = `SELECT DISTINCT price, asks FROM payment_sessions
     WHERE store_id = ? AND created_at_ms BETWEEN ? AND ? AND id <> ? AND state <> 'confirmed'
-      AND coalesce(ended_at_ms, expires_at_ms) >= ?`)
+      AND coalesce(ended_at_ms, expires_at_ms) >= ?`
 
   const find = (id: string): Session | undefined => {
     const found = reading(() => row.get(id))
@@ -143,7 +145,8 @@ export function createSessions({ reader, query, writer }: Database): Sessions {
     async rivals({ id, storeId }, landedAtMs, slackMs) {
       const openAtMs = landedAtMs - slackMs - STRAGGLING_MS
       const fromMs = openAtMs - 2 * SESSION_LIFETIME_MS
-      const found = reading(() => rivals.all(storeId, fromMs, landedAtMs + slackMs, id, openAtMs))
+      const parameters = [storeId, fromMs, landedAtMs + slackMs, id, openAtMs]
+      const [found] = await thread.of(storeId).read({ sql: rivals, parameters })
       return (found as unknown as Pick<SessionTable, 'price' | 'asks'>[]).map(askedOf)
     },
 
