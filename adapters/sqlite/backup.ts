@@ -3,8 +3,8 @@ import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 
 /**
- * Writes a consistent copy of the database to `toFile`, on a thread of its own, while others read and write.
- * The copy gets its name only when it is whole and on disk.
+ * Writes a consistent copy of the database to `toFile`, on a thread of its own and some pages at a time, while others read and
+ * write. The copy gets its name only when it is whole and on disk; killed before, it leaves `<toFile>.<pid>.unfinished`.
  *
  * @throws when `toFile` exists: a backup never replaces another.
  */
@@ -20,7 +20,7 @@ export async function backupTo(path: string, toFile: string): Promise<void> {
     // A link and not a rename, which would replace a file that came meanwhile.
     linkSync(unfinished, toFile)
   } finally {
-    rmSync(unfinished, { force: true })
+    for (const file of [unfinished, `${unfinished}-journal`]) rmSync(file, { force: true })
   }
   flush(dirname(toFile))
 }
@@ -30,7 +30,10 @@ async function copy(path: string, toFile: string): Promise<void> {
   const worker = new Worker(program, { workerData: { path, toFile }, execArgv: [] })
   await new Promise<void>((resolve, reject) => {
     worker.once('error', reject)
-    worker.once('exit', () => resolve())
+    worker.once('exit', (code) => {
+      if (code === 0) resolve()
+      else reject(new Error(`The thread that copies the database ended with ${code}.`))
+    })
   })
 }
 

@@ -1,5 +1,17 @@
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  watch,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -185,6 +197,67 @@ t.test('a backup taken under load opens, is whole, and never replaces a file', a
     await twin.books.list({ states: ['settled'], limit: 100 }),
     await store.books.list({ states: ['settled'], limit: 100 }),
   )
+})
+
+t.test(
+  'a backup for which the disk has no room says so, leaves nothing behind and harms nobody',
+  { skip: disk === undefined && 'needs the right to mount a small tmpfs' },
+  async (t) => {
+    const small = mountSmallDisk()!
+    t.teardown(() => {
+      execFileSync('umount', [small])
+      rmdirSync(small)
+    })
+    const store = await open(t, join(t.testdir(), 'tollgate.db'))
+    await Promise.all(Array.from({ length: 150 }, (_, i) => store.books.claim(large(`k${i}`))))
+    await t.rejects(store.backup(join(small, 'backup.db')), { message: /full/ })
+    t.strictSame(readdirSync(small), [])
+    await sell(store, 'after')
+    t.match(await store.purchases.ledgerCheck(), { purchases: 1, broken: { length: 0 } })
+  },
+)
+
+t.test('a backup that is killed leaves nothing of its name that is not whole', async (t) => {
+  const folder = t.testdir({ copies: {} })
+  const [path, copies] = [join(folder, 'tollgate.db'), join(folder, 'copies')]
+  const store = await open(t, path)
+  await Promise.all(Array.from({ length: 500 }, (_, i) => store.books.claim(large(`k${i}`))))
+  await sell(store, 'sold')
+  const copy = join(copies, 'backup.db')
+  const module = new URL('../../../adapters/sqlite/backup.ts', import.meta.url).href
+  const script = `const { backupTo } = await import(${JSON.stringify(module)}); await backupTo(...process.argv.slice(1))`
+  const watcher = watch(copies)
+  const begun = once(watcher, 'change')
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script, path, copy], {
+    stdio: 'ignore',
+  })
+  await begun
+  watcher.close()
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+  // On a machine that stood still meanwhile it may be through; then it has to be whole.
+  if (existsSync(copy)) rmSync(copy)
+  else t.match(readdirSync(copies), [/\.unfinished$/])
+  await store.backup(copy)
+  const restored = await open(t, copy)
+  t.match(await restored.purchases.ledgerCheck(), {
+    purchases: 1,
+    broken: { length: 0 },
+    unbalanced: { length: 0 },
+  })
+})
+
+t.test('what waits in the log when a backup ends is copied back by it, so that no sale has to', async (t) => {
+  const folder = t.testdir()
+  const path = join(folder, 'tollgate.db')
+  const store = await open(t, path)
+  await Promise.all(Array.from({ length: 300 }, (_, i) => store.books.claim(large(`k${i}`))))
+  await store.backup(join(folder, 'backup.db'))
+  // Without its log, the file has what was copied back.
+  copyFileSync(path, join(folder, 'alone.db'))
+  const alone = new DatabaseSync(join(folder, 'alone.db'))
+  t.match(alone.prepare('SELECT count(*) AS n FROM payments').get(), { n: 300 })
+  alone.close()
 })
 
 t.test('a database of a newer version is refused by name, and left alone', async (t) => {
