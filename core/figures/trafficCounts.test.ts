@@ -55,3 +55,26 @@ t.test('what could not be written is written later, as one row', async (t) => {
   )
   t.equal(store.rows.length, 2)
 })
+
+t.test(
+  'many links are written some at a time, and only what could not be written is tried again',
+  async (t) => {
+    const pieces: number[] = []
+    const rows: Traffic[] = []
+    let isDown = true
+    const addTraffic = async (some: readonly Traffic[]) => {
+      if (isDown && pieces.length === 7) throw new Error('down')
+      pieces.push(some.length)
+      rows.push(...some)
+    }
+    const counts = new TrafficCounts({ addTraffic }, silentLog)
+    for (let i = 0; i < 1_234; i++) counts.ofLink(`l${i}`).add('views', 0)
+    await counts.flush()
+    t.ok(rows.length < 1_234)
+    isDown = false
+    await counts.flush()
+    t.equal(new Set(rows.map(({ linkId }) => linkId)).size, 1_234)
+    t.equal(rows.length, 1_234, 'each once')
+    t.ok(Math.max(...pieces) <= 25)
+  },
+)

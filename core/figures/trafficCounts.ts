@@ -6,6 +6,8 @@ type Counted = { -readonly [K in keyof Traffic]: Traffic[K] }
 
 /** What could not be written is kept and tried again, of so many links and hours. */
 const MAX_UNWRITTEN = 10_000
+/** Rows that are written in one go: whoever looks at every link of a market keeps no payment waiting for the writer. */
+const WRITTEN_AT_ONCE = 25
 
 /**
  * Counts the calls of links in memory and has them written now and then: whoever is killed loses what came after the last
@@ -31,11 +33,12 @@ export class TrafficCounts {
     const rows = [...this.#unwritten, ...this.#changed.flatMap((traffic) => traffic.take())]
     this.#unwritten = []
     this.#changed = []
-    if (rows.length === 0) return
+    let written = 0
     try {
-      await this.#figures.addTraffic(rows)
+      for (; written < rows.length; written += WRITTEN_AT_ONCE)
+        await this.#figures.addTraffic(rows.slice(written, written + WRITTEN_AT_ONCE))
     } catch (err) {
-      this.#unwritten.push(...summed(rows).slice(-MAX_UNWRITTEN))
+      this.#unwritten.push(...summed(rows.slice(written)).slice(-MAX_UNWRITTEN))
       this.#log.warn({ err }, 'could not write how many calls there were; trying again')
     }
   }

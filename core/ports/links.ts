@@ -79,7 +79,7 @@ export interface Links {
   ): Promise<{ readonly links: readonly ListedLink[]; readonly nextCursor: string | null }>
   /** The link that is called at `/api/link/<username>/<slug>`; for a stealth link the slug is its private slug. */
   served(username: string, slug: string): Promise<ServedLink | undefined>
-  /** Every active link with its store, for `tollgate check` and the health prober. */
+  /** Every active link with its store, for `tollgate check`. */
   allServed(): Promise<ServedLink[]>
   /** Where a former username/slug went, within 30 days of the change. */
   redirectOf(
