@@ -38,14 +38,14 @@ const tokenErrors: ReadonlyMap<number, string> = new Map([
  * One whose fee the payer pays can have landed without us, and then it is not known whose payment it was. So it is held
  * against the newest slot.
  *
- * @returns where it would go through, the slot at which the node knew its block hash
+ * @returns where it would go through, the slot at which the node knew its block hash; null where it does not say
  * @throws {RpcUnreachable} when no node answers
  */
 export async function simulatePayment(
   rpc: Rpc,
   transaction: WireTransaction,
   transferAt: number,
-): Promise<{ ok: true; slot: number } | SimulationRefusal> {
+): Promise<{ ok: true; slot: number | null } | SimulationRefusal> {
   const isOwn = isSelfPaid(transaction)
   const bytes = Buffer.from(transaction.bytes).fill(0, 1, 1 + signatureBytes)
   try {
@@ -59,7 +59,10 @@ export async function simulatePayment(
         replaceRecentBlockhash: false,
       },
     )
-    return value.err === null ? { ok: true, slot: context.slot } : refusalOf(value.err, transferAt, isOwn)
+    if (value.err !== null) return refusalOf(value.err, transferAt, isOwn)
+    // It is kept and compared with: by one that is no number the payment would stay open for ever.
+    const slot: unknown = context?.slot
+    return { ok: true, slot: Number.isSafeInteger(slot) ? (slot as number) : null }
   } catch (error) {
     if (!(error instanceof RpcRefused)) throw error
     if (error.code === rpcCodes.invalidParams) {

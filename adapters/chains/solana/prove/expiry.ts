@@ -73,6 +73,6 @@ export function createExpiry(rpc: Rpc, clock: Clock): Expiry {
 /** A slot at which the chain knew a payment's block hash: that of its block, or of its verification. */
 export function seenSlotOf({ block, attempt }: TracedPayment): number | null {
   if (block != null) return block
-  const sequence = attempt?.sequence ?? null
-  return sequence === null ? null : Number(sequence)
+  const slot = Number(attempt?.sequence ?? Number.NaN)
+  return Number.isSafeInteger(slot) ? slot : null
 }

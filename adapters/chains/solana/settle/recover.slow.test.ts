@@ -225,3 +225,25 @@ t.test('long after verify the node looks again, and a payment that would fail co
   stage.ahead = 100_000
   t.match(await recoverOne(stage.settler, record), { status: 'failed_final' })
 })
+
+for (const [what, slot] of [
+  ['leaves out the slot', undefined],
+  ['says a slot that is none', 'soon'],
+] as const) {
+  t.test(`a payment that was verified by a node that ${what} comes to an end all the same`, async (t) => {
+    const stage = await staged(t)
+    const spoil = (real: { context: object }) => ({ ...real, context: { ...real.context, slot } })
+    stage.rpc.add('simulateTransaction', { kind: 'result', result: spoil } as never)
+    const paid = await stage.verify(await stage.pay())
+    stage.chain.dropNext(9)
+    const { record } = await stage.settle(paid)
+    t.equal(record.attempt!.sequence, null)
+    stage.chain.advanceSlots(200)
+    stage.ahead = 90_001
+    t.match(await recoverOne(stage.settler, record), {
+      status: 'failed_final',
+      reason: reasons.blockhashExpired,
+    })
+    t.equal(sold(stage), 0n)
+  })
+}
