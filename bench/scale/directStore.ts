@@ -5,6 +5,7 @@ import { type Operations, prepareOperations } from '../../adapters/sqlite/commit
 import type { Database } from '../../adapters/sqlite/database.ts'
 import { createDiscovery } from '../../adapters/sqlite/discovery.ts'
 import { createFigures } from '../../adapters/sqlite/figures.ts'
+import { createHealthChecks } from '../../adapters/sqlite/healthChecks.ts'
 import { createLinks } from '../../adapters/sqlite/links.ts'
 import { nodeSqliteDialect } from '../../adapters/sqlite/nodeSqliteDialect.ts'
 import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
@@ -64,6 +65,7 @@ export async function openDirect(path: string, clock: Clock) {
     leases: createLeases(database, machineClock),
     purchases: createPurchases(database, path, thread),
     links: createLinks(database, thread, thread),
+    healthChecks: createHealthChecks(database),
     figures: createFigures(database, thread, thread),
     reviews: createReviews(database, thread),
     discovery: createDiscovery(database, thread),

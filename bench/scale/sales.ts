@@ -19,6 +19,8 @@ import { DAY_MS, type Seller } from './sellers.ts'
 export const SOLD_FOR_DAYS = 365
 /** How long the recovery keeps answers. */
 const ANSWERS_KEPT_MS = DAY_MS
+/** How long the recovery keeps what was signed. */
+const SIGNED_KEPT_MS = 7 * DAY_MS
 /** Every so many sales are… */
 const each = { review: 30, refunded: 400, owed: 900, session: 100 }
 const BUYERS = 50_000
@@ -58,6 +60,7 @@ export async function sellAll(selling: Selling): Promise<void> {
   const listenFromMs = nowMs - EVENTS_KEPT_MS + DAY_MS
   let isListening = false
   let looked: PutOff[] = []
+  let forgottenUpTo = 0
   for (let n = 0; n < count; n++) {
     clock.atMs = Math.floor(firstMs + ((nowMs - 60_000 - firstMs) * n) / count)
     if (!isListening && clock.atMs >= listenFromMs) {
@@ -72,14 +75,25 @@ export async function sellAll(selling: Selling): Promise<void> {
     if (looked.length === 500) {
       await books.putOff(looked)
       looked = []
+      forgottenUpTo = await forget(forgottenUpTo)
       if (isListening) await tellAll(direct, clock)
     }
     if (n % 10_000 === 0) progress(n)
   }
   await books.putOff(looked)
   clock.atMs = nowMs
+  await forget(forgottenUpTo)
   if (isListening) await tellAll(direct, clock)
   await direct.leases.release(lease)
+
+  /** As the recovery does, all the time: room that is given back is used again. */
+  async function forget(upTo: number): Promise<number> {
+    for (;;) {
+      const last = await books.forgetSigned(clock.atMs - SIGNED_KEPT_MS, upTo, 500)
+      if (last === 0) return upTo
+      upTo = last
+    }
+  }
 }
 
 /** What the recovery leaves behind when it has seen a transfer on chain for the second time. */
