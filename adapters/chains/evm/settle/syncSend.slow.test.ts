@@ -100,17 +100,46 @@ t.test('with confirmations, a receipt that comes at once counts when its block i
   t.match(await settling, { status: 'settled' })
 })
 
-t.test('fifty at once hold sixteen requests open at most, and share the looks for the others', async (t) => {
+t.test('eighty at once hold sixty-four requests open, and share the looks for the others', async (t) => {
   const { chain, rpc, settleOne, earned } = await started(t, { receiptTimeoutMs: 20_000 })
   await chain.setAutomine(false)
-  const settling = Array.from({ length: 50 }, settleOne)
-  await rpc.whenCalled('eth_sendRawTransaction', 50)
-  t.ok(rpc.calls(method) <= 16, `${rpc.calls(method)} held open`)
+  const settling = Array.from({ length: 80 }, settleOne)
+  await rpc.whenCalled('eth_sendRawTransaction', 80)
+  t.equal(rpc.calls(method), 64)
   await chain.setAutomine(true)
   await chain.mine()
   const outcomes = await Promise.all(settling)
   t.same(new Set(outcomes.map(({ status }) => status)), new Set(['settled']))
-  t.equal(await earned(), 500_000n)
+  t.equal(await earned(), 800_000n)
+})
+
+t.test('a node that answers some of them only is given fewer at once, until it answers again', async (t) => {
+  const { rpc, settleOne, earned } = await started(t, { receiptTimeoutMs: 20_000 })
+  const settleMany = async (whileHeld = async () => {}) => {
+    const settling = Array.from({ length: 20 }, settleOne)
+    await whileHeld()
+    for (const { status } of await Promise.all(settling)) t.equal(status, 'settled')
+  }
+  const heldAtOnce = async () => {
+    rpc.resetCounters()
+    const release = rpc.add(method, { kind: 'hold' })
+    let held = 0
+    await settleMany(async () => {
+      // Of both methods.
+      await rpc.whenCalled('eth_sendRawTransaction', 20)
+      held = rpc.calls(method)
+      release()
+    })
+    return held
+  }
+  t.equal(await heldAtOnce(), 20)
+  const lift = rpc.add(method, { kind: 'http-status', status: 429 })
+  await settleMany()
+  lift()
+  t.equal(await heldAtOnce(), 1)
+  for (let n = 0; n < 20; n++) t.match(await settleOne(), { status: 'settled' })
+  t.equal(await heldAtOnce(), 20, 'as many as before')
+  t.equal(await earned(), 1_000_000n)
 })
 
 t.test('on a chain that takes its time, each transaction is sent once, and the node waits', async (t) => {

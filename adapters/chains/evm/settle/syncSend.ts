@@ -6,8 +6,11 @@ import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import { type BroadcastResult, broadcast, readRefusal } from './broadcast.ts'
 
 const method = 'eth_sendRawTransactionSync'
-/** Requests that a node holds open for us at once; more transactions are sent the ordinary way. */
-const MAX_AT_ONCE = 16
+/**
+ * Requests that a node holds open for us at once; more transactions are sent the ordinary way. Half as many each time that
+ * it does not answer one, which is how a provider says that it is too many.
+ */
+const MAX_AT_ONCE = 64
 /** How long an answer to the probe counts, and after how long a node that could not be asked is asked again. */
 const ASK_AGAIN_MS = 600_000
 const RETRY_MS = 30_000
@@ -39,6 +42,7 @@ export function createSyncSend({ rpc, clock, log }: SyncSendOptions): SyncSend {
   let askedAtMs = Number.POSITIVE_INFINITY
   let againMs = RETRY_MS
   let open = 0
+  let most = MAX_AT_ONCE
 
   /** Bytes that are no transaction: a node that has the method says that, one that lacks it says that it does. */
   const probe = async (): Promise<void> => {
@@ -59,10 +63,14 @@ export function createSyncSend({ rpc, clock, log }: SyncSendOptions): SyncSend {
     open++
     try {
       const answer = await rpc.callWithin(waitMs, method, bytes)
+      if (most < MAX_AT_ONCE) most++
       const receipt = readReceipt(answer, transaction)
       return receipt === undefined ? { taken: 'unknown', message: 'the receipt of another one' } : { receipt }
     } catch (error) {
-      if (!(error instanceof RpcRefused)) return { taken: 'unknown', message: String(error) }
+      if (!(error instanceof RpcRefused)) {
+        most = Math.max(1, most >> 1)
+        return { taken: 'unknown', message: String(error) }
+      }
       // By the EIP, code 4 says that it is in the pool; a proxy's own timeout reads alike and says nothing.
       if (error.code === 4 || /time(d )?out/i.test(error.message)) {
         return { taken: 'unknown', message: error.message }
@@ -79,7 +87,7 @@ export function createSyncSend({ rpc, clock, log }: SyncSendOptions): SyncSend {
     probe,
     send(bytes, transaction, waitMs) {
       if (Math.abs(clock.now() - askedAtMs) >= againMs && askedAtMs !== Number.POSITIVE_INFINITY) void probe()
-      return isThere && open < MAX_AT_ONCE ? send(bytes, transaction, waitMs) : undefined
+      return isThere && open < most ? send(bytes, transaction, waitMs) : undefined
     },
   }
 }
