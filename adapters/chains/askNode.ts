@@ -137,7 +137,7 @@ function decoded(text: string): string {
 function poolTo({ protocol, hostname, port, host }: URL): Http1Pool {
   const isSecure = protocol === 'https:'
   const name = hostname.replace(/^\[|\]$/g, '')
-  const where = { host: name, port: port === '' ? (isSecure ? 443 : 80) : Number(port), noDelay: true }
+  const where = { host: name, port: port === '' ? (isSecure ? 443 : 80) : Number(port) }
   /** Of an earlier connection: the next one needs a round trip less. */
   let session: Buffer | undefined
   const open = () =>
@@ -151,7 +151,7 @@ function poolTo({ protocol, hostname, port, host }: URL): Http1Pool {
             ...(session === undefined ? {} : { session }),
           }).on('session', (given: Buffer) => (session = given))
         : connectTcp(where)
-      socket.setKeepAlive(true, PROBE_MS)
+      socket.setNoDelay(true).setKeepAlive(true, PROBE_MS)
       socket.on('error', reject)
       socket.once('close', () => reject(new NotAnswered('broken', 'ECONNRESET')))
       const timer = setTimeout(() => socket.destroy(new NotAnswered('failed', 'ETIMEDOUT')), CONNECT_MS)
