@@ -155,6 +155,12 @@ export interface SettlementAttempt {
   readonly sequence: string | null
 }
 
+/** An attempt of a payment that is open. */
+export interface OpenAttempt extends SettlementAttempt {
+  /** It was on chain and left it: what was signed before it may have left as well, whatever the books say by now. */
+  readonly isReorged?: true
+}
+
 /** An answer kept so that a repeated call with the same payment gets it. */
 export interface StoredAnswer {
   readonly status: number

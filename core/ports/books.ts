@@ -1,6 +1,7 @@
 import type { LedgerEntry } from '../domain/ledger.ts'
 import type { NetworkId } from '../domain/network.ts'
 import type {
+  OpenAttempt,
   OpenState,
   PaymentIdentity,
   PaymentKey,
@@ -217,8 +218,8 @@ export interface Books {
   putOff(rows: readonly PutOff[]): Promise<void>
   /** Rows that were put off at least `tries` times, and rows that are put off for good. */
   parked(tries: number, limit: number): Promise<ParkedPayments>
-  /** Attempts of one settler that are settling or pending, without their bytes: account nonces in use. */
-  openAttempts(settler: string): Promise<SettlementAttempt[]>
+  /** Attempts of one settler that are settling, pending or reorged, without their bytes: account nonces in use. */
+  openAttempts(settler: string): Promise<OpenAttempt[]>
   /** Rows in these states, those first that moved longest ago. */
   list(filter: PaymentFilter): Promise<PaymentRecord[]>
   /** How a payment was paid back; undefined when it was not. */

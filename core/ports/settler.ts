@@ -1,7 +1,7 @@
 import type { StoreId } from '../domain/link.ts'
 import type { AtomicAmount } from '../domain/money.ts'
 import type { NetworkId } from '../domain/network.ts'
-import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../domain/payment.ts'
+import type { OpenAttempt, PaymentIdentity, PaymentRecord, SettlementAttempt } from '../domain/payment.ts'
 import type { PaymentPayload, PaymentRequirements } from '../x402/types.ts'
 
 /** A refusal with its x402 reason, such as `invalid_exact_evm_payload_signature`, and words for a person. */
@@ -183,14 +183,14 @@ export interface Settler {
    *
    * @param mayGoOn asked before anything is verified or signed: whether this is still the process that settles
    */
-  start(open: readonly SettlementAttempt[], mayGoOn?: () => boolean): Promise<void>
+  start(open: readonly OpenAttempt[], mayGoOn?: () => boolean): Promise<void>
   /**
    * Where one process at a time may settle: to be asked by that process now and then, with a way to the attempts that are
    * open in the store. Another process's recovery can conclude a payment that was never sent, and only whoever signs can use
    * up the account number that it leaves, before which the chain takes none of the later ones. Asks for nothing while
-   * nothing has been under way for long.
+   * nothing has been under way for long. The way is kept: no number is used up that the store has a payment for.
    */
-  followUp?(openAttempts: () => Promise<readonly SettlementAttempt[]>): Promise<void>
+  followUp?(openAttempts: () => Promise<readonly OpenAttempt[]>): Promise<void>
   /** Where payees can be unable to receive an asset (Solana: without an account of the token). The same object each time. */
   payee?(asset: string, payTo: string): Payee
   /** Where it settles with a key of its own. Rejects when no node says. */

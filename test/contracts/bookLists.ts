@@ -99,26 +99,30 @@ export function bookListsContract(t: Test, make: (t: Test) => Promise<BooksUnder
     t.match(await books.find(keyOf('k1')), { tries: 0, dueReason: null }, 'it moved')
   })
 
-  t.test('the attempts of a settler that are open are listed without their bytes', async (t) => {
-    const under = await make(t)
-    for (const [name, to, settler] of [
-      ['k1', 'settling', 'evm:a'],
-      ['k2', 'pending', 'evm:a'],
-      ['k3', 'settled', 'evm:a'],
-      ['k4', 'settling', 'evm:b'],
-    ] as const) {
-      const claim = sampleClaim(name)
-      const row = await claimed(under, claim)
-      const signed = { ...attempt, settler, sequence: name }
-      await under.books.apply(change(claim, row, 'claimed', to, { attempt: signed }))
-    }
-    const open = await under.books.openAttempts('evm:a')
-    const expected = (sequence: string) => ({ ...attempt, settler: 'evm:a', bytes: '', sequence })
-    t.strictSame(
-      open.toSorted((a, b) => (a.sequence! < b.sequence! ? -1 : 1)),
-      [expected('k1'), expected('k2')],
-    )
-  })
+  t.test(
+    'the attempts of a settler that are open are listed without their bytes, and which of them left the chain',
+    async (t) => {
+      const under = await make(t)
+      for (const [name, to, settler] of [
+        ['k1', 'settling', 'evm:a'],
+        ['k2', 'pending', 'evm:a'],
+        ['k3', 'settled', 'evm:a'],
+        ['k4', 'settling', 'evm:b'],
+        ['k5', 'reorged', 'evm:a'],
+      ] as const) {
+        const claim = sampleClaim(name)
+        const row = await claimed(under, claim)
+        const signed = { ...attempt, settler, sequence: name }
+        await under.books.apply(change(claim, row, 'claimed', to, { attempt: signed }))
+      }
+      const open = await under.books.openAttempts('evm:a')
+      const expected = (sequence: string) => ({ ...attempt, settler: 'evm:a', bytes: '', sequence })
+      t.strictSame(
+        open.toSorted((a, b) => (a.sequence! < b.sequence! ? -1 : 1)),
+        [expected('k1'), expected('k2'), { ...expected('k5'), isReorged: true }],
+      )
+    },
+  )
 
   t.test('the list gives rows by state, those first that moved longest ago', async (t) => {
     const under = await make(t)

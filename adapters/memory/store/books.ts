@@ -1,4 +1,9 @@
-import { openStates, type PaymentRecord, requireClaimable } from '../../../core/domain/payment.ts'
+import {
+  openStates,
+  type PaymentRecord,
+  requireClaimable,
+  unresolvedStates,
+} from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
 import { type Books, LARGEST_DELAY_MS, type PaymentChange, takenOver } from '../../../core/ports/books.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
@@ -168,8 +173,8 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
         payments
           .values()
           .flatMap(({ state, attempt }) =>
-            (state === 'settling' || state === 'pending') && attempt?.settler === settler
-              ? [{ ...attempt, bytes: '' }]
+            (isUnresolved(state) || state === 'reorged') && attempt?.settler === settler
+              ? [{ ...attempt, bytes: '', ...(state === 'reorged' && { isReorged: true as const }) }]
               : [],
           ),
       ),
@@ -233,6 +238,7 @@ function isSignedOver(
 }
 
 const isOpen = (state: string): boolean => (openStates as readonly string[]).includes(state)
+const isUnresolved = (state: string): boolean => (unresolvedStates as readonly string[]).includes(state)
 
 const given = <T>(next: T | undefined, present: T): T => (next === undefined ? present : next)
 

@@ -173,15 +173,15 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
     },
 
     async openAttempts(settler) {
-      const rows = ['settling', 'pending'].flatMap((state) =>
-        reading(() => openAttempts.all({ state, settler })),
+      return (['settling', 'pending', 'reorged'] as const).flatMap((state) =>
+        reading(() => openAttempts.all({ state, settler })).map((row) => ({
+          settler: String(row['settler']),
+          bytes: '',
+          transaction: String(row['tx']),
+          sequence: row['sequence'] === null ? null : String(row['sequence']),
+          ...(state === 'reorged' && { isReorged: true as const }),
+        })),
       )
-      return rows.map((row) => ({
-        settler: String(row['settler']),
-        bytes: '',
-        transaction: String(row['tx']),
-        sequence: row['sequence'] === null ? null : String(row['sequence']),
-      }))
     },
 
     async list({ states, settler, lease, updatedBeforeMs, updatedAfterMs, isNewestFirst, limit }) {

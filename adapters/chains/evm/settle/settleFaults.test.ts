@@ -318,6 +318,44 @@ t.test('a transfer that left the chain again is noticed, and the same bytes brin
   t.equal(await isOnChain(settler, record), 'yes')
 })
 
+t.test(
+  'an account nonce is not filled that a payment of a former process has, which left the chain',
+  async (t) => {
+    const { chain, settler, another, pay, terms } = await startSettler(t)
+    const attempts: SettlementAttempt[] = []
+    const soon = { validBefore: String(Math.floor(Date.now() / 1000) + 400) }
+    const former = [await pay(soon), await pay(soon)]
+    for (const { payment, identity } of former)
+      t.match(await settler.settle(payment, terms, identity, remember(attempts)), { status: 'settled' })
+    await settler.close()
+    const next = another({ strandedMs: 0, receiptTimeoutMs: 50 })
+    await next.start([])
+    // Of the two the store has the first as open; the second is nobody's.
+    await next.followUp!(async () => [{ ...attempts[0]!, bytes: '', isReorged: true }])
+    const waiting = await pay(soon)
+    await chain.setAutomine(false)
+    t.match(await next.settle(waiting.payment, terms, waiting.identity, remember(attempts)), {
+      status: 'pending',
+    })
+    await chain.reorg(2)
+    // So that the node notices.
+    await chain.mine()
+    const record = recordOf(waiting.identity, attempts[2]!)
+    // The first look finds what is missing, the second one that it still is.
+    for (let look = 0; look < 3; look++) await recoverOne(next, record)
+    await chain.mine()
+    const [first] = former
+    const gone = recordOf(first!.identity, attempts[0]!, attempts[0]!.transaction)
+    for (let look = 0; look < 3; look++) {
+      await recoverOne(next, gone)
+      await recoverOne(next, record)
+      await chain.mine()
+    }
+    t.match(await recoverOne(next, gone), { status: 'settled', transaction: attempts[0]!.transaction })
+    t.match(await recoverOne(next, record), { status: 'settled' }, 'and what waited behind it')
+  },
+)
+
 t.test('nobody is told that a transfer is gone while the nodes can not be asked', async (t) => {
   const { settler, rpc, pay, terms } = await startSettler(t, { rpcTimeoutMs: 200 })
   const { payment, identity } = await pay()

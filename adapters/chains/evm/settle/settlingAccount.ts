@@ -1,5 +1,5 @@
 import type { NetworkId } from '../../../../core/domain/network.ts'
-import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
+import type { OpenAttempt, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import { checksumAddress } from '../../../../core/evm/address.ts'
 import { quantity } from '../../../../core/evm/quantity.ts'
 import type { EvmCall } from '../../../../core/evm/token.ts'
@@ -67,7 +67,7 @@ export interface SettlingAccount {
    */
   readonly hasGaps: boolean
   /** Takes up what a former process signed, before anything new is. */
-  adopt(attempts: readonly SettlementAttempt[]): Promise<void>
+  adopt(attempts: readonly OpenAttempt[]): Promise<void>
   /** It is mined: its nonce is used. */
   mined(attempt: SettlementAttempt): void
   /** Its bytes can do no good any more; its nonce still has to be used. */
@@ -75,7 +75,7 @@ export interface SettlingAccount {
   /**
    * Abandons what is under way here since the last time, and open no more in the store: another process has concluded it.
    */
-  followUp(openAttempts: () => Promise<readonly SettlementAttempt[]>): Promise<void>
+  followUp(openAttempts: () => Promise<readonly OpenAttempt[]>): Promise<void>
   /** Something else used a nonce of ours: ask the chain again. */
   recheck(): void
   /** Sends again what the pool has lost. One at a time; never rejects. */
@@ -106,6 +106,8 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   const used = new Map<number, { readonly bytes: string; readonly isFiller: boolean }>()
   /** The lowest nonce that transactions wait behind and nobody here knows, since when. */
   let stranded: { readonly nonce: number; readonly sinceMs: number } | undefined
+  /** Account nonces of payments that are open in the store; undefined until somebody told the way there. */
+  let openInStore: (() => Promise<ReadonlySet<number>>) | undefined
   let lookedAtMs = performance.now()
   /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
   let adoptedBelow = 0
@@ -152,6 +154,13 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     return []
   }
 
+  /** What the store has a payment for is the recovery's to send again, as it was signed. */
+  const withoutOpen = async (nonces: readonly number[]): Promise<readonly number[]> => {
+    if (nonces.length === 0 || openInStore === undefined) return nonces
+    const open = await openInStore()
+    return nonces.filter((nonce) => !open.has(nonce))
+  }
+
   const repairOnce = async (): Promise<void> => {
     for (const nonce of queue.takeGaps()) abandoned.add(nonce)
     const [mined, pooled] = [await countOf('latest'), await countOf('pending')]
@@ -166,7 +175,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     for (const nonce of used.keys()) if (nonce < mined - REORG_NONCES) used.delete(nonce)
     // Given back meanwhile.
     for (const nonce of queue.takeGaps()) abandoned.add(nonce)
-    for (const nonce of strandedAt(pooled)) abandoned.add(nonce)
+    for (const nonce of await withoutOpen(strandedAt(pooled))) abandoned.add(nonce)
     for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
     for (const nonce of [...live.keys(), ...abandoned, ...used.keys()].sort((a, b) => a - b)) {
       if (isClosed) return
@@ -249,7 +258,9 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       queue.raiseAbove(highest)
       const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
       for (const [nonce, bytes] of bytesOf) live.set(nonce, { bytes, mostWei, isStored: true })
-      adoptedBelow = Math.max(adoptedBelow, highest)
+      // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
+      const underWay = attempts.filter(({ isReorged }) => isReorged !== true)
+      adoptedBelow = Math.max(adoptedBelow, ...underWay.map(({ sequence }) => Number(sequence)))
       await repair()
     },
     mined({ sequence, bytes }) {
@@ -264,11 +275,12 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       abandoned.add(Number(sequence))
     },
     async followUp(openAttempts) {
+      openInStore = async () => new Set((await openAttempts()).map(({ sequence }) => Number(sequence)))
       const stored = new Set([...live].flatMap(([nonce, { isStored }]) => (isStored ? [nonce] : [])))
       const old = [...stored].filter((nonce) => lingering.has(nonce))
       lingering = stored
       if (old.length === 0) return
-      const open = new Set((await openAttempts()).map(({ sequence }) => Number(sequence)))
+      const open = await openInStore()
       const concluded = old.filter((nonce) => !open.has(nonce) && live.get(nonce)?.isStored)
       if (concluded.length === 0) return
       for (const nonce of concluded) {
