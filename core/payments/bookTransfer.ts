@@ -71,21 +71,30 @@ export function createTransfers(parts: TransferParts): Transfers {
     }
   }
 
-  /** Given up, and proved to be on chain: nobody may look for it any more. It is what it was signed for, whoever names it. */
-  async function landed(record: PaymentRecord, transfer: ProvedTransfer): Promise<void> {
+  /**
+   * Given up, and proved to be on chain: nobody may look for it any more. It is what it was signed for, whoever names it.
+   * @returns false when its place on chain is another payment's in the books
+   */
+  async function landed(record: PaymentRecord, transfer: ProvedTransfer): Promise<boolean> {
     const { sessionId, row, purchaseId } = record
     const session = sessionId === null ? undefined : await sessions.find(sessionId)
     const isOver = session === undefined || !mayConfirm(session, row, clock.now())
     const change = rules.land(record, saleOf(record, transfer), isOver)
     // Nobody looks for it any more: who is told so has to find it so after a power cut.
-    if (await books.apply({ ...change, durability: 'flushed' }))
-      log.info({ purchaseId, sessionId, isOver }, 'a payment that had been given up was found on chain')
+    try {
+      if (await books.apply({ ...change, durability: 'flushed' }))
+        log.info({ purchaseId, sessionId, isOver }, 'a payment that had been given up was found on chain')
+      return true
+    } catch (error) {
+      if (isTaken(error)) return false
+      throw error
+    }
   }
 
   async function turn(sessionId: string, transfer: ProvedTransfer): Promise<TransferBooked | 'moved'> {
     const known = await books.find(transfer.key)
     if (known?.state === 'failed_final' && isOf(known, transfer)) {
-      await landed(known, transfer)
+      if (!(await landed(known, transfer))) return { status: 'used' }
       const now = await books.find(transfer.key)
       return now?.state === 'failed_final' ? 'moved' : standingOf(now ?? known, sessionId)
     }
@@ -105,8 +114,7 @@ export function createTransfers(parts: TransferParts): Transfers {
       isBooked = await books.apply(rules.bookTransfer(held, sale, isOver))
     } catch (error) {
       await books.apply(rules.free(held, 'not_booked')).catch(() => undefined)
-      // Its network, transaction and event are another payment's.
-      if (isTollgateError(error) && error.code === 'CONFLICT') return { status: 'used' }
+      if (isTaken(error)) return { status: 'used' }
       throw error
     }
     const { purchaseId } = request
@@ -136,6 +144,9 @@ export function createTransfers(parts: TransferParts): Transfers {
     },
   }
 }
+
+/** Network, transaction and event are another payment's. */
+const isTaken = (error: unknown): boolean => isTollgateError(error) && error.code === 'CONFLICT'
 
 /** An authorisation may be used for other terms than those that a payment was signed for. */
 const isOf = ({ network, asset, payTo, amountAtomic }: PaymentRecord, transfer: ProvedTransfer): boolean =>
