@@ -239,19 +239,22 @@ for (const [name, open] of Object.entries(stores)) {
     },
   )
 
-  t.test(`in ${name}, a payment that was given up is not found where another one stands on chain`, async (t) => {
-    const { clock, store, transfers, session, transfer } = await stage(t, open)
-    const [own, other, paid] = [await session(), await session(), transfer()]
-    const givenUp = await bring(store.books, {
-      ...{ state: 'failed_final', linkId: null, sessionId: own.id, storeId: 'store-1', atMs: clock.nowMs },
-      ...{ amountAtomic: 49_990_000n, network, asset: usdc.address, payTo },
-    })
-    t.match(await transfers.book(other, paid), { status: 'confirmed' })
-    t.strictSame(await transfers.book(own, { ...paid, key: givenUp.key }), { status: 'used' })
-    t.match(await store.books.find(givenUp.key), { state: 'failed_final' })
-    t.match(await store.sessions.find(own.id), { state: 'open' })
-    t.match(await store.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
-  })
+  t.test(
+    `in ${name}, a payment that was given up is not found where another one stands on chain`,
+    async (t) => {
+      const { clock, store, transfers, session, transfer } = await stage(t, open)
+      const [own, other, paid] = [await session(), await session(), transfer()]
+      const givenUp = await bring(store.books, {
+        ...{ state: 'failed_final', linkId: null, sessionId: own.id, storeId: 'store-1', atMs: clock.nowMs },
+        ...{ amountAtomic: 49_990_000n, network, asset: usdc.address, payTo },
+      })
+      t.match(await transfers.book(other, paid), { status: 'confirmed' })
+      t.strictSame(await transfers.book(own, { ...paid, key: givenUp.key }), { status: 'used' })
+      t.match(await store.books.find(givenUp.key), { state: 'failed_final' })
+      t.match(await store.sessions.find(own.id), { state: 'open' })
+      t.match(await store.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
+    },
+  )
 
   t.test(
     `in ${name}, an authorisation that was used for other terms pays nothing of what it was signed for`,

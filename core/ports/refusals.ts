@@ -1,4 +1,5 @@
 import { isTollgateError, TollgateError } from '../errors/error.ts'
+import { UNPAID_PER_OPEN } from './sessions.ts'
 
 // What every store says when a rule of its own refuses a write: the same words, whichever it is.
 
@@ -42,7 +43,7 @@ export const tooManyKeys = (maxActive: number): TollgateError =>
 export const tooManySessions = (maxOpen: number): TollgateError =>
   new TollgateError(
     'LIMIT_REACHED',
-    `The store has ${maxOpen} open payment sessions, the most it may have. Cancel one, or try again later: each is open for 30 minutes.`,
+    `The store has ${maxOpen} open payment sessions, or ${maxOpen * UNPAID_PER_OPEN} of the last 24 hours that ended unpaid, the most it may have. Cancel one that is open, or try again later: each is open for 30 minutes.`,
   )
 
 export const tooManyEndpoints = (most: number): TollgateError =>

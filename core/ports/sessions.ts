@@ -20,6 +20,10 @@ export const IDEMPOTENCY_KEPT_MS = 24 * 60 * 60 * 1000
 /** How long a session that ended unpaid can be read, and confirmed by the name of a transfer, at least. */
 export const UNPAID_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 
+/** Of a store's sessions that were made within a day, so many times as many as may be open may have ended unpaid. */
+export const UNPAID_PER_OPEN = 5
+export const UNPAID_COUNTED_MS = 24 * 60 * 60 * 1000
+
 /** What a session asks for. */
 export type Asked = Pick<Session, 'price' | 'asks'>
 
@@ -52,7 +56,8 @@ export interface Sessions {
    * Makes a session. @returns the one that was made; where its key was used before, the one that was made then, which is
    * of another id
    * @param maxOpen open sessions that the store may have, counted in the same commit; none named means no limit. One that a
-   *   payment has kept open beyond its time is not counted
+   *   payment has kept open beyond its time is not counted. Whoever cancels what he makes keeps rows for 30 days: of those
+   *   that were made within {@link UNPAID_COUNTED_MS} at most {@link UNPAID_PER_OPEN} times as many may have ended unpaid
    * @throws `IDEMPOTENCY_KEY_REUSED` when the earlier request was another one; `LIMIT_REACHED`
    */
   create(session: NewSession, maxOpen?: number): Promise<Session>

@@ -6,7 +6,9 @@ import {
   IDEMPOTENCY_KEPT_MS,
   type NewSession,
   type Sessions,
+  UNPAID_COUNTED_MS,
   UNPAID_KEPT_MS,
+  UNPAID_PER_OPEN,
 } from '../../core/ports/sessions.ts'
 import type { Stores } from '../../core/ports/stores.ts'
 import { sampleKey, sampleLink, sampleStore, startMs, type TestClock } from './samples.ts'
@@ -108,6 +110,27 @@ export function sessionsContract(t: Test, make: (t: Test) => Promise<SessionsUnd
     const laterMs = startMs + SESSION_LIFETIME_MS
     const later = { createdAtMs: laterMs, expiresAtMs: laterMs + SESSION_LIFETIME_MS }
     t.equal((await add('h', later)).id, 'h', 'also before anybody has written that it has')
+  })
+
+  t.test('who cancels what he makes, or lets it expire, makes so much a day and no more', async (t) => {
+    const { sessions } = await make(t)
+    const add = (id: string, more: Partial<NewSession> = {}) => sessions.create(sampleSession(id, more), 2)
+    const at = (ms: number) => ({
+      createdAtMs: startMs + ms,
+      expiresAtMs: startMs + ms + SESSION_LIFETIME_MS,
+    })
+    for (let i = 0; i < 2 * UNPAID_PER_OPEN - 1; i++) {
+      await add(`canceled-${i}`)
+      await sessions.cancel(`canceled-${i}`, startMs)
+    }
+    await add('expired')
+    await sessions.expire(startMs + SESSION_LIFETIME_MS, 10)
+    await t.rejects(add('more', at(SESSION_LIFETIME_MS)), {
+      code: 'LIMIT_REACHED',
+      message: /10 of the last/,
+    })
+    t.equal((await add('other', { storeId: 's2' })).id, 'other', 'another store has its own')
+    t.equal((await add('next', at(UNPAID_COUNTED_MS))).id, 'next', 'and has room again a day later')
   })
 
   t.test('what ended unpaid is forgotten after a while, a few at a time, and nothing else', async (t) => {

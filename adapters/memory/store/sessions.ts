@@ -13,7 +13,9 @@ import {
   type Idempotency,
   type Sessions,
   STRAGGLING_MS,
+  UNPAID_COUNTED_MS,
   UNPAID_KEPT_MS,
+  UNPAID_PER_OPEN,
 } from '../../../core/ports/sessions.ts'
 import type { Access } from './access.ts'
 import type { Memory, SessionRow, Tables } from './memory.ts'
@@ -46,15 +48,13 @@ export function createSessions(memory: Memory, { read, write }: Access): Session
         const { idempotency, storeId, createdAtMs } = session
         const before = idempotency === null ? undefined : madeBefore(storeId, idempotency)
         if (before !== undefined) return before
-        const open = sessions
-          .values()
-          .filter(
-            (one) =>
-              one.storeId === storeId &&
-              one.state === 'open' &&
-              one.createdAtMs > createdAtMs - SESSION_LIFETIME_MS,
-          )
-        if ([...open].length >= maxOpen) throw tooManySessions(maxOpen)
+        let [open, unpaid] = [0, 0]
+        for (const one of sessions.values()) {
+          if (one.storeId !== storeId) continue
+          if (one.state === 'open' && one.createdAtMs > createdAtMs - SESSION_LIFETIME_MS) open++
+          if (endings.has(one.state) && one.createdAtMs > createdAtMs - UNPAID_COUNTED_MS) unpaid++
+        }
+        if (open >= maxOpen || unpaid >= maxOpen * UNPAID_PER_OPEN) throw tooManySessions(maxOpen)
         const made: SessionRow = {
           ...session,
           ...{ state: 'open', endedAtMs: null, paymentRow: null, failures: 0, paid: null },

@@ -20,7 +20,9 @@ import {
   type SessionFilter,
   type Sessions,
   STRAGGLING_MS,
+  UNPAID_COUNTED_MS,
   UNPAID_KEPT_MS,
+  UNPAID_PER_OPEN,
 } from '../../../core/ports/sessions.ts'
 import { compiled } from '../compiled.ts'
 import type { Database } from '../database.ts'
@@ -114,6 +116,17 @@ export function createSessions({ reader, query, writer }: Database, thread: Read
               .where('created_at_ms', '>', createdAtMs - SESSION_LIFETIME_MS),
           '<',
           maxOpen,
+        )
+        .where(
+          (e) =>
+            e
+              .selectFrom('payment_sessions')
+              .select((c) => c.fn.countAll<number>().as('count'))
+              .where('store_id', '=', storeId)
+              .where('state', 'in', ['expired', 'canceled'])
+              .where('created_at_ms', '>', createdAtMs - UNPAID_COUNTED_MS),
+          '<',
+          maxOpen * UNPAID_PER_OPEN,
         )
       const insert = query
         .insertInto('payment_sessions')
