@@ -408,6 +408,40 @@ t.test('a refund to a buyer who has a session open is not taken before it is rec
   }
 })
 
+t.test('what a seller gives back without owing it is left to be recorded for ten minutes', async (t) => {
+  for (const end of ['recorded', 'forgotten'] as const) {
+    const { f, open, send, confirm, wallet } = await shop(t, { refunds: true })
+    const seller = await f.store()
+    const sold = await bring(f.db.books, {
+      ...{ state: 'delivered', linkId: null, storeId: seller.id, atMs: f.clock.nowMs, asset: usdc },
+      ...{ payer: wallet.address, payTo: seller.wallet.address, amountAtomic: 49_990_000n },
+    })
+    const session = await open()
+    const back = send({ from: seller.wallet.address })
+    const taken = { status: 409, body: { error: { code: 'CONFLICT', message: /may give it back/ } } }
+    t.match(await confirm(session.id, { txHash: back.transaction }), taken)
+    t.match(await confirm(session.id), taken)
+    t.equal(
+      (await confirm((await open()).id, { txHash: send().transaction })).status,
+      200,
+      'no seller is a buyer',
+    )
+    if (end === 'forgotten') f.clock.nowMs += 10 * minuteMs
+    else
+      t.match(
+        await f.call('POST', `/api/v1/purchases/${sold.purchaseId}/refunds`, {
+          ...{ key: seller.key, body: { txHash: back.transaction } },
+        }),
+        { status: 200, body: { data: { status: 'refunded' } } },
+      )
+    const after = await confirm(session.id, { txHash: back.transaction })
+    if (end === 'recorded')
+      t.match(after, { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } })
+    else t.match(after, { status: 200, body: { data: { status: 'confirmed' } } })
+    t.match(await f.db.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
+  }
+})
+
 t.test('only exactly what is owed, from the wallet that was paid, may be a refund', async (t) => {
   const { f, open, send, confirm, wallet } = await shop(t)
   const seller = await f.store()
@@ -416,7 +450,7 @@ t.test('only exactly what is owed, from the wallet that was paid, may be a refun
     { amountAtomic: 49_980_000n },
     { payTo: buyer },
     { payer: buyer },
-    { state: 'delivered' as const },
+    { state: 'refunded' as const },
   ])
     await bring(f.db.books, {
       ...{ state: 'refund_due', linkId: null, storeId: seller.id, atMs: f.clock.nowMs, asset: usdc },

@@ -26,6 +26,10 @@ const CLOCK_SLACK_MS = 30_000
 const LOOKED_FOR_MS = 60 * 60 * 1000
 /** So long a transfer that may be a refund is left to whoever owes it, to be recorded. */
 const REFUND_RECORDED_MS = 24 * 60 * 60 * 1000
+/** So long one that may be a refund which nobody owes. Longer would outlast sessions that are paid so. */
+const VOLUNTARY_RECORDED_MS = 10 * 60 * 1000
+/** Of what was sold this long ago nobody waits for such a refund. */
+const VOLUNTARY_MS = 30 * 24 * 60 * 60 * 1000
 /** A block comes every few seconds; asking sooner is of no use. */
 const RETRY_AFTER_SECONDS = 5
 
@@ -184,6 +188,7 @@ async function isFromDebtor(
  *
  * - A refund that is not recorded yet: its sender was paid exactly this by the payee, and owes it back. Should it pay the
  *   session after all, that is seen after a day: who owes could otherwise keep a buyer of his from ever being paid.
+ * - One that nobody owes, for a few minutes: its sender has sold something for exactly this to the payee.
  * - Fees that somebody else has paid.
  * - A store may be paid to any wallet, also to another store's: one that signs in there, or that it was paid to before. Where
  *   such a store asked for the same amount then, the transfer is its buyer's.
@@ -200,6 +205,11 @@ async function refuseOthers(api: Api, session: Session, transfer: ProvedTransfer
     throw new TollgateError(
       'CONFLICT',
       `${from} owes exactly this to ${payTo} as a refund, and the transfer may be that. It pays a session once the refund is recorded by another transaction, or a day after it landed.`,
+    )
+  if (await isVoluntary(api, session, transfer))
+    throw new TollgateError(
+      'CONFLICT',
+      `${from} has sold something to ${payTo} for exactly this, and the transfer may give it back. It pays a session ten minutes after it landed, unless it is recorded as a refund by then.`,
     )
   if (debtorOf(storeId) !== undefined) {
     // Whoever has that wallet by now could otherwise pay the debts of stores to himself, for ever.
@@ -238,6 +248,20 @@ async function refuseOthers(api: Api, session: Session, transfer: ProvedTransfer
       'CONFLICT',
       `${payTo} is the wallet of another store, too, which asked for the same amount then: the transfer may be meant for it. Be paid to a wallet of your own.`,
     )
+}
+
+/** Whether a transfer that landed just now may be a seller's who gives back what a buyer paid, without owing it. */
+async function isVoluntary(
+  { stores, purchases, clock }: Api,
+  { storeId }: Session,
+  { network, asset, from, payTo, amountAtomic, atMs }: ProvedTransfer,
+): Promise<boolean> {
+  const nowMs = clock.now()
+  if (nowMs - atMs >= VOLUNTARY_RECORDED_MS) return false
+  const sellers = await stores.paidLonger(storeId, chainNameOf(network), from)
+  const back = { network, asset, from, to: payTo, amountAtomic }
+  const have = sellers.map((seller) => purchases.hasSold(seller, back, nowMs - VOLUNTARY_MS))
+  return (await Promise.all(have)).includes(true)
 }
 
 /**

@@ -13,6 +13,9 @@ export interface PurchasePage {
 /** As {@link TransferBack} has it, whatever the transaction. */
 export type OwedBack = Pick<TransferBack, 'network' | 'asset' | 'from' | 'to' | 'amountAtomic'>
 
+/** So many sales of a store {@link Purchases.hasSold} looks through. */
+export const SALES_LOOKED_AT = 10_000
+
 /** Reads of what was sold. Written only through `Books.apply`. */
 export interface Purchases {
   find(id: string): Promise<Purchase | undefined>
@@ -25,6 +28,11 @@ export interface Purchases {
   refundOf(purchaseId: string): Promise<Refund | undefined>
   /** Whether exactly this is owed back from one wallet to another: by it a purchase was paid there that is `refund_due`. */
   isOwedBack(back: OwedBack): Promise<boolean>
+  /**
+   * Whether a store has sold something for exactly this, and not paid it back, as far as one look at its newest sales goes.
+   * @param sinceMs of sales from then on
+   */
+  hasSold(storeId: string, back: OwedBack, sinceMs: number): Promise<boolean>
   /** Every entry of one purchase. */
   ledger(purchaseId: string): Promise<LedgerEntry[]>
   /**

@@ -54,6 +54,31 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<BooksUnderTe
     t.equal(await under.purchases.isOwedBack(back), false)
   })
 
+  t.test(
+    'what a store has sold and may give back is known by both wallets, amount, token and time',
+    async (t) => {
+      const under = await make(t)
+      const sale = await sell(under, 'k1', '0xaa')
+      const { purchase, claim } = sale
+      const { network, asset, amountAtomic, storeId, createdAtMs } = purchase
+      const back = { network, asset, amountAtomic, from: claim.payTo, to: claim.payer }
+      const { purchases } = under
+      t.equal(await purchases.hasSold(storeId, back, createdAtMs), true)
+      t.equal(await purchases.hasSold(storeId, back, createdAtMs + 1), false, 'longer ago')
+      t.equal(await purchases.hasSold('another', back, createdAtMs), false)
+      for (const other of [
+        { from: 'other' },
+        { to: 'other' },
+        { asset: 'other' },
+        { network: 'eip155:1' as const },
+        { amountAtomic: amountAtomic + 1n },
+      ])
+        t.equal(await purchases.hasSold(storeId, { ...back, ...other }, createdAtMs), false)
+      t.equal(await refund(under, sale, '0xbb'), true)
+      t.equal(await purchases.hasSold(storeId, back, createdAtMs), false, 'paid back already')
+    },
+  )
+
   t.test('of many refunds of one purchase one is booked, by the same transaction or others', async (t) => {
     for (const others of [false, true]) {
       const under = await make(t)

@@ -25,7 +25,7 @@ export interface SessionDesk {
 
 export interface SessionDeskParts extends TransferParts {
   readonly sessions: DataStore['sessions']
-  readonly purchases: Pick<DataStore['purchases'], 'isOwedBack'>
+  readonly purchases: Pick<DataStore['purchases'], 'isOwedBack' | 'hasSold'>
   readonly payments: Payments
   readonly transferProofs: TransferProofs
   readonly settler: Settler

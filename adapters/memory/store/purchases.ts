@@ -46,6 +46,22 @@ export function createPurchases(tables: Tables, { read }: Access, clock: Clock):
         }),
       ),
 
+    hasSold: (storeId, { network, asset, from, to, amountAtomic }, sinceMs) =>
+      read(() =>
+        tables.payments.values().some(({ row, payTo }) => {
+          const sold = payTo === from ? purchases.get(row)?.purchase : undefined
+          return (
+            sold?.storeId === storeId &&
+            sold.createdAtMs >= sinceMs &&
+            (sold.status === 'settled' || sold.status === 'delivered') &&
+            sold.network === network &&
+            sold.asset === asset &&
+            sold.buyerWallet === to &&
+            sold.amountAtomic === amountAtomic
+          )
+        }),
+      ),
+
     refundOf: (purchaseId) =>
       read(() => {
         const row = rowOfPurchase.get(purchaseId)

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
-import { cursorAt, type Purchases, readCursor } from '../../../core/ports/purchases.ts'
+import { cursorAt, type Purchases, readCursor, SALES_LOOKED_AT } from '../../../core/ports/purchases.ts'
 import { compiled } from '../compiled.ts'
 import type { Database } from '../database.ts'
 import type { ReaderThread } from '../readerThread.ts'
@@ -59,6 +59,29 @@ export function createPurchases(database: Database, path: string, thread: Reader
         .where('u.network', '=', network)
         .where('u.asset', '=', asset)
         .where('u.amount_atomic', '=', amountAtomic.toString())
+        .where('p.pay_to', '=', from)
+        .executeTakeFirst()
+      return row !== undefined
+    },
+
+    async hasSold(storeId, { network, asset, from, to, amountAtomic }, sinceMs) {
+      const newest = query
+        .selectFrom('purchases')
+        .select(['payment_id', 'buyer_wallet', 'network', 'asset', 'amount_atomic', 'status'])
+        .where('store_id', '=', storeId)
+        .where('created_at_ms', '>=', sinceMs)
+        .orderBy('created_at_ms', 'desc')
+        .orderBy('id', 'desc')
+        .limit(SALES_LOOKED_AT)
+      const row = await query
+        .selectFrom(newest.as('u'))
+        .innerJoin('payments as p', 'p.id', 'u.payment_id')
+        .select('u.payment_id')
+        .where('u.buyer_wallet', '=', to)
+        .where('u.network', '=', network)
+        .where('u.asset', '=', asset)
+        .where('u.amount_atomic', '=', amountAtomic.toString())
+        .where('u.status', 'in', ['settled', 'delivered'])
         .where('p.pay_to', '=', from)
         .executeTakeFirst()
       return row !== undefined
