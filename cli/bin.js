@@ -10,7 +10,8 @@ import { fileURLToPath } from 'node:url'
 
 /**
  * A small young generation: what a call allocates is dead long before it is full, and a large one stands idle. Together
- * with one pool of malloc for all threads, 60 MB of an idle gateway (bench/start.ts).
+ * with one pool of malloc for all threads, 60 MB of an idle gateway (bench/start.ts). What larger ones cost and save stands in
+ * docs/performance.md.
  */
 const flag = '--max-semi-space-size=2'
 
