@@ -126,6 +126,13 @@ t.test('while an answer is on its way, its payments are not asked about again, a
   t.match(await first, { err: null })
 })
 
+t.test('however many never landed, the next one is looked for before its wait is over', async (t) => {
+  const { confirmer, landed } = setUp({ pollMs: 60_000 })
+  await Promise.all(Array.from({ length: 16 }, (_, i) => confirmer.wait(`lost ${i}`, 400)))
+  landed.add('good')
+  t.match(await confirmer.wait('good', 400), { err: null })
+})
+
 t.test('a node that fails is asked no more often than one that answers', async (t) => {
   const { confirmer, asked, answerBy } = setUp()
   answerBy(() => Promise.reject(new RpcUnreachable('gone')))

@@ -40,8 +40,9 @@ interface Waiter {
   readonly promise: Promise<Confirmation | undefined>
   /** Whether the WebSocket should tell of it, and has not yet. */
   isSubscribed: boolean
-  /** When the wait began, and the next question about it, on the monotonic clock. */
+  /** When the wait began, when it ends, and the next question about it, on the monotonic clock. */
   readonly sinceMs: number
+  readonly untilMs: number
   dueMs: number
   /** Until when an answer about it is waited for, so that nobody asks twice; 0 while none is under way. */
   patientUntilMs: number
@@ -109,6 +110,9 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
   const socket =
     wsUrl === undefined ? undefined : createSignatureSocket({ url: wsUrl, commitment, log, onResult: hear })
 
+  /** Never so late that the wait is over before anybody has looked, whatever others took. */
+  const nextLook = ({ sinceMs, untilMs }: Pick<Waiter, 'sinceMs' | 'untilMs'>, atMs: number) =>
+    atMs + Math.min(pace.gapMs(atMs - sinceMs), Math.max((untilMs - sinceMs) / 16, (untilMs - atMs) / 2))
   /** Sets the one timer for whoever is due first; without anybody who waits there is none. */
   const arm = () => {
     clearTimeout(timer)
@@ -127,7 +131,7 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
     roundAtMs = askedAtMs
     const asked = [...waiting.values()]
     for (const waiter of asked) {
-      waiter.dueMs = Math.max(waiter.dueMs, askedAtMs + pace.gapMs(askedAtMs - waiter.sinceMs))
+      waiter.dueMs = Math.max(waiter.dueMs, nextLook(waiter, askedAtMs))
       waiter.patientUntilMs = askedAtMs + pollMs
     }
     roundsUnderWay++
@@ -186,16 +190,10 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
       // The WebSocket had its time when four times the usual has passed.
       const silentMs =
         typicalMs === undefined ? pollMsWithSocket : Math.min(pollMsWithSocket, 4 * typicalMs + 200)
-      const dueMs = sinceMs + (isSubscribed ? silentMs : pace.gapMs(0))
-      waiting.set(signature, {
-        promise,
-        isSubscribed,
-        sinceMs,
-        dueMs,
-        patientUntilMs: 0,
-        absentMs: 0,
-        finish,
-      })
+      const untilMs = sinceMs + timeoutMs
+      const dueMs = isSubscribed ? sinceMs + silentMs : nextLook({ sinceMs, untilMs }, sinceMs)
+      const times = { sinceMs, untilMs, dueMs, patientUntilMs: 0, absentMs: 0 }
+      waiting.set(signature, { promise, isSubscribed, ...times, finish })
       socket?.watch(signature)
       arm()
       return promise
