@@ -5,15 +5,17 @@ import { scriptedPayment } from './helpers/settler.ts'
 
 t.test('each call of a link is counted once, by what became of it', async (t) => {
   const { settler, gateway, call } = await startPaid(t)
-  const [good, bad, refusing] = await Promise.all([
+  const [good, bad, refusing, asking] = await Promise.all([
     startSeller(t, 'hello'),
     startSeller(t, 'status-500'),
     startSeller(t, 'status-404'),
+    startSeller(t, 'status-402'),
   ])
   const add = async (slug: string, url: string, price: string) =>
     (await gateway.addLink({ slug, url, price })).url
   const [paid, free] = [await add('paid', good.url, '0.10'), await add('free', good.url, '0')]
   const [broken, picky] = [await add('broken', bad.url, '0.10'), await add('picky', refusing.url, '0.10')]
+  const own402 = await add('own-402', asking.url, '0')
   const none = {
     ...{ asked: 0, paid: 0, answered: 0, repeated: 0, pending: 0 },
     ...{ refused: 0, failed: 0, free: 0, left: 0, underWay: 0 },
@@ -25,11 +27,12 @@ t.test('each call of a link is counted once, by what became of it', async (t) =>
   for (let i = 0; i < 2; i++) t.equal((await call(paid, paying('a'))).status, 200)
   t.equal((await call(broken, paying('b'))).status, 502)
   t.equal((await call(picky, paying('c'))).status, 404)
+  t.equal((await fetch(own402)).status, 402, 'a free link’s seller asks for something; the gateway does not')
   settler.settle = async () => ({ status: 'pending', transaction: '0x1', reason: 'test' })
   t.equal((await call(paid, paying('d'))).status, 503)
   t.strictSame(gateway.gateway.calls.counts(), {
     ...none,
-    ...{ asked: 3, free: 2, paid: 1, answered: 1, repeated: 1, failed: 1, refused: 1, pending: 1 },
+    ...{ asked: 3, free: 2, paid: 1, answered: 1, repeated: 1, failed: 1, refused: 2, pending: 1 },
   })
 })
 

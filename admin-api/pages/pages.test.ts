@@ -203,6 +203,7 @@ t.test('addresses and texts of sellers stand in no script, no style and no forei
     t.notMatch(text, '<b>')
     t.equal(text.split('</head>')[0]!.match(/<\/title>/g)?.length, 1)
     t.equal(text.match(/<script/g)?.length, 1, 'the entry alone')
+    t.match(headers['content-security-policy'], "script-src 'nonce-")
     t.notMatch(headers['content-security-policy'], 'unsafe')
   }
 })

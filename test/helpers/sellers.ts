@@ -56,6 +56,8 @@ const proper = {
   'status-500': (_request, response) => json(response, 500, { error: 'broken' }),
   /** 404 with JSON. */
   'status-404': (_request, response) => json(response, 404, { error: 'no such thing' }),
+  /** 402 of the seller's own, with JSON. */
+  'status-402': (_request, response) => json(response, 402, { error: 'not with this account' }),
   /** 204 without a body. */
   'status-204': (_request, response) => void response.writeHead(204).end(),
   /** 302 to the address of the cloud's metadata service, which nothing may follow. */

@@ -147,7 +147,7 @@ t.test('what the seller deleted is made anew, what he renamed keeps its name', a
 t.test('three imports at once make each link once', async (t) => {
   const { send, links, document } = await setUp(t)
   const all = await Promise.all([1, 2, 3].map(() => send({ document, price: '0.01' })))
-  t.ok(all.every(({ status }) => status === 200))
+  t.strictSame([...new Set(all.map(({ status }) => status))], [200])
   t.equal((await links()).length, 3)
   const again = await send({ document, price: '0.01' })
   t.same(new Set(again.operations.map((one) => one['action'])), new Set(['keep', 'left_out']))
@@ -218,7 +218,7 @@ t.test(
         return find(id)
       }
       const { operations } = await send({ document, price: '0', dryRun })
-      t.ok(operations.every(({ action }) => action === 'keep'))
+      t.strictSame([...new Set(operations.map(({ action }) => action))], ['keep'])
       t.equal(turns.length, 40)
       const most = Math.max(...turns.map((one) => turns.filter((other) => other === one).length))
       t.ok(most <= 2, `${most} in one turn`)
@@ -381,7 +381,7 @@ t.test('the key of the own API goes to every link, encrypted, and only where it 
   const { text } = await send({ document, price: '0.01', upstreamHeaders: headers })
   t.notMatch(text, /secret-key/)
   const stored = await f.db.links.allServed()
-  t.ok(stored.every((link) => link.upstreamHeadersSealed !== null))
+  t.ok(stored.length > 0 && stored.every((link) => link.upstreamHeadersSealed !== null))
   t.match((await send({ document, price: '0.01', upstreamHeaders: headers })).operations[0], {
     action: 'keep',
   })
