@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { isPaid, type ServedLink } from '../core/domain/link.ts'
 import type { Generation } from '../core/kernel/generation.ts'
@@ -61,8 +62,7 @@ export class LiveGeneration {
   }
 
   #retire({ generation, table }: Live): Promise<void> {
-    table.close()
-    const retiring = generation.retire()
+    const retiring = generation.retire(table.close())
     this.#retiring.add(retiring)
     const forget = () => void this.#retiring.delete(retiring)
     retiring.then(forget, forget)
@@ -92,6 +92,8 @@ export type Addresses = Pick<Links, 'served' | 'redirectOf'>
 /** How long an address without a link is remembered as such; what changes the answer is heard of before. */
 const MISSING_MS = 10_000
 const MAX_MISSING = 10_000
+/** Programs that are given up in one turn of the event loop, so that a reload does not hold calls up for those of all links. */
+const GIVEN_UP_IN_A_TURN = 100
 
 /**
  * The routes of one generation, compiled when a link is first called and dropped when it changes. A lookup of a known
@@ -101,6 +103,8 @@ class RouteTable {
   readonly #routes: LRUCache<string, Route>
   readonly #missing = new LRUCache<string, NoRoute>({ max: MAX_MISSING, ttl: MISSING_MS })
   readonly #loading = new Map<string, Promise<Route | NoRoute>>()
+  /** Keys of the routes of each seller: what a change of his drops is found without a look at all others. */
+  readonly #bySeller = new Map<string, Set<string>>()
   readonly #unsubscribe: () => void
   readonly #links: Addresses
   readonly #clock: Clock
@@ -117,14 +121,14 @@ class RouteTable {
     this.#links = links
     this.#clock = clock
     // Calls of a dropped version may still run; a plugin's dispose allows for them.
-    this.#routes = new LRUCache({ max: maxRoutes, dispose: (route) => route.program.dispose() })
+    this.#routes = new LRUCache({ max: maxRoutes, dispose: (route, key) => this.#dropped(route, key) })
     this.#unsubscribe = changes.subscribe((change) => {
       this.#epoch++
-      this.#missing.clear()
+      if (this.#missing.size > 0) this.#missing.clear()
       // Who asks after the change must not join a read that began before it.
       this.#loading.clear()
       if (change.kind === 'link') this.#routes.delete(`${change.username}/${change.slug}`)
-      else this.#dropStore(`${change.username}/`)
+      else for (const key of [...(this.#bySeller.get(change.username) ?? [])]) this.#routes.delete(key)
     })
   }
 
@@ -167,12 +171,19 @@ class RouteTable {
     return this.#former
   }
 
-  /** A lookup under way then finds nothing; whoever asked asks the table that came after this one. */
-  close(): void {
+  /**
+   * A lookup under way then finds nothing; whoever asked asks the table that came after this one.
+   * @returns when every program is given up
+   */
+  async close(): Promise<void> {
     this.#isClosed = true
     this.#unsubscribe()
-    this.#routes.clear()
     this.#former?.program.dispose()
+    let inTurn = 0
+    for (const route of this.#routes.values()) {
+      route.program.dispose()
+      if (++inTurn % GIVEN_UP_IN_A_TURN === 0) await nextTurn()
+    }
   }
 
   async #load(key: string): Promise<Route | NoRoute> {
@@ -194,12 +205,22 @@ class RouteTable {
       isPaid: isPaid(link),
       methods: link.methods.length === 0 ? null : new Set(link.methods),
     }
-    if (epoch === this.#epoch) this.#routes.set(key, route)
+    if (epoch === this.#epoch) this.#keep(username, key, route)
     else route.program.dispose()
     return route
   }
 
-  #dropStore(prefix: string): void {
-    for (const key of this.#routes.keys()) if (key.startsWith(prefix)) this.#routes.delete(key)
+  #keep(username: string, key: string, route: Route): void {
+    this.#routes.set(key, route)
+    const keys = this.#bySeller.get(username)
+    if (keys === undefined) this.#bySeller.set(username, new Set([key]))
+    else keys.add(key)
+  }
+
+  #dropped(route: Route, key: string): void {
+    const username = key.slice(0, key.indexOf('/'))
+    const keys = this.#bySeller.get(username)
+    if (keys?.delete(key) && keys.size === 0) this.#bySeller.delete(username)
+    route.program.dispose()
   }
 }

@@ -121,8 +121,11 @@ export class Generation {
     return this.#calls
   }
 
-  /** Stops the background work of every plugin at once, waits for the calls under way, then closes every plugin. */
-  async retire(): Promise<void> {
+  /**
+   * Stops the background work of every plugin at once, waits for the calls under way, then closes every plugin.
+   * @param givenUp when no program of it is left to dispose of
+   */
+  async retire(givenUp?: Promise<void>): Promise<void> {
     let failure: { readonly error: unknown } | undefined
     for (const { plugin, instance } of this.plugins) {
       try {
@@ -132,6 +135,7 @@ export class Generation {
       }
     }
     if (this.#calls > 0) await new Promise<void>((resolve) => (this.#retired = resolve))
+    await givenUp
     await this.closePlugins()
     if (failure !== undefined) throw failure.error
   }

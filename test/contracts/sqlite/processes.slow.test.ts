@@ -175,6 +175,29 @@ t.test('whoever missed changes that were pruned is told that every store changed
   t.strictSame(heard, ['ann', 'ann', 'zoe'])
 })
 
+t.test('many changes at once are heard in their order, each once, though a listener fails', async (t) => {
+  stayAlive(t)
+  const store = await open(':memory:', 5)
+  t.teardown(() => store.close())
+  const heard: string[] = []
+  const { promise: all, resolve } = Promise.withResolvers<void>()
+  store.changes.subscribe(({ username }) => {
+    if (heard.push(username) === 1_000) resolve()
+  })
+  store.changes.subscribe(({ username }) => {
+    if (username === 'u300') throw new Error('this one can not take it')
+  })
+  const names = Array.from({ length: 1_000 }, (_, i) => `u${i}`)
+  await store.database.writer.write('runAll', [
+    {
+      sql: "INSERT INTO changes (kind, username) SELECT 'store', value FROM json_each(?)",
+      parameters: [JSON.stringify(names)],
+    },
+  ])
+  await all
+  t.strictSame(heard, names)
+})
+
 t.test('of two stores on one file that refund by one transaction at once, one does', async (t) => {
   const path = join(t.testdir(), 'tollgate.db')
   const stores = [await open(path), await open(path)] as const
