@@ -111,8 +111,10 @@ export function createConfirmer(options: ConfirmerOptions): Confirmer {
     wsUrl === undefined ? undefined : createSignatureSocket({ url: wsUrl, commitment, log, onResult: hear })
 
   /** Never so late that the wait is over before anybody has looked, whatever others took. */
-  const nextLook = ({ sinceMs, untilMs }: Pick<Waiter, 'sinceMs' | 'untilMs'>, atMs: number) =>
-    atMs + Math.min(pace.gapMs(atMs - sinceMs), Math.max((untilMs - sinceMs) / 16, (untilMs - atMs) / 2))
+  const nextLook = ({ sinceMs, untilMs }: Pick<Waiter, 'sinceMs' | 'untilMs'>, atMs: number) => {
+    const dueMs = atMs + pace.gapMs(atMs - sinceMs)
+    return dueMs < untilMs ? dueMs : atMs + Math.max((untilMs - sinceMs) / 8, (untilMs - atMs) / 2)
+  }
   /** Sets the one timer for whoever is due first; without anybody who waits there is none. */
   const arm = () => {
     clearTimeout(timer)
