@@ -214,6 +214,27 @@ t.test('before a payment is sent to the chain, whoever has it is its buyer, from
   t.equal((await fetch(link.url, from('198.51.100.9'))).status, 409, 'and later on anybody may have it')
 })
 
+t.test(
+  'a buyer whose repeat alone has an Idempotency-Key is known by the address of the first call',
+  async (t) => {
+    const from = (address: string, key?: string) => ({
+      headers: {
+        ...{ ...headers, 'x-forwarded-for': address },
+        ...(key !== undefined && { 'idempotency-key': key }),
+      },
+    })
+    const proxied = { options: { trustedProxyCidrs: ['127.0.0.0/8'] } }
+    const { link, seller } = await start(t, 'after', proxied)
+    const first = await (await fetch(link.url, from('192.0.2.1'))).text()
+    const repeat = await fetch(link.url, from('192.0.2.1', 'a-key-of-the-retry-only'))
+    t.equal(repeat.status, 200)
+    t.equal(await repeat.text(), first)
+    const stranger = await fetch(link.url, from('198.51.100.9', 'a-key-of-the-retry-only'))
+    t.equal(stranger.status, 409, 'a key that came with no first call says nothing')
+    t.equal(seller.calls, 1)
+  },
+)
+
 t.test('a large text that many ask for at once is quoted once', async (t) => {
   const note = createPurchaseNotes({ mac: () => Buffer.alloc(32) }, '_svc').of('a-purchase', true)
   const answer = {

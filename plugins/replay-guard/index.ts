@@ -72,7 +72,7 @@ export default gatewayPlugin({
         const first = running.get(key)
         if (first !== undefined) {
           if ((await linkOfRepeat(x, first, hash, links)) === undefined) throw inUse(first.paid)
-          isBuyers ||= !first.paid.mayBeCharged || isSameCaller(first.requestHash, mark)
+          isBuyers ||= !first.paid.mayBeCharged || isSameCaller(first.requestHash, mark, x, sealer)
           if (!isBuyers) throw boughtByAnother(first.paid)
           const joined = await join(first, x, leftMs(joinTimeoutMs))
           if (joined !== undefined) {
@@ -91,7 +91,7 @@ export default gatewayPlugin({
           }
         }
         const link = await linkOfRepeat(x, seen, hash, links)
-        isBuyers ||= seen.state === 'claimed' || isSameCaller(seen.requestHash, mark)
+        isBuyers ||= seen.state === 'claimed' || isSameCaller(seen.requestHash, mark, x, sealer)
         const way = judgeRepeat(seen, link, isBuyers, rules)
         if (way === 'stored') return stored(x, seen, link!)
         if (way === 'resume' && (await resume(x, seen, call))) return

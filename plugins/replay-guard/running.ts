@@ -108,9 +108,17 @@ const MIN_KEY_CHARS = 16
  */
 export function callerMark(x: Exchange, sealer: Pick<Sealer, 'mac'>): string {
   const key = x.header('idempotency-key')
-  const by = key !== undefined && key.length >= MIN_KEY_CHARS ? `key ${key}` : `at ${callerOf(x.clientIp)}`
-  return sealer.mac('repeat', by).toString('base64url').slice(0, 22)
+  return key !== undefined && key.length >= MIN_KEY_CHARS
+    ? markOf(`key ${key}`, sealer)
+    : addressMark(x, sealer)
 }
+
+/** By the address alone, whatever key came with the call. */
+const addressMark = (x: Exchange, sealer: Pick<Sealer, 'mac'>): string =>
+  markOf(`at ${callerOf(x.clientIp)}`, sealer)
+
+const markOf = (by: string, sealer: Pick<Sealer, 'mac'>): string =>
+  sealer.mac('repeat', by).toString('base64url').slice(0, 22)
 
 const hashChars = 64
 
@@ -125,6 +133,17 @@ export const boughtBy = (hash: string, mark: string | null): string =>
 export const isSameCall = (kept: string, hash: string | null): boolean =>
   hash !== null && kept.startsWith(hash)
 
-/** Whether it comes from who made it first, as far as that was noted. */
-export const isSameCaller = (kept: string, mark: string | null): boolean =>
-  mark === null || kept.length === hashChars || kept.slice(hashChars + 1) === mark
+/**
+ * Whether it comes from who made it first, as far as that was noted. Who sends a key only when he repeats is known by the address.
+ * @param mark of this call, by {@link callerMark}; null where everybody is
+ */
+export const isSameCaller = (
+  kept: string,
+  mark: string | null,
+  x: Exchange,
+  sealer: Pick<Sealer, 'mac'>,
+): boolean => {
+  if (mark === null || kept.length === hashChars) return true
+  const noted = kept.slice(hashChars + 1)
+  return noted === mark || noted === addressMark(x, sealer)
+}
