@@ -79,7 +79,7 @@ const statements = [
       INSERT OR IGNORE INTO own_sales SELECT u.payment_id FROM sums_due d JOIN purchases u ON u.payment_id = d.payment_id
         WHERE d.was IS NULL AND d.became IS NOT NULL AND d.is_judged = 0 AND u.store_id = ${store} AND ${isOwn('u')};
       UPDATE sums_due SET is_judged = 1 WHERE is_judged = 0
-        AND payment_id IN (SELECT payment_id FROM purchases WHERE store_id = ${store});
+        AND EXISTS (SELECT 1 FROM purchases u WHERE u.payment_id = sums_due.payment_id AND u.store_id = ${store});
     END`,
   ),
   // A sale is handed over: nothing that is added up has changed.

@@ -121,6 +121,27 @@ t.test('who fails to count leaves nothing behind', async (t) => {
   t.match(await figures.totals('store-1', always), { calls: 7 })
 })
 
+t.test(
+  'a store whose wallets change is judged by the sales that wait, not by all that it has sold',
+  async (t) => {
+    const store = await open(':memory:')
+    t.teardown(() => store.close())
+    const { reader } = store.database
+    const triggers = reader
+      .prepare("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%judged%'")
+      .all()
+    t.equal(triggers.length, 3)
+    for (const { name, sql } of triggers) {
+      const body = /BEGIN(.*)END/s.exec(String(sql))![1]!.replaceAll(/\b(NEW|OLD)\.\w+/g, '?')
+      const steps = body.split(';').filter((step) => step.trim() !== '')
+      const plan = steps.flatMap((step) => reader.prepare(`EXPLAIN QUERY PLAN ${step}`).all())
+      const ofSales = plan.map(({ detail }) => String(detail)).filter((line) => /\bu\b|purchases/.test(line))
+      t.equal(ofSales.length, 2)
+      for (const line of ofSales) t.match(line, 'SEARCH u USING INTEGER PRIMARY KEY', String(name))
+    }
+  },
+)
+
 t.test('the ledger check names the sum that says something else than its sales', async (t) => {
   const store = await open(':memory:')
   t.teardown(() => store.close())
