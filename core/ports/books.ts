@@ -235,8 +235,8 @@ export interface Books {
    * `delivered` and `refunded` with a known transaction and not due. The rows stay for good, with what finds them on chain.
    * Solana finds nothing without the block hash: there what the settler signed stays, and the payload where there is none.
    *
-   * Looks at those after the row `afterRow`, at most `limit` of them and in the order of their numbers, up to the first that
-   * was claimed at this time or later.
+   * Looks at those after the row `afterRow`, at most `limit` of them and in the order of their numbers, up to the last that was
+   * claimed before this time: one between them that was claimed while the clock was ahead keeps nothing that came after it.
    * @returns the number of the last row that it looked at; 0 when there was none
    */
   forgetSigned(updatedBeforeMs: number, afterRow: number, limit: number): Promise<number>

@@ -246,7 +246,14 @@ export function booksContract(t: Test, make: (t: Test) => Promise<BooksUnderTest
         chargedAtomic: 1n,
       })
       t.match(await under.books.claim(sampleClaim('sold')), { won: false, record: { state: 'delivered' } })
+      under.clock.nowMs += 1_000
       t.match(await under.books.claim(sampleClaim('refused', { payload: '{"anew":1}' })), { won: true })
+      t.equal(await under.books.forgetSigned(startMs + 1_001, 0, 100), last)
+      t.equal(
+        (await kept()).at(-1),
+        'young false false',
+        'one before it that was claimed later, or by a clock that was ahead, keeps nothing',
+      )
       t.match(await under.books.find(keyOf('refused')), { state: 'claimed', payload: '{"anew":1}' })
     },
   )

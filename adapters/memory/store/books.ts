@@ -213,8 +213,9 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
     forgetSigned: (updatedBeforeMs, afterRow, limit) =>
       write('visible', () => {
         const left = payments.values().filter((one) => one.row > afterRow && one.payload !== '{}')
-        const young = left.findIndex(({ claimedAtMs }) => claimedAtMs >= updatedBeforeMs)
-        const old = left.slice(0, young === -1 ? limit : Math.min(young, limit))
+        const page = left.slice(0, limit)
+        const last = page.findLastIndex(({ claimedAtMs }) => claimedAtMs < updatedBeforeMs)
+        const old = page.slice(0, last + 1)
         for (const row of old) {
           if (!isSignedOver(row, updatedBeforeMs)) continue
           const attempt = row.network.startsWith('solana:') ? row.attempt : null

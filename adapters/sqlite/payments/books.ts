@@ -226,8 +226,8 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
 
     async forgetSigned(updatedBeforeMs, afterRow, limit) {
       const rows = reading(() => signed.all(updatedBeforeMs, afterRow, limit))
-      const young = rows.findIndex((row) => Number(row['claimed_at_ms']) >= updatedBeforeMs)
-      const old = young === -1 ? rows : rows.slice(0, young)
+      const last = rows.findLastIndex((row) => Number(row['claimed_at_ms']) < updatedBeforeMs)
+      const old = rows.slice(0, last + 1)
       const over = old.flatMap(({ id, is_over }) => (is_over === 1 ? [Number(id)] : []))
       const from = (table: string, which: string): Step => ({
         sql: `DELETE FROM ${table} WHERE payment_id IN (SELECT value FROM json_each(?2))
