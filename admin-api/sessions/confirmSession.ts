@@ -252,15 +252,19 @@ async function refuseOthers(api: Api, session: Session, transfer: ProvedTransfer
 
 /** Whether a transfer that landed just now may be a seller's who gives back what a buyer paid, without owing it. */
 async function isVoluntary(
-  { stores, purchases, clock }: Api,
+  api: Api,
   { storeId }: Session,
   { network, asset, from, payTo, amountAtomic, atMs }: ProvedTransfer,
 ): Promise<boolean> {
+  const { stores, purchases, clock } = api
   const nowMs = clock.now()
   if (nowMs - atMs >= VOLUNTARY_RECORDED_MS) return false
-  const sellers = await stores.paidLonger(storeId, chainNameOf(network), from)
+  const sellers = new Set(await stores.paidLonger(storeId, chainNameOf(network), from))
+  // What was paid there is given back from there, also where the store is paid elsewhere by now.
+  const signsIn = await signsInWith(api, network, from)
+  if (signsIn !== undefined && signsIn.id !== storeId) sellers.add(signsIn.id)
   const back = { network, asset, from, to: payTo, amountAtomic }
-  const have = sellers.map((seller) => purchases.hasSold(seller, back, nowMs - VOLUNTARY_MS))
+  const have = [...sellers].map((seller) => purchases.hasSold(seller, back, nowMs - VOLUNTARY_MS))
   return (await Promise.all(have)).includes(true)
 }
 
