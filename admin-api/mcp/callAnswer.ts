@@ -96,7 +96,7 @@ function answered(answer: LinkAnswer, url: string): ToolResult {
 
 const nextOf = (isPaid: boolean) =>
   isPaid
-    ? 'The answer is too long for a tool. It is paid and kept: call the link’s endpoint over HTTP, the same request with the same payment in PAYMENT-SIGNATURE, and you get all of it.'
+    ? 'The answer is too long for a tool. It is paid and kept: call the link’s endpoint over HTTP, the same request with the same payment in PAYMENT-SIGNATURE, from the same network address or with the Idempotency-Key that this call came with, and you get all of it.'
     : 'The answer is too long for a tool. Ask for less of it, or call the link’s endpoint over HTTP.'
 
 /** Half of a picture is nothing. */

@@ -1,3 +1,6 @@
+import { once as onceTold } from 'node:events'
+import { request } from 'node:http'
+import { json } from 'node:stream/consumers'
 import t from 'tap'
 import { connectMcp } from '../../admin-api/mcp/testing/connectMcp.ts'
 import { answerStatus, answerWell } from './helpers/api.ts'
@@ -94,6 +97,32 @@ for (const chain of chains.both) {
     t.match(other._meta['x402/payment-response'], { success: false })
     t.strictSame(await since(chain, before), once)
   })
+
+  t.test(
+    `an agent whose address changes has its answer by the key that it sent, on ${chain.name}`,
+    async (t) => {
+      const { call } = await connectMcp(t, url)
+      const args = {
+        link,
+        query: { n: 'moving' },
+        headers: { 'Idempotency-Key': `key-of-an-agent-${chain.name}` },
+      }
+      const header = await buyer.sign(`${link}?n=moving`)
+      const before = await seen(chain)
+      const paid = await call('call_link', args, payloadOf(header))
+      t.match(paid.structuredContent, { status: 200 })
+      const elsewhere = async (headers: Record<string, string>) => {
+        const sent = request(`${link}?n=moving`, {
+          ...{ localAddress: '127.0.0.2', headers: { ...headers, 'payment-signature': header } },
+        })
+        const [response] = await onceTold(sent.end(), 'response')
+        return { status: response.statusCode, body: await json(response) }
+      }
+      t.match(await elsewhere(args.headers), { status: 200, body: { data: paid.structuredContent.answer } })
+      t.match(await elsewhere({}), { status: 409 })
+      t.strictSame(await since(chain, before), once)
+    },
+  )
 
   t.test(`whom nothing was sold is not charged on ${chain.name}, and hears why`, async (t) => {
     const { call } = await connectMcp(t, url)
