@@ -73,7 +73,7 @@ export function createPurchases(database: Database, path: string, thread: Reader
         .orderBy('created_at_ms', 'desc')
         .orderBy('id', 'desc')
         .limit(SALES_LOOKED_AT)
-      const row = await query
+      const sold = query
         .selectFrom(newest.as('u'))
         .innerJoin('payments as p', 'p.id', 'u.payment_id')
         .select('u.payment_id')
@@ -83,8 +83,9 @@ export function createPurchases(database: Database, path: string, thread: Reader
         .where('u.amount_atomic', '=', amountAtomic.toString())
         .where('u.status', 'in', ['settled', 'delivered'])
         .where('p.pay_to', '=', from)
-        .executeTakeFirst()
-      return row !== undefined
+        .limit(1)
+      const [found] = await thread.of(storeId).read(compiled(sold))
+      return found!.length > 0
     },
 
     async refundOf(purchaseId) {

@@ -83,6 +83,23 @@ t.test('the figures of many sales hold up neither the event loop nor a write', a
   t.strictSame(order, ['turn of the event loop', 'write', 'read 100001'])
 })
 
+t.test('who asks what a store may give back holds up nobody, whatever it has sold', async (t) => {
+  const store = await open(':memory:')
+  t.teardown(() => store.close())
+  await store.stores.create(sampleStore('store-1'), null, sampleKey('k', 'store-1'))
+  await store.links.create(sampleLink('link-1', 'store-1'))
+  const under = { ...store, clock: testClock(), storeClock: testClock() }
+  const { claim, purchase } = await sell(under, 'first', '0x01')
+  const { network, asset, amountAtomic } = purchase
+  const back = { network, asset, amountAtomic, from: claim.payTo, to: claim.payer }
+  const order: string[] = []
+  const read = store.purchases.hasSold('store-1', back, 0).then((has) => order.push(`read ${has}`))
+  await new Promise((resolve) => setImmediate(resolve))
+  order.push('turn of the event loop')
+  await read
+  t.strictSame(order, ['turn of the event loop', 'read true'])
+})
+
 t.test('figures of many sales are counted again after a while, those of few at once', async (t) => {
   let asked = 0
   let calls = 999
