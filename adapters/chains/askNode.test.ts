@@ -140,6 +140,25 @@ t.test('a kept connection that the node closes is not used again', async (t) => 
   t.equal(connections, 3)
 })
 
+t.test(
+  'a node that breaks all its kept connections at once fails no request that is asked twice',
+  async (t) => {
+    const peers: Socket[] = []
+    const url = await startPeer(t, (socket) => {
+      peers.push(socket)
+      socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'))
+    })
+    for (let n = 0; n < 10; n++) {
+      await Promise.all(Array.from({ length: 8 }, () => askNode({ ...request, url })))
+      for (const peer of peers.splice(0)) peer.resetAndDestroy()
+      // Before this process has heard of any of them.
+      await new Promise(setImmediate)
+      const ask = () => askNode({ ...request, url })
+      t.match(await ask().catch(ask), { status: 200, text: '{}' })
+    }
+  },
+)
+
 t.test('over TLS the certificate has to hold, and what Node is told to trust holds', async (t) => {
   const certificate = selfSignedCertificate(t, 'DNS:localhost')
   if (certificate === undefined) return

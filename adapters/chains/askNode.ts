@@ -78,7 +78,12 @@ function ask({ url, body, maxAnswerBytes, timeoutMs, signal }: Parameters<AskNod
           const bytes = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
           resolve({ status, text: bytes.toString('utf8') })
         },
-        onResponseError: (_controller, error) => fail(toNotAnswered(error)),
+        onResponseError(_controller, error) {
+          const told = toNotAnswered(error)
+          // A node that ends one ends them all, and whoever asks once more needs one that is there.
+          if (told.kind === 'broken') target.pool.dropIdle()
+          fail(told)
+        },
       },
     )
   })

@@ -62,7 +62,7 @@ export class Http1Pool implements ConnectionOwner {
   /** Lets requests under way and waiting ones end, then closes. */
   close(): Promise<void> {
     this.#closedBy ??= closed()
-    for (const connection of this.#idle.splice(0)) connection.destroy()
+    this.dropIdle()
     return this.#gone()
   }
 
@@ -75,6 +75,11 @@ export class Http1Pool implements ConnectionOwner {
       connection.destroy()
     }
     return this.#gone()
+  }
+
+  /** Ends the connections that nothing is asked over: where one was found broken, the others most likely are as well. */
+  dropIdle(): void {
+    for (const connection of this.#idle.splice(0)) connection.destroy()
   }
 
   onIdle(connection: Http1Connection): void {
