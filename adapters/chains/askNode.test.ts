@@ -4,6 +4,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { askByFetch } from '../../core/rpc/askByFetch.ts'
 import type { NotAnswered } from '../../core/rpc/post.ts'
 import { selfSignedCertificate } from '../../test/helpers/selfSignedCertificate.ts'
 import { askNode } from './askNode.ts'
@@ -67,15 +68,23 @@ t.test('a request is JSON by POST, whole, and connections are used again', async
   t.equal(ports.size, 1)
 })
 
-t.test(
-  'a name and a password in the URL are sent as Basic authorization, their escapes undone',
-  async (t) => {
-    const url = await start(t, ({ headers }, response) => void response.end(headers.authorization))
-    const named = url.replace('http://', 'http://us%40er:p%3Ass@')
-    const { text } = await askNode({ ...request, url: named })
-    t.equal(Buffer.from(text.slice('Basic '.length), 'base64').toString(), 'us@er:p:ss')
-  },
-)
+for (const [how, send] of [
+  ['', askNode],
+  [', also by fetch', askByFetch(fetch)],
+] as const) {
+  t.test(
+    `a name and a password in the URL are sent as Basic authorization, their escapes undone${how}`,
+    async (t) => {
+      const url = await start(t, ({ headers }, response) => void response.end(headers.authorization))
+      const named = url.replace('http://', 'http://us%40er:p%3Ass@')
+      const { text } = await send({ ...request, url: named })
+      t.equal(Buffer.from(text.slice('Basic '.length), 'base64').toString(), 'us@er:p:ss')
+      t.equal((await send({ ...request, url })).text, '')
+      const bad = await send({ ...request, url: 'http://secret-user:secret-%@127.0.0.1:9/' }).catch(String)
+      t.notMatch(bad, /secret/)
+    },
+  )
+}
 
 t.test('every status is an answer but a redirect, which is not followed', async (t) => {
   const url = await start(t, (_asked, response) => void response.writeHead(503).end('busy'))

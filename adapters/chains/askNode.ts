@@ -2,7 +2,14 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { UpstreamController } from '../../core/ports/egress.ts'
 import { askByFetch } from '../../core/rpc/askByFetch.ts'
-import { type AskNode, lateMessage, longMessage, type NodeAnswer, NotAnswered } from '../../core/rpc/post.ts'
+import {
+  type AskNode,
+  basicAuthorization,
+  lateMessage,
+  longMessage,
+  type NodeAnswer,
+  NotAnswered,
+} from '../../core/rpc/post.ts'
 import { EgressError } from '../egress/egressError.ts'
 import { Http1Pool } from '../egress/http1/pool.ts'
 import { systemError } from '../egress/systemError.ts'
@@ -111,7 +118,7 @@ function targetOf(text: string): Target | undefined {
 }
 
 function toTarget(url: URL): Target | undefined {
-  const { protocol, origin, pathname, search, username, password } = url
+  const { protocol, origin, pathname, search } = url
   if (protocol !== 'http:' && protocol !== 'https:') return undefined
   let pool = pools.get(origin)
   if (pool === undefined) {
@@ -123,20 +130,9 @@ function toTarget(url: URL): Target | undefined {
     // Some providers take no request without one; it is what Node's own client says.
     ...['user-agent', 'node'],
   ]
-  if (username !== '' || password !== '') {
-    const given = `${decoded(username)}:${decoded(password)}`
-    headers.push('authorization', `Basic ${Buffer.from(given).toString('base64')}`)
-  }
+  const authorization = basicAuthorization(url)
+  if (authorization !== undefined) headers.push('authorization', authorization)
   return { pool, path: pathname + search, headers }
-}
-
-/** What stands in a URL, with its `%40` and the like as the characters that they are for. */
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }
 
 function poolTo({ protocol, hostname, port, host }: URL): Http1Pool {

@@ -1,13 +1,24 @@
-import { type AskNode, lateMessage, longMessage, type NodeRequest, NotAnswered } from './post.ts'
+import {
+  type AskNode,
+  basicAuthorization,
+  lateMessage,
+  longMessage,
+  type NodeRequest,
+  NotAnswered,
+} from './post.ts'
 
 /** Makes requests by a `fetch`, which goes through the proxy of the environment where Node is told to. */
 export function askByFetch(fetch: typeof globalThis.fetch): AskNode {
   return async (request) => {
-    const { url, body, maxAnswerBytes } = request
+    const { body, maxAnswerBytes } = request
     try {
-      const response = await fetch(url, {
+      const url = new URL(request.url)
+      const authorization = basicAuthorization(url)
+      // It takes no URL that holds them.
+      url.username = url.password = ''
+      const response = await fetch(url.href, {
         method: 'POST',
-        headers: { 'content-type': 'application/json' },
+        headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
         body,
         redirect: 'error',
         signal: signalOf(request),

@@ -106,3 +106,18 @@ export class RpcLate extends RpcUnreachable {}
 export const lateMessage = 'no answer in time'
 /** Why an answer that came was not read. */
 export const longMessage = (maxBytes: number): string => `it answered more than ${maxBytes} bytes`
+
+/** What the name and password in a node's URL are sent as (RFC 7617); undefined where it has none. */
+export function basicAuthorization({ username, password }: URL): string | undefined {
+  if (username === '' && password === '') return undefined
+  return `Basic ${Buffer.from(`${decoded(username)}:${decoded(password)}`).toString('base64')}`
+}
+
+/** What stands in a URL, with its `%40` and the like as the characters that they are for. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
