@@ -1,4 +1,19 @@
-import { copyFileSync, existsSync, rmSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
 import type { Command } from 'commander'
 import { createOutput } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
@@ -17,6 +32,10 @@ export function registerBackup(program: Command): void {
       const output = createOutput(process)
       try {
         const { openStore } = await import('../runtime/openStore.ts')
+        const { readConfig } = await import('../runtime/readConfig.ts')
+        const { path } = (await readConfig(config, process.env)).config.storage
+        // It would be made, and the copy of nothing taken for a backup.
+        if (!existsSync(path)) throw new UsageError(`Expected a database at ${path}, found none.`)
         const store = await openStore(config, process.env)
         try {
           if (store.backup === undefined)
@@ -41,7 +60,7 @@ export function registerBackup(program: Command): void {
       try {
         const { readConfig } = await import('../runtime/readConfig.ts')
         const { path } = (await readConfig(config, process.env)).config.storage
-        restore(file, path, force === true)
+        await restore(file, path, force === true)
         output.result({ restored: path, from: file }, `Restored ${path} from ${file}.`)
       } catch (error) {
         process.exitCode = output.fail(error)
@@ -49,10 +68,57 @@ export function registerBackup(program: Command): void {
     })
 }
 
-function restore(from: string, to: string, mayReplace: boolean): void {
-  if (!existsSync(from)) throw new UsageError(`Expected a backup at ${from}, found none.`)
-  if (existsSync(to) && !mayReplace) throw new UsageError(`${to} is there already. Replace it with --force.`)
-  // The write-ahead log belongs to the database that is replaced.
-  for (const suffix of ['-wal', '-shm']) rmSync(to + suffix, { force: true })
-  copyFileSync(from, to)
+/** What is there is replaced in one step, by a copy that is whole and on disk: one that fails leaves it as it was, with its log. */
+async function restore(from: string, path: string, mayReplace: boolean): Promise<void> {
+  if (!statSync(from, { throwIfNoEntry: false })?.isFile())
+    throw new UsageError(`Expected a backup at ${from}, found none.`)
+  const isThere = existsSync(path)
+  if (isThere && !mayReplace) throw new UsageError(`${path} is there already. Replace it with --force.`)
+  mkdirSync(dirname(path), { recursive: true })
+  const to = isThere ? realpathSync(path) : path
+  if (isThere && realpathSync(from) === to)
+    throw new UsageError(`Expected a backup, but ${from} is the database itself.`)
+  const unfinished = `${to}.${process.pid}.unfinished`
+  try {
+    copyFileSync(from, unfinished)
+    chmodSync(unfinished, 0o600)
+    // Whoever restores as root leaves the database to the gateway's own user.
+    if (isThere) giveTo(statSync(to), unfinished)
+    // The copy, because the backup may lie where nothing can be written.
+    if (!(await isBackup(unfinished)))
+      throw new UsageError(`Expected a backup at ${from}, but it can not be read as one.`)
+    flush(unfinished)
+    // The write-ahead log belongs to the database that is replaced.
+    for (const suffix of ['-wal', '-shm']) rmSync(to + suffix, { force: true })
+    renameSync(unfinished, to)
+  } finally {
+    for (const suffix of ['', '-wal', '-shm']) rmSync(unfinished + suffix, { force: true })
+  }
+  flush(dirname(to))
+}
+
+function giveTo({ uid, gid }: Stats, file: string): void {
+  const own = statSync(file)
+  if (own.uid !== uid || own.gid !== gid) chownSync(file, uid, gid)
+}
+
+async function isBackup(file: string): Promise<boolean> {
+  const { DatabaseSync } = await import('node:sqlite')
+  const database = new DatabaseSync(file)
+  try {
+    return database.prepare('SELECT 1 FROM kysely_migration').get() !== undefined
+  } catch {
+    return false
+  } finally {
+    database.close()
+  }
+}
+
+function flush(path: string): void {
+  const file = openSync(path, 'r')
+  try {
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
 }

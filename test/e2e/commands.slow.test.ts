@@ -1,6 +1,17 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import { runTollgate } from './helpers/child.ts'
 
@@ -101,6 +112,52 @@ t.test('a backup holds what was there when it was written, and restores it', asy
   const taken = await tollgate('store', 'create', 'kept', '--config', config)
   t.equal(taken.code, 1, 'the earlier one is there')
   t.match(taken.lines[0].error.code, 'USERNAME_TAKEN')
+})
+
+t.test(
+  'a restore that can not be leaves the database as it was, with what is still in its log',
+  async (t) => {
+    const path = join(dir, 'kept.db')
+    const kept = join(dir, 'kept.yaml')
+    writeFileSync(kept, `publicUrl: http://127.0.0.1:8080\nstorage:\n  path: ${path}\n`)
+    const made = await tollgate('store', 'create', 'kept', '--config', kept)
+    t.equal(made.code, 0, made.stderr)
+    const database = new DatabaseSync(path)
+    database.exec("UPDATE stores SET display_name = 'in the log'")
+    const folder = join(dir, 'folder')
+    mkdirSync(folder)
+    const text = join(dir, 'notes.txt')
+    writeFileSync(text, 'no database at all')
+    const empty = join(dir, 'empty.db')
+    writeFileSync(empty, '')
+    const other = join(dir, 'other.db')
+    const stranger = new DatabaseSync(other)
+    stranger.exec('CREATE TABLE t (a)')
+    stranger.close()
+    const files = () => readdirSync(dir).filter((name) => name.startsWith('kept.db'))
+    const before = files()
+    for (const wrong of [folder, text, empty, other, path]) {
+      const { code, stderr } = await tollgate('restore', wrong, '--config', kept, '--force')
+      t.equal(code, 2, wrong)
+      t.match(stderr, /Expected a backup/)
+      t.strictSame(files(), before)
+    }
+    database.close()
+    const again = new DatabaseSync(path)
+    t.match(again.prepare('SELECT display_name FROM stores').get(), { display_name: 'in the log' })
+    again.close()
+  },
+)
+
+t.test('a database that is not there is not backed up', async (t) => {
+  const mistyped = join(dir, 'mistyped.yaml')
+  writeFileSync(mistyped, `publicUrl: http://127.0.0.1:8080\nstorage:\n  path: ${join(dir, 'no.db')}\n`)
+  const copy = join(dir, 'nothing.db')
+  const { code, stderr } = await tollgate('backup', copy, '--config', mistyped)
+  t.equal(code, 2)
+  t.match(stderr, /Expected a database at .*no\.db/)
+  t.notOk(existsSync(copy))
+  t.notOk(existsSync(join(dir, 'no.db')), 'and none is made')
 })
 
 t.test('a username or wallet that can not be is refused before anything is opened', async (t) => {
