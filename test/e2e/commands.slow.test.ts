@@ -143,6 +143,15 @@ t.test(
       t.strictSame(files(), before)
     }
     database.close()
+    // Root restores what another user's gateway writes.
+    if (process.getuid?.() === 0) {
+      chownSync(path, 65_534, 65_534)
+      const copy = join(dir, 'kept-copy.db')
+      t.equal((await tollgate('backup', copy, '--config', kept)).code, 0)
+      t.equal((await tollgate('restore', copy, '--config', kept, '--force')).code, 0)
+      t.match(statSync(path), { uid: 65_534, gid: 65_534 })
+    }
+    t.equal(statSync(path).mode & 0o777, 0o600)
     const again = new DatabaseSync(path)
     t.match(again.prepare('SELECT display_name FROM stores').get(), { display_name: 'in the log' })
     again.close()
