@@ -33,17 +33,20 @@ const strayFees = `
     WHERE p.store_id = f.store_id AND p.created_at_ms >= unixepoch(f.month || '-01') * 1000
       AND p.created_at_ms < unixepoch(f.month || '-01', '+1 month') * 1000)`
 
-const traffic = (unit: string) => {
-  const counted = `SELECT l.store_id, v.${unit} AS at, sum(v.views), sum(v.challenges)
-    FROM link_${unit}s v JOIN links l ON l.id = v.link_id GROUP BY 1, 2 HAVING sum(v.views) <> 0 OR sum(v.challenges) <> 0`
-  const kept = `SELECT store_id, ${unit}, views, challenges FROM store_${unit}s WHERE views <> 0 OR challenges <> 0`
-  return `SELECT store_id, at FROM (SELECT * FROM (${counted}) EXCEPT ${kept})
-    UNION SELECT store_id, ${unit} FROM (SELECT * FROM (${kept}) EXCEPT ${counted})`
-}
+/** The days on which a store's views are not those of its links. */
+const counted = `SELECT v.day AS at, sum(v.views), sum(v.challenges)
+  FROM links l CROSS JOIN link_days v ON v.link_id = l.id WHERE l.store_id = ?1
+  GROUP BY 1 HAVING sum(v.views) <> 0 OR sum(v.challenges) <> 0`
+const kept =
+  'SELECT day, views, challenges FROM store_days WHERE store_id = ?1 AND (views <> 0 OR challenges <> 0)'
+const traffic = `SELECT at FROM (SELECT * FROM (${counted}) EXCEPT ${kept})
+  UNION SELECT day FROM (SELECT * FROM (${kept}) EXCEPT ${counted})`
+const nextSeen = `SELECT min(id) AS id FROM (SELECT min(id) AS id FROM stores WHERE id > ?1
+  UNION ALL SELECT min(store_id) FROM store_days WHERE store_id > ?1)`
 
 /**
- * Adds up everything anew and names the sums that say something else. A store's month is looked at as it stands at one moment; then
- * others get their turn.
+ * Adds up everything anew and names the sums that say something else. A store's month, and a store's views, are looked at as they
+ * stand at one moment; then others get their turn.
  */
 export async function judgeSums(
   database: DatabaseSync,
@@ -81,8 +84,12 @@ export async function judgeSums(
   }
   for (const { store_id: store, month } of database.prepare(strayFees).all())
     say(`the fees of ${store} in ${month} are summed up of sales that are not there`)
-  for (const { store_id: store, at } of database.prepare(traffic('day')).all())
-    say(`the views of ${store} on ${dayOf('day', Number(at))} are not those of its links`)
+  const [seen, views] = [database.prepare(nextSeen), database.prepare(traffic)]
+  for (let id = seen.get('')!['id']; id !== null; id = seen.get(id!)!['id']) {
+    for (const { at } of views.all(id!))
+      say(`the views of ${id} on ${dayOf('day', Number(at))} are not those of its links`)
+    await setImmediate()
+  }
 }
 
 /** The first moment of a month, so many months later. */

@@ -2,11 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
 import { rarelyCounted } from '../../../adapters/sqlite/rarelyCounted.ts'
-import { type Figures, HOUR_MS } from '../../../core/ports/figures.ts'
+import { DAY_MS, type Figures, HOUR_MS } from '../../../core/ports/figures.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { sampleKey, sampleLink, sampleStore, sell, startMs, testClock } from '../samples.ts'
 
@@ -36,6 +37,44 @@ t.test('two processes on one file add up, and kill -9 takes no view that was wri
   t.ok(written >= 2_000)
   t.ok(views >= written, `${views} of ${written} are there`)
   t.ok(views <= written + 200, 'and of each at most the one that it had not told yet')
+})
+
+t.test("the ledger check finds the days on which a store's views are not those of its links", async (t) => {
+  const path = join(t.testdir(), 'tollgate.db')
+  const store = await open(path)
+  t.teardown(() => store.close())
+  const hour = Math.floor(startMs / HOUR_MS)
+  for (const id of ['a', 'b', 'c']) {
+    await store.stores.create(sampleStore(id), null, sampleKey(`k-${id}`, id))
+    for (const n of [1, 2]) {
+      await store.links.create(sampleLink(`${id}${n}`, id))
+      const some = { linkId: `${id}${n}`, calls: 0, failedCalls: 0, challenges: 1 }
+      await store.figures.addTraffic([
+        { ...some, hour, views: n },
+        { ...some, hour: hour + 24, views: 2 },
+      ])
+    }
+  }
+  await store.links.deactivate('a1', startMs)
+  t.match(await store.purchases.ledgerCheck(), { broken: { length: 0 } })
+  const day = Math.floor(startMs / DAY_MS)
+  const date = (later: number) => new Date(startMs + later * DAY_MS).toISOString().slice(0, 10)
+  const { writer } = store.database
+  for (const sql of [
+    `UPDATE store_days SET views = views + 1 WHERE store_id = 'b' AND day = ${day}`,
+    `UPDATE store_days SET challenges = 0 WHERE store_id = 'c' AND day = ${day + 1}`,
+    `DELETE FROM store_days WHERE store_id = 'c' AND day = ${day}`,
+  ])
+    await writer.write('run', { sql, parameters: [] })
+  const careless = new DatabaseSync(path, { enableForeignKeyConstraints: false })
+  careless.exec(`INSERT INTO store_days (store_id, day, views, challenges) VALUES ('nobody', ${day}, 1, 0)`)
+  careless.close()
+  t.strictSame((await store.purchases.ledgerCheck()).broken, [
+    `the views of b on ${date(0)} are not those of its links`,
+    `the views of c on ${date(0)} are not those of its links`,
+    `the views of c on ${date(1)} are not those of its links`,
+    `the views of nobody on ${date(0)} are not those of its links`,
+  ])
 })
 
 t.test('the figures of many sales hold up neither the event loop nor a write', async (t) => {
