@@ -1,5 +1,6 @@
 import {
   CHECK_HOURS_KEPT,
+  CHECKS_AT_ONCE,
   CHECKS_IN_TIMELINE,
   type Check,
   type CheckQueue,
@@ -13,8 +14,6 @@ import type { Statement } from './statement.ts'
 export const HEALTH_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
-/** Checks that are written in one go, so that the writer is not held from payments. */
-const WRITTEN_AT_ONCE = 10
 /** Old rows that are looked at in one go. */
 const SUMMED_AT_ONCE = 200
 
@@ -54,8 +53,8 @@ export function createHealthChecks({ reader, writer }: Database): HealthChecks {
     },
 
     async note(checks) {
-      for (let i = 0; i < checks.length; i += WRITTEN_AT_ONCE)
-        await writer.write('runAll', noteChecks(checks.slice(i, i + WRITTEN_AT_ONCE)), 'visible')
+      for (let i = 0; i < checks.length; i += CHECKS_AT_ONCE)
+        await writer.write('runAll', noteChecks(checks.slice(i, i + CHECKS_AT_ONCE)), 'visible')
     },
 
     async putOff(linkIds, toMs) {

@@ -50,6 +50,8 @@ export interface HourChecks {
 
 /** Hours of checks are kept so long; days for good (`Figures.healthDays`). */
 export const CHECK_HOURS_KEPT = 25
+/** Checks that are noted in one go, all or none of them: more would hold the writer from payments. */
+export const CHECKS_AT_ONCE = 10
 /** Single checks that stand in a link's timeline: those that failed, and the first that passed after them. */
 export const CHECKS_IN_TIMELINE = 200
 

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { createMemory } from '../../adapters/memory/store/memory.ts'
 import { openMemory } from '../../adapters/memory/store/openMemory.ts'
 import { HOUR_MS } from '../../core/ports/figures.ts'
+import { CHECKS_AT_ONCE, type Check } from '../../core/ports/healthChecks.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { sampleKey, sampleLink, sampleStore, startMs } from '../../test/contracts/samples.ts'
 import { runProber } from './prober.ts'
@@ -24,11 +25,24 @@ async function startProber(t: Test, links: number, { probesPerSecond = 20, origi
   const asked: { linkId: string; atMs: number }[] = []
   const under = new Map<string, number>()
   let mostUnder = 0
-  const mood = { failing: new Set<string>(), hanging: new Set<string>(), isMine: true }
+  const mood = {
+    failing: new Set<string>(),
+    hanging: new Set<string>(),
+    isMine: true,
+    noted: 0,
+    refusesEach: 0,
+  }
   const stopping = new AbortController()
+  /** Writes as much at once as a store does, and refuses some of it. */
+  async function note(checks: readonly Check[]): Promise<void> {
+    for (let i = 0; i < checks.length; i += CHECKS_AT_ONCE) {
+      if (++mood.noted % mood.refusesEach === 0) throw new Error('the disk is full')
+      await store.healthChecks.note(checks.slice(i, i + CHECKS_AT_ONCE))
+    }
+  }
   const running = runProber(
     {
-      ...{ healthChecks: store.healthChecks, clock, log: silentLog, pause: sleep },
+      ...{ healthChecks: { ...store.healthChecks, note }, clock, log: silentLog, pause: sleep },
       ...{ intervalMs: minuteMs, probesPerSecond, calledForMs: HOUR_MS },
       isMine: () => mood.isMine,
       async probe({ linkId, url }) {
@@ -63,7 +77,7 @@ async function startProber(t: Test, links: number, { probesPerSecond = 20, origi
     await running
   })
   return {
-    ...{ asked, mood, go, links: store.links },
+    ...{ asked, mood, go, links: store.links, healthChecks: store.healthChecks },
     get mostUnder() {
       return mostUnder
     },
@@ -167,4 +181,16 @@ t.test('whoever is not the one that asks is silent', async (t) => {
   mood.isMine = true
   await go(2 * minuteMs)
   t.ok(asked.length >= before + 10)
+})
+
+t.test('what a store refused to write for a while is counted once', async (t) => {
+  const f = await startProber(t, 600)
+  f.mood.refusesEach = 2
+  await f.go(2 * minuteMs)
+  f.mood.refusesEach = 0
+  f.mood.isMine = false
+  await f.go(minuteMs)
+  const hours = await Promise.all(Array.from({ length: 600 }, (_, i) => f.healthChecks.hours(`l${i}`, 0)))
+  const checks = hours.flat().reduce((sum, one) => sum + one.checks, 0)
+  t.equal(checks, f.asked.length)
 })

@@ -1,7 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReport } from '../../core/health/probe.ts'
 import type { Clock } from '../../core/ports/clock.ts'
-import { type Check, checkQueues, type DueCheck, type HealthChecks } from '../../core/ports/healthChecks.ts'
+import {
+  CHECKS_AT_ONCE,
+  type Check,
+  checkQueues,
+  type DueCheck,
+  type HealthChecks,
+} from '../../core/ports/healthChecks.ts'
 import type { Log } from '../../core/ports/log.ts'
 
 export interface ProberParts {
@@ -40,7 +46,7 @@ export async function runProber(parts: ProberParts, signal: AbortSignal): Promis
   /** Until what they found is written: before that, they are still due. */
   const asking = new Set<string>()
   const atOrigin = new Map<string, number>()
-  let seen: Check[] = []
+  const seen: Check[] = []
 
   /** With jitter, so that no seller is asked in step with others. */
   const nextMs = () => clock.now() + Math.round(intervalMs * (0.9 + Math.random() * 0.2))
@@ -91,17 +97,17 @@ export async function runProber(parts: ProberParts, signal: AbortSignal): Promis
       .putOff(linkIds, nextMs())
       .catch((err: unknown) => log.warn({ err }, 'could not put health checks off'))
 
-  /** What can not be written is tried again: as long, its links are not asked. */
+  /** What can not be written is tried again, and only that: as long, its links are not asked. */
   async function write(): Promise<void> {
-    const checks = seen
-    if (checks.length === 0) return
-    seen = []
     try {
-      await healthChecks.note(checks)
-      for (const { linkId } of checks) asking.delete(linkId)
+      while (seen.length > 0) {
+        const some = seen.slice(0, CHECKS_AT_ONCE)
+        await healthChecks.note(some)
+        seen.splice(0, some.length)
+        for (const { linkId } of some) asking.delete(linkId)
+      }
     } catch (err) {
       log.warn({ err }, 'could not note what health checks saw; trying again')
-      seen.push(...checks)
     }
   }
 
