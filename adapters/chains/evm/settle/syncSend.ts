@@ -8,9 +8,9 @@ import { type BroadcastResult, broadcast, readRefusal } from './broadcast.ts'
 const method = 'eth_sendRawTransactionSync'
 /**
  * Requests that a node holds open for us at once; more transactions are sent the ordinary way. Half as many each time that
- * it does not answer one, which is how a provider says that it is too many.
+ * it does not answer one, which is how a provider says that it is too many. One that counts connections has room for reads as well.
  */
-const MAX_AT_ONCE = 64
+const MAX_AT_ONCE = 32
 /** How long an answer to the probe counts, and after how long a node that could not be asked is asked again. */
 const ASK_AGAIN_MS = 600_000
 const RETRY_MS = 30_000
