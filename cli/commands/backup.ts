@@ -85,7 +85,8 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
     // Whoever restores as root leaves the database to the gateway's own user.
     if (isThere) giveTo(statSync(to), unfinished)
     // The copy, because the backup may lie where nothing can be written.
-    if (!(await isBackup(unfinished)))
+    const { isDatabase } = await import('../../adapters/sqlite/isDatabase.ts')
+    if (!isDatabase(unfinished))
       throw new UsageError(`Expected a backup at ${from}, but it can not be read as one.`)
     flush(unfinished)
     // The write-ahead log belongs to the database that is replaced.
@@ -100,18 +101,6 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
 function giveTo({ uid, gid }: Stats, file: string): void {
   const own = statSync(file)
   if (own.uid !== uid || own.gid !== gid) chownSync(file, uid, gid)
-}
-
-async function isBackup(file: string): Promise<boolean> {
-  const { DatabaseSync } = await import('node:sqlite')
-  const database = new DatabaseSync(file)
-  try {
-    return database.prepare('SELECT 1 FROM kysely_migration').get() !== undefined
-  } catch {
-    return false
-  } finally {
-    database.close()
-  }
 }
 
 function flush(path: string): void {
