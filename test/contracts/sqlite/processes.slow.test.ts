@@ -118,7 +118,6 @@ t.test('a change made by a neighbour reaches the caches of this process', async 
   const path = join(t.testdir(), 'tollgate.db')
   stayAlive(t)
   const [here, there] = await Promise.all([open(path, 5), open(path)])
-  await there.stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
   const { changes } = here
   t.teardown(() => Promise.all([here.close(), there.close()]))
   const heard: Change[] = []
@@ -136,6 +135,7 @@ t.test('a change made by a neighbour reaches the caches of this process', async 
   }
   const link = (slug: string) => ({ kind: 'link', username: 'ann', slug })
 
+  await there.stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
   t.strictSame(await hear(1), [{ kind: 'store', username: 'ann' }])
   await there.links.create(sampleLink('l1', 's1', { slug: 'a' }))
   t.strictSame(await hear(1), [link('a')])
