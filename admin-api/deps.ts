@@ -4,42 +4,42 @@ import type { NetworkId } from '../core/domain/network.ts'
 import type { LinkProgram, ProgramEntry } from '../core/kernel/linkProgram.ts'
 import type { Transfers } from '../core/payments/bookTransfer.ts'
 import type { Payments } from '../core/payments/payments.ts'
-import type { Books } from '../core/ports/books.ts'
-import type { BrowserSessions } from '../core/ports/browserSessions.ts'
 import type { ProcessCalls } from '../core/ports/callCounts.ts'
-import type { Change, Changes } from '../core/ports/changes.ts'
+import type { Payers } from '../core/ports/chains/payers.ts'
+import type { RefundProofs } from '../core/ports/chains/refundProofs.ts'
+import type { SettlingKey } from '../core/ports/chains/settler.ts'
+import type { TransferProofs } from '../core/ports/chains/transferProofs.ts'
+import type { WalletProofs } from '../core/ports/chains/wallets.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Counters } from '../core/ports/counters.ts'
-import type { Discovery } from '../core/ports/discovery.ts'
 import type { Egress } from '../core/ports/egress.ts'
-import type { Fees } from '../core/ports/fees.ts'
-import type { Figures } from '../core/ports/figures.ts'
-import type { HealthChecks } from '../core/ports/healthChecks.ts'
-import type { LeaseHolder } from '../core/ports/leases.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
-import type { Links } from '../core/ports/links.ts'
 import type { Log } from '../core/ports/log.ts'
 import type { Metrics } from '../core/ports/metrics.ts'
-import type { Oversight } from '../core/ports/oversight.ts'
-import type { Payers } from '../core/ports/payers.ts'
-import type { Pictures } from '../core/ports/pictures.ts'
-import type { Purchases } from '../core/ports/purchases.ts'
-import type { RefundProofs } from '../core/ports/refundProofs.ts'
-import type { Reviews } from '../core/ports/reviews.ts'
 import type { Sealer } from '../core/ports/sealer.ts'
-import type { Sessions } from '../core/ports/sessions.ts'
-import type { SettlingKey } from '../core/ports/settler.ts'
-import type { ApiKeys, SignInNonces, Stores } from '../core/ports/stores.ts'
-import type { TransferProofs } from '../core/ports/transferProofs.ts'
-import type { WalletProofs } from '../core/ports/wallets.ts'
-import type { Webhooks } from '../core/ports/webhooks.ts'
+import type { Books } from '../core/ports/store/books.ts'
+import type { BrowserSessions } from '../core/ports/store/browserSessions.ts'
+import type { Change, Changes } from '../core/ports/store/changes.ts'
+import type { Discovery } from '../core/ports/store/discovery.ts'
+import type { Fees } from '../core/ports/store/fees.ts'
+import type { Figures } from '../core/ports/store/figures.ts'
+import type { HealthChecks } from '../core/ports/store/healthChecks.ts'
+import type { LeaseHolder } from '../core/ports/store/leases.ts'
+import type { Links } from '../core/ports/store/links.ts'
+import type { Oversight } from '../core/ports/store/oversight.ts'
+import type { Pictures } from '../core/ports/store/pictures.ts'
+import type { Purchases } from '../core/ports/store/purchases.ts'
+import type { Reviews } from '../core/ports/store/reviews.ts'
+import type { Sessions } from '../core/ports/store/sessions.ts'
+import type { ApiKeys, SignInNonces, Stores } from '../core/ports/store/stores.ts'
+import type { Webhooks } from '../core/ports/store/webhooks.ts'
 import type { Offer, Priced } from '../core/x402/offers.ts'
 import type { PaymentRequirements } from '../core/x402/types.ts'
 import { createKeyRing, type KeyRing } from './auth/keyRing.ts'
 import { createSignedInBrowsers, type SignedInBrowsers } from './auth/signedInBrowsers.ts'
 import { createNameCheck } from './stores/username.ts'
 
-/** Who settles on a network, and how it stands. */
+/** Who settles on a network, and how it stands; one for each key. */
 export interface SettlingReport {
   readonly network: NetworkId
   /** As in the attempts that it makes: `evm:eip155:84532:0xabc…`, `svm:…`, or a facilitator's URL. */
@@ -48,7 +48,7 @@ export interface SettlingReport {
   readonly key: Look<SettlingKey> | null
   /** Stored attempts of which nobody knows yet what became of them. */
   readonly openAttempts: number
-  /** In the smallest unit of the network's coin, today and in the last seven days (UTC). */
+  /** Of the whole network, in the smallest unit of its coin, today and in the last seven days (UTC). */
   readonly gas: { readonly today: bigint; readonly week: bigint }
   /** Who may sign, where that is one process at a time; `any` where it is not. */
   readonly lease: LeaseHolder | 'nobody' | 'any'
@@ -133,7 +133,7 @@ export interface AdminApiDeps {
   /** The ways to pay a price, with who settles each; the closed ones stand behind the open ones. */
   offersOf(sold: Priced): readonly Offer[]
   /** What keeps the service from working, in words for the operator; empty when all is well. */
-  ready(): Promise<string[]>
+  ready(): Promise<readonly string[]>
   /** Left out where nobody signs in as the operator. */
   readonly operator?: OperatorDeps
   readonly options?: AdminApiOptions

@@ -119,3 +119,6 @@ export const features: readonly Feature[] = [
   { name: 'MCP', publicRoutes: [mcpRoutes] },
   { name: 'Docs', publicRoutes: [docsRoutes] },
 ]
+
+/** Of a process that leaves the admin API to another one: whether it lives, whether it can work, and how it does. */
+export const ownFeatures: readonly Feature[] = [{ name: 'Operator', publicRoutes: [operatorRoutes] }]

@@ -1,6 +1,7 @@
 import type { FigureKey, Measured } from './figures.ts'
 import type { RoundOptions } from './harness/rounds.ts'
 import { Servers } from './harness/servers.ts'
+import type { StoreName } from './scale/place.ts'
 
 /** What a bench is given. */
 export interface BenchContext extends RoundOptions {
@@ -9,6 +10,8 @@ export interface BenchContext extends RoundOptions {
   readonly isQuick: boolean
   /** Of bench/scale.ts: a folder that was filled before; it is written to. */
   readonly filledFolder?: string | undefined
+  /** Of bench/scale.ts: the database that the gateway is measured on. */
+  readonly storeName?: StoreName | undefined
   /** Whether the run was asked for this figure; a bench leaves out the peers of the others. */
   wants(key: FigureKey): boolean
 }

@@ -1,9 +1,10 @@
 // What the durable steps of a paid call cost, CPU of all threads and time by the wall: `node bench/durableSteps.ts`.
 // With `--sold 1000000` the store has sold so much before; with `--filled FILE` an empty one and that one, which is written to,
 // are measured; with the folder of another checkout that has the same ports,
-// both are measured in turns, so that whatever else the machine does meets both.
+// both are measured in turns, so that whatever else the machine does meets both. `--pages` counts what one more round writes to the
+// log, by table and index: that does not depend on what else the machine does.
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -13,9 +14,9 @@ import type { openSqlite } from '../adapters/sqlite/openSqlite.ts'
 import { builtInAssets } from '../core/domain/asset.ts'
 import { newPurchaseId } from '../core/payments/purchase.ts'
 import { begin, deliver, sell } from '../core/payments/rules.ts'
-import type { ClaimRequest, PaymentChange } from '../core/ports/books.ts'
 import { systemClock } from '../core/ports/clock.ts'
 import { silentLog } from '../core/ports/log.ts'
+import type { ClaimRequest, PaymentChange } from '../core/ports/store/books.ts'
 import { median } from './harness/median.ts'
 import { asset, network, payTo } from './servers/offer.ts'
 
@@ -29,6 +30,7 @@ const { values, positionals } = parseArgs({
     filled: { type: 'string' },
     rounds: { type: 'string', default: '16' },
     json: { type: 'boolean', default: false },
+    pages: { type: 'boolean', default: false },
   },
 })
 const rounds = Number(values.rounds)
@@ -45,6 +47,7 @@ const signedTransaction = `0x${'ab'.repeat(280)}`
 
 interface Candidate {
   readonly name: string
+  readonly path: string
   readonly store: Awaited<ReturnType<typeof openSqlite>>
   readonly lease: number
   /** µs a payment, one sample a round, by step. */
@@ -69,7 +72,7 @@ async function open(root: string, name: string, filled?: string): Promise<Candid
     await store.close()
     rmSync(folder, { recursive: true })
   }
-  return { name, store, lease, samples: new Map(), close }
+  return { name, path: options.path, store, lease, samples: new Map(), close }
 }
 
 /** Sales that are over, as they lie in the tables after their answers were forgotten. */
@@ -79,14 +82,19 @@ function sellBefore(path: string, count: number): void {
   const id = `printf('%08x-0000-7000-8000-000000000000', n)`
   const numbers = `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})`
   const hex = (bytes: number) => `'0x' || lower(hex(randomblob(${bytes})))`
+  // As the adapter keeps hashes (adapters/sql/packed.ts), where its columns take them.
+  const payments = database.prepare(`SELECT sql FROM sqlite_master WHERE name = 'payments'`).get()!['sql']
+  const isPacked = String(payments).includes('tx_hash ANY')
+  const [hash, wallet] = [32, 20].map((bytes) => (isPacked ? `randomblob(${bytes})` : hex(bytes)))
   database.exec(`${numbers} INSERT INTO payments (id, key, network, asset, payer, nonce, pay_to, amount_atomic,
       valid_before_ms, scheme, link_id, store_id, request_hash, purchase_id, claimed_at_ms, state, tx_hash, event, block,
       charged_atomic, updated_at_ms)
-    SELECT n, randomblob(32), '${network}', '${asset}', ${hex(20)}, ${hex(32)}, '${payTo}', '100000', 1, 'exact',
-      'link-' || n % 20, 'store-' || n % 20, ${hex(32)}, ${id}, n, 'delivered', ${hex(32)}, '1', n, '100000', n
+    SELECT n, randomblob(32), '${network}', '${asset}', ${wallet}, ${hash}, ${isPacked ? `unhex('${payTo.slice(2)}')` : `'${payTo}'`}, '100000', 1, 'exact',
+      'link-' || n % 20, 'store-' || n % 20, ${hash}, ${id}, n, 'delivered', ${hash}, '1', n, '100000', n
     FROM numbers`)
-  database.exec(`INSERT INTO purchases SELECT id, purchase_id, link_id, store_id, payer, network, asset, 'USDC', 6,
-    amount_atomic, '5000', '0.1', tx_hash, event, 'delivered', request_hash, claimed_at_ms FROM payments`)
+  database.exec(`INSERT INTO purchases SELECT id, purchase_id, link_id, store_id, iif(typeof(payer) = 'blob', '0x' || lower(hex(payer)), payer),
+    network, asset, 'USDC', 6,
+    amount_atomic, '5000', '0.1', tx_hash, event, 'delivered', request_hash, claimed_at_ms, NULL FROM payments`)
   const line = `json_array('seller:' || store_id, network, asset, '100000', 'sale')`
   database.exec(`INSERT INTO ledger SELECT id, 0, json_array(${Array(4).fill(line).join()})
     FROM purchases ORDER BY payment_id`)
@@ -115,11 +123,14 @@ function newClaim(lease: number): ClaimRequest {
   }
 }
 
+let nextSequence = Date.now() * 1_000
+
 const attemptOf = ({ key }: ClaimRequest) => ({
   settler: `evm:${network}:${payTo}`,
   bytes: signedTransaction,
   transaction: `0x${key}`,
-  sequence: '1',
+  // No two open attempts of a key have one.
+  sequence: String(nextSequence++),
 })
 
 function saleOf(claim: ClaimRequest) {
@@ -172,6 +183,40 @@ async function round({ store: { books }, lease, samples }: Candidate): Promise<v
   }
 }
 
+/** Of the log's file and of each page in it (sqlite.org/fileformat2.html, sections 4.1 and 4.2). */
+const [fileHeadBytes, frameHeadBytes, pageBytes] = [32, 24, 4_096]
+
+/** Pages that a round writes for each payment, and how many different ones, which are copied back: by what they are of. */
+async function pagesOf(candidate: Candidate): Promise<string[]> {
+  const looker = new DatabaseSync(candidate.path)
+  looker.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  // As long as somebody reads what was there before, nothing is copied back, and the log has all of the round.
+  looker.exec('BEGIN; SELECT 1 FROM sqlite_schema')
+  await round(candidate)
+  const log = readFileSync(`${candidate.path}-wal`)
+  looker.exec('COMMIT')
+  const owners = new Map(
+    looker
+      .prepare('SELECT pageno, name FROM dbstat')
+      .all()
+      .map(({ pageno, name }) => [pageno, String(name)]),
+  )
+  looker.close()
+  const written = new Map<string, number[]>()
+  for (let at = fileHeadBytes; at < log.length; at += frameHeadBytes + pageBytes) {
+    const page = log.readUInt32BE(at)
+    for (const name of ['all', owners.get(page) ?? 'free']) {
+      const pages = written.get(name) ?? []
+      written.set(name, pages)
+      pages.push(page)
+    }
+  }
+  const each = (count: number) => (count / (groupSize * groupsPerRound)).toFixed(2)
+  return [...written]
+    .sort(([, a], [, b]) => b.length - a.length)
+    .map(([name, pages]) => `${name} ${each(pages.length)} (${each(new Set(pages).size)})`)
+}
+
 const own = resolve(import.meta.dirname, '..')
 const candidates = await Promise.all([
   open(own, values.filled === undefined ? own : 'empty'),
@@ -192,4 +237,7 @@ if (values.json) {
     const figures = [...samples].map(([step, list]) => `${step} ${median(list).toFixed(1)}`)
     console.log(`${name}: ${figures.join(', ')} µs a payment`)
   }
+if (values.pages)
+  for (const one of candidates)
+    console.log(`${one.name}, pages a payment: ${(await pagesOf(one)).join(', ')}`)
 await Promise.all(candidates.map(({ close }) => close()))

@@ -1,15 +1,16 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Bench, BenchContext } from './bench.ts'
 import { type FigureKey, type Measured, scaleKeys } from './figures.ts'
 import { median } from './harness/median.ts'
 import { type Candidate, costOf, measure } from './harness/rounds.ts'
 import { type Filled, fillStore, UPSTREAM_PORT } from './scale/fillStore.ts'
+import { inFile, inPostgres, type Place, postgresUrl, type StoreName } from './scale/place.ts'
 import { createReader, type ReadName, readNames, timesOf } from './scale/reads.ts'
 import { createSeeded } from './scale/seeded.ts'
+import { claimsIn, paidCallsIn } from './scale/selling.ts'
 import { runShipped, type Shipped, startShipped } from './scale/shipped.ts'
 
 const CALL_EVERY_MS = 5
@@ -22,6 +23,8 @@ interface Calls {
   readonly maxMs: number
 }
 
+type Note = (key: FigureKey, value: number | null) => void
+
 /**
  * A gateway of much data, by the shipped command: a store is filled as a year of business would, and what does not depend on
  * how much there is should not. Figures of time are by the clock, so that a busy machine shows in them.
@@ -29,64 +32,120 @@ interface Calls {
 export const scale: Bench = {
   keys: scaleKeys,
   async run(context) {
-    const { servers, isQuick, progress, rounds, filledFolder } = context
-    const { port: upstreamPort } = await servers.upstream({
-      host: '0.0.0.0',
-      ...(filledFolder !== undefined && { port: UPSTREAM_PORT }),
-    })
-    const { port: rpcPort } = await servers.start('chainNode.ts')
-    const folder = filledFolder ?? servers.folder()
-    const [links, sales] = isQuick ? [5_000, 20_000] : [100_000, 1_000_000]
-    if (filledFolder === undefined) await fillStore({ folder, links, sales, upstreamPort, progress })
-    const filled = JSON.parse(readFileSync(join(folder, 'filled.json'), 'utf8')) as Filled
-    const env = { RPC_URL: `http://127.0.0.1:${rpcPort}` }
-    const port = await servers.freePort()
-    const measured: Measured = {}
-    const note = (key: FigureKey, value: number) => {
-      measured[key] = value
-      progress(`  ${key} ${value.toPrecision(3)}`)
-    }
-
-    // Brings the file up to date, and what is compiled and cached to where it is after a restart.
-    await (await startShipped(folder, port, env)).stop()
-    const starts: number[] = []
-    for (let round = 1; round < (isQuick ? 1 : rounds); round++) {
-      const once = await startShipped(folder, port, env)
-      starts.push(once.readyMs)
-      await once.stop()
-    }
-    const gateway = await startShipped(folder, port, env)
+    const { isQuick, filledFolder, storeName } = context
+    const size = isQuick ? { links: 5_000, sales: 20_000 } : { links: 100_000, sales: 1_000_000 }
+    const { of, filled, env } = await filledFor(context, size, filledFolder)
+    const place = await of(storeName ?? 'sqlite')
     try {
-      note('scale_start_ms', median([...starts, gateway.readyMs]))
-      await whileRunning(context, gateway, filled, note)
+      return await measureIn(place, filled, env, context)
     } finally {
-      await gateway.stop()
+      await place.close()
     }
-    const unprobed = await startShipped(folder, port, { ...env, PROBE: 'false' })
+  },
+}
+
+/** A store that is filled once, for whoever measures it on one database and on the other. */
+export async function filledFor(
+  { servers, progress }: BenchContext,
+  size: { readonly links: number; readonly sales: number },
+  keptFolder?: string,
+) {
+  const isKept = keptFolder !== undefined
+  const { port: upstreamPort } = await servers.upstream({
+    host: '0.0.0.0',
+    ...(isKept && { port: UPSTREAM_PORT }),
+  })
+  const { port: rpcPort } = await servers.start('chainNode.ts')
+  const folder = keptFolder ?? servers.folder()
+  if (!existsSync(join(folder, 'filled.json'))) await fillStore({ ...size, folder, upstreamPort, progress })
+  const filled = JSON.parse(readFileSync(join(folder, 'filled.json'), 'utf8')) as Filled
+  const env = { RPC_URL: `http://127.0.0.1:${rpcPort}`, BENCH_DATABASE_URL: postgresUrl }
+  return {
+    env,
+    filled: { ...filled, upstreamPort },
+    of: async (store: StoreName): Promise<Place> =>
+      store === 'sqlite' ? inFile(folder) : inPostgres(folder, isKept, env, progress),
+  }
+}
+
+/** Those of the figures that are wanted of a gateway on a filled store. */
+export async function measureIn(
+  place: Place,
+  filled: Filled & { readonly upstreamPort: number },
+  env: NodeJS.ProcessEnv,
+  context: BenchContext,
+): Promise<Measured> {
+  const { servers, isQuick, progress, rounds, wants } = context
+  const wantsAny = (...keys: readonly FigureKey[]) => keys.some(wants)
+  const port = await servers.freePort()
+  const measured: Measured = {}
+  const note: Note = (key, value) => {
+    measured[key] = value
+    progress(`  ${key} ${value === null ? '-' : value.toPrecision(3)}`)
+  }
+  const start = (more: NodeJS.ProcessEnv = {}) => startShipped(place.config, port, { ...env, ...more })
+  note('scale_move_s', place.movedS)
+
+  // Brings the tables up to date, and what is compiled and cached to where it is after a restart.
+  await (await start()).stop()
+  const starts: number[] = []
+  for (let round = 1; round < (isQuick ? 1 : rounds); round++) {
+    const once = await start()
+    starts.push(once.readyMs)
+    await once.stop()
+  }
+  const gateway = await start()
+  try {
+    note('scale_start_ms', median([...starts, gateway.readyMs]))
+    await whileRunning(context, gateway, filled, note)
+  } finally {
+    await gateway.stop()
+  }
+  if (wantsAny('scale_free_vs_ten', 'scale_402_vs_ten')) {
+    const unprobed = await start({ PROBE: 'false' })
     try {
       await randomLinks(context, unprobed, filled, note)
     } finally {
       await unprobed.stop()
     }
-    const config = ['--config', join(folder, 'tollgate.yaml')]
-    note('scale_doctor_s', (await runShipped(['doctor', '--no-chain', ...config], env)) / 1_000)
+  }
+  const config = ['--config', place.config]
+  for (const key of ['scale_doctor_s', 'scale_doctor_again_s'] as const)
+    if (wants(key)) note(key, (await runShipped(['doctor', '--no-chain', ...config], env)) / 1_000)
+  // PostgreSQL is backed up by its own tools.
+  if (wants('scale_backup_s') && place.store === 'sqlite') {
     const copy = join(servers.folder(), 'copy.db')
     note('scale_backup_s', (await runShipped(['backup', ...config, copy], env)) / 1_000)
     rmSync(copy)
-    const file = join(folder, 'tollgate.db')
-    note('scale_bytes_a_sale', bytesOfSales(file) / filled.sales)
-    const steps = stepsOf(file, isQuick ? 4 : 16)
-    note('scale_steps_vs_empty', steps[file]! / steps['empty']!)
-    return measured
-  },
+  }
+  if (wants('scale_bytes_a_sale') && filled.sales > 0)
+    note('scale_bytes_a_sale', (await place.bytesOfSales()) / filled.sales)
+  if (wantsAny('scale_steps_us', 'scale_steps_vs_empty') && 'dbPath' in place.at) {
+    const { dbPath } = place.at
+    const steps = stepsOf(dbPath, isQuick ? 4 : 16)
+    note('scale_steps_us', steps[dbPath]!)
+    note('scale_steps_vs_empty', steps[dbPath]! / steps['empty']!)
+  }
+  if (wantsAny('scale_claims_per_s', 'scale_claims_us')) {
+    const { perSecond, cpuUs } = await claimsIn(place, context)
+    note('scale_claims_per_s', perSecond)
+    note('scale_claims_us', cpuUs)
+  }
+  if (wantsAny('scale_paid_per_s', 'scale_paid_us', 'scale_paid_database_us')) {
+    const { perSecond, cpuUs, databaseUs } = await paidCallsIn(place, filled.upstreamPort, context)
+    note('scale_paid_per_s', perSecond)
+    note('scale_paid_us', cpuUs)
+    note('scale_paid_database_us', databaseUs)
+  }
+  return measured
 }
 
 /** What is seen of a gateway that has just started: what it holds and does by itself, and how it answers. */
 async function whileRunning(
-  { servers, isQuick, progress }: BenchContext,
+  { servers, isQuick, progress, wants }: BenchContext,
   gateway: Shipped,
   filled: Filled,
-  note: (key: FigureKey, value: number) => void,
+  note: Note,
 ): Promise<void> {
   const { port } = gateway
   const calls = (seconds: number) =>
@@ -97,40 +156,45 @@ async function whileRunning(
     )
   await sleep(isQuick ? 2_000 : 5_000)
   note('scale_memory_mb', gateway.memoryMb())
-  const idleS = isQuick ? 3 : 10
-  const before = gateway.cpu()
-  await sleep(idleS * 1_000)
-  note('scale_idle_percent', ((gateway.cpu() - before) / idleS) * 100)
-
-  const undisturbed = await calls(isQuick ? 2 : 5)
-  progress(
-    `  nothing else asked: free calls p99 ${undisturbed.p99Ms.toFixed(1)} ms, worst ${undisturbed.maxMs.toFixed(1)} ms`,
-  )
-  const gaps: number[] = []
-  for (let n = 0; n < (isQuick ? 1 : 3); n++) {
-    const seen = calls(isQuick ? 4 : 10)
-    await sleep(1_500)
-    gateway.signal('SIGHUP')
-    gaps.push((await seen).maxMs)
+  if (wants('scale_idle_percent')) {
+    const idleS = isQuick ? 3 : 10
+    const before = gateway.cpu()
+    await sleep(idleS * 1_000)
+    note('scale_idle_percent', ((gateway.cpu() - before) / idleS) * 100)
   }
-  note('scale_reload_ms', median(gaps))
+  if (wants('scale_reload_ms')) {
+    const undisturbed = await calls(isQuick ? 2 : 5)
+    progress(
+      `  nothing else asked: free calls p99 ${undisturbed.p99Ms.toFixed(1)} ms, worst ${undisturbed.maxMs.toFixed(1)} ms`,
+    )
+    const gaps: number[] = []
+    for (let n = 0; n < (isQuick ? 1 : 3); n++) {
+      const seen = calls(isQuick ? 4 : 10)
+      await sleep(1_500)
+      gateway.signal('SIGHUP')
+      gaps.push((await seen).maxMs)
+    }
+    note('scale_reload_ms', median(gaps))
+  }
 
   const reader = await createReader(port, filled)
-  for (const name of readNames) {
+  for (const name of readNames.filter((one) => wants(`scale_${one}_p50_ms`))) {
     const { firstMs, p50Ms, p99Ms } = await timesOf(reader, name, isQuick ? 10 : 100)
     progress(`  ${name}: ${firstMs.toFixed(1)} ms the first time`)
     note(`scale_${name}_p50_ms`, p50Ms)
     note(`scale_${name}_p99_ms`, p99Ms)
   }
-  let isOver = false
-  const seen = calls(isQuick ? 4 : 15).finally(() => {
-    isOver = true
-  })
-  const readAll = async (names: readonly ReadName[]) => {
-    while (!isOver) for (const name of names) await reader.read(name)
+  if (wants('scale_worst_free_ms')) {
+    let isOver = false
+    const seen = calls(isQuick ? 4 : 15).finally(() => {
+      isOver = true
+    })
+    const readAll = async (names: readonly ReadName[]) => {
+      while (!isOver) for (const name of names) await reader.read(name)
+    }
+    await Promise.all([readAll(readNames), readAll(readNames.toReversed())])
+    note('scale_worst_free_ms', (await seen).maxMs)
   }
-  await Promise.all([readAll(readNames), readAll(readNames.toReversed())])
-  note('scale_worst_free_ms', (await seen).maxMs)
   note('scale_memory_read_mb', gateway.memoryMb())
   reader.close()
 }
@@ -140,7 +204,7 @@ async function randomLinks(
   context: BenchContext,
   gateway: Shipped,
   { free, paid }: Filled,
-  note: (key: FigureKey, value: number) => void,
+  note: Note,
 ): Promise<void> {
   const server = { ...gateway, pid: 0, facts: {} }
   const candidates: Candidate[] = []
@@ -161,17 +225,6 @@ async function randomLinks(
   const costs = await measure(candidates, context)
   note('scale_free_vs_ten', costOf(costs, 'free, random') / costOf(costs, 'free, ten'))
   note('scale_402_vs_ten', costOf(costs, '402, random') / costOf(costs, '402, ten'))
-}
-
-/** The pages of the tables that a sale is in, with their indexes. */
-function bytesOfSales(file: string): number {
-  const database = new DatabaseSync(file, { readOnly: true })
-  const { bytes } = database
-    .prepare(`SELECT sum(pgsize) AS bytes FROM dbstat JOIN sqlite_schema USING (name)
-      WHERE tbl_name IN ('payments', 'payment_payloads', 'attempts', 'purchases', 'ledger')`)
-    .get()!
-  database.close()
-  return Number(bytes)
 }
 
 /** µs of CPU that the durable steps of a payment take, in an empty store and in this one, in turns. */

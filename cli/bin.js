@@ -9,17 +9,17 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /**
- * A small young generation: what a call allocates is dead long before it is full, and a large one stands idle. Together
- * with one pool of malloc for all threads, 60 MB of an idle gateway (bench/start.ts). What larger ones cost and save stands in
- * docs/performance.md.
+ * What a call allocates is dead before a young generation of 16 MB is full, so that less of it is copied: what other sizes
+ * cost and save stands in docs/performance.md. The start would fill it and a gateway with nothing to do would keep it, so
+ * it is given back before the ports open (cli/runtime/giveBackHeap.ts), by the function that the second flag is for.
  */
-const flag = '--max-semi-space-size=2'
+const flags = ['--max-semi-space-size=16', '--expose-gc']
 
 const source = new URL('./main.ts', import.meta.url)
 const main = existsSync(source) ? source : new URL('../dist/cli/main.js', import.meta.url)
 const isNew = Number(process.versions.node.split('.')[0]) >= 24
 
-if (isNew && process.execArgv.includes(flag)) {
+if (isNew && flags.every((flag) => process.execArgv.includes(flag))) {
   await import(main.href)
 } else {
   runOn(isNew ? process.execPath : bundledNode())
@@ -37,8 +37,8 @@ function runOn(node) {
     MALLOC_ARENA_MAX: process.env.MALLOC_ARENA_MAX ?? '2',
   }
   const args = [
-    ...process.execArgv.filter((arg) => arg !== flag),
-    flag,
+    ...process.execArgv.filter((arg) => !flags.includes(arg)),
+    ...flags,
     fileURLToPath(import.meta.url),
     ...process.argv.slice(2),
   ]

@@ -44,3 +44,29 @@ t.test(
     t.ok(count > 100, `${count} options were written`)
   },
 )
+
+t.test(
+  'no help is wider than 80 columns where the terminal does not say more, but for lines to copy',
+  async (t) => {
+    for (const words of [[], ...below(createProgram())]) {
+      const command = find(createProgram(), words)
+      let shown = ''
+      const { writeOut } = command.configureOutput()
+      t.ok(writeOut, 'the layout is there')
+      const { write } = process.stdout
+      process.stdout.write = ((text: string) => {
+        shown += text
+        return true
+      }) as typeof write
+      try {
+        command.outputHelp()
+      } finally {
+        process.stdout.write = write
+      }
+      const isToCopy = (line: string) => /^ {2,}(tollgate |npx |- |[{"])/.test(line)
+      const wide = shown.split('\n').filter((line) => line.length > 80 && !isToCopy(line))
+      t.strictSame(wide, [], words.join(' '))
+      t.match(shown, /Usage: tollgate/)
+    }
+  },
+)

@@ -6,6 +6,7 @@ import { registerDemo } from './commands/demo.ts'
 import { registerDoctor } from './commands/doctor.ts'
 import { registerInit } from './commands/init.ts'
 import { registerLink } from './commands/link.ts'
+import { registerMigrate } from './commands/migrate.ts'
 import { registerPluginNew } from './commands/pluginNew.ts'
 import { registerProxy } from './commands/proxy.ts'
 import { registerRefund } from './commands/refund.ts'
@@ -15,11 +16,14 @@ import { registerStart } from './commands/start.ts'
 import { registerStore } from './commands/store.ts'
 import { registerVault } from './commands/vault.ts'
 import { exitCodes } from './output/exitCodes.ts'
+import { useHelpLayout } from './output/helpLayout.ts'
 import { registerPay } from './pay/command.ts'
 
 /** The `tollgate` command with all its parts. Each loads what it needs when it is called. */
 export function createProgram(): Command {
   const program = new Command('tollgate')
+  useHelpLayout(program)
+  program
     .description('Sell calls to an API you already run: a gateway that puts it behind a paid link.')
     .version(version(), '-v, --version')
     .showHelpAfterError('(run with --help for what it takes)')
@@ -50,6 +54,7 @@ First steps:
   registerPay(program)
   registerVault(program)
   registerDoctor(program)
+  registerMigrate(program)
   registerRelay(program)
   registerProxy(program)
   registerBackup(program)

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -32,6 +32,7 @@ const sampleEnv = {
   TOLLGATE_FACILITATOR_URL: 'http://127.0.0.1:9',
   TOLLGATE_FACILITATOR_TOKEN: 'token',
   TOLLGATE_FACILITATOR_EVM_KEY: `0x${'11'.repeat(32)}`,
+  TOLLGATE_FACILITATOR_EVM_KEY_2: `0x${'22'.repeat(32)}`,
   TOLLGATE_FACILITATOR_SOLANA_KEY: '',
   DENIED_WALLET: '0x1111111111111111111111111111111111111111',
 }
@@ -43,8 +44,16 @@ async function demoFor(t: Test): Promise<Demo> {
   return demo
 }
 
-async function run(example: string, env: Record<string, string>) {
-  const child = spawn(process.execPath, [join(folder, example, 'index.ts')], {
+const run = (example: string, env: Record<string, string>) =>
+  runNode([join(folder, example, 'index.ts')], env)
+
+/** A program as it stands in a guide, where the packages are. */
+const runCode = (code: string, argument: string, env: Record<string, string>) =>
+  runNode(['--input-type=module', '--eval', code, argument], env)
+
+async function runNode(args: readonly string[], env: Record<string, string>) {
+  const child = spawn(process.execPath, args, {
+    cwd: folder,
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -85,6 +94,16 @@ t.test('the examples do what they say, against a gateway and a chain of this mac
     t.match(JSON.parse(bought.stdout), { status: 200, data: { city: 'Lisbon' }, transaction: /^0x/ })
     const { address } = privateKeyToAccount(SELLER_KEY)
     t.equal(await demo.evm.balanceUsdc(address), 10_000n, 'the seller has its 0.01 USDC')
+
+    const readme = readFileSync(join(folder, '../README.md'), 'utf8')
+    const [, inReadme = ''] = /^```js\n([\s\S]*?)^```$/m.exec(readme) ?? []
+    const again = await runCode(inReadme, link, { BUYER_KEY: buyer.key })
+    t.match(
+      again,
+      { status: 0, stdout: /^200 [\s\S]*Lisbon/, stderr: '' },
+      'as does the program of the README',
+    )
+    t.equal(await demo.evm.balanceUsdc(address), 20_000n)
 
     const NEW_WALLET = privateKeyToAccount(generatePrivateKey()).address
     const env = { GATEWAY_URL, TOLLGATE_API_KEY: apiKey, NEW_WALLET }
@@ -228,8 +247,13 @@ t.test('vault-plugin asks the owner for a host that its configuration does not n
 })
 
 t.test('every configuration of the examples holds, and says what a paid call runs through', async (t) => {
-  const { secretKey } = await solanaKey()
-  const env = { ...sampleEnv, TOLLGATE_FACILITATOR_SOLANA_KEY: secretKey, TOLLGATE_DATA: t.testdir({}) }
+  const [first, second] = [await solanaKey(), await solanaKey()]
+  const env = {
+    ...sampleEnv,
+    TOLLGATE_FACILITATOR_SOLANA_KEY: first.secretKey,
+    TOLLGATE_FACILITATOR_SOLANA_KEY_2: second.secretKey,
+    TOLLGATE_DATA: t.testdir({}),
+  }
   const files = readdirSync(join(folder, 'config')).filter((name) => name.endsWith('.yaml'))
   t.ok(files.length >= 3)
   for (const file of [...files.map((name) => join('config', name)), 'plugin/tollgate.yaml']) {

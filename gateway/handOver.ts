@@ -19,8 +19,8 @@ const claims = ['forwarded', 'x-real-ip', 'x-forwarded-host', 'x-forwarded-proto
 /** What is between the caller and the gateway (RFC 9110, section 7.6.1); the library hands it on. */
 const ownConnection = ['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'upgrade']
 
-/** @param target such as `http://127.0.0.1:8081`; a function, because the port may be chosen by the system */
-export function createHandOver(target: () => string, timeoutMs: number, log: Log): HandOver {
+/** @param target such as `http://127.0.0.1:8081`, for a request's target; a function, because the port may be chosen by the system */
+export function createHandOver(target: (url: string) => string, timeoutMs: number, log: Log): HandOver {
   const proxy = createProxyServer({ proxyTimeout: timeoutMs, xfwd: false })
   const away = (res: ServerResponse) => {
     // Half an answer is cut, not ended: it must not pass for a whole one.
@@ -72,12 +72,12 @@ export function createHandOver(target: () => string, timeoutMs: number, log: Log
     web(req, res, clientIp) {
       mark(req, clientIp)
       for (const name of ownConnection) delete req.headers[name]
-      proxy.web(req, res, { target: target() })
+      proxy.web(req, res, { target: target(req.url!) })
     },
     upgrade(req, socket, head, clientIp) {
       mark(req, clientIp)
       socket.on('error', () => socket.destroy())
-      proxy.ws(req, socket as never, head, { target: target() })
+      proxy.ws(req, socket as never, head, { target: target(req.url!) })
     },
     close: () => proxy.close(),
   }

@@ -10,7 +10,7 @@ import { pluginOf } from '../test/helpers/plugins.ts'
 import { LiveGeneration } from './liveGeneration.ts'
 
 /** A live generation of free links, any address of which has one. @returns what is told of its programs, in order */
-async function live() {
+async function live(maxRoutes?: number) {
   const told: string[] = []
   const ports = { log: silentLog } as GatewayPorts
   const generationOf = (name: string) => {
@@ -34,7 +34,12 @@ async function live() {
   const first = await generationOf('first')
   // The prototypes that every generation is checked with.
   told.length = 0
-  return { live: new LiveGeneration(first, links, changes, systemClock), generationOf, changes, told }
+  return {
+    live: new LiveGeneration(first, links, changes, systemClock, maxRoutes),
+    generationOf,
+    changes,
+    told,
+  }
 }
 
 t.test(
@@ -54,6 +59,55 @@ t.test(
   },
 )
 
+t.test('a reload leaves calls a turn between any two of its steps', async (t) => {
+  let turn = 0
+  let isOver = false
+  const count = () => {
+    turn++
+    if (!isOver) setImmediate(count)
+  }
+  count()
+  /** What was done in each turn of the event loop, by kind. */
+  const done = new Map<string, number>()
+  const note = (kind: string) => void done.set(`${kind} ${turn}`, (done.get(`${kind} ${turn}`) ?? 0) + 1)
+  const entries = (of: string) =>
+    Array.from({ length: 10 }, (_, at) => ({
+      options: {},
+      plugin: {
+        ...pluginOf(`plugin-${at}`, {}),
+        setup() {
+          note(`${of} set up`)
+          return {
+            route: () => {
+              if (at === 0) note(`${of} compiled`)
+              return { guard: () => undefined, dispose: () => note(`${of} given up`) }
+            },
+          }
+        },
+      },
+    }))
+  const ports = { log: silentLog } as GatewayPorts
+  const links = {
+    served: async (username: string, slug: string) => ({ ...prototypeLinks[0]!, username, slug }),
+    redirectOf: async () => undefined,
+  }
+  const first = await buildGeneration(entries('old'), ports)
+  const calls = new LiveGeneration(first, links, createChanges(), systemClock)
+  for (let i = 0; i < 500; i++) await calls.current.table.ask(`ann/l${i}`)
+  done.clear()
+  const { retired } = await calls.swap(await buildGeneration(entries('new'), ports))
+  const swappedIn = turn
+  await retired
+  isOver = true
+  const most = (kind: string) =>
+    Math.max(...[...done].filter(([key]) => key.startsWith(kind)).map(([, count]) => count))
+  t.equal(most('new set up'), 1, 'plugins set up in a turn')
+  t.equal(most('new compiled'), 1, 'links whose program is checked in a turn')
+  t.ok(most('old given up') <= 100 * 10)
+  t.notOk(done.has(`old given up ${swappedIn}`), 'nothing is given up in the turn of the swap')
+  await calls.close()
+})
+
 t.test('what changes of a store drops the programs of its links, and no others', async (t) => {
   const { live: calls, changes, told } = await live()
   for (const key of ['ann/a', 'ann/b', 'anna/a', 'ben/a']) await calls.current.table.ask(key)
@@ -68,6 +122,22 @@ t.test('what changes of a store drops the programs of its links, and no others',
   t.strictSame(
     ['ann/a', 'ann/b', 'anna/a', 'ben/a'].map((key) => calls.current.table.lookup(key) !== undefined),
     [false, false, true, true],
+  )
+  await calls.close()
+})
+
+t.test('of more links than are kept compiled those are given up that were called longest ago', async (t) => {
+  const { live: calls, told } = await live(3)
+  const { table } = calls.current
+  for (const key of ['ann/a', 'ann/b', 'ben/c']) await table.ask(key)
+  t.ok(table.lookup('ann/a'))
+  await table.ask('ben/d')
+  t.strictSame(told.splice(0), ['first ann/b'])
+  await table.ask('ann/b')
+  t.strictSame(told, ['first ben/c'])
+  t.strictSame(
+    ['ann/a', 'ann/b', 'ben/c', 'ben/d'].map((key) => table.lookup(key) !== undefined),
+    [true, true, false, true],
   )
   await calls.close()
 })

@@ -4,9 +4,9 @@ import { isPaid, type ServedLink } from '../core/domain/link.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Program } from '../core/kernel/program.ts'
 import { noLink } from '../core/kernel/prototypeLinks.ts'
-import type { Changes } from '../core/ports/changes.ts'
 import type { Clock } from '../core/ports/clock.ts'
-import type { Links } from '../core/ports/links.ts'
+import type { Changes } from '../core/ports/store/changes.ts'
+import type { Links } from '../core/ports/store/links.ts'
 
 /** A generation and its compiled routes: swapped as one. */
 export interface Live {
@@ -21,11 +21,20 @@ export class LiveGeneration {
   readonly #links: Addresses
   readonly #changes: Changes
   readonly #clock: Clock
+  readonly #maxRoutes: number
 
-  constructor(first: Generation, links: Addresses, changes: Changes, clock: Clock) {
+  /** @param maxRoutes links that are kept compiled */
+  constructor(
+    first: Generation,
+    links: Addresses,
+    changes: Changes,
+    clock: Clock,
+    maxRoutes: number = MAX_ROUTES,
+  ) {
     this.#links = links
     this.#changes = changes
     this.#clock = clock
+    this.#maxRoutes = maxRoutes
     first.start()
     this.#live = this.#liveOf(first)
   }
@@ -58,7 +67,8 @@ export class LiveGeneration {
   }
 
   #liveOf(generation: Generation): Live {
-    return { generation, table: new RouteTable(generation, this.#links, this.#changes, this.#clock) }
+    const table = new RouteTable(generation, this.#links, this.#changes, this.#clock, this.#maxRoutes)
+    return { generation, table }
   }
 
   #retire({ generation, table }: Live): Promise<void> {
@@ -92,6 +102,10 @@ export type Addresses = Pick<Links, 'served' | 'redirectOf'>
 /** How long an address without a link is remembered as such; what changes the answer is heard of before. */
 const MISSING_MS = 10_000
 const MAX_MISSING = 10_000
+/** Links that are kept compiled, about two kilobytes each where they say little of themselves… */
+const MAX_ROUTES = 131_072
+/** …and fewer where they say much: so many characters in all, of which a paid link keeps some a second time, in its 402. */
+const MAX_CHARS = 200_000_000
 /** Programs that are given up in one turn of the event loop, so that a reload does not hold calls up for those of all links. */
 const GIVEN_UP_IN_A_TURN = 100
 
@@ -108,6 +122,7 @@ class RouteTable {
   readonly #unsubscribe: () => void
   readonly #links: Addresses
   readonly #clock: Clock
+  readonly #maxRoutes: number
   readonly #generation: Generation
   /** Grows with every change: what was read before a change is not kept after it. */
   #epoch = 0
@@ -116,12 +131,18 @@ class RouteTable {
   /** Compiled when it is first needed: one, however many links there were. */
   #former: Route | null | undefined
 
-  constructor(generation: Generation, links: Addresses, changes: Changes, clock: Clock, maxRoutes = 50_000) {
+  constructor(generation: Generation, links: Addresses, changes: Changes, clock: Clock, maxRoutes: number) {
     this.#generation = generation
     this.#links = links
     this.#clock = clock
+    this.#maxRoutes = maxRoutes
     // Calls of a dropped version may still run; a plugin's dispose allows for them.
-    this.#routes = new LRUCache({ max: maxRoutes, dispose: (route, key) => this.#dropped(route, key) })
+    // Without `max`, for which it would make room at once: some MB that most gateways never use.
+    this.#routes = new LRUCache({
+      maxSize: MAX_CHARS,
+      sizeCalculation: charsOf,
+      dispose: (route, key) => this.#dropped(route, key),
+    })
     this.#unsubscribe = changes.subscribe((change) => {
       this.#epoch++
       if (this.#missing.size > 0) this.#missing.clear()
@@ -179,10 +200,10 @@ class RouteTable {
     this.#isClosed = true
     this.#unsubscribe()
     this.#former?.program.dispose()
-    let inTurn = 0
+    let givenUp = 0
     for (const route of this.#routes.values()) {
+      if (givenUp++ % GIVEN_UP_IN_A_TURN === 0) await nextTurn()
       route.program.dispose()
-      if (++inTurn % GIVEN_UP_IN_A_TURN === 0) await nextTurn()
     }
   }
 
@@ -210,11 +231,14 @@ class RouteTable {
     return route
   }
 
-  #keep(username: string, key: string, route: Route): void {
+  #keep(username: string, sliced: string, route: Route): void {
+    // A piece of the target that it came with would keep all of that.
+    const key = Buffer.from(sliced, 'latin1').toString('latin1')
     this.#routes.set(key, route)
     const keys = this.#bySeller.get(username)
     if (keys === undefined) this.#bySeller.set(username, new Set([key]))
     else keys.add(key)
+    if (this.#routes.size > this.#maxRoutes) this.#routes.pop()
   }
 
   #dropped(route: Route, key: string): void {
@@ -224,3 +248,5 @@ class RouteTable {
     route.program.dispose()
   }
 }
+
+const charsOf = ({ link }: Route): number => JSON.stringify(link).length

@@ -20,7 +20,7 @@ const tests = testsOf(folder)
 const failed = [
   step('lint', bin('biome'), ['check', '--error-on-warnings', folder]),
   types(folder),
-  tests.length > 0 && step('tests', bin('tap'), tests),
+  tests.length > 0 && step('tests', process.execPath, [join(root, 'test/run.ts'), ...tests]),
 ]
 if (tests.length === 0) console.log(`tests: none in ${folder}, and none elsewhere imports from it`)
 process.exitCode = failed.some(Boolean) ? 1 : 0
@@ -56,7 +56,7 @@ function importsFrom(part: string, test: string): boolean {
 /** The compiler reads the whole tree, because a change here shows there; only this part's messages count. */
 function types(part: string): boolean {
   console.log(`types: ${part}`)
-  const { stdout } = spawnSync(bin('tsc'), ['-p', '.', '--pretty', 'false'], { cwd: root, encoding: 'utf8' })
+  const { stdout } = spawnSync(bin('tsgo'), ['-p', '.', '--pretty', 'false'], { cwd: root, encoding: 'utf8' })
   const lines = stdout.split('\n')
   const own = lines.filter((line) => isIn(part, line.split('(')[0]!))
   const elsewhere = lines.filter((line) => line.includes(': error TS')).length - own.length

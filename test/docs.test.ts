@@ -76,6 +76,7 @@ function commandOf(parent: Command, [word, ...rest]: string[]): Command | undefi
 t.test('every configuration in the guides holds', async (t) => {
   // What the guides have their reader set.
   const env = {
+    DB_PASSWORD: 'secret',
     TOLLGATE_OPERATOR_TOKEN: 'a'.repeat(64),
     FEES_WALLET_BASE: `0x${'1'.repeat(40)}`,
     FEES_WALLET_SOLANA: '1'.repeat(32),

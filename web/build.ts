@@ -1,4 +1,4 @@
-import { globSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { globSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Metafile } from 'esbuild'
@@ -87,6 +87,12 @@ function manifestOf({ outputs }: Metafile): Manifest {
 }
 
 if (import.meta.main) {
-  rmSync(dist, { recursive: true, force: true })
-  await buildWeb()
+  const { files } = await buildWeb()
+  // Afterwards: a gateway that starts from here meanwhile finds its pages.
+  const current = new Set([...files, 'manifest.json', 'widget.js'])
+  for (const file of globSync('**', {
+    cwd: dist,
+    exclude: (name) => current.has(name) || name.startsWith('manifest.'),
+  }))
+    if (statSync(join(dist, file)).isFile()) rmSync(join(dist, file), { force: true })
 }

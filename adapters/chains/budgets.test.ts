@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { PaymentIdentity, PaymentRecord } from '../../core/domain/payment.ts'
-import type { GasBook, GasOfStore } from '../../core/ports/gasBook.ts'
-import type { SettleOutcome } from '../../core/ports/settler.ts'
+import type { SettleOutcome } from '../../core/ports/chains/settler.ts'
+import type { GasBook, GasOfStore } from '../../core/ports/store/gasBook.ts'
 import { type Budgets, type BudgetsOptions, createBudgets, type Flight } from './budgets.ts'
 
 const network = 'eip155:84532'
@@ -210,6 +210,53 @@ t.test('a new day is a new budget, and a clock that goes back brings none', (t) 
   t.equal(spend(), 'spent')
   now -= 86_400_000
   t.equal(spend(), 'store_gas')
+  t.end()
+})
+
+t.test('what another process has concluded is not in its payer’s way any more', async (t) => {
+  const budgets = createBudgets({ ...limits, network, maxGasPerStoreAndDay: null })
+  const attempts = ['0x1', '0x2', '0x3'].map((transaction, i) => ({
+    ...{ settler: i === 2 ? 'evm:other' : 'evm:one', transaction, sequence: `${i}`, bytes: '' },
+  }))
+  for (const attempt of attempts) {
+    const flight = budgets.take(identityOf('a', 5n), 's') as Flight
+    flight.begin()
+    flight.end({ ...outcomes.pending, transaction: attempt.transaction }, undefined, attempt)
+  }
+  const ahead = () => {
+    const next = budgets.take(identityOf('a'), 's') as Flight
+    next.release()
+    return next.aheadAtomic
+  }
+  let asked = 0
+  const openInStore = async () => {
+    asked++
+    return [attempts[1]!]
+  }
+  t.equal(ahead(), 15n)
+  await budgets.followUp('evm:one', openInStore)
+  t.equal(ahead(), 10n, 'the other one may land still, and another key’s is not this one’s to conclude')
+  await budgets.followUp('evm:one', async () => [])
+  t.equal(ahead(), 5n)
+  await budgets.followUp('evm:one', openInStore)
+  t.equal(asked, 1, 'nothing is asked while nothing stayed open')
+  await budgets.followUp('evm:other', async () => [])
+  t.equal(ahead(), 0n)
+})
+
+t.test('what was verified, and neither settled nor given back, holds nothing once its time is over', (t) => {
+  let nowMs = 1_000
+  const budgets = createBudgets({
+    ...limits,
+    network,
+    maxGasPerStoreAndDay: null,
+    clock: { now: () => nowMs },
+  })
+  const lost = budgets.take(identityOf('a', 5n, 2_000), 's') as Flight
+  t.equal((budgets.take(identityOf('a'), 's') as Flight).aheadAtomic, 5n)
+  nowMs = 2_000
+  t.equal((budgets.take(identityOf('a'), 's') as Flight).aheadAtomic, 1n)
+  t.notOk(lost.begin(), 'it can not be settled any more')
   t.end()
 })
 

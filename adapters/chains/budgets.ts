@@ -1,14 +1,20 @@
 import type { NetworkId } from '../../core/domain/network.ts'
-import type { PaymentIdentity, PaymentKey, PaymentRecord } from '../../core/domain/payment.ts'
+import type {
+  OpenAttempt,
+  PaymentIdentity,
+  PaymentKey,
+  PaymentRecord,
+  SettlementAttempt,
+} from '../../core/domain/payment.ts'
+import type { Hold, SettleOutcome } from '../../core/ports/chains/settler.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
-import type { GasBook } from '../../core/ports/gasBook.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
-import type { Hold, SettleOutcome } from '../../core/ports/settler.ts'
+import type { GasBook } from '../../core/ports/store/gasBook.ts'
 import { createGasBudget, type GasBudget } from './gasBudget.ts'
 
 /** Payers whose failures are remembered; those with payments on their way are never forgotten. */
 const MAX_REMEMBERED = 10_000
-/** So long after its end nothing can come of a payment any more, whoever has forgotten to say so. */
+/** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
 const GONE_AFTER_MS = 600_000
 
 /** What bad payments may cost; every settler has these options. */
@@ -55,8 +61,9 @@ export interface Flight extends Hold {
    * Its settlement has an outcome. A pending one stays on its way until {@link Budgets.note} hears of it.
    *
    * @param gas what it cost; what was set apart when that is not known
+   * @param attempt by which {@link Budgets.followUp} knows a pending one
    */
-  end(outcome: SettleOutcome, gas?: bigint): void
+  end(outcome: SettleOutcome, gas?: bigint, attempt?: SettlementAttempt): void
 }
 
 /** Bounds what payments can cost whoever settles: by payer, by store and day, and in number. */
@@ -71,6 +78,14 @@ export interface Budgets {
    * @param gas what it cost; when that is not known, what was set apart for it, or for the last one
    */
   note(record: PaymentRecord, outcome: SettleOutcome, gas?: bigint): void
+  /**
+   * Gives back the places of payments whose settlement stayed open here, and is open no more in the store: another process has
+   * concluded them. Asks for nothing while there are none.
+   *
+   * @param settler whose attempts these are
+   * @param openAttempts those of this settler that are open in the store
+   */
+  followUp(settler: string, openAttempts: () => Promise<readonly OpenAttempt[]>): Promise<void>
   /** Whether the payer has failed so often that nothing more is tried. */
   isSpent(payer: string): boolean
   /** Payments that have a place. */
@@ -101,7 +116,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     let payer = payers.get(address)
     if (payer === undefined) {
       if (payers.size >= MAX_REMEMBERED) forgetOne()
-      payers.set(address, (payer = { inFlight: 0, sums: new Map(), failedAtMs: [] }))
+      payers.set(address, (payer = { inFlight: 0, flights: new Set(), sums: new Map(), failedAtMs: [] }))
     }
     return payer
   }
@@ -122,9 +137,11 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     }
   }
   /** What can't land any more and nobody has said so: a process that ended, or one that stands still. */
-  const sweep = (): void => {
-    for (const flight of flights) {
-      if (clock.now() < flight.identity.validBeforeMs + GONE_AFTER_MS) continue
+  const sweep = (of: Iterable<OpenFlight>): void => {
+    for (const flight of of) {
+      // What was not sent yet can't be any more.
+      const goneAfterMs = flight.state === 'held' ? 0 : GONE_AFTER_MS
+      if (clock.now() < flight.identity.validBeforeMs + goneAfterMs) continue
       log.warn({ payment: flight.identity.key }, 'nobody told what became of a payment; it is over')
       flight.finish(flight.state === 'held' ? 0n : undefined)
     }
@@ -141,10 +158,12 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     const own: OpenFlight = {
       identity,
       state: 'held',
+      attempt: undefined,
       finish(spent = reserved) {
         if (own.state === 'over') return
         own.state = 'over'
         flights.delete(own)
+        payer.flights.delete(own)
         if (open.get(identity.key) === own) open.delete(identity.key)
         const left = payer.sums.get(asset)! - amountAtomic
         if (left === 0n) payer.sums.delete(asset)
@@ -157,6 +176,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       failed: () => fail(payerOf(address)),
     }
     flights.add(own)
+    payer.flights.add(own)
     const flight: Flight = {
       storeId,
       aheadAtomic,
@@ -178,7 +198,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
         own.state = 'settling'
         return true
       },
-      end(outcome, spent) {
+      end(outcome, spent, attempt) {
         if (own.state === 'over') return
         switch (outcome.status) {
           case 'pending':
@@ -187,6 +207,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
               own.finish(spent)
               return own.failed()
             }
+            own.attempt = attempt
             open.get(identity.key)?.finish()
             open.set(identity.key, own)
             return
@@ -206,9 +227,11 @@ export function createBudgets(options: BudgetsOptions): Budgets {
 
   return {
     take(identity, storeId) {
+      // What nobody has given back must not be in the way of what its payer buys now.
+      sweep(payers.get(identity.payer)?.flights ?? [])
       let why = noPlaceFor(identity.payer, payers.get(identity.payer))
       if (why !== undefined) {
-        sweep()
+        sweep(flights)
         why = noPlaceFor(identity.payer, payers.get(identity.payer))
       }
       if (why !== undefined) return why
@@ -221,6 +244,12 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (flight === undefined) gasBudget.of(storeId).settle(0n, gas ?? lastReserved)
       else flight.finish(gas)
       if (outcome.status === 'failed_final') fail(payerOf(payer))
+    },
+    async followUp(settler, openAttempts) {
+      const stayed = [...open.values()].filter((flight) => flight.attempt?.settler === settler)
+      if (stayed.length === 0) return
+      const stored = new Set((await openAttempts()).map(({ transaction }) => transaction))
+      for (const flight of stayed) if (!stored.has(flight.attempt!.transaction)) flight.finish()
     },
     isSpent(address) {
       const payer = payers.get(address)
@@ -237,6 +266,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
 
 interface Payer {
   inFlight: number
+  readonly flights: Set<OpenFlight>
   /** Of the payments on their way, by asset. */
   readonly sums: Map<string, bigint>
   /** Oldest first, no older than the window. */
@@ -246,6 +276,8 @@ interface Payer {
 interface OpenFlight {
   readonly identity: PaymentIdentity
   state: 'held' | 'settling' | 'over'
+  /** With which its settlement stayed open, where several processes can look it up. */
+  attempt: SettlementAttempt | undefined
   /** Gives its place back. @param spent what it cost; all that was set apart when absent */
   finish(spent?: bigint): void
   failed(): void

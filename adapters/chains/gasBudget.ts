@@ -1,7 +1,7 @@
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { Clock } from '../../core/ports/clock.ts'
-import type { GasBook } from '../../core/ports/gasBook.ts'
 import type { Log } from '../../core/ports/log.ts'
+import type { GasBook } from '../../core/ports/store/gasBook.ts'
 
 const dayMs = 86_400_000
 /** The book is written once for so many parts of a day's budget, ahead of what was spent: a kill loses nothing. */

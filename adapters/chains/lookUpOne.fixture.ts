@@ -1,5 +1,5 @@
 import type { PaymentRecord } from '../../core/domain/payment.ts'
-import type { Settler } from '../../core/ports/settler.ts'
+import type { Settler } from '../../core/ports/chains/settler.ts'
 
 /** What became of one open payment. */
 export const recoverOne = async (settler: Pick<Settler, 'recover'>, record: PaymentRecord) =>

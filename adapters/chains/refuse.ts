@@ -1,4 +1,4 @@
-import type { Refusal } from '../../core/ports/settler.ts'
+import type { Refusal } from '../../core/ports/chains/settler.ts'
 import type { NoPlace } from './budgets.ts'
 
 /** A refusal that is the payment's fault. */
@@ -22,6 +22,7 @@ export const ownReasons = {
   storeGas: 'store_gas_budget_exhausted',
   settlerBusy: 'settler_busy',
   notStarted: 'settler_not_started',
+  keyIsShared: 'settling_key_shared',
 } as const
 
 /** Why a payment got no place among those on their way. */
@@ -54,4 +55,10 @@ export const sumInFlight = refuseForNow(
 export const notStarted = refuseForNow(
   ownReasons.notStarted,
   'Settlement on this network begins in a moment. Try again with the same payment; nothing was charged.',
+)
+
+/** Another installation signs with the key now: two that do take each other's account numbers. */
+export const keyIsShared = refuseForNow(
+  ownReasons.keyIsShared,
+  'The key that settles on this network is in use elsewhere now. Try again with the same payment; nothing was charged.',
 )

@@ -156,14 +156,13 @@ export function createEgress(options: EgressOptions = {}): Egress {
     )
   }
 
-  /** Stores share an origin: with a limit, checks of one that hang would be another's that fail. */
-  const checkPool = (origin: string) => undiciPool(origin, null, opener(origin))
   const requestPool = (origin: string) => undiciPool(origin, REQUEST_CONNECTIONS, opener(origin))
 
   const shared = { maxPoolCount: options.maxPoolCount ?? 1_000, idlePoolMs: options.idlePoolMs ?? 30_000 }
   const connections = options.connectionsPerOrigin ?? 128
   const pools = new PoolRegistry({ ...shared, connections, createPool: sellerPool })
-  const checkPools = new PoolRegistry({ ...shared, connections, createPool: checkPool })
+  // Apart from calls, and without a limit: stores share an origin, and checks of one that hang would be another's that fail.
+  const checkPools = new PoolRegistry({ ...shared, connections, createPool: sellerPool })
   const requestPools = new PoolRegistry({
     ...shared,
     connections: REQUEST_CONNECTIONS,

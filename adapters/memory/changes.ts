@@ -1,4 +1,4 @@
-import type { Change, Changes } from '../../core/ports/changes.ts'
+import type { Change, Changes } from '../../core/ports/store/changes.ts'
 
 /** Changes within this process. A listener that throws does not keep the news from the others. */
 export function createChanges(): Changes {

@@ -5,6 +5,7 @@ import type { Log } from '../../core/ports/log.ts'
 export function createJobLine(log: Log): JobLine {
   const listeners = new Map<string, Set<(note: unknown) => void>>()
   return {
+    isHere: true,
     post(topic, note) {
       for (const listener of [...(listeners.get(topic) ?? [])]) {
         try {

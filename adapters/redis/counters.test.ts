@@ -74,12 +74,15 @@ t.test('a Redis that holds the connection and stops answering is left aside, the
   const server = await startRedisServer(t)
   if (server === undefined) return
   const { counters, next } = await startCounters(t, server.url)
+  t.ok(await counters.isShared())
   server.freeze()
+  t.notOk(await counters.isShared(), 'noticed without a call, and before its connection ends')
   t.match(await counters.take('key', 1, 5, minute), { ok: true, remaining: 4 }, 'answered by the fallback')
   t.match(await counters.take('key', 1, 5, minute), { ok: true, remaining: 3 })
   const back = next('info')
   server.thaw()
   await back
+  t.ok(await counters.isShared())
   t.match(await counters.take('other', 2, 5, minute), { ok: true, remaining: 3 })
   const client = new Redis(server.url)
   t.teardown(() => client.disconnect())
@@ -175,6 +178,7 @@ t.test('a Redis that takes no writes is left aside too, said once, and taken bac
     t.match(await counters.take('key', 1, 5, minute), { ok: true, remaining })
   }
   t.strictSame(seen, ['warn'])
+  t.notOk(await counters.isShared())
   const back = next('info')
   await client.config('SET', 'min-replicas-to-write', '0')
   t.match(await counters.take('key', 1, 5, minute), { ok: true, remaining: 4 })

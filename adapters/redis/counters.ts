@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
@@ -24,6 +25,7 @@ export interface RedisCountersOptions {
 }
 
 export interface RedisCounters extends Counters {
+  isShared(): Promise<boolean>
   /** Resolves once Redis has answered; until then the fallback counts. */
   connected(): Promise<void>
 }
@@ -110,6 +112,17 @@ export function createRedisCounters(options: RedisCountersOptions): RedisCounter
 
   return {
     take: (key, points, limit, windowMs) => take(keyPrefix + key, points, limit, windowMs),
+
+    async isShared() {
+      if (redis.status !== 'ready') return false
+      // One that stands still has its connection open, and without calls nobody has noticed.
+      const answer = redis.ping().then(
+        () => true,
+        () => false,
+      )
+      const late = wait(timeoutMs, false, { ref: false })
+      return (await Promise.race([answer, late])) && !isAway
+    },
 
     connected: () =>
       redis.status === 'ready' ? Promise.resolve() : new Promise((resolve) => redis.once('ready', resolve)),

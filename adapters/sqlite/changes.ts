@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Change, Changes } from '../../core/ports/changes.ts'
 import type { Log } from '../../core/ports/log.ts'
+import type { Change, Changes } from '../../core/ports/store/changes.ts'
 import { createChanges } from '../memory/changes.ts'
 import type { Database } from './database.ts'
 import { reading } from './failure.ts'

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Kysely } from 'kysely'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { Schema } from '../sql/schema.ts'
 import type { Writer } from './commit/writer.ts'
-import type { Schema } from './schema.ts'
 
 /** What the ports of this folder are made of. */
 export interface Database {

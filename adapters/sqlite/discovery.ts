@@ -1,12 +1,13 @@
 import type { SQLInputValue } from 'node:sqlite'
-import type { LinkType } from '../../core/domain/link.ts'
-import { POPULAR_MS, popularityOf, UPTIME_MS } from '../../core/domain/popularity.ts'
-import type { Discovery, DiscoveryQuery, DiscoverySort, FoundLink } from '../../core/ports/discovery.ts'
-import { DAY_MS } from '../../core/ports/figures.ts'
+import { POPULAR_MS, UPTIME_MS } from '../../core/domain/popularity.ts'
+import type { Discovery, DiscoveryQuery, DiscoverySort } from '../../core/ports/store/discovery.ts'
+import { DAY_MS } from '../../core/ports/store/figures.ts'
+import { popularityFrom, toFoundLink } from '../sql/discoveryRows.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { reading } from './failure.ts'
-import type { ReaderThread } from './readerThread.ts'
+import { sumUp } from './figures.ts'
+import type { ReaderThread } from './reader/readerThread.ts'
 import type { Row, Statement } from './statement.ts'
 
 /** Of more links than this, which of them fits the words best says nothing, and costs more than all the rest. */
@@ -20,9 +21,10 @@ const COUNTED_PER_MS = 10
 
 /** The marketplace in SQLite: rows that triggers keep beside the links (migration 0008), read by a thread of its own. */
 export function createDiscovery(
-  { reader, query, writer }: Database,
+  database: Pick<Database, 'reader' | 'query' | 'writer'>,
   thread: Pick<ReaderThread, 'read'>,
 ): Discovery {
+  const { reader, query, writer } = database
   const changedRows = reader.prepare(`SELECT link_id, changed FROM link_stats INDEXED BY link_stats_changed
     WHERE changed <> counted AND (counted_at_ms + sales / ${COUNTED_PER_MS} <= ?1 OR counted_at_ms > ?1)
     LIMIT ${RECOUNTED}`)
@@ -45,6 +47,8 @@ export function createDiscovery(
     },
 
     async recount(nowMs) {
+      // What was sold is noted there.
+      await sumUp(database)
       // A few pages of an index, asked for again and again: the thread is only for what there is to count.
       const [changed, popular] = reading(() => [changedRows.all(nowMs), popularRows.all(nowMs - RECOUNT_MS)])
       const due = new Map(
@@ -57,17 +61,11 @@ export function createDiscovery(
       const steps = [...due].map(([id, seen], i) => {
         const row = counted[i]!
         const number = (name: string) => Number(row[name] ?? 0)
-        const popularity = popularityOf({
-          payers: number('payers'),
-          lastSaleAtMs: number('last_sale_at_ms'),
-          uptime: row['uptime'] === null ? 1 : number('uptime'),
-          reviews: { total: number('total'), positive: number('positive') },
-        })
         return compiled(
           query
             .updateTable('link_stats')
             .set({ counted: seen, counted_at_ms: nowMs, sales: number('sales'), buyers: number('buyers') })
-            .set({ popularity })
+            .set({ popularity: popularityFrom(row) })
             .where('link_id', '=', id),
         )
       })
@@ -158,22 +156,6 @@ function pageOf({ from, where, parameters }: Conditions, { sort, limit, offset }
     parameters: [...parameters, limit, offset],
   }
 }
-
-const toFoundLink = (row: Row): FoundLink => ({
-  id: String(row['id']),
-  title: String(row['title']),
-  description: String(row['description']),
-  slug: String(row['slug']),
-  price: String(row['price']),
-  linkType: row['link_type'] as LinkType,
-  username: String(row['username']),
-  displayName: String(row['display_name']),
-  avatarUrl: String(row['avatar_url']),
-  tags: JSON.parse(String(row['tags'])),
-  createdAtMs: Number(row['created_at_ms']),
-  buyers: Number(row['buyers']),
-  reviews: { total: Number(row['total']), positive: Number(row['positive']) },
-})
 
 /** Buyers of a link, without the store's own wallets: those that sign in to it and those it is paid to. */
 const demandOf = (linkId: string, nowMs: number): Statement => ({

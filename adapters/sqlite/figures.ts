@@ -1,23 +1,35 @@
 import { parseAmount } from '../../core/domain/money.ts'
-import type { SuspensionChange } from '../../core/domain/uptime.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import {
-  type Bucket,
   DAY_MS,
   type Figures,
   type HealthFigures,
   HOUR_MS,
-  type LinkFigures,
   type Sales,
   type Span,
   type Totals,
-} from '../../core/ports/figures.ts'
+} from '../../core/ports/store/figures.ts'
+import type { Row } from '../sql/row.ts'
+import {
+  bucketsOf,
+  CALLED_ANEW_MS,
+  healthByLink,
+  isWhole,
+  type Keyed,
+  keyed,
+  linkFigures,
+  seriesOf,
+  toHealthDays,
+  toTotals,
+  type Unit,
+  units,
+} from '../sql/sales/figureRows.ts'
+import { scopeOf, scopeOfLink } from '../sql/sales/saleSums.ts'
 import type { Database } from './database.ts'
 import { reading } from './failure.ts'
-import { type Counted, rarelyCounted } from './rarelyCounted.ts'
-import type { ReaderThread } from './readerThread.ts'
-import type { Row, Statement } from './statement.ts'
-import { scopeOfLink } from './sums/sumOperations.ts'
+import { type Counted, rarelyCounted } from './reader/rarelyCounted.ts'
+import type { ReaderThread } from './reader/readerThread.ts'
+import type { Statement } from './statement.ts'
 
 // All rows of a write in one text: a value by itself costs more on its way to the writer's thread than there. `true` tells the
 // parser that ON is not the join's.
@@ -29,9 +41,7 @@ const hourUpserts = `INSERT INTO link_hours (link_id, hour, views, challenges)
   SELECT value->>0, value->>2, value->>3, value->>4 FROM json_each(?) WHERE value->>3 > 0 OR value->>4 > 0
   ON CONFLICT (link_id, hour) DO UPDATE SET views = views + excluded.views, challenges = challenges + excluded.challenges`
 
-/** A link that is called often is not written anew each time. */
-const CALLED_ANEW_MS = 60_000
-/** It is asked first from now on whether it answers (core/ports/healthChecks.ts). */
+/** It is asked first from now on whether it answers (core/ports/store/healthChecks.ts). */
 const calledLinks = `UPDATE link_checks SET queue = 2, called_at_ms = ?2 WHERE link_id IN (SELECT value FROM json_each(?1))
   AND (queue <> 2 OR called_at_ms NOT BETWEEN ?2 - ${CALLED_ANEW_MS} AND ?2)`
 
@@ -93,7 +103,7 @@ export function createFigures(database: Database, thread: ReaderThread, slow: Re
       const [sums, seen] = (
         await read(storeId, sumsOf(unit, storeId, span, 'at'), seenIn(bucketMs, 'at', storeId, span))
       ).map(keyed) as [Keyed, Keyed]
-      return bucketsOf(bucketMs, [sums, seen], (key) => toTotals(sums.get(key)?.[0], seen.get(key)?.[0]))
+      return seriesOf(bucketMs, sums, seen)
     },
 
     async ofLinks(storeId, linkIds, fromMs) {
@@ -117,18 +127,7 @@ export function createFigures(database: Database, thread: ReaderThread, slow: Re
           },
         )
       ).map(keyed) as [Keyed, Keyed]
-      const health = await healthOf(thread, linkIds, fromMs)
-      const isKnown = (id: string) => sums.has(id) || health.has(id) || reviews.get(id)![0]!['total'] !== null
-      const known = linkIds.filter((id) => reviews.has(id) && isKnown(id))
-      return known.map((linkId): LinkFigures => {
-        const review = reviews.get(linkId)?.[0]
-        const { calls, buyers, revenueE18 } = toTotals(sums.get(linkId)?.[0], undefined)
-        return {
-          ...{ linkId, calls, buyers, revenueE18 },
-          reviews: { total: Number(review?.['total'] ?? 0), positive: Number(review?.['positive'] ?? 0) },
-          health: health.get(linkId) ?? healthFrom(undefined),
-        }
-      })
+      return linkFigures(linkIds, sums, reviews, await healthOf(thread, linkIds, fromMs))
     },
 
     healthOf: (linkIds, fromMs) => healthOf(thread, linkIds, fromMs),
@@ -138,10 +137,7 @@ export function createFigures(database: Database, thread: ReaderThread, slow: Re
         dayRows.all(linkId, Math.floor(fromMs / DAY_MS)),
         changeRows.all(linkId, fromMs),
       ])
-      return {
-        days: days!.map((row) => ({ day: Number(row['day']), ...toChecks(row) })),
-        changes: changes!.map(toChange),
-      }
+      return toHealthDays(days!, changes!)
     },
   }
 }
@@ -166,15 +162,6 @@ export async function sumUp({ reader, writer }: Pick<Database, 'reader' | 'write
   return summed
 }
 
-const units = { day: DAY_MS, hour: HOUR_MS } as const
-type Unit = keyof typeof units
-
-/** Whether sums are of exactly this span: in whole days, or (of a store) in whole hours. */
-function isWhole(unit: Unit, { linkId, fromMs, toMs }: Span): boolean {
-  if (unit === 'hour' && linkId !== undefined) return false
-  return fromMs % units[unit] === 0 && (toMs % units[unit] === 0 || toMs === Number.MAX_SAFE_INTEGER)
-}
-
 const summed = `sum(s.calls) AS calls, sum_atomic(s.revenue_e18) AS revenue, sum(s.refunds) AS refunds,
   sum_atomic(s.refunded_e18) AS refunded, count_buyers(s.buyers) AS buyers`
 
@@ -197,24 +184,9 @@ function sumsOf(
       unit,
       Math.floor(fromMs / units[unit]),
       Math.ceil(toMs / units[unit]),
-      linkId === undefined ? storeId : scopeOfLink(storeId, linkId),
+      scopeOf(storeId, linkId),
     ],
   }
-}
-
-function toTotals(sold: Row | undefined, seen: Row | undefined): Totals {
-  const number = (row: Row | undefined, name: string) => Number(row?.[name] ?? 0)
-  const amount = (name: string) => BigInt(String(sold?.[name] ?? 0))
-  return {
-    ...{ views: number(seen, 'views'), challenges: number(seen, 'challenges') },
-    ...{ calls: number(sold, 'calls'), buyers: number(sold, 'buyers'), revenueE18: amount('revenue') },
-    ...{ refunds: number(sold, 'refunds'), refundedE18: amount('refunded') },
-  }
-}
-
-function bucketsOf(bucketMs: number, parts: readonly Keyed[], totalsAt: (key: number) => Totals): Bucket[] {
-  const keys = [...new Set(parts.flatMap((rows) => [...rows.keys()]))] as number[]
-  return keys.sort((a, b) => a - b).map((key) => ({ startMs: key * bucketMs, ...totalsAt(key) }))
 }
 
 /** Figures that are counted sale by sale. */
@@ -268,8 +240,7 @@ async function healthOf(
       },
     )
   ).map(keyed)
-  const known = linkIds.filter((id) => checks!.has(id) || changes!.has(id))
-  return new Map(known.map((id) => [id, healthFrom(checks!.get(id), changes!.get(id))]))
+  return healthByLink(linkIds, checks!, changes!)
 }
 
 /** An EVM address is the same in either case; a Solana address is base58, where case counts. */
@@ -327,10 +298,6 @@ function seenIn(
   }
 }
 
-type Keyed = ReadonlyMap<string | number, readonly Row[]>
-
-const keyed = (rows: readonly Row[]): Keyed => Map.groupBy(rows, (row) => row['key'] as string | number)
-
 function soldOf(prices: readonly Row[] | undefined, buyers: readonly Row[] | undefined): Sales {
   return { ...sumOf(prices), buyers: Number(buyers?.[0]?.['count'] ?? 0) }
 }
@@ -354,20 +321,3 @@ function totalsOf(prices: Keyed, buyers: Keyed, back: Keyed, seen: Keyed, key: n
     refundedE18,
   }
 }
-
-const healthFrom = (checks: readonly Row[] | undefined, changes: readonly Row[] = []): HealthFigures => ({
-  checks: toChecks(checks?.[0]),
-  changes: changes.map(toChange),
-})
-
-const toChecks = (row: Row | undefined) => ({
-  probes: Number(row?.['probes'] ?? 0),
-  failedProbes: Number(row?.['failed_probes'] ?? 0),
-  calls: Math.max(0, Number(row?.['calls'] ?? 0)),
-  failedCalls: Number(row?.['failed_calls'] ?? 0),
-})
-
-const toChange = (row: Row): SuspensionChange => ({
-  atMs: Number(row['at_ms']),
-  kind: row['kind'] as SuspensionChange['kind'],
-})

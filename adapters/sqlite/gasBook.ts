@@ -1,23 +1,12 @@
-import type { GasBook } from '../../core/ports/gasBook.ts'
+import type { GasBook } from '../../core/ports/store/gasBook.ts'
+import { gasReads, KEPT_DAYS } from '../sql/sales/gasReads.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
-
-/** Days that are kept: what a clock that was ahead has written counts until that day is over. */
-const KEPT_DAYS = 7
 
 /** The gas of stores by day in SQLite. */
 export function createGasBook({ query, writer }: Database): GasBook {
   return {
-    async read(network, fromDay) {
-      const rows = await query
-        .selectFrom('gas_spent')
-        .select(['store_id', 'day', 'spent'])
-        .where('network', '=', network)
-        .where('day', '>=', fromDay)
-        .orderBy('day')
-        .execute()
-      return rows.map(({ store_id, day, spent }) => ({ storeId: store_id, day, spent: BigInt(spent) }))
-    },
+    ...gasReads(query),
 
     async write(network, { storeId, day, spent }) {
       const forget = query

@@ -3,21 +3,17 @@ import {
   CHECKS_AT_ONCE,
   CHECKS_IN_TIMELINE,
   type Check,
-  type CheckQueue,
   type HealthChecks,
-} from '../../core/ports/healthChecks.ts'
+} from '../../core/ports/store/healthChecks.ts'
+import { HEALTH_KEPT_MS, queueNumbers, toDueCheck, toHourChecks } from '../sql/links/checkRows.ts'
 import type { Database } from './database.ts'
 import { reading } from './failure.ts'
 import type { Statement } from './statement.ts'
 
-/** How long a link's health timeline reaches back. */
-export const HEALTH_KEPT_MS = 30 * 24 * 60 * 60 * 1000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 /** Old rows that are looked at in one go. */
 const SUMMED_AT_ONCE = 200
-
-const numberOf: Readonly<Record<CheckQueue, number>> = { called: 2, failing: 1, rest: 0 }
 
 /** Health checks in SQLite: a row a link, which says when its turn is, and sums by hour and day. */
 export function createHealthChecks({ reader, writer }: Database): HealthChecks {
@@ -37,19 +33,12 @@ export function createHealthChecks({ reader, writer }: Database): HealthChecks {
   return {
     async due({ queue, nowMs, latestMs, limit }) {
       const rows = reading(() => {
-        const found = dueRows.all(numberOf[queue], nowMs, limit)
+        const found = dueRows.all(queueNumbers[queue], nowMs, limit)
         return found.length < limit
-          ? [...found, ...strayRows.all(numberOf[queue], latestMs, limit - found.length)]
+          ? [...found, ...strayRows.all(queueNumbers[queue], latestMs, limit - found.length)]
           : found
       })
-      return rows.map((row) => ({
-        linkId: String(row['link_id']),
-        storeId: String(row['store_id']),
-        url: String(row['url']),
-        upstreamHeadersSealed: row['upstream_headers_sealed'] as string | null,
-        username: String(row['username']),
-        slug: String(row['slug']),
-      }))
+      return rows.map(toDueCheck)
     },
 
     async note(checks) {
@@ -66,13 +55,7 @@ export function createHealthChecks({ reader, writer }: Database): HealthChecks {
 
     async hours(linkId, sinceMs) {
       const rows = reading(() => hourRows.all(linkId, Math.floor(sinceMs / HOUR_MS)))
-      return rows.map((row) => ({
-        hour: Number(row['hour']),
-        checks: Number(row['checks']),
-        failedChecks: Number(row['failed']),
-        latencyMs: Math.round(Number(row['latency_sum_ms']) / Number(row['checks'])),
-        maxLatencyMs: Number(row['latency_max_ms']),
-      }))
+      return rows.map(toHourChecks)
     },
 
     async sumUpOld(nowMs) {

@@ -1,29 +1,38 @@
 import type { SQLInputValue } from 'node:sqlite'
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Link, LinkState, LinkType } from '../../core/domain/link.ts'
-import type { ImportedLink, LinkQuery, Links, ListedLink } from '../../core/ports/links.ts'
-import { cursorAt, readCursor } from '../../core/ports/purchases.ts'
+import { LRUCache } from 'lru-cache'
+import type { Link, ServedLink } from '../../core/domain/link.ts'
 import { originTaken, slugTaken, tooManyLinks } from '../../core/ports/refusals.ts'
+import type { ImportedLink, LinkQuery, Links } from '../../core/ports/store/links.ts'
+import { readCursor } from '../../core/ports/store/purchases.ts'
+import { cutPage } from '../sql/cutPage.ts'
+import { inTurns } from '../sql/inTurns.ts'
+import { HEALTH_KEPT_MS } from '../sql/links/checkRows.ts'
+import { linkQueries } from '../sql/links/linkQueries.ts'
+import { activeLinks, countOfActive, linkReads, REDIRECT_MS } from '../sql/links/linkReads.ts'
+import {
+  stateConditions,
+  toHealthEvent,
+  toHealthEventColumns,
+  toKeptLink,
+  toLink,
+  toListedLink,
+  toNewLinkColumns,
+  toServedLink,
+} from '../sql/links/linkRows.ts'
+import type { Row } from '../sql/row.ts'
+import type { LinkTable } from '../sql/schema.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError, reading } from './failure.ts'
-import { HEALTH_KEPT_MS, noteChecks } from './healthChecks.ts'
-import { toHealthEvent, toLink, toLinkColumns, toServedLink } from './linkRows.ts'
-import type { ReaderThread } from './readerThread.ts'
-import type { LinkTable } from './schema.ts'
+import { noteChecks } from './healthChecks.ts'
+import type { ReaderThread } from './reader/readerThread.ts'
 import type { Statement } from './statement.ts'
 import { tellOfLink } from './webhooks/telling.ts'
 
-/** How long a former slug or username goes on answering. */
-export const REDIRECT_MS = 30 * 24 * 60 * 60 * 1000
-
-/** Whoever renames a link every minute does not fill the table: of older slugs nothing is kept. */
-const FORMER_SLUGS_OF_A_LINK = 10
-
 const servedColumns = 'l.*, s.username, s.payout_base, s.payout_solana'
 
-/** Links whose documents are read in one turn of the event loop; each may have two of 16 kB. */
-const READ_IN_A_TURN = 10
+/** Of these, links that are kept share what is the same for all of a store. */
+const STORES_ASKED_LATELY = 1_000
 
 /** Links in SQLite. What looks through those of a store does so on a thread of its own; words are looked for in all of them. */
 export function createLinks(
@@ -54,69 +63,28 @@ export function createLinks(
     const names = Object.keys(columns) as (keyof LinkTable)[]
     const row = query
       .selectNoFrom((e) => names.map((name) => e.val(columns[name]).as(name)))
-      .where(
-        (e) =>
-          e
-            .selectFrom('links')
-            .select((c) => c.fn.countAll<number>().as('count'))
-            .where('store_id', '=', columns.store_id)
-            .where('is_active', '=', 1),
-        '<',
-        maxActive,
-      )
+      .where(countOfActive(query, columns.store_id), '<', maxActive)
     return writer.write('run', compiled(query.insertInto('links').columns(names).expression(row)))
   }
 
-  async function storeCalled(username: string, nowMs: number) {
-    const current = await query
-      .selectFrom('stores')
-      .select(['id', 'username'])
-      .where('username', '=', username)
-      .executeTakeFirst()
-    if (current !== undefined) return current
-    return query
-      .selectFrom('username_redirects as r')
-      .innerJoin('stores as s', 's.id', 'r.store_id')
-      .select(['s.id', 's.username'])
-      .where('r.username', '=', username)
-      .where('r.expires_at_ms', '>', nowMs)
-      .executeTakeFirst()
-  }
+  const queries = linkQueries(query)
 
-  /** Former slugs of a link, found by its store: so the primary key begins. */
-  const formerSlugs = (id: string) => {
-    const storeOfLink = query.selectFrom('links').select('store_id').where('id', '=', id)
-    return {
-      newest: query
-        .selectFrom('slug_redirects')
-        .select('slug')
-        .where('store_id', '=', storeOfLink)
-        .where('link_id', '=', id)
-        .orderBy('expires_at_ms', 'desc')
-        .limit(FORMER_SLUGS_OF_A_LINK),
-      remove: query
-        .deleteFrom('slug_redirects')
-        .where('store_id', '=', storeOfLink)
-        .where('link_id', '=', id),
-    }
-  }
+  /** A link of each store that was asked lately. */
+  const neighbours = new LRUCache<string, ServedLink>({ max: STORES_ASKED_LATELY })
 
   const served = (username: string, slug: string) => {
     const row = reading(() => servedRow.get(username, slug))
-    return row && toServedLink(row)
+    if (row === undefined) return undefined
+    const link = toKeptLink(row, neighbours.get(username))
+    neighbours.set(username, link)
+    return link
   }
 
   return {
+    ...linkReads(query, async (username, slug) => served(username, slug)),
+
     async create(link, maxActive = Number.MAX_SAFE_INTEGER) {
-      const { id, storeId, createdAtMs, updatedAtMs } = link
-      const columns = {
-        ...toLinkColumns({ ...link, suspension: null }),
-        id,
-        store_id: storeId,
-        created_at_ms: createdAtMs,
-        updated_at_ms: updatedAtMs,
-        version: 1,
-      } as LinkTable
+      const columns = toNewLinkColumns(link)
       const { changes } = await createOne(columns, maxActive).catch(refused(link.slug))
       if (changes > 0) return toLink(columns)
       throw tooManyLinks(maxActive)
@@ -142,19 +110,12 @@ export function createLinks(
             expires_at_ms: e.ref('excluded.expires_at_ms'),
           })),
         )
-      const { newest, remove } = formerSlugs(id)
-      const forgetOlder = remove.where('slug', 'not in', newest)
-      const change = query
-        .updateTable('links')
-        .set((e) => ({
-          ...toLinkColumns(patch),
-          updated_at_ms: updatedAtMs,
-          version: e('version', '+', 1),
-        }))
-        .where('id', '=', id)
+      const change = queries
+        .change(id, patch, updatedAtMs)
         .$if(ofVersion !== undefined, (q) => q.where('version', '=', ofVersion!))
         .returningAll()
-      const rename = patch.slug === undefined ? [] : [compiled(keepOldSlug), compiled(forgetOlder)]
+      const rename =
+        patch.slug === undefined ? [] : [compiled(keepOldSlug), compiled(queries.formerSlugs(id).removeOlder)]
       const steps = [...rename, compiled(change)]
       const results = await writer.write('runAll', steps).catch(refused(patch.slug))
       const row = results.at(-1)!.rows[0]
@@ -162,40 +123,16 @@ export function createLinks(
     },
 
     async deactivate(id, updatedAtMs) {
-      const change = query
-        .updateTable('links')
-        .set((e) => ({ is_active: 0, updated_at_ms: updatedAtMs, version: e('version', '+', 1) }))
-        .where('id', '=', id)
-        .where('is_active', '=', 1)
-      const [changed] = await writer.write('runAll', [compiled(change), compiled(formerSlugs(id).remove)])
+      const steps = [queries.deactivate(id, updatedAtMs), queries.formerSlugs(id).remove]
+      const [changed] = await writer.write('runAll', steps.map(compiled))
       return changed!.changes > 0
-    },
-
-    async find(id) {
-      const row = await query.selectFrom('links').selectAll().where('id', '=', id).executeTakeFirst()
-      return row && toLink(row)
     },
 
     async page(storeId, wanted) {
       const way = wanted.words === undefined || wanted.words.length === 0 ? thread : slow
       const [rows = []] = await way.of(storeId).read(pageOf(storeId, wanted))
-      const links: Link[] = []
-      for (const row of rows.slice(0, wanted.limit)) {
-        if (links.length % READ_IN_A_TURN === READ_IN_A_TURN - 1) await nextTurn()
-        links.push(toLink(row))
-      }
-      const last = rows.length > wanted.limit ? links.at(-1) : undefined
-      return { links, nextCursor: last === undefined ? null : cursorAt(last.createdAtMs, last.id) }
-    },
-
-    async countOf(storeId) {
-      const { count } = await query
-        .selectFrom('links')
-        .select((e) => e.fn.countAll<number>().as('count'))
-        .where('store_id', '=', storeId)
-        .where('is_active', '=', 1)
-        .executeTakeFirstOrThrow()
-      return count
+      const { shown, nextCursor } = cutPage(rows, wanted.limit, placeOf)
+      return { links: await inTurns(shown, toLink), nextCursor }
     },
 
     async importedFrom(storeId, document) {
@@ -211,12 +148,6 @@ export function createLinks(
       })
     },
 
-    async titlesOf(ids) {
-      if (ids.length === 0) return new Map()
-      const rows = await query.selectFrom('links').select(['id', 'title']).where('id', 'in', ids).execute()
-      return new Map(rows.map(({ id, title }) => [id, title]))
-    },
-
     async listedOf(storeId, { limit, cursor }) {
       const from = cursor === undefined ? undefined : readCursor(cursor)
       const [rows = []] = await thread.of(storeId).read({
@@ -225,16 +156,8 @@ export function createLinks(
           ORDER BY created_at_ms DESC, id DESC LIMIT ?`,
         parameters: [storeId, from?.atMs ?? Number.MAX_SAFE_INTEGER, from?.id ?? '', limit + 1],
       })
-      const links = rows.slice(0, limit).map((row): ListedLink => {
-        const text = (name: string) => String(row[name])
-        const [id, title, description] = [text('id'), text('title'), text('description')]
-        const [slug, price, linkType] = [text('slug'), text('price'), text('link_type') as LinkType]
-        return { id, title, description, slug, price, linkType }
-      })
-      const last = rows.length > limit ? rows[limit - 1] : undefined
-      const nextCursor =
-        last === undefined ? null : cursorAt(Number(last['created_at_ms']), String(last['id']))
-      return { links, nextCursor }
+      const { shown, nextCursor } = cutPage(rows, limit, placeOf)
+      return { links: shown.map(toListedLink), nextCursor }
     },
 
     async served(username, slug) {
@@ -242,35 +165,7 @@ export function createLinks(
     },
 
     async allServed() {
-      const rows = await query
-        .selectFrom('links as l')
-        .innerJoin('stores as s', 's.id', 'l.store_id')
-        .selectAll('l')
-        .select(['s.username', 's.payout_base', 's.payout_solana'])
-        .where('l.is_active', '=', 1)
-        .orderBy('l.id')
-        .execute()
-      return rows.map(toServedLink)
-    },
-
-    async redirectOf(username, slug, nowMs) {
-      const store = await storeCalled(username, nowMs)
-      if (store === undefined) return undefined
-      if (served(store.username, slug) !== undefined) {
-        return store.username === username ? undefined : { username: store.username, slug }
-      }
-      const target = await query
-        .selectFrom('slug_redirects as r')
-        .innerJoin('links as l', 'l.id', 'r.link_id')
-        .select('l.slug')
-        .where('r.store_id', '=', store.id)
-        .where('r.slug', '=', slug)
-        .where('r.expires_at_ms', '>', nowMs)
-        .where('l.is_active', '=', 1)
-        // A link that became stealth has no address that a former one may lead to.
-        .where('l.is_stealth', '=', 0)
-        .executeTakeFirst()
-      return target && { username: store.username, slug: target.slug }
+      return (await activeLinks(query).execute()).map(toServedLink)
     },
 
     async setSuspension(id, suspension, atMs) {
@@ -284,43 +179,17 @@ export function createLinks(
             .where('id', '=', id)
             .where('suspension', 'is', null),
         )
-      const change = query
-        .updateTable('links')
-        .set((e) => ({
-          ...toLinkColumns({ suspension }),
-          updated_at_ms: atMs,
-          version: e('version', '+', 1),
-        }))
-        .where('id', '=', id)
+      const change = queries.change(id, { suspension }, atMs)
       const told = () => tellOfLink(id, { kind: 'link.suspended', detail: suspension!, atMs })
       const begins = suspension === null ? [] : [compiled(count), told()]
       await writer.write('runAll', [...begins, compiled(change)])
     },
 
-    async suspensionCount(id, sinceMs) {
-      const { count } = await query
-        .selectFrom('link_suspensions')
-        .select((e) => e.fn.countAll<number>().as('count'))
-        .where('link_id', '=', id)
-        .where('at_ms', '>=', sinceMs)
-        .executeTakeFirstOrThrow()
-      return count
-    },
-
     async addHealthEvent(event) {
-      const { linkId, atMs, kind, ok, status, latencyMs, detail, isAskedBySeller = false } = event
+      const { linkId, atMs, kind, isAskedBySeller = false } = event
       if (kind === 'probe' && !isAskedBySeller)
         return void (await writer.write('runAll', noteChecks([event])))
-      const add = query.insertInto('health_events').values({
-        link_id: linkId,
-        at_ms: atMs,
-        kind,
-        ok: Number(ok),
-        status,
-        latency_ms: latencyMs === null ? null : Math.round(latencyMs),
-        detail,
-        asked_by_seller: Number(isAskedBySeller),
-      })
+      const add = query.insertInto('health_events').values(toHealthEventColumns(event))
       const forget = query
         .deleteFrom('health_events')
         .where('link_id', '=', linkId)
@@ -334,12 +203,7 @@ export function createLinks(
   }
 }
 
-const states: Readonly<Record<LinkState, string>> = {
-  suspended: 'suspension IS NOT NULL',
-  stealth: 'suspension IS NULL AND is_stealth = 1',
-  public: 'suspension IS NULL AND is_stealth = 0 AND is_public = 1',
-  unlisted: 'suspension IS NULL AND is_stealth = 0 AND is_public = 0',
-}
+const placeOf = (row: Row): readonly [number, string] => [Number(row['created_at_ms']), String(row['id'])]
 
 const tagLines = '(SELECT group_concat(value, char(10)) FROM json_each(tags))'
 
@@ -359,7 +223,7 @@ function pageOf(
     need('(created_at_ms, id) < (?, ?)', atMs, id)
   }
   if (linkType !== undefined) need('link_type = ?', linkType)
-  if (state !== undefined) need(states[state])
+  if (state !== undefined) need(stateConditions[state])
   if (isPaid !== undefined) need(`price ${isPaid ? 'GLOB' : 'NOT GLOB'} '*[1-9]*'`)
   for (const word of words)
     need(`instr(folded(concat_ws(char(10), title, slug, url, ${tagLines})), folded(?)) > 0`, word)

@@ -2,6 +2,8 @@ import type { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { type Clock, machineClock } from '../../core/ports/clock.ts'
+import { hasEnded } from '../sql/processName.ts'
 import { BUSY_TIMEOUT_MS } from './connect.ts'
 import { isBusy } from './failure.ts'
 import { start } from './migrations/0001-start.ts'
@@ -31,16 +33,34 @@ import { ledger } from './migrations/0025-ledger.ts'
 import { unpaidSessions } from './migrations/0026-unpaid-sessions.ts'
 import { sums } from './migrations/0027-sums.ts'
 import { checkSums } from './migrations/0028-check-sums.ts'
+import { judgedDays } from './migrations/0030-judged-days.ts'
+import { accountNumbers } from './migrations/0031-account-numbers.ts'
+import { sharedAttempts } from './migrations/0032-shared-attempts.ts'
+import { type Copying, packedSales } from './migrations/0033-packed-sales.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 import { sumOperations } from './sums/sumOperations.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
 const MIGRATION_MS = 600_000
 
+/** How long it waits for processes of an earlier version: longer than the leases of one last that was killed. */
+const EARLIER_END_MS = 20_000
+
+const LOOK_MS = 100
+
 const SUMMED_AT_ONCE = 10_000
 
-/** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
-const migrations: Readonly<Record<string, Migration>> = {
+export interface MigrateOptions {
+  /** Hears of rows that are written anew, where these may be millions. */
+  readonly onProgress?: Copying['onProgress']
+  /** Hears once that a process of an earlier version works on the database. */
+  readonly onWait?: () => void
+  /** The time of leases. Default: the machine's. */
+  readonly storeClock?: Clock
+}
+
+/** All of them, in order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
+export const migrations = (copying: Copying): Record<string, Migration> => ({
   '0001-start': start,
   '0002-refunds': refunds,
   '0003-renames': renames,
@@ -68,27 +88,51 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0026-unpaid-sessions': unpaidSessions,
   '0027-sums': sums,
   '0028-check-sums': checkSums,
-}
+  '0030-judged-days': judgedDays,
+  '0031-account-numbers': accountNumbers,
+  '0032-shared-attempts': sharedAttempts,
+  '0033-packed-sales': packedSales(copying),
+})
 
 /**
  * Brings the tables up to date. Several processes may start at once: all of it happens inside one `BEGIN IMMEDIATE`, so
- * that one migrates while the others wait, and a crash in the middle leaves the old shape whole.
+ * that one migrates while the others wait, and a crash in the middle leaves the old shape whole. Nothing is migrated below a
+ * process of an earlier version that still runs: it would misread what is kept in another way now.
  *
  * @returns how many migrations were applied.
- * @throws when the database was written by a newer version, or a migration fails.
+ * @throws when the database was written by a newer version, one of an earlier version works on it, or a migration fails.
  */
-export async function migrate(database: DatabaseSync): Promise<number> {
+export async function migrate(
+  database: DatabaseSync,
+  { onProgress = () => {}, onWait = () => {}, storeClock = machineClock }: MigrateOptions = {},
+): Promise<number> {
   await whenUnlocked(database, 'PRAGMA journal_mode = WAL')
   // A database that is up to date is not written to: it may stand on a full or read-only disk.
-  if (isUpToDate(database)) return 0
+  const list = migrations({ database, onProgress })
+  const isDone = () => isUpToDate(database, Object.keys(list))
+  if (isDone()) return 0
   // All that a migration writes waits for one commit.
   database.exec('PRAGMA cache_size = -100000')
   // Off while tables that others refer to are made anew; inside a transaction it can not be switched.
   database.exec('PRAGMA foreign_keys = OFF')
-  await whenUnlocked(database, 'BEGIN IMMEDIATE', MIGRATION_MS)
   try {
+    const giveUpAtMs = storeClock.now() + EARLIER_END_MS
+    for (let looks = 0; ; looks++) {
+      await whenUnlocked(database, 'BEGIN IMMEDIATE', MIGRATION_MS)
+      if (!isInUse(database, storeClock.now())) break
+      database.exec('ROLLBACK')
+      // Those that have it may be of this version: another start was faster.
+      if (isDone()) return 0
+      if (storeClock.now() >= giveUpAtMs)
+        throw new Error(
+          'A gateway of an earlier version works on this database, which this version has to write anew first. ' +
+            'Stop all processes of that version, then start this one. The database is as it was.',
+        )
+      if (looks === 0) onWait()
+      await sleep(LOOK_MS)
+    }
     const db = new Kysely<unknown>({ dialect: nodeSqliteDialect(database) })
-    const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...migrations }) } })
+    const migrator = new Migrator({ db, provider: { getMigrations: async () => list } })
     const { error, results } = await migrator.migrateToLatest()
     if (error !== undefined) throw error
     // A million sales of before are added up in steps: what is held at once stays small.
@@ -129,16 +173,25 @@ async function whenUnlocked(database: DatabaseSync, sql: string, waitMs = BUSY_T
   database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`)
 }
 
-function isUpToDate(database: DatabaseSync): boolean {
+/** Whether some process that is not known to have ended has a lease. */
+function isInUse(database: DatabaseSync, nowMs: number): boolean {
+  if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'leases'").get() === undefined) return false
+  return database
+    .prepare('SELECT holder FROM leases WHERE expires_at_ms > ?1 AND expires_at_ms <= ?1 + ttl_ms')
+    .all(nowMs)
+    .some(({ holder }) => holder === null || !hasEnded(String(holder)))
+}
+
+function isUpToDate(database: DatabaseSync, names: readonly string[]): boolean {
   const table = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'kysely_migration'").get()
   if (table === undefined) return false
   const applied = database.prepare('SELECT name FROM kysely_migration ORDER BY name').all()
-  const unknown = applied.find((row) => !Object.hasOwn(migrations, String(row['name'])))
+  const unknown = applied.find((row) => !names.includes(String(row['name'])))
   if (unknown !== undefined) {
     throw new Error(
       `Expected a database of this version or an older one, but it has the migration ${unknown['name']}. ` +
         'A newer version of Tollgate wrote it: install that version again, or restore a backup.',
     )
   }
-  return applied.length === Object.keys(migrations).length
+  return applied.length === names.length
 }

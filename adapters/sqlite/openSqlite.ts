@@ -5,9 +5,10 @@ import type { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
 import { type Clock, machineClock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
-import type { DataStore } from '../../core/ports/store.ts'
+import type { DataStore } from '../../core/ports/store/store.ts'
+import type { Schema } from '../sql/schema.ts'
 import { createApiKeys } from './apiKeys.ts'
-import { backupTo } from './backup.ts'
+import { backupTo } from './backup/backup.ts'
 import { createBrowserSessions } from './browserSessions.ts'
 import { createSqliteChanges } from './changes.ts'
 import { startWriter } from './commit/writer.ts'
@@ -18,6 +19,7 @@ import { errorOf, failureOf } from './failure.ts'
 import { createFigures } from './figures.ts'
 import { createGasBook } from './gasBook.ts'
 import { createHealthChecks } from './healthChecks.ts'
+import { createLetters } from './letters.ts'
 import { createLinks } from './links.ts'
 import { migrate } from './migrate.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
@@ -28,13 +30,15 @@ import { createFees } from './payments/fees.ts'
 import { createLeases } from './payments/leases.ts'
 import { createPurchases } from './payments/purchases.ts'
 import { createPictures } from './pictures.ts'
-import { createReaderThread } from './readerThread.ts'
+import { createReaderThread } from './reader/readerThread.ts'
 import { createReviews } from './reviews.ts'
-import type { Schema } from './schema.ts'
 import { createSessions } from './sessions/sessions.ts'
 import { createSignInNonces } from './signInNonces.ts'
 import { createStores } from './stores.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
+
+/** How often a migration that takes long says how far it is. */
+const PROGRESS_MS = 3_000
 
 export interface SqliteOptions {
   /** The database file; its folder is made when missing. `:memory:` keeps it in a temporary file that close() removes. */
@@ -64,7 +68,7 @@ export interface SqliteStore extends DataStore {
 /**
  * Opens the database, makes or migrates its tables, and starts its writer.
  *
- * @throws when the file can not be opened or was written by a newer version.
+ * @throws when the file can not be opened, was written by a newer version, or has to be migrated while an earlier one works on it.
  */
 export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
   const { clock, storeClock = machineClock, log, groupCommit = { flushMs: 1, maxRows: 32 } } = options
@@ -73,7 +77,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
   const isDurable = !isTemporary
 
   prepareFile(path)
-  await migrateFile(path, isDurable, log)
+  await migrateFile(path, isDurable, storeClock, log)
   const writer = await startWriter({ path, isDurable, ...groupCommit }, log)
   const reader = connectReader(path)
   const query = new Kysely<Schema>({ dialect: nodeSqliteDialect(reader) })
@@ -83,10 +87,12 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
   const thread = createReaderThread(path)
   // Whoever looks for words in ten thousand links keeps nobody waiting who looks at the first page of his.
   const slowThread = createReaderThread(path)
+  const letters = createLetters(database, log)
   const changes = createSqliteChanges(database, { log, pollMs: options.pollMs })
   return {
     books: createBooks(database, answers, storeClock),
     leases: createLeases(database, storeClock),
+    letters,
     purchases: createPurchases(database, path, thread),
     fees: createFees(database, thread),
     links: createLinks(database, thread, slowThread),
@@ -120,6 +126,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
     async close() {
       // The last connection to close copies the log back and removes it; that is work for the writer's thread.
       await Promise.all([changes.close(), answers.close(), thread.close(), slowThread.close()])
+      letters.close()
       if (reader.isOpen) reader.close()
       await writer.close()
       if (isTemporary) rmSync(dirname(path), { recursive: true, force: true })
@@ -137,11 +144,21 @@ function prepareFile(path: string): void {
   }
 }
 
-async function migrateFile(path: string, isDurable: boolean, log: Log): Promise<void> {
+async function migrateFile(path: string, isDurable: boolean, storeClock: Clock, log: Log): Promise<void> {
   let database: DatabaseSync | undefined
   try {
     database = connectWriter(path, isDurable)
-    const applied = await migrate(database)
+    let saidAt = performance.now()
+    const applied = await migrate(database, {
+      storeClock,
+      onWait: () =>
+        log.warn({ path }, 'A gateway of an earlier version works on the database; waiting for its end.'),
+      onProgress(table, rows, all) {
+        if (performance.now() - saidAt < PROGRESS_MS) return
+        saidAt = performance.now()
+        log.info({ path, table, rows, all }, 'Bringing the database to this version.')
+      },
+    })
     if (applied > 0) log.info({ path, applied }, 'Migrated the database.')
   } catch (error) {
     const failure = failureOf(error)
@@ -152,7 +169,7 @@ async function migrateFile(path: string, isDurable: boolean, log: Log): Promise<
         `The database ${path} could not be brought to this version: the disk is full. It is as it was. Make room for as much again as the file has, and start again.`,
         { cause: error },
       )
-    throw errorOf(failure)
+    throw errorOf({ ...failure, message: `${path}: ${failure.message}` })
   } finally {
     database?.close()
   }

@@ -1,6 +1,6 @@
 import type { LinkSuspension } from '../../core/domain/link.ts'
-import type { Oversight } from '../../core/ports/oversight.ts'
-import type { ReaderThread } from './readerThread.ts'
+import type { Oversight } from '../../core/ports/store/oversight.ts'
+import type { ReaderThread } from './reader/readerThread.ts'
 
 // Usernames are in lower case. Without a search the index of usernames gives the page as it is.
 const storesPage = (condition: string) => `

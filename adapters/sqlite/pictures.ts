@@ -1,4 +1,4 @@
-import type { Pictures } from '../../core/ports/pictures.ts'
+import type { Pictures } from '../../core/ports/store/pictures.ts'
 import type { Database } from './database.ts'
 import { reading } from './failure.ts'
 

@@ -1,49 +1,30 @@
-import type { SignInNonce } from '../../core/domain/store.ts'
-import type { SignInNonces } from '../../core/ports/stores.ts'
+import type { SignInNonces } from '../../core/ports/store/stores.ts'
+import { signInQueries, toSignInNonce } from '../sql/stores/signInQueries.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 
 /** Sign-in texts and finished sign-ups in SQLite. What has expired goes when the next one comes. */
 export function createSignInNonces({ query, writer, clock }: Database): SignInNonces {
+  const queries = signInQueries(query)
   return {
-    async add({ nonce, chain, address, message, expiresAtMs }) {
+    async add(nonce) {
       const forget = query.deleteFrom('sign_in_nonces').where('expires_at_ms', '<', clock.now())
-      const add = query
-        .insertInto('sign_in_nonces')
-        .values({ nonce, chain, address, message, expires_at_ms: expiresAtMs })
-      await writer.write('runAll', [compiled(forget), compiled(add)])
+      await writer.write('runAll', [compiled(forget), compiled(queries.add(nonce))])
     },
 
     async take(nonce) {
-      const take = query.deleteFrom('sign_in_nonces').where('nonce', '=', nonce).returningAll()
-      const row = (await writer.write('run', compiled(take))).rows[0]
-      if (row === undefined) return undefined
-      return {
-        nonce: String(row['nonce']),
-        chain: row['chain'] as SignInNonce['chain'],
-        address: String(row['address']),
-        message: String(row['message']),
-        expiresAtMs: Number(row['expires_at_ms']),
-      }
+      const row = (await writer.write('run', compiled(queries.take(nonce)))).rows[0]
+      return row && toSignInNonce(row as unknown as Parameters<typeof toSignInNonce>[0])
     },
 
     async rememberSignup(messageHash, storeId, expiresAtMs) {
       const forget = query.deleteFrom('signups').where('expires_at_ms', '<', clock.now())
-      const add = query
-        .insertInto('signups')
-        .values({ message_hash: messageHash, store_id: storeId, expires_at_ms: expiresAtMs })
-        .onConflict((c) => c.column('message_hash').doNothing())
+      const add = queries.rememberSignup(messageHash, storeId, expiresAtMs)
       await writer.write('runAll', [compiled(forget), compiled(add)])
     },
 
     async signupOf(messageHash, nowMs) {
-      const row = await query
-        .selectFrom('signups')
-        .select('store_id')
-        .where('message_hash', '=', messageHash)
-        .where('expires_at_ms', '>', nowMs)
-        .executeTakeFirst()
-      return row?.store_id
+      return (await queries.signupOf(messageHash, nowMs).executeTakeFirst())?.store_id
     },
   }
 }

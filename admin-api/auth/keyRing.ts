@@ -4,7 +4,7 @@ import type { ApiKey } from '../../core/domain/store.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Sealer } from '../../core/ports/sealer.ts'
-import type { ApiKeys } from '../../core/ports/stores.ts'
+import type { ApiKeys } from '../../core/ports/store/stores.ts'
 import { isApiKeyForm } from './apiKey.ts'
 
 /** How long another process's revocation may go unnoticed here. */

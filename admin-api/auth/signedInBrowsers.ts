@@ -2,10 +2,10 @@ import { hash, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type BrowserSession, endOfSession, SESSION_MOST_MS } from '../../core/domain/browserSession.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import type { BrowserSessions } from '../../core/ports/browserSessions.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Log } from '../../core/ports/log.ts'
 import type { Sealer } from '../../core/ports/sealer.ts'
+import type { BrowserSessions } from '../../core/ports/store/browserSessions.ts'
 
 const tokenBytes = 32
 const tokenForm = /^[\w-]{43}$/

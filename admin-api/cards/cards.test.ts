@@ -81,6 +81,8 @@ t.test('letters that the font lacks are not left out of a title: its address sta
   const font = readCardFont()
   t.match(drawCard({ ...plain, heading: 'Wetter 東京' }, font), '>northwind/weather<')
   t.match(drawCard({ ...plain, heading: '☂️ Weather 😀' }, font), '>Weather<')
+  const long = drawCard({ ...plain, heading: '東京', plainHeading: 'agent_v4kup36jh6/weather' }, font)
+  t.match(long, /agent_v4kup36jh6[/]<[\s\S]*>weather</, 'which is broken behind its slash')
 })
 
 t.test(

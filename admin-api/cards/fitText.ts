@@ -12,7 +12,7 @@ export interface FittedText {
   readonly lines: readonly string[]
 }
 
-/** Breaks a text into lines of a width: between words, within a word that is longer than a line, and with … at an end. */
+/** Breaks a text into lines of a width: between words and behind slashes, within a word that is longer than a line, and with … at an end. */
 export function fitText(text: string, { font, width, sizes }: FitOptions): FittedText {
   for (const [i, { size, lines: most }] of sizes.entries()) {
     const isWithin = (line: string) => font.widthOf(line, size) <= width
@@ -35,10 +35,22 @@ function balanced(
   let best = lines
   for (let narrow = width - size; narrow > width / 2 && lines.length > 1; narrow -= size) {
     const tried = linesOf(text, (line) => font.widthOf(line, size) <= narrow, lines.length + 1)
-    if (tried.length > lines.length) break
+    if (tried.length > lines.length || cutsIn(text, tried) > cutsIn(text, lines)) break
     best = tried
   }
   return best
+}
+
+/** How many lines end within a word. */
+function cutsIn(text: string, lines: readonly string[]): number {
+  let at = 0
+  let cuts = 0
+  for (const line of lines) {
+    while (text[at] === ' ') at++
+    at += line.length
+    if (at < text.length && text[at] !== ' ' && text[at - 1] !== '/') cuts++
+  }
+  return cuts
 }
 
 const letters = new Intl.Segmenter('en', { granularity: 'grapheme' })
@@ -58,10 +70,14 @@ function linesOf(text: string, isWithin: (line: string) => boolean, most: number
       continue
     }
     end()
-    for (const { segment } of letters.segment(word)) {
-      if (lines.length >= most) break
-      if (line !== '' && !isWithin(line + segment)) end()
-      line += segment
+    // An address ends a line behind a slash where it can.
+    for (const part of word.split(/(?<=\/)/)) {
+      if (line !== '' && !isWithin(line + part)) end()
+      for (const { segment } of letters.segment(part)) {
+        if (lines.length >= most) break
+        if (line !== '' && !isWithin(line + segment)) end()
+        line += segment
+      }
     }
   }
   end()

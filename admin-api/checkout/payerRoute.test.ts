@@ -1,6 +1,6 @@
 import t from 'tap'
 import { builtInAssets } from '../../core/domain/asset.ts'
-import type { PayerState, Payers } from '../../core/ports/payers.ts'
+import type { PayerState, Payers } from '../../core/ports/chains/payers.ts'
 import { startAdmin } from '../testing/startAdmin.ts'
 import { solanaWallet } from '../testing/wallets.ts'
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Change } from '../../core/ports/changes.ts'
+import type { Change } from '../../core/ports/store/changes.ts'
 import type { Api } from '../deps.ts'
 
 /** How long an answer may be given again (marketplace interface, section 8). */

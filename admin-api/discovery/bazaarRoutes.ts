@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { ServedLink } from '../../core/domain/link.ts'
-import { type DiscoveryQuery, wordsOf } from '../../core/ports/discovery.ts'
+import { type DiscoveryQuery, wordsOf } from '../../core/ports/store/discovery.ts'
 import { bazaarOf } from '../../core/x402/bazaar.ts'
 import type { Api } from '../deps.ts'
 import { isoTime } from '../http/envelope.ts'

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ServedLink } from '../../core/domain/link.ts'
-import type { DiscoveryQuery, FoundLink } from '../../core/ports/discovery.ts'
+import type { DiscoveryQuery, FoundLink } from '../../core/ports/store/discovery.ts'
 import type { Api } from '../deps.ts'
 
 /** Characters that are written before other work of the process gets its turn: a millisecond or two. */

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { Change } from '../../core/ports/changes.ts'
+import type { Change } from '../../core/ports/store/changes.ts'
 import { sampleReview } from '../../test/contracts/reviews.ts'
 import { sell } from '../testing/sell.ts'
 import { publicUrl, startAdmin } from '../testing/startAdmin.ts'

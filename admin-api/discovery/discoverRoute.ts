@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type ChainName, chainNameOf } from '../../core/domain/network.ts'
 import { ratingOf } from '../../core/domain/review.ts'
-import { type DiscoveryQuery, type FoundLink, wordsOf } from '../../core/ports/discovery.ts'
+import { type DiscoveryQuery, type FoundLink, wordsOf } from '../../core/ports/store/discovery.ts'
 import type { Api } from '../deps.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { currency } from '../links/linkBodies.ts'

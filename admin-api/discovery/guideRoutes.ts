@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { isPaid } from '../../core/domain/link.ts'
-import type { FoundLink } from '../../core/ports/discovery.ts'
+import type { FoundLink } from '../../core/ports/store/discovery.ts'
 import type { Api } from '../deps.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import type { AnswerCache } from './answerCache.ts'

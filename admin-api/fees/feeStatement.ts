@@ -2,7 +2,7 @@ import type { Asset } from '../../core/domain/asset.ts'
 import { type Payout, payoutFor } from '../../core/domain/link.ts'
 import { type AtomicAmount, formatAmount } from '../../core/domain/money.ts'
 import { chainNameOf, familyOf } from '../../core/domain/network.ts'
-import type { FeeMonth } from '../../core/ports/fees.ts'
+import type { FeeMonth } from '../../core/ports/store/fees.ts'
 import { count, exactly, flag, text } from '../schema/answers.ts'
 
 const unit = {

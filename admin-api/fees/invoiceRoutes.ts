@@ -19,6 +19,7 @@ import {
   timeOrNull,
   uuid,
 } from '../schema/answers.ts'
+import { nextCursorField, type PageQuery, pageFields } from '../schema/page.ts'
 import { secretToRetell } from '../sessions/createSession.ts'
 import { checkoutUrlOf } from '../sessions/sessionView.ts'
 import { createInvoice, type WantedInvoice } from './createInvoice.ts'
@@ -60,8 +61,7 @@ const invoiceBody = {
 const listQuery = {
   type: 'object',
   properties: {
-    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
-    cursor: { type: 'string', minLength: 1, maxLength: 512, description: '`nextCursor` of the page before.' },
+    ...pageFields,
   },
 } as const
 
@@ -88,7 +88,7 @@ export function invoiceRoutes(app: FastifyInstance, api: Api): void {
     },
   )
 
-  app.get<{ Querystring: { limit: number; cursor?: string } }>(
+  app.get<{ Querystring: PageQuery }>(
     '/api/v1/fees/invoices',
     {
       schema: {
@@ -97,9 +97,7 @@ export function invoiceRoutes(app: FastifyInstance, api: Api): void {
         querystring: listQuery,
         response: answers(
           {
-            200: success(
-              exactly({ invoices: listOf(invoiceSchema), nextCursor: textOrNull('Null on the last page.') }),
-            ),
+            200: success(exactly({ invoices: listOf(invoiceSchema), nextCursor: nextCursorField })),
           },
           400,
           401,

@@ -1,120 +1,19 @@
-import t, { type Test } from 'tap'
-import { builtInAssets } from '../../core/domain/asset.ts'
+import t from 'tap'
 import { feesAccountOf } from '../../core/domain/ledger.ts'
 import { webhookKinds } from '../../core/domain/webhook.ts'
 import { createRecovery } from '../../core/payments/recovery.ts'
 import { leaveChain } from '../../core/payments/rules.ts'
 import { silentLog } from '../../core/ports/log.ts'
-import type { FoundTransfer } from '../../core/ports/transferProofs.ts'
-import { offersOf, openTerms } from '../../core/x402/offers.ts'
 import { bring } from '../../test/helpers/rows.ts'
-import { createScriptedSettler, scriptedPayment, testAsset, testNetwork } from '../../test/helpers/settler.ts'
-import { sell } from '../testing/sell.ts'
-import { startAdmin } from '../testing/startAdmin.ts'
+import { testAsset, testNetwork } from '../../test/helpers/settler.ts'
+import { feeShop, half, operator, refused, usdc } from '../testing/feeShop.ts'
 
-const operator = `0x${'4'.repeat(40)}`
 const minuteMs = 60_000
-const usdc = builtInAssets.find(({ network }) => network === testNetwork)!
-/** A second token, which is worth half as much. */
-const half = { ...usdc, address: `0x${'9'.repeat(40)}`, symbol: 'HALF', usdPerUnit: '0.5' }
-
-/** Stores that owe fees of 5 %, and a scripted chain on which they pay them. */
-async function shop(t: Test, more: { payTo?: string | null; assets?: (typeof usdc)[]; least?: bigint } = {}) {
-  const settler = createScriptedSettler()
-  if (more.least !== undefined) Object.assign(settler, { minPriceAtomic: more.least })
-  const assets = more.assets ?? [usdc]
-  const chains = {
-    assets,
-    settlers: [settler],
-    settler: (of: string) => (of === testNetwork ? settler : undefined),
-  }
-  const transfers: FoundTransfer[] = []
-  const payTo = more.payTo === undefined ? operator : more.payTo
-  const feesPayTo = { base: payTo, solana: null }
-  const f = await startAdmin(t, {
-    assets,
-    feesPayTo,
-    offersOf: (sold) => offersOf(sold, chains, 300),
-    termsOf: (sold) => openTerms(sold, chains, 300),
-    transferProofs: {
-      prove: async (wanted, transaction) => {
-        const found = transfers.filter(
-          (one) => one.transaction === transaction && one.amountAtomic === wanted.amountAtomic,
-        )
-        if (found.some(({ atMs }) => atMs < wanted.notBeforeMs)) return { status: 'mismatch', what: 'time' }
-        return found.length > 0 && wanted.payTo === operator
-          ? { status: 'found', transfers: found }
-          : { status: 'mismatch', what: 'amount' }
-      },
-      look: async (wanted) => {
-        const found = transfers.filter((one) => one.amountAtomic === wanted.amountAtomic)
-        return found.length > 0 ? { status: 'found', transfers: found } : { status: 'none', isComplete: true }
-      },
-    },
-  })
-  const opened = async () => {
-    const store = await f.store()
-    const ask = (body?: object) =>
-      f.call('POST', '/api/v1/fees/invoices', { key: store.key, ...(body !== undefined && { body }) })
-    const owed = async () => (await f.call('GET', '/api/v1/fees', { key: store.key })).body.data
-    return {
-      ...store,
-      sale: (amount: string) => sell(f.db, { storeId: store.id, linkId: 'one', amount, atMs: f.clock.nowMs }),
-      ask,
-      owed,
-      invoices: async () =>
-        (await f.call('GET', '/api/v1/fees/invoices', { key: store.key })).body.data.invoices,
-      confirm: (id: string, txHash?: string) =>
-        f.call('POST', `/api/v1/payments/${id}/confirm`, {
-          key: store.key,
-          ...(txHash !== undefined && { body: { txHash } }),
-        }),
-    }
-  }
-  let sent = 0
-  return {
-    f,
-    opened,
-    ...(await opened()),
-    settler,
-    chains,
-    /** The operator names another wallet in the configuration. */
-    moveFees: (to: string) => {
-      feesPayTo.base = to
-    },
-    pay: ({ checkoutUrl, id }: { checkoutUrl: string; id: string }, nonce: string, value: string) =>
-      f.call('POST', `/api/v1/payments/${id}/pay${new URL(checkoutUrl).search}`, {
-        headers: { 'payment-signature': scriptedPayment(nonce, value) },
-      }),
-    send(from: string, amountAtomic: bigint, more: Partial<FoundTransfer> = {}): FoundTransfer {
-      const digits = String(++sent).padStart(64, '0')
-      const transfer: FoundTransfer = {
-        ...{
-          key: digits,
-          nonce: digits,
-          transaction: `0x${digits}`,
-          event: 'transfer:0',
-          from,
-          amountAtomic,
-        },
-        ...{ block: 7, atMs: f.clock.nowMs, ...more },
-      }
-      transfers.push(transfer)
-      return transfer
-    },
-    balanced: async () => {
-      const { broken, unbalanced, refundDue } = await f.db.purchases.ledgerCheck()
-      t.strictSame({ broken, unbalanced, refundDue }, { broken: [], unbalanced: [], refundDue: 0 })
-    },
-  }
-}
-
-const refused = (code: string, message: RegExp) => ({ status: 409, body: { error: { code, message } } })
 
 t.test(
   'what is owed is an invoice to the wallet of the operator, and paying it settles the debt',
   async (t) => {
-    const { f, sale, ask, owed, pay, key, id: storeId, username, invoices, balanced } = await shop(t)
+    const { f, sale, ask, owed, pay, key, id: storeId, username, invoices, balanced } = await feeShop(t)
     await f.db.webhooks.create(
       {
         id: 'e1',
@@ -185,7 +84,7 @@ t.test(
 )
 
 t.test('whoever asks at once, in as many tabs, gets one invoice, and it is paid once', async (t) => {
-  const { sale, ask, pay, owed, settler, invoices, balanced } = await shop(t)
+  const { sale, ask, pay, owed, settler, invoices, balanced } = await feeShop(t)
   await sale('20')
   const asked = await Promise.all(
     Array.from({ length: 6 }, () => ask({ network: testNetwork, asset: testAsset })),
@@ -202,7 +101,7 @@ t.test('whoever asks at once, in as many tabs, gets one invoice, and it is paid 
 })
 
 t.test('an invoice that says something else than is owed makes way for a new one', async (t) => {
-  const { f, sale, ask, pay, invoices } = await shop(t)
+  const { f, sale, ask, pay, invoices } = await feeShop(t)
   await sale('20')
   const one = (await ask()).body.data
   t.equal((await ask()).body.data.id, one.id)
@@ -222,7 +121,7 @@ t.test('an invoice that says something else than is owed makes way for a new one
 })
 
 t.test('while a payment for it is under way, the invoice stays, whatever is owed by then', async (t) => {
-  const { sale, ask, pay, settler, owed } = await shop(t)
+  const { sale, ask, pay, settler, owed } = await feeShop(t)
   await sale('20')
   const invoice = (await ask()).body.data
   const [gate, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -242,7 +141,7 @@ t.test('while a payment for it is under way, the invoice stays, whatever is owed
 })
 
 t.test('what was paid beyond what is owed is used up by the fees to come, in whichever month', async (t) => {
-  const { f, sale, ask, pay, owed, key, balanced } = await shop(t)
+  const { f, sale, ask, pay, owed, key, balanced } = await feeShop(t)
   f.clock.nowMs = Date.UTC(2026, 10, 30, 23, 59)
   const sold = await sale('20')
   const invoice = (await ask()).body.data
@@ -265,7 +164,7 @@ t.test('what was paid beyond what is owed is used up by the fees to come, in whi
 t.test(
   'a payment that lands when its invoice is over lowers what is owed, once, whoever books it',
   async (t) => {
-    const { f, sale, ask, pay, owed, settler, chains, balanced } = await shop(t)
+    const { f, sale, ask, pay, owed, settler, chains, balanced } = await feeShop(t)
     await sale('20')
     const invoice = (await ask()).body.data
     settler.settleWith = async () => ({ status: 'failed_final', transaction: '', reason: 'x', message: 'x' })
@@ -288,114 +187,10 @@ t.test(
   },
 )
 
-t.test('a plain transfer pays it when a wallet of the store sent it, and nobody else takes it', async (t) => {
-  const { f, opened, sale, ask, confirm, send, wallet, owed, balanced } = await shop(t)
-  const other = await opened()
-  await sale('20')
-  await other.sale('20')
-  const [mine, theirs] = [(await ask()).body.data, (await other.ask()).body.data]
-  const sent = send(wallet.address, 1_000_000n)
-  const stranger = {
-    status: 422,
-    body: { error: { code: 'TRANSACTION_MISMATCH', message: /a wallet that signs in to your store/ } },
-  }
-  t.match(await other.confirm(theirs.id, sent.transaction), stranger)
-  t.equal((await other.confirm(theirs.id)).status, 202, 'nor is it found for it')
-  t.equal((await other.confirm(mine.id, sent.transaction)).status, 404)
-  const [one, again] = [await confirm(mine.id), await confirm(mine.id, sent.transaction)]
-  t.match([one, again], [{ status: 200 }, { status: 200 }])
-  t.match(one.body.data, { status: 'confirmed', txHash: sent.transaction })
-  t.match(await confirm((await ask()).body.data?.id ?? mine.id, sent.transaction), { status: 200 })
-  t.match((await owed()).owed, [{ amount: '0.00' }])
-  t.match((await other.owed()).owed, [{ amount: '1.00' }])
-
-  const both = send(other.wallet.address, 1_000_000n)
-  send(wallet.address, 1_000_000n, { transaction: both.transaction, event: 'transfer:1' })
-  t.equal((await other.confirm(theirs.id, both.transaction)).status, 200, 'also out of a batch of several')
-  f.clock.nowMs += 31 * minuteMs
-  t.match((await other.owed()).owed, [{ amount: '0.00' }])
-  await balanced()
-})
-
-t.test('a transfer for an invoice that is over is a credit, and the answer says so each time', async (t) => {
-  const { f, sale, ask, confirm, send, wallet, owed, balanced } = await shop(t)
-  await sale('20')
-  const invoice = (await ask()).body.data
-  f.clock.nowMs += 31 * minuteMs
-  const { transaction } = send(wallet.address, 1_000_000n)
-  const credited = { status: 200, body: { data: { status: 'expired', credited: { txHash: transaction } } } }
-  t.match(await confirm(invoice.id), credited)
-  t.match(await confirm(invoice.id, transaction), credited)
-  t.match((await owed()).owed, [{ amount: '0.00' }])
-  await sale('20')
-  const next = (await ask()).body.data
-  const [first, second] = [send(wallet.address, 1_000_000n), send(wallet.address, 1_000_000n)]
-  const paid = await confirm(next.id, first.transaction)
-  t.match(paid, { status: 200, body: { data: { status: 'confirmed' } } })
-  t.notOk('credited' in paid.body.data, 'what pays the invoice is no credit')
-  t.match(await confirm(next.id, second.transaction), {
-    status: 200,
-    body: { data: { status: 'confirmed', credited: { txHash: second.transaction } } },
-  })
-  t.match((await owed()).owed, [{ amount: '-1.00' }])
-  await balanced()
-})
-
-t.test('an invoice that is made after the clock was put back takes what is sent for it', async (t) => {
-  const s = await shop(t)
-  await s.sale('20')
-  await s.ask()
-  await s.sale('20')
-  s.f.clock.nowMs -= 10 * minuteMs
-  const invoice = (await s.ask()).body.data
-  t.match(invoice, { amount: '2.00' })
-  const { transaction } = s.send(s.wallet.address, 2_000_000n)
-  t.match(await s.confirm(invoice.id, transaction), { status: 200, body: { data: { status: 'confirmed' } } })
-  await s.balanced()
-})
-
-t.test(
-  'a wallet that fees were once paid to takes what landed in time, and nothing afterwards',
-  async (t) => {
-    const s = await shop(t)
-    await s.sale('20')
-    const invoice = (await s.ask()).body.data
-    const inTime = s.send(s.wallet.address, 1_000_000n)
-    s.moveFees(`0x${'5'.repeat(40)}`)
-    s.f.clock.nowMs += 60 * minuteMs
-    t.equal((await s.confirm(invoice.id, inTime.transaction)).status, 200)
-    const afterwards = s.send(s.wallet.address, 1_000_000n)
-    const refused = await s.confirm(invoice.id, afterwards.transaction)
-    t.match(refused, {
-      status: 422,
-      body: { error: { code: 'TRANSACTION_MISMATCH', message: /no longer where/ } },
-    })
-    await s.balanced()
-  },
-)
-
-t.test('a transfer for fees is no sale of whoever is paid to the same wallet', async (t) => {
-  const { f, opened, sale, ask, confirm, send, wallet } = await shop(t)
-  const thief = await opened()
-  t.equal((await f.movePayout(thief.key, thief.wallet, { base: operator })).status, 200)
-  await sale('20')
-  const invoice = (await ask()).body.data
-  const body = { amount: '1.00', title: 'Mine' }
-  const trap = (await f.call('POST', '/api/v1/payments', { key: thief.key, body })).body.data
-  const sent = send(wallet.address, 1_000_000n)
-  const refusal = refused('CONFLICT', /may be meant for it/)
-  t.match(await thief.confirm(trap.id, sent.transaction), refusal)
-  t.match(await thief.confirm(trap.id), refusal)
-  t.match(await confirm(invoice.id, sent.transaction), {
-    status: 200,
-    body: { data: { status: 'confirmed' } },
-  })
-})
-
 t.test(
   'without a wallet of the operator, a network or enough to settle, the answer says which',
   async (t) => {
-    const nobody = await shop(t, { payTo: null })
+    const nobody = await feeShop(t, { payTo: null })
     t.match(await nobody.ask(), refused('FEES_NOT_PAYABLE', /Nothing is owed now/))
     await nobody.sale('20')
     t.match((await nobody.owed()).owed, [{ payable: false }])
@@ -409,11 +204,11 @@ t.test(
     )
     t.match(await nobody.ask({ network: 'eip155:8453' }), elsewhere)
 
-    const gone = await shop(t, { assets: [half] })
+    const gone = await feeShop(t, { assets: [half] })
     await gone.sale('20')
     t.match(await gone.ask(), refused('FEES_NOT_PAYABLE', /USDC on Base Sepolia is not configured any more/))
 
-    const dust = await shop(t, { least: 10_000n })
+    const dust = await feeShop(t, { least: 10_000n })
     await dust.sale('0.199999')
     t.match(
       await dust.ask(),
@@ -426,7 +221,7 @@ t.test(
 )
 
 t.test('what is paid in a token whose decimals are configured anew is owed and paid once', async (t) => {
-  const { f, ask, pay, owed, id: storeId } = await shop(t)
+  const { f, ask, pay, owed, id: storeId } = await feeShop(t)
   const row = { state: 'settled', linkId: null, storeId, amountAtomic: 20_000_000n } as const
   await bring(f.db.books, { ...row, answer: null, assets: [{ ...usdc, decimals: 5 }] })
   const invoice = (await ask()).body.data
@@ -441,27 +236,8 @@ t.test('what is paid in a token whose decimals are configured anew is owed and p
   t.match(await ask(), refused('FEES_NOT_PAYABLE', /Nothing is owed/))
 })
 
-t.test(
-  'a transfer for fees in a token of any rate is no sale of whoever is paid to the same wallet',
-  async (t) => {
-    const dear = { ...usdc, symbol: 'DEAR', usdPerUnit: '3' }
-    const { f, opened, ask, confirm, send, wallet, id: storeId } = await shop(t, { assets: [dear] })
-    const thief = await opened()
-    t.equal((await f.movePayout(thief.key, thief.wallet, { base: operator })).status, 200)
-    const row = { state: 'settled', linkId: null, storeId, asset: dear.address } as const
-    await bring(f.db.books, { ...row, amountAtomic: 6_666_680n, answer: null, assets: [dear] })
-    const invoice = (await ask()).body.data
-    t.match(invoice, { amount: '0.333334' })
-    const body = { amount: '1.00', title: 'Mine' }
-    const trap = (await f.call('POST', '/api/v1/payments', { key: thief.key, body })).body.data
-    const sent = send(wallet.address, 333_334n)
-    t.match(await thief.confirm(trap.id, sent.transaction), refused('CONFLICT', /may be meant for it/))
-    t.equal((await confirm(invoice.id, sent.transaction)).status, 200)
-  },
-)
-
 t.test('an invoice is paid in the token that is owed, exactly, whatever its rate', async (t) => {
-  const { f, sale, ask, pay, id: storeId, owed } = await shop(t, { assets: [usdc, half] })
+  const { f, sale, ask, pay, id: storeId, owed } = await feeShop(t, { assets: [usdc, half] })
   await sale('20')
   const row = {
     state: 'settled',
@@ -496,7 +272,7 @@ t.test('an invoice is paid in the token that is owed, exactly, whatever its rate
 })
 
 t.test('nobody else sees or cancels an invoice', async (t) => {
-  const { f, opened, sale, ask, key } = await shop(t)
+  const { f, opened, sale, ask, key } = await feeShop(t)
   const other = await opened()
   await sale('20')
   const { id } = (await ask()).body.data

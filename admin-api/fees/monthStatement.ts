@@ -1,5 +1,5 @@
 import type { AtomicAmount } from '../../core/domain/money.ts'
-import type { FeeMonth } from '../../core/ports/fees.ts'
+import type { FeeMonth } from '../../core/ports/store/fees.ts'
 import { feesOwed, type OwedFees, tokenOf } from './feeStatement.ts'
 
 /** One token's account with the platform over a month: what was owed before it, what changed that, and what is owed after it. */

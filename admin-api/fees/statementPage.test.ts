@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { feesAccountOf } from '../../core/domain/ledger.ts'
-import type { FeeMonth } from '../../core/ports/fees.ts'
+import type { FeeMonth } from '../../core/ports/store/fees.ts'
 import { signInBrowser } from '../testing/browser.ts'
 import { sell } from '../testing/sell.ts'
 import { type Answer, startAdmin } from '../testing/startAdmin.ts'

@@ -6,7 +6,7 @@ import {
   suspendedMsOf,
   uptimeOf,
 } from '../../core/domain/uptime.ts'
-import { DAY_MS } from '../../core/ports/figures.ts'
+import { DAY_MS } from '../../core/ports/store/figures.ts'
 import type { Api } from '../deps.ts'
 import { count, exactly, listOf, text } from '../schema/answers.ts'
 import { healthOf } from './linkHealth.ts'

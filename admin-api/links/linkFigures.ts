@@ -1,7 +1,7 @@
 import type { Link, StoreId } from '../../core/domain/link.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { ratingOf } from '../../core/domain/review.ts'
-import { DAY_MS, type LinkFigures } from '../../core/ports/figures.ts'
+import { DAY_MS, type LinkFigures } from '../../core/ports/store/figures.ts'
 import type { Api } from '../deps.ts'
 import { count, exactly, text } from '../schema/answers.ts'
 import { REVENUE_PLACES } from '../stats/period.ts'

@@ -1,6 +1,6 @@
 import type { Link } from '../../core/domain/link.ts'
 import { type ProbeReport, probe } from '../../core/health/probe.ts'
-import type { HealthEvent } from '../../core/ports/links.ts'
+import type { HealthEvent } from '../../core/ports/store/links.ts'
 import type { Api } from '../deps.ts'
 import { isoTimeOrNull } from '../http/envelope.ts'
 import { countOrNull, exactly, timeOrNull } from '../schema/answers.ts'

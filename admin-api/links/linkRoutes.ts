@@ -6,6 +6,7 @@ import { ok } from '../http/envelope.ts'
 import { type IdParams, idParams } from '../http/ids.ts'
 import { nextLink } from '../http/nextLink.ts'
 import { answers, exactly, listOf, success, textOrNull } from '../schema/answers.ts'
+import { cursorField } from '../schema/page.ts'
 import { secretOf } from '../webhooks/signWebhook.ts'
 import { announceLink } from './announceLink.ts'
 import { createLinkOnce } from './createLink.ts'
@@ -33,7 +34,7 @@ const pageQuery = {
       maximum: MAX_PER_PAGE,
       description: `Default: ${MAX_PER_PAGE}. With it, or with \`cursor\`, the answer has \`nextCursor\`.`,
     },
-    cursor: { type: 'string', minLength: 1, maxLength: 512, description: '`nextCursor` of the page before.' },
+    cursor: cursorField,
     q: {
       type: 'string',
       maxLength: 200,
@@ -46,7 +47,7 @@ const pageQuery = {
   },
 } as const
 
-interface PageQuery {
+interface ListQuery {
   readonly limit?: number
   readonly cursor?: string
   readonly q?: string
@@ -73,7 +74,7 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
     return ok({ ...toLinkView(link), health, stats: statsOf(link) })
   }
 
-  app.get<{ Querystring: PageQuery }>(
+  app.get<{ Querystring: ListQuery }>(
     '/api/v1/links',
     {
       schema: {

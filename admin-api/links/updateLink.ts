@@ -1,7 +1,7 @@
 import type { Link } from '../../core/domain/link.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import type { LinkPatch } from '../../core/ports/links.ts'
+import type { LinkPatch } from '../../core/ports/store/links.ts'
 import type { Api } from '../deps.ts'
 import { announceLink } from './announceLink.ts'
 import type { UpdateLinkBody } from './linkBodies.ts'

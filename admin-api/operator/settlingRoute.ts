@@ -29,8 +29,9 @@ const row = exactly({
   nonce: { anyOf: [nonce, { type: 'null' }], description: 'The next account number; EVM only.' },
   asOf: timeOrNull,
   fault: textOrNull('Why the chain could not be asked.'),
+  trouble: textOrNull('Why this process passes the key over, or takes others first.'),
   openAttempts: count,
-  gasToday: text('What settlements have cost since midnight UTC.'),
+  gasToday: text('What settlements have cost on this network since midnight UTC, by all keys.'),
   gasWeek: text('And in seven days.'),
   lease: exactly({
     state: { enum: ['any', 'nobody', 'held'], description: '`any`: every process may sign.' },
@@ -71,6 +72,7 @@ function view({ network, settler, key, openAttempts, gas, lease }: SettlingRepor
     nonce: found?.nonce ?? null,
     asOf: key?.atMs === undefined ? null : isoTime(key.atMs),
     fault: key?.fault ?? null,
+    trouble: found?.trouble?.words ?? null,
     ...{ openAttempts, gasToday: coins(gas.today, network), gasWeek: coins(gas.week, network) },
     lease: {
       state: held === undefined ? (lease as string) : 'held',

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { chainNameOf, factsOf } from '../../core/domain/network.ts'
-import { type DiscoveryQuery, discoverySorts, wordsOf } from '../../core/ports/discovery.ts'
+import { type DiscoveryQuery, discoverySorts, wordsOf } from '../../core/ports/store/discovery.ts'
 import { html } from '../../web/html.ts'
 import { MarketPage, type MarketQuery } from '../../web/site/marketPage.ts'
 import { cardOfMarket, cardUrl } from '../cards/card.ts'

@@ -1,6 +1,6 @@
 import { ratingOf } from '../../core/domain/review.ts'
-import type { FoundLink } from '../../core/ports/discovery.ts'
-import type { ReviewPage } from '../../core/ports/reviews.ts'
+import type { FoundLink } from '../../core/ports/store/discovery.ts'
+import type { ReviewPage } from '../../core/ports/store/reviews.ts'
 import { shortAddress } from '../../web/components/address.ts'
 import type { ReviewListProps } from '../../web/site/reviewList.ts'
 import { addressOf } from '../discovery/described.ts'

@@ -1,7 +1,7 @@
 import type { StoreId } from '../../core/domain/link.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import type { StorePatch } from '../../core/ports/stores.ts'
+import type { StorePatch } from '../../core/ports/store/stores.ts'
 import type { Api } from '../deps.ts'
 import { hourMs } from '../http/rateLimits.ts'
 import { validationError } from '../schema/validationError.ts'

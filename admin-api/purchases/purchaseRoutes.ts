@@ -8,15 +8,15 @@ import { nextLink } from '../http/nextLink.ts'
 import { prefersCsv } from '../http/prefersCsv.ts'
 import { toCsv } from '../http/toCsv.ts'
 import { ownLinkFilter } from '../links/ownLink.ts'
-import { answers, exactly, listOf, success, textOrNull } from '../schema/answers.ts'
+import { answers, exactly, listOf, success } from '../schema/answers.ts'
+import { nextCursorField, type PageQuery, pageFields } from '../schema/page.ts'
 import { ownPurchase } from './ownPurchase.ts'
 import { type PurchaseView, titledPurchaseSchema, toTitledViews } from './purchaseView.ts'
 
 const pageQuery = {
   type: 'object',
   properties: {
-    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
-    cursor: { type: 'string', minLength: 1, maxLength: 512, description: '`nextCursor` of the page before.' },
+    ...pageFields,
     linkId: { type: 'string', description: 'Purchases of this link only.' },
     status: { type: 'string', enum: unusualStatuses, description: 'Purchases in this state only.' },
   },
@@ -39,16 +39,14 @@ const csvColumns = [
   'sessionId',
 ] as const satisfies readonly (keyof PurchaseView)[]
 
-interface PageQuery {
-  readonly limit: number
-  readonly cursor?: string
+interface ListQuery extends PageQuery {
   readonly linkId?: string
   readonly status?: UnusualStatus
 }
 
 /** `/api/v1/purchases`: what the caller's store sold. */
 export function purchaseRoutes(app: FastifyInstance, api: Api): void {
-  app.get<{ Querystring: PageQuery }>(
+  app.get<{ Querystring: ListQuery }>(
     '/api/v1/purchases',
     {
       schema: {
@@ -60,7 +58,7 @@ export function purchaseRoutes(app: FastifyInstance, api: Api): void {
             200: success(
               exactly({
                 purchases: listOf(titledPurchaseSchema),
-                nextCursor: textOrNull('Null on the last page.'),
+                nextCursor: nextCursorField,
               }),
             ),
           },

@@ -1,7 +1,7 @@
 import { formatAmount } from '../../core/domain/money.ts'
 import { chainNameOf, explorerUrl } from '../../core/domain/network.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
-import type { Links } from '../../core/ports/links.ts'
+import type { Links } from '../../core/ports/store/links.ts'
 import { isoTime } from '../http/envelope.ts'
 import { exactly, text, textOrNull, time, uuid } from '../schema/answers.ts'
 

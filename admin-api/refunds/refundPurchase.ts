@@ -5,7 +5,7 @@ import { canonicalTransaction } from '../../core/domain/transactionId.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { RefundResult } from '../../core/payments/payments.ts'
 import { transferBackOf } from '../../core/payments/transferBackOf.ts'
-import type { RefundVerdict, TransferBack, TransferMismatch } from '../../core/ports/refundProofs.ts'
+import type { RefundVerdict, TransferBack, TransferMismatch } from '../../core/ports/chains/refundProofs.ts'
 import type { Api } from '../deps.ts'
 import { validationError } from '../schema/validationError.ts'
 

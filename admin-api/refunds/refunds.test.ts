@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
 import { deliver, leaveChain, owe } from '../../core/payments/rules.ts'
-import type { RefundVerdict, TransferBack } from '../../core/ports/refundProofs.ts'
+import type { RefundVerdict, TransferBack } from '../../core/ports/chains/refundProofs.ts'
 import { sell } from '../testing/sell.ts'
 import { startAdmin } from '../testing/startAdmin.ts'
 

@@ -1,77 +1,11 @@
 import t, { type Test } from 'tap'
 import { takingTurns } from '../../adapters/chains/takingTurns.ts'
-import { builtInAssets } from '../../core/domain/asset.ts'
-import { convertPrice, parseAmount } from '../../core/domain/money.ts'
 import { leaveChain } from '../../core/payments/rules.ts'
-import type { FoundTransfer, TransferVerdict, WantedTransfer } from '../../core/ports/transferProofs.ts'
+import type { TransferVerdict } from '../../core/ports/chains/transferProofs.ts'
 import { bring } from '../../test/helpers/rows.ts'
-import type { AdminApiDeps } from '../deps.ts'
-import { sell } from '../testing/sell.ts'
-import { startAdmin, termsOf } from '../testing/startAdmin.ts'
+import { buyer, hash, minuteMs, shop, usdc } from '../testing/shop.ts'
+import { startAdmin } from '../testing/startAdmin.ts'
 import { eventBody } from '../webhooks/eventBody.ts'
-
-const minuteMs = 60_000
-const hash = (digit: string) => `0x${digit.repeat(64)}`
-const usdc = builtInAssets.find(({ network }) => network === 'eip155:84532')!.address
-const buyer = '0x00000000000000000000000000000000000000b1'
-
-/** A store that asks to be paid, and a chain that knows the transfers that the test puts there. */
-async function shop(
-  t: Test,
-  more: { readonly refunds?: boolean; readonly deps?: Partial<AdminApiDeps> } = {},
-) {
-  const chain = {
-    transfers: [] as FoundTransfer[],
-    verdict: undefined as TransferVerdict | undefined,
-    /** The wallet that all of them pay; any while undefined. */
-    payee: undefined as string | undefined,
-    asked: [] as (WantedTransfer & { readonly transaction?: string })[],
-  }
-  const judge = (wanted: WantedTransfer, transaction?: string): TransferVerdict => {
-    chain.asked.push({ ...wanted, ...(transaction !== undefined && { transaction }) })
-    if (chain.verdict !== undefined) return chain.verdict
-    const transfers = chain.transfers.filter(
-      (one) =>
-        one.amountAtomic === wanted.amountAtomic &&
-        one.atMs >= wanted.notBeforeMs &&
-        (chain.payee === undefined || chain.payee === wanted.payTo) &&
-        (transaction === undefined || one.transaction === transaction),
-    )
-    if (transfers.length > 0) return { status: 'found', transfers }
-    if (transaction === undefined) return { status: 'none', isComplete: true }
-    const isThere = chain.transfers.some((one) => one.transaction === transaction)
-    return isThere
-      ? { status: 'mismatch', what: 'amount', movedAtomic: 49_980_000n }
-      : { status: 'pending', transaction, isKnown: false }
-  }
-  const f = await startAdmin(t, {
-    transferProofs: { prove: async (w, transaction) => judge(w, transaction), look: async (w) => judge(w) },
-    ...more.deps,
-    ...(more.refunds && { refundProofs: { prove: async () => ({ status: 'proved', paymentKeys: [] }) } }),
-  })
-  const store = await f.store()
-  let sent = 0
-  return {
-    f,
-    chain,
-    ...store,
-    open: async (amount = '49.99') =>
-      (await f.call('POST', '/api/v1/payments', { key: store.key, body: { amount, title: 'A chair' } })).body
-        .data,
-    send(facts: Partial<FoundTransfer> = {}): FoundTransfer {
-      const digits = String(++sent).padStart(64, '0')
-      const transfer: FoundTransfer = {
-        ...{ key: digits, nonce: digits, transaction: `0x${digits}`, event: 'transfer:0', from: buyer },
-        ...{ amountAtomic: 49_990_000n, block: 7, atMs: f.clock.nowMs, ...facts },
-      }
-      chain.transfers.push(transfer)
-      return transfer
-    },
-    confirm: (id: string, body?: unknown, key = store.key) =>
-      f.call('POST', `/api/v1/payments/${id}/confirm`, { key, ...(body !== undefined && { body }) }),
-    read: async (id: string) => (await f.call('GET', `/api/v1/payments/${id}`, { key: store.key })).body.data,
-  }
-}
 
 t.test('a transfer that the chain proves confirms the session; repeating it answers the same', async (t) => {
   const { f, chain, open, send, confirm, read } = await shop(t)
@@ -130,103 +64,6 @@ t.test(
     })
   },
 )
-
-t.test('a transfer that may be meant for another session is only taken by its name', async (t) => {
-  const { f, open, send, confirm, read } = await shop(t)
-  const [one, two] = [await open(), await open()]
-  const paid = send()
-  const unnamed = {
-    status: 409,
-    body: { error: { code: 'TRANSACTION_NOT_NAMED', message: /^Another session/ } },
-  }
-  t.match(await confirm(one.id, {}), unnamed)
-  t.match(await confirm(two.id), unnamed)
-  t.match([await read(one.id), await read(two.id)], [{ status: 'open' }, { status: 'open' }])
-  t.equal((await confirm(two.id, { txHash: paid.transaction })).status, 200)
-  const next = send()
-  t.match(await confirm(one.id), { status: 200, body: { data: { txHash: next.transaction } } }, 'one is left')
-
-  const three = await open()
-  send()
-  send()
-  const several = {
-    status: 409,
-    body: { error: { code: 'TRANSACTION_NOT_NAMED', message: /2 transfers fit/ } },
-  }
-  t.match(await confirm(three.id), several)
-  t.match(await f.db.purchases.ledgerCheck(), {
-    purchases: 2,
-    broken: { length: 0 },
-    unbalanced: { length: 0 },
-  })
-})
-
-t.test('two prices that come to the same amount of a coarse token are told apart by name only', async (t) => {
-  const coarse = { ...builtInAssets.find(({ network }) => network === 'eip155:84532')!, decimals: 2 }
-  const amountOf = (price: string) => convertPrice(parseAmount(price, 6), coarse.usdPerUnit, coarse.decimals)
-  const { open, send, confirm } = await shop(t, {
-    deps: {
-      assets: [coarse],
-      termsOf: (sold) => termsOf(sold).map((terms) => ({ ...terms, amount: `${amountOf(sold.price)}` })),
-    },
-  })
-  const [one] = [await open('49.991'), await open('49.992')]
-  send({ amountAtomic: 5_000n })
-  t.match(await confirm(one.id), { status: 409, body: { error: { code: 'TRANSACTION_NOT_NAMED' } } })
-  const alone = await open('49.98')
-  send({ amountAtomic: 4_998n })
-  t.equal((await confirm(alone.id)).status, 200, 'another amount is another')
-})
-
-t.test('a transfer that was sent while another session was open is not taken unnamed', async (t) => {
-  const { f, key, open, send, confirm } = await shop(t)
-  const ended = await open()
-  await f.call('POST', `/api/v1/payments/${ended.id}/cancel`, { key })
-  const session = await open()
-  f.clock.nowMs += 45_000
-  send()
-  t.match(await confirm(session.id), { status: 409, body: { error: { code: 'TRANSACTION_NOT_NAMED' } } })
-})
-
-t.test('a transfer of another session, a sale or a refund is refused with 409', async (t) => {
-  const { f, key, id: storeId, open, send, confirm } = await shop(t, { refunds: true })
-  const [one, two] = [await open(), await open('49.990')]
-  const paid = send()
-  t.equal((await confirm(one.id, { txHash: paid.transaction })).status, 200)
-  const used = { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } }
-  t.match(await confirm(two.id, { txHash: paid.transaction }), used)
-
-  const linkId = '00000000-0000-4000-8000-000000000001'
-  const sold = (await f.db.purchases.find(
-    await sell(f.db, { storeId, linkId, amount: '49.99', atMs: f.clock.nowMs }),
-  ))!
-  send({ key: sold.paymentKey, transaction: hash('a') })
-  t.match(await confirm(two.id, { txHash: hash('a') }), used, 'an x402 settlement')
-
-  const back = send()
-  const path = `/api/v1/purchases/${sold.id}/refunds`
-  t.equal((await f.call('POST', path, { key, body: { txHash: back.transaction } })).status, 200)
-  t.match(await confirm(two.id, { txHash: back.transaction }), used, 'money that was sent back')
-  t.equal((await confirm(two.id)).status, 202, 'a look does not take any of them')
-  const again = await f.call('POST', `/api/v1/purchases/${sold.id}/refunds`, {
-    key,
-    body: { txHash: paid.transaction },
-  })
-  t.equal(again.status, 409)
-})
-
-t.test('a session’s transfer is no refund of any sale', async (t) => {
-  const { f, key, id: storeId, open, send, confirm } = await shop(t, { refunds: true })
-  const session = await open()
-  const paid = send()
-  t.equal((await confirm(session.id, { txHash: paid.transaction })).status, 200)
-  const linkId = '00000000-0000-4000-8000-000000000001'
-  const sold = await sell(f.db, { storeId, linkId, amount: '1', atMs: f.clock.nowMs })
-  t.match(
-    await f.call('POST', `/api/v1/purchases/${sold}/refunds`, { key, body: { txHash: paid.transaction } }),
-    { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } },
-  )
-})
 
 t.test('what lands for a session that has ended is booked as owed, told, and can be refunded', async (t) => {
   const { f, key, open, send, confirm } = await shop(t, { refunds: true })
@@ -314,26 +151,6 @@ async function steal(t: Test, cold?: string) {
   })
 }
 
-t.test('a store takes no transfers to a wallet that several others were paid to before', async (t) => {
-  const { f, wallet, key, open, send, confirm } = await shop(t)
-  const [sister, thief] = [await f.store(), await f.store()]
-  const cold = { base: '0x00000000000000000000000000000000000000A7' }
-  for (const one of [{ key, wallet }, sister, thief]) {
-    f.clock.nowMs += 1
-    t.equal((await f.movePayout(one.key, one.wallet, cold)).status, 200)
-  }
-  const sessionOf = async (key: string) =>
-    (await f.call('POST', '/api/v1/payments', { key, body: { amount: '49.99', title: 'A table' } })).body.data
-  const [session, trap] = [await sessionOf(sister.key), await sessionOf(thief.key)]
-  const paid = send()
-  const taken = { status: 409, body: { error: { code: 'CONFLICT' } } }
-  t.match(await confirm(trap.id, { txHash: paid.transaction }, thief.key), taken)
-  t.match(await confirm(trap.id, {}, thief.key), taken)
-  t.match(await confirm(session.id, { txHash: paid.transaction }, sister.key), { status: 200 })
-  const [own, later] = [await open(), send()]
-  t.match(await confirm(own.id, { txHash: later.transaction }), { status: 200 }, 'whoever was first')
-})
-
 t.test('who asks again while a look is under way waits for that look', async (t) => {
   const looking = Promise.withResolvers<void>()
   let looks = 0
@@ -375,94 +192,6 @@ t.test('for a session that is long over nothing is looked for, and a transfer is
     status: 200,
     body: { data: { refundDue: { txHash: late.transaction } } },
   })
-})
-
-t.test('a refund to a buyer who has a session open is not taken before it is recorded', async (t) => {
-  for (const end of ['recorded', 'recorded otherwise', 'forgotten'] as const) {
-    const { f, open, send, confirm, wallet, read } = await shop(t, { refunds: true })
-    const seller = await f.store()
-    const owed = await bring(f.db.books, {
-      ...{ state: 'refund_due', linkId: null, storeId: seller.id, atMs: f.clock.nowMs, asset: usdc },
-      ...{ payer: wallet.address, payTo: seller.wallet.address, amountAtomic: 49_990_000n },
-    })
-    const session = await open()
-    const back = send({ from: seller.wallet.address })
-    const taken = { status: 409, body: { error: { code: 'CONFLICT', message: /owes exactly this/ } } }
-    t.match(await confirm(session.id, { txHash: back.transaction }), taken)
-    t.match(await confirm(session.id), taken)
-    t.match(await read(session.id), { status: 'open' })
-    if (end === 'forgotten') f.clock.nowMs = back.atMs + 24 * 60 * minuteMs
-    else
-      t.match(
-        await f.call('POST', `/api/v1/purchases/${owed.purchaseId}/refunds`, {
-          ...{ key: seller.key, body: { txHash: end === 'recorded' ? back.transaction : hash('c') } },
-        }),
-        { status: 200, body: { data: { status: 'refunded' } } },
-      )
-    const after = await confirm(session.id, { txHash: back.transaction })
-    if (end === 'recorded')
-      t.match(after, { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } })
-    else if (end === 'forgotten') t.match(after.body.data, { refundDue: { txHash: back.transaction } })
-    else t.match(after, { status: 200, body: { data: { status: 'confirmed' } } })
-    t.match(await f.db.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
-  }
-})
-
-t.test('what a seller gives back without owing it is left to be recorded for ten minutes', async (t) => {
-  for (const end of ['recorded', 'forgotten', 'recorded, paid elsewhere by now'] as const) {
-    const { f, open, send, confirm, wallet } = await shop(t, { refunds: true })
-    const seller = await f.store()
-    const sold = await bring(f.db.books, {
-      ...{ state: 'delivered', linkId: null, storeId: seller.id, atMs: f.clock.nowMs, asset: usdc },
-      ...{ payer: wallet.address, payTo: seller.wallet.address, amountAtomic: 49_990_000n },
-    })
-    if (end === 'recorded, paid elsewhere by now')
-      await f.db.stores.update(
-        seller.id,
-        { payout: { base: '0x00000000000000000000000000000000000000E1' } },
-        f.clock.nowMs,
-      )
-    const session = await open()
-    const back = send({ from: seller.wallet.address })
-    const taken = { status: 409, body: { error: { code: 'CONFLICT', message: /may give it back/ } } }
-    t.match(await confirm(session.id, { txHash: back.transaction }), taken)
-    t.match(await confirm(session.id), taken)
-    t.equal(
-      (await confirm((await open()).id, { txHash: send().transaction })).status,
-      200,
-      'no seller is a buyer',
-    )
-    if (end === 'forgotten') f.clock.nowMs += 10 * minuteMs
-    else
-      t.match(
-        await f.call('POST', `/api/v1/purchases/${sold.purchaseId}/refunds`, {
-          ...{ key: seller.key, body: { txHash: back.transaction } },
-        }),
-        { status: 200, body: { data: { status: 'refunded' } } },
-      )
-    const after = await confirm(session.id, { txHash: back.transaction })
-    if (end !== 'forgotten')
-      t.match(after, { status: 409, body: { error: { code: 'TRANSACTION_ALREADY_USED' } } })
-    else t.match(after, { status: 200, body: { data: { status: 'confirmed' } } })
-    t.match(await f.db.purchases.ledgerCheck(), { broken: { length: 0 }, unbalanced: { length: 0 } })
-  }
-})
-
-t.test('only exactly what is owed, from the wallet that was paid, may be a refund', async (t) => {
-  const { f, open, send, confirm, wallet } = await shop(t)
-  const seller = await f.store()
-  const owing = { from: seller.wallet.address }
-  for (const more of [
-    { amountAtomic: 49_980_000n },
-    { payTo: buyer },
-    { payer: buyer },
-    { state: 'refunded' as const },
-  ])
-    await bring(f.db.books, {
-      ...{ state: 'refund_due', linkId: null, storeId: seller.id, atMs: f.clock.nowMs, asset: usdc },
-      ...{ payer: wallet.address, payTo: seller.wallet.address, amountAtomic: 49_990_000n, ...more },
-    })
-  t.equal((await confirm((await open()).id, { txHash: send(owing).transaction })).status, 200)
 })
 
 t.test('the webhook of a confirmed session and of a late transfer is in the same commit', async (t) => {

@@ -1,37 +1,18 @@
-import { isSameAddress } from '../../core/domain/address.ts'
-import { debtorOf, feesAccountOf } from '../../core/domain/ledger.ts'
-import { payoutFor } from '../../core/domain/link.ts'
-import { convertPrice, formatAmount, parseAmount } from '../../core/domain/money.ts'
-import {
-  type ChainName,
-  chainFamilyOf,
-  chainNameOf,
-  familyOf,
-  type NetworkId,
-} from '../../core/domain/network.ts'
+import { debtorOf } from '../../core/domain/ledger.ts'
+import { type ChainName, chainFamilyOf, familyOf, type NetworkId } from '../../core/domain/network.ts'
 import { SESSION_LIFETIME_MS, type Session, statusOf } from '../../core/domain/session.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { canonicalTransaction } from '../../core/domain/transactionId.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { type ProvedTransfer, standingOf, type TransferBooked } from '../../core/payments/bookTransfer.ts'
-import type { TransferFault, TransferVerdict, WantedTransfer } from '../../core/ports/transferProofs.ts'
+import type { WantedTransfer } from '../../core/ports/chains/transferProofs.ts'
 import type { Api } from '../deps.ts'
-import { isoTime } from '../http/envelope.ts'
-import { validationError } from '../schema/validationError.ts'
 import { askedTerms } from './askedTerms.ts'
+import { malformed, notNamed, type Seen, throwWorst, used } from './transferFaults.ts'
+import { CLOCK_SLACK_MS, isFromDebtor, isMeantFor, refuseOthers } from './whoseTransfer.ts'
 
-/** Blocks are dated by their makers' clocks: what landed this much before the session was made may be meant for it. */
-const CLOCK_SLACK_MS = 30_000
 /** So long after its end a transfer for a session is looked for: a look goes through all that its wallet got since. */
 const LOOKED_FOR_MS = 60 * 60 * 1000
-/** So long a transfer that may be a refund is left to whoever owes it, to be recorded. */
-const REFUND_RECORDED_MS = 24 * 60 * 60 * 1000
-/** So long one that may be a refund which nobody owes. Longer would outlast sessions that are paid so. */
-const VOLUNTARY_RECORDED_MS = 10 * 60 * 1000
-/** Of what was sold this long ago nobody waits for such a refund. */
-const VOLUNTARY_MS = 30 * 24 * 60 * 60 * 1000
-/** A block comes every few seconds; asking sooner is of no use. */
-const RETRY_AFTER_SECONDS = 5
 
 /** What is named of the transfer; nothing of it: then it is looked for. */
 export interface ConfirmBody {
@@ -48,12 +29,6 @@ export type Confirmation =
   | { readonly status: 'owed'; readonly purchaseId: string; readonly txHash: string }
   /** Nothing is known yet that would decide it. */
   | { readonly status: 'pending' }
-
-/** One way to pay the session, and what the chain says of it. */
-interface Seen {
-  readonly wanted: WantedTransfer
-  readonly verdict: TransferVerdict
-}
 
 /**
  * Confirms a session by a plain transfer, which the caller names or which is looked for on chain; nobody's word counts.
@@ -164,132 +139,6 @@ async function byLook(
   return undefined
 }
 
-/** The store that signs in with a wallet. */
-function signsInWith(api: Api, network: NetworkId, wallet: string): Promise<Store | undefined> {
-  const chain = chainNameOf(network)
-  return api.stores.byWallet(chain, chain === 'base' ? wallet.toLowerCase() : wallet)
-}
-
-/**
- * All stores pay their fees to one wallet, so that a transfer there says by its sender only whose fees it pays: it has to be
- * a wallet that signs in to the store. True of every session that is no invoice.
- */
-async function isFromDebtor(
-  api: Api,
-  { storeId }: Session,
-  { network, from }: ProvedTransfer,
-): Promise<boolean> {
-  const debtor = debtorOf(storeId)
-  return debtor === undefined || (await signsInWith(api, network, from))?.id === debtor
-}
-
-/**
- * What may be somebody else's: whoever is faster must not take it.
- *
- * - A refund that is not recorded yet: its sender was paid exactly this by the payee, and owes it back. Should it pay the
- *   session after all, that is seen after a day: who owes could otherwise keep a buyer of his from ever being paid.
- * - One that nobody owes, for a few minutes: its sender has sold something for exactly this to the payee.
- * - Fees that somebody else has paid.
- * - A store may be paid to any wallet, also to another store's: one that signs in there, or that it was paid to before. Where
- *   such a store asked for the same amount then, the transfer is its buyer's.
- *
- * @throws `CONFLICT`, `TRANSACTION_MISMATCH`
- */
-async function refuseOthers(api: Api, session: Session, transfer: ProvedTransfer): Promise<void> {
-  const { id, storeId } = session
-  const { key, network, asset, payTo, from, amountAtomic, atMs } = transfer
-  const record = await api.payments.find(key)
-  if (record !== undefined && record.state !== 'rejected') return
-  const isOfToday = api.clock.now() - atMs < REFUND_RECORDED_MS
-  if (isOfToday && (await api.purchases.isOwedBack({ network, asset, from, to: payTo, amountAtomic })))
-    throw new TollgateError(
-      'CONFLICT',
-      `${from} owes exactly this to ${payTo} as a refund, and the transfer may be that. It pays a session once the refund is recorded by another transaction, or a day after it landed.`,
-    )
-  if (await isVoluntary(api, session, transfer))
-    throw new TollgateError(
-      'CONFLICT',
-      `${from} has sold something to ${payTo} for exactly this, and the transfer may give it back. It pays a session ten minutes after it landed, unless it is recorded as a refund by then.`,
-    )
-  if (debtorOf(storeId) !== undefined) {
-    // Whoever has that wallet by now could otherwise pay the debts of stores to himself, for ever.
-    if (payTo !== payoutFor(api.feesPayTo, network) && atMs > session.expiresAtMs + CLOCK_SLACK_MS)
-      throw new TollgateError(
-        'TRANSACTION_MISMATCH',
-        `${payTo} is no longer where fees are paid, and this landed after the invoice had ended. Ask for a new invoice.`,
-      )
-    if (await isFromDebtor(api, session, transfer)) return
-    throw new TollgateError(
-      'TRANSACTION_MISMATCH',
-      `Expected a transfer from a wallet that signs in to your store; this one is from ${from}. With any other wallet pay the invoice at its checkout, which says whose it is.`,
-    )
-  }
-  const chain = chainNameOf(network)
-  if (payoutFor(api.feesPayTo, network) === payTo) {
-    const payer = await signsInWith(api, network, from)
-    const account = payer && feesAccountOf(payer.id)
-    if (account !== undefined && (await isMeantFor(api, { id, storeId: account }, transfer)))
-      throw new TollgateError(
-        'CONFLICT',
-        `${payTo} is where fees are paid, and who sent this has an invoice of the same amount: the transfer may be meant for it. Be paid to a wallet of your own.`,
-      )
-  }
-  const signsIn = await signsInWith(api, network, payTo)
-  const isPaidHere = signsIn !== undefined && payoutFor(signsIn.payout, network) === payTo
-  if (isPaidHere && signsIn.id === storeId) return
-  const longer = await api.stores.paidLonger(storeId, chain, payTo)
-  const owners = new Set(isPaidHere ? [signsIn.id, ...longer] : longer)
-  if (owners.size === 0) return
-  const areAsking = await Promise.all(
-    [...owners].map((owner) => isMeantFor(api, { id, storeId: owner }, transfer)),
-  )
-  if (areAsking.includes(true))
-    throw new TollgateError(
-      'CONFLICT',
-      `${payTo} is the wallet of another store, too, which asked for the same amount then: the transfer may be meant for it. Be paid to a wallet of your own.`,
-    )
-}
-
-/** Whether a transfer that landed just now may be a seller's who gives back what a buyer paid, without owing it. */
-async function isVoluntary(
-  api: Api,
-  { storeId }: Session,
-  { network, asset, from, payTo, amountAtomic, atMs }: ProvedTransfer,
-): Promise<boolean> {
-  const { stores, purchases, clock } = api
-  const nowMs = clock.now()
-  if (nowMs - atMs >= VOLUNTARY_RECORDED_MS) return false
-  const sellers = new Set(await stores.paidLonger(storeId, chainNameOf(network), from))
-  // What was paid there is given back from there, also where the store is paid elsewhere by now.
-  const signsIn = await signsInWith(api, network, from)
-  if (signsIn !== undefined && signsIn.id !== storeId) sellers.add(signsIn.id)
-  const back = { network, asset, from, to: payTo, amountAtomic }
-  const have = [...sellers].map((seller) => purchases.hasSold(seller, back, nowMs - VOLUNTARY_MS))
-  return (await Promise.all(have)).includes(true)
-}
-
-/**
- * Whether a transfer may be meant for another session of a store than this one: it is of what that one asks for in this token.
- * Prices that differ may come to the same amount of a token with few decimals.
- */
-async function isMeantFor(
-  { sessions, assets }: Pick<Api, 'sessions' | 'assets'>,
-  others: Pick<Session, 'id' | 'storeId'>,
-  { network, asset, amountAtomic, atMs }: ProvedTransfer,
-): Promise<boolean> {
-  const isToken = (one: { network: string }, address: string) =>
-    one.network === network && isSameAddress(familyOf(network), address, asset)
-  const token = assets.find((one) => isToken(one, one.address))
-  const rivals = await sessions.rivals(others, atMs, CLOCK_SLACK_MS)
-  return rivals.some(({ price, asks }) => {
-    if (asks !== null) return isToken(asks, asks.asset) && asks.amountAtomic === amountAtomic
-    return (
-      token !== undefined &&
-      convertPrice(parseAmount(price, 6), token.usdPerUnit, token.decimals) === amountAtomic
-    )
-  })
-}
-
 const transfersIn = ({ wanted, verdict }: Seen): ProvedTransfer[] =>
   verdict.status === 'found' ? verdict.transfers.map((transfer) => ({ ...wanted, ...transfer })) : []
 
@@ -345,86 +194,4 @@ function waysToPay(api: Api, store: Store, session: Session, chain: ChainName | 
     'CHAIN_NOT_CONFIGURED',
     `Transfers can not be verified: ${where} on which the store has a wallet.`,
   )
-}
-
-/** Says the most telling of what keeps the transfer from being booked; nothing while it may still come. */
-function throwWorst(api: Api, seen: readonly Seen[]): void {
-  if (seen.some(({ verdict }) => verdict.status === 'pending' && verdict.isKnown)) return
-  const mismatches = seen.flatMap(({ wanted, verdict }) =>
-    verdict.status === 'mismatch' ? [{ wanted, verdict }] : [],
-  )
-  const nearest = faults.flatMap((what) => mismatches.find(({ verdict }) => verdict.what === what) ?? [])[0]
-  if (nearest !== undefined) throw mismatch(api, nearest)
-  const away = seen.find(({ verdict }) => verdict.status === 'unavailable')?.verdict
-  if (away?.status === 'unavailable')
-    throw new TollgateError('CHAIN_UNAVAILABLE', `${away.message} Try again later.`, {
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
-    })
-  const unasked = seen.find(({ verdict }) => verdict.status === 'not_configured')
-  if (unasked !== undefined && seen.every(({ verdict }) => verdict.status === 'not_configured'))
-    throw new TollgateError(
-      'CHAIN_NOT_CONFIGURED',
-      `Transfers on ${unasked.wanted.network} can not be verified: the operator has to set networks.${unasked.wanted.network}.rpcUrls.`,
-    )
-}
-
-const words: Readonly<Record<TransferFault, string>> = {
-  time: 'landed before the session was made',
-  amount: 'moves another amount there',
-  sender: 'moves it there from no other wallet',
-  recipient: 'moves none of it to that wallet',
-  asset: 'moves none of that token',
-  failed: 'failed on chain and moved nothing',
-}
-
-/** From the one that comes closest to a payment. */
-const faults = Object.keys(words) as TransferFault[]
-
-function mismatch(
-  api: Pick<Api, 'assets'>,
-  {
-    wanted,
-    verdict,
-  }: {
-    readonly wanted: WantedTransfer
-    readonly verdict: Extract<TransferVerdict, { status: 'mismatch' }>
-  },
-): TollgateError {
-  const { network, asset, payTo, amountAtomic } = wanted
-  const token = api.assets.find((one) => one.network === network && one.address === asset)
-  const shown = (atomic: bigint) =>
-    token === undefined ? String(atomic) : `${formatAmount(atomic, token.decimals, 2)} ${token.symbol}`
-  const moved = verdict.movedAtomic === undefined ? '' : `, ${shown(verdict.movedAtomic)}`
-  const times = verdict.atMs === undefined ? undefined : timesOf(verdict.atMs, wanted)
-  return new TollgateError(
-    'TRANSACTION_MISMATCH',
-    `Expected exactly ${shown(amountAtomic)} (${asset}) to ${payTo} on ${network}; this transaction ${times ?? words[verdict.what]}${moved}.`,
-  )
-}
-
-/** Both times, and whose they are: who paid in time sees by them which clock is wrong. */
-function timesOf(atMs: number, { notBeforeMs }: WantedTransfer): string {
-  const landed = `landed at ${isoTime(atMs)} by the clock of the chain`
-  const made = `made at ${isoTime(notBeforeMs + CLOCK_SLACK_MS)} by the clock of the gateway`
-  return `${landed}, more than ${CLOCK_SLACK_MS / 1_000} s before the session was ${made}`
-}
-
-const used = () =>
-  new TollgateError(
-    'TRANSACTION_ALREADY_USED',
-    'This transfer counts for another purchase, session or refund already. One transfer counts once.',
-  )
-
-const notNamed = (why: string) =>
-  new TollgateError(
-    'TRANSACTION_NOT_NAMED',
-    `${why[0]!.toUpperCase()}${why.slice(1)}. Name the transaction in txHash.`,
-  )
-
-function malformed(ways: readonly WantedTransfer[]): TollgateError {
-  const forms = [...new Set(ways.map(({ network }) => chainNameOf(network)))].map((chain) =>
-    chain === 'base' ? '0x and 64 hex digits (base)' : 'the base58 of a signature of 64 bytes (solana)',
-  )
-  const message = `Expected a transaction: ${forms.join(', or ')}.`
-  return validationError([{ path: 'txHash', code: 'format', message }])
 }

@@ -4,7 +4,7 @@ import { type Session, statusOf } from '../../core/domain/session.ts'
 import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { sessionNotOpen } from '../../core/payments/refusals.ts'
-import { type Challenges, createChallenges } from '../../core/x402/challenge.ts'
+import { AskedLately, type Challenges, createChallenges } from '../../core/x402/challenge.ts'
 import { receiptHeaders } from '../../core/x402/header.ts'
 import type { Offer } from '../../core/x402/offers.ts'
 import { payableChallenges } from '../../core/x402/payable.ts'
@@ -87,6 +87,9 @@ async function offersOf(api: Api, session: Session): Promise<readonly Offer[]> {
     .flatMap((offer) => askedTerms(session, [offer.terms]).map((terms) => ({ ...offer, terms })))
 }
 
+/** Sessions are asked once or twice. */
+const lately = new AskedLately()
+
 function challengesOf(
   api: Api,
   { id, title, description, price }: Session,
@@ -102,8 +105,9 @@ function challengesOf(
   const open = all.filter(({ isClosed }) => !isClosed)
   return payableChallenges(
     open,
-    (payable) => createChallenges({ price }, payable, resource, undefined, false),
-    [],
+    (payable) =>
+      createChallenges({ price }, payable, { describe: () => ({ resource }), legacyBody: false, lately }),
+    () => [],
   )
 }
 

@@ -7,7 +7,8 @@ import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { idParams } from '../http/ids.ts'
 import { UnheardAnswers } from '../keys/unheardAnswers.ts'
-import { answers, exactly, listOf, success, textOrNull } from '../schema/answers.ts'
+import { answers, exactly, listOf, success } from '../schema/answers.ts'
+import { nextCursorField, type PageQuery, pageFields } from '../schema/page.ts'
 import { validationError } from '../schema/validationError.ts'
 import { type CreatedSession, createSession } from './createSession.ts'
 import { bySecretOrKey, originOfSession, secretQuery, sessionOf } from './sessionAccess.ts'
@@ -26,16 +27,13 @@ const listQuery = {
   properties: {
     status: { enum: sessionStatuses },
     clientReferenceId: { type: 'string', minLength: 1, maxLength: 200 },
-    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
-    cursor: { type: 'string', minLength: 1, maxLength: 512, description: '`nextCursor` of the page before.' },
+    ...pageFields,
   },
 } as const
 
-interface ListQuery {
+interface ListQuery extends PageQuery {
   readonly status?: SessionStatus
   readonly clientReferenceId?: string
-  readonly limit: number
-  readonly cursor?: string
 }
 
 /** `/api/v1/payments`: what the caller's store asks to be paid. */
@@ -80,7 +78,7 @@ export function paymentRoutes(app: FastifyInstance, api: Api): void {
             200: success(
               exactly({
                 payments: listOf(ownSessionSchema),
-                nextCursor: textOrNull('Null on the last page.'),
+                nextCursor: nextCursorField,
               }),
             ),
           },

@@ -1,4 +1,4 @@
-import { DAY_MS } from '../../core/ports/figures.ts'
+import { DAY_MS } from '../../core/ports/store/figures.ts'
 
 /** How far figures reach back (marketplace interface, section 4, Analytics). */
 export const periods = ['7d', '30d', '90d', 'all'] as const

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { formatAmount } from '../../core/domain/money.ts'
-import { DAY_MS } from '../../core/ports/figures.ts'
+import { DAY_MS } from '../../core/ports/store/figures.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { DAY_MS, HOUR_MS } from '../../core/ports/figures.ts'
+import { DAY_MS, HOUR_MS } from '../../core/ports/store/figures.ts'
 import { sell } from '../testing/sell.ts'
 import { startAdmin } from '../testing/startAdmin.ts'
 

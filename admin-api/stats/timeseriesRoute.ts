@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { formatAmount } from '../../core/domain/money.ts'
-import { type Bucket, DAY_MS, HOUR_MS, type Span, type Totals } from '../../core/ports/figures.ts'
+import { type Bucket, DAY_MS, HOUR_MS, type Span, type Totals } from '../../core/ports/store/figures.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
 import { isoTime, ok } from '../http/envelope.ts'

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { suspensionAfter } from '../../core/domain/suspension.ts'
-import { DAY_MS, HOUR_MS } from '../../core/ports/figures.ts'
+import { DAY_MS, HOUR_MS } from '../../core/ports/store/figures.ts'
 import { startAdmin } from '../testing/startAdmin.ts'
 
 async function shown(t: Test, more: object = {}) {

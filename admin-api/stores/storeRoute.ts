@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import type { ListedLink } from '../../core/ports/links.ts'
+import type { ListedLink } from '../../core/ports/store/links.ts'
 import type { Api } from '../deps.ts'
 import { nextLink } from '../http/nextLink.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { answers, exactly, listOf, text, uuid } from '../schema/answers.ts'
+import { cursorField } from '../schema/page.ts'
 import { publicSocials, toPublicSocials } from '../socials/socialsView.ts'
 import { usernameForm } from './username.ts'
 
@@ -16,16 +17,11 @@ const pageQuery = {
   type: 'object',
   properties: {
     limit: { type: 'integer', minimum: 1, maximum: MAX_LINKS, description: `Default: ${MAX_LINKS}.` },
-    cursor: {
-      type: 'string',
-      minLength: 1,
-      maxLength: 512,
-      description: 'Of the Link header of the page before.',
-    },
+    cursor: { ...cursorField, description: 'Of the Link header of the page before.' },
   },
 } as const
 
-interface PageQuery {
+interface ListQuery {
   readonly limit?: number
   readonly cursor?: string
 }
@@ -46,7 +42,7 @@ const publicStore = exactly({
 
 /** `GET /api/store/:username`: what anybody may know of a store. No envelope (marketplace interface, section 2). */
 export function storeRoute(app: FastifyInstance, api: Api): void {
-  app.get<{ Params: { username: string }; Querystring: PageQuery }>(
+  app.get<{ Params: { username: string }; Querystring: ListQuery }>(
     '/api/store/:username',
     {
       config: { anyOrigin: true },

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { parseAmount } from '../../core/domain/money.ts'
 import type { PaymentState } from '../../core/domain/payment.ts'
-import type { DataStore } from '../../core/ports/store.ts'
+import type { DataStore } from '../../core/ports/store/store.ts'
 import { bring } from '../../test/helpers/rows.ts'
 
 /** Books a sale the way the gateway does: claimed, settled, with its ledger entries. @returns its purchase id */

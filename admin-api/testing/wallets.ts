@@ -2,7 +2,7 @@ import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
 import { base58 } from '@scure/base'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
-import type { WalletProofs } from '../../core/ports/wallets.ts'
+import type { WalletProofs } from '../../core/ports/chains/wallets.ts'
 
 /** A wallet that really signs. */
 export interface Wallet {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { WebhookTry } from '../../core/domain/webhook.ts'
-import { EVENTS_KEPT_MS, type TakenDelivery, type TryOutcome } from '../../core/ports/webhooks.ts'
+import { EVENTS_KEPT_MS, type TakenDelivery, type TryOutcome } from '../../core/ports/store/webhooks.ts'
 import type { Api } from '../deps.ts'
 import { eventBody } from './eventBody.ts'
 import { nextTryInMs, TRIES_AT_MS } from './schedule.ts'

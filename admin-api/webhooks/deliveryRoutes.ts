@@ -6,7 +6,8 @@ import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { type IdParams, idOrNotFound, idParams } from '../http/ids.ts'
 import { hourMs, minuteMs, refuse } from '../http/rateLimits.ts'
-import { answers, exactly, listOf, success, text, textOrNull } from '../schema/answers.ts'
+import { answers, exactly, listOf, success, text } from '../schema/answers.ts'
+import { nextCursorField, type PageQuery, pageFields } from '../schema/page.ts'
 import { ownWebhook } from './ownWebhook.ts'
 import { deliveryFields, toDeliveryView, toTryView, trySchema } from './webhookView.ts'
 
@@ -18,8 +19,7 @@ const SENT_PER_DAY = 1_000
 const pageQuery = {
   type: 'object',
   properties: {
-    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
-    cursor: { type: 'string', minLength: 1, maxLength: 512, description: '`nextCursor` of the page before.' },
+    ...pageFields,
   },
 } as const
 
@@ -64,7 +64,7 @@ export function deliveryRoutes(app: FastifyInstance, api: Api): void {
     },
   )
 
-  app.get<{ Params: IdParams; Querystring: { limit: number; cursor?: string } }>(
+  app.get<{ Params: IdParams; Querystring: PageQuery }>(
     '/api/v1/webhooks/:id/deliveries',
     {
       schema: {
@@ -74,9 +74,7 @@ export function deliveryRoutes(app: FastifyInstance, api: Api): void {
         querystring: pageQuery,
         response: answers(
           {
-            200: success(
-              exactly({ deliveries: listOf(delivery), nextCursor: textOrNull('Null on the last page.') }),
-            ),
+            200: success(exactly({ deliveries: listOf(delivery), nextCursor: nextCursorField })),
           },
           ...[400, 401, 404, 429],
         ),

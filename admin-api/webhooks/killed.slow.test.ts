@@ -10,7 +10,7 @@ import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
-import { DELIVERY_LEASE_MS } from '../../core/ports/webhooks.ts'
+import { DELIVERY_LEASE_MS } from '../../core/ports/store/webhooks.ts'
 import { sell } from '../testing/sell.ts'
 import { newSalt, secretOf } from './signWebhook.ts'
 

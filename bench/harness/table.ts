@@ -1,4 +1,5 @@
-import { type Figure, type FigureKey, figures, type Measured, scaleFigures } from '../figures.ts'
+import { type Figure, type FigureKey, figures, growthKeys, type Measured, scaleFigures } from '../figures.ts'
+import type { Grown } from '../growth.ts'
 
 const all: Readonly<Record<FigureKey, Figure>> = { ...figures, ...scaleFigures }
 
@@ -22,6 +23,23 @@ export function toTable(measured: Measured): string {
       .join('  ')
       .trimEnd()
   return [line(head), ...rows.map(line)].join('\n')
+}
+
+const names = { sqlite: 'SQLite', postgres: 'PostgreSQL' } as const
+
+/** What grows, as a table of Markdown: a column for each store and size. */
+export function toMarkdown(grown: readonly Grown[]): string {
+  const count = (n: number) => n.toLocaleString('en-US')
+  const heads = grown.map(
+    ({ store, links, sales }) => `${names[store]}, ${count(links)} links, ${count(sales)} sales`,
+  )
+  const rows = growthKeys.map((key) => {
+    const { what, unit } = all[key]
+    const shown = grown.map(({ measured }) => (measured[key] == null ? '–' : count(measured[key])))
+    return [`${what}, ${unit}`, ...shown]
+  })
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  return [line(['what', ...heads]), line(['---', ...heads.map(() => '---:')]), ...rows.map(line)].join('\n')
 }
 
 function show(value: number | null, { unit }: Figure): string {

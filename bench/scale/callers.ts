@@ -1,4 +1,4 @@
-import { CHECK_HOURS_KEPT, type Check } from '../../core/ports/healthChecks.ts'
+import { CHECK_HOURS_KEPT, type Check } from '../../core/ports/store/healthChecks.ts'
 import type { DirectStore } from './directStore.ts'
 import type { Seeded } from './seeded.ts'
 import { DAY_MS, type Seller } from './sellers.ts'

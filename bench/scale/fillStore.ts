@@ -70,8 +70,8 @@ export async function fillStore(options: FillOptions): Promise<Filled> {
   })
   await callAll(direct, seeded, sellers, nowMs)
   progress('calls and health checks')
-  while ((await direct.discovery.recount(nowMs)) > 0);
   await direct.figures.sumUp()
+  while ((await direct.discovery.recount(nowMs)) > 0);
   await direct.sessions.expire(nowMs, sales)
   direct.commit()
   progress('committed')

@@ -4,12 +4,13 @@ import type { Link } from '../../core/domain/link.ts'
 import { parseAmount } from '../../core/domain/money.ts'
 import { evmPaymentKey, evmPaymentKeyPrefix } from '../../core/domain/payment.ts'
 import { SESSION_LIFETIME_MS } from '../../core/domain/session.ts'
+import { checksumAddress } from '../../core/evm/address.ts'
 import type { Landed } from '../../core/payments/purchase.ts'
 import { purchaseOf } from '../../core/payments/purchase.ts'
 import { begin, deliver, owe, payBack, sell } from '../../core/payments/rules.ts'
-import type { PaymentChange, PutOff } from '../../core/ports/books.ts'
-import type { Lease } from '../../core/ports/leases.ts'
-import { DELIVERY_LEASE_MS, EVENTS_KEPT_MS } from '../../core/ports/webhooks.ts'
+import type { PaymentChange, PutOff } from '../../core/ports/store/books.ts'
+import type { Lease } from '../../core/ports/store/leases.ts'
+import { DELIVERY_LEASE_MS, EVENTS_KEPT_MS } from '../../core/ports/store/webhooks.ts'
 import { domain, network, asset as token } from '../servers/offer.ts'
 import type { DirectStore } from './directStore.ts'
 import type { Seeded } from './seeded.ts'
@@ -97,7 +98,7 @@ export async function sellAll(selling: Selling): Promise<void> {
 }
 
 /** What the recovery leaves behind when it has seen a transfer on chain for the second time. */
-const seenOnce = 'confirmed once; one more look is due'
+const seenOnce = 'seen once'
 
 async function sellOne(
   { direct, seeded, clock, nowMs, tokenHash }: Selling,
@@ -110,7 +111,8 @@ async function sellOne(
   const atMs = clock.atMs
   const purchaseId = purchaseIdOf(atMs, seeded.hex('purchase', n))
   const sessionId = n % each.session === each.session - 1 ? await openSession(n, link) : null
-  const payer = `0x${seeded.hex('buyer', seeded.few(BUYERS)).slice(0, 40)}`
+  // As buyers' clients spell their address.
+  const payer = checksumAddress(`0x${seeded.hex('buyer', seeded.few(BUYERS)).slice(0, 40)}`)
   const nonce = `0x${seeded.hex('nonce', n)}`
   const payTo = store.payout.base!
   const amountAtomic = parseAmount(link.price, usdc.decimals)

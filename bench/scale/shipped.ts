@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuSeconds } from '../harness/cpuSeconds.ts'
 
@@ -20,10 +19,10 @@ export interface Shipped {
   stop(): Promise<void>
 }
 
-/** Starts the gateway of a folder that was filled, on any CPU, and waits until it is ready. */
-export async function startShipped(folder: string, port: number, env: NodeJS.ProcessEnv): Promise<Shipped> {
+/** Starts the gateway of a configuration, on any CPU, and waits until it is ready. */
+export async function startShipped(config: string, port: number, env: NodeJS.ProcessEnv): Promise<Shipped> {
   const startedMs = performance.now()
-  const child = spawn(process.execPath, [bin, 'start', '--config', join(folder, 'tollgate.yaml')], {
+  const child = spawn(process.execPath, [bin, 'start', '--config', config], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, ...env, PORT: String(port) },
   })

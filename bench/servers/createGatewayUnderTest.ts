@@ -4,7 +4,7 @@ import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { openSqlite, type SqliteStore } from '../../adapters/sqlite/openSqlite.ts'
+import { limitThreadHeaps } from '../../cli/runtime/limitThreadHeaps.ts'
 import { parseConfig } from '../../core/config/loadConfig.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { Link } from '../../core/domain/link.ts'
@@ -17,8 +17,11 @@ import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import type { DataStore } from '../../core/ports/store/store.ts'
 import { createGateway } from '../../gateway/server.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
+import { openStoreAt } from '../scale/openStoreAt.ts'
+import type { StoreAt } from '../scale/place.ts'
 import bought from './boughtPlugin.ts'
 import { createForgetfulBooks } from './forgetfulBooks.ts'
 import { createLibraryCounters } from './libraryCounters.ts'
@@ -61,13 +64,14 @@ export const usualPlugins = [
   'metrics',
 ]
 
-/** Builds the whole gateway on a store in `dbPath`, with limits that a bench does not reach. */
+/** Builds the whole gateway on a store, with limits that a bench does not reach. */
 export async function createGatewayUnderTest(
-  options: GatewayServerOptions & { readonly dbPath: string },
-): Promise<{ listen(): Promise<number>; readonly store: SqliteStore }> {
+  options: GatewayServerOptions & StoreAt,
+): Promise<{ listen(): Promise<number>; readonly store: DataStore }> {
+  limitThreadHeaps()
   const clock = systemClock
   const log = silentLog
-  const store = await openSqlite({ path: options.dbPath, clock, log })
+  const store = await openStoreAt(options)
   if (options.joins !== true) await fill(store, options)
   const settler = createStubbedSettler(options.checksSignatures ?? true)
   const instanceId = randomUUID()
@@ -102,7 +106,7 @@ export async function createGatewayUnderTest(
       instanceId,
       runsJobs: false,
     },
-    jobLine: { post() {}, hear: () => () => undefined },
+    jobLine: { isHere: false, post() {}, hear: () => () => undefined },
     answerMemory: createAnswerMemory(),
   }
   const generation = await buildGeneration(await entriesOf(options.plugins ?? usualPlugins), ports)
@@ -133,7 +137,9 @@ async function entriesOf(names: readonly string[]): Promise<readonly PluginEntry
   return plugins as readonly PluginEntry[]
 }
 
-async function fill(store: SqliteStore, { links, upstreamPort }: GatewayServerOptions): Promise<void> {
+/** Its links, unless they are there from a run before. */
+async function fill(store: DataStore, { links, upstreamPort }: GatewayServerOptions): Promise<void> {
+  if ((await store.stores.byUsername('demo')) !== undefined) return
   const storeId = randomUUID()
   const seller = {
     id: storeId,

@@ -1,4 +1,4 @@
-import type { Books } from '../../core/ports/books.ts'
+import type { Books } from '../../core/ports/store/books.ts'
 
 /** Books that keep nothing, every change done at once: what a paid call costs when nothing has to be durable. */
 export function createForgetfulBooks(): Books {

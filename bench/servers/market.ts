@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
 import { systemClock } from '../../core/ports/clock.ts'
-import { type DiscoveryQuery, wordsOf } from '../../core/ports/discovery.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { type DiscoveryQuery, wordsOf } from '../../core/ports/store/discovery.ts'
 import { median } from '../harness/median.ts'
 
 const LINKS = 100_000

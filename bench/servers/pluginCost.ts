@@ -1,8 +1,11 @@
 // Runs calls through programs of the kernel that differ only in how many plugins stand in them, and prints what one more
 // costs in nanoseconds of CPU time. The plugins are compiled like any other.
-import { compile, type ReadyPlugin } from '../../core/kernel/compile.ts'
+import { compile } from '../../core/kernel/compile.ts'
+import type { Program } from '../../core/kernel/program.ts'
 import { prototypeLinks } from '../../core/kernel/prototypeLinks.ts'
+import type { ReadyPlugin } from '../../core/kernel/readyPlugin.ts'
 import { run } from '../../core/kernel/run.ts'
+import { Shapes } from '../../core/kernel/shapes.ts'
 import { type Exchange, gatewayPlugin, type Hook, handled } from '../../core/plugin/gateway.ts'
 
 const { calls } = JSON.parse(process.argv[2]!) as { calls: number }
@@ -32,25 +35,25 @@ for (let i = 0; i <= many; i++) {
 }
 const late: Hook = async () => undefined
 const answer: Hook = () => handled
-const programOf = (hooks: readonly Hook[]) =>
-  compile(
-    prototypeLinks[0]!,
-    pluginsOf(hooks.length, (i) => hooks[i]!),
-    () => {},
-  ).hooks
+function programOf(hooks: readonly Hook[]): Program {
+  const plugins = pluginsOf(hooks.length, (i) => hooks[i]!)
+  return compile(prototypeLinks[0]!, plugins, new Shapes(plugins, () => {}))
+}
 
 const few = programOf([makers[0]!, answer])
 const more = programOf([...makers, answer])
 const fewLate = programOf([makers[0]!, late, answer])
 const moreLate = programOf([makers[0]!, ...new Array<Hook>(many + 1).fill(late), answer])
 
-function cost(hooks: readonly Hook[]): number {
+function cost({ shape: { hooks }, parts }: Program): number {
+  exchange.parts = parts
   const before = process.cpuUsage()
   for (let i = 0; i < calls; i++) run(hooks, exchange)
   return nsSince(before)
 }
 
-async function lateCost(hooks: readonly Hook[]): Promise<number> {
+async function lateCost({ shape: { hooks }, parts }: Program): Promise<number> {
+  exchange.parts = parts
   const before = process.cpuUsage()
   for (let i = 0; i < calls / many; i++) await run(hooks, exchange)
   return nsSince(before) * many

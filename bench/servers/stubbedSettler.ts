@@ -2,8 +2,8 @@ import { hash } from 'node:crypto'
 import { readAuthorization } from '../../adapters/chains/evm/check/authorization.ts'
 import { createEvmCheck } from '../../adapters/chains/evm/check/check.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
+import type { Checked, Settler } from '../../core/ports/chains/settler.ts'
 import { systemClock } from '../../core/ports/clock.ts'
-import type { Checked, Settler } from '../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../core/x402/types.ts'
 import { network } from './offer.ts'
 
@@ -22,7 +22,7 @@ export function createStubbedSettler(checksSignatures: boolean): Settler {
     id: 'stub',
     network,
     scheme: 'exact',
-    offerExtra: {},
+    offerExtra: () => ({}),
     check: checksSignatures ? check : takeItsWord,
     verify: async () => held,
     async settle(_payment, _terms, { key, amountAtomic }, store) {

@@ -1,6 +1,6 @@
 import { familyOf, type NetworkId } from '../../core/domain/network.ts'
 import { checksumAddress } from '../../core/evm/address.ts'
-import type { Checked, Settler } from '../../core/ports/settler.ts'
+import type { Checked, Settler } from '../../core/ports/chains/settler.ts'
 import { evmTermsFault } from '../../core/x402/evmTermsFault.ts'
 import type { OfferTerms } from '../../core/x402/offerTerms.ts'
 import { solanaTermsFault } from '../../core/x402/solanaTermsFault.ts'

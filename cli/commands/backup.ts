@@ -15,6 +15,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Command } from 'commander'
+import type { Config } from '../../core/config/types.ts'
 import { createOutput } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
@@ -31,16 +32,14 @@ export function registerBackup(program: Command): void {
     .action(async (file: string, { config }: { config: string }) => {
       const output = createOutput(process)
       try {
-        const { openStore } = await import('../runtime/openStore.ts')
+        const { openStore } = await import('../runtime/open/openStore.ts')
         const { readConfig } = await import('../runtime/readConfig.ts')
-        const { path } = (await readConfig(config, process.env)).config.storage
+        const path = fileOf((await readConfig(config, process.env)).config)
         // It would be made, and the copy of nothing taken for a backup.
         if (!existsSync(path)) throw new UsageError(`Expected a database at ${path}, found none.`)
         const store = await openStore(config, process.env)
         try {
-          if (store.backup === undefined)
-            throw new UsageError('This store is backed up by tools of its own, not by this command.')
-          await store.backup(file)
+          await store.backup!(file)
         } finally {
           await store.close()
         }
@@ -59,13 +58,22 @@ export function registerBackup(program: Command): void {
       const output = createOutput(process)
       try {
         const { readConfig } = await import('../runtime/readConfig.ts')
-        const { path } = (await readConfig(config, process.env)).config.storage
+        const path = fileOf((await readConfig(config, process.env)).config)
         await restore(file, path, force === true)
         output.result({ restored: path, from: file }, `Restored ${path} from ${file}.`)
       } catch (error) {
         process.exitCode = output.fail(error)
       }
     })
+}
+
+/** The database's file. @throws `UsageError` where the store is none: PostgreSQL has better tools of its own */
+function fileOf({ storage }: Config): string {
+  if (storage.postgres === undefined) return storage.path
+  const { schema } = storage.postgres
+  throw new UsageError(
+    `PostgreSQL is backed up and restored by its own tools, such as pg_dump --schema=${schema} and pg_restore.`,
+  )
 }
 
 /** What is there is replaced in one step, by a copy that is whole and on disk: one that fails leaves it as it was, with its log. */
@@ -85,7 +93,7 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
     // Whoever restores as root leaves the database to the gateway's own user.
     if (isThere) giveTo(statSync(to), unfinished)
     // The copy, because the backup may lie where nothing can be written.
-    const { isDatabase } = await import('../../adapters/sqlite/isDatabase.ts')
+    const { isDatabase } = await import('../../adapters/sqlite/backup/isDatabase.ts')
     if (!isDatabase(unfinished))
       throw new UsageError(`Expected a backup at ${from}, but it can not be read as one.`)
     flush(unfinished)

@@ -11,7 +11,7 @@ export function registerCheck(program: Command): void {
       'after',
       `
 Every problem is named with its line. Links come from the database, when there is one; without links, the program of each
-kind of link is shown. Nothing is started and nothing is written. Exit status 0 when all is well, 2 when the
+kind of link is shown. Nothing is started, and of the database only the tables are brought to this version. Exit status 0 when all is well, 2 when the
 configuration does not hold.`,
     )
     .action(async ({ config, json }: { config: string; json?: true }) => {
@@ -21,11 +21,15 @@ configuration does not hold.`,
         const { links, warnings } = await checkConfig(config, process.env)
         for (const warning of warnings) output.warn(warning)
         output.rows(links, [
-          { title: 'Link', value: (l) => l.link },
+          { title: 'Link', value: (l) => l.link, isWhole: true },
           { title: 'Price', value: (l) => (l.price === '0' ? 'free' : `${l.price} USDC`), align: 'right' },
-          { title: 'Program', value: (l) => l.program.map((s) => `${s.phase}: ${s.plugin}`).join(' → ') },
-          { title: 'Deliver', value: (l) => l.deliver.join(', ') },
-          { title: 'Log', value: (l) => l.log.join(', ') },
+          {
+            title: 'Program',
+            value: (l) => l.program.map((s) => `${s.phase}: ${s.plugin}`).join(' → '),
+            isWhole: true,
+          },
+          { title: 'Deliver', value: (l) => l.deliver.join(', '), isWhole: true },
+          { title: 'Log', value: (l) => l.log.join(', '), isWhole: true },
         ])
         output.say(`${config} holds.`)
       } catch (error) {

@@ -7,7 +7,10 @@ export function registerDemo(program: Command): void {
     .command('demo')
     .description('Pay an API through the gateway on two local chains, offline, and show every step.')
     .option('--once', 'end after the calls; exit status 0 when all of them held')
-    .option('--port <port>', 'port of the gateway; a free one when it is taken', '8080')
+    .option(
+      '--port <port>',
+      'port of the gateway (default: 8080, or a free one when that is taken or with --once)',
+    )
     .option('--json', 'one JSON object per paid call, also on a terminal')
     .addHelpText(
       'after',

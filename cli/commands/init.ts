@@ -42,9 +42,16 @@ Examples:
         const opened = flags.store === undefined ? undefined : await import('../runtime/createStore.ts')
         const newStore = { ...flags, username: flags.store ?? '' }
         opened?.payoutOf(newStore)
-        await writeConfig(flags)
-        output.result({ written: flags.config, preset: flags.preset }, `Wrote ${flags.config}.`)
-        if (opened === undefined) return output.say('Next: tollgate start')
+        const text = readPreset(flags.preset)
+        const missing = missingVariables(text, process.env)
+        if (opened !== undefined && missing.length > 0)
+          throw new UsageError(
+            `The preset ${flags.preset} takes ${missing.join(', ')} from the environment, where there is nothing yet. ` +
+              'Set that first, or leave --store out and open it later with tollgate store create.',
+          )
+        await writeConfig(flags, text)
+        output.result({ written: flags.config, preset: flags.preset, missing }, `Wrote ${flags.config}.`)
+        if (opened === undefined) return output.say(nextSteps(missing))
         const created = await opened.createStore(flags.config, process.env, newStore)
         output.result(created, storeText(created))
       } catch (error) {
@@ -72,8 +79,26 @@ export function storeText({
   ].join('\n')
 }
 
-async function writeConfig({ config, preset, force }: InitFlags): Promise<void> {
-  const text = readPreset(preset)
+/** What a person does with a configuration that was written. @param missing variables that it needs and that are not set */
+const nextSteps = (missing: readonly string[]): string =>
+  missing.length === 0
+    ? 'Next: tollgate start'
+    : [
+        'It takes from the environment what belongs into no file. Set:',
+        '',
+        ...missing.map((name) => `  export ${name}=…`),
+        '',
+        'Next: tollgate check, then tollgate start',
+      ].join('\n')
+
+/** The variables without a fallback that a configuration names, outside of its comments, and that hold nothing. */
+function missingVariables(text: string, env: Readonly<Record<string, string | undefined>>): string[] {
+  const uncommented = text.replaceAll(/(^|\s)#.*$/gm, '')
+  const names = [...uncommented.matchAll(/(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g)].map(([, name]) => name!)
+  return [...new Set(names)].filter((name) => (env[name] ?? '') === '')
+}
+
+async function writeConfig({ config, force }: InitFlags, text: string): Promise<void> {
   if (existsSync(config) && !force) {
     throw new UsageError(
       `${config} is there already. Choose another name with --config, or write over it with --force.`,

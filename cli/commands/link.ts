@@ -66,7 +66,8 @@ interface SavedLink {
 }
 
 async function addLink(url: string, flags: LinkFlags, apiKey: string | undefined): Promise<SavedLink> {
-  if (!URL.canParse(url))
+  // `localhost:3000` is a URL, too: one of the scheme `localhost:`.
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
     throw new UsageError(
       `Expected an address such as https://api.example.com/weather, got ${JSON.stringify(url)}.`,
     )

@@ -2,16 +2,20 @@ import { formatAmount } from '../../core/domain/money.ts'
 import { factsOf } from '../../core/domain/network.ts'
 import { visibleText } from '../../core/text/visibleText.ts'
 import { createOutput, type Output } from '../output/createOutput.ts'
+import { UsageError } from '../output/exitCodes.ts'
 import { fillMarket } from './fillMarket.ts'
 import { type DemoPayment, holds, payOnce } from './payOnce.ts'
 import { buyWithApproval, buyWithinRules, playOwner } from './showVault.ts'
 import { type Demo, startDemo } from './startDemo.ts'
 import { type DemoVault, startDemoVault } from './startDemoVault.ts'
 
+/** Where the demo listens, and a free port when somebody else does. */
+const DEFAULT_PORT = 8080
+
 export interface DemoFlags {
   readonly once?: true
   readonly json?: true
-  readonly port: string
+  readonly port?: string
 }
 
 /** Runs the demo. @returns the exit status */
@@ -22,29 +26,33 @@ export async function runDemo(flags: DemoFlags): Promise<number> {
     json: flags.json,
     env: process.env,
   })
-  const port = flags.once ? 0 : Number(flags.port)
+  const port = Number(flags.port ?? (flags.once ? 0 : DEFAULT_PORT))
+  if (!Number.isInteger(port) || port < 0 || port > 65_535)
+    return output.fail(
+      new UsageError(`Expected --port to be a port from 0 to 65535, got ${JSON.stringify(flags.port)}.`),
+    )
+  // A program reads the paid calls on stdout, one object a line: what goes on is told beside them.
+  const tell = (text: string) =>
+    output.isJson
+      ? void process.stderr.write(`${text.split('\n').map(visibleText).join('\n')}\n`)
+      : output.say(text)
   let demo: Demo | undefined
   let vault: DemoVault | undefined
   try {
     demo = await startDemo({
       port,
-      ...(port !== 0 && { evmPort: 8545 }),
-      onStep: (text) => output.say(`• ${text}`),
+      ...(!flags.once && { evmPort: 8545 }),
+      onStep: (text) => tell(`• ${text}`),
     })
     let allHold = true
     for (const buyer of demo.buyers) {
-      output.say(
+      tell(
         `• Calling ${demo.link.url}: 402, price ${demo.link.price} USDC; paying on ${titleOf(buyer.network)}`,
       )
       const payment = await payOnce(demo, buyer, 'Lisbon')
       show(output, payment)
       allHold &&= holds(payment)
     }
-    // A program reads the paid calls above, one object a line: what the vault does is told beside them.
-    const tell = (text: string) =>
-      output.isJson
-        ? void process.stderr.write(`${text.split('\n').map(visibleText).join('\n')}\n`)
-        : output.say(text)
     const stopped = abortedBySignals()
     tell('• Starting a vault with a wallet of its own, and letting an agent in')
     vault = await startDemoVault(demo)

@@ -4,8 +4,8 @@ import { parseAmount } from '../../core/domain/money.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { Sale } from '../../core/payments/purchase.ts'
 import * as rules from '../../core/payments/rules.ts'
-import { DAY_MS } from '../../core/ports/figures.ts'
-import type { Stack } from '../runtime/openStack.ts'
+import { DAY_MS } from '../../core/ports/store/figures.ts'
+import type { Stack } from '../runtime/open/openStack.ts'
 import type { SampleLink } from './sampleStores.ts'
 
 export interface MonthOfLink {

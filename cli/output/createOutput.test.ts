@@ -43,6 +43,13 @@ t.test('a terminal gets a table whose columns line up, wide characters too', (t)
   t.end()
 })
 
+t.test('a terminal that does not know how wide it is gets a table as one of 80 columns', (t) => {
+  const [unknown, usual] = [outputOf({ width: 0 }), outputOf({})]
+  for (const { output } of [unknown, usual]) output.rows([{ name: 'w'.repeat(40), price: 1n }], columns)
+  t.equal(unknown.stdout.text(), usual.stdout.text())
+  t.end()
+})
+
 t.test('a pipe, or --json, gets one object a line, with every field', (t) => {
   for (const options of [{ tty: false }, { json: true }]) {
     const { output, stdout, stderr } = outputOf(options)

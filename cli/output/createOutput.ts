@@ -3,7 +3,7 @@ import { isTollgateError } from '../../core/errors/error.ts'
 import { visibleBlock, visibleJson, visibleText } from '../../core/text/visibleText.ts'
 import { exitCodeOf } from './exitCodes.ts'
 import { type Progress, silentProgress, startProgress } from './progress.ts'
-import type { Stream } from './stream.ts'
+import { columnsOf, type Stream } from './stream.ts'
 import { type Styles, stylesFor } from './style.ts'
 import { type Column, formatTable } from './table.ts'
 
@@ -40,8 +40,6 @@ export interface OutputOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
 }
 
-const DEFAULT_COLUMNS = 80
-
 /**
  * @example
  * const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json: flags.json, env: process.env })
@@ -60,7 +58,7 @@ export function createOutput({ stdout, stderr, json = false, env = {} }: OutputO
     rows(rows, columns, whenEmpty) {
       if (isJson) for (const row of rows) print(visibleJson(row))
       else if (rows.length > 0)
-        for (const line of formatTable(rows, columns, stdout.columns ?? DEFAULT_COLUMNS, styles)) print(line)
+        for (const line of formatTable(rows, columns, columnsOf(stdout), styles)) print(line)
       else if (whenEmpty !== undefined) print(visibleBlock(whenEmpty))
     },
     result(value, text) {

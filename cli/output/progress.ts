@@ -24,7 +24,7 @@ export function startProgress(stream: Stream, styles: Styles, text: string): Pro
   let frame = 0
   let isOver = false
   const draw = () => {
-    const line = truncate(shown, (stream.columns ?? 80) - 3)
+    const line = truncate(shown, (stream.columns || 80) - 3)
     stream.write(`${clearLine}${styles.dim(frames[frame++ % frames.length]!)} ${line}`)
   }
   const timer = setInterval(draw, FRAME_MS)

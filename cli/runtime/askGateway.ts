@@ -39,6 +39,10 @@ interface ApiError {
 
 function wordsOf(error: ApiError | undefined): string {
   if (error === undefined) return 'The gateway gave an answer that is not one of its API. Is --gateway right?'
-  const details = (error.details ?? []).map((d) => `\n  ${d.path}: ${d.message}`)
+  // One detail is the message itself.
+  const details = (error.details ?? [])
+    .map((d) => `${d.path}: ${d.message}`)
+    .filter((detail) => detail !== error.message)
+    .map((detail) => `\n  ${detail}`)
   return `${error.code}: ${error.message}${details.join('')}`
 }

@@ -7,7 +7,7 @@ import { prototypeLinks } from '../../core/kernel/prototypeLinks.ts'
 import { compileWhen } from '../../core/kernel/when.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
-import { openStack } from './openStack.ts'
+import { openStack } from './open/openStack.ts'
 import { readConfig } from './readConfig.ts'
 
 export interface CheckedLink extends Pick<LinkProgram, 'deliver' | 'log'> {
@@ -24,7 +24,7 @@ export interface CheckedConfig {
 }
 
 /**
- * Reads a configuration, sets its plugins up and compiles every link, without starting or writing anything.
+ * Reads a configuration, sets its plugins up and compiles every link, without starting anything. A database gets this version's tables.
  *
  * @throws ConfigError, GenerationError, PluginLoadError: what does not hold, in words
  */
@@ -33,10 +33,10 @@ export async function checkConfig(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<CheckedConfig> {
   const { config, plugins, warnings } = await readConfig(file, env)
-  const hasStore = existsSync(config.storage.path)
+  const hasStore = config.storage.postgres !== undefined || existsSync(config.storage.path)
   const hasSecret = env['TOLLGATE_SECRET'] !== undefined || existsSync(config.secretFile)
   const stack = await openStack(
-    { ...config, storage: { path: hasStore ? config.storage.path : ':memory:' } },
+    hasStore ? config : { ...config, storage: { path: ':memory:' } },
     // A stand-in, so that checking does not make the secret's file.
     {
       env: hasSecret ? env : { ...env, TOLLGATE_SECRET: '00'.repeat(32) },

@@ -1,13 +1,25 @@
-import { type DestinationStream, pino } from 'pino'
+import { type DestinationStream, type LogFn, type Logger, pino } from 'pino'
 import type { Config } from '../../core/config/types.ts'
 import type { Log } from '../../core/ports/log.ts'
+import { isStoreAway } from '../../core/ports/refusals.ts'
 
 const colors: Readonly<Record<string, string>> = { warn: '\x1b[33m', error: '\x1b[31m', debug: '\x1b[2m' }
 
-/** The program's log on standard error: lines for people on a terminal, JSON for machines elsewhere. */
+/** That the store is away is noticed by everything that wants it, again and again; the log says it so often. */
+const SAID_AGAIN_MS = 30_000
+/** Payments that are named in such lines; more than these are said more often. */
+const MOST_REMEMBERED = 1_000
+
+/**
+ * The program's log on standard error: lines for people on a terminal, JSON for machines elsewhere. A line that the store is away
+ * comes again after half a minute, with the number of those that were `leftOut` meanwhile.
+ *
+ * @param now milliseconds that only go ahead
+ */
 export function createLog(
   { level, format }: Config['log'],
   stream: NodeJS.WriteStream = process.stderr,
+  now: () => number = performance.now.bind(performance),
 ): Log {
   const isPretty = format === 'pretty' || (format === 'auto' && stream.isTTY === true)
   const options = {
@@ -15,8 +27,29 @@ export function createLog(
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
+    hooks: { logMethod: lessOften(now) },
   }
   return pino(options, isPretty ? prettyStream(stream) : stream) as Log
+}
+
+function lessOften(now: () => number) {
+  const said = new Map<string, { readonly atMs: number; leftOut: number }>()
+  return function (this: Logger, args: Parameters<LogFn>, method: LogFn): void {
+    const [fields, message] = args as unknown as [{ readonly err?: unknown }, string | undefined]
+    const { err, ...others } = fields
+    if (!isStoreAway(err)) return method.apply(this, args)
+    const about = Object.entries(others).map(([name, value]) => `${name}=${String(value)}`)
+    const key = [message, ...about].join(' ')
+    const before = said.get(key)
+    if (before !== undefined && now() - before.atMs < SAID_AGAIN_MS) {
+      before.leftOut++
+      return
+    }
+    if (said.size >= MOST_REMEMBERED) said.clear()
+    said.set(key, { atMs: now(), leftOut: 0 })
+    const leftOut = before?.leftOut ?? 0
+    method.call(this, leftOut > 0 ? { ...fields, leftOut } : fields, message)
+  }
 }
 
 function prettyStream(stream: NodeJS.WriteStream): DestinationStream {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { LoadedConfig } from '../../core/config/loadConfig.ts'
 import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
@@ -30,7 +31,10 @@ export function createReloader(
   function reload(choose: () => Plugins): Promise<void> {
     const turn = line.then(async () => {
       const next = choose()
-      const { retired } = await calls.swap(await generationOf(next, ports))
+      const generation = await generationOf(next, ports)
+      // Calls go on meanwhile: the swap has a turn of the event loop to itself, as each step before it.
+      await nextTurn()
+      const { retired } = await calls.swap(generation)
       current = next
       retired.catch((err: unknown) => ports.log.error({ err }, 'a plugin did not end as it should'))
     })

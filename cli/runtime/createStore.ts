@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { loadSecret } from '../../adapters/secrets/loadSecret.ts'
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
 import { createApiKey, prefixOf } from '../../admin-api/auth/apiKey.ts'
 import { hiddenCharacterIn, refusalOf } from '../../admin-api/schema/hiddenCharacter.ts'
 import { isReservedUsername, usernameForm } from '../../admin-api/stores/username.ts'
@@ -11,6 +10,7 @@ import type { ChainName } from '../../core/domain/network.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { UsageError } from '../output/exitCodes.ts'
+import { openDataStore } from './open/openStore.ts'
 import { readConfig } from './readConfig.ts'
 
 export interface NewStore {
@@ -42,7 +42,7 @@ export async function createStore(
   const payout = payoutOf(newStore)
   const { config } = await readConfig(configFile, env)
   const sealer = createSealer(loadSecret({ file: config.secretFile, env }))
-  const store = await openSqlite({ path: config.storage.path, clock: systemClock, log: silentLog })
+  const store = await openDataStore(config, systemClock, silentLog)
   try {
     const nowMs = systemClock.now()
     const id = randomUUID()

@@ -5,10 +5,10 @@ import { transferScheme } from '../../core/payments/bookTransfer.ts'
 import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
 import { transferBackOf } from '../../core/payments/transferBackOf.ts'
 import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
+import type { RefundVerdict } from '../../core/ports/chains/refundProofs.ts'
 import { silentLog } from '../../core/ports/log.ts'
-import type { RefundVerdict } from '../../core/ports/refundProofs.ts'
-import { openRefundProofs } from './openRefundProofs.ts'
-import { openStack, type Stack } from './openStack.ts'
+import { openRefundProofs } from './open/openRefundProofs.ts'
+import { openStack, type Stack } from './open/openStack.ts'
 import { readConfig } from './readConfig.ts'
 
 export interface Finding {
@@ -28,6 +28,8 @@ const STORES_AT_ONCE = 50
 
 export interface ExamineOptions {
   readonly asksChains: boolean
+  /** Leaves out days of the ledger that were found right before and of which nothing has moved since. Default: false. */
+  readonly skipsJudged?: boolean
   /** Hears what is being looked at, in words for a person. */
   onProgress?(text: string): void
 }
@@ -36,7 +38,7 @@ export interface ExamineOptions {
 export async function examine(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { asksChains, onProgress }: ExamineOptions,
+  { asksChains, skipsJudged = false, onProgress }: ExamineOptions,
 ): Promise<readonly Finding[]> {
   const { config, warnings } = await readConfig(file, env)
   const stack = await openStack(config, { env, log: silentLog, runsJobs: false, worksOnPayments: false })
@@ -51,7 +53,7 @@ export async function examine(
       ...(await look('Writing to the store', () => storeFindings(stack))),
       ...(await look('Asking networks and facilitators', () => networkFindings(stack))),
       ...(asksChains ? await look("Looking at the sellers' wallets", () => payoutFindings(stack)) : []),
-      ...(await look('Checking the ledger', () => ledgerFindings(stack, onProgress))),
+      ...(await look('Checking the ledger', () => ledgerFindings(stack, skipsJudged, onProgress))),
       ...(await look('Looking for payments that were put off', () => parkedFindings(stack))),
       ...(asksChains ? await look('Looking transfers up on chain', () => chainFindings(stack)) : []),
       ...(asksChains ? await look('Looking refunds up on chain', () => refundFindings(config, stack)) : []),
@@ -98,15 +100,22 @@ async function payoutFindings({ store, chains }: Stack): Promise<Finding[]> {
 const storeFindings = async ({ store }: Stack): Promise<Finding[]> =>
   report('store', await store.health(), 'answers and takes writes')
 
-async function ledgerFindings({ store }: Stack, onProgress?: (text: string) => void): Promise<Finding[]> {
+async function ledgerFindings(
+  { store }: Stack,
+  skipsJudged: boolean,
+  onProgress?: (text: string) => void,
+): Promise<Finding[]> {
   const count = (n: number) => n.toLocaleString('en-US')
-  const { purchases, chargedPayments, unresolvedPayments, refundDue, broken, unbalanced } =
-    await store.purchases.ledgerCheck({
-      onProgress: (rows, seen, all) =>
-        onProgress?.(
-          `Checking the ledger: ${count(seen)}${all === undefined ? '' : ` of ${count(all)}`} ${rows}`,
-        ),
-    })
+  const { purchases, chargedPayments, unresolvedPayments, refundDue, skippedDays, broken, unbalanced } =
+    await store.purchases.ledgerCheck(
+      {
+        onProgress: (rows, seen, all) =>
+          onProgress?.(
+            `Checking the ledger: ${count(seen)}${all === undefined ? '' : ` of ${count(all)}`} ${rows}`,
+          ),
+      },
+      { skipsJudged },
+    )
   const summary = `${purchases} purchases, ${chargedPayments} charged payments, ${refundDue} owed back`
   return [
     ...report(
@@ -114,6 +123,14 @@ async function ledgerFindings({ store }: Stack, onProgress?: (text: string) => v
       [...broken, ...unbalanced.map((id) => `the entries of ${id} do not add up to zero`)],
       summary,
     ),
+    ...(skippedDays === 0
+      ? []
+      : [
+          good(
+            'ledger',
+            `${skippedDays} days were found right before and have not moved since: they were not read again (--all reads them)`,
+          ),
+        ]),
     unresolvedPayments === 0
       ? good('open payments', 'none')
       : warning('open payments', `${unresolvedPayments} are being settled or recovered`),

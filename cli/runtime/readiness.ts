@@ -1,24 +1,90 @@
-import type { Settler } from '../../core/ports/settler.ts'
-import type { DataStore } from '../../core/ports/store.ts'
-import type { OpenChains } from './openChains.ts'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { NetworkId } from '../../core/domain/network.ts'
+import { leaseNameOf } from '../../core/payments/keyLease.ts'
+import type { Settler } from '../../core/ports/chains/settler.ts'
+import type { DataStore } from '../../core/ports/store/store.ts'
+import { keptLook } from './keptLook.ts'
+import type { OpenChains } from './open/openChains.ts'
 
-/** What keeps the service from working, in words for the operator: the store, then each network. Empty when all is well. */
-export async function readiness(
-  store: Pick<DataStore, 'health'>,
-  chains: OpenChains,
-  diagnose = (settler: Settler): Promise<string[]> => settler.diagnose(),
-): Promise<string[]> {
-  const reports = await Promise.all([
-    store.health(),
-    ...chains.settlers.map(async (settler) => {
-      const problems = await diagnose(settler).catch((error: unknown) => [messageOf(error)])
-      return problems.map((problem) => `${settler.network}: ${problem}`)
-    }),
-  ])
-  const missing = chains.missing.map(
-    (network) => `${network}: its facilitator has not answered; not offered yet`,
-  )
-  return [...reports.flat(), ...missing]
+/** One of what has to work, for the service to sell everything that it offers. */
+export interface PartOfReadiness {
+  readonly part: 'store' | 'settler'
+  /** Whose settler it is. */
+  readonly network: NetworkId | null
+  /** What keeps it from working, in words for the operator; empty when all is well. */
+  readonly problems: readonly string[]
+}
+
+export interface ReadinessParts {
+  readonly store: Pick<DataStore, 'health' | 'leases'>
+  readonly chains: Pick<OpenChains, 'settlers' | 'missing'>
+  /** This process takes no settling key: whether another one has it is asked. */
+  readonly isSettledElsewhere: boolean
+}
+
+/** Before a network's nodes, or its facilitator, are asked again: anybody may ask whether the service is ready. */
+const AGE_MS = 1_000
+/** Who does not answer in this time counts as away. The next who asks hears of its return, whatever became of this question. */
+const PATIENCE_MS = 3_000
+
+/** Makes what says whether the service can work: the store first, then each network. It answers soon, whoever is away. */
+export function createReadiness({
+  store,
+  chains,
+  isSettledElsewhere,
+}: ReadinessParts): () => Promise<readonly PartOfReadiness[]> {
+  const looks = new WeakMap<Settler, ReturnType<typeof lookAt>>()
+
+  const lookAt = (settler: Settler) =>
+    keptLook(() => inTime(settler.diagnose()), Date.now, { ageMs: AGE_MS, patienceMs: 2 * PATIENCE_MS })
+
+  /** A store that can't say is in the list already. */
+  async function withoutHolder({ id, isExclusive }: Settler): Promise<string[]> {
+    if (!isSettledElsewhere || isExclusive !== true) return []
+    const holder = await inTime(store.leases.holderOf(leaseNameOf(id))).catch(() => null)
+    return holder === undefined
+      ? ['no process has its settling key, and paid calls are refused: start one with --only jobs']
+      : []
+  }
+
+  async function ofSettler(settler: Settler): Promise<PartOfReadiness> {
+    const { network } = settler
+    let look = looks.get(settler)
+    if (look === undefined) looks.set(settler, (look = lookAt(settler)))
+    const [{ value = [], fault }, holderless] = await Promise.all([look(), withoutHolder(settler)])
+    const problems = [...(fault === undefined ? value : [fault]), ...holderless]
+    const prefix = `${network}: `
+    // Most settlers name it themselves.
+    const named = problems.map((problem) => (problem.startsWith(prefix) ? problem : prefix + problem))
+    return { part: 'settler', network, problems: named }
+  }
+
+  return async () => {
+    const ofStore = inTime(store.health()).catch((error: unknown) => [`The database: ${messageOf(error)}`])
+    const [problems, ...settlers] = await Promise.all([ofStore, ...chains.settlers.map(ofSettler)])
+    return [
+      { part: 'store', network: null, problems },
+      ...settlers,
+      ...chains.missing.map((network) => ({
+        ...{ part: 'settler' as const, network },
+        problems: [`${network}: its facilitator has not answered; not offered yet`],
+      })),
+    ]
+  }
+}
+
+/** @throws when there is no answer in time */
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  const over = new AbortController()
+  const late = wait(PATIENCE_MS, undefined, { ref: false, signal: over.signal }).then(() => {
+    throw new Error(`no answer in ${PATIENCE_MS / 1_000} s`)
+  })
+  late.catch(() => undefined)
+  try {
+    return await Promise.race([answer, late])
+  } finally {
+    over.abort()
+  }
 }
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

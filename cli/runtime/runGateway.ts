@@ -7,16 +7,23 @@ import type { Log } from '../../core/ports/log.ts'
 import { startPrimary } from './cluster/primary.ts'
 import { runWorker } from './cluster/worker.ts'
 import { createLog } from './createLog.ts'
+import { limitThreadHeaps } from './limitThreadHeaps.ts'
 import { readConfig } from './readConfig.ts'
+import { does, type Role } from './role.ts'
 import { startTollgate } from './startTollgate.ts'
 import { watchConfig } from './watchConfig.ts'
 
-/** Starts everything that a configuration file names, and keeps it running until the process is told to stop. */
-export async function runGateway(file: string): Promise<void> {
+/**
+ * Starts everything that a configuration file names, and keeps it running until the process is told to stop.
+ *
+ * @param only what this process does of it; absent: everything
+ */
+export async function runGateway(file: string, only?: Role): Promise<void> {
+  limitThreadHeaps()
   if (cluster.isWorker) return runWorker(file, process.env)
   const loaded = await readConfig(file, process.env)
   const log = createLog(loaded.config.log)
-  const context = { env: process.env, log }
+  const context = { env: process.env, log, only }
   const started = Promise.withResolvers<Running>()
   let isReloadDue = false
   let line: Promise<void> = started.promise.then(() => undefined)
@@ -32,7 +39,7 @@ export async function runGateway(file: string): Promise<void> {
   })
   for (const warning of loaded.warnings) log.warn({ line: warning.line }, warning.message)
   const running =
-    loaded.config.gateway.workers > 1
+    loaded.config.gateway.workers > 1 && does('gateway', only)
       ? await startPrimary(loaded, context)
       : await startTollgate(loaded, context)
   const { gatewayUrl: url, adminUrl: admin } = running
@@ -45,7 +52,7 @@ export async function runGateway(file: string): Promise<void> {
     await running.close()
   })
   // Last: whoever reads this may send a signal at once.
-  log.info({ url, admin, publicUrl: loaded.config.publicUrl }, 'tollgate is running')
+  log.info({ url, admin, publicUrl: loaded.config.publicUrl, ...(only && { only }) }, 'tollgate is running')
 }
 
 interface Running {

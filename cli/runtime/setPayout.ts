@@ -1,9 +1,9 @@
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
 import type { Payout } from '../../core/domain/link.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { walletOf } from './createStore.ts'
+import { openDataStore } from './open/openStore.ts'
 import { readConfig } from './readConfig.ts'
 
 export interface PayoutSet {
@@ -34,11 +34,7 @@ export async function setPayout(
     ...(solana !== undefined && { solana: solana && walletOf('solana', solana) }),
   }
   const { config } = await readConfig(configFile, env)
-  const db = await openSqlite({
-    path: config.storage.path,
-    clock: systemClock,
-    log: silentLog,
-  })
+  const db = await openDataStore(config, systemClock, silentLog)
   try {
     const store = await db.stores.byUsername(username)
     if (store === undefined) {

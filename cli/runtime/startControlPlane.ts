@@ -1,5 +1,7 @@
 import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
-import type { Look, OperatorDeps } from '../../admin-api/deps.ts'
+import type { AdminApiDeps, Look, OperatorDeps } from '../../admin-api/deps.ts'
+import type { Feature } from '../../admin-api/feature.ts'
+import { features, ownFeatures } from '../../admin-api/features.ts'
 import { createAdminApi } from '../../admin-api/server.ts'
 import { redact } from '../../core/config/redact.ts'
 import { configSchema } from '../../core/config/schema.ts'
@@ -13,17 +15,20 @@ import { linkProgramOf, programEntriesOf } from '../../core/kernel/linkProgram.t
 import { createTransfers } from '../../core/payments/bookTransfer.ts'
 import { payoutFaults, priceFaults } from '../../core/payments/payoutFaults.ts'
 import type { ProcessCalls } from '../../core/ports/callCounts.ts'
+import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { LinkCalls } from '../../core/ports/linkCalls.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
-import type { Settler } from '../../core/ports/settler.ts'
 import { offersOf, openTerms } from '../../core/x402/offers.ts'
 import { options as x402Options } from '../../plugins/x402/options.ts'
+import { giveBackHeap } from './giveBackHeap.ts'
 import { keptLook } from './keptLook.ts'
-import { openPayers } from './openPayers.ts'
-import { openRefundProofs } from './openRefundProofs.ts'
-import type { Stack } from './openStack.ts'
-import { readiness } from './readiness.ts'
+import { openPayers } from './open/openPayers.ts'
+import { openRefundProofs } from './open/openRefundProofs.ts'
+import type { Stack } from './open/openStack.ts'
+import { createReadiness } from './readiness.ts'
+import { does, type Role } from './role.ts'
 import { createSettlingReports } from './settlingReports.ts'
+import { withStanding } from './standingMetrics.ts'
 import { startJobs } from './startJobs.ts'
 import { urlOf } from './urlOf.ts'
 
@@ -45,16 +50,30 @@ export interface FromDataPlane {
   readonly generation: Generation | undefined
 }
 
+/**
+ * Starts the admin API, and the background work. A process that was started for something else has a listener all the same,
+ * for the operator's tools.
+ *
+ * @param only what this process does; absent: everything
+ */
 export async function startControlPlane(
   config: Config,
   stack: Stack,
   data: FromDataPlane,
+  only?: Role,
 ): Promise<ControlPlane> {
   const { ports, store, chains } = stack
   const maxTimeoutSeconds = paymentWindow(config)
-  const admin = await createAdminApi({
+  const readiness = createReadiness({ store, chains, isSettledElsewhere: !does('jobs', only) })
+  const problems = async () => (await readiness()).flatMap((part) => part.problems)
+  const deps: AdminApiDeps = {
     ...ports,
-    metrics: data.metrics,
+    metrics: withStanding(data.metrics, {
+      readiness,
+      chains,
+      counters: ports.counters,
+      leases: store.leases,
+    }),
     linkCalls: data.linkCalls,
     stores: store.stores,
     pictures: store.pictures,
@@ -84,9 +103,9 @@ export async function startControlPlane(
     ],
     termsOf: (link) => openTerms(link, chains, maxTimeoutSeconds),
     offersOf: (sold) => offersOf(sold, chains, maxTimeoutSeconds),
-    ready: () => readiness(store, chains),
+    ready: problems,
     ...(config.operator.token !== undefined && {
-      operator: operatorOf(config, config.operator.token, stack, data),
+      operator: operatorOf(config, config.operator.token, stack, data, problems),
     }),
     options: {
       reservedUsernames: config.admin.reservedUsernames,
@@ -94,17 +113,29 @@ export async function startControlPlane(
       maxLinksPerStore: config.admin.maxLinksPerStore,
       maxOpenSessionsPerStore: config.admin.maxOpenSessionsPerStore,
       limits: config.admin.limits,
+      trustProxy: ['loopback', ...config.admin.trustedGatewayCidrs],
     },
-  })
+  }
+  const admin = await createAdminApi(deps, featuresOf(only))
+  giveBackHeap()
   const adminUrl = urlOf(await admin.listen(config.admin))
-  const jobs = await startJobs(stack, ports.log)
+  const jobs = does('jobs', only) ? await startJobs(stack, ports.log) : undefined
   return {
     adminUrl,
     async close() {
       await admin.close()
-      await jobs.stop()
+      await jobs?.stop()
     },
   }
+}
+
+function featuresOf(only: Role | undefined): readonly Feature[] {
+  const served = does('admin', only) ? features : ownFeatures
+  const worked = does('jobs', only) ? features : []
+  return [
+    ...served.map(({ jobs: _, ...routes }) => routes),
+    ...worked.map(({ name, jobs = [] }) => ({ name, jobs })),
+  ]
 }
 
 /** How long the 402 lets a payment be valid, which is an option of its plugin. */
@@ -131,7 +162,13 @@ function signInChain({ networks }: Config): { evmChainId?: number; evmRpcUrls?: 
 }
 
 /** What the operator's page shows, for whoever has the token. No dead node keeps it waiting. */
-function operatorOf(config: Config, token: string, stack: Stack, data: FromDataPlane): OperatorDeps {
+function operatorOf(
+  config: Config,
+  token: string,
+  stack: Stack,
+  data: FromDataPlane,
+  problems: () => Promise<readonly string[]>,
+): OperatorDeps {
   const { store, chains } = stack
   const looks = new WeakMap<Settler, () => Promise<Look<string[]>>>()
   const diagnose = async (settler: Settler): Promise<string[]> => {
@@ -151,7 +188,7 @@ function operatorOf(config: Config, token: string, stack: Stack, data: FromDataP
         throw new TollgateError('NOT_READY', 'The gateway is starting; ask again.')
       return { ...linkProgramOf(generation, link), entries: programEntriesOf(generation, link) }
     },
-    problems: () => readiness(store, chains, diagnose),
+    problems,
     async networks() {
       const open = await Promise.all(
         chains.settlers.map(async (settler) => ({

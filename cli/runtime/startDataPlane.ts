@@ -4,8 +4,8 @@ import type { LinkCalls } from '../../core/ports/linkCalls.ts'
 import { createHandOver } from '../../gateway/handOver.ts'
 import { createGateway, type Gateway } from '../../gateway/server.ts'
 import { createReloader, generationOf } from './createReloader.ts'
-import { openLate } from './openLate.ts'
-import type { Stack } from './openStack.ts'
+import { openLate } from './open/openLate.ts'
+import type { Stack } from './open/openStack.ts'
 import { urlOf } from './urlOf.ts'
 
 /** What a data plane is made of: a configuration's own settings, and the plugins of this or of a later reading. */
@@ -27,12 +27,21 @@ export interface DataPlane {
   close(): Promise<void>
 }
 
+/** What is asked about the process itself. */
+const aboutItself = /^\/(healthz|readyz)(\?|$)/
+
+/**
+ * @param adminUrl where everything is handed to that is no link
+ * @param ownUrl where it is answered whether this process lives and can work; absent: where the rest is
+ */
 export async function startDataPlane(
   { config, plugins }: Loaded,
   { ports, chains }: Stack,
   adminUrl: string,
+  ownUrl = adminUrl,
 ): Promise<DataPlane> {
-  const handOver = createHandOver(() => adminUrl, config.gateway.requestTimeoutMs, ports.log)
+  const targetOf = (url: string) => (aboutItself.test(url) ? ownUrl : adminUrl)
+  const handOver = createHandOver(targetOf, config.gateway.requestTimeoutMs, ports.log)
   const first = await generationOf(plugins, ports)
   const gateway = createGateway(first, { ...ports, handOver }, config.gateway)
   const { address: host, port } = await gateway.listen(config.gateway.port, config.gateway.host)

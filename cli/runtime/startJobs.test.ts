@@ -1,14 +1,16 @@
 import t from 'tap'
+import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import { startSettler, usdc } from '../../adapters/chains/evm/settler.fixture.ts'
 import { createMemory } from '../../adapters/memory/store/memory.ts'
 import { openMemory } from '../../adapters/memory/store/openMemory.ts'
+import { leaseNameOf } from '../../core/payments/keyLease.ts'
 import * as rules from '../../core/payments/rules.ts'
+import type { Settler } from '../../core/ports/chains/settler.ts'
 import { systemClock as clock } from '../../core/ports/clock.ts'
-import type { Lease, Leases } from '../../core/ports/leases.ts'
 import { silentLog as log } from '../../core/ports/log.ts'
-import type { Settler } from '../../core/ports/settler.ts'
+import type { Lease, Leases } from '../../core/ports/store/leases.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
-import type { Stack } from './openStack.ts'
+import type { Stack } from './open/openStack.ts'
 import { startJobs } from './startJobs.ts'
 
 t.test(
@@ -66,5 +68,50 @@ t.test(
     await until(async () => (await usedUp()) === Number(sequence) + 1, 'its number to be used up')
     const next = await pay()
     t.match(await signs.settle(next.payment, terms, next.identity, async () => true), { status: 'settled' })
+  },
+)
+
+t.test(
+  'keys are leased one by one: whoever shares one with another list has the rest of its own',
+  async (t) => {
+    const { another } = await startSettler(t)
+    const store = openMemory({ memory: createMemory(clock), clock })
+    const [one, two, three] = [generatePrivateKey(), generatePrivateKey(), generatePrivateKey()]
+    const start = async (name: string, privateKeys: readonly string[]) => {
+      const settler = another({ privateKeys, needsStart: true })
+      const lease = { current: (await store.leases.take(`process:${name}`, 60_000))! }
+      const jobs = await startJobs(
+        {
+          ports: { payments: { isUnderWay: () => false }, purchases: store.purchases, clock },
+          store,
+          chains: { assets: [usdc], settlers: [settler], settler: () => settler },
+          notes: { tokenHash: () => 'hash' },
+          lease,
+        } as unknown as Stack,
+        log,
+      )
+      t.teardown(() => jobs.stop())
+      const words = async () =>
+        (await settler.diagnose()).filter((text) => /another process has it/.test(text))
+      return { jobs, settler, words }
+    }
+    const first = await start('first', [one, two])
+    const second = await start('second', [two, three])
+    t.strictSame(await first.words(), [])
+    t.match((await second.words()).join(), privateKeyToAddress(two))
+    const holderOf = async (settler: Settler, i: number) =>
+      (await store.leases.holderOf(leaseNameOf(settler.keys![i]!.id)))?.id
+    const [ofOne, ofTwo] = [await holderOf(first.settler, 0), await holderOf(first.settler, 1)]
+    t.ok(ofOne !== undefined && ofTwo !== undefined && ofOne !== ofTwo, 'each key has a lease of its own')
+    // Of the same list, whoever is second has none of the keys: budgets are counted in one place.
+    const third = await start('third', [two, one])
+    t.equal(third.settler.id, first.settler.id)
+    t.equal(await holderOf(first.settler, 0), ofOne)
+    t.match(await third.settler.verify({} as never, {} as never, {} as never, { storeId: 's' }), {
+      reason: 'settler_not_started',
+    })
+    await first.jobs.stop()
+    await until(async () => (await third.words()).length + (await second.words()).length === 1)
+    t.not(await holderOf(first.settler, 0), ofOne)
   },
 )

@@ -6,6 +6,7 @@ import { createOwnerPage } from '../../vault/page/ownerPage.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { createLog } from '../runtime/createLog.ts'
+import { giveBackHeap } from '../runtime/giveBackHeap.ts'
 import { letTokenlessIn, openHost, tokenlessAgent } from './openHost.ts'
 import type { ServeSettings } from './serveSettings.ts'
 
@@ -56,6 +57,7 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
       const { createMcpMount } = await import('../../vault/mcp/httpMount.ts')
       mcp = createMcpMount(opened.api, log)
     }
+    giveBackHeap()
     server = await startVaultServer(opened.api, log, {
       host,
       port,

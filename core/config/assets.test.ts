@@ -54,8 +54,11 @@ t.test('other entries add to the built-in tokens', async (t) => {
 t.test('a facilitator is embedded or remote, and both are held to the caps', (t) => {
   const caps = {
     maxGas: 1,
+    maxPaymentsPerTransaction: 1,
+    gatherMs: 1,
     maxFeePerGasGwei: 1,
     minPrice: '0.0001',
+    maxInFlight: 1_024,
     maxInFlightPerPayer: 100,
     maxFailuresPerPayer: 100,
     factories: [],
@@ -70,7 +73,7 @@ t.test('a facilitator is embedded or remote, and both are held to the caps', (t)
   })
   t.strictSame(facilitatorChoice({ ...caps, headers: {}, privateKey: '0x1' }), {
     kind: 'embedded',
-    privateKey: '0x1',
+    privateKeys: ['0x1'],
     ...caps,
   })
   t.end()

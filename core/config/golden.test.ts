@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { base58 } from '@scure/base'
 import t from 'tap'
 import type { OptionsSchema } from '../plugin/options.ts'
 import { renderProblems } from './check/problem.ts'
@@ -11,6 +12,7 @@ import { parseConfig } from './loadConfig.ts'
 const folder = join(import.meta.dirname, 'golden')
 const divider = '\n--------\n'
 
+const svmKey = new Uint8Array(64).fill(7)
 const env = {
   PORT: '9090',
   BAD_PORT: 'hunter2-port',
@@ -18,6 +20,10 @@ const env = {
   EMPTY: '',
   EVM_KEY: `0x${'ab'.repeat(32)}`,
   BAD_KEY: 'hunter2-key',
+  SECOND_KEY: `0x${'cd'.repeat(32)}`,
+  // The same Solana key in both of its forms.
+  SVM_KEY: base58.encode(svmKey),
+  SVM_KEY_FILE: JSON.stringify([...svmKey]),
   REDIS_URL: 'hunter2://redis',
   RPC_URL: 'https://rpc.example/v2/hunter2',
   PLUGIN: 'hunter2-plugin',

@@ -32,6 +32,56 @@ async function problemsOf(promise: Promise<unknown>) {
   throw new Error('expected a ConfigError')
 }
 
+t.test(
+  'the plugins of a configuration are checked each in a turn of its own, so that a reload holds nobody up',
+  async (t) => {
+    let turn = 0
+    let isOver = false
+    const count = () => {
+      turn++
+      if (!isOver) setImmediate(count)
+    }
+    count()
+    const turns: number[] = []
+    const load = (name: string) => {
+      turns.push(turn)
+      return { name, options: structuredClone(echo) as OptionsSchema }
+    }
+    const text = stringify({
+      publicUrl: 'http://localhost',
+      plugins: Array.from({ length: 9 }, (_, i) => ({ use: `echo-${i}` })),
+    })
+    const readIn = turn
+    await parseConfig(text, { file: 'tollgate.yaml', env: {}, plugins: { load } })
+    isOver = true
+    t.equal(new Set([readIn, ...turns]).size, 10, 'none in the turn that parsed the text')
+  },
+)
+
+t.test(
+  'options are checked by the schema of their own plugin, whatever other schemas were called or had wrong',
+  async (t) => {
+    const schemaOf = (type: string) => ({
+      ...{ $id: 'https://example.test/options', type: 'object', additionalProperties: false },
+      properties: { value: { type, description: 'A value.' } },
+    })
+    const problemsFor = async (type: string, value: unknown) => {
+      const text = stringify({ publicUrl: 'http://localhost', plugins: [{ use: 'one', with: { value } }] })
+      const load = (name: string) => ({ name, options: schemaOf(type) as unknown as OptionsSchema })
+      const parsed = parseConfig(text, { file: 'tollgate.yaml', env: {}, plugins: { load } })
+      return parsed.then(
+        () => 'holds',
+        (error: unknown) => (isConfigError(error) ? 'refused' : 'failed'),
+      )
+    }
+    t.equal(await problemsFor('integer', 1), 'holds')
+    t.equal(await problemsFor('no type', 1), 'refused', 'a schema that is none')
+    t.equal(await problemsFor('string', 1), 'refused')
+    t.equal(await problemsFor('string', 'text'), 'holds')
+    t.equal(await problemsFor('integer', 'text'), 'refused')
+  },
+)
+
 t.test('any text can be written as a value and comes out as it went in', async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.string({ unit: 'grapheme' }), async (text) => {

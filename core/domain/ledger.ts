@@ -57,3 +57,41 @@ export function entriesOfRefund(purchase: Purchase): LedgerEntry[] {
     kind: 'refund' as const,
   }))
 }
+
+/**
+ * Entries in one text, as stores keep them: a sale's four are one row (bench/durableSteps.ts). Most are of one asset, which is named once:
+ * `[network, asset, [kind, account, amount, account, amount], [kind, …]]`; others are a list of {@link EntryText}.
+ */
+export function entriesText(entries: readonly LedgerEntry[]): string {
+  const [{ network, asset } = { network: '', asset: '' }] = entries
+  if (entries.length === 0 || entries.some((e) => e.network !== network || e.asset !== asset))
+    return JSON.stringify(
+      entries.map(
+        (e) => [e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind] satisfies EntryText,
+      ),
+    )
+  const runs: string[][] = []
+  for (const { kind, account, amountAtomic } of entries) {
+    if (runs.at(-1)?.[0] !== kind) runs.push([kind])
+    runs.at(-1)!.push(account, amountAtomic.toString())
+  }
+  return JSON.stringify([network, asset, ...runs])
+}
+
+type EntryText = [account: string, network: string, asset: string, amountAtomic: string, kind: string]
+
+/** What {@link entriesText} wrote. @throws for anything else */
+export function toEntries(purchaseId: string, text: string): LedgerEntry[] {
+  const entryOf = ([account, network, asset, amountAtomic, kind]: EntryText): LedgerEntry => ({
+    ...{ purchaseId, account, network, asset, amountAtomic: BigInt(amountAtomic) },
+    kind: kind as LedgerEntry['kind'],
+  })
+  const stored = JSON.parse(text) as EntryText[] | [network: string, asset: string, ...runs: string[][]]
+  if (typeof stored[0] !== 'string') return (stored as EntryText[]).map(entryOf)
+  const [network, asset, ...runs] = stored as [string, string, ...string[][]]
+  return runs.flatMap(([kind, ...lines]) =>
+    Array.from({ length: Math.ceil(lines.length / 2) }, (_, i) =>
+      entryOf([lines[2 * i]!, network, asset, lines[2 * i + 1]!, kind!]),
+    ),
+  )
+}

@@ -153,7 +153,13 @@ export interface SettlementAttempt {
    * a block behind it that does not know it has forgotten it. Null elsewhere, and where nobody asked.
    */
   readonly sequence: string | null
+  /** The same bytes settle other payments as well, and are stored for each of them. */
+  readonly isShared?: true
 }
+
+/** Whether the sequence is a number that a key's transactions have one after the other: only one of them can ever land with it. */
+export const hasAccountNumber = ({ settler, sequence }: SettlementAttempt): boolean =>
+  sequence !== null && settler.startsWith('evm:')
 
 /** An attempt of a payment that is open. */
 export interface OpenAttempt extends SettlementAttempt {

@@ -1,5 +1,5 @@
 import type { PaymentIdentity } from '../domain/payment.ts'
-import type { Settled } from '../ports/settler.ts'
+import type { Settled } from '../ports/chains/settler.ts'
 import { topics } from './token.ts'
 import { readTransferEvent } from './transferEvent.ts'
 import { addressWord } from './words.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { HOUR_MS, type Traffic } from '../ports/figures.ts'
 import { silentLog } from '../ports/log.ts'
+import { HOUR_MS, type Traffic } from '../ports/store/figures.ts'
 import { TrafficCounts } from './trafficCounts.ts'
 
 const none = { views: 0, challenges: 0, calls: 0, failedCalls: 0 }
@@ -17,13 +17,12 @@ function kept() {
 
 t.test('calls are written once, by link and hour, however late they end', async (t) => {
   const { store, counts } = kept()
-  const [a, b] = [counts.ofLink('a'), counts.ofLink('b')]
-  a.add('views', 2 * HOUR_MS)
-  a.add('challenges', 2 * HOUR_MS + 1)
-  a.add('challenges', 3 * HOUR_MS - 1)
-  a.add('views', 3 * HOUR_MS)
-  a.add('views', 2 * HOUR_MS + 2)
-  b.add('calls', 0, -1)
+  counts.add('a', 'views', 2 * HOUR_MS)
+  counts.add('a', 'challenges', 2 * HOUR_MS + 1)
+  counts.add('a', 'challenges', 3 * HOUR_MS - 1)
+  counts.add('a', 'views', 3 * HOUR_MS)
+  counts.add('a', 'views', 2 * HOUR_MS + 2)
+  counts.add('b', 'calls', 0, -1)
   await counts.flush()
   t.strictSame(store.rows, [
     { linkId: 'a', hour: 2, ...none, views: 2, challenges: 2 },
@@ -32,21 +31,20 @@ t.test('calls are written once, by link and hour, however late they end', async 
   ])
   await counts.flush()
   t.equal(store.rows.length, 3, 'nothing new')
-  a.add('views', 0)
+  counts.add('a', 'views', 0)
   await counts.flush()
   t.strictSame(store.rows.at(-1), { linkId: 'a', hour: 0, ...none, views: 1 })
 })
 
 t.test('what could not be written is written later, as one row', async (t) => {
   const { store, counts } = kept()
-  const link = counts.ofLink('a')
   store.isDown = true
   for (let i = 0; i < 3; i++) {
-    link.add('views', 0)
+    counts.add('a', 'views', 0)
     await counts.flush()
   }
   store.isDown = false
-  link.add('challenges', 0)
+  counts.add('a', 'challenges', 0)
   await counts.flush()
   await counts.flush()
   t.equal(
@@ -68,13 +66,81 @@ t.test(
       rows.push(...some)
     }
     const counts = new TrafficCounts({ addTraffic }, silentLog)
-    for (let i = 0; i < 1_234; i++) counts.ofLink(`l${i}`).add('views', 0)
-    await counts.flush()
+    for (let i = 0; i < 1_234; i++) counts.add(`l${i}`, 'views', 0)
+    await counts.flush(2_000)
     t.ok(rows.length < 1_234)
     isDown = false
-    await counts.flush()
+    await counts.flush(2_000)
     t.equal(new Set(rows.map(({ linkId }) => linkId)).size, 1_234)
     t.equal(rows.length, 1_234, 'each once')
     t.ok(Math.max(...pieces) <= 25)
   },
 )
+
+t.test(
+  'of very many links some are written each time, those that waited longest first, and none is lost',
+  async (t) => {
+    const { store, counts } = kept()
+    const seen = (turn: number) => {
+      for (let i = 0; i < 10; i++) counts.add(`l${i}`, 'views', turn)
+    }
+    seen(0)
+    await counts.flush(4)
+    t.strictSame(
+      store.rows.map(({ linkId }) => linkId),
+      ['l0', 'l1', 'l2', 'l3'],
+    )
+    for (let turn = 1; turn < 5; turn++) seen(turn)
+    await counts.flush(6)
+    t.strictSame(
+      store.rows.slice(4).map(({ linkId, views }) => [linkId, views]),
+      ['l4', 'l5', 'l6', 'l7', 'l8', 'l9'].map((id) => [id, 5]),
+      'what was counted meanwhile is in the same row',
+    )
+    await counts.flush()
+    t.equal(
+      store.rows.reduce((sum, { views }) => sum + views, 0),
+      50,
+    )
+    t.equal(store.rows.length, 14)
+  },
+)
+
+t.test(
+  'a stop writes those of a whole market in few pieces, each of links that lie side by side',
+  async (t) => {
+    const pieces: (readonly Traffic[])[] = []
+    const counts = new TrafficCounts({ addTraffic: async (rows) => void pieces.push(rows) }, silentLog)
+    const links = 20_000
+    // In no order, as calls come.
+    for (let i = 0; i < links; i++) counts.add(`l${(i * 7_919) % links}`, 'views', HOUR_MS * (i % 3))
+    counts.add('l7', 'calls', 9 * HOUR_MS)
+    await counts.flush()
+    const rows = pieces.flat()
+    t.equal(rows.length, links + 1)
+    t.equal(new Set(rows.map(({ linkId }) => linkId)).size, links, 'none is left out')
+    t.ok(
+      rows.every(({ linkId }, at) => at === 0 || rows[at - 1]!.linkId <= linkId),
+      'in the order of the links',
+    )
+    t.ok(pieces.length <= 100, `${pieces.length} pieces`)
+    t.ok(
+      pieces.every((piece) => piece.length <= 250),
+      'so that no payment waits long for the writer, where only a reload gave them up',
+    )
+  },
+)
+
+t.test('a store that is down loses nothing of links that wait for their turn', async (t) => {
+  const { store, counts } = kept()
+  for (let i = 0; i < 10; i++) counts.add(`l${i}`, 'calls', 0)
+  store.isDown = true
+  await counts.flush(3)
+  await counts.flush(3)
+  store.isDown = false
+  await counts.flush(3)
+  t.equal(store.rows.length, 9)
+  await counts.flush()
+  t.equal(new Set(store.rows.map(({ linkId }) => linkId)).size, 10)
+  t.equal(store.rows.length, 10, 'each once')
+})

@@ -1,20 +1,29 @@
-import { type Figures, HOUR_MS, type Traffic } from '../ports/figures.ts'
 import type { Log } from '../ports/log.ts'
+import { type Figures, HOUR_MS, type Traffic } from '../ports/store/figures.ts'
 
 type Kind = 'views' | 'challenges' | 'calls' | 'failedCalls'
-type Counted = { -readonly [K in keyof Traffic]: Traffic[K] }
+/** What is counted of one link within one hour, for whoever adds to it at once. */
+type Counted = Pick<Traffic, 'linkId' | 'hour'> & { -readonly [K in Kind]: Traffic[K] }
 
 /** What could not be written is kept and tried again, of so many links and hours. */
 const MAX_UNWRITTEN = 10_000
 /** Rows that are written in one go: whoever looks at every link of a market keeps no payment waiting for the writer. */
 const WRITTEN_AT_ONCE = 25
+/** The same when all are written, of which a stop waits for the last: about 8 ms of the writer. */
+const LAST_AT_ONCE = 250
+/**
+ * Links whose counts are written in a second: each is a page or two of the store at a random place, as dear as the call that is
+ * counted. Those that have to wait go on counting, so that many calls of many links become one row each.
+ */
+const LINKS_A_SECOND = 500
 
 /**
  * Counts the calls of links in memory and has them written now and then: whoever is killed loses what came after the last
- * {@link flush}. Each process counts for itself; the store adds up.
+ * {@link flush}, and what that one left. Each process counts for itself; the store adds up.
  */
 export class TrafficCounts {
-  #changed: LinkTraffic[] = []
+  /** By link, one for each hour. Those that have waited longest come first. */
+  readonly #changed = new Map<string, Counted[]>()
   #unwritten: Traffic[] = []
   readonly #figures: Pick<Figures, 'addTraffic'>
   readonly #log: Log
@@ -24,58 +33,57 @@ export class TrafficCounts {
     this.#log = log
   }
 
-  ofLink(linkId: string): LinkTraffic {
-    return new LinkTraffic(linkId, (traffic) => void this.#changed.push(traffic))
+  /**
+   * What is counted of a link in the hour of that time, to be added to before anything else happens: it is written now and then, and
+   * counted anew afterwards. Costs a look into a map; of a link that nobody calls nothing is kept.
+   */
+  of(linkId: string, atMs: number): Counted {
+    const hour = Math.floor(atMs / HOUR_MS)
+    const hours = this.#changed.get(linkId)
+    if (hours !== undefined && hours[0]!.hour === hour) return hours[0]!
+    let found = hours?.find((one) => one.hour === hour)
+    if (found === undefined) {
+      found = { linkId, hour, views: 0, challenges: 0, calls: 0, failedCalls: 0 }
+      if (hours === undefined) this.#changed.set(linkId, [found])
+      else hours.push(found)
+    }
+    return found
   }
 
-  /** Never rejects. A store that fails after its commit may count some calls twice, and none is lost. */
-  async flush(): Promise<void> {
-    const rows = [...this.#unwritten, ...this.#changed.flatMap((traffic) => traffic.take())]
+  add(linkId: string, kind: Kind, atMs: number, count = 1): void {
+    this.of(linkId, atMs)[kind] += count
+  }
+
+  /** Has them written so often, with as many links each time as the store takes beside calls. @returns what to clear at the end */
+  flushEvery(ms: number): NodeJS.Timeout {
+    const links = Math.ceil((ms * LINKS_A_SECOND) / 1_000)
+    return setInterval(() => void this.flush(links), ms).unref()
+  }
+
+  /**
+   * Writes the counts of so many links, of all where it is not said. Never rejects. A store that fails after its commit may count
+   * some calls twice, and none is lost.
+   */
+  async flush(links = Number.POSITIVE_INFINITY): Promise<void> {
+    const rows = [...this.#unwritten]
     this.#unwritten = []
-    this.#changed = []
+    let left = links
+    for (const [linkId, hours] of this.#changed) {
+      if (left-- <= 0) break
+      rows.push(...hours)
+      this.#changed.delete(linkId)
+    }
+    // As stores keep them: neighbours share pages, which halves what a row costs when many are written.
+    rows.sort((a, b) => (a.linkId < b.linkId ? -1 : Number(a.linkId > b.linkId)))
+    const atOnce = Number.isFinite(links) ? WRITTEN_AT_ONCE : LAST_AT_ONCE
     let written = 0
     try {
-      for (; written < rows.length; written += WRITTEN_AT_ONCE)
-        await this.#figures.addTraffic(rows.slice(written, written + WRITTEN_AT_ONCE))
+      for (; written < rows.length; written += atOnce)
+        await this.#figures.addTraffic(rows.slice(written, written + atOnce))
     } catch (err) {
       this.#unwritten.push(...summed(rows.slice(written)).slice(-MAX_UNWRITTEN))
       this.#log.warn({ err }, 'could not write how many calls there were; trying again')
     }
-  }
-}
-
-/** The calls of one link since the last flush: a call costs an addition. */
-export class LinkTraffic {
-  readonly #linkId: string
-  readonly #changed: (traffic: LinkTraffic) => void
-  #hours: Counted[] = []
-
-  /** @param changed told once per flush, when there is something to write */
-  constructor(linkId: string, changed: (traffic: LinkTraffic) => void) {
-    this.#linkId = linkId
-    this.#changed = changed
-  }
-
-  add(kind: Kind, atMs: number, count = 1): void {
-    this.#at(Math.floor(atMs / HOUR_MS))[kind] += count
-  }
-
-  /** What there is to write, and begins anew. */
-  take(): Traffic[] {
-    const taken = this.#hours
-    this.#hours = []
-    return taken
-  }
-
-  #at(hour: number): Counted {
-    const hours = this.#hours
-    if (hours.length > 0 && hours[0]!.hour === hour) return hours[0]!
-    let found = hours.find((one) => one.hour === hour)
-    if (found === undefined) {
-      if (hours.length === 0) this.#changed(this)
-      hours.push((found = { linkId: this.#linkId, hour, views: 0, challenges: 0, calls: 0, failedCalls: 0 }))
-    }
-    return found
   }
 }
 

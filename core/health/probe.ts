@@ -3,6 +3,8 @@ import type { Egress, EgressErrorCode, UpstreamController } from '../ports/egres
 
 /** A small answer is read to its end, so that the seller's log shows a whole request; a longer one is cut off. */
 const DRAIN_BYTES = 64 * 1024
+/** So much later the client ends by itself what has not been ended. */
+const PATIENCE_MS = 1_000
 
 /** The part of the way out that a health check uses. */
 export type ProbeEgress = Pick<Egress, 'pool' | 'failureOf'>
@@ -87,8 +89,9 @@ function headOf(egress: ProbeEgress, request: ProbeRequest): Promise<number | 't
           method: 'GET',
           headers: flatten({ accept: '*/*', 'user-agent': 'tollgate-health-check', ...request.headers }),
           body: null,
-          headersTimeout: request.timeoutMs,
-          bodyTimeout: request.timeoutMs,
+          // The timer above is first, and says it in its own words.
+          headersTimeout: request.timeoutMs + PATIENCE_MS,
+          bodyTimeout: request.timeoutMs + PATIENCE_MS,
         },
         {
           onRequestStart(c) {

@@ -1,18 +1,22 @@
+import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import { isPaid, type ServedLink } from '../domain/link.ts'
 import { TollgateError } from '../errors/error.ts'
 import { paidGaps } from '../payments/paidGaps.ts'
 import type { Exchange } from '../plugin/exchange.ts'
 import type { AnyGatewayPlugin } from '../plugin/gateway.ts'
 import type { GatewayPorts } from '../plugin/ports.ts'
+import type { Reply } from '../plugin/reply.ts'
 import { type OwnSlot, type OwnSlotName, type PaymentSlot, paymentSlots } from '../plugin/slots.ts'
 import type { Log } from '../ports/log.ts'
-import { compile, type ReadyPlugin } from './compile.ts'
+import { compile } from './compile.ts'
 import { assertDeclarations, assertNames } from './declarations.ts'
 import { GenerationError } from './generationError.ts'
 import { checkOrder, checkWriters } from './order.ts'
-import type { Program } from './program.ts'
+import { Program, type Shape } from './program.ts'
 import { linksMatching, prototypeLinks } from './prototypeLinks.ts'
+import type { ReadyPlugin } from './readyPlugin.ts'
 import { closePlugins, setUpPlugin } from './setUpPlugin.ts'
+import { Shapes } from './shapes.ts'
 import { type OnSlotMisuse, SlotGuard } from './slotGuard.ts'
 import { compileWhen, type When } from './when.ts'
 
@@ -34,6 +38,8 @@ export class Generation {
   readonly #log: Log
   readonly #options: GenerationOptions
   readonly #guard: SlotGuard | undefined
+  readonly #shapes: Shapes
+  readonly #verdicts = new WeakMap<Shape, Verdict>()
   #calls = 0
   #retired: (() => void) | null = null
 
@@ -42,6 +48,9 @@ export class Generation {
     this.#log = log
     this.#options = options
     this.#guard = guard
+    this.#shapes = new Shapes(plugins, ({ id: linkId }, err) =>
+      log.error({ err, linkId }, 'a plugin failed to dispose of a link'),
+    )
   }
 
   /**
@@ -51,43 +60,40 @@ export class Generation {
   compile(link: ServedLink): Program {
     const { program, problems, takesNoPayment } = this.examine(link)
     const { id: linkId, username, slug } = link
-    const dispose = () => {
-      try {
-        program?.dispose()
-      } catch (err) {
-        this.#notDisposed(link, err)
-      }
-    }
-    if (program !== undefined && problems.length === 0 && !takesNoPayment) return { ...program, dispose }
-    dispose()
-    if (problems.length === 0) return refusing(noPayments())
+    if (program !== undefined && problems.length === 0 && !takesNoPayment) return program
+    program?.dispose()
+    if (problems.length === 0) return refusing(link, noPayments())
     this.#log.error(
       { linkId, username, slug, problems },
       'the program of a link does not hold; its calls are refused',
     )
-    return refusing(misconfigured())
+    return refusing(link, misconfigured())
   }
 
   /** The program of a link and what is wrong with it. Whoever asks disposes of the program. */
   examine(link: ServedLink): Examined {
     let program: Program
     try {
-      program = compile(link, this.plugins, (err) => this.#notDisposed(link, err), this.#guard)
+      program = compile(link, this.plugins, this.#shapes, this.#guard)
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error)
       return { program: undefined, problems: [problem], takesNoPayment: false }
     }
-    const gaps = isPaid(link) ? paidGaps(program.steps, (slot) => this.#writersOf(slot)) : 'nothing'
-    // It never runs.
-    if (gaps === 'everything') return { program, problems: [], takesNoPayment: true }
-    const problems = checkOrder([...program.steps, ...program.postAnswer]).map(({ message }) => message)
-    problems.push(...checkWriters(program.steps, paymentSlots))
-    if (gaps !== 'nothing') problems.push(...gaps)
-    return { program, problems, takesNoPayment: false }
+    let verdict = this.#verdicts.get(program.shape)
+    if (verdict === undefined)
+      this.#verdicts.set(program.shape, (verdict = this.#judge(program.shape, isPaid(link))))
+    return { program, ...verdict }
   }
 
-  #notDisposed({ id: linkId }: ServedLink, err: unknown): void {
-    this.#log.error({ err, linkId }, 'a plugin failed to dispose of a link')
+  /** Links of one shape are all paid or all free, and what holds for one holds for each. */
+  #judge({ steps, postAnswer }: Shape, isPaid: boolean): Verdict {
+    const gaps = isPaid ? paidGaps(steps, (slot) => this.#writersOf(slot)) : 'nothing'
+    // It never runs.
+    if (gaps === 'everything') return { problems: [], takesNoPayment: true }
+    const problems = checkOrder([...steps, ...postAnswer]).map(({ message }) => message)
+    problems.push(...checkWriters(steps, paymentSlots))
+    if (gaps !== 'nothing') problems.push(...gaps)
+    return { problems, takesNoPayment: false }
   }
 
   /** Names of plugins that write a slot and are not in the configuration. */
@@ -147,9 +153,13 @@ export class Generation {
 }
 
 /** What {@link Generation.examine} finds. */
-export interface Examined {
+export interface Examined extends Verdict {
   /** Undefined where there is none, because a plugin could not say what it does. */
   readonly program: Program | undefined
+}
+
+/** What is wrong with a program. */
+interface Verdict {
   /** In words; empty when the program holds. */
   readonly problems: readonly string[]
   /** A paid link, and no plugin that has to do with payments. */
@@ -164,11 +174,13 @@ export interface GenerationOptions {
    * look at a call costs a check then.
    */
   readonly onSlotMisuse?: OnSlotMisuse
+  /** Gives way to calls between two steps; another one in tests whose time is not the world's. */
+  readonly nextTurn?: () => Promise<unknown>
 }
 
 /**
  * Sets up every plugin and checks what stands in the programs of a free link and of both ways of charging, and of links that
- * match the patterns of each `when`.
+ * match the patterns of each `when`. Each of them in a turn of the event loop of its own, because calls go on meanwhile.
  *
  * @throws {GenerationError} with every problem in its message; what was set up is closed again, nothing else changes.
  */
@@ -179,11 +191,13 @@ export async function buildGeneration(
 ): Promise<Generation> {
   const ready: ReadyPlugin[] = []
   const guard = options.onSlotMisuse && new SlotGuard(options.onSlotMisuse)
+  const nextTurn = options.nextTurn ?? turnOfLoop
   try {
     assertNames(entries.map(({ plugin }) => plugin))
     for (const { plugin } of entries) assertDeclarations(plugin)
     const table = new OwnSlotTable(entries.map(({ plugin }) => plugin))
     for (const { plugin, options, when } of entries) {
+      await nextTurn()
       const slot = (name: OwnSlotName) => {
         const placed = table.slotOf(plugin, name)
         return guard?.slot(plugin, name, placed) ?? placed
@@ -192,7 +206,7 @@ export async function buildGeneration(
       ready.push({ plugin, instance, applies: compileWhen(when), options, when })
     }
     const generation = new Generation(ready, ports.log, options, guard)
-    assertHolds(generation, entries)
+    await assertHolds(generation, entries, nextTurn)
     return generation
   } catch (error) {
     // Why it was refused matters more than how it closed.
@@ -201,29 +215,38 @@ export async function buildGeneration(
   }
 }
 
-function assertHolds(generation: Generation, entries: readonly PluginEntry[]): void {
-  const problemsOf = (links: readonly ServedLink[]) =>
-    links.flatMap((link) => {
-      const { program, problems } = generation.examine(link)
-      program?.dispose()
-      return problems
-    })
-  const found = new Set(problemsOf(prototypeLinks))
-  const patterns = new Set(entries.flatMap(({ when }) => when?.links ?? []))
-  const behind = [...patterns].flatMap((pattern) => {
-    const more = problemsOf(linksMatching(pattern)).filter((problem) => !found.has(problem))
-    return [...new Set(more)].map((problem) => `Links ${pattern}: ${problem}`)
-  })
-  const all = [...found, ...behind]
+async function assertHolds(
+  generation: Generation,
+  entries: readonly PluginEntry[],
+  nextTurn: () => Promise<unknown>,
+): Promise<void> {
+  async function problemsOf(links: readonly ServedLink[]): Promise<string[]> {
+    const problems: string[] = []
+    for (const link of links) {
+      await nextTurn()
+      const examined = generation.examine(link)
+      examined.program?.dispose()
+      problems.push(...examined.problems)
+    }
+    return problems
+  }
+  const found = new Set(await problemsOf(prototypeLinks))
+  const all = [...found]
+  for (const pattern of new Set(entries.flatMap(({ when }) => when?.links ?? []))) {
+    const more = (await problemsOf(linksMatching(pattern))).filter((problem) => !found.has(problem))
+    all.push(...Array.from(new Set(more), (problem) => `Links ${pattern}: ${problem}`))
+  }
   if (all.length > 0) throw new GenerationError(all.join('\n'))
 }
 
 /** A program that refuses every call. */
-function refusing(error: TollgateError): Program {
+function refusing(link: ServedLink, error: TollgateError): Program {
   const refuse = () => {
     throw error
   }
-  return { hooks: [refuse], check: (reply) => reply, steps: [], postAnswer: [], dispose() {} }
+  const nothing = { steps: [], postAnswer: [], plugins: [] }
+  const shape = { ...nothing, hooks: [refuse], check: (reply: Reply) => reply, notDisposed() {} }
+  return new Program(link, shape, [])
 }
 
 const noPayments = () =>

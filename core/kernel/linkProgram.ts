@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { redact } from '../config/redact.ts'
 import type { ServedLink } from '../domain/link.ts'
-import { compile, type ReadyPlugin } from './compile.ts'
+import { compile } from './compile.ts'
 import type { Generation } from './generation.ts'
+import type { ReadyPlugin } from './readyPlugin.ts'
+import { Shapes } from './shapes.ts'
 import type { When } from './when.ts'
 
 /** What runs for a link, as `tollgate check` and the operator's page tell it. */
@@ -35,7 +37,7 @@ export interface ProgramEntry {
 /** Makes a link's program and throws it away again. */
 export function linkProgramOf(generation: Generation, link: ServedLink): LinkProgram {
   const { program, problems, takesNoPayment } = generation.examine(link)
-  const { steps, postAnswer } = program ?? { steps: [], postAnswer: [] }
+  const { steps, postAnswer } = program?.shape ?? { steps: [], postAnswer: [] }
   program?.dispose()
   const after = (phase: string) => postAnswer.filter((s) => s.phase === phase).map((s) => s.plugin)
   return {
@@ -56,8 +58,9 @@ export function programEntriesOf(generation: Generation, link: ServedLink): Prog
 
 function phasesOf(ready: ReadyPlugin, link: ServedLink): string[] {
   try {
-    const { steps, postAnswer, dispose } = compile(link, [ready], () => undefined)
-    dispose()
+    const program = compile(link, [ready], new Shapes([ready], () => undefined))
+    program.dispose()
+    const { steps, postAnswer } = program.shape
     return [...steps, ...postAnswer].map(({ phase }) => phase)
   } catch {
     // It can't say what it does: the program's problems say so.

@@ -50,7 +50,7 @@ async function importModule(use: string, baseDir: string, builtIn: string[]): Pr
   try {
     return isFile(use) ? await import(urlOfFile(use, baseDir)) : await importPackage(use, baseDir)
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message.split('\n')[0] : String(cause)
+    const reason = asSentence(cause instanceof Error ? cause.message.split('\n')[0]! : String(cause))
     throw new PluginLoadError(
       `Can't load plugin ${JSON.stringify(use)}: ${reason} Expected a built-in name (${builtIn.join(', ')}), ` +
         `an installed package, or a path such as ./my-plugin.js beside the configuration file.`,
@@ -107,3 +107,5 @@ function shapeProblem(plugin: Partial<LoadablePlugin> | undefined, kind: PluginK
   if (!Array.isArray(plugin.needs)) return 'its list of needs is missing'
   if (typeof plugin.setup !== 'function') return 'its setup function is missing'
 }
+
+const asSentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)

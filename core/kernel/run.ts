@@ -1,3 +1,5 @@
+import type { Exchange } from '../plugin/exchange.ts'
+import type { GatewayPhase, Hook, PostAnswerHook, PostAnswerPhase, RouteHooks } from '../plugin/gateway.ts'
 import { handled, type Reply } from '../plugin/reply.ts'
 
 /** What the runner needs of a hook, whichever host it belongs to: it goes on, or stops with an answer. */
@@ -84,3 +86,26 @@ function replyProblem(answer: Reply): string | undefined {
 }
 
 export const kindOf = (value: unknown): string => (value === null ? 'null' : typeof value)
+
+const own = (x: Exchange, at: number) => x.parts[at] as RouteHooks
+
+/**
+ * A hook of a shape: it runs that of the link whose call it is. One function for each phase, so that the name of the hook is known
+ * where it is called.
+ */
+export const hookAt: { readonly [P in GatewayPhase]: (at: number) => Hook } = {
+  guard: (at) => (x) => own(x, at).guard!(x),
+  pay: (at) => (x) => own(x, at).pay!(x),
+  claim: (at) => (x) => own(x, at).claim!(x),
+  verify: (at) => (x) => own(x, at).verify!(x),
+  forward: (at) => (x) => own(x, at).forward!(x),
+  settle: (at) => (x) => own(x, at).settle!(x),
+  record: (at) => (x) => own(x, at).record!(x),
+  respond: (at) => (x) => own(x, at).respond!(x),
+}
+
+/** The same of what runs after the answer. */
+export const lateHookAt: { readonly [P in PostAnswerPhase]: (at: number) => PostAnswerHook } = {
+  deliver: (at) => (x) => own(x, at).deliver!(x),
+  log: (at) => (x) => own(x, at).log!(x),
+}

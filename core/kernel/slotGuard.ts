@@ -26,10 +26,10 @@ export class SlotGuard {
 
   /** The same hooks, each called with the plugin's view. */
   hooks(plugin: AnyGatewayPlugin, hooks: RouteHooks): RouteHooks {
-    const guarded: Record<string, unknown> = { dispose: hooks.dispose }
+    const guarded: Record<string, unknown> = { dispose: () => hooks.dispose?.() }
     for (const phase of [...gatewayPhases, ...postAnswerPhases]) {
       const hook = hooks[phase]
-      if (hook) guarded[phase] = (x: Exchange) => hook(this.#view(plugin, phase, x))
+      if (hook) guarded[phase] = (x: Exchange) => hook.call(hooks, this.#view(plugin, phase, x))
     }
     return guarded
   }

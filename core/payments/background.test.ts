@@ -2,6 +2,8 @@ import { mock } from 'node:test'
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { bring, keptAnswer } from '../../test/helpers/rows.ts'
+import { silentLog } from '../ports/log.ts'
+import { createBackground } from './background.ts'
 import { away, call, ended, key, start, won } from './engine.fixture.ts'
 
 t.test(
@@ -88,6 +90,47 @@ for (const during of ['the purchase is written', 'it is noted that nothing was s
     t.notOk(payments.isUnderWay(paid.row))
   })
 }
+
+t.test(
+  'what waits for the store is done a second after its return, and one asks for all meanwhile',
+  async (t) => {
+    let isAway = true
+    let tries = 0
+    const done: number[] = []
+    const background = createBackground({
+      ...{ books: {} as never, calls: { has: () => true }, watch: { tell() {} } },
+      ...{ lease: { current: { id: 1, name: 'one' } }, log: silentLog },
+    })
+    mock.timers.enable({ apis: ['setTimeout'] })
+    t.teardown(() => mock.timers.reset())
+    const settle = async () => {
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+    }
+    for (let n = 0; n < 100; n++) {
+      void background.insist(`purchase ${n}`, async () => {
+        tries++
+        if (isAway) throw away()
+        done.push(n)
+      })
+    }
+    await settle()
+    const seconds = 600
+    for (let second = 0; second < seconds; second++) {
+      mock.timers.tick(1_000)
+      await settle()
+    }
+    t.equal(tries, 100 + seconds, 'a store that is away is asked once a second, however much waits for it')
+    isAway = false
+    mock.timers.tick(1_000)
+    await settle()
+    t.strictSame(new Set(done).size, 100)
+    t.equal(done.length, 100, 'each once')
+    t.equal(tries, 100 + seconds + 100)
+    mock.timers.tick(600_000)
+    await settle()
+    t.equal(tries, 100 + seconds + 100, 'and nothing is asked any more')
+  },
+)
 
 t.test(
   'of two who take up the same payment that landed late, only the one who works on it ends it',

@@ -1,14 +1,16 @@
 import type { PaymentRecord, PaymentState } from '../domain/payment.ts'
-import type { Books, PaymentChange } from '../ports/books.ts'
-import type { Lease } from '../ports/leases.ts'
 import type { Log } from '../ports/log.ts'
 import { isStoreAway } from '../ports/refusals.ts'
+import type { Books, PaymentChange } from '../ports/store/books.ts'
+import type { Lease } from '../ports/store/leases.ts'
 import type { ChangeWatch } from './changeWatch.ts'
 import type { OpenCalls } from './openCalls.ts'
 import type { HandedOut } from './payments.ts'
 import * as rules from './rules.ts'
 
-/** Pauses before each further try of a write that nobody waits for; while the store is away the last one goes on. */
+/** Between two questions whether a store that is away is back: one of the works that wait for it asks for all. */
+const ASK_MS = 1_000
+/** Pauses before each further try of a write that nobody waits for, and that failed of something else. */
 const PAUSES_MS = [200, 1_000, 5_000, 15_000, 30_000, 60_000]
 /** Claims in doubt that are looked for however long the store is away: anybody can make one, so they are bounded. */
 const MOST_DOUBTS = 1_000
@@ -58,17 +60,49 @@ export function createBackground({ books, calls, watch, lease, log }: Background
   /** Claims of this process's that no call worked on at the last look. */
   let suspects = new Set<string>()
   let doubts = 0
+  /** Works that the store was away for, by the order in which they ask for it. */
+  const waiting = new Set<(asksForAll: boolean) => void>()
+  let asking: NodeJS.Timeout | undefined
 
   function insist(purchaseId: string, work: () => Promise<void>, isEndless = true): Promise<void> {
-    const attempt = (tries: number, done: () => void): void => {
-      work().then(done, (err: unknown) => {
-        const waitMs = PAUSES_MS[tries] ?? (isEndless && isStoreAway(err) ? PAUSES_MS.at(-1) : undefined)
+    const attempt = (tries: number, done: () => void, asksForAll = false): void => {
+      const failed = (err: unknown): void => {
+        if (isEndless && isStoreAway(err)) return whenStoreIsBack((asks) => attempt(tries, done, asks))
+        if (asksForAll) wakeAll()
+        const waitMs = PAUSES_MS[tries]
         if (waitMs !== undefined) return void setTimeout(attempt, waitMs, tries + 1, done).unref()
         log.warn({ err, purchaseId }, 'could not note what became of a payment')
         done()
-      })
+      }
+      work().then(() => {
+        if (asksForAll) wakeAll()
+        done()
+      }, failed)
     }
     return new Promise((done) => attempt(0, done))
+  }
+
+  /** It may be away for hours, and what waits may be much: it is asked once a second, and an answer wakes all. */
+  function whenStoreIsBack(again: (asksForAll: boolean) => void): void {
+    waiting.add(again)
+    if (asking === undefined) asking = setTimeout(askStore, ASK_MS).unref()
+  }
+
+  /** Whoever asks may wait long for its answer: the next one asks all the same. */
+  function askStore(): void {
+    asking = undefined
+    const [first] = waiting
+    if (first === undefined) return
+    waiting.delete(first)
+    if (waiting.size > 0) asking = setTimeout(askStore, ASK_MS).unref()
+    first(true)
+  }
+
+  /** Not more often than it is asked: one that is full still reads, and would refuse all of them each time. */
+  function wakeAll(): void {
+    const woken = [...waiting]
+    waiting.clear()
+    for (const again of woken) again(false)
   }
 
   async function apply(change: PaymentChange): Promise<void> {

@@ -9,7 +9,7 @@ import { feesAccountOf } from '../domain/ledger.ts'
 import type { PaymentRecord } from '../domain/payment.ts'
 import { SESSION_LIFETIME_MS, type Session } from '../domain/session.ts'
 import { silentLog } from '../ports/log.ts'
-import type { NewSession } from '../ports/sessions.ts'
+import type { NewSession } from '../ports/store/sessions.ts'
 import { createTransfers, type ProvedTransfer } from './bookTransfer.ts'
 import { abandon, free } from './rules.ts'
 

@@ -1,5 +1,5 @@
 import type { PaymentRecord } from '../domain/payment.ts'
-import type { Books } from '../ports/books.ts'
+import type { Books } from '../ports/store/books.ts'
 
 /** Between two looks at a payment that somebody waits for, in ms: soon at first, then rarer. */
 const FIRST_MS = 50

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { keptAnswer } from '../../test/helpers/rows.ts'
+import { scriptedSettled } from '../../test/helpers/settler.ts'
 import { away, call, ended, start, won } from './engine.fixture.ts'
 import type { PaidCall, Payments, PresentedPayment } from './payments.ts'
 import { pend } from './rules.ts'
@@ -151,6 +152,58 @@ t.test('a settlement that was stored and never sent frees the payment, whoever h
   await won(payments, presented)
 })
 
+const signed = (n: number) => ({
+  ...{ settler: 'scripted', bytes: `0x0${n}`, transaction: `0x${n}`, sequence: String(n) },
+})
+
+t.test('other bytes take the place of those that were stored, and the answer stays', async (t) => {
+  const { payments, presented, settler, row } = await start()
+  settler.settle = async (_payment, _terms, { amountAtomic }, store) => {
+    t.ok(await store(signed(1)))
+    t.match(await row(), { state: 'settling', hasAnswer: true, attempt: signed(1) })
+    t.ok(await store(signed(2)))
+    t.match(await row(), { state: 'settling', hasAnswer: true, attempt: signed(2) })
+    return scriptedSettled('0x2', amountAtomic)
+  }
+  const paid = await won(payments, presented)
+  t.match(await payments.settle(paid, keptAnswer), { status: 'settled', transaction: '0x2' })
+  await payments.record(paid)
+  t.match(await row(), { state: 'settled', transaction: '0x2' })
+})
+
+t.test('other bytes that can not be stored leave open what became of the first', async (t) => {
+  for (const sent of [true, false]) {
+    let writes = 0
+    const { payments, presented, settler, row } = await start({
+      adapt: (books) => ({
+        ...books,
+        async apply(change) {
+          if (change.to === 'settling' && ++writes === 2) throw away()
+          return books.apply(change)
+        },
+      }),
+    })
+    settler.settle = async (_payment, _terms, _identity, store) => {
+      await store(signed(1))
+      await t.rejects(store(signed(2)), { code: 'store_unavailable' })
+      return sent
+        ? { status: 'pending', transaction: '0x1', reason: 'settlement_pending' }
+        : { status: 'rejected', reason: 'late', message: 'Nothing was sent.' }
+    }
+    const paid = await won(payments, presented)
+    if (sent) {
+      t.match(await payments.settle(paid, keptAnswer), { status: 'pending', transaction: '0x1' })
+      t.match(await row(), { state: 'pending', attempt: signed(1) })
+    } else {
+      await t.rejects(payments.settle(paid, keptAnswer), { code: 'store_unavailable' })
+      t.match(await row(), { state: 'rejected', attempt: null }, 'and its buyer may use it again')
+    }
+    payments.deliver(paid, 'not_charged')
+    await ended(payments, paid)
+    t.match(await row(), { state: sent ? 'pending' : 'rejected' })
+  }
+})
+
 t.test('what is stored too late to be sent is free as soon as it is stored', async (t) => {
   for (const isOverBefore of [true, false]) {
     const stored = Promise.withResolvers<void>()
@@ -170,9 +223,11 @@ t.test('what is stored too late to be sent is free as soon as it is stored', asy
       return { status: 'rejected', reason: 'late', message: 'It was not stored in time.', transient: true }
     }
     const paid = await won(payments, presented)
-    t.match(await payments.settle(paid, keptAnswer), { status: 'rejected', reason: 'late' })
+    const settling = payments.settle(paid, keptAnswer)
     if (isOverBefore) payments.deliver(paid, 'not_charged')
     stored.resolve()
+    if (isOverBefore) await t.rejects(settling, { message: /has ended/ })
+    else t.match(await settling, { status: 'rejected', reason: 'late' })
     if (!isOverBefore) payments.deliver(paid, 'not_charged')
     await ended(payments, paid)
     t.match(await row(), { state: 'rejected', hasAnswer: false, attempt: null })

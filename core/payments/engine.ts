@@ -5,14 +5,14 @@ import {
   type StoredAnswer,
 } from '../domain/payment.ts'
 import { canonicalTransaction } from '../domain/transactionId.ts'
-import { TollgateError } from '../errors/error.ts'
-import type { Books } from '../ports/books.ts'
-import type { Chains } from '../ports/chains.ts'
+import { isTollgateError, TollgateError } from '../errors/error.ts'
+import type { Chains } from '../ports/chains/chains.ts'
+import type { SettleOutcome, Settler } from '../ports/chains/settler.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { Lease } from '../ports/leases.ts'
 import type { Log } from '../ports/log.ts'
 import { isStoreAway } from '../ports/refusals.ts'
-import type { SettleOutcome, Settler } from '../ports/settler.ts'
+import type { Books } from '../ports/store/books.ts'
+import type { Lease } from '../ports/store/leases.ts'
 import { createBackground } from './background.ts'
 import { createChangeWatch } from './changeWatch.ts'
 import { createOpenCalls, OpenCall } from './openCalls.ts'
@@ -63,6 +63,12 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     throw movedMeanwhile(record, purchaseId, landed.transaction ?? '')
   }
 
+  /** Asks the store only where this process stood still for so long that another one may have taken its rows up. */
+  function assertHeld(paid: OpenCall): void | Promise<void> {
+    if (paid.lease === lease.current.id && lease.isHeld) return
+    return assertRow(paid)
+  }
+
   /** What becomes of the row of a call that is over. */
   async function conclude(
     paid: OpenCall,
@@ -73,7 +79,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     // Each turn that fails is behind somebody else's move: there are few of them.
     for (let turn = 0; turn < 4; turn++) {
       // What was stored too late for its settler may be there in a moment, and is this call's to free.
-      await paid.written
+      await paid.written?.catch(() => undefined)
       if (!paid.isSure && !(await calls.lookAgain(paid))) return
       if (paid.state === 'settling' && paid.landed !== null) {
         if (!(await book(paid, paid.landed))) continue
@@ -193,7 +199,11 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       const { payload, terms, identity } = paid.payment
       const settler = settlerOf(paid.payment)
       const verified = await settler.verify(payload, terms, identity, { storeId: paid.call.storeId })
-      if (!verified.ok) return verified
+      if (!verified.ok) {
+        // That nothing was charged can't be said of what another process has taken up while this one stood still.
+        await assertHeld(paid)
+        return verified
+      }
       if (paid.isOver) {
         verified.hold.release()
         throw isEnded()
@@ -203,11 +213,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       return { ok: true }
     },
 
-    assertHeld(handle) {
-      const paid = underWay(handle)
-      if (paid.lease === lease.current.id && lease.isHeld) return
-      return assertRow(paid)
-    },
+    assertHeld: (handle) => assertHeld(underWay(handle)),
 
     async settle(handle, answer, amountAtomic) {
       const paid = underWay(handle)
@@ -221,31 +227,42 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       const store = async (attempt: SettlementAttempt): Promise<boolean> => {
         // Ended while it waited for its turn: what has been freed is not sent.
         if (paid.isOver) throw (notStored = isEnded())
+        // What was stored before may be on its way, or have been: only the settler knows.
+        const hadBegun = paid.hasBegun
+        const change =
+          paid.attempt === null ? rules.begin(paid, attempt, answer) : rules.beginAnew(paid, attempt)
         // Already while it is written: whoever ends the call now must not say that nothing was charged.
         paid.hasBegun = true
         try {
-          if (!(await calls.write(paid, rules.begin(paid, attempt, answer)))) {
-            paid.hasBegun = false
+          if (!(await calls.write(paid, change))) {
+            paid.hasBegun = hadBegun
             notStored = await whyNotOurs(paid)
             return false
           }
         } catch (error) {
-          paid.hasBegun = false
-          notStored = error
+          paid.hasBegun = hadBegun
+          // Another process has signed with that number: this one has to learn its numbers anew, and charges nothing.
+          notStored = isTollgateError(error) && error.code === 'CONFLICT' ? notBegun() : error
           throw error
         }
         paid.attempt = attempt
-        if (!paid.isOver) return true
+        if (!paid.isOver || hadBegun) return true
         // Ended while it was written. Freed, before the settler uses its number for another one: what stands in the books is sent
         // by whoever finds it there, so that what can't be freed is sent now.
         if (!(await calls.tryToWrite(paid, rules.free(paid, 'call_timeout')))) return true
         paid.hasBegun = false
         throw (notStored = isEnded())
       }
+      let storing: Promise<unknown> = Promise.resolve()
+      const storeInTime = (attempt: SettlementAttempt): Promise<boolean> => {
+        const stored = store(attempt)
+        storing = stored.catch(() => undefined)
+        return stored
+      }
       const charged = amountAtomic === undefined ? terms : { ...terms, amount: amountAtomic.toString() }
       let outcome: SettleOutcome
       try {
-        outcome = await settler.settle(payload, charged, identity, store, paid.hold ?? undefined)
+        outcome = await settler.settle(payload, charged, identity, storeInTime, paid.hold ?? undefined)
       } catch (err) {
         if (!paid.hasBegun) throw notStored ?? err
         // Signed bytes may be on their way: whatever broke here, the recovery finds out what became of them.
@@ -255,8 +272,17 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
         )
         outcome = { status: 'pending', transaction: '', reason: 'settlement_pending' }
       }
+      // A settler waits for a store for so long only. What is stored later is sent by whoever takes this process for dead:
+      // that nothing was charged is said once it can't be.
+      if (outcome.status === 'rejected') await storing
       // Why nothing was sent is known better here than in the settler.
-      if (outcome.status === 'rejected' && notStored !== undefined) throw notStored
+      if (outcome.status === 'rejected' && notStored !== undefined) {
+        if (paid.state === 'settling') {
+          const end = await rejected(paid, outcome, paid.attempt?.transaction ?? '')
+          if (end.status === 'pending') return end
+        }
+        throw notStored
+      }
       return begun(paid, outcome)
     },
 

@@ -1,5 +1,5 @@
-import type { Lease, Leases } from '../ports/leases.ts'
 import type { Log } from '../ports/log.ts'
+import type { Lease, Leases } from '../ports/store/leases.ts'
 
 /** A lease that is renewed while this process lives. */
 export interface HeldLease {

@@ -1,10 +1,10 @@
-import type { Lease, Leases } from '../ports/leases.ts'
+import type { Lease, Leases } from '../ports/store/leases.ts'
 
 /**
  * As long as a process's own lease and a little more: when another process may sign, what this one had claimed is not its
- * own any more, so that nothing it signs after standing still is stored.
+ * own any more, so that nothing it signs after standing still is stored. With the look for it, another one has it in 15 s.
  */
-const TTL_MS = 15_000
+const TTL_MS = 12_500
 
 /** Who signs with a key, where only one process may. */
 export interface KeyLease {

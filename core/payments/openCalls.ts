@@ -1,7 +1,7 @@
 import type { PaymentState, SettlementAttempt } from '../domain/payment.ts'
-import type { Books, PaymentChange } from '../ports/books.ts'
+import type { Hold } from '../ports/chains/settler.ts'
 import type { Log } from '../ports/log.ts'
-import type { Hold } from '../ports/settler.ts'
+import type { Books, PaymentChange } from '../ports/store/books.ts'
 import type { ChangeWatch } from './changeWatch.ts'
 import type { PaidCall, PaidFor, PresentedPayment } from './payments.ts'
 import type { Landed } from './purchase.ts'
@@ -24,8 +24,8 @@ export class OpenCall implements PaidCall {
   hasBegun = false
   hasAnswer = false
   landed: Landed | null = null
-  /** Resolves when the last write has its answer, whichever; a call that ends waits for it. */
-  written: Promise<void> = Promise.resolve()
+  /** The last write, of which whoever made it hears; a call that ends waits until it has its answer, whichever. */
+  written: Promise<unknown> | null = null
   /** The call has ended. */
   isOver = false
   /** It has left an answer that somebody may be handed. */
@@ -84,11 +84,8 @@ export function createOpenCalls(
 ): OpenCalls {
   const underWay = new Map<number, OpenCall>()
 
-  function write(paid: OpenCall, change: PaymentChange): Promise<boolean> {
-    const writing = writeNow(paid, change)
-    paid.written = writing.then(ignore, ignore)
-    return writing
-  }
+  const write = (paid: OpenCall, change: PaymentChange): Promise<boolean> =>
+    (paid.written = writeNow(paid, change))
 
   async function writeNow(paid: OpenCall, change: PaymentChange): Promise<boolean> {
     let isDone: boolean
@@ -143,5 +140,3 @@ export function createOpenCalls(
     },
   }
 }
-
-const ignore = (): void => {}

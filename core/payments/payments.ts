@@ -1,7 +1,7 @@
 import type { PaymentIdentity, PaymentRecord, StoredAnswer } from '../domain/payment.ts'
 import type { Purchase } from '../domain/purchase.ts'
-import type { TransferBackFound } from '../ports/books.ts'
-import type { Refusal, Settler } from '../ports/settler.ts'
+import type { Refusal, Settler } from '../ports/chains/settler.ts'
+import type { TransferBackFound } from '../ports/store/books.ts'
 import type { PaymentPayload, PaymentRequirements } from '../x402/types.ts'
 
 /** A payment that came with the call, checked against the link's own terms and its signature. */

@@ -1,7 +1,7 @@
 import { type Payout, payoutFor } from '../domain/link.ts'
 import { formatAmount, parseAmount } from '../domain/money.ts'
-import type { Chains } from '../ports/chains.ts'
-import type { Settler } from '../ports/settler.ts'
+import type { Chains } from '../ports/chains/chains.ts'
+import type { Settler } from '../ports/chains/settler.ts'
 
 /**
  * What keeps the wallets of a store from being paid, in words for its seller; empty when nothing does, and for what no

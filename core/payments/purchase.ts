@@ -5,8 +5,8 @@ import { feeOf, formatAmount } from '../domain/money.ts'
 import type { PaymentRecord } from '../domain/payment.ts'
 import type { Purchase } from '../domain/purchase.ts'
 import type { PurchaseNote } from '../plugin/exchange.ts'
-import type { PaymentChange } from '../ports/books.ts'
 import type { Sealer } from '../ports/sealer.ts'
+import type { PaymentChange } from '../ports/store/books.ts'
 
 /** What landed on chain. */
 export type Landed = NonNullable<PaymentChange['settled']>

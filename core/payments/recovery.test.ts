@@ -1,10 +1,10 @@
 import t from 'tap'
-import type { PaymentState } from '../domain/payment.ts'
+import type { PaymentState, SettlementAttempt } from '../domain/payment.ts'
 import { TollgateError } from '../errors/error.ts'
-import type { Books } from '../ports/books.ts'
-import type { Lease } from '../ports/leases.ts'
 import { silentLog as log } from '../ports/log.ts'
-import { answer, attemptOf, settledIn, stage } from './recovery.fixture.ts'
+import type { Books } from '../ports/store/books.ts'
+import type { Lease } from '../ports/store/leases.ts'
+import { answer, attemptOf, pending, settledIn, stage } from './recovery.fixture.ts'
 import { createRecovery } from './recovery.ts'
 import * as rules from './rules.ts'
 
@@ -125,6 +125,58 @@ t.test(
     t.same(await Promise.all(keys.map(on.stateOf)), ['rejected', 'settled', 'refund_due'])
   },
 )
+
+t.test(
+  'bytes that settle several payments are sent again only where each of these is in the books',
+  async (t) => {
+    for (const [third, expected] of [
+      ['settling', '0x02'],
+      ['settled', '0x02'],
+      ['failed_final', '0x02'],
+      ['claimed', ''],
+      [undefined, ''],
+    ] as const) {
+      const on = stage()
+      const { lease } = await on.process('dead')
+      const keys = [await on.payment(lease.current, 'settling'), await on.payment(lease.current, 'pending')]
+      keys.push(third === undefined ? 'ff'.repeat(32) : await on.payment(lease.current, third))
+      for (const settler of on.chains.settlers) settler.paymentsOf = () => keys
+      const handedOver: (string | undefined)[] = []
+      on.settle(({ key, attempt }) => {
+        if (key !== keys[2]) handedOver.push(attempt?.bytes)
+        return pending
+      })
+      on.step(11_000)
+      const { recovery } = await on.process('heir')
+      await recovery().round()
+      t.same(handedOver, [expected, expected], `the third is ${third}`)
+      t.match(
+        await on.find(keys[0]!),
+        { state: 'pending', attempt: { bytes: '0x02' } },
+        'and all of it is kept',
+      )
+    }
+  },
+)
+
+t.test('bytes of several are not sent while a call may still free one of the payments', async (t) => {
+  const on = stage()
+  const { lease: dead } = await on.process('dead')
+  const first = await on.payment(dead.current, 'pending')
+  on.step(11_000)
+  const living = await on.process('living')
+  const second = await on.payment(living.lease.current, 'settling')
+  for (const settler of on.chains.settlers) settler.paymentsOf = () => [first, second]
+  const handedOver: (SettlementAttempt | null)[] = []
+  on.settle(({ attempt }) => {
+    handedOver.push(attempt)
+    return pending
+  })
+  const { recovery } = await on.process('heir')
+  await recovery().round()
+  t.same(handedOver, [null], 'its call may not know that it is stored, and say that nothing is charged')
+  t.ok(await on.books.apply(rules.free(await on.find(second), 'not stored')))
+})
 
 t.test('a call that was taken for dead can not write any more once its row is taken up', async (t) => {
   const on = stage()

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { NetworkId } from '../domain/network.ts'
 import { openStates, type PaymentRecord, type PaymentState } from '../domain/payment.ts'
-import type { Lease, Leases } from '../ports/leases.ts'
+import type { Lease, Leases } from '../ports/store/leases.ts'
 import { createRecoveryPage, type RecoveryParts as PageParts } from './recoveryPage.ts'
 
 export interface RecoveryParts extends PageParts {
@@ -50,6 +50,7 @@ const concluded = [
   'settled',
   'delivered',
   'refund_due',
+  'refunded',
   'failed_final',
 ] as const satisfies readonly PaymentState[]
 

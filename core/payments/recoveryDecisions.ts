@@ -1,6 +1,6 @@
 import type { PaymentRecord } from '../domain/payment.ts'
-import type { Books, PaymentChange, PutOff } from '../ports/books.ts'
 import type { Log } from '../ports/log.ts'
+import type { Books, PaymentChange, PutOff } from '../ports/store/books.ts'
 
 /** A row that stays open is looked at after so long, then after twice that, up to the longest, in ms. */
 const FIRST_PAUSE_MS = 2_000

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { sampleSession } from '../../test/contracts/sessions.ts'
+import { sampleSession } from '../../test/contracts/sessions/sessions.ts'
 import { bring } from '../../test/helpers/rows.ts'
-import type { SettleOutcome } from '../ports/settler.ts'
+import type { SettleOutcome } from '../ports/chains/settler.ts'
 import { pending, settledIn, stage } from './recovery.fixture.ts'
 import * as rules from './rules.ts'
 
@@ -187,6 +187,47 @@ t.test('what is owed and left the chain is owed no more', async (t) => {
   on.step(60_000)
   await own.round()
   t.same(await states(), ['refund_due', 'refund_due'], 'it came back')
+})
+
+t.test('what was paid back holds no place that a reorganisation has given to another payment', async (t) => {
+  const on = stage()
+  const { lease, recovery } = await on.process('own')
+  const own = recovery()
+  const back = await on.payment(lease.current, 'pending')
+  const other = await on.payment(lease.current, 'pending')
+  // Somebody else moves both in one transaction.
+  const places = new Map([
+    [back, '0'],
+    [other, '2'],
+  ])
+  on.settle(
+    (record) =>
+      ({ ...settledIn(record), transaction: '0xff', event: places.get(record.key)! }) as SettleOutcome,
+  )
+  on.see(({ key, event }) => (places.get(key) === event ? 'yes' : 'no'))
+  on.step(2_000)
+  await own.round()
+  const record = await on.find(back)
+  const purchase = (await on.store.purchases.find(record.purchaseId))!
+  const refund = { network: record.network, transaction: '0xbb', paymentKeys: [] }
+  t.ok(await on.books.apply(rules.payBack(record, purchase, refund)))
+  // The same transaction, in a block where its events have other numbers.
+  places.set(back, '2').set(other, '0')
+  for (const ms of [30_000, 5_000, 60_000]) {
+    on.step(ms)
+    await own.round()
+  }
+  t.match(await on.find(other), { state: 'settled', transaction: '0xff', event: '0', dueReason: null })
+  t.match(await on.find(back), { state: 'refunded', transaction: '0xff', event: null })
+  t.match(await on.store.purchases.find(record.purchaseId), { status: 'refunded', txHash: '0xff' })
+  t.match(await on.ledger(), { purchases: 2, broken: { length: 0 }, unbalanced: { length: 0 } })
+  // The other one is looked at twice more.
+  const asked = on.asked.length
+  for (let i = 0; i < 4; i++) {
+    on.step(600_000)
+    await own.round()
+  }
+  t.same(on.asked.slice(asked), [1, 1], 'and nobody looks at what was paid back')
 })
 
 t.test('looks that say nothing are made again, until one does', async (t) => {

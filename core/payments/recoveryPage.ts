@@ -1,14 +1,14 @@
 import type { NetworkId } from '../domain/network.ts'
-import type { PaymentRecord } from '../domain/payment.ts'
+import type { PaymentRecord, SettlementAttempt } from '../domain/payment.ts'
 import { mayConfirm } from '../domain/session.ts'
-import { type Books, takenOver } from '../ports/books.ts'
-import type { Chains } from '../ports/chains.ts'
+import type { Chains } from '../ports/chains/chains.ts'
+import type { Settled, SettleOutcome } from '../ports/chains/settler.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { Lease } from '../ports/leases.ts'
 import type { Log } from '../ports/log.ts'
-import type { Purchases } from '../ports/purchases.ts'
-import type { Sessions } from '../ports/sessions.ts'
-import type { Settled, SettleOutcome } from '../ports/settler.ts'
+import { type Books, takenOver } from '../ports/store/books.ts'
+import type { Lease } from '../ports/store/leases.ts'
+import type { Purchases } from '../ports/store/purchases.ts'
+import type { Sessions } from '../ports/store/sessions.ts'
 import { assetOf, type PurchaseNotes } from './purchase.ts'
 import { Decisions, LONGEST_PAUSE_MS, pauseMs } from './recoveryDecisions.ts'
 import * as rules from './rules.ts'
@@ -51,8 +51,8 @@ const SUSPECTED_MS = 5_000
 /** Looks, of which none could say anything, until what was concluded is let be: a day of them. */
 const MOST_CONFIRM_TRIES = 150
 
-/** Kept as the reason of a put-off; they say which look is next. */
-const seenOnce = 'confirmed once; one more look is due'
+/** Kept as the reason of a put-off; they say which look is next. Each sale has the first for minutes: a longer text splits its page. */
+const seenOnce = 'seen once'
 const notOnChain = 'not on chain at the last look; a second one has to agree'
 
 /** What recovery does with rows that are due, a page at a time: each row is changed, or put off with its reason. */
@@ -94,6 +94,37 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         ? [{ ...record, state: 'pending', lease: id, errorReason: 'settlement_pending', tries: 0 }]
         : []
     })
+  }
+
+  /**
+   * Whether the bytes of an attempt may be sent. Those that settle several payments only if each of them stands in the books as one
+   * that may be charged: else they were stored for some, never sent, and would charge somebody who has heard that nothing
+   * was. Of one that is `settling` that is not known yet: its call may not have heard that it is stored, and withdraw it.
+   */
+  async function mayBeSent(settler: Looks, attempt: SettlementAttempt): Promise<'yes' | 'no' | 'not_yet'> {
+    const keys = settler.paymentsOf?.(attempt) ?? []
+    if (keys.length < 2) return 'yes'
+    const states = (await Promise.all(keys.map((key) => books.find(key)))).map((one) => one?.state)
+    if (states.some((state) => state === undefined || state === 'claimed' || state === 'rejected'))
+      return 'no'
+    return states.includes('settling') ? 'not_yet' : 'yes'
+  }
+
+  /** Asks what became of open payments. What may not be sent is handed over without its bytes, or as if there were none. */
+  async function recover(settler: Looks, records: readonly PaymentRecord[]): Promise<SettleOutcome[]> {
+    const may = new Map<string, 'yes' | 'no' | 'not_yet'>()
+    for (const { attempt } of records) {
+      if (attempt === null || may.has(attempt.bytes)) continue
+      may.set(attempt.bytes, await mayBeSent(settler, attempt))
+    }
+    return settler.recover(
+      records.map((record) => {
+        const { attempt } = record
+        const answer = attempt === null ? 'yes' : may.get(attempt.bytes)
+        if (attempt === null || answer === 'yes') return record
+        return { ...record, attempt: answer === 'no' ? { ...attempt, bytes: '' } : null }
+      }),
+    )
   }
 
   /** Asks one settler about many of its payments at a time. */
@@ -230,6 +261,14 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     for (const record of gone) {
       const { purchaseId, transaction } = record
       const purchase = await purchases.find(purchaseId)
+      if (record.state === 'refunded') {
+        log.warn(
+          { purchaseId, transaction },
+          'a payment that was paid back is not on chain where it was booked',
+        )
+        decisions.about(record, () => decisions.change(record, rules.loosen(record, purchase)))
+        continue
+      }
       log.error({ purchaseId, transaction }, 'a settled payment left the chain')
       // The sale is taken out of the books; it is booked anew when the transfer comes back.
       decisions.about(record, () => decisions.change(record, rules.leaveChain(record, purchase)))
@@ -252,11 +291,8 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       const decisions = new Decisions(books, log)
       const taken = await takeUp(withoutUnderWay(records, decisions))
       const late = await tooLate(taken)
-      await askEach(
-        taken,
-        decisions,
-        (settler, own) => settler.recover(own),
-        (record, outcome) => decideOpen(record, outcome, decisions, taken.length, late),
+      await askEach(taken, decisions, recover, (record, outcome) =>
+        decideOpen(record, outcome, decisions, taken.length, late),
       )
       return decisions.write()
     },
@@ -275,16 +311,11 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       }
       await confirmCharged(charged, decisions)
       const late = await tooLate(failed)
-      await askEach(
-        failed,
-        decisions,
-        (settler, own) => settler.recover(own),
-        (record, outcome) => {
-          if (outcome.status === 'settled') land(record, outcome, decisions, late)
-          else if (outcome.status === 'pending') confirmLater(record, decisions)
-          else confirmed(record, decisions)
-        },
-      )
+      await askEach(failed, decisions, recover, (record, outcome) => {
+        if (outcome.status === 'settled') land(record, outcome, decisions, late)
+        else if (outcome.status === 'pending') confirmLater(record, decisions)
+        else confirmed(record, decisions)
+      })
       return decisions.write()
     },
 

@@ -11,7 +11,7 @@ import {
   sessionOver,
 } from '../domain/payment.ts'
 import type { Purchase, PurchaseStatus } from '../domain/purchase.ts'
-import type { Durability, PaymentChange, SessionMove, TransferBackFound } from '../ports/books.ts'
+import type { Durability, PaymentChange, SessionMove, TransferBackFound } from '../ports/store/books.ts'
 import type { Fate } from './payments.ts'
 import { purchaseOf, type Sale } from './purchase.ts'
 
@@ -75,6 +75,13 @@ export const begin = (
     ...(answer !== null && { answer }),
     ...inSession(payment, 'take'),
   })
+
+/**
+ * `settling` stays, with other bytes: those of before were never sent, or were mined for nothing, and these are about to be
+ * sent. On disk like those of before, and with the answer that was stored with them.
+ */
+export const beginAnew = (payment: Held, attempt: SettlementAttempt): PaymentChange =>
+  move(payment, ['settling'], 'settling', nobody, 'flushed', { attempt })
 
 /**
  * `claimed`, `settling` → `rejected`: nothing was sent, and the payment is as good as before. Of one whose bytes are stored
@@ -300,11 +307,24 @@ export const payBack = (
   purchase: Purchase,
   refund: TransferBackFound,
 ): PaymentChange =>
-  move({ row, purchaseId, lease: null }, refundableStates, 'refunded', nobody, 'flushed', {
+  move({ row, purchaseId, lease: null }, refundableStates, 'refunded', CHECK_MS, 'flushed', {
     purchaseStatus: 'refunded',
     refund,
     entries: bookable(entriesOfRefund(purchase), purchase.id),
     tells: [{ kind: 'refund.recorded' }],
+  })
+
+/**
+ * `refunded` stays, of a transfer that is not where it was booked: it holds no event there any more, which may be another
+ * payment's by now. Where it went to is nobody's question: it has been paid back.
+ */
+export const loosen = (
+  { row, purchaseId, transaction, block, chargedAtomic, amountAtomic }: PaymentRecord,
+  purchase: Purchase | undefined,
+): PaymentChange =>
+  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', nobody, 'visible', {
+    settled: { transaction, event: null, block, chargedAtomic: chargedAtomic ?? amountAtomic },
+    ...(purchase && { purchase: { ...purchase, status: 'refunded' } }),
   })
 
 /**

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createMemory } from '../../adapters/memory/store/memory.ts'
+import { until } from '../../test/helpers/rawHttp.ts'
 import { keptAnswer } from '../../test/helpers/rows.ts'
 import { testNetwork } from '../../test/helpers/settler.ts'
 import { call, ended, landElsewhere, start, won } from './engine.fixture.ts'
@@ -128,6 +129,28 @@ t.test(
   },
 )
 
+t.test(
+  'a call that stood still is not refused as uncharged either, when the chain refuses what another call has charged',
+  async (t) => {
+    const memory = createMemory()
+    const frozen = await start({ memory })
+    const stale = await won(frozen.payments, frozen.presented)
+    const refusal = { ok: false, reason: 'settler_not_started', message: '', transient: true } as const
+    frozen.settler.verifyWith = async () => refusal
+    t.match(await frozen.payments.verify(stale), refusal, 'while the row is its own')
+    const { store, payments, presented, row } = await start({ memory, name: 'two' })
+    await store.books.apply(free((await row())!, 'abandoned'))
+    const paid = await won(payments, presented)
+    await payments.settle(paid, keptAnswer)
+    await payments.record(paid)
+    frozen.lease.isHeld = false
+    await t.rejects(frozen.payments.verify(stale), {
+      code: 'settlement_pending',
+      extra: { purchaseId: paid.purchaseId },
+    })
+  },
+)
+
 for (const settlesFirst of [false, true]) {
   t.test(
     `a process that stood still does not ask the seller for what is not its own any more, charged ${settlesFirst ? 'before' : 'after'}`,
@@ -185,5 +208,34 @@ t.test('a clock that is set changes nothing of a call under way', async (t) => {
   }
   await payments.settle(paid, keptAnswer)
   await payments.record(paid)
+  t.match(await row(), { state: 'settled' })
+})
+
+t.test('what was stored too late and taken up by another process is not told to be uncharged', async (t) => {
+  const stored = Promise.withResolvers<void>()
+  const stage = await start({
+    adapt: (books) => ({
+      ...books,
+      async apply(change) {
+        const isDone = await books.apply(change)
+        if (change.to === 'settling') await stored.promise
+        return isDone
+      },
+    }),
+  })
+  const { payments, presented, settler, row } = stage
+  // As a settler does whose process stood still for longer than a store may take.
+  settler.settle = async (_payment, _terms, _identity, store) => {
+    void store({ settler: 'scripted', bytes: '0x00', transaction: '0x1', sequence: '0' }).catch(() => false)
+    return { status: 'rejected', reason: 'late', message: 'It was not stored in time.', transient: true }
+  }
+  const paid = await won(payments, presented)
+  const settling = payments.settle(paid, keptAnswer)
+  await until(async () => (await row())?.state === 'settling')
+  await landElsewhere(stage)
+  stored.resolve()
+  t.match(await settling, { status: 'pending', transaction: '0x1' })
+  payments.deliver(paid, 'not_charged')
+  await ended(payments, paid)
   t.match(await row(), { state: 'settled' })
 })

@@ -1,6 +1,6 @@
 import type { PaymentRecord } from '../domain/payment.ts'
 import type { Purchase } from '../domain/purchase.ts'
-import type { TransferBack } from '../ports/refundProofs.ts'
+import type { TransferBack } from '../ports/chains/refundProofs.ts'
 
 /**
  * The transfer that pays a purchase back. The payment says which wallet was paid: a seller who has changed wallets since

@@ -1,13 +1,13 @@
 import type { PaymentRecord } from '../domain/payment.ts'
+import type { OnChain, SettleOutcome, Settler } from '../ports/chains/settler.ts'
+import type { TransferProofs, TransferVerdict } from '../ports/chains/transferProofs.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { OnChain, SettleOutcome, Settler } from '../ports/settler.ts'
-import type { TransferProofs, TransferVerdict } from '../ports/transferProofs.ts'
 
 /** A transfer that left the chain and has not come back for so long does not any more: its nonce is used, or its block hash old. */
 const GIVEN_UP_MS = 24 * 60 * 60 * 1000
 
 /** What the recovery asks about payments: of a settler, or of {@link createTransferWatch}. */
-export type Looks = Pick<Settler, 'recover' | 'stillOnChain'>
+export type Looks = Pick<Settler, 'recover' | 'stillOnChain' | 'paymentsOf'>
 
 /** Looks plain transfers up after they were booked, for reorganisations: nobody settles them. Never rejects. */
 export function createTransferWatch(proofs: Pick<TransferProofs, 'prove'>, clock: Clock): Looks {

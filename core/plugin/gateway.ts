@@ -41,6 +41,10 @@ export type Hook = (x: Exchange) => Reply | undefined | void | Promise<Reply | u
 /** A hook of the phases after the answer. What it throws is logged and stops nothing; nothing waits for a promise. */
 export type PostAnswerHook = (x: Exchange) => void
 
+/**
+ * What a plugin has for one link version. Its functions are called as methods of it, so that a class can hold what it knows of a
+ * link; where it knows nothing of its own, one object serves all links.
+ */
 export type RouteHooks = { readonly [P in GatewayPhase]?: Hook } & {
   readonly [P in PostAnswerPhase]?: PostAnswerHook
 } & {

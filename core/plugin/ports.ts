@@ -1,19 +1,19 @@
 import type { Payments } from '../payments/payments.ts'
 import type { AnswerMemory } from '../ports/answerMemory.ts'
-import type { Chains } from '../ports/chains.ts'
-import type { Changes } from '../ports/changes.ts'
+import type { Chains } from '../ports/chains/chains.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Counters } from '../ports/counters.ts'
 import type { Egress } from '../ports/egress.ts'
-import type { Figures } from '../ports/figures.ts'
-import type { HealthChecks } from '../ports/healthChecks.ts'
 import type { JobLine } from '../ports/jobLine.ts'
-import type { Leases } from '../ports/leases.ts'
-import type { Links } from '../ports/links.ts'
 import type { Log } from '../ports/log.ts'
 import type { Metrics } from '../ports/metrics.ts'
-import type { Purchases } from '../ports/purchases.ts'
 import type { Sealer } from '../ports/sealer.ts'
+import type { Changes } from '../ports/store/changes.ts'
+import type { Figures } from '../ports/store/figures.ts'
+import type { HealthChecks } from '../ports/store/healthChecks.ts'
+import type { Leases } from '../ports/store/leases.ts'
+import type { Links } from '../ports/store/links.ts'
+import type { Purchases } from '../ports/store/purchases.ts'
 
 /** Everything that a gateway plugin may ask for by name in `needs`. What it did not name is not there at run time. */
 export interface GatewayPorts {
@@ -48,7 +48,7 @@ export interface ServiceFacts {
   readonly metadataField: string
   /** This process. */
   readonly instanceId: string
-  /** True in the one process of an installation that does background work: health probes, recovery. */
+  /** True in a process that may do background work: health probes, recovery. `jobLine.isHere` says which of several does. */
   readonly runsJobs: boolean
 }
 

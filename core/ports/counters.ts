@@ -17,5 +17,9 @@ export interface Counters {
    * When the shared store does not answer, falls back to this process's own count; it never throws.
    */
   take(key: string, points: number, limit: number, windowMs: number): Taken | Promise<Taken>
+  /**
+   * Whether the shared store counts now; asks it, and answers soon. Absent where each process counts for itself. Never rejects.
+   */
+  isShared?(): Promise<boolean>
   close(): Promise<void>
 }

@@ -14,4 +14,9 @@ export interface JobLine {
    * @returns a function that ends it
    */
   hear(topic: string, listener: (note: unknown) => void): () => void
+  /**
+   * Whether the notes come to this process now. Several may run jobs on one store; this is true in one of them at a time, and
+   * in another one after that has gone.
+   */
+  readonly isHere: boolean
 }

@@ -1,5 +1,5 @@
 import { isTollgateError, TollgateError } from '../errors/error.ts'
-import { UNPAID_PER_OPEN } from './sessions.ts'
+import { UNPAID_PER_OPEN } from './store/sessions.ts'
 
 // What every store says when a rule of its own refuses a write: the same words, whichever it is.
 
@@ -9,6 +9,14 @@ export const storeUnavailable = (why: string): TollgateError =>
 /** The store could not say; whatever else breaks a write would break it again. */
 export const isStoreAway = (error: unknown): boolean =>
   isTollgateError(error) && error.code === 'store_unavailable'
+
+/** Somebody else has signed with the same key and number: what this one has signed must not be sent. */
+export const numberTaken = (options?: ErrorOptions): TollgateError =>
+  new TollgateError(
+    'CONFLICT',
+    'Another transaction of the settling key has this account number. Sign with the next one.',
+    options,
+  )
 
 /** Of an address under which nothing is called. */
 export const linkNotFound = (): TollgateError =>

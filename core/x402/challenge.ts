@@ -1,6 +1,5 @@
 import { chainNameOf, v1NameOf } from '../domain/network.ts'
 import type { Reply } from '../plugin/reply.ts'
-import { encodeHeader } from './header.ts'
 import type { Offer, Priced } from './offers.ts'
 import type { PaymentRequired, ResourceInfo } from './types.ts'
 
@@ -15,45 +14,185 @@ export interface Challenges {
   readonly looking?: Promise<unknown> | undefined
 }
 
-/** Makes the 402 answers of what is sold: serialised once per link version, sent as they are. */
-export function createChallenges(
-  sold: Pick<Priced, 'price'>,
-  offers: readonly Offer[],
-  resource: ResourceInfo,
-  extensions: PaymentRequired['extensions'],
-  legacyBody: boolean,
-): Challenges {
-  const v2 = (error: string): PaymentRequired => ({
-    x402Version: 2,
-    error,
-    resource,
-    accepts: offers.map((o) => o.terms),
-    ...(extensions && { extensions }),
-  })
-  const bodyOf = (offer: PaymentRequired) => (legacyBody ? legacyForm(sold, offers) : offer)
-  const make = (version: 1 | 2, error: string, receipt: readonly string[]): Reply => {
-    if (version === 1) return reply402(v1Form(error, offers, resource), receipt)
-    const offer = v2(error)
-    return reply402(bodyOf(offer), ['PAYMENT-REQUIRED', encodeHeader(offer), ...receipt])
-  }
-  return { v2: make(2, 'payment_required', []), v1: make(1, 'payment_required', []), because: make }
+/** What an offer says of the thing that is sold. */
+export interface Described {
+  readonly resource: ResourceInfo
+  readonly extensions?: PaymentRequired['extensions'] | undefined
 }
 
-function reply402(body: unknown, headers: readonly string[]): Reply {
-  const bytes = Buffer.from(JSON.stringify(body))
+/** How the 402 answers are made of many things that are sold. */
+export interface ChallengeMaking<S> {
+  /** Asked again for what is rarely answered: nothing of it is kept. */
+  describe(sold: S, offers: readonly Offer[]): Described
+  readonly legacyBody: boolean
+  /** Those whose answers are kept whole. */
+  readonly lately: AskedLately
+}
+
+/**
+ * The 402 answers of what is sold. What the offer says of the thing is serialised once and kept as text, and what many things have
+ * in common is kept once for all of them; an answer is put together of both when it is asked, and kept while it is asked again
+ * and again ({@link AskedLately}).
+ */
+export function createChallenges<S extends Pick<Priced, 'price'>>(
+  sold: S,
+  offers: readonly Offer[],
+  making: ChallengeMaking<S>,
+): Challenges {
+  return new Made(sold, offers, making)
+}
+
+const OFFER = '{"x402Version":2,"error":"payment_required","resource":'
+const ACCEPTS = ',"accepts":'
+
+class Made<S extends Pick<Priced, 'price'>> implements Challenges {
+  readonly #sold: S
+  readonly #offers: readonly Offer[]
+  readonly #making: ChallengeMaking<S>
+  // Parts of the offer of version 2 as JSON, a char a byte.
+  readonly #resource: string
+  readonly #accepts: string
+  readonly #extensions: string
+  #v2: Reply | null = null
+  #v1: Reply | null = null
+  #isAskedLately = false
+
+  constructor(sold: S, offers: readonly Offer[], making: ChallengeMaking<S>) {
+    this.#sold = sold
+    this.#offers = offers
+    this.#making = making
+    const { resource, extensions } = making.describe(sold, offers)
+    this.#resource = bytesOf(resource)
+    this.#accepts = acceptsOf(offers)
+    this.#extensions =
+      extensions === undefined ? '' : making.lately.same(`,"extensions":${bytesOf(extensions)}`)
+  }
+
+  get #parts(): readonly string[] {
+    return [OFFER, this.#resource, ACCEPTS, this.#accepts, this.#extensions, '}']
+  }
+
+  get v2(): Reply {
+    if (this.#v2 !== null) return this.#v2
+    const reply = this.#reply(2, this.#parts, [])
+    if (this.#isWorthKeeping()) this.#v2 = reply
+    return reply
+  }
+
+  get v1(): Reply {
+    if (this.#v1 !== null) return this.#v1
+    const reply = this.because(1, 'payment_required', [])
+    if (this.#isWorthKeeping()) this.#v1 = reply
+    return reply
+  }
+
+  because(version: 1 | 2, error: string, receipt: readonly string[]): Reply {
+    if (version === 1) {
+      const { resource } = this.#making.describe(this.#sold, this.#offers)
+      return this.#reply(1, [bytesOf(v1Form(error, this.#offers, resource))], receipt)
+    }
+    const offer = JSON.parse(Buffer.from(joined(this.#parts), 'latin1').toString()) as PaymentRequired
+    return this.#reply(2, [bytesOf({ ...offer, error })], receipt)
+  }
+
+  /** Its answers are not kept any more. */
+  forget(): void {
+    this.#v2 = this.#v1 = null
+    this.#isAskedLately = false
+  }
+
+  #isWorthKeeping(): boolean {
+    if (this.#isAskedLately) return true
+    this.#isAskedLately = true
+    this.#making.lately.add(this)
+    return false
+  }
+
+  /** @param parts of the JSON */
+  #reply(version: 1 | 2, parts: readonly string[], receipt: readonly string[]): Reply {
+    if (version === 1) return reply402(joined(parts), receipt)
+    const { legacyBody } = this.#making
+    const body = legacyBody ? bytesOf(legacyForm(this.#sold, this.#offers)) : joined(parts)
+    return reply402(body, ['PAYMENT-REQUIRED', base64Of(parts), ...receipt])
+  }
+}
+
+const acceptsByOffers = new WeakMap<readonly Offer[], string>()
+
+/** One text for all that is sold by the same list of offers. */
+function acceptsOf(offers: readonly Offer[]): string {
+  const known = acceptsByOffers.get(offers) ?? bytesOf(offers.map((o) => o.terms))
+  acceptsByOffers.set(offers, known)
+  return known
+}
+
+/** Of what was asked among so many it is remembered, and whoever is asked again meanwhile keeps its answers. */
+const KEPT = 1_024
+
+/**
+ * What was asked lately for its 402. Of a large market most answers are not asked again soon: to keep all of them would take
+ * several times the memory of everything else that is known of a link.
+ */
+export class AskedLately {
+  readonly #ring: { forget(): void }[] = []
+  #next = 0
+  readonly #texts = new Map<string, string>()
+
+  add(asked: { forget(): void }): void {
+    this.#ring[this.#next]?.forget()
+    this.#ring[this.#next] = asked
+    this.#next = (this.#next + 1) % KEPT
+  }
+
+  /** One copy of a text that others have as well. */
+  same(text: string): string {
+    const known = this.#texts.get(text)
+    if (known !== undefined) return known
+    if (this.#texts.size >= KEPT) this.#texts.clear()
+    this.#texts.set(text, text)
+    return text
+  }
+}
+
+/** As JSON, a char a byte: node writes head and body in one piece (bench/challenge.ts). */
+const bytesOf = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('latin1')
+
+/** Not by `join`, which copies: this is copied once, together with the head, when it is written. */
+function joined(parts: readonly string[]): string {
+  let text = ''
+  for (const part of parts) text += part
+  return text
+}
+
+/** Where what is to be base64 is written, as long as the longest. */
+let bytes = Buffer.alloc(4_096)
+
+/**
+ * Of texts in a row, a char a byte. Written one by one: a text that is put together first would be made and thrown away for every 402
+ * of a link that is rarely asked, and so would a buffer.
+ */
+function base64Of(parts: readonly string[]): string {
+  let length = 0
+  for (const part of parts) length += part.length
+  if (length > bytes.length) bytes = Buffer.alloc(length)
+  let at = 0
+  for (const part of parts) at += bytes.write(part, at, 'latin1')
+  return bytes.toString('base64', 0, length)
+}
+
+function reply402(body: string, headers: readonly string[]): Reply {
   return {
     status: 402,
     headers: [
       'Content-Type',
       'application/json; charset=utf-8',
       'Content-Length',
-      String(bytes.length),
+      String(body.length),
       'Cache-Control',
       'no-store',
       ...headers,
     ],
-    // latin1 keeps the bytes: node writes head and body in one piece (bench/challenge.ts).
-    body: bytes.toString('latin1'),
+    body,
   }
 }
 

@@ -3,8 +3,8 @@ import { isPaid, payoutFor, type ServedLink } from '../domain/link.ts'
 import { convertPrice, parseAmount } from '../domain/money.ts'
 import type { NetworkId } from '../domain/network.ts'
 import { priceFault } from '../payments/payoutFaults.ts'
-import type { Chains } from '../ports/chains.ts'
-import type { Payee, Settler } from '../ports/settler.ts'
+import type { Chains } from '../ports/chains/chains.ts'
+import type { Payee, Settler } from '../ports/chains/settler.ts'
 import type { PaymentRequirements } from './types.ts'
 
 /** What is sold, as far as paying goes. */
@@ -64,7 +64,7 @@ function waysToPay(link: Priced, chains: Chains, maxTimeoutSeconds: number): rea
         extra: {
           ...(asset.eip712 && { name: asset.eip712.name, version: asset.eip712.version }),
           decimals: asset.decimals,
-          ...settler.offerExtra,
+          ...settler.offerExtra(wallet ?? nobodyOn(asset.network)),
         },
       }
       const isClosed = wallet === null || priceFault(settler, link.price) !== undefined

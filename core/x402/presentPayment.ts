@@ -1,7 +1,7 @@
 import { familyOf, type NetworkId, networkOfV1Name } from '../domain/network.ts'
 import { TollgateError, type TollgateErrorOptions } from '../errors/error.ts'
 import type { Payments, PresentedPayment } from '../payments/payments.ts'
-import type { Checked, Refusal } from '../ports/settler.ts'
+import type { Checked, Refusal } from '../ports/chains/settler.ts'
 import { type BareTransaction, readBareTransaction } from './bareTransaction.ts'
 import { barePayments, formerPayment } from './formerPayment.ts'
 import { readPayment } from './header.ts'

@@ -16,6 +16,8 @@ export type AnvilOptions = {
   port: number
   /** Milliseconds between blocks; absent, every transaction gets a block at once. */
   blockTimeMs?: number
+  /** Gas that the transactions of one block may use. Default: anvil's. */
+  blockGas?: number
 }
 
 /** A running anvil. */
@@ -41,6 +43,7 @@ export async function spawnAnvil(options: AnvilOptions): Promise<AnvilProcess> {
   // Anvil's own place for old states is below the user's home, and it may leave them there.
   const scratch = mkdtempSync(join(tmpdir(), 'tollgate-anvil-'))
   args.push('--cache-path', scratch)
+  if (options.blockGas !== undefined) args.push('--gas-limit', String(options.blockGas))
   if (options.blockTimeMs !== undefined) args.push('--block-time', String(options.blockTimeMs / 1000))
 
   const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] })

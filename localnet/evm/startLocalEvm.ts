@@ -38,6 +38,8 @@ export type LocalEvmOptions = {
   port?: number
   /** Milliseconds between blocks. Default: every transaction is mined at once, in a block of its own. */
   blockTimeMs?: number
+  /** Gas that the transactions of one block may use. Default 30,000,000. */
+  blockGas?: number
 }
 
 /** A running chain. Amounts of USDC are in its smallest unit (6 decimals), amounts of ether in wei. */

@@ -45,7 +45,7 @@ export interface CallNote {
 
 /** What a process's calls do, link by link, posted in small batches to the process that judges them. */
 export class CallNotes {
-  #changed: LinkCalls[] = []
+  readonly #called = new Map<string, LinkCalls>()
   #timer: NodeJS.Timeout | undefined
   readonly #line: JobLine
 
@@ -58,34 +58,40 @@ export class CallNotes {
     return line.hear(TOPIC, (batch) => listener(batch as readonly CallNote[]))
   }
 
-  callsOf(link: ServedLink): LinkCalls {
-    return new LinkCalls(link, (calls) => {
-      this.#changed.push(calls)
+  /** The note that is being gathered: something is about to be said of the link. */
+  of(link: ServedLink): LinkCalls {
+    let calls = this.#called.get(link.id)
+    if (calls === undefined) {
+      this.#called.set(link.id, (calls = new LinkCalls(link)))
       this.#timer ??= setTimeout(() => this.flush(), GATHER_CALLS_MS).unref()
-    })
+    }
+    return calls
   }
 
   flush(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const batch = this.#changed.map((calls) => calls.take())
-    this.#changed = []
+    const batch = Array.from(this.#called.values(), (calls) => calls.note)
+    this.#called.clear()
     if (batch.length > 0) this.#line.post(TOPIC, batch)
   }
 }
 
 /** The calls of one link since the last note: a successful one costs an addition. */
-export class LinkCalls {
-  #minutes: { minute: number; begun: number; failed: number; failedBy: Failed[]; served: Caller[] }[] = []
+class LinkCalls {
+  readonly #minutes: {
+    minute: number
+    begun: number
+    failed: number
+    failedBy: Failed[]
+    served: Caller[]
+  }[] = []
   #hasAnswered = false
   #isWayOutDown = false
   readonly #link: ServedLink
-  readonly #changed: (calls: LinkCalls) => void
 
-  /** @param changed told once per note, when there is something to say */
-  constructor(link: ServedLink, changed: (calls: LinkCalls) => void) {
+  constructor(link: ServedLink) {
     this.#link = link
-    this.#changed = changed
   }
 
   /** The seller's API is about to be asked. */
@@ -118,18 +124,14 @@ export class LinkCalls {
     if (isWayOutDown) this.#isWayOutDown = true
   }
 
-  /** What there is to say, and begins anew. */
-  take(): CallNote {
+  get note(): CallNote {
     const { id: linkId, username, slug, isStealth, privateSlug } = this.#link
-    const note = {
+    return {
       ...{ linkId, username, slug: isStealth ? privateSlug! : slug },
       minutes: this.#minutes,
       hasAnswered: this.#hasAnswered,
       isWayOutDown: this.#isWayOutDown,
     }
-    this.#minutes = []
-    this.#hasAnswered = this.#isWayOutDown = false
-    return note
   }
 
   #at(startedAtMs: number) {
@@ -137,10 +139,7 @@ export class LinkCalls {
     const all = this.#minutes
     if (all.length > 0 && all[0]!.minute === minute) return all[0]!
     let found = all.find((one) => one.minute === minute)
-    if (found === undefined) {
-      if (all.length === 0) this.#changed(this)
-      all.push((found = { minute, begun: 0, failed: 0, failedBy: [], served: [] }))
-    }
+    if (found === undefined) all.push((found = { minute, begun: 0, failed: 0, failedBy: [], served: [] }))
     return found
   }
 }

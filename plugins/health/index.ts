@@ -5,18 +5,16 @@ import { TollgateError } from '../../core/errors/error.ts'
 import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { type ProbeReport, probe } from '../../core/health/probe.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
-import { leaseOf } from '../../core/payments/keyLease.ts'
-import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
-import type { DueCheck } from '../../core/ports/healthChecks.ts'
-import { CallNotes, type LinkCalls } from './callNotes.ts'
+import { type Exchange, gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
+import type { DueCheck } from '../../core/ports/store/healthChecks.ts'
+import { CallNotes } from './callNotes.ts'
 import { Judge } from './judge.ts'
 import { options } from './options.ts'
 import { runProber } from './prober.ts'
 
 /** How often the calls of a day are written, for the history of a link's health. */
 const COUNTS_FLUSH_MS = 5_000
-/** Between two renewals of the lease of who asks, and between two looks whether another process has left it. */
-const LEASE_MS = 4_000
+/** Between two looks whether another process has left the work. */
 const RETRY_MS = 1_000
 /** Between two steps of a work that nobody waits for. */
 const SUM_UP_MS = 50
@@ -32,7 +30,7 @@ export default gatewayPlugin({
   api: 1,
   options,
   needs: [
-    ...['links', 'figures', 'healthChecks', 'leases', 'changes', 'egress', 'sealer', 'service', 'clock'],
+    ...['links', 'figures', 'healthChecks', 'changes', 'egress', 'sealer', 'service', 'clock'],
     ...['log', 'jobLine'],
   ] as const,
   // Set when the call was counted as one that the seller's API is asked.
@@ -54,17 +52,18 @@ export default gatewayPlugin({
     let checking: Promise<void> | undefined
 
     /** The call counts from here, while nobody knows yet how it ends: see `calls` in core/domain/suspension.ts. */
-    function beginCall(x: Exchange, calls: LinkCalls): void {
+    function beginCall(x: Exchange): void {
       counted.set(x, true)
-      calls.begins(x.startedAtMs)
+      notes.of(x.link).begins(x.startedAtMs)
     }
 
-    function endCall(x: Exchange, calls: LinkCalls): void {
+    function endCall(x: Exchange): void {
       const { upstreamOutcome: outcome, startedAtMs } = x
       if (outcome === null || outcome === 'buyer-left') {
-        if (counted.get(x)) calls.takenBack(startedAtMs)
+        if (counted.get(x)) notes.of(x.link).takenBack(startedAtMs)
         return
       }
+      const calls = notes.of(x.link)
       // Where the operator lets health stand behind upstream.
       if (!counted.get(x)) calls.begins(startedAtMs)
       const isPaid = x.payment !== null
@@ -97,28 +96,16 @@ export default gatewayPlugin({
 
     /** One process of the installation asks, and whoever is left when it was killed. */
     async function runChecks(judge: Judge, { signal }: AbortController): Promise<void> {
-      const lease = leaseOf(ports.leases, 'health-checks')
-      async function hold(): Promise<void> {
-        while (!signal.aborted) {
-          await lease.hold().catch((err: unknown) => log.warn({ err }, 'could not say who checks health'))
-          await pause(lease.isHeld ? LEASE_MS : RETRY_MS, signal)
-        }
-        await lease.release().catch(() => undefined)
-      }
       async function probeAndJudge(link: DueCheck) {
         const report = await ask(link)
         if (!signal.aborted) judge.probed(link, !report.ok, isWayOutDown())
         return { report, isFailing: !report.ok && !isWayOutDown() }
       }
-      const isMine = () => lease.isHeld
+      const isMine = () => jobLine.isHere
       const { probesPerSecond, calledForMs } = options
       const schedule = { intervalMs, probesPerSecond, calledForMs }
       const asking = { ...schedule, healthChecks, clock, log, isMine, probe: probeAndJudge }
-      await Promise.all([
-        hold(),
-        sumUp(isMine, signal),
-        ...(options.probe ? [runProber(asking, signal)] : []),
-      ])
+      await Promise.all([sumUp(isMine, signal), ...(options.probe ? [runProber(asking, signal)] : [])])
     }
 
     /** What an older version had kept, a little at a time. */
@@ -139,19 +126,19 @@ export default gatewayPlugin({
       judge?.stop()
     }
 
+    const called: RouteHooks = { forward: beginCall, log: endCall }
+
     return {
       route({ link, isPaid }) {
-        if (link.suspension !== null)
-          return isPaid ? { guard: refuseUnpaid, verify: refuseUncharged } : { guard: refuse }
+        if (link.suspension !== null) return isPaid ? pausedPaid : paused
         // There is no API behind it.
         if (link.linkType === 'standard') return
-        const calls = notes.callsOf(link)
-        return { forward: (x) => beginCall(x, calls), log: (x) => endCall(x, calls) }
+        return called
       },
       start() {
         if (!service.runsJobs) return
         judge = new Judge({ ...ports, counts, probe: askAndNote, isWayOutDown, confirmMs })
-        timer = setInterval(() => void counts.flush(), COUNTS_FLUSH_MS).unref()
+        timer = counts.flushEvery(COUNTS_FLUSH_MS)
         checking = runChecks(judge, stopping)
       },
       stop,
@@ -184,3 +171,6 @@ function refuseUnpaid(x: Exchange): void {
 function refuseUncharged(x: Exchange): void {
   if (x.settlement === null) refuse()
 }
+
+const paused: RouteHooks = { guard: refuse }
+const pausedPaid: RouteHooks = { guard: refuseUnpaid, verify: refuseUncharged }

@@ -11,13 +11,13 @@ import {
   suspensionAfter,
   suspensionMemoryMs,
 } from '../../core/domain/suspension.ts'
-import type { LinkTraffic, TrafficCounts } from '../../core/figures/trafficCounts.ts'
+import type { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import type { ProbeReport } from '../../core/health/probe.ts'
-import type { Change, Changes } from '../../core/ports/changes.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { JobLine } from '../../core/ports/jobLine.ts'
-import type { Links } from '../../core/ports/links.ts'
 import type { Log } from '../../core/ports/log.ts'
+import type { Change, Changes } from '../../core/ports/store/changes.ts'
+import type { Links } from '../../core/ports/store/links.ts'
 import { type CallNote, CallNotes, GATHER_CALLS_MS } from './callNotes.ts'
 
 const MINUTE_MS = 60_000
@@ -48,7 +48,6 @@ export interface JudgedLink {
 interface Judged {
   link: JudgedLink
   state: HealthState
-  readonly traffic: LinkTraffic
 }
 
 /** Decides for the whole installation which links are suspended, on the calls of all its processes and on the probes. */
@@ -110,7 +109,7 @@ export class Judge {
     }
     for (const note of notes) {
       const judged = this.#of(note)
-      if (!note.isWayOutDown) count(judged.traffic, note)
+      if (!note.isWayOutDown) this.#count(note)
       for (const { minute, failed, failedBy } of note.minutes) {
         if (failed > 0) this.#wayOut(judged, !note.isWayOutDown)
         for (let i = 0; i < failed; i++) {
@@ -118,6 +117,16 @@ export class Judge {
           this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS, ...by })
         }
       }
+    }
+  }
+
+  /** For the history of its health; what failed for the gateway's own way out is no part of it. */
+  #count({ linkId, minutes }: CallNote): void {
+    const { counts } = this.#parts
+    for (const { minute, begun, failed } of minutes) {
+      const atMs = minute * MINUTE_MS
+      if (begun !== 0) counts.add(linkId, 'calls', atMs, begun)
+      if (failed !== 0) counts.add(linkId, 'failedCalls', atMs, failed)
     }
   }
 
@@ -200,25 +209,10 @@ export class Judge {
   #of({ linkId, username, slug }: JudgedLink): Judged {
     let judged = this.#judged.get(linkId)
     if (judged === undefined) {
-      this.#judged.set(
-        linkId,
-        (judged = {
-          ...{ link: { linkId, username, slug }, state: freshHealth },
-          traffic: this.#parts.counts.ofLink(linkId),
-        }),
-      )
+      this.#judged.set(linkId, (judged = { link: { linkId, username, slug }, state: freshHealth }))
     } else if (judged.link.slug !== slug || judged.link.username !== username) {
       judged.link = { linkId, username, slug }
     }
     return judged
-  }
-}
-
-/** For the history of its health; what failed for the gateway's own way out is no part of it. */
-function count(traffic: LinkTraffic, { minutes }: CallNote): void {
-  for (const { minute, begun, failed } of minutes) {
-    const atMs = minute * MINUTE_MS
-    if (begun !== 0) traffic.add('calls', atMs, begun)
-    if (failed !== 0) traffic.add('failedCalls', atMs, failed)
   }
 }

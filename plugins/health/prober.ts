@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReport } from '../../core/health/probe.ts'
 import type { Clock } from '../../core/ports/clock.ts'
+import type { Log } from '../../core/ports/log.ts'
 import {
   CHECKS_AT_ONCE,
   type Check,
   checkQueues,
   type DueCheck,
   type HealthChecks,
-} from '../../core/ports/healthChecks.ts'
-import type { Log } from '../../core/ports/log.ts'
+} from '../../core/ports/store/healthChecks.ts'
 
 export interface ProberParts {
   readonly healthChecks: Pick<HealthChecks, 'due' | 'note' | 'putOff'>

@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
-import { gatewayPlugin } from '../../core/plugin/gateway.ts'
+import { gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
 import { options } from './options.ts'
 
@@ -25,18 +25,22 @@ export default gatewayPlugin({
     const own = processMetrics ? measureProcess() : undefined
     const exported = own === undefined ? registry : Registry.merge([registry, own])
 
-    function seriesOf(labels: Readonly<Record<string, string>>): Series {
+    function hooksOf(labels: Readonly<Record<string, string>>): RouteHooks {
       const key = JSON.stringify(labels)
-      let series = all.get(key)
-      if (series === undefined) all.set(key, (series = new Series(labels)))
-      return series
+      const series = all.get(key) ?? new Series(labels)
+      all.set(key, series)
+      return { log: (x) => series.add(x.status, x.errorCode, clock.now() - x.startedAtMs) }
     }
+
+    const ofAll = new Map<string, RouteHooks>()
 
     return {
       route({ link, isPaid }) {
         const paid = isPaid ? 'yes' : 'no'
-        const series = seriesOf(perLink ? { paid, link: `${link.username}/${link.slug}` } : { paid })
-        return { log: (x) => series.add(x.status, x.errorCode, clock.now() - x.startedAtMs) }
+        if (perLink) return hooksOf({ paid, link: `${link.username}/${link.slug}` })
+        const hooks = ofAll.get(paid) ?? hooksOf({ paid })
+        ofAll.set(paid, hooks)
+        return hooks
       },
       start() {
         metrics.register({ contentType: exported.contentType, text: () => exported.metrics() })

@@ -2,7 +2,7 @@ import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
-import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
+import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
 import { createViews } from './views.ts'
 
@@ -36,22 +36,27 @@ export default gatewayPlugin({
       return paidReply(x.answer, x.answer.mediaType, x.purchase!, x.settlement!.headers, false)
     }
 
+    const isNewTo = ({ link: { id }, clientIp, startedAtMs }: Exchange): boolean =>
+      views.isNew(id, callerOf(clientIp), startedAtMs)
+
+    function see(x: Exchange): void {
+      if (x.status !== 429 && isNewTo(x)) counts.add(x.link.id, 'views', x.startedAtMs)
+    }
+
+    function seePrice(x: Exchange): void {
+      if (x.payment !== null || x.status !== 402) return
+      const counted = counts.of(x.link.id, x.startedAtMs)
+      counted.challenges++
+      if (isNewTo(x)) counted.views++
+    }
+
+    const paid: RouteHooks = { record, respond, log: seePrice }
+    const free: RouteHooks = { log: see }
+
     return {
-      route({ link: { id }, isPaid }) {
-        const traffic = counts.ofLink(id)
-        function see({ clientIp, startedAtMs }: Exchange): void {
-          if (views.isNew(id, callerOf(clientIp), startedAtMs)) traffic.add('views', startedAtMs)
-        }
-        function seePrice(x: Exchange): void {
-          if (x.payment !== null || x.status !== 402) return
-          traffic.add('challenges', x.startedAtMs)
-          see(x)
-        }
-        return isPaid ? { record, respond, log: seePrice } : { log: (x) => x.status !== 429 && see(x) }
-      },
+      route: ({ isPaid }) => (isPaid ? paid : free),
       start() {
-        timer = setInterval(() => void counts.flush(), viewsFlushMs)
-        timer.unref()
+        timer = counts.flushEvery(viewsFlushMs)
       },
       async close() {
         clearInterval(timer)

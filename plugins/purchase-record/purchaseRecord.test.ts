@@ -3,7 +3,6 @@ import { startGateway } from '../../test/helpers/gateway.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { createScriptedSettler, scriptedPayment, testAsset, testNetwork } from '../../test/helpers/settler.ts'
-import { createViews } from './views.ts'
 
 const plugins = [
   { use: 'x402' },
@@ -62,12 +61,4 @@ t.test('a view is a caller of an hour who saw the price, or called a free link',
   t.strictSame(await views(), [7, 7], 'three callers of each link, and one of them an hour later')
   await call(free, '203.0.113.1')
   t.strictSame(await views(), [8, 7], 'the last ones are written when the configuration is reloaded')
-})
-
-t.test('however many callers come, few are remembered', async (t) => {
-  const views = createViews()
-  for (let i = 0; i < 50_001; i++) views.isNew('link', `caller-${i}`, 0)
-  t.equal(views.isNew('link', 'caller-50000', 0), false)
-  t.equal(views.isNew('link', 'caller-0', 0), true, 'only the first was forgotten')
-  t.equal(views.isNew('link', 'caller-0', -3_600_000), true, 'a clock was set back')
 })

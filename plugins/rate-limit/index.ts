@@ -1,6 +1,6 @@
 import { TollgateError } from '../../core/errors/error.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
-import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
+import { type Exchange, gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { Taken } from '../../core/ports/counters.ts'
 import { options } from './options.ts'
 
@@ -34,22 +34,20 @@ export default gatewayPlugin({
       return taken instanceof Promise ? taken.then((late) => judge(x, late)) : judge(x, taken)
     }
 
-    return {
-      route({ isPaid }) {
-        const unpaid = (x: Exchange) => take(x, calls + keyOf(x), 1, points)
-        if (!isPaid) return { guard: unpaid }
-        return {
-          // A payment takes nothing yet: only failures fill its bucket, and a full one refuses.
-          guard: (x) =>
-            x.paymentHeader === null ? unpaid(x) : take(x, payments + keyOf(x), 0, paymentPoints - 1),
-          log: (x) => {
-            const isFailedPayment =
-              x.paymentHeader !== null && x.status >= 400 && x.status < 500 && x.status !== 429
-            if (isFailedPayment) void counters.take(payments + keyOf(x), 1, paymentPoints, windowMs)
-          },
-        }
+    const unpaid = (x: Exchange) => take(x, calls + keyOf(x), 1, points)
+    const free: RouteHooks = { guard: unpaid }
+    const paid: RouteHooks = {
+      // A payment takes nothing yet: only failures fill its bucket, and a full one refuses.
+      guard: (x) =>
+        x.paymentHeader === null ? unpaid(x) : take(x, payments + keyOf(x), 0, paymentPoints - 1),
+      log: (x) => {
+        const isFailedPayment =
+          x.paymentHeader !== null && x.status >= 400 && x.status < 500 && x.status !== 429
+        if (isFailedPayment) void counters.take(payments + keyOf(x), 1, paymentPoints, windowMs)
       },
     }
+
+    return { route: ({ isPaid }) => (isPaid ? paid : free) }
   },
 })
 

@@ -4,7 +4,7 @@ import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
 import type { Fate, HandedOut, PaidCall, PaidFor } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { boughtByAnother, inUse, wasDelivered } from '../../core/payments/refusals.ts'
-import { type Exchange, gatewayPlugin, type Reply } from '../../core/plugin/gateway.ts'
+import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
 import { judgeRepeat, linkOfRepeat, noMemory, notInTime, storedReceipt, storedReply } from './repeat.ts'
 import {
@@ -54,7 +54,8 @@ export default gatewayPlugin({
 
     async function claim(x: Exchange): Promise<Reply | undefined> {
       const { key } = x.payment!.identity
-      const hash = await hashOf(x, maxBodyBytes)
+      const hashing = hashOf(x, maxBodyBytes)
+      const hash = hashing instanceof Promise ? await hashing : hashing
       const mark = repeatFrom === 'anywhere' ? null : callerMark(x, sealer)
       const startedMs = performance.now()
       const leftMs = (ofMs: number) => startedMs + ofMs - performance.now()
@@ -182,8 +183,10 @@ export default gatewayPlugin({
       if (paid !== undefined && !x.isUnsent) payments.deliver(paid, 'delivered')
     }
 
+    const paid: RouteHooks = { claim, forward, deliver }
+
     return {
-      route: ({ isPaid }) => (isPaid ? { claim, forward, deliver } : undefined),
+      route: ({ isPaid }) => (isPaid ? paid : undefined),
     }
   },
 })

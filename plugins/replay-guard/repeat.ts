@@ -18,7 +18,7 @@ import {
 import { mayResume } from '../../core/payments/rules.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply } from '../../core/plugin/reply.ts'
-import type { Links } from '../../core/ports/links.ts'
+import type { Links } from '../../core/ports/store/links.ts'
 import { receiptHeaders } from '../../core/x402/header.ts'
 import { isSameCall } from './running.ts'
 

@@ -113,9 +113,22 @@ export function callerMark(x: Exchange, sealer: Pick<Sealer, 'mac'>): string {
     : addressMark(x, sealer)
 }
 
+/** Marks of addresses that called lately, a hundred bytes each: a caller comes again, and a mark is two hashes (bench/paid.ts). */
+const MAX_MARKS = 4_096
+const addressMarks = new WeakMap<Pick<Sealer, 'mac'>, Map<string, string>>()
+
 /** By the address alone, whatever key came with the call. */
-const addressMark = (x: Exchange, sealer: Pick<Sealer, 'mac'>): string =>
-  markOf(`at ${callerOf(x.clientIp)}`, sealer)
+function addressMark(x: Exchange, sealer: Pick<Sealer, 'mac'>): string {
+  const caller = callerOf(x.clientIp)
+  let marks = addressMarks.get(sealer)
+  if (marks === undefined) addressMarks.set(sealer, (marks = new Map()))
+  let mark = marks.get(caller)
+  if (mark === undefined) {
+    if (marks.size === MAX_MARKS) marks.clear()
+    marks.set(caller, (mark = markOf(`at ${caller}`, sealer)))
+  }
+  return mark
+}
 
 const markOf = (by: string, sealer: Pick<Sealer, 'mac'>): string =>
   sealer.mac('repeat', by).toString('base64url').slice(0, 22)

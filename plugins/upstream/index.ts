@@ -1,6 +1,6 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { type Exchange, gatewayPlugin } from '../../core/plugin/gateway.ts'
+import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
 import { createCalls, type Way } from './call.ts'
 import { options } from './options.ts'
@@ -45,6 +45,70 @@ export default gatewayPlugin({
       return { target, added, ...origins.link(target.origin, link.storeId) }
     }
 
+    /** Of a link's own there is its way, and nothing else. */
+    class FreeCalls implements RouteHooks {
+      readonly #way: Way
+
+      constructor(way: Way) {
+        this.#way = way
+      }
+
+      guard(x: Exchange): void {
+        if (!x.hasBody) return
+        assertKnownCoding(x)
+        assertStatedLength(x, limits.maxRequestBytes)
+      }
+
+      forward(x: Exchange) {
+        return x.upgrade === null ? this.ask(x, this.#way) : calls.connect(x, this.#way)
+      }
+
+      respond(x: Exchange) {
+        return x.upgrade === null ? undefined : splice(x, limits)
+      }
+
+      log(x: Exchange): void {
+        // A tunnel that was opened and then not paid for.
+        if (x.answer !== null && x.answer.tunnel !== null && x.status !== 101) x.answer.tunnel.destroy()
+      }
+
+      dispose(): void {
+        this.#way.origin.unlink(this.#way.calls)
+      }
+
+      protected ask(x: Exchange, way: Way): Promise<Reply | undefined> {
+        return calls.stream(x, way, 0)
+      }
+
+      protected reserve(x: Exchange) {
+        return calls.reserve(x, this.#way)
+      }
+    }
+
+    /** Charged before the seller is asked. */
+    class ChargedCalls extends FreeCalls {
+      // Behind the claim, because a repeated payment needs no place; before the chain is asked and anything is charged.
+      claim(x: Exchange) {
+        return this.reserve(x)
+      }
+
+      override log(x: Exchange): void {
+        calls.release(x)
+        super.log(x)
+      }
+
+      protected override ask(x: Exchange, way: Way): Promise<Reply | undefined> {
+        return calls.stream(x, way, limits.maxAnswerBytes)
+      }
+    }
+
+    /** Charged once the seller has answered. */
+    class HeldCalls extends ChargedCalls {
+      protected override ask(x: Exchange, way: Way): Promise<Reply | undefined> {
+        return calls.hold(x, way)
+      }
+    }
+
     return {
       route({ link, isPaid, settle }) {
         let way: Way
@@ -59,29 +123,8 @@ export default gatewayPlugin({
             ? { guard: refuseUnpaid, claim: refuseClaimed, forward: refuse }
             : { guard: refuse, forward: refuse }
         }
-        const settlesFirst = isPaid && settle === 'before'
-        const isHeld = isPaid && !settlesFirst
-        const keepBytes = isPaid ? limits.maxAnswerBytes : 0
-        return {
-          guard: (x) => {
-            if (!x.hasBody) return
-            assertKnownCoding(x)
-            assertStatedLength(x, limits.maxRequestBytes)
-          },
-          // Behind the claim, because a repeated payment needs no place; before the chain is asked and anything is charged.
-          ...(isPaid && { claim: (x: Exchange) => calls.reserve(x, way) }),
-          forward: (x) => {
-            if (x.upgrade !== null) return calls.connect(x, way)
-            return isHeld ? calls.hold(x, way) : calls.stream(x, way, keepBytes)
-          },
-          respond: (x) => (x.upgrade === null ? undefined : splice(x, limits)),
-          log: (x) => {
-            if (isPaid) calls.release(x)
-            // A tunnel that was opened and then not paid for.
-            if (x.answer !== null && x.answer.tunnel !== null && x.status !== 101) x.answer.tunnel.destroy()
-          },
-          dispose: () => way.origin.unlink(way.calls),
-        }
+        if (!isPaid) return new FreeCalls(way)
+        return settle === 'before' ? new ChargedCalls(way) : new HeldCalls(way)
       },
     }
   },

@@ -26,7 +26,10 @@ export function extensionsOf(
   if (!link.isPublic || link.isStealth) return undefined
   const taken = bytesOf(offers.map(({ terms }) => terms)) + bytesOf(resource)
   const room = Math.min(MAX_EXTENSION_BYTES, MAX_BYTES - taken)
-  const candidates = [bazaarOf(link), bazaarOf({ ...link, outputExample: null })]
-  const bazaar = candidates.find((one) => bytesOf({ bazaar: one }) <= room)
-  return bazaar && { bazaar }
+  const { methods, inputSchema, outputExample } = link
+  for (const example of [outputExample, null]) {
+    const bazaar = bazaarOf({ methods, inputSchema, outputExample: example })
+    if (bytesOf({ bazaar }) <= room) return { bazaar }
+  }
+  return undefined
 }

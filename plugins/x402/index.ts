@@ -1,12 +1,28 @@
+import { LRUCache } from 'lru-cache'
+import type { ServedLink } from '../../core/domain/link.ts'
 import { priceFaults } from '../../core/payments/payoutFaults.ts'
 import { gatewayPlugin } from '../../core/plugin/gateway.ts'
-import { createChallenges } from '../../core/x402/challenge.ts'
-import { offersOf } from '../../core/x402/offers.ts'
+import {
+  AskedLately,
+  type ChallengeMaking,
+  type Challenges,
+  createChallenges,
+} from '../../core/x402/challenge.ts'
+import { type Offer, offersOf } from '../../core/x402/offers.ts'
 import { payableChallenges } from '../../core/x402/payable.ts'
 import { extensionsOf } from './extensions.ts'
 import { options } from './options.ts'
-import { payHook, repeatsOnly, settleHook, verifyHook } from './pay.ts'
+import { Former, Sold } from './pay.ts'
 import { resourceOf } from './resource.ts'
+
+/** Pairs of a seller's wallets and a price, about a kilobyte each. */
+const MAX_OFFERS = 5_000
+
+interface OffersOfLink {
+  readonly all: readonly Offer[]
+  /** Those that stand in the 402. */
+  readonly open: readonly Offer[]
+}
 
 /**
  * Charges for paid links by x402 (`exact`): answers the 402, checks the payment that comes, settles it. A free link does
@@ -24,24 +40,46 @@ export default gatewayPlugin({
     log: { mayRead: ['payment'] },
   },
   setup({ maxTimeoutSeconds, acceptV1, legacyBody }, { ports: { chains, payments, service } }) {
+    /** Links of one seller and price have the same offers. */
+    const offersBy = new LRUCache<string, OffersOfLink>({ max: MAX_OFFERS })
+
+    function offersFor(link: ServedLink): OffersOfLink {
+      const { payout, price } = link
+      const settlers = chains.settlers.map(({ id, minPriceAtomic }) => `${id} ${minPriceAtomic}`)
+      const key = `${payout.base} ${payout.solana} ${price} ${settlers.join()}`
+      let found = offersBy.get(key)
+      if (found === undefined) {
+        const all = offersOf(link, chains, maxTimeoutSeconds)
+        offersBy.set(key, (found = { all, open: all.filter(({ isClosed }) => !isClosed) }))
+      }
+      return found
+    }
+
+    const making: ChallengeMaking<ServedLink> = {
+      describe(link) {
+        const offers = offersFor(link).open
+        const resource = resourceOf(link, service, offers)
+        return { resource, extensions: extensionsOf(link, resource, offers) }
+      },
+      legacyBody,
+      lately: new AskedLately(),
+    }
+
+    function challengesOf(link: ServedLink, offers: readonly Offer[]): Challenges {
+      return payableChallenges(
+        offers,
+        (payable) => createChallenges(link, payable, making),
+        () => priceFaults(chains, link.payout, link.price),
+      )
+    }
+
+    const selling = { payments, acceptV1 }
+
     return {
       route({ link, isPaid }) {
         if (!isPaid) return
-        const all = offersOf(link, chains, maxTimeoutSeconds)
-        const offers = all.filter(({ isClosed }) => !isClosed)
-        const resource = resourceOf(link, service, offers)
-        const extensions = extensionsOf(link, resource, offers)
-        const challenges = payableChallenges(
-          offers,
-          (payable) => createChallenges(link, payable, resource, extensions, legacyBody),
-          priceFaults(chains, link.payout, link.price),
-        )
-        const pay = payHook(all, challenges, payments, acceptV1)
-        return {
-          pay: link.isActive ? pay : repeatsOnly(pay),
-          verify: verifyHook(payments),
-          settle: settleHook(payments, challenges),
-        }
+        const { all, open } = offersFor(link)
+        return new (link.isActive ? Sold : Former)(selling, all, challengesOf(link, open))
       },
     }
   },

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import type { BrowserSession } from '../../core/domain/browserSession.ts'
-import type { BrowserSessions } from '../../core/ports/browserSessions.ts'
+import type { BrowserSessions } from '../../core/ports/store/browserSessions.ts'
 import { startMs } from './samples.ts'
 
 const hourMs = 60 * 60_000

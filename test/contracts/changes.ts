@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { Change, Changes } from '../../core/ports/changes.ts'
+import type { Change, Changes } from '../../core/ports/store/changes.ts'
 
 const change: Change = { kind: 'link', username: 'ann', slug: 'weather' }
 

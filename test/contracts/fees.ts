@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import type { Test } from 'tap'
 import { entriesOfRefund, feesAccountOf } from '../../core/domain/ledger.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
-import type { Fees } from '../../core/ports/fees.ts'
+import type { Fees } from '../../core/ports/store/fees.ts'
 import { type BooksUnderTest, change, type Sale, sell, type TestClock } from './samples.ts'
 
 type Under = BooksUnderTest & { readonly fees: Fees; readonly clock: TestClock }

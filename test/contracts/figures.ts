@@ -3,10 +3,10 @@ import type { Test } from 'tap'
 import { entriesOfRefund } from '../../core/domain/ledger.ts'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
-import { DAY_MS, type Figures, HOUR_MS, type Traffic } from '../../core/ports/figures.ts'
-import type { HealthEvent, Links } from '../../core/ports/links.ts'
-import type { Reviews } from '../../core/ports/reviews.ts'
-import type { Stores } from '../../core/ports/stores.ts'
+import { DAY_MS, type Figures, HOUR_MS, type Traffic } from '../../core/ports/store/figures.ts'
+import type { HealthEvent, Links } from '../../core/ports/store/links.ts'
+import type { Reviews } from '../../core/ports/store/reviews.ts'
+import type { Stores } from '../../core/ports/store/stores.ts'
 import {
   type BooksUnderTest,
   change,

@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { GasBook } from '../../core/ports/gasBook.ts'
+import type { GasBook } from '../../core/ports/store/gasBook.ts'
 
 const base = 'eip155:8453'
 const solana = 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp'

@@ -1,9 +1,9 @@
 import type { Test } from 'tap'
 import { suspensionAfter } from '../../core/domain/suspension.ts'
-import { DAY_MS, type Figures, HOUR_MS } from '../../core/ports/figures.ts'
-import type { Check, CheckQueue, HealthChecks } from '../../core/ports/healthChecks.ts'
-import type { Links } from '../../core/ports/links.ts'
-import type { Stores } from '../../core/ports/stores.ts'
+import { DAY_MS, type Figures, HOUR_MS } from '../../core/ports/store/figures.ts'
+import type { Check, CheckQueue, HealthChecks } from '../../core/ports/store/healthChecks.ts'
+import type { Links } from '../../core/ports/store/links.ts'
+import type { Stores } from '../../core/ports/store/stores.ts'
 import { sampleKey, sampleLink, sampleStore, startMs, type TestClock } from './samples.ts'
 
 interface Under {

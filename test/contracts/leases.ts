@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
-import { takenOver } from '../../core/ports/books.ts'
-import type { Lease } from '../../core/ports/leases.ts'
+import { takenOver } from '../../core/ports/store/books.ts'
+import type { Lease } from '../../core/ports/store/leases.ts'
 import { type BooksUnderTest, change, claimed, sampleClaim } from './samples.ts'
 
 const minuteMs = 60_000

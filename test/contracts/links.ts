@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import type { Link } from '../../core/domain/link.ts'
-import type { Links } from '../../core/ports/links.ts'
-import type { Stores } from '../../core/ports/stores.ts'
+import type { Links } from '../../core/ports/store/links.ts'
+import type { Stores } from '../../core/ports/store/stores.ts'
 import { sampleKey, sampleLink, sampleStore, startMs } from './samples.ts'
 
 const dayMs = 24 * 60 * 60 * 1000

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { createMemory } from '../../adapters/memory/store/memory.ts'
 import { openMemory } from '../../adapters/memory/store/openMemory.ts'
-import { booksContract } from './books.ts'
+import { booksContract } from './books/books.ts'
 import { browserSessionsContract } from './browserSessions.ts'
 import { changesContract } from './changes.ts'
 import { discoveryContract } from './discovery.ts'
@@ -10,6 +10,7 @@ import { figuresContract } from './figures.ts'
 import { gasBookContract } from './gasBook.ts'
 import { healthChecksContract } from './healthChecks.ts'
 import { leasesContract } from './leases.ts'
+import { lettersContract } from './letters.ts'
 import { linksContract } from './links.ts'
 import { oversightContract } from './oversight.ts'
 import { picturesContract } from './pictures.ts'
@@ -26,10 +27,11 @@ import {
   sampleStore,
   testClock,
 } from './samples.ts'
-import { sessionPaymentsContract } from './sessionPayments.ts'
-import { sessionsContract } from './sessions.ts'
+import { sessionPaymentsContract } from './sessions/sessionPayments.ts'
+import { sessionsContract } from './sessions/sessions.ts'
 import { apiKeysContract, renamesContract, signInNoncesContract, storesContract } from './stores.ts'
-import { webhooksContract } from './webhooks.ts'
+import { webhookEventsContract } from './webhooks/webhookEvents.ts'
+import { webhooksContract } from './webhooks/webhooks.ts'
 
 /** A store of its own for one test, with the test's clocks. */
 async function make(t: Test) {
@@ -46,6 +48,14 @@ t.test('the gas of stores in memory', async (t) => {
   await gasBookContract(t, gas, async () => gas)
 })
 t.test('leases in memory', async (t) => leasesContract(t, make))
+t.test('letters in memory', async (t) =>
+  lettersContract(t, async (t) => {
+    const memory = createMemory(testClock())
+    const two = [openMemory({ memory }), openMemory({ memory })] as const
+    t.teardown(() => Promise.all(two.map((store) => store.close())))
+    return two
+  }),
+)
 t.test('refunds in memory', async (t) => refundsContract(t, make))
 t.test('purchases in memory', async (t) => purchasesContract(t, make))
 t.test('fees in memory', async (t) => feesContract(t, make))
@@ -62,6 +72,7 @@ t.test('API keys in memory', async (t) => apiKeysContract(t, make))
 t.test('browser sessions in memory', async (t) => browserSessionsContract(t, make))
 t.test('sign-in nonces in memory', async (t) => signInNoncesContract(t, make))
 t.test('webhooks in memory', async (t) => webhooksContract(t, make))
+t.test('events of webhooks in memory', async (t) => webhookEventsContract(t, make))
 t.test('payment sessions in memory', async (t) => sessionsContract(t, make))
 t.test('payments of sessions in memory', async (t) => sessionPaymentsContract(t, make))
 t.test('changes in memory', async (t) => changesContract(t, async (t) => (await make(t)).changes))

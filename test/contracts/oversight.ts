@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { DataStore } from '../../core/ports/store.ts'
+import type { DataStore } from '../../core/ports/store/store.ts'
 import { change, sampleKey, sampleLink, sampleStore, sell, startMs, type TestClock } from './samples.ts'
 
 type Under = DataStore & { readonly clock: TestClock; readonly storeClock: TestClock }

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
-import type { Pictures } from '../../core/ports/pictures.ts'
-import type { Stores } from '../../core/ports/stores.ts'
+import type { Pictures } from '../../core/ports/store/pictures.ts'
+import type { Stores } from '../../core/ports/store/stores.ts'
 import { sampleKey, sampleStore, startMs } from './samples.ts'
 
 /** What every implementation of the port Pictures keeps. */

@@ -84,6 +84,7 @@ export function purchasesContract(t: Test, make: (t: Test) => Promise<BooksUnder
             purchases: onChain,
             chargedPayments: onChain,
             unresolvedPayments: 0,
+            skippedDays: 0,
             broken: [],
             unbalanced: [],
           },

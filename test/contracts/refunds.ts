@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import { entriesOfRefund, entriesOfSale } from '../../core/domain/ledger.ts'
+import type { Purchase } from '../../core/domain/purchase.ts'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
 import { type BooksUnderTest, change, claimed, keyOf, type Sale, sampleClaim, sell } from './samples.ts'
 
@@ -145,6 +146,31 @@ export function refundsContract(t: Test, make: (t: Test) => Promise<BooksUnderTe
     t.equal(await refund(under, two, '5Bc'), true)
     t.equal(await refund(under, three, '5bC'), true, 'an id says something on its own network only')
   })
+
+  t.test(
+    'what was paid back and is not where it was booked makes way there, and is a refund still',
+    async (t) => {
+      const under = await make(t)
+      const sale = await sell(under, 'k1', '0xaa', { event: '7' })
+      const { claim, row, purchase } = sale
+      t.equal(await refund(under, sale, '0xbb'), true)
+      await t.rejects(sell(under, 'k2', '0xaa', { event: '7' }), { code: 'CONFLICT' })
+      const refunded: Purchase = { ...purchase, status: 'refunded' }
+      const settled = { transaction: '0xaa', event: null, block: 1, chargedAtomic: claim.amountAtomic }
+      t.ok(
+        await under.books.apply(
+          change(claim, row, 'refunded', 'refunded', { settled, purchase: refunded, dueInMs: null }),
+        ),
+      )
+      await sell(under, 'k3', '0xaa', { event: '7' })
+      t.match(await under.books.find(claim.key), { state: 'refunded', transaction: '0xaa', event: null })
+      t.strictSame(await under.purchases.find(purchase.id), refunded)
+      t.match(await under.books.refundOf(row), { transaction: '0xbb' })
+      t.match(await checkedLedger(under.purchases), {
+        ...{ purchases: 2, chargedPayments: 2, broken: { length: 0 }, unbalanced: { length: 0 } },
+      })
+    },
+  )
 
   t.test('a payment without a purchase is paid back, too', async (t) => {
     const under = await make(t)

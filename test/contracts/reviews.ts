@@ -1,8 +1,8 @@
 import type { Test } from 'tap'
 import type { Review } from '../../core/domain/review.ts'
-import type { Links } from '../../core/ports/links.ts'
-import type { Reviews } from '../../core/ports/reviews.ts'
-import type { Stores } from '../../core/ports/stores.ts'
+import type { Links } from '../../core/ports/store/links.ts'
+import type { Reviews } from '../../core/ports/store/reviews.ts'
+import type { Stores } from '../../core/ports/store/stores.ts'
 import { sampleKey, sampleLink, sampleStore, startMs } from './samples.ts'
 
 export interface ReviewsUnderTest {

@@ -3,10 +3,10 @@ import { entriesOfSale, type LedgerEntry } from '../../core/domain/ledger.ts'
 import type { PaymentIdentity, PaymentRecord, PaymentState } from '../../core/domain/payment.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { ApiKey, Store } from '../../core/domain/store.ts'
-import type { Books, ClaimRequest, PaymentChange } from '../../core/ports/books.ts'
-import type { Leases } from '../../core/ports/leases.ts'
-import type { NewLink } from '../../core/ports/links.ts'
-import type { Purchases } from '../../core/ports/purchases.ts'
+import type { Books, ClaimRequest, PaymentChange } from '../../core/ports/store/books.ts'
+import type { Leases } from '../../core/ports/store/leases.ts'
+import type { NewLink } from '../../core/ports/store/links.ts'
+import type { Purchases } from '../../core/ports/store/purchases.ts'
 
 /** The first moment of every sample: a Tuesday in 2026. */
 export const startMs = Date.UTC(2026, 5, 2, 12)

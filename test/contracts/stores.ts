@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { ApiKeys, SignInNonces, Stores } from '../../core/ports/stores.ts'
+import type { ApiKeys, SignInNonces, Stores } from '../../core/ports/store/stores.ts'
 import { sampleKey, sampleStore, startMs, type TestClock } from './samples.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -184,16 +184,16 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
     const results = await Promise.allSettled(
       ['one', 'two', 'three', 'four'].map((name) => rename(name, 1_000)),
     )
-    t.equal(results.filter((r) => r.status === 'fulfilled').length, 2)
+    const made = results.flatMap((r) => (r.status === 'fulfilled' ? [r.value!.username] : []))
+    t.equal(made.length, 2)
     await t.rejects(rename('five', 2_000), {
       code: 'RATE_LIMIT_EXCEEDED',
       retryAfterSeconds: 24 * 60 * 60 - 1,
       message: new RegExp(new Date(startMs + 1_000 + dayMs).toISOString()),
     })
-    t.match(await stores.update('s1', { bio: 'x' }, startMs + 2_000, { maxRenamesADay: 2 }), {
-      bio: 'x',
-      username: 'two',
-    })
+    const after = await stores.update('s1', { bio: 'x' }, startMs + 2_000, { maxRenamesADay: 2 })
+    t.equal(after?.bio, 'x')
+    t.ok(made.includes(after!.username), 'whichever of the two came last')
     t.match(await rename('five', 1_000 + dayMs), { username: 'five' })
     t.match(
       await stores.update('s2', { username: 'six' }, startMs + 2_000, { maxRenamesADay: 2 }),

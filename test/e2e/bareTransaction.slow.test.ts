@@ -165,7 +165,11 @@ t.test('one that is on chain already, or that stands in an envelope, buys nothin
     })
   await refused(landed.base64, 'duplicate_settlement')
   await refused(signAgain(landed, wallet).base64, 'duplicate_settlement')
-  const fresh = await sign()
+  // Signed over the same block hash it would be the one that has landed.
+  const fresh = await eventually(async () => {
+    const signed = await sign()
+    return signed.signature === landed.signature ? undefined : signed
+  })
   const feePayer = 'invalid_exact_svm_fee_payer_mismatch'
   await refused(envelope(fresh, 1, 'solana-devnet'), feePayer)
   await refused(envelope(fresh, 2, solana.network), feePayer, 'payment-signature')

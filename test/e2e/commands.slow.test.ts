@@ -61,6 +61,18 @@ t.test(
   },
 )
 
+t.test('init names what its preset takes from the environment, and opens no store without it', async (t) => {
+  const file = join(dir, 'mainnet.yaml')
+  const preset = ['init', '--config', file, '--preset', 'base-mainnet']
+  const opening = await tollgate(...preset, '--store', 'demo', '--base', wallet)
+  t.match([opening.code, opening.stderr], [2, /TOLLGATE_PUBLIC_URL, TOLLGATE_BASE_RPC_URL/])
+  t.notOk(existsSync(file), 'the same command, set right, has to go through')
+  const written = await tollgate(...preset)
+  t.match(written.lines, [
+    { missing: ['TOLLGATE_PUBLIC_URL', 'TOLLGATE_BASE_RPC_URL', 'TOLLGATE_FACILITATOR_EVM_KEY'] },
+  ])
+})
+
 t.test('check shows the program of each kind of link, and leaves nothing behind', async (t) => {
   writeFileSync(config, 'publicUrl: http://127.0.0.1:8080\n')
   const { code, lines, stderr } = await tollgate('check', '--config', config)
@@ -206,4 +218,7 @@ t.test('link add without a key or a gateway says what is missing', async (t) => 
   const noKey = await tollgate('link', 'add', 'https://api.example.com/')
   t.equal(noKey.code, 2)
   t.match(noKey.stderr, /TOLLGATE_API_KEY/)
+  // A URL as well, of the scheme `localhost:`.
+  const noScheme = await tollgate('link', 'add', 'localhost:3000/weather')
+  t.match([noScheme.code, noScheme.stderr], [2, /Expected an address such as https:/])
 })

@@ -135,7 +135,11 @@ for (const chain of chains.both) {
 
   t.test(`a payment that was settled elsewhere already is refused on ${chain.name}`, async (t) => {
     const buyer = await newBuyer(chains, chain)
-    const other = await startProduct(t, {}, chains)
+    // With a key of its own: of two that sign with one, the second waits.
+    const key = generatePrivateKey()
+    await chains.evm.fundEth(privateKeyToAddress(key), 10n ** 18n)
+    const env = { ...chains.env, TOLLGATE_FACILITATOR_EVM_KEY: key }
+    const other = await startProduct(t, {}, { ...chains, env })
     // The same seller at another gateway, which does not share a database: only the chain knows.
     await other.setPayout({ base: product.wallets.base, solana: product.wallets.solana })
     const otherUrl = await other.addLink('elsewhere')

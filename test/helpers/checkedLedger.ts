@@ -1,4 +1,4 @@
-import type { BookedTransfer, LedgerFindings, Purchases } from '../../core/ports/purchases.ts'
+import type { BookedTransfer, LedgerFindings, Purchases } from '../../core/ports/store/purchases.ts'
 
 /** What the ledger check found, and the transfers that should be on chain. */
 export interface CheckedLedger extends LedgerFindings {

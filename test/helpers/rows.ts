@@ -3,7 +3,7 @@ import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
 import type { PaymentIdentity, PaymentRecord, PaymentState, StoredAnswer } from '../../core/domain/payment.ts'
 import { assetOf, purchaseOf, type Sale } from '../../core/payments/purchase.ts'
 import * as rules from '../../core/payments/rules.ts'
-import type { Books } from '../../core/ports/books.ts'
+import type { Books } from '../../core/ports/store/books.ts'
 import { testAsset, testNetwork, testPayTo } from './settler.ts'
 
 /** A payment that a test wants in the books; whatever is not said has a value of its own. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../core/domain/payment.ts'
-import type { Checked, Hold, Refusal, SettleOutcome, Settler } from '../../core/ports/settler.ts'
+import type { Checked, Hold, Refusal, SettleOutcome, Settler } from '../../core/ports/chains/settler.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../core/x402/types.ts'
 
@@ -36,7 +36,7 @@ export function createScriptedSettler(network: NetworkId = testNetwork): Scripte
     id: 'scripted',
     network,
     scheme: 'exact',
-    offerExtra: {},
+    offerExtra: () => ({}),
     transfers,
     calls,
     sendsAgain: false,

@@ -1,5 +1,8 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import { freePort } from './freePort.ts'
@@ -16,13 +19,22 @@ export interface RedisServer {
   thaw(): void
 }
 
+/** Why there can be none here; undefined where there can. */
+export function whyNoRedisServer(): string | undefined {
+  return spawnSync('redis-server', ['--version']).status === 0 ? undefined : 'redis-server is not installed'
+}
+
 /** Starts a `redis-server` of the test's own on a free port, kept in memory; skips visibly without the program. */
-export async function startRedisServer(t: Test): Promise<RedisServer | undefined> {
-  if (spawnSync('redis-server', ['--version']).status !== 0) {
-    skipOrFail(t, 'redis-server is not installed')
+export async function startRedisServer(
+  t: Pick<Test, 'teardown' | 'pass' | 'fail'>,
+): Promise<RedisServer | undefined> {
+  const why = whyNoRedisServer()
+  if (why !== undefined) {
+    skipOrFail(t, why)
     return undefined
   }
   const port = await freePort()
+  const dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
   let child: ChildProcess | undefined
 
   async function start(): Promise<void> {
@@ -36,7 +48,7 @@ export async function startRedisServer(t: Test): Promise<RedisServer | undefined
       '--appendonly',
       'no',
       '--dir',
-      t.testdir(),
+      dir,
     ]
     child = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] })
     const lines = createInterface({ input: child.stdout! })
@@ -53,7 +65,10 @@ export async function startRedisServer(t: Test): Promise<RedisServer | undefined
     await ended
   }
 
-  t.teardown(stop)
+  t.teardown(async () => {
+    await stop()
+    rmSync(dir, { recursive: true, force: true })
+  })
   await start()
   return {
     url: `redis://127.0.0.1:${port}`,

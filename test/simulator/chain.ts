@@ -1,4 +1,5 @@
 import type { Scheduler } from './scheduler.ts'
+import type { Sight } from './world.ts'
 
 /** What a buyer signed: whoever brings it, the chain takes it once. */
 export interface Authorisation {
@@ -7,6 +8,8 @@ export interface Authorisation {
   readonly value: number
   /** In ms of the chain's time. */
   readonly validBeforeMs: number
+  /** As its token says it in an event; only where a settler reads events. */
+  readonly nonce?: string
   /** Nothing that somebody else could bring: its sender's own transaction, which its wallet sends until it is mined. */
   readonly isPlain?: true
 }
@@ -14,7 +17,14 @@ export interface Authorisation {
 export interface Transaction {
   readonly hash: string
   readonly uses: readonly Authorisation[]
+  /** What its payer takes back: whoever brings it afterwards moves nothing. */
+  readonly cancels?: Authorisation
+  /** Of an account that numbers what it sends: it is mined in this order only, and one for each number. */
+  readonly from?: { readonly account: string; readonly nonce: number }
 }
+
+/** How a node takes a transaction. `contested`: another one of its number waits already. */
+export type Taken = 'yes' | 'mined' | 'nonce_used' | 'contested'
 
 /** Where an authorisation was used. */
 export interface Landed {
@@ -24,19 +34,43 @@ export interface Landed {
   readonly event: string
   readonly payer: string
   readonly value: number
+  readonly nonce: string | undefined
 }
+
+/** Where an authorisation was taken back by its payer. */
+export type Cancelled = Omit<Landed, 'value'>
 
 interface Mined {
   readonly transaction: Transaction
   readonly block: number
   /** Of the first event in its block. */
   readonly firstLog: number
+  /** One of several whose gas others had used up. */
+  readonly starved: string | undefined
+  /** When it was mined, among credits. */
+  readonly step: number
+}
+
+/** Money that a wallet got: it pays for nothing that was mined before, and failed for lack of it. */
+interface Credit {
+  readonly payer: string
+  readonly value: number
+  readonly block: number
+  readonly step: number
 }
 
 /** A transaction as a node tells of it: which authorisations it moved. */
 export interface Receipt {
+  readonly transaction: Transaction
   readonly block: number
   readonly moved: ReadonlyMap<string, Landed>
+  readonly cancelled: Cancelled | undefined
+}
+
+/** Who hears what happens to it. */
+export interface ChainHeard {
+  tell(...what: unknown[]): void
+  see(sight: Sight): void
 }
 
 const BLOCK_MS = 2_000
@@ -48,7 +82,10 @@ export interface View {
   /** The block's own time, in ms since 1970. */
   readonly timestampMs: number
   readonly landed: ReadonlyMap<string, Landed>
+  readonly cancelled: ReadonlyMap<string, Cancelled>
   readonly receipts: ReadonlyMap<string, Receipt>
+  /** The next number of an account, without what waits. */
+  nextOf(account: string): number
   balanceOf(payer: string): number
 }
 
@@ -62,19 +99,24 @@ export class Chain {
   /** Every authorisation that was ever on its way in public. */
   readonly seen = new Map<string, Authorisation>()
   hasReorganised = false
+  /** Keys that payers have sent a cancellation of, whatever has become of it. */
+  readonly takenBack = new Set<string>()
   /** When a payment landed first, in virtual ms. */
   readonly landedAtMs = new Map<string, number>()
   readonly #scheduler: Scheduler
-  readonly #money = new Map<string, number>()
+  readonly #credits: Credit[] = []
   #mined: Mined[] = []
   #mempool = new Map<string, Transaction>()
   #isMining = false
   #foreign = 0
-  readonly #tell: (...what: unknown[]) => void
+  #steps = 0
+  /** By block; until something is mined, or money comes. */
+  readonly #views = new Map<number, View>()
+  readonly #heard: ChainHeard
 
-  constructor(scheduler: Scheduler, tell: (...what: unknown[]) => void) {
+  constructor(scheduler: Scheduler, heard: ChainHeard) {
     this.#scheduler = scheduler
-    this.#tell = tell
+    this.#heard = heard
   }
 
   get head(): number {
@@ -87,17 +129,53 @@ export class Chain {
   }
 
   topUp(payer: string, value: number): void {
-    this.#money.set(payer, (this.#money.get(payer) ?? 0) + value)
+    // What wallets have in the beginning they have had for long.
+    const block = this.#scheduler.nowMs === 0 ? 0 : this.head
+    this.#credits.push({ payer, value, block, step: ++this.#steps })
+    this.#views.clear()
   }
 
-  /** @returns false when a node can say that it will never land */
-  send(transaction: Transaction): boolean {
-    const { hash } = transaction
+  send(transaction: Transaction): Taken {
+    const { hash, from } = transaction
     for (const one of transaction.uses) if (!one.isPlain) this.seen.set(one.key, one)
-    if (this.#mined.some((mined) => mined.transaction.hash === hash)) return false
+    if (this.#mined.some((mined) => mined.transaction.hash === hash)) return 'mined'
+    if (from !== undefined) {
+      if (from.nonce < this.view().nextOf(from.account)) return 'nonce_used'
+      const isOther = (other: Transaction) => other.hash !== hash && isSameNumber(other, from)
+      if ([...this.#mempool.values()].some(isOther)) return 'contested'
+    }
     this.#mempool.set(hash, transaction)
     this.#mineSoon()
-    return true
+    return 'yes'
+  }
+
+  /** The next number of an account after so many that are mined, with what waits for nothing else. */
+  pendingOf(account: string, mined: number): number {
+    let next = mined
+    const waiting = [...this.#mempool.values()]
+    while (waiting.some((one) => isSameNumber(one, { account, nonce: next }))) next++
+    return next
+  }
+
+  /** A node forgets what waits, or some of it. */
+  forget(): void {
+    for (const { hash, from } of [...this.#mempool.values()]) {
+      if (from === undefined || this.#scheduler.chance(0.5)) continue
+      this.#mempool.delete(hash)
+      this.#heard.see('a waiting transaction is forgotten')
+    }
+  }
+
+  /** Whether anything of an account waits. */
+  isWaiting(account: string): boolean {
+    return [...this.#mempool.values()].some(({ from }) => from?.account === account)
+  }
+
+  /** Somebody else who has an account's key sends something with its next number. */
+  sendAs(account: string): void {
+    const nonce = this.pendingOf(account, this.view().nextOf(account))
+    this.send({ hash: this.#foreignHash(), uses: [], from: { account, nonce } })
+    this.#heard.see('somebody else signs with the key')
   }
 
   /** Somebody sends again, or first, what they have seen. */
@@ -106,33 +184,67 @@ export class Chain {
     if (uses.length > 0) this.send({ hash: this.#foreignHash(), uses })
   }
 
+  /** A payer takes back what he has signed, if it has not moved by then. */
+  cancel(one: Authorisation): void {
+    this.takenBack.add(one.key)
+    this.send({ hash: this.#foreignHash(), uses: [], cancels: one })
+  }
+
   /** @param lag so many blocks behind */
   view(lag = 0): View {
     const number = this.head - lag
+    let view = this.#views.get(number)
+    if (view === undefined) this.#views.set(number, (view = this.#look(number)))
+    return view
+  }
+
+  #look(number: number): View {
     const landed = new Map<string, Landed>()
+    const taken = new Map<string, Cancelled>()
     const receipts = new Map<string, Receipt>()
-    const money = new Map(this.#money)
-    for (const { transaction, block, firstLog } of this.#mined) {
+    const money = new Map<string, number>()
+    const credits = this.#credits.filter(({ block }) => block <= number)
+    let credited = 0
+    const creditUntil = (end: number) => {
+      for (; credited < credits.length && credits[credited]!.step < end; credited++) {
+        const { payer, value } = credits[credited]!
+        money.set(payer, (money.get(payer) ?? 0) + value)
+      }
+    }
+    const next = new Map<string, number>()
+    for (const { transaction, block, firstLog, starved, step } of this.#mined) {
       if (block > number) continue
+      creditUntil(step)
+      if (transaction.from !== undefined) next.set(transaction.from.account, transaction.from.nonce + 1)
       const moved = new Map<string, Landed>()
       const timestampMs = this.timestampOf(block)
       let log = firstLog
-      for (const { key, payer, value, validBeforeMs, isPlain } of transaction.uses) {
+      for (const { key, payer, value, validBeforeMs, isPlain, nonce } of transaction.uses) {
         const has = money.get(payer) ?? 0
-        if (landed.has(key) || has < value || timestampMs >= validBeforeMs) continue
+        const isUsed = landed.has(key) || taken.has(key)
+        if (key === starved || isUsed || has < value || timestampMs >= validBeforeMs) continue
         money.set(payer, has - value)
         // A plain transfer is numbered within its transaction.
         const event = isPlain ? 'transfer:0' : String(log)
-        const found = { hash: transaction.hash, block, event, payer, value }
+        const found = { hash: transaction.hash, block, event, payer, value, nonce }
         // AuthorizationUsed, and Transfer behind it.
         log += 2
         landed.set(key, found)
         moved.set(key, found)
       }
-      receipts.set(transaction.hash, { block, moved })
+      let cancelled: Cancelled | undefined
+      const { cancels } = transaction
+      if (cancels !== undefined && !landed.has(cancels.key) && !taken.has(cancels.key)) {
+        const { payer, nonce, key } = cancels
+        cancelled = { hash: transaction.hash, block, event: String(log), payer, nonce }
+        taken.set(key, cancelled)
+      }
+      receipts.set(transaction.hash, { transaction, block, moved, cancelled })
     }
+    creditUntil(Infinity)
     return {
-      ...{ number, landed, receipts, timestampMs: this.timestampOf(number) },
+      ...{ number, landed, cancelled: taken, receipts, timestampMs: this.timestampOf(number) },
+      nextOf: (account) => next.get(account) ?? 0,
       balanceOf: (payer) => money.get(payer) ?? 0,
     }
   }
@@ -143,9 +255,11 @@ export class Chain {
     const gone = this.#mined.filter(({ block }) => block > from)
     if (gone.length === 0) return
     this.hasReorganised = true
-    this.#tell('reorganisation', blocks, gone.length)
+    this.#heard.tell('reorganisation', blocks, gone.length)
     this.#mined = this.#mined.filter(({ block }) => block <= from)
+    this.#views.clear()
     for (const { transaction } of gone) {
+      if (isOfSeveral(transaction)) this.#heard.see('a transaction of several leaves the chain')
       const isPlain = transaction.uses.some((one) => one.isPlain)
       if (isPlain || this.#scheduler.chance(0.7)) this.#mempool.set(transaction.hash, transaction)
       else if (this.#scheduler.chance(0.3)) this.bring(transaction.uses.map(({ key }) => key))
@@ -176,27 +290,80 @@ export class Chain {
     const scheduler = this.#scheduler
     const block = this.head
     // Some wait for another block; most do not.
-    let taken = [...this.#mempool.values()].filter(() => !this.isFaulty || scheduler.chance(0.85))
-    for (const { hash } of taken) this.#mempool.delete(hash)
-    if (this.isFaulty && scheduler.chance(0.15)) {
-      const open = taken.flatMap(({ uses }) => uses).filter((one) => !one.isPlain)
-      const others = [...this.seen.values()].filter(() => scheduler.chance(0.5))
-      const uses = scheduler.chance(0.5) ? open : [...new Set([...open, ...others])]
-      if (uses.length > 0) taken = [{ hash: this.#foreignHash(), uses }, ...taken]
-    }
+    const ready = [...this.#mempool.values()].filter(() => !this.isFaulty || scheduler.chance(0.85))
+    const numbered = this.#inOrder(ready)
+    let taken = ready.filter(({ from }) => from === undefined)
+    for (const { hash } of [...taken, ...numbered]) this.#mempool.delete(hash)
     if (scheduler.chance(0.5)) taken.reverse()
+    taken = scheduler.chance(0.5) ? [...taken, ...numbered] : [...numbered, ...taken]
+    if (this.isFaulty && scheduler.chance(0.15)) taken = [...this.#inFront(taken), ...taken]
     let firstLog = scheduler.between(0, 3)
     for (const transaction of taken) {
-      this.#mined.push({ transaction, block, firstLog })
-      firstLog += 2 * transaction.uses.length
+      this.#mined.push({
+        transaction,
+        block,
+        firstLog,
+        starved: this.#starved(transaction),
+        step: ++this.#steps,
+      })
+      firstLog += 2 * transaction.uses.length + Number(transaction.cancels !== undefined)
     }
-    const { landed } = this.view()
-    for (const { uses } of taken) {
+    this.#views.clear()
+    const { landed, cancelled, receipts } = this.view()
+    for (const transaction of taken) {
+      const { uses } = transaction
+      const { moved, cancelled: isCancel } = receipts.get(transaction.hash)!
+      if (isCancel !== undefined) this.#heard.see('what was signed is taken back on chain')
+      if (isOfSeveral(transaction)) {
+        this.#heard.see('several payments in one transaction')
+        const left = uses.filter(({ key }) => !moved.has(key))
+        if (left.some(({ key }) => cancelled.has(key)))
+          this.#heard.see('one of several taken back by its payer before')
+        if (left.some(({ key }) => !landed.has(key))) this.#heard.see('one of several left out')
+        if (left.some(({ key }) => landed.has(key)))
+          this.#heard.see('one of several brought by somebody else before')
+      }
       for (const { key } of uses) {
         if (!landed.has(key) || this.landedAtMs.has(key)) continue
         this.landedAtMs.set(key, scheduler.nowMs)
-        this.#tell('landed', key.slice(0, 6), landed.get(key)!.block)
+        this.#heard.tell('landed', key.slice(0, 6), landed.get(key)!.block)
       }
     }
   }
+
+  /** Those of accounts that nothing is missing before; what can't be mined any more is dropped. */
+  #inOrder(ready: readonly Transaction[]): Transaction[] {
+    const { nextOf } = this.view()
+    const next = new Map<string, number>()
+    const own = ready.filter(({ from }) => from !== undefined)
+    return own
+      .toSorted((a, b) => a.from!.nonce - b.from!.nonce)
+      .filter(({ hash, from }) => {
+        const { account, nonce } = from!
+        const wanted = next.get(account) ?? nextOf(account)
+        if (nonce < wanted) this.#mempool.delete(hash)
+        if (nonce === wanted) next.set(account, wanted + 1)
+        return nonce === wanted
+      })
+  }
+
+  /** What somebody brings before all others: what these would move, some of it, or whatever was ever seen as well. */
+  #inFront(taken: readonly Transaction[]): Transaction[] {
+    const scheduler = this.#scheduler
+    const open = taken.flatMap(({ uses }) => uses).filter((one) => !one.isPlain)
+    const others = [...this.seen.values()].filter(() => scheduler.chance(0.5))
+    const some = scheduler.chance(0.5) ? open : open.filter(() => scheduler.chance(0.5))
+    const uses = scheduler.chance(0.5) ? some : [...new Set([...some, ...others])]
+    return uses.length > 0 ? [{ hash: this.#foreignHash(), uses }] : []
+  }
+
+  #starved({ uses, from }: Transaction): string | undefined {
+    const isStarved = this.isFaulty && from !== undefined && uses.length > 1 && this.#scheduler.chance(0.15)
+    return isStarved ? this.#scheduler.pick(uses).key : undefined
+  }
 }
+
+const isOfSeveral = ({ from, uses }: Transaction): boolean => from !== undefined && uses.length > 1
+
+const isSameNumber = ({ from }: Transaction, other: NonNullable<Transaction['from']>): boolean =>
+  from?.account === other.account && from.nonce === other.nonce

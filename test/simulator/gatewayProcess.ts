@@ -1,5 +1,8 @@
+import { createEvmSettler } from '../../adapters/chains/evm/settler.ts'
 import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
+import { createKeyHolder } from '../../cli/runtime/keys/keyHolder.ts'
+import { createKeySharing } from '../../cli/runtime/keys/keySharing.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
 import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
@@ -12,32 +15,40 @@ import { createRecovery, type Recovery } from '../../core/payments/recovery.ts'
 import { createTransferWatch } from '../../core/payments/transferWatch.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { GatewayPorts } from '../../core/plugin/ports.ts'
+import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
-import type { DataStore } from '../../core/ports/store.ts'
 import { newCalls, runCall } from '../../gateway/call.ts'
 import purchaseRecord from '../../plugins/purchase-record/index.ts'
 import replayGuard from '../../plugins/replay-guard/index.ts'
 import x402 from '../../plugins/x402/index.ts'
 import { testNetwork } from '../helpers/settler.ts'
 import { type Chain, Chain as ChainTime } from './chain.ts'
+import type { EvmNode } from './evmNode.ts'
+import type { Plant } from './plant.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
 import { type SellerParts, sellerPlugin } from './seller.ts'
-import { createSessionDesk, type SessionDesk } from './sessionDesk.ts'
+import { createSessionDesk, type SessionDesk } from './sessions/sessionDesk.ts'
 import { type ChainFaults, createSimulatedSettler } from './settler.ts'
+import type { ReachedStore } from './storeWays.ts'
 import { createSimulatedTransferProofs } from './transferProofs.ts'
+import { settlingKey } from './wallets.ts'
 
 export interface ProcessParts {
   readonly scheduler: Scheduler
   readonly chain: Chain
   readonly faults: ChainFaults
   readonly seller: SellerParts
+  /** Where all settle with one EVM key: whom their settlers ask. */
+  readonly node: EvmNode | undefined
   /** The store as this process reaches it. */
-  reach(owner: GatewayProcess): Pick<DataStore, 'books' | 'leases' | 'purchases' | 'sessions'>
+  reach(owner: GatewayProcess): ReachedStore
   /** What every call and every session costs, in the smallest unit. */
   readonly price: number
-  /** A mistake of a test: see `Plant`. */
-  readonly isNothingUnderWay: boolean
+  /** How long a payment waits for others that it is settled with, in ms. */
+  readonly gatherMs: number
+  /** A mistake of a test. */
+  readonly plant: Plant | undefined
   /** The attempt of this payment is stored, and goes to the chain now. */
   onSending(key: string): Promise<void>
   /** A hook that read or wrote a slot which its plugin had not declared. */
@@ -58,10 +69,13 @@ export class GatewayProcess implements Owner {
   payments: Payments | undefined
   recovery: Recovery | undefined
   desk: SessionDesk | undefined
+  /** The way to the chain that its calls take. */
+  settler: Settler | undefined
   /** It takes calls. */
   isUp = false
   readonly #parts: ProcessParts
   readonly #stopped = new AbortController()
+  readonly #left = new AbortController()
   #generation: Generation | undefined
 
   constructor(name: string, parts: ProcessParts) {
@@ -81,8 +95,12 @@ export class GatewayProcess implements Owner {
     const { scheduler, chain, faults, reach } = this.#parts
     const { clock } = this
     const log = silentLog
-    const { books, leases, purchases, sessions } = reach(this)
-    const settler = createSimulatedSettler(chain, scheduler, clock, faults, this.#parts.onSending)
+    const store = reach(this)
+    const { books, leases, purchases, sessions } = store
+    const lease = await insist(scheduler, () => holdLease(leases, `process:${this.name}`, log))
+    this.lease = lease
+    const { settler, run } = await this.#openSettler(store)
+    this.settler = settler
     const transferProofs = createSimulatedTransferProofs(chain, scheduler, faults)
     const transfers = createTransferWatch(transferProofs, clock)
     const chains = {
@@ -91,9 +109,6 @@ export class GatewayProcess implements Owner {
       settler: (network: string) => (network === testNetwork ? settler : undefined),
     }
     const notes = createPurchaseNotes(sealer, '_svc')
-    const lease = await insist(scheduler, () => holdLease(leases, `process:${this.name}`, log))
-    this.lease = lease
-    await insist(scheduler, async () => settler.start(await books.openAttempts(settler.id)))
     const payments = createPayments({ books, chains, notes, lease, clock, log })
     this.payments = payments
     const ports = {
@@ -116,8 +131,12 @@ export class GatewayProcess implements Owner {
       { plugin: sellerPlugin(this.#parts.seller), options: {} },
       { plugin: purchaseRecord, options: { viewsFlushMs: 60_000 } },
     ]
-    this.#generation = await buildGeneration(entries, ports, { onSlotMisuse: this.#parts.onMisuse })
-    const underWay = this.#parts.isNothingUnderWay ? { isUnderWay: () => false } : payments
+    this.#generation = await buildGeneration(entries, ports, {
+      onSlotMisuse: this.#parts.onMisuse,
+      // Turns of the real loop are none of the scheduler's.
+      nextTurn: async () => {},
+    })
+    const underWay = this.#parts.plant?.isNothingUnderWay ? { isUnderWay: () => false } : payments
     this.recovery = createRecovery(
       {
         ...{ books, leases, purchases, sessions, notes, lease, clock, log, payments: underWay },
@@ -134,13 +153,48 @@ export class GatewayProcess implements Owner {
       ...{ chains, notes, lease, clock, log, price: this.#parts.price },
     })
     void this.recovery.run(this.#stopped.signal)
+    void run()
     this.isUp = true
+  }
+
+  /** As cli/runtime has it: what settles, and what keeps its key until the process is left. */
+  async #openSettler({
+    books,
+    leases,
+    letters,
+  }: ReachedStore): Promise<{ settler: Settler; run: () => Promise<void> }> {
+    const { scheduler, chain, faults, node, onSending } = this.#parts
+    const { clock } = this
+    const log = silentLog
+    if (node === undefined) {
+      const settler = createSimulatedSettler(chain, scheduler, clock, faults, onSending)
+      await insist(scheduler, async () => settler.start(await books.openAttempts(settler.id)))
+      return { settler, run: async () => {} }
+    }
+    const keys = createKeySharing({ letters, leases, lease: this.lease!, log })
+    const assets = builtInAssets.filter((asset) => asset.network === testNetwork)
+    const nodes = { rpcUrls: ['http://node.test'], ask: node.ask, staleHeadMs: Infinity }
+    const own = createEvmSettler({
+      ...{ network: testNetwork, privateKeys: [settlingKey], assets, ...nodes, clock, log, needsStart: true },
+      gatherMs: this.#parts.gatherMs,
+    })
+    const settler = keys.wrap(this.#parts.plant?.settler?.(own) ?? own)
+    const holder = createKeyHolder(settler, { books, leases, keys, log })
+    await holder.begin()
+    return { settler, run: () => holder.run(this.#left.signal) }
   }
 
   call(x: Exchange, link: ServedLink): void {
     const generation = this.#generation!
     const route = { link, program: generation.compile(link), isPaid: true, methods: null }
     this.#parts.scheduler.as(this, () => runCall(x, route, generation, newCalls(silentLog)))
+  }
+
+  /** Runs them once more. @returns a function that ends them */
+  startLoops(): () => void {
+    const stopped = new AbortController()
+    this.#parts.scheduler.as(this, () => void this.recovery!.run(stopped.signal))
+    return () => stopped.abort()
   }
 
   /** Ends the loops of its recovery; whoever wants rounds asks for them from here on. */

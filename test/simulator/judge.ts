@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { PaymentRecord } from '../../core/domain/payment.ts'
-import { type Asked, closedStates, type Signed, type World } from './world.ts'
+import type { Asked, Signed } from './buyers.ts'
+import { closedStates, type World } from './world.ts'
 
 type Named = Pick<Signed, 'nonce'>
 
@@ -21,7 +22,7 @@ export async function judgeTakeover(world: World, payments: readonly Signed[]): 
 export async function judge(world: World, calls: readonly Signed[]): Promise<void> {
   assert.equal(world.misuse, undefined)
   const { store } = world
-  const { landed } = world.chain.view()
+  const { landed, cancelled } = world.chain.view()
   const transfers = new Set<string>()
   let purchases = 0
   const exact = world.sent.filter(({ isExact }) => isExact)
@@ -37,11 +38,18 @@ export async function judge(world: World, calls: readonly Signed[]): Promise<voi
     if (found === undefined) {
       // Paid back, and then its own transfer left the chain: the seller's loss, and nobody looks any more.
       assert.ok(!isCharged || state === 'refunded', `${nonce} is ${state}, and is not on chain`)
+      const isServed = world.asked.some(
+        (asked) => asked.payment === payment && asked.door.got?.status === 200,
+      )
+      if (cancelled.has(key) && !world.hasReorganised)
+        assert.ok(!isServed, `${nonce} was taken back by its payer, who has an answer`)
     } else {
       assert.ok(isCharged, `${nonce} is on chain, and is ${state}`)
       const { txHash } = purchase
       if (state !== 'refunded') assert.equal(txHash, found.hash, `${nonce}: its transaction`)
-      const transfer = `${txHash} ${record!.event}`
+      // Paid back, and then a reorganisation has moved it: it holds no place.
+      assert.ok(record!.event !== null || state === 'refunded', `${nonce} is ${state} by no event`)
+      const transfer = `${txHash} ${record!.event ?? nonce}`
       assert.ok(!transfers.has(transfer), `${nonce}: its event is another payment's`)
       transfers.add(transfer)
     }
@@ -146,10 +154,12 @@ function judgeAnswers(world: World, payment: Signed, record: PaymentRecord | und
   }
   if (record === undefined || record.state !== 'delivered') return
   assert.ok(delivered.length > 0 || wasLost(own), `${nonce} is delivered, and nobody got it`)
-  const claim = world.claims.find(({ purchaseId }) => purchaseId === record.purchaseId)
+  const claim = world.ways.claims.find(({ purchaseId }) => purchaseId === record.purchaseId)
   assert.ok(claim, `${nonce}: somebody has claimed it`)
   for (const asked of own) {
     if (!heardNotCharged(asked)) continue
+    // It was so when he heard it: a reorganisation has undone what he had done himself.
+    if (world.hasReorganised && world.chain.takenBack.has(key)) continue
     const isOfIt: boolean = asked.x.claim?.purchaseId === record.purchaseId || asked.startedAtMs >= claim.atMs
     assert.ok(!isOfIt, `${nonce}: its buyer heard that it was not charged: ${asked.door.got!.body} ${key}`)
   }

@@ -1,6 +1,7 @@
 import { openStates, paymentStates, sessionOver } from '../../core/domain/payment.ts'
-import type { PaymentChange, SessionMove } from '../../core/ports/books.ts'
+import type { PaymentChange, SessionMove } from '../../core/ports/store/books.ts'
 import type { Plant } from './plant.ts'
+import { sharedKeyPlants } from './sharedKeyPlants.ts'
 
 const changing = (spoil: (change: PaymentChange) => PaymentChange): Required<Pick<Plant, 'books'>> => ({
   books: (books) => ({
@@ -18,6 +19,7 @@ const without = (change: PaymentChange, does: SessionMove['does']): PaymentChang
 }
 
 export const plants = {
+  ...sharedKeyPlants,
   'a claim is not unique': {
     books: (books) => ({
       ...books,

@@ -1,5 +1,6 @@
+import type { Signed } from './buyers.ts'
 import type { GatewayProcess } from './gatewayProcess.ts'
-import type { Signed, World } from './world.ts'
+import type { World } from './world.ts'
 
 /** A seller pays a buyer back, whatever the books say by then: the money first, then the proof of it. */
 export async function refund(world: World, process: GatewayProcess, payment: Signed): Promise<void> {

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { PlantName } from './plants.ts'
+import type { Sight } from './world.ts'
 
 export interface SeedsAsked {
   readonly from: number
@@ -13,6 +14,8 @@ export interface SeedsAsked {
 export interface SeedsRun {
   /** How many were run. */
   readonly seeds: number
+  /** In how many seeds each of them was seen. */
+  readonly sights: Readonly<Partial<Record<Sight, number>>>
   /** The first one that did not hold what is promised: nothing is run after it. */
   readonly failed:
     | { readonly seed: number; readonly message: string; readonly trace: readonly string[] }

@@ -31,7 +31,7 @@ interface Timer {
 
 const real = {
   ...{ setTimeout, clearTimeout, setInterval, clearInterval, performanceNow: performance.now },
-  ...{ sleep: timers.setTimeout, randomUUID: crypto.randomUUID },
+  ...{ sleep: timers.setTimeout, randomUUID: crypto.randomUUID, random: Math.random },
 }
 
 /**
@@ -173,14 +173,14 @@ export class Scheduler {
     const setOne =
       (isRepeated: boolean) =>
       (run: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) =>
-        this.#timer(() => run(...args), ms, isRepeated)
+        this.#timer(() => run(...args), Math.ceil(ms), isRepeated)
     const clear = (timer: Timer | undefined) => {
       if (timer?.event !== undefined) timer.event.isOff = true
     }
     const sleep = (ms: number, value: unknown, { signal }: { signal?: AbortSignal } = {}) =>
       new Promise((resolve, reject) => {
         if (signal?.aborted === true) return reject(signal.reason)
-        const event = this.at(ms, this.owner, () => {
+        const event = this.at(Math.ceil(ms), this.owner, () => {
           signal?.removeEventListener('abort', end)
           resolve(value)
         })
@@ -195,6 +195,7 @@ export class Scheduler {
     performance.now = () => this.nowMs
     Object.assign(timers, { setTimeout: sleep })
     const ids = createRandom(this.seed + 1)
+    Math.random = createRandom(this.seed + 2)
     const hex = (digits: number) =>
       Math.floor(ids() * 16 ** digits)
         .toString(16)
@@ -202,7 +203,8 @@ export class Scheduler {
     crypto.randomUUID = () => `${hex(8)}-${hex(4)}-4${hex(3)}-8${hex(3)}-${hex(6)}${hex(6)}`
     syncBuiltinESMExports()
     return () => {
-      const { performanceNow, sleep: realSleep, randomUUID, ...globals } = real
+      const { performanceNow, sleep: realSleep, randomUUID, random, ...globals } = real
+      Math.random = random
       crypto.randomUUID = randomUUID
       Object.assign(globalThis, globals)
       performance.now = performanceNow

@@ -17,6 +17,8 @@ export interface Run {
 export interface SellerParts {
   readonly scheduler: Scheduler
   readonly runs: Run[]
+  /** How long an honest one works, at most. */
+  readonly workMs: number
   fails(probability: number): boolean
   tell(...what: unknown[]): void
 }
@@ -24,7 +26,7 @@ export interface SellerParts {
 const headers = ['Content-Type', 'application/json']
 
 /** Stands for the seller and the way to it: slow, failing, broken off in the middle, and left by its caller. */
-export function sellerPlugin({ scheduler, runs, fails, tell }: SellerParts) {
+export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerParts) {
   /** Who is charged already gets the call done even when gone. */
   const hasLeft = (x: Exchange) => x.door.isClosed && x.settlement === null
 
@@ -46,7 +48,7 @@ export function sellerPlugin({ scheduler, runs, fails, tell }: SellerParts) {
     const run: Run = { key, purchaseId, by, startedAtMs: scheduler.nowMs, endedAtMs: Infinity }
     runs.push(run)
     tell('seller works', key.slice(0, 6), purchaseId)
-    await scheduler.wait(fails(0.1) ? scheduler.between(5_000, 25_000) : scheduler.between(5, 1_500))
+    await scheduler.wait(fails(0.1) ? scheduler.between(5_000, 25_000) : scheduler.between(5, workMs))
     run.endedAtMs = scheduler.nowMs
     if (hasLeft(x)) throw fail(x, 'buyer-left', 0)
     if (fails(0.08)) throw fail(x, 'failed', 500)

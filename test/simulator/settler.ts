@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../core/domain/payment.ts'
+import type { Hold, OnChain, Refusal, SettleOutcome, Settler } from '../../core/ports/chains/settler.ts'
 import type { Clock } from '../../core/ports/clock.ts'
-import type { Hold, OnChain, Refusal, SettleOutcome, Settler } from '../../core/ports/settler.ts'
 import { testNetwork } from '../helpers/settler.ts'
 import type { Authorisation, Chain, View } from './chain.ts'
 import type { Scheduler } from './scheduler.ts'
@@ -71,6 +71,8 @@ export function createSimulatedSettler(
       return { status: 'settled', transaction, event, block, chargedAtomic: amountAtomic } as const
     }
     const transaction = attempt?.transaction ?? ''
+    if (view.cancelled.has(key))
+      return { status: 'failed_final', transaction, reason: 'nonce_used', message: 'taken back' } as const
     const isReverted = view.receipts.has(transaction)
     if (view.timestampMs >= validBeforeMs + EXPIRY_MARGIN_MS) {
       const reason = isReverted ? 'invalid_exact_evm_transaction_failed' : 'expired'
@@ -97,7 +99,7 @@ export function createSimulatedSettler(
   }
 
   const settler: Settler = {
-    ...{ id: 'simulated', network: testNetwork, scheme: 'exact', offerExtra: {} },
+    ...{ id: 'simulated', network: testNetwork, scheme: 'exact', offerExtra: () => ({}) },
 
     check(payment, terms) {
       const { payer, nonce, validBeforeMs } = payment.payload as Record<string, string | number>
@@ -115,7 +117,8 @@ export function createSimulatedSettler(
       const { key, payer } = identity
       const value = Number(identity.amountAtomic)
       const refused = await ask((view): Refusal | undefined => {
-        if (view.landed.has(key)) return { ok: false, reason: 'nonce_used', message: 'used' }
+        if (view.landed.has(key) || view.cancelled.has(key))
+          return { ok: false, reason: 'nonce_used', message: 'used' }
         const isCovered = view.balanceOf(payer) >= value + (held.get(payer) ?? 0)
         return isCovered ? undefined : { ok: false, reason: 'insufficient_balance', message: 'too little' }
       }).catch((): Refusal => ({ ok: false, reason: 'rpc', message: 'away', transient: true }))
@@ -166,7 +169,7 @@ export function createSimulatedSettler(
         if (found !== undefined) outcomes[i] = found
         else if (head.timestampMs < record.validBeforeMs && attempt !== null && attempt.bytes !== '') {
           const isSent = await send(attempt.transaction, record).catch(() => false)
-          if (isSent) outcomes[i] = { ...pendingOf(attempt), lookAgainMs: 2_000 }
+          if (isSent === 'yes') outcomes[i] = { ...pendingOf(attempt), lookAgainMs: 2_000 }
         }
       }
       return outcomes

@@ -1,16 +1,23 @@
 import assert from 'node:assert/strict'
 import { paymentStates } from '../../core/domain/payment.ts'
+import { ask, PRICE, type Signed, sign } from './buyers.ts'
 import { judge, judgeTakeover } from './judge.ts'
-import { judgeSessions } from './judgeSessions.ts'
+import { judgeHolds, judgeRest } from './judgeRest.ts'
 import type { Plant } from './plant.ts'
 import { refund } from './refund.ts'
 import { Scheduler } from './scheduler.ts'
-import { comeBackToSessions, openSessions, sessionActs } from './sessionActs.ts'
+import { judgeSessions } from './sessions/judgeSessions.ts'
+import { comeBackToSessions, openSessions, sessionActs } from './sessions/sessionActs.ts'
 import { type InlineSqlite, openMemoryStore } from './store.ts'
-import { closedStates, PRICE, type Signed, World } from './world.ts'
+import { settlingAccount } from './wallets.ts'
+import { closedStates, type Sight, World } from './world.ts'
 
 /** One seed in so many runs on the statements of SQLite; the others on the store in memory, whose power can be cut. */
-const SQLITE_EVERY = 20
+const SQLITE_EVERY = 21
+/** One seed in so many has gateways that share a settling key, and the settler that has it. */
+export const SHARED_EVERY = 5
+/** In one seed of so many payers take back on chain what they have signed. */
+const CANCELLED_EVERY = 4
 
 export interface SimulateOptions {
   /** For the seeds that run on SQLite; without it all run in memory. */
@@ -18,6 +25,8 @@ export interface SimulateOptions {
   readonly plant?: Plant
   /** Keeps what happened, for {@link SeedFailed.trace}. */
   readonly isTraced?: boolean
+  /** Hears what the seed has shown, once it is over. */
+  readonly onSeen?: (seen: ReadonlySet<Sight>) => void
 }
 
 /** A seed that did not hold what is promised. Run it again to see the same. */
@@ -41,24 +50,28 @@ export class SeedFailed extends Error {
 export async function simulate(seed: number, options: SimulateOptions = {}): Promise<readonly string[]> {
   const { sqlite, plant, isTraced = false } = options
   const scheduler = new Scheduler(seed)
-  const world = new World(scheduler, plant, isTraced)
+  const world = new World(scheduler, seed % SHARED_EVERY === 1, plant, isTraced)
   const giveBack = scheduler.takeTimers()
   try {
     world.store =
       sqlite !== undefined && seed % SQLITE_EVERY === 0
         ? sqlite.begin(world.clocks)
         : await openMemoryStore(world.clocks)
-    const payments = sign(world)
+    const payments = signAll(world)
     await openSessions(world)
-    world.start(0)
-    world.start(1)
+    const gateways = world.isShared ? scheduler.between(2, 3) : 2
+    for (let place = 0; place < gateways; place++) world.start(place)
     keepFlushing(world)
-    await scheduler.until(200)
+    // A key is not settled with before its holder has looked at the chain.
+    await scheduler.until(world.isShared ? 1_500 : 200)
     await trouble(world, payments)
     await recover(world, payments)
     await comeBack(world, payments)
     await judge(world, payments)
     await judgeSessions(world)
+    await judgeRest(world)
+    await judgeHolds(world, payments)
+    options.onSeen?.(world.seen)
     return world.trace ?? []
   } catch (error) {
     throw new SeedFailed(seed, error, world.trace ?? [])
@@ -69,15 +82,16 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
   }
 }
 
-/** A few payments, of wallets with money for all of them, or for some. */
-function sign(world: World): Signed[] {
-  const { scheduler, chain } = world
-  const count = scheduler.between(1, 4)
-  const isShared = scheduler.chance(0.4)
+/** A few payments, of wallets with money for all of them, or for some; as many as a transaction takes, now and then. */
+function signAll(world: World): Signed[] {
+  const { scheduler, chain, isShared: isOneKey } = world
+  const most = isOneKey ? scheduler.pick([4, 10, 10, 40]) : 4
+  const count = scheduler.between(1, most)
+  const isShared = scheduler.chance(isOneKey ? 0.2 : 0.4)
   const payments = Array.from({ length: count }, (_, i) => {
-    const payer = `0x${(isShared ? 1 : i + 1).toString(16).padStart(40, '2')}`
     const validForMs = scheduler.pick([25_000, 60_000, 120_000, 300_000])
-    return world.sign(`${scheduler.seed}-${i}`, payer, scheduler.chance(0.6) ? 0 : 1, validForMs)
+    const link = scheduler.chance(0.6) ? 0 : 1
+    return sign(world, `${scheduler.seed}-${i}`, `buyer ${isShared ? 0 : i}`, { link, validForMs })
   })
   for (const payer of new Set(payments.map((one) => one.payer))) {
     const needed = payments.filter((one) => one.payer === payer).length
@@ -94,14 +108,16 @@ function keepFlushing(world: World): void {
   })
 }
 
-/** What may happen, and how often in a seed of middling trouble. */
-const acts: readonly [
+type Act = readonly [
   weight: number,
   act: (world: World, payment: Signed, payments: readonly Signed[]) => void,
-][] = [
-  [42, (world, payment) => ask(world, payment, payment.link, '')],
-  [5, (world, payment) => ask(world, payment, payment.link, '/else')],
-  [3, (world, payment) => ask(world, payment, 1 - payment.link, '')],
+]
+
+/** What may happen, and how often in a seed of middling trouble. */
+const acts: readonly Act[] = [
+  [42, (world, payment) => askOne(world, payment, payment.link, '')],
+  [5, (world, payment) => askOne(world, payment, payment.link, '/else')],
+  [3, (world, payment) => askOne(world, payment, 1 - payment.link, '')],
   [10, hangUp],
   [5, (world) => world.kill(world.scheduler.pick(world.processes))],
   [3, (world) => world.powerCut()],
@@ -115,7 +131,11 @@ const acts: readonly [
   ],
   [3, ({ chain }, { payer }) => chain.topUp(payer, PRICE)],
   [4, payBack],
-  [5, (world) => world.troubleStore()],
+  [5, ({ ways }) => ways.trouble()],
+  [5, (world) => world.isShared && world.ways.restart()],
+  [20, rush],
+  [8, ({ chain }) => chain.forget()],
+  [1, (world) => world.isShared && world.chain.sendAs(settlingAccount)],
   ...sessionActs,
 ]
 
@@ -123,10 +143,12 @@ async function trouble(world: World, payments: readonly Signed[]): Promise<void>
   const { scheduler } = world
   const endMs = scheduler.nowMs + scheduler.between(8_000, 40_000)
   // Each seed has a mixture of its own: faults hide one another.
-  const mixture = acts.map(
+  const all = scheduler.seed % CANCELLED_EVERY === 3 ? [...acts, [8, cancel] as const] : acts
+  const mixture = all.map(
     ([weight, act], i) => [weight * (i === 0 ? 1 : scheduler.pick([0, 0.5, 1, 3])), act] as const,
   )
   const total = mixture.reduce((sum, [weight]) => sum + weight, 0)
+  rush(world, payments[0]!, payments)
   while (scheduler.nowMs < endMs) {
     let dice = scheduler.random() * total
     const chosen = mixture.find(([weight]) => (dice -= weight) < 0) ?? mixture[0]!
@@ -153,9 +175,25 @@ function payBack(world: World, payment: Signed): void {
   void world.scheduler.as(process, () => refund(world, process, payment))
 }
 
-function ask(world: World, payment: Signed, link: number, path: string): void {
+/** A payer takes back what pays for a call or a session, wherever it is by now. */
+function cancel(world: World, _: Signed, payments: readonly Signed[]): void {
+  const { scheduler, chain, authorisations, signedForSessions } = world
+  const { key, payer, nonce, validBeforeMs } = scheduler.pick([...payments, ...signedForSessions])
+  world.tell('cancel', nonce)
+  chain.cancel(authorisations.get(key) ?? { key, payer, value: PRICE, validBeforeMs })
+}
+
+/** Many at once, of whom some are settled together. */
+function rush(world: World, _: Signed, payments: readonly Signed[]): void {
+  if (!world.isShared) return
+  const process = world.scheduler.pick(world.processes)
+  for (const payment of payments)
+    if (world.scheduler.chance(0.7)) ask(world, payment, payment.link, '', process)
+}
+
+function askOne(world: World, payment: Signed, link: number, path: string): void {
   const { scheduler } = world
-  const asked = world.ask(payment, link, path, scheduler.pick(world.processes))
+  const asked = ask(world, payment, link, path, scheduler.pick(world.processes))
   if (asked === undefined || !scheduler.chance(0.25)) return
   const { process, door } = asked
   scheduler.at(scheduler.between(0, 10_000), process, () => door.hangUp())
@@ -198,7 +236,7 @@ async function comeBack(world: World, payments: readonly Signed[]): Promise<void
       await scheduler.until(scheduler.nowMs + 20_000, () => isDone)
     }
     for (const [name, { payment, link, path }] of open) {
-      const asked = world.ask(payment, link, path, scheduler.pick(world.processes))!
+      const asked = ask(world, payment, link, path, scheduler.pick(world.processes))!
       await scheduler.until(scheduler.nowMs + 60_000, () => asked.door.got !== undefined)
       const status = asked.door.got?.status ?? 0
       if ([200, 400, 402, 409].includes(status)) open.delete(name)

@@ -3,7 +3,7 @@ import type {
   TransferProofs,
   TransferVerdict,
   WantedTransfer,
-} from '../../core/ports/transferProofs.ts'
+} from '../../core/ports/chains/transferProofs.ts'
 import type { Chain, Landed, View } from './chain.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { ChainFaults } from './settler.ts'

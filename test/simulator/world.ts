@@ -1,76 +1,53 @@
-import { hash } from 'node:crypto'
-import { type PaymentState, transferKey } from '../../core/domain/payment.ts'
-import { SESSION_LIFETIME_MS, type Session } from '../../core/domain/session.ts'
-import { TollgateError } from '../../core/errors/error.ts'
-import type { Exchange } from '../../core/plugin/exchange.ts'
+import { type PaymentState, unresolvedStates } from '../../core/domain/payment.ts'
+import type { Session } from '../../core/domain/session.ts'
 import type { Clock } from '../../core/ports/clock.ts'
-import type { Lease } from '../../core/ports/leases.ts'
-import type { DataStore } from '../../core/ports/store.ts'
-import { encodeHeader } from '../../core/x402/header.ts'
-import { callThrough, MemoryDoor } from '../helpers/memoryDoor.ts'
-import { testAsset, testNetwork } from '../helpers/settler.ts'
-import { Chain } from './chain.ts'
+import type { Asked, Signed } from './buyers.ts'
+import { PRICE } from './buyers.ts'
+import { type Authorisation, Chain } from './chain.ts'
+import { createEvmNode, type EvmNode } from './evmNode.ts'
 import { GatewayProcess } from './gatewayProcess.ts'
 import type { Plant } from './plant.ts'
 import type { Owner, Scheduler } from './scheduler.ts'
 import type { Run } from './seller.ts'
-import type { SessionDesk } from './sessionDesk.ts'
+import type { Sent } from './sessions/sessionTraffic.ts'
 import type { Clocks, SharedStore } from './store.ts'
+import { StoreWays } from './storeWays.ts'
+import { settlingAccount } from './wallets.ts'
 
-/** What every call and every session costs, in the smallest unit. */
-export const PRICE = 100_000
+/** What seeds are made for. */
+export const sights = [
+  'several payments in one transaction',
+  'one of several left out',
+  'one of several brought by somebody else before',
+  'a transaction of several leaves the chain',
+  'what was signed is taken back on chain',
+  'one of several taken back by its payer before',
+  'a waiting transaction is forgotten',
+  'somebody else signs with the key',
+  'another gateway takes over the key',
+  'a key changes hands while a transaction waits',
+  'a letter is lost',
+  'a letter comes twice',
+  'a notice is lost',
+  'the server crashes',
+  'an answer of the server is lost',
+] as const
 
-/** A payment that a buyer has signed. */
-export interface Signed {
-  readonly nonce: string
-  readonly payer: string
-  readonly key: string
-  readonly validBeforeMs: number
-  /** The call that it is meant for: 0 is charged after the answer, 1 before. Of a session's it is none: -1. */
-  readonly link: number
-  readonly header: string
-}
+export type Sight = (typeof sights)[number]
 
-/** A plain transfer that somebody sent for a session, of its price or of another amount. */
-export interface Sent {
-  readonly nonce: string
-  readonly transaction: string
-  readonly key: string
-  readonly isExact: boolean
-  readonly session: Session
-}
-
-/** One call of a buyer, for the judgement in the end. */
-export interface Asked {
-  readonly payment: Signed
-  readonly link: number
-  readonly path: string
-  readonly what: string
-  readonly door: MemoryDoor
-  readonly x: Exchange
-  readonly process: GatewayProcess
-  /** The lease that its process had. */
-  readonly lease: number
-  readonly startedAtMs: number
-  /** Virtual time at which the answer was whole. */
-  gotAtMs: number
-}
-
-/** A claim that was won, as the store has it. */
-export interface Claim {
-  readonly key: string
-  readonly purchaseId: string
-  readonly atMs: number
-}
-
-/** Everything of one seed: two processes on one store, a chain, sellers and buyers. */
+/** Everything of one seed: two or three processes on one store, a chain, sellers and buyers. */
 export class World {
   /** While true, anything may fail. */
   isFaulty = true
   readonly scheduler: Scheduler
+  /** The processes settle with one EVM key, by the settler that has it; otherwise by one that any of them may have. */
+  readonly isShared: boolean
   readonly chain: Chain
+  readonly node: EvmNode
+  readonly ways: StoreWays
+  /** What was signed for the real settler, by key. */
+  readonly authorisations = new Map<string, Authorisation>()
   readonly asked: Asked[] = []
-  readonly claims: Claim[] = []
   readonly runs: Run[] = []
   readonly sessions: Session[] = []
   /** What is signed for the sessions, each for one of them; nobody keeps a buyer from trying it on another one. */
@@ -80,35 +57,53 @@ export class World {
   readonly processes: GatewayProcess[] = []
   /** Every lease under which a process died. */
   readonly deadLeases = new Set<number>()
-  /** Processes that stood still, or had no store, for so long that their lease was over. */
-  readonly #lapsed = new Set<string>()
-  readonly #renewedAtMs = new Map<number, number>()
   /** Transfers back by sellers: whose payment each is meant for. */
   readonly paidBack = new Map<string, string>()
+  /** What this seed has shown: whoever judges many knows what they were about. */
+  readonly seen = new Set<Sight>()
   /** What was refused or broke that may never do so. */
   misuse: Error | undefined
   /** What was done, for whoever reads a failed seed. */
   readonly trace: string[] | null
   store!: SharedStore
-  readonly #plant: Plant | undefined
+  readonly plant: Plant | undefined
   /** How much of it there is: each seed has its own, because what hides another fault is a fault as well. */
   readonly #trouble: number
   readonly #hazards: { readonly kill: number; readonly freeze: number; readonly powerCut: number }
-  #bootedAtMs = 0
-  #boot = 0
+  /** How long sellers work in this seed, at most, in ms: many who end together are settled together. */
+  readonly #workMs: number
+  readonly #gatherMs: number
   #started = 0
-  /** Until then the store is full, or slow. */
-  #fullUntilMs = 0
-  #slowUntilMs = 0
 
-  constructor(scheduler: Scheduler, plant: Plant | undefined, isTraced: boolean) {
+  constructor(scheduler: Scheduler, isShared: boolean, plant: Plant | undefined, isTraced: boolean) {
+    this.isShared = isShared
     this.scheduler = scheduler
     this.trace = isTraced ? [] : null
-    this.#plant = plant
+    this.plant = plant
     this.#trouble = scheduler.pick([0, 0.5, 1, 3])
     const hazard = () => scheduler.pick([0, 0, 0.02, 0.1])
     this.#hazards = { kill: hazard(), freeze: hazard(), powerCut: hazard() }
-    this.chain = new Chain(scheduler, (...what) => this.tell(...what))
+    this.#workMs = isShared ? scheduler.pick([20, 60, 1_500]) : 1_500
+    this.#gatherMs = scheduler.pick([5, 50, 200])
+    this.chain = new Chain(scheduler, {
+      tell: (...what) => this.tell(...what),
+      see: (sight) => void this.seen.add(sight),
+    })
+    this.ways = new StoreWays(this)
+    this.node = createEvmNode({
+      ...{ chain: this.chain, scheduler, faults: this, account: settlingAccount },
+      signed: this.authorisations,
+      onBroadcast: (hash, keys) => {
+        this.tell(
+          'broadcast',
+          hash.slice(0, 8),
+          keys.map((key) => key.slice(0, 6)),
+        )
+        for (const key of keys) void this.#judgeSending(key)
+        const { owner } = scheduler
+        if (owner instanceof GatewayProcess) this.hazard(owner)
+      },
+    })
   }
 
   /** People's time of whoever asks the store, and the machine's, which starts anew when the power comes back. */
@@ -119,7 +114,7 @@ export class World {
         return owner instanceof GatewayProcess ? owner.clock.now() : Chain.timeOf(nowMs)
       },
     }
-    return { wall, store: { now: () => this.scheduler.nowMs - this.#bootedAtMs + 5_000 } }
+    return { wall, store: { now: () => this.ways.nowMs } }
   }
 
   /** @param probability in a seed of middling trouble */
@@ -147,18 +142,36 @@ export class World {
       this.misuse ??= new Error(`${key} is sent for session ${record.sessionId}, and does not hold it`)
   }
 
+  /** No two open payments wait for two transactions of one account number, whoever thinks that the key is his. */
+  onAttempt(): void {
+    if (!this.isShared) return
+    const states = [...unresolvedStates, 'reorged'] as const
+    void this.store.books.list({ states, limit: 100 }).then((open) => {
+      const bytesOf = new Map<number, string>()
+      for (const { attempt } of open) {
+        if (attempt === null || attempt.bytes === '') continue
+        const number = this.node.numberOf(attempt.bytes)
+        if ((bytesOf.get(number) ?? attempt.bytes) !== attempt.bytes)
+          this.misuse ??= new Error(`two transactions of open payments have the account number ${number}`)
+        bytesOf.set(number, attempt.bytes)
+      }
+    })
+  }
+
   /** Starts the process of a place, or the next one after a death. */
   start(place: number): GatewayProcess {
-    const process = new GatewayProcess(`${'AB'[place]}${++this.#started}`, {
+    const process = new GatewayProcess(`${'ABC'[place]}${++this.#started}`, {
       ...{ scheduler: this.scheduler, chain: this.chain, faults: this },
       seller: {
-        ...{ scheduler: this.scheduler, runs: this.runs },
+        ...{ scheduler: this.scheduler, runs: this.runs, workMs: this.#workMs },
         fails: (probability) => this.fails(probability),
         tell: (...what) => this.tell(...what),
       },
-      reach: (owner) => this.#reach(owner),
+      reach: (owner) => this.ways.of(owner),
+      node: this.isShared ? this.node : undefined,
       price: PRICE,
-      isNothingUnderWay: this.#plant?.isNothingUnderWay === true,
+      plant: this.plant,
+      gatherMs: this.#gatherMs,
       onSending: (key) => this.#judgeSending(key),
       onMisuse: (error) => void (this.misuse ??= error),
     })
@@ -189,8 +202,7 @@ export class World {
     this.tell('power cut')
     for (const process of this.processes) this.kill(process)
     store.powerCut()
-    this.#boot++
-    this.#bootedAtMs = this.scheduler.nowMs
+    this.ways.booted()
   }
 
   freeze(process: GatewayProcess, ms: number): void {
@@ -199,18 +211,10 @@ export class World {
     process.frozenUntilMs = Math.max(process.frozenUntilMs, this.scheduler.nowMs + ms)
   }
 
-  /** The store is full for a while, or slow. */
-  troubleStore(): void {
-    const { nowMs } = this.scheduler
-    if (this.scheduler.chance(0.5)) this.#fullUntilMs = nowMs + this.scheduler.between(500, 8_000)
-    else this.#slowUntilMs = nowMs + this.scheduler.between(500, 8_000)
-    this.tell('store in trouble')
-  }
-
   /** It died, or stood still or had no store for so long that its lease was over. */
   wasTakenForDead(process: Owner): boolean {
     if (!(process instanceof GatewayProcess)) return false
-    return process.isDead || process.lease === undefined || this.#lapsed.has(process.name)
+    return process.isDead || process.lease === undefined || this.ways.hasLapsed(process)
   }
 
   /** @returns the transaction */
@@ -229,198 +233,12 @@ export class World {
     this.tell('calm')
     this.isFaulty = false
     this.chain.isFaulty = false
-    this.#fullUntilMs = this.#slowUntilMs = 0
+    this.ways.calm()
     for (const process of this.processes) this.scheduler.thaw(process)
   }
 
-  sign(nonce: string, payer: string, link: number, validForMs: number): Signed {
-    const validBeforeMs = Chain.timeOf(this.scheduler.nowMs) + validForMs
-    const header = encodeHeader({
-      x402Version: 2,
-      accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
-      payload: { payer, nonce, validBeforeMs },
-    })
-    return { nonce, payer, link, validBeforeMs, header, key: keyOf(payer, nonce) }
-  }
-
-  /** A session that its seller asks to be paid. */
-  async openSession(lifetimeMs = SESSION_LIFETIME_MS): Promise<void> {
-    const createdAtMs = Chain.timeOf(this.scheduler.nowMs)
-    const id = `00000000-0000-4000-8000-${String(this.sessions.length).padStart(12, '0')}`
-    const storeId = this.store.links[0]!.storeId
-    const session = await this.store.sessions.create({
-      ...{ id, storeId, linkId: null, secretHash: '', price: '0.10', payout: null, asks: null, title: 't' },
-      ...{ description: '', successUrl: null, cancelUrl: null, allowedOrigin: null },
-      ...{ clientReferenceId: null, metadata: {}, idempotency: null },
-      ...{ createdAtMs, expiresAtMs: createdAtMs + lifetimeMs },
-    })
-    this.sessions.push(session)
-  }
-
-  /** Somebody pays a session from a wallet of their own. */
-  send(session: Session, value: number): void {
-    const transaction = `0x${hash('sha256', `${this.scheduler.seed} transfer ${this.sent.length}`, 'hex')}`
-    const key = transferKey(testNetwork, transaction, 'transfer:0')
-    const payer = `0x${this.sent.length.toString(16).padStart(40, '3')}`
-    this.chain.topUp(payer, value)
-    this.chain.send({
-      hash: transaction,
-      uses: [{ key, payer, value, validBeforeMs: Infinity, isPlain: true }],
-    })
-    this.sent.push({
-      nonce: `transfer ${this.sent.length}`,
-      transaction,
-      key,
-      session,
-      isExact: value === PRICE,
-    })
-    this.tell('sent', transaction.slice(0, 8), session.id.slice(-2), value)
-  }
-
-  /** Somebody asks a process about a session; what they hear comes, or never, when it dies. @returns whether it takes requests */
-  atDesk(
-    process: GatewayProcess,
-    ask: (desk: SessionDesk) => Promise<string>,
-    got?: (heard: string) => void,
-  ): boolean {
-    if (!process.isUp || process.isDead) return false
-    const run = () =>
-      void ask(process.desk!).then(
-        (heard) => {
-          this.tell('heard', heard)
-          got?.(heard)
-        },
-        (error: unknown) => {
-          this.misuse ??= error as Error
-        },
-      )
-    this.scheduler.at(Math.max(0, process.frozenUntilMs - this.scheduler.nowMs), process, run)
-    return true
-  }
-
-  /** @returns undefined when the process takes no calls */
-  ask(payment: Signed, link: number, path: string, process: GatewayProcess): Asked | undefined {
-    if (!process.isUp || process.isDead) return undefined
-    const served = this.store.links[link]!
-    const door = new MemoryDoor()
-    const startedAtMs = this.scheduler.nowMs
-    const x = callThrough(door, served, { subPath: path, paymentHeader: payment.header, startedAtMs })
-    const what = `${served.slug}${path}`
-    const lease = process.lease!.current.id
-    const asked: Asked = {
-      payment,
-      link,
-      path,
-      what,
-      door,
-      x,
-      process,
-      lease,
-      startedAtMs,
-      gotAtMs: Infinity,
-    }
-    this.asked.push(asked)
-    void door.ended.then((got) => {
-      if (got !== undefined) asked.gotAtMs = this.scheduler.nowMs
-      this.tell('got', payment.nonce, what, got?.status, got?.body)
-    })
-    const at = Math.max(0, process.frozenUntilMs - startedAtMs)
-    this.tell('ask', payment.nonce, payment.key.slice(0, 6), what, process.name)
-    this.scheduler.at(at, process, () => process.call(x, served))
-    return asked
-  }
-
-  /** The store as one process reaches it: each call has a way there and one back, and either may fail. */
-  #reach(process: GatewayProcess): Pick<DataStore, 'books' | 'leases' | 'purchases' | 'sessions'> {
-    const { store } = this
-    const books = this.#plant?.books?.(store.books) ?? store.books
-    return {
-      books: this.#faulty(books, process, [
-        'claim',
-        'apply',
-        'applyAll',
-        'adopt',
-        'putOff',
-        'forgetAnswers',
-        'forgetSigned',
-      ]),
-      leases: this.#faulty(store.leases, process, ['take', 'renew', 'release']),
-      purchases: this.#faulty(store.purchases, process, []),
-      sessions: this.#faulty(store.sessions, process, ['cancel', 'expire']),
-    }
-  }
-
-  #faulty<T extends object>(real: T, process: GatewayProcess, writes: readonly string[]): T {
-    const wrapped = Object.entries(real).map(([name, operation]) => [
-      name,
-      (...args: unknown[]) =>
-        this.#pass(
-          process,
-          name,
-          writes.includes(name),
-          () => (operation as (...args: unknown[]) => unknown)(...args),
-          args,
-        ),
-    ])
-    return Object.fromEntries(wrapped) as T
-  }
-
-  #pass(
-    process: GatewayProcess,
-    name: string,
-    isWrite: boolean,
-    operation: () => unknown,
-    args: unknown[],
-  ): Promise<unknown> {
-    const { scheduler } = this
-    const boot = this.#boot
-    const slowMs = () =>
-      scheduler.nowMs < this.#slowUntilMs
-        ? scheduler.between(200, 4_000)
-        : scheduler.between(0, isWrite ? 4 : 1)
-    return new Promise((resolve, reject) => {
-      const answer = (give: () => void) => void scheduler.at(slowMs(), process, give)
-      const away = () => answer(() => reject(new TollgateError('store_unavailable')))
-      const happens = async () => {
-        // What a process that was killed had handed over already may still be done; not after the power was cut.
-        if (boot !== this.#boot || (process.isDead && scheduler.chance(0.5))) return
-        const isFull = isWrite && scheduler.nowMs < this.#fullUntilMs
-        if (isFull || this.fails(0.006)) return away()
-        try {
-          const result = await operation()
-          this.#note(name, args, result, process)
-          if (this.fails(0.006)) away()
-          else answer(() => resolve(result))
-        } catch (error) {
-          this.tell(name, args, error instanceof Error ? error.message : error)
-          answer(() => reject(error))
-        }
-        if (isWrite && (name === 'claim' || name === 'apply')) this.#hazard(process)
-      }
-      scheduler.at(slowMs(), null, () => void scheduler.as(process, happens))
-    })
-  }
-
-  #note(name: string, args: unknown[], result: unknown, { name: who }: GatewayProcess): void {
-    if (name === 'claim' && (result as { won: boolean }).won) {
-      const { key, purchaseId } = args[0] as Claim
-      this.claims.push({ key, purchaseId, atMs: this.scheduler.nowMs })
-    }
-    if (name === 'renew') {
-      const [{ id }, ttlMs] = args as [Lease, number]
-      if (this.scheduler.nowMs - (this.#renewedAtMs.get(id) ?? Infinity) > ttlMs) this.#lapsed.add(who)
-      this.#renewedAtMs.set(id, this.scheduler.nowMs)
-    }
-    if (name === 'take' && result !== undefined)
-      this.#renewedAtMs.set((result as Lease).id, this.scheduler.nowMs)
-    const isNews =
-      !['due', 'renew', 'find', 'list', 'adopt', 'forgetAnswers', 'forgetSigned'].includes(name) ||
-      Number(result) > 0
-    if (isNews && this.trace !== null) this.tell(name, who, args, result)
-  }
-
   /** A step of a payment is where it hurts most. */
-  #hazard(process: GatewayProcess): void {
+  hazard(process: GatewayProcess): void {
     const { scheduler } = this
     if (!this.isFaulty) return
     const { kill, freeze, powerCut } = this.#hazards
@@ -436,10 +254,6 @@ const plain = (_: string, value: unknown) => {
   if (typeof value === 'bigint') return String(value)
   if (value instanceof Uint8Array || (value as { type?: string } | null)?.type === 'Buffer') return '[bytes]'
   return value
-}
-
-function keyOf(payer: string, nonce: string): string {
-  return hash('sha256', `${payer}|${nonce}`, 'hex')
 }
 
 export const closedStates: readonly PaymentState[] = [

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { openStore as openDatabase } from '../../cli/runtime/openStore.ts'
+import { openStore as openDatabase } from '../../cli/runtime/open/openStore.ts'
 import { newBuyer } from '../e2e/helpers/buyers.ts'
 import { newSellerWallets, startChains } from '../e2e/helpers/chains.ts'
 import { startGateway } from '../e2e/helpers/child.ts'

@@ -25,7 +25,7 @@ t.test('who copies the lines of the README has a vault, and an agent that paid a
   mkdirSync(join(home, 'bin'))
   const [gatewayPort, vaultPort] = [await freePort(), await freePort()]
   const demo = runTollgate(t, ['demo', '--port', String(gatewayPort)])
-  await demo.said('EVM node')
+  await demo.said('EVM node  ')
   const [, evmNode] = /EVM node\s+(http:\S+)/.exec(demo.stdout() + demo.stderr())!
 
   // `npx tollgate` of this checkout, and ports that nobody else has.

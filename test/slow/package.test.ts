@@ -45,7 +45,7 @@ t.test('the package has what runs and what is read, and no sources or tests', as
     'config/presets/base-mainnet.yaml',
     'config/tollgate.schema.json',
     'dist/localnet/evm/artefacts/TestUSDC.json',
-    'dist/adapters/sqlite/backup.worker.js',
+    'dist/adapters/sqlite/backup/backup.worker.js',
     'dist/adapters/sqlite/commit/writer.worker.js',
     'dist/adapters/sqlite/payments/answers.worker.js',
     'dist/cli/main.js',

@@ -2,6 +2,9 @@ import { availableParallelism } from 'node:os'
 import t from 'tap'
 import { type PlantName, plants } from '../simulator/plants.ts'
 import { runSeeds } from '../simulator/runSeeds.ts'
+import { sharedKeyPlants } from '../simulator/sharedKeyPlants.ts'
+import { SHARED_EVERY } from '../simulator/simulate.ts'
+import { sights } from '../simulator/world.ts'
 
 const count = Number(process.env['SIMULATE_SEEDS'] ?? 10_000)
 const from = Number(process.env['SIMULATE_FROM'] ?? 1)
@@ -23,12 +26,19 @@ t.test(
       runs.reduce((sum, { seeds }) => sum + seeds, 0),
       count,
     )
+    if (count < 10_000) return
+    for (const sight of sights)
+      t.ok(
+        runs.some((run) => run.sights[sight]),
+        `${sight}: among the seeds`,
+      )
   },
 )
 
 for (const plant of Object.keys(plants) as PlantName[]) {
   t.test(`a planted mistake is found: ${plant}`, { timeout: 0 }, async (t) => {
-    const { failed, seeds } = await runSeeds({ count: seedsToFind, plant })
+    const step = plant in sharedKeyPlants ? SHARED_EVERY : 1
+    const { failed, seeds } = await runSeeds({ count: seedsToFind * step, step, plant })
     t.ok(failed, `${failed?.message} (after ${seeds} seeds)`)
   })
 }

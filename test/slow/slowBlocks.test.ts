@@ -35,7 +35,11 @@ for (const latencyMs of [40, 100]) {
       )
       const sold = statuses.flat()
       t.strictSame(new Set(sold), new Set([200]))
-      t.equal(evm.rpc.calls('eth_sendRawTransaction'), sold.length, 'each is broadcast once')
+      const broadcasts = evm.rpc.calls('eth_sendRawTransaction')
+      t.ok(
+        broadcasts < sold.length,
+        `${broadcasts} broadcasts for ${sold.length} sales: some were settled together`,
+      )
       t.ok(evm.rpc.calls() <= mostCalls * sold.length, `${evm.rpc.calls()} calls for ${sold.length} sales`)
       t.equal((await evm.transfersTo(product.payTo(evm))).length, sold.length + 1)
       t.strictSame(

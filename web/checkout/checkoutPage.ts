@@ -5,19 +5,25 @@ import type { CheckoutProps } from './state.ts'
 
 interface FrameProps {
   readonly serviceName: string
+  /** What is paid with; left out where nothing is paid. */
+  readonly currency?: string | undefined
   readonly children?: Children
 }
 
 /** No way around: whoever pays is led away by nothing. */
-const Frame = ({ serviceName, children }: FrameProps) =>
+const Frame = ({ serviceName, currency, children }: FrameProps) =>
   html`<div class="checkout-page">
     <header class="checkout-top"><span class="brand"><${Mark} />${serviceName}</span></header>
     <main>${children}</main>
-    <footer class="small soft">Paid in USDC from your own wallet. Payments are final. <a href="/docs" rel="noreferrer" target="_blank">How it works</a></footer>
+    <footer class="small soft">${currency !== undefined && `Paid in ${currency} from your own wallet. Payments are final. `}<a href="/docs" rel="noreferrer" target="_blank">How it works</a></footer>
   </div>`
 
 export const CheckoutPage = ({ serviceName, ...props }: CheckoutProps & { readonly serviceName: string }) =>
-  html`<${Frame} serviceName=${serviceName}><${Checkout} ...${props} /><//>`
+  html`<${Frame} serviceName=${serviceName} currency=${isPaid(props) ? props.sum.currency : undefined}><${Checkout} ...${props} /><//>`
+
+/** It can be paid, or was. */
+const isPaid = ({ session: { status } }: CheckoutProps): boolean =>
+  status === 'open' || status === 'confirmed'
 
 export interface NoCheckoutProps {
   readonly serviceName: string

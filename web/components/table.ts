@@ -24,6 +24,9 @@ export interface TableProps<Row> {
   readonly sortHref?: (key: string) => string
 }
 
+/** From as many on, a table needs more room than a small tablet has. */
+const MANY_COLUMNS = 6
+
 /**
  * Rows of one kind. Where its columns have no room, each row is a list of its cells with their titles; what is wider even so
  * scrolls sideways in its own frame. Roles are named because browsers forget those of cells that are no table's any more.
@@ -36,7 +39,7 @@ export function Table<Row>(props: TableProps<Row>) {
     if (sortHref) return html`<a href=${sortHref(key)}>${title}</a>`
     return html`<button type="button" onClick=${() => onSort?.(key)}>${title}</button>`
   }
-  return html`<div class="table-frame" role="region" aria-label=${caption} tabindex="0">
+  return html`<div class=${`table-frame${columns.length >= MANY_COLUMNS ? ' many' : ''}`} role="region" aria-label=${caption} tabindex="0">
     <table class="table" role="table">
       <caption class="visually-hidden">${caption}</caption>
       <thead role="rowgroup"><tr role="row">

@@ -2,10 +2,10 @@ import { Badge } from '../components/badge.ts'
 import { Button } from '../components/button.ts'
 import { Card } from '../components/card.ts'
 import { Time } from '../components/time.ts'
+import { Fault, Load, useAction, useLoad } from '../desk/load.ts'
+import { msOf } from '../desk/words.ts'
 import { html } from '../html.ts'
-import { Fault, Load, useAction, useLoad } from './load.ts'
 import { useSeller } from './seller.ts'
-import { msOf } from './words.ts'
 
 interface BrowserAnswer {
   readonly id: string

@@ -1,8 +1,8 @@
 import { Empty } from '../components/empty.ts'
 import { Skeleton } from '../components/skeleton.ts'
+import { Frame } from '../desk/frame.ts'
 import { html } from '../html.ts'
 import { Slot } from '../island/island.ts'
-import { Frame } from './frame.ts'
 import { entryOf } from './navigation.ts'
 
 /** What the dashboard's script is told with the page; who is signed in it asks by itself. */

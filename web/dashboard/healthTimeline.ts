@@ -1,9 +1,9 @@
 import { Badge, type Tone } from '../components/badge.ts'
 import { BarChart } from '../components/barChart.ts'
 import { exactTime, Time } from '../components/time.ts'
+import { msOf } from '../desk/words.ts'
 import { html } from '../html.ts'
 import type { HealthAnswer, HealthEventAnswer, HealthHourAnswer } from './types.ts'
-import { msOf } from './words.ts'
 
 /** Latest events in words; the bars show more. */
 const SHOWN_EVENTS = 8
@@ -22,7 +22,8 @@ export function Timeline({ health: { status, hours, events } }: { readonly healt
   const bars = hours.map((one) => ({
     label: `${exactTime(msOf(one.hour))}: ${sumOf(one)}`,
     value: one.failedChecks === 0 ? Math.max(one.latencyMs, most / 10) : most,
-    tone: one.failedChecks === 0 ? ('good' as const) : ('bad' as const),
+    // An hour in which some passed was not lost.
+    tone: toneOf(one),
   }))
   return html`<div class="stack">
     <p><${Badge} tone=${tone}>${words}<//></p>
@@ -37,6 +38,9 @@ export function Timeline({ health: { status, hours, events } }: { readonly healt
     }
   </div>`
 }
+
+const toneOf = ({ checks, failedChecks }: HealthHourAnswer): 'good' | 'warn' | 'bad' =>
+  failedChecks === 0 ? 'good' : failedChecks < checks ? 'warn' : 'bad'
 
 const Line = ({ event }: { readonly event: HealthEventAnswer }) =>
   html`<li data-tone=${event.ok ? 'good' : 'bad'}><span dir="auto">${wordsOf(event)}</span>

@@ -2,8 +2,8 @@ import { useState } from 'preact/hooks'
 import { Button } from '../components/button.ts'
 import { Field } from '../components/field.ts'
 import { Select } from '../components/select.ts'
+import { type Action, Fault } from '../desk/load.ts'
 import { type Children, html } from '../html.ts'
-import { type Action, Fault } from './load.ts'
 import type { LinkAnswer } from './types.ts'
 
 /** Of a link, what its seller fills in. */
@@ -79,7 +79,7 @@ export function LinkForm({ link, action, submit, onSubmit, children }: LinkFormP
     <${Select}
       id="visibility" label="Who finds it" value=${fields.visibility} onChange=${set('visibility')}
       options=${[
-        { value: 'listed', label: 'Everybody: listed in the marketplace' },
+        { value: 'listed', label: 'Everybody, in the marketplace' },
         { value: 'unlisted', label: 'Who knows its address' },
         { value: 'secret', label: 'Who knows its secret address' },
       ]}

@@ -1,4 +1,4 @@
-import type { NavEntry } from './frame.ts'
+import type { NavEntry } from '../desk/frame.ts'
 
 /** The views of the dashboard, in the order of how often they are needed. */
 export const entries: readonly NavEntry[] = [

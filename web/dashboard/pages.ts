@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { Button } from '../components/button.ts'
+import { type Action, Fault, useAction } from '../desk/load.ts'
 import { html } from '../html.ts'
-import { type Action, Fault, useAction } from './load.ts'
 
 /** A page of a list, and where the next one begins; null on the last one. */
 export interface PageOf<Row> {

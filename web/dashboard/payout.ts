@@ -4,11 +4,11 @@ import { Card } from '../components/card.ts'
 import { Field } from '../components/field.ts'
 import { Notice } from '../components/notice.ts'
 import { showToast } from '../components/toast.ts'
+import { Fault, useAction } from '../desk/load.ts'
 import { html } from '../html.ts'
 import { findWallets } from '../wallets/findWallets.ts'
 import { connectWallet } from '../wallets/signText.ts'
 import type { Wallet } from '../wallets/wallet.ts'
-import { Fault, useAction } from './load.ts'
 import type { ProfileAnswer } from './profileTypes.ts'
 import { useSeller } from './seller.ts'
 
@@ -47,8 +47,8 @@ export function Payout({ profile: { payout }, onChanged }: PayoutProps) {
   return html`<${Card} title="Who is paid">
     <form class="stack" onSubmit=${save} novalidate>
       ${(payout.warnings ?? []).map((warning) => html`<${Notice} tone="warn" title="This wallet can’t be paid"><p>${warning}</p><//>`)}
-      <${Field} id="base" label="Wallet on Base" value=${base} onInput=${setBase} autocomplete="off" spellcheck=${false} />
-      <${Field} id="solana" label="Wallet on Solana" value=${solana} onInput=${setSolana} autocomplete="off" spellcheck=${false} />
+      <${Field} id="base" label="Wallet on Base" value=${base} onInput=${setBase} class="input mono" autocomplete="off" spellcheck=${false} />
+      <${Field} id="solana" label="Wallet on Solana" value=${solana} onInput=${setSolana} class="input mono" autocomplete="off" spellcheck=${false} />
       <p class="soft small">Buyers pay these wallets directly. A change is signed by the wallet of your store.</p>
       <${Fault} of=${action} />
       <div class="row"><${Button} kind=${isChanged ? 'primary' : 'plain'} type="submit" isBusy=${action.isBusy} disabled=${!isChanged}>Sign and save<//></div>

@@ -4,9 +4,9 @@ import { Badge } from '../components/badge.ts'
 import { NetworkBadge } from '../components/networkBadge.ts'
 import { Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
+import { msOf, purchaseWords } from '../desk/words.ts'
 import { type Children, html } from '../html.ts'
 import type { PurchaseAnswer } from './types.ts'
-import { msOf, purchaseWords } from './words.ts'
 
 export interface PurchaseTableProps {
   readonly purchases: readonly PurchaseAnswer[]

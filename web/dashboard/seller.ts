@@ -1,6 +1,6 @@
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
-import type { ApiClient } from './api.ts'
+import type { ApiClient } from '../desk/api.ts'
 
 /** The store that is signed in. */
 export interface SignedInStore {

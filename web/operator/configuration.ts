@@ -1,8 +1,8 @@
 import { Card } from '../components/card.ts'
 import { Code } from '../components/codeBlock.ts'
-import type { ApiClient } from '../dashboard/api.ts'
-import { Load, useLoad } from '../dashboard/load.ts'
-import { Title } from '../dashboard/title.ts'
+import type { ApiClient } from '../desk/api.ts'
+import { Load, useLoad } from '../desk/load.ts'
+import { Title } from '../desk/title.ts'
 import { html } from '../html.ts'
 
 /** What the service was started with. */

@@ -31,6 +31,23 @@ const settling: readonly SettlingReport[] = [
     lease: { id: 4, endsInMs: 9_000, process: { id: 4_711, isThis: true } },
   },
   {
+    ...{ network: 'eip155:8453', settler: 'evm:eip155:8453:0x00000000000000000000000000000000000000a1' },
+    key: {
+      value: {
+        address: '0x00000000000000000000000000000000000000a1',
+        ...{ balance: 0n, paymentsLeft: 0n, inFlight: 0, nonce: { mined: 7, pending: 7 } },
+        trouble: {
+          kind: 'shared',
+          words:
+            'It has no gas for another payment: send 0.01 ETH to 0x00000000000000000000000000000000000000a1.',
+        },
+      },
+      ...{ atMs: Date.now(), fault: undefined },
+    },
+    ...{ openAttempts: 0, gas: { today: 12_000_000_000_000n, week: 98_000_000_000_000n } },
+    lease: { id: 5, endsInMs: 9_000, process: { id: 1, isThis: false } },
+  },
+  {
     network: 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp',
     settler: 'svm:solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp:9WzDXwBbmkg8ZTbNMqUxvQRAyrZzDsGYdLVL9zYtAWWM',
     key: {
@@ -139,6 +156,14 @@ if (chromium !== undefined) {
       const calls = page.getByRole('list', { name: 'In the last minute' })
       await until(async () => /\d{3}/.test((await calls.textContent()) ?? ''), 'calls of some seconds')
       await page.getByText('Live from 3 processes').waitFor()
+      for (const name of ['On their way', 'Refunds due']) {
+        const frame = page.getByRole('region', { name })
+        const [needs, has] = await frame.evaluate(({ scrollWidth, clientWidth }) => [
+          scrollWidth,
+          clientWidth,
+        ])
+        t.equal(needs, has, `${name}: nothing stands beside the screen`)
+      }
       await looksWell(t, page, `state-${width}`)
       t.strictSame([problems, elsewhere], [[], []])
       f.clock.nowMs += 60_000
@@ -194,6 +219,23 @@ if (chromium !== undefined) {
     t.strictSame(problems, [])
   })
 
+  t.test('what keeps the service from working stands by its network, whole, on a phone too', async (t) => {
+    const f = await site(t, {
+      problems: async () => [
+        `The store takes no writes: ${'database_or_disk_is_full_'.repeat(5)}`,
+        'eip155:8453: no process has its settling key, and paid calls are refused: start one with --only jobs',
+      ],
+    })
+    for (const window of windows) {
+      const { page } = await open(t, f, '/operator', window)
+      const fault = page.getByRole('listitem').filter({ hasText: 'no process has its settling key' })
+      await fault.getByText('Base', { exact: true }).waitFor()
+      t.notMatch(await fault.textContent(), 'eip155:8453', 'a name, no id')
+      await page.getByText('The store takes no writes').waitFor()
+      await looksWell(t, page, `problems-${window[1]}`)
+    }
+  })
+
   t.test('settling keys, stores, suspensions, programs and configuration, full', async (t) => {
     const f = await site(t, {
       settling: async () => settling,
@@ -226,6 +268,10 @@ if (chromium !== undefined) {
       const { page, problems, elsewhere } = await open(t, f, '/operator/keys', window)
       await page.getByText('This process (4711)').waitFor()
       await page.getByText('The chain could not be asked').waitFor()
+      await page.getByText('key 2 of 2').waitFor()
+      await page.getByText('Another gateway (process 1)').waitFor()
+      await page.getByText('This key is passed over').waitFor()
+      t.equal(await page.getByText('Gas today, all keys').count(), 1, 'of a network once')
       await looksWell(t, page, `keys-${width}`)
 
       await page.getByRole('link', { name: 'Stores', exact: true }).click()

@@ -1,6 +1,6 @@
 import { Empty } from '../components/empty.ts'
 import { Skeleton } from '../components/skeleton.ts'
-import { Frame } from '../dashboard/frame.ts'
+import { Frame } from '../desk/frame.ts'
 import { html } from '../html.ts'
 import { Slot } from '../island/island.ts'
 

@@ -5,9 +5,9 @@ import { Card } from '../components/card.ts'
 import { Empty } from '../components/empty.ts'
 import { Field } from '../components/field.ts'
 import { Notice } from '../components/notice.ts'
-import type { ApiClient } from '../dashboard/api.ts'
-import { Load, useLoad } from '../dashboard/load.ts'
-import { Title } from '../dashboard/title.ts'
+import type { ApiClient } from '../desk/api.ts'
+import { Load, useLoad } from '../desk/load.ts'
+import { Title } from '../desk/title.ts'
 import { type Children, html } from '../html.ts'
 
 interface EntryAnswer {

@@ -6,10 +6,10 @@ import { Empty } from '../components/empty.ts'
 import { NetworkBadge } from '../components/networkBadge.ts'
 import { Notice } from '../components/notice.ts'
 import { Time } from '../components/time.ts'
-import type { ApiClient } from '../dashboard/api.ts'
-import { Load, useLoad } from '../dashboard/load.ts'
-import { Title } from '../dashboard/title.ts'
-import { msOf } from '../dashboard/words.ts'
+import type { ApiClient } from '../desk/api.ts'
+import { Load, useLoad } from '../desk/load.ts'
+import { Title } from '../desk/title.ts'
+import { msOf } from '../desk/words.ts'
 import { type Children, html } from '../html.ts'
 
 /** How often the keys are asked for. */
@@ -27,6 +27,7 @@ interface SettlingAnswer {
   readonly nonce: { readonly mined: number; readonly pending: number } | null
   readonly asOf: string | null
   readonly fault: string | null
+  readonly trouble: string | null
   readonly openAttempts: number
   readonly gasToday: string
   readonly gasWeek: string
@@ -49,28 +50,47 @@ export function SettlingKeys({ ask }: { readonly ask: ApiClient }) {
     <${Load} of=${keys}>${({ rows }: { rows: readonly SettlingAnswer[] }) =>
       rows.length === 0
         ? html`<${Empty} title="No network is open"><p>Paid links can’t be paid. Networks are named in the configuration.</p><//>`
-        : rows.map((row) => html`<${Key} key=${row.network} row=${row} />`)}<//>
+        : [...Map.groupBy(rows, ({ network }) => network).values()].map((keys) =>
+            keys.map(
+              (row, i) =>
+                html`<${Key} key=${`${row.network} ${row.address}`} row=${row} number=${i + 1} of=${keys.length} />`,
+            ),
+          )}<//>
   </div>`
 }
 
-function Key({ row }: { readonly row: SettlingAnswer }) {
-  const { network, facilitator, address, fault, asOf, nonce } = row
-  return html`<${Card} title=${html`<${NetworkBadge} network=${network} />`} actions=${html`<${Funds} row=${row} />`}><div class="stack">
+interface KeyProps {
+  readonly row: SettlingAnswer
+  /** Which of the network's keys it is, from 1, and how many there are. */
+  readonly number: number
+  readonly of: number
+}
+
+function Key({ row, number, of }: KeyProps) {
+  const { network, facilitator, address, fault, trouble, asOf, nonce } = row
+  const title = html`<span class="operator-key"><${NetworkBadge} network=${network} />${of > 1 && html`<span class="small soft">key ${number} of ${of}</span>`}</span>`
+  return html`<${Card} title=${title} actions=${html`<${Funds} row=${row} />`}><div class="stack">
     ${
       fault !== null &&
       html`<${Notice} tone="warn" title="The chain could not be asked">
         <p>${fault} ${asOf === null ? 'Nothing is known of the key yet.' : html`What is shown is as of <${Time} atMs=${msOf(asOf)} nowMs=${Date.now()} />.`}</p>
       <//>`
     }
+    ${trouble !== null && html`<${Notice} tone="warn" title="This key is passed over"><p>${trouble}</p><//>`}
     ${facilitator !== null && html`<p class="soft">Settled and paid for by the facilitator at <span class="mono operator-address">${facilitator}</span>.</p>`}
     <dl class="desk-facts">
       ${address !== null && html`<${Fact} title="Account"><${Address} value=${address} /><//>`}
       ${
         facilitator === null &&
         html`<${Fact} title="Balance"><span class="number">${row.balance ?? '–'}</span><//>
-        <${Fact} title="Gas left">${row.paymentsLeft === null ? '–' : html`<span class="number">${paymentsShown(row.paymentsLeft)}</span>`}<//>
-        <${Fact} title="Gas spent today"><span class="number">${row.gasToday}</span><//>
-        <${Fact} title="In seven days"><span class="number">${row.gasWeek}</span><//>`
+        <${Fact} title="Gas left">${row.paymentsLeft === null ? '–' : html`<span class="number">${paymentsShown(row.paymentsLeft)}</span>`}<//>`
+      }
+      ${
+        // Known of all keys of a network together: it stands once.
+        facilitator === null &&
+        number === 1 &&
+        html`<${Fact} title=${of > 1 ? 'Gas today, all keys' : 'Gas today'}><span class="number">${row.gasToday}</span><//>
+        <${Fact} title=${of > 1 ? 'In seven days, all keys' : 'In seven days'}><span class="number">${row.gasWeek}</span><//>`
       }
       ${
         nonce !== null &&
@@ -103,5 +123,5 @@ function leaseWords({ lease: { state, processId, isThis } }: SettlingAnswer): st
   if (state === 'any') return 'Any process'
   if (state === 'nobody') return 'Nobody now'
   if (isThis) return `This process (${processId})`
-  return processId === null ? 'One process' : `Another process (${processId})`
+  return processId === null ? 'One process' : `Another gateway (process ${processId})`
 }

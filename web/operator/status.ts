@@ -3,13 +3,12 @@ import { Address } from '../components/address.ts'
 import { Badge } from '../components/badge.ts'
 import { Card } from '../components/card.ts'
 import { NetworkBadge } from '../components/networkBadge.ts'
-import { Notice } from '../components/notice.ts'
 import { Table } from '../components/table.ts'
 import { Time } from '../components/time.ts'
-import type { ApiClient } from '../dashboard/api.ts'
-import { Load, useLoad } from '../dashboard/load.ts'
-import { Title } from '../dashboard/title.ts'
-import { msOf, stepWords } from '../dashboard/words.ts'
+import type { ApiClient } from '../desk/api.ts'
+import { Load, useLoad } from '../desk/load.ts'
+import { Title } from '../desk/title.ts'
+import { msOf, stepWords } from '../desk/words.ts'
 import { html } from '../html.ts'
 import { Live } from './live.ts'
 
@@ -66,7 +65,9 @@ function StatusView({ status }: { readonly status: StatusAnswer }) {
     ${
       problems.length === 0
         ? html`<p class="desk-well"><span class="desk-dot good" aria-hidden="true"></span><span>The service works. Looked <${Time} atMs=${msOf(checkedAt)} nowMs=${Date.now()} />, and again every ten seconds.</span></p>`
-        : problems.map((problem) => html`<${Notice} tone="bad" title=${problem} />`)
+        : html`<${Card} title="What keeps the service from working"><ul class="desk-list">
+            ${problems.map((problem) => html`<${Problem} problem=${problem} />`)}
+          </ul><//>`
     }
     <dl class="desk-tiles">
       <${Tile} title="On their way" value=${many(pending)} />
@@ -88,6 +89,13 @@ function StatusView({ status }: { readonly status: StatusAnswer }) {
   </div>`
 }
 
+/** One that begins with a network's id is that network's, which has a name. */
+function Problem({ problem }: { readonly problem: string }) {
+  const [, network, words = problem] = /^((?:eip155|solana):\w+): ([\s\S]*)$/.exec(problem) ?? []
+  return html`<li class="operator-fault">${network === undefined ? html`<${Badge} tone="bad">Gateway<//>` : html`<${NetworkBadge} network=${network} />`}
+    <p class="desk-problem">${words}</p></li>`
+}
+
 const many = ({ rows, hasMore }: PaymentsAnswer): string => `${rows.length}${hasMore ? '+' : ''}`
 
 const Tile = ({ title, value }: { readonly title: string; readonly value: string }) =>
@@ -101,6 +109,8 @@ function Payments({
   readonly payments: readonly PaymentAnswer[]
 }) {
   const nowMs = Date.now()
+  // Of refunds all are in one state, and nothing is tried: the seller sends them.
+  const areRefunds = payments.every(({ state }) => state === 'refund_due')
   const columns = [
     {
       key: 'since',
@@ -112,19 +122,24 @@ function Payments({
       key: 'amount',
       title: 'Amount',
       align: 'end',
-      cell: ({ amount }: PaymentAnswer) => html`<span class="number">${amount}</span>`,
+      cell: ({ amount, network }: PaymentAnswer) =>
+        html`<span class="operator-owed"><span class="number">${amount}</span><${NetworkBadge} network=${network} /></span>`,
     },
-    {
-      key: 'state',
-      title: 'State',
-      cell: ({ state }: PaymentAnswer) =>
-        html`<span class="operator-state">${stateWords[state] ?? stepWords(state).words}</span>`,
-    },
-    { key: 'tries', title: 'Tries', align: 'end', cell: ({ tries }: PaymentAnswer) => tries },
+    ...(areRefunds
+      ? []
+      : [
+          {
+            key: 'state',
+            title: 'State',
+            cell: ({ state, tries }: PaymentAnswer) =>
+              html`<span class="operator-tried"><span>${stateWords[state] ?? stepWords(state).words}</span>${tries > 0 && html`<span class="small soft">${tries === 1 ? 'tried once' : `tried ${tries} times`}</span>`}</span>`,
+          },
+        ]),
     {
       key: 'reason',
-      title: 'Why it waits',
-      cell: ({ reason }: PaymentAnswer) => html`<span dir="auto">${reason ?? '–'}</span>`,
+      title: areRefunds ? 'Why it is owed' : 'Why it waits',
+      cell: ({ reason }: PaymentAnswer) =>
+        html`<span class="operator-reason" dir="auto">${reason ?? '–'}</span>`,
     },
     {
       key: 'tx',
@@ -137,11 +152,6 @@ function Payments({
       title: 'Payer',
       cell: ({ payer }: PaymentAnswer) =>
         html`<${Address} value=${payer} what="payer’s wallet" canCopy=${false} />`,
-    },
-    {
-      key: 'network',
-      title: 'Network',
-      cell: ({ network }: PaymentAnswer) => html`<${NetworkBadge} network=${network} />`,
     },
   ]
   return html`<${Card} title=${title}>

@@ -75,7 +75,7 @@ export function MarketPage(props: MarketPageProps) {
         !isNothingForSale &&
         html`<details class="filters" open=${isFiltered(query)}>
         <summary>Filters</summary>
-        <div class="stack">
+        <div class="filter-fields">
           <${Select} id="network" label="Paid on" value=${query.network ?? ''} options=${[{ value: '', label: 'Any network' }, ...networks]} />
           <${Select} id="price" label="Price of a call" value=${query.price ?? ''} options=${prices} />
           <${Select} id="minRating" label="Rating" value=${query.minRating ?? ''} options=${ratings} />

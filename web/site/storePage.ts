@@ -41,7 +41,7 @@ export function StorePage(props: StorePageProps) {
       <header class="profile">
         <${Avatar} name=${displayName} url=${avatarUrl} isBig=${true} />
         <div class="stack tight">
-          <h1 dir="auto">${displayName}</h1>
+          <h1><bdi>${displayName}</bdi></h1>
           <p class="soft">@${username}</p>
         </div>
         ${bio && html`<p class="bio" dir="auto">${bio}</p>`}

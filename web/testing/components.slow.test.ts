@@ -84,6 +84,23 @@ if (browser !== undefined) {
     },
   )
 
+  t.test(
+    'a table of six columns needs no scrolling on a tablet either, and one of three keeps its columns',
+    async (t) => {
+      const { page } = await openTab(t, browser, await startGallery(t))
+      for (const width of [600, 720, 840]) {
+        await page.setViewportSize({ width, height: 900 })
+        const many = page.getByRole('region', { name: 'Purchases' })
+        const [needs, has] = await many.evaluate(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])
+        t.equal(needs, has, `${width}`)
+        const title = many.getByRole('row').nth(1).getByRole('cell').last()
+        t.equal(await title.evaluate((cell) => getComputedStyle(cell, '::before').content), '"Network"')
+        const few = page.getByRole('region', { name: 'Amounts' })
+        t.ok(await few.getByRole('columnheader', { name: 'When' }).isVisible(), `${width}`)
+      }
+    },
+  )
+
   t.test('it reads the same where no script runs', async (t) => {
     const { page } = await openTab(t, browser, await startGallery(t), { javaScriptEnabled: false })
     for (const text of ['2 min. ago', '0x0000…00a1', '10:00 left', '1\u202f234\u202f567.89 USDC']) {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { sell } from '../../admin-api/testing/sell.ts'
 import type { Fixture } from '../../admin-api/testing/startAdmin.ts'
-import { DAY_MS } from '../../core/ports/figures.ts'
+import { DAY_MS } from '../../core/ports/store/figures.ts'
 
 const samples = [
   [

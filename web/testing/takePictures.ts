@@ -10,7 +10,7 @@ import { buildWeb } from '../build.ts'
 import { evmTestWallet, giveWallets } from '../wallets/testing/testWallets.ts'
 
 /**
- * Takes the pictures of the guides from the demo: `npm run pictures`. With `--all FOLDER` it takes every page at 360 and 1280
+ * Takes the pictures of the guides from the demo: `npm run pictures`. With `--all FOLDER` it takes every page at 360, 768 and 1280
  * pixels, light and dark, to look at. Needs Chromium, as the tests do, and pngquant.
  */
 interface View {
@@ -66,7 +66,7 @@ try {
     for (const view of views) {
       if (values.only !== undefined && !view.name.startsWith(values.only)) continue
       for (const scheme of ['light', 'dark'] as const) {
-        for (const width of [360, 1_280]) {
+        for (const width of [360, 768, 1_280]) {
           const bytes = await take(view, { width, scheme })
           writeFileSync(join(values.all, `${view.name}-${width}-${scheme}.png`), bytes)
         }

@@ -3,8 +3,9 @@ import { reading, token, wordOf } from '../../../core/evm/token.ts'
 import type { Rpc } from '../../../core/rpc/rpc.ts'
 import { domainSeparator } from './check/authorization.ts'
 import type { EvmSettlerOptions } from './options.ts'
-import type { Head, HeadCache } from './rpc/head.ts'
-import { leastFee } from './settle/fees.ts'
+import type { Head } from './rpc/head.ts'
+import type { EvmKey } from './settle/evmKey.ts'
+import { paymentsAhead } from './settle/fees.ts'
 
 /** Fewer payments than this that the account could still pay for are reported. */
 const lowPayments = 20n
@@ -12,15 +13,15 @@ const lowPayments = 20n
 export interface DiagnoseParts {
   readonly options: Required<EvmSettlerOptions>
   readonly rpc: Rpc
-  readonly heads: HeadCache
+  readonly keys: readonly EvmKey[]
 }
 
 /** What is wrong with a network's settlement, in words for its operator; empty when all is well. */
-export async function diagnoseEvm({ options, rpc, heads }: DiagnoseParts): Promise<string[]> {
+export async function diagnoseEvm({ options, rpc, keys }: DiagnoseParts): Promise<string[]> {
   const { network, assets } = options
   try {
-    const head = await heads.fresh()
-    const words = [...staleness(head, options), ...funding(head, options)]
+    const heads = await Promise.all(keys.map((key) => key.heads.fresh()))
+    const words = [...staleness(heads[0]!, options), ...funding(heads, keys, options)]
     for (const asset of assets) {
       if (asset.network === network) words.push(...(await tokenFaults(rpc, asset)))
     }
@@ -38,21 +39,22 @@ function staleness(head: Head, { network, clock, staleHeadMs }: Required<EvmSett
   ]
 }
 
-function funding(head: Head, options: Required<EvmSettlerOptions>): string[] {
+function funding(
+  heads: readonly Head[],
+  keys: readonly EvmKey[],
+  options: Required<EvmSettlerOptions>,
+): string[] {
   const { network } = options
-  if (head.baseFee > options.maxFeePerGasWei) {
-    return [`${network}: gas costs ${head.baseFee} wei now, above maxFeePerGas; no payment can be settled.`]
+  const { baseFee } = heads[0]!
+  if (baseFee > options.maxFeePerGasWei) {
+    return [`${network}: gas costs ${baseFee} wei now, above maxFeePerGas; no payment can be settled.`]
   }
-  const payments = paymentsAhead(head, options)
-  if (payments >= lowPayments) return []
-  return [
-    `${network}: the settling account can pay the fees of ${payments} more payments at most; send it some ether.`,
-  ]
+  return heads.flatMap((head, i) => {
+    const payments = paymentsAhead(head, options)
+    if (payments >= lowPayments) return []
+    return `${network}: the settling account ${keys[i]!.account.address} can pay the fees of ${payments} more payments at most; send it some ether.`
+  })
 }
-
-/** How many settlements the account pays for, each at the least that it is signed for now. */
-export const paymentsAhead = (head: Head, options: Required<EvmSettlerOptions>): bigint =>
-  head.balance / (BigInt(options.maxGas) * leastFee(head, options))
 
 async function tokenFaults(rpc: Rpc, asset: Asset): Promise<string[]> {
   const { network, address, decimals, eip712 } = asset

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Settler } from '../../../core/ports/settler.ts'
+import type { Settler } from '../../../core/ports/chains/settler.ts'
 import type { PaymentRequirements } from '../../../core/x402/types.ts'
 import { sendUsdc } from '../../../localnet/sendToken.fixture.ts'
 import type { Hex } from './rpc/hex.ts'

@@ -3,8 +3,10 @@ import type { AtomicAmount } from '../../../core/domain/money.ts'
 import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
-import type { GasBook } from '../../../core/ports/gasBook.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
+import type { GasBook } from '../../../core/ports/store/gasBook.ts'
+import type { AskNode } from '../../../core/rpc/post.ts'
+import { askNode } from '../askNode.ts'
 import type { BudgetLimits } from '../budgets.ts'
 
 export interface EvmSettlerOptions {
@@ -14,12 +16,19 @@ export interface EvmSettlerOptions {
   readonly rpcUrls: readonly string[]
   /** WebSocket URL of a node: transfers are noticed when their block is made. Not needed. */
   readonly wsUrl?: string | undefined
-  /** Key of the account that pays the fees: 0x and 64 hex digits. It never holds buyers' money. */
-  readonly privateKey: string
+  /** Keys of the accounts that pay the fees, at least one: 0x and 64 hex digits. They never hold buyers' money. */
+  readonly privateKeys: readonly string[]
   /** Tokens that may be paid in; those of other networks are left out. */
   readonly assets: readonly Asset[]
   /** Most gas that one settlement may use. Default 300,000. */
   readonly maxGas?: number
+  /**
+   * Payments that one transaction may settle where several come at once, and the chain has Multicall3; 1: each has a transaction of
+   * its own. Default 32, beyond which next to no gas is saved.
+   */
+  readonly maxPaymentsPerTransaction?: number
+  /** How long a payment waits for others that it could be settled with, in ms; each that comes begins it anew. Default 5. */
+  readonly gatherMs?: number
   /** Most that a unit of gas may cost, in wei. Default 2 gwei. */
   readonly maxFeePerGasWei?: bigint
   /** Tip for the block's builder, in wei a unit of gas. Default 0.001 gwei, ample on Base. */
@@ -70,6 +79,13 @@ export interface EvmSettlerOptions {
    * mostly ended. Default 900,000.
    */
   readonly strandedMs?: number
+  /**
+   * How long nothing is settled after somebody else has signed with the key, in ms: an installation with another database. By
+   * chance up to half as long again. 0 to look away. Default 60,000.
+   */
+  readonly sharedKeyMs?: number
+  /** How nodes are asked. Default: over HTTP. */
+  readonly ask?: AskNode
   readonly clock?: Clock
   readonly log?: Log
 }
@@ -86,9 +102,14 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
   if (familyOf(options.network) !== 'eip155') {
     refuse(`Expected an EVM network such as eip155:8453, got ${JSON.stringify(options.network)}.`)
   }
-  if (!/^0x[0-9a-fA-F]{64}$/.test(options.privateKey)) {
-    refuse(`Expected the settling key of ${options.network} to be 0x and 64 hex digits.`)
+  const { privateKeys } = options
+  if (privateKeys.length === 0) refuse(`Expected at least one settling key for ${options.network}.`)
+  for (const key of privateKeys) {
+    if (!/^0x[0-9a-fA-F]{64}$/.test(key))
+      refuse(`Expected each settling key of ${options.network} to be 0x and 64 hex digits.`)
   }
+  if (new Set(privateKeys.map((key) => key.toLowerCase())).size < privateKeys.length)
+    refuse(`A settling key of ${options.network} is given twice.`)
   if (options.rpcUrls.length === 0) refuse(`Expected at least one RPC URL for ${options.network}.`)
   // A WebSocket can't be made for a URL with a fragment.
   if (options.wsUrl !== undefined && !(/^wss?:[^#]*$/.test(options.wsUrl) && URL.canParse(options.wsUrl))) {
@@ -97,6 +118,8 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
   return {
     wsUrl: undefined,
     maxGas: 300_000,
+    maxPaymentsPerTransaction: 32,
+    gatherMs: 5,
     maxFeePerGasWei: 2_000_000_000n,
     maxPriorityFeePerGasWei: 1_000_000n,
     confirmations: 1,
@@ -117,6 +140,8 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
     needsStart: false,
     storeTimeoutMs: 5_000,
     strandedMs: 900_000,
+    sharedKeyMs: 60_000,
+    ask: askNode,
     clock: systemClock,
     log: silentLog,
     ...options,

@@ -8,7 +8,7 @@ import {
 } from 'viem/accounts'
 import { type Asset, builtInAssets } from '../../../core/domain/asset.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
-import type { Settler } from '../../../core/ports/settler.ts'
+import type { Settler } from '../../../core/ports/chains/settler.ts'
 import { transferTypes } from '../../../core/x402/transferTypes.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
@@ -122,7 +122,7 @@ export async function startSettler(
     const settler = createEvmSettler({
       network,
       rpcUrls: [rpc.url],
-      privateKey: settlingKey,
+      privateKeys: [settlingKey],
       assets: [usdc],
       firstPollMs: 5,
       pollMs: 40,

@@ -1,84 +1,93 @@
-import type { PaymentIdentity, PaymentRecord } from '../../../core/domain/payment.ts'
-import type { Checked, Refusal, Settler } from '../../../core/ports/settler.ts'
+import {
+  evmPaymentKey,
+  evmPaymentKeyPrefix,
+  type PaymentIdentity,
+  type PaymentRecord,
+} from '../../../core/domain/payment.ts'
+import type { Checked, Refusal, Settler } from '../../../core/ports/chains/settler.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
 import { createBudgets, type Flight } from '../budgets.ts'
-import { noPlaceRefusals, notStarted, refuseForNow } from '../refuse.ts'
+import { keyIsShared, noPlaceRefusals, notStarted, refuseForNow } from '../refuse.ts'
 import { createAccountCode } from './check/accountCode.ts'
 import { createEvmCheck } from './check/check.ts'
 import { createContractSignatureCheck } from './check/contractSignature.ts'
 import { createVerifyPayment } from './check/verifyPayment.ts'
-import { diagnoseEvm, paymentsAhead } from './diagnose.ts'
+import { diagnoseEvm } from './diagnose.ts'
 import { type EvmSettlerOptions, readOptions } from './options.ts'
 import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
 import { createEvmRpc } from './rpc/createEvmRpc.ts'
-import { createHeadCache, type Head } from './rpc/head.ts'
-import { createAffordable } from './settle/affordable.ts'
-import { feesFor } from './settle/fees.ts'
+import { transfersIn } from './settle/batchCall.ts'
+import { createBatches } from './settle/batches.ts'
+import { createEvmKey, type EvmKey } from './settle/evmKey.ts'
+import { type Backed, createEvmKeys } from './settle/evmKeys.ts'
 import { createPaymentCalls } from './settle/paymentCalls.ts'
 import { createReceiptWatch } from './settle/receipts.ts'
 import { createSettlement } from './settle/settlement.ts'
-import { createSettlingAccount } from './settle/settlingAccount.ts'
 import { createSyncSend } from './settle/syncSend.ts'
 
 /**
- * Makes the settler of one EVM network with a key and nodes of its own: x402 scheme `exact` by EIP-3009, versions 1 and
- * 2. Creation sends nothing. One key belongs to one settler of one process: account nonces are counted here.
+ * Makes the settler of one EVM network with keys and nodes of its own: x402 scheme `exact` by EIP-3009, versions 1 and
+ * 2. Creation sends nothing. A key belongs to one settler of one process at a time: account nonces are counted here. However many
+ * keys there are, budgets and what is on its way are counted once.
  *
  * @example
- * const settler = createEvmSettler({ network: 'eip155:8453', rpcUrls, privateKey, assets: builtInAssets })
+ * const settler = createEvmSettler({ network: 'eip155:8453', rpcUrls, privateKeys, assets: builtInAssets })
  * await settler.start(openAttempts)
  *
  * @throws {TollgateError} `VALIDATION_ERROR` for a network, key or URL list that could never work
  */
 export function createEvmSettler(given: EvmSettlerOptions): Settler {
   const options = readOptions(given)
-  const { network, assets, clock, log, maxGas, confirmations, firstPollMs, pollMs, wsUrl } = options
+  const { network, assets, clock, log, ask, maxGas, confirmations, firstPollMs, pollMs, wsUrl } = options
   const chainId = Number(network.slice('eip155:'.length))
-  const rpc = createEvmRpc({ urls: options.rpcUrls, chainId, timeoutMs: options.rpcTimeoutMs, clock, log })
-  const account = createSettlingAccount({
-    network,
-    privateKey: options.privateKey,
-    rpc,
-    maxGas,
+  const rpc = createEvmRpc({
+    urls: options.rpcUrls,
+    chainId,
+    timeoutMs: options.rpcTimeoutMs,
+    ask,
+    clock,
     log,
-    storeTimeoutMs: options.storeTimeoutMs,
-    strandedMs: options.strandedMs,
-    maxFeePerGasWei: options.maxFeePerGasWei,
-    async currentFees() {
-      const head = await heads.fresh()
-      return feesFor(head, options, head.balance - account.committedWei, maxGas)
-    },
   })
-  const heads = createHeadCache(rpc, account.address, clock, options.headMaxAgeMs)
   const ws = wsUrl === undefined ? undefined : { url: wsUrl, chainId }
   const receipts = createReceiptWatch({ rpc, firstPollMs, pollMs, confirmations, ws, log })
   const budgets = createBudgets(options)
-  const affordable = createAffordable(options, account)
   const code = createAccountCode(rpc)
   const calls = createPaymentCalls({ code, factories: options.factories })
-  const verifyPayment = createVerifyPayment({ rpc, from: account.address, maxGas })
   const syncSend = createSyncSend({ rpc, clock, log })
+  const prepare = () => Promise.all([budgets.start(), syncSend.probe(), batches.probe()])
+  const keys = createEvmKeys(
+    options.privateKeys.map((privateKey) =>
+      createEvmKey({ options, privateKey, rpc, receipts, syncSend, budgets, prepare }),
+    ),
+  )
+  const [first] = keys.all
+  const batches = createBatches({ options, rpc, keys })
+  // A payment that is alone is joined to nobody.
+  const asksPayersCode = () => budgets.inFlight > 1 && batches.isOn
+  const verifyPayment = createVerifyPayment({ rpc, maxGas, code, asksPayersCode })
+  /** Whose payers had no code when they were verified. */
+  const plain = new WeakSet<Flight>()
   const settle = createSettlement({
     options,
     rpc,
-    account,
-    heads,
-    receipts,
-    syncSend,
+    keys,
     budgets,
-    affordable,
     calls,
+    batches,
+    isPlain: (flight) => plain.has(flight),
+    verifyPayment,
   })
-  const { recover, stillOnChain } = createRecovery({ options, rpc, account, heads })
+  const { recover, stillOnChain } = createRecovery({
+    ...{ options, rpc, heads: first!.heads },
+    accounts: keys.all.map(({ account }) => account),
+  })
   const check = createEvmCheck({
     network,
     assets,
     clock,
     contractSignature: createContractSignatureCheck({ rpc, code, maxGas, factories: options.factories }),
   })
-
-  let isStarted = () => !options.needsStart
 
   const withinBudget = (checked: Checked): Checked =>
     checked.ok && budgets.isSpent(checked.identity.payer) ? noPlaceRefusals.payer_failures : checked
@@ -91,36 +100,46 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   ): Promise<{ readonly ok: true } | Refusal> => {
     const prepared = await calls.prepare(payment, identity)
     if (!prepared.ok) return prepared
-    let head: Head
+    let affords: Backed
     try {
-      head = heads.lately() ?? (await heads.current())
+      // Those that are signed are paid for already.
+      affords = await keys.judge(Math.max(1, budgets.inFlight - keys.paymentsInFlight))
     } catch {
       return refuseForNow(
         reasons.verifyFault,
         'The chain can not be asked now. Try again with the same payment.',
       )
     }
-    // Those that are signed are paid for already.
-    const affords = affordable(head, Math.max(1, budgets.inFlight - account.inFlight))
     if (!affords.ok) return affords
     if (!flight.reserve(affords.likelyWei)) return noPlaceRefusals.store_gas
     const { call, authorization } = prepared
-    return verifyPayment(call, identity.asset, authorization, affords.fees, flight.aheadAtomic)
+    const { asset } = identity
+    const [verified] = await Promise.all([
+      verifyPayment(affords.from, call, asset, authorization, affords.fees, flight.aheadAtomic),
+      keys.lookForOthers(),
+    ])
+    if (!keys.isStarted) return notStarted
+    if (keys.all.every(({ account, isStarted }) => account.isShared || !isStarted)) return keyIsShared
+    const { from, signature } = authorization
+    // A wallet that has to be made first has no code either.
+    if (verified.ok && signature.length === plainSignatureChars && code.remembered(from) === false)
+      plain.add(flight)
+    return verified
   }
 
   return {
-    id: account.id,
+    id: idOf(network, keys.all),
     network,
     scheme: 'exact',
     isExclusive: true,
-    offerExtra: {},
+    offerExtra: () => none,
     minPriceAtomic: options.minPriceAtomic,
     check(payment, terms) {
       const checked = check(payment, terms)
       return checked instanceof Promise ? checked.then(withinBudget) : withinBudget(checked)
     },
     async verify(payment, _terms, identity, { storeId }) {
-      if (!isStarted()) return notStarted
+      if (!keys.isStarted) return notStarted
       const flight = budgets.take(identity, storeId)
       if (typeof flight === 'string') return noPlaceRefusals[flight]
       try {
@@ -135,9 +154,9 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       }
     },
     settle: async (payment, terms, identity, store, hold) =>
-      isStarted() ? settle(payment, terms, identity, store, hold) : { ...notStarted, status: 'rejected' },
+      keys.isStarted ? settle(payment, terms, identity, store, hold) : { ...notStarted, status: 'rejected' },
     async recover(records) {
-      if (account.hasGaps) await account.repair()
+      await Promise.all(keys.all.map(({ account }) => account.hasGaps && account.repair()))
       const outcomes = await recover(records)
       for (const [i, record] of records.entries()) {
         // What was mined for nothing while it was settled has counted then.
@@ -146,30 +165,39 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       return outcomes
     },
     stillOnChain,
-    followUp: account.followUp,
-    async start(open, mayGoOn = () => true) {
-      await budgets.start()
-      account.recheck()
-      const own = open.filter(({ settler }) => settler === account.id)
-      await Promise.all([account.adopt(own), syncSend.probe()])
-      isStarted = mayGoOn
+    paymentsOf: ({ bytes }) =>
+      transfersIn(bytes).map(({ token, from, nonce }) =>
+        evmPaymentKey(evmPaymentKeyPrefix(network, token), from, nonce),
+      ),
+    keys: keys.all,
+    async start(open, mayGoOn) {
+      const ofKey = (id: string) => open.filter(({ settler }) => settler === id)
+      await Promise.all(keys.all.map((key) => key.start(ofKey(key.id), mayGoOn)))
     },
-    async key() {
-      const [head, nonce] = await Promise.all([heads.fresh(), account.nonces()])
-      return {
-        ...{ address: account.address, balance: head.balance, nonce },
-        paymentsLeft: paymentsAhead(head, options),
-        inFlight: account.inFlight,
-      }
-    },
-    diagnose: async () => [...(await diagnoseEvm({ options, rpc, heads })), ...budgets.diagnose()],
+    diagnose: async () => [
+      ...(await diagnoseEvm({ options, rpc, keys: keys.all })),
+      ...budgets.diagnose(),
+      ...keys.troubles(),
+    ],
     async close() {
       receipts.close()
-      await account.close()
+      await Promise.all(keys.all.map(({ account }) => account.close()))
       await budgets.close()
     },
   }
 }
 
+const none = {}
+
+/** 0x and r, s and v. */
+const plainSignatureChars = 132
+
 const hasCounted = ({ errorReason }: PaymentRecord): boolean =>
   errorReason === reasons.transaction || errorReason === reasons.transferEvent
+
+/** That of its key; where there are several, a name of all of them together. */
+const idOf = (network: string, keys: readonly EvmKey[]): string =>
+  `evm:${network}:${keys
+    .map(({ account }) => account.address.toLowerCase())
+    .sort()
+    .join('+')}`

@@ -1,5 +1,5 @@
 import type { PaymentIdentity, PaymentRecord } from '../../../core/domain/payment.ts'
-import type { OnChain, SettleOutcome } from '../../../core/ports/settler.ts'
+import type { OnChain, SettleOutcome } from '../../../core/ports/chains/settler.ts'
 
 /** What has to be known of a payment to look for it on chain; the payload, as JSON, tells when it has expired on Solana. */
 export type TracedPayment = PaymentIdentity &

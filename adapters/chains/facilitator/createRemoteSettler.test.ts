@@ -1,60 +1,11 @@
-import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { x402Facilitator } from '@x402/core/facilitator'
-import { toFacilitatorEvmSigner } from '@x402/evm'
-import { ExactEvmScheme } from '@x402/evm/exact/facilitator'
-import t, { type Test } from 'tap'
-import { createWalletClient, http, publicActions } from 'viem'
-import { mnemonicToAccount } from 'viem/accounts'
-import { baseSepolia } from 'viem/chains'
+import t from 'tap'
 import type { SettlementAttempt } from '../../../core/domain/payment.ts'
-import { LOCAL_EVM_MNEMONIC, type LocalEvm, startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
-import { createEgress } from '../../egress/createEgress.ts'
-import { network, newAccount, recordOf, seller, signPayment, termsOf } from '../evm/settler.fixture.ts'
+import { startLocalEvm } from '../../../localnet/evm/startLocalEvm.ts'
+import { network, newAccount, recordOf, seller, signPayment } from '../evm/settler.fixture.ts'
 import { isOnChain, recoverOne } from '../lookUpOne.fixture.ts'
-import { type Routes, start, startFacilitator } from './facilitator.fixture.ts'
-
-const terms = termsOf()
-
-async function paymentFor(settler: Awaited<ReturnType<typeof start>>, account = newAccount()) {
-  const payment = await signPayment(account, terms)
-  const checked = await settler.check(payment, terms)
-  if (!checked.ok) throw new Error(checked.message)
-  return { payment, identity: checked.identity }
-}
-
-/** The reference facilitator with a key of the chain. */
-async function startReference(t: Test, chain: LocalEvm) {
-  const account = mnemonicToAccount(LOCAL_EVM_MNEMONIC, { addressIndex: 5 })
-  const client = createWalletClient({
-    account,
-    chain: baseSepolia,
-    transport: http(chain.rpcUrl),
-    pollingInterval: 20,
-  })
-  const signer = toFacilitatorEvmSigner({
-    ...client.extend(publicActions),
-    address: account.address,
-  } as never)
-  const facilitator = new x402Facilitator().register(network, new ExactEvmScheme(signer))
-  return startFacilitator(t, {
-    supported: () => facilitator.getSupported(),
-    verify: ({ paymentPayload, paymentRequirements }) =>
-      facilitator.verify(paymentPayload, paymentRequirements),
-    settle: ({ paymentPayload, paymentRequirements }) =>
-      facilitator.settle(paymentPayload, paymentRequirements),
-  })
-}
-
-/** A chain, the reference facilitator on it, and a buyer who has one USDC. */
-async function setStage(t: Test) {
-  const chain = await startLocalEvm()
-  t.teardown(() => chain.close())
-  const reference = await startReference(t, chain)
-  const buyer = newAccount()
-  await chain.mintUsdc(buyer.address, 1_000_000n)
-  return { chain, reference, buyer }
-}
+import { start, startFacilitator } from './facilitator.fixture.ts'
+import { paymentFor, setStage, terms } from './referenceFacilitator.fixture.ts'
 
 t.test('the reference facilitator verifies and settles, and the chain proves it', async (t) => {
   const { chain, reference: facilitator, buyer } = await setStage(t)
@@ -184,113 +135,6 @@ t.test(
   },
 )
 
-t.test(
-  'a settlement that never arrived is asked for again when the chain has nothing of it: charged once, asked a few times at most',
-  async (t) => {
-    const { chain, reference, buyer } = await setStage(t)
-    let isDeaf = true
-    const answered: Promise<unknown>[] = []
-    const facilitator = await startFacilitator(t, {
-      settle(body, response) {
-        if (isDeaf) return void response.writeHead(502).end('<html>')
-        const answer = fetch(`${reference.url}settle`, { method: 'POST', body: JSON.stringify(body) })
-        answered.push(answer.then((one) => one.json()))
-        return answered.at(-1)
-      },
-    })
-    const settler = await start(t, facilitator.url, { rpcUrls: [chain.rpcUrl] })
-    const { payment, identity } = await paymentFor(settler, buyer)
-    const stored: SettlementAttempt[] = []
-    const outcome = await settler.settle(payment, terms, identity, async (one) => stored.push(one) > 0)
-    t.match(outcome, { status: 'pending' })
-    const record = { ...recordOf(identity, stored[0]!), payload: JSON.stringify(payment) }
-    const settles = () => facilitator.asked.filter(({ route }) => route === 'settle')
-    const look = (tries: number) => recoverOne(settler, { ...record, tries })
-    t.match(await look(0), { status: 'pending' })
-    t.equal(settles().length, 1)
-    isDeaf = false
-    await chain.setAutomine(false)
-    t.match(await look(1), { status: 'pending', lookAgainMs: 2_000 })
-    while (answered.length === 0) await sleep(5)
-    for (const tries of [1, 2, 3, 5, 30]) await look(tries)
-    t.equal(settles().length, 2, 'not while it is being asked, and seldom')
-    // What is left of its time is less by now, perhaps.
-    const asked = settles().map(({ body }): object =>
-      JSON.parse(JSON.stringify(body).replace(/("maxTimeoutSeconds":)\d+/g, '$10')),
-    )
-    t.match(asked[1], asked[0]!, 'the same payment on the same terms')
-    await chain.setAutomine(true)
-    await chain.mine()
-    t.match(await Promise.all(answered), [{ success: true }])
-    t.match(await look(4), { status: 'settled' })
-    t.equal(await chain.balanceUsdc(seller as `0x${string}`), 10_000n)
-  },
-)
-
-t.test('a buyer who comes back does not use up the times that a facilitator is asked again', async (t) => {
-  const chain = await startLocalEvm()
-  t.teardown(() => chain.close())
-  const facilitator = await startFacilitator(t, {
-    settle: (_body, response) => void response.writeHead(502).end('<html>'),
-  })
-  const settler = await start(t, facilitator.url, { rpcUrls: [chain.rpcUrl] })
-  const { payment, identity } = await paymentFor(settler, newAccount())
-  const attempt = { settler: facilitator.url, bytes: '', transaction: '', sequence: null }
-  const record = { ...recordOf(identity, attempt), payload: JSON.stringify(payment) }
-  const settles = () => facilitator.asked.filter(({ route }) => route === 'settle').length
-  let tries = 0
-  /** As often as it is looked up in half a minute when somebody asks for it all the time. */
-  const looks = async (ageMs: number, expected: number) => {
-    for (let i = 0; i < 15; i++) {
-      await recoverOne(settler, { ...record, claimedAtMs: Date.now() - ageMs, tries: tries++ })
-      if (i === 2) while (settles() < expected) await sleep(5)
-    }
-    t.equal(settles(), expected)
-  }
-  await looks(0, 1)
-  await looks(31_000, 2)
-  await looks(61_000, 3)
-  await looks(120_000, 3)
-})
-
-t.test('what waited for a connection to the facilitator and never got one was not sent', async (t) => {
-  const waiting: (() => void)[] = []
-  const facilitator = await startFacilitator(t, {
-    settle: () =>
-      new Promise((resolve) =>
-        waiting.push(() =>
-          resolve({ success: false, errorReason: 'unexpected_error', transaction: '', network }),
-        ),
-      ),
-  })
-  const egress = createEgress({ allowPrivateCidrs: ['127.0.0.0/8'] })
-  t.teardown(() => egress.close())
-  const patient = await start(t, facilitator.url, { settleTimeoutMs: 60_000, egress })
-  const hasty = await start(t, facilitator.url, { settleTimeoutMs: 500, egress })
-  const settleBy = async (settler: typeof patient) => {
-    const { payment, identity } = await paymentFor(settler)
-    return settler.settle(payment, terms, identity, async () => true)
-  }
-  // One after the other until a call finds every connection taken.
-  const sent: Promise<unknown>[] = []
-  for (let seen = -1; seen < waiting.length; ) {
-    seen = waiting.length
-    sent.push(settleBy(patient))
-    const giveUpAt = performance.now() + 1_000
-    while (waiting.length === seen && performance.now() < giveUpAt) await sleep(5)
-  }
-  const asked = waiting.length
-  t.ok(asked > 0 && sent.length === asked + 1, `${asked} connections`)
-  const outcomes = await Promise.all(Array.from({ length: 8 }, () => settleBy(hasty)))
-  t.ok(outcomes.every(({ status }) => status === 'rejected'))
-  t.equal(waiting.length, asked, 'none of them got through')
-  const answering = setInterval(() => {
-    for (const answer of waiting.splice(0)) answer()
-  }, 20)
-  t.teardown(() => clearInterval(answering))
-  await Promise.all(sent)
-})
-
 t.test('a payer’s payments on their way are bounded where somebody else settles, too', async (t) => {
   const chain = await startLocalEvm()
   t.teardown(() => chain.close())
@@ -309,49 +153,6 @@ t.test('a payer’s payments on their way are bounded where somebody else settle
   t.match(await verifyNext(), { ok: true })
   t.match(await verifyNext(), { ok: true })
   t.match(await verifyNext(), { ok: false, transient: true, reason: 'too_many_payments_in_flight' })
-})
-
-t.test('an answer that leaves a doubt leaves the payment open', async (t) => {
-  const hash = `0x${'ab'.repeat(32)}`
-  const ok = { success: true, transaction: hash, network }
-  const raw =
-    (text: string, status = 200) =>
-    (_: unknown, response: ServerResponse) =>
-      void response.writeHead(status).end(text)
-  const open: Record<string, Routes[string]> = {
-    'a server error': raw('{"success":false,"errorReason":"invalid_payload","transaction":""}', 500),
-    'no JSON': raw('<html>'),
-    'a list': raw('[]'),
-    nothing: raw(''),
-    'a cut answer': (_, response) => void response.destroy(),
-    'success with an error status': raw(JSON.stringify(ok), 400),
-    'success without a transaction': () => ({ ...ok, transaction: '' }),
-    'success with an odd transaction': () => ({ ...ok, transaction: '0x12' }),
-    'success on another network': () => ({ ...ok, network: 'eip155:8453' }),
-    'success for another payer': () => ({ ...ok, payer: '0x00000000000000000000000000000000000000aa' }),
-    'success in words': () => ({ ...ok, success: 'true' }),
-    pending: () => ({ success: false, errorReason: 'settlement_pending', transaction: hash, network }),
-    'a failed transaction': () => ({
-      success: false,
-      errorReason: 'invalid_exact_evm_transaction_failed',
-      transaction: '',
-      network,
-    }),
-    'a refusal that names a transaction': () => ({
-      success: false,
-      errorReason: 'invalid_exact_evm_signature',
-      transaction: hash,
-    }),
-    'a reason nobody knows': () => ({ success: false, errorReason: 'cosmic_rays', transaction: '' }),
-    'no reason': () => ({ success: false, transaction: '' }),
-  }
-  for (const [what, route] of Object.entries(open)) {
-    const facilitator = await startFacilitator(t, { settle: route })
-    const settler = await start(t, facilitator.url)
-    const { payment, identity } = await paymentFor(settler)
-    t.match(await settler.settle(payment, terms, identity, async () => true), { status: 'pending' }, what)
-    t.equal(facilitator.asked.filter(({ route }) => route === 'settle').length, 1, 'settle is sent once')
-  }
 })
 
 t.test(
@@ -388,25 +189,6 @@ t.test(
   },
 )
 
-t.test('without a node the facilitator’s success counts, and a doubt stays open for good', async (t) => {
-  const transaction = `0x${'ab'.repeat(32)}`
-  const facilitator = await startFacilitator(t, { settle: () => ({ success: true, transaction, network }) })
-  const settler = await start(t, facilitator.url)
-  const { payment, identity } = await paymentFor(settler)
-  t.match(await settler.settle(payment, terms, identity, async () => true), {
-    status: 'settled',
-    transaction,
-  })
-  const record = recordOf(
-    identity,
-    { settler: facilitator.url, bytes: '', transaction: '', sequence: null },
-    transaction,
-  )
-  t.match(await recoverOne(settler, record), { status: 'pending' })
-  t.equal(await isOnChain(settler, record), 'unknown')
-  t.match(await settler.diagnose(), [/without rpcUrls/])
-})
-
 t.test(
   'the local check runs first, and only what no key here can judge is asked of the facilitator',
   async (t) => {
@@ -440,7 +222,7 @@ t.test('Solana offers carry the facilitator’s fee payer, and nothing else of i
   })
   const check = () => ({ ok: false, reason: 'x', message: '' }) as const
   const settler = await start(t, facilitator.url, { network: solana, check })
-  t.same(settler.offerExtra, { feePayer })
+  t.same(settler.offerExtra('anybody'), { feePayer })
   await t.rejects(
     start(t, facilitator.url),
     { code: 'settlement_unavailable' },

@@ -3,10 +3,10 @@ import type { Asset } from '../../../core/domain/asset.ts'
 import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
+import type { Refusal, SettleOutcome, Settler } from '../../../core/ports/chains/settler.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import type { Egress } from '../../../core/ports/egress.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
-import type { Refusal, SettleOutcome, Settler } from '../../../core/ports/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { type BudgetLimits, createBudgets } from '../budgets.ts'
 import { createEvmCheck } from '../evm/check/check.ts'
@@ -232,7 +232,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     id: url,
     network,
     scheme: 'exact',
-    offerExtra,
+    offerExtra: () => offerExtra,
     check,
     async verify(payment, terms, identity, { storeId }) {
       const flight = budgets.take(identity, storeId)

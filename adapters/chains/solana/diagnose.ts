@@ -1,17 +1,10 @@
 import type { MintFacts } from './check/mintFacts.ts'
-import { lamportsPerSignature } from './check/transfer.ts'
 import type { ReadOptions } from './options.ts'
-import type { Rpc, WithContext } from './rpc/createSolanaRpc.ts'
-
-/** What an account without data must keep to exist (rent exemption), in lamports. */
-const keptLamports = 890_880n
-/** Fewer payments than this ahead is worth a word. */
-const lowPayments = 100n
+import { type FeePayers, LOW_PAYMENTS, paymentsAhead } from './settle/feePayers.ts'
 
 export interface DiagnoseParts {
   readonly options: ReadOptions
-  readonly feePayer: string
-  readonly rpc: Rpc
+  readonly feePayers: Pick<FeePayers, 'addresses' | 'balances'>
   readonly mintFacts: MintFacts
 }
 
@@ -19,20 +12,15 @@ export interface DiagnoseParts {
  * What keeps payments on this network from being settled, in words; empty when all is well. Which cluster a node serves
  * is asked by the client itself with the first call.
  */
-export async function diagnoseSolana({
-  options,
-  feePayer,
-  rpc,
-  mintFacts,
-}: DiagnoseParts): Promise<string[]> {
+export async function diagnoseSolana({ options, feePayers, mintFacts }: DiagnoseParts): Promise<string[]> {
   const { network, assets } = options
   const faults: string[] = []
   try {
-    const { value } = await rpc.call<WithContext<number>>('getBalance', feePayer, { commitment: 'confirmed' })
-    const payments = paymentsAhead(BigInt(value), options)
-    if (payments < lowPayments) {
+    for (const [i, lamports] of (await feePayers.balances()).entries()) {
+      const payments = paymentsAhead(lamports, options)
+      if (payments >= LOW_PAYMENTS) continue
       faults.push(
-        `${network}: the fee payer ${feePayer} has ${value} lamports, enough for ${payments} payments at the highest fee allowed. Send it SOL.`,
+        `${network}: the fee payer ${feePayers.addresses[i]} has ${lamports} lamports, enough for ${payments} payments at the highest fee allowed. Send it SOL.`,
       )
     }
     for (const asset of assets) {
@@ -44,11 +32,4 @@ export async function diagnoseSolana({
   }
   if (assets.length === 0) faults.push(`${network}: no token is configured, so nothing can be paid.`)
   return faults
-}
-
-/** How many settlements a fee payer with so much can pay for, each at the highest fee allowed. */
-export function paymentsAhead(lamports: bigint, options: ReadOptions): bigint {
-  const priority = BigInt(options.maxComputeUnits) * BigInt(options.maxMicroLamportsPerUnit)
-  const highestFee = 2n * lamportsPerSignature + (priority + 999_999n) / 1_000_000n
-  return lamports <= keptLamports ? 0n : (lamports - keptLamports) / highestFee
 }

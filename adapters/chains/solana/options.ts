@@ -3,8 +3,8 @@ import type { AtomicAmount } from '../../../core/domain/money.ts'
 import { familyOf, type NetworkId } from '../../../core/domain/network.ts'
 import { TollgateError } from '../../../core/errors/error.ts'
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
-import type { GasBook } from '../../../core/ports/gasBook.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
+import type { GasBook } from '../../../core/ports/store/gasBook.ts'
 import type { BudgetLimits } from '../budgets.ts'
 import type { Commitment } from './check/simulate.ts'
 import { DEFAULT_MAX_COMPUTE_UNITS, DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT } from './check/solanaRules.ts'
@@ -16,8 +16,10 @@ export interface SolanaSettlerOptions {
   readonly rpcUrls: readonly string[]
   /** WebSocket of a node: settlements are noticed sooner. Not needed. */
   readonly wsUrl?: string
-  /** Key of the account that pays the fees: 64 bytes as base58 or as a JSON array. It never holds buyers' money. */
-  readonly privateKey: string
+  /**
+   * Keys of the accounts that pay the fees, at least one: 64 bytes as base58 or as a JSON array. They never hold buyers' money.
+   */
+  readonly privateKeys: readonly string[]
   /** Tokens that may be paid in; those of other networks are left out. */
   readonly assets: readonly Asset[]
   /** Most compute units that a payment may ask for. Default 200,000. */
@@ -80,6 +82,9 @@ export function readOptions(options: SolanaSettlerOptions): ReadOptions {
   }
   if (options.rpcUrls.length === 0) {
     throw new TollgateError('VALIDATION_ERROR', `Expected at least one RPC URL for ${network}.`)
+  }
+  if (options.privateKeys.length === 0) {
+    throw new TollgateError('VALIDATION_ERROR', `Expected at least one fee payer key for ${network}.`)
   }
   options.rpcUrls.forEach((url) => {
     assertUrl(url, ['http:', 'https:'], `an RPC URL of ${network}`)

@@ -1,5 +1,5 @@
 import type { PaymentIdentity } from '../../../core/domain/payment.ts'
-import type { Refusal, SettleOutcome, Settler } from '../../../core/ports/settler.ts'
+import type { Refusal, SettleOutcome, Settler } from '../../../core/ports/chains/settler.ts'
 import type { WireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { createBudgets, type Flight } from '../budgets.ts'
@@ -9,14 +9,14 @@ import { createMintFacts } from './check/mintFacts.ts'
 import { createPayees } from './check/payees.ts'
 import { type SimulationRefusal, simulatedAt, simulatePayment } from './check/simulate.ts'
 import { solanaRules } from './check/solanaRules.ts'
-import { diagnoseSolana, paymentsAhead } from './diagnose.ts'
+import { diagnoseSolana } from './diagnose.ts'
 import { readOptions, type SolanaSettlerOptions } from './options.ts'
 import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
 import { createSolanaRpc, type WithContext } from './rpc/createSolanaRpc.ts'
 import { createConfirmer } from './settle/confirm.ts'
 import { cosign } from './settle/cosign.ts'
-import { parseFeePayerKey } from './settle/parseFeePayerKey.ts'
+import { createFeePayers } from './settle/feePayers.ts'
 import { createSettle } from './settle/settlement.ts'
 
 /** What the check found out. */
@@ -28,20 +28,19 @@ interface Prepared {
   readonly transferAt: number
   readonly source: string
   readonly feeLamports: bigint
+  readonly feePayer: string
   verifiedAtMs: number
   /** At which the node knew its block hash. */
   seenSlot: number | null
 }
 
-/** The fee payer's balance is read at most so often, in ms. */
-const BALANCE_AGE_MS = 10_000
-
 /**
- * Makes the settler of one Solana network with a fee payer and nodes of its own: x402 scheme `exact`, versions 1 and 2.
- * Creation sends nothing. Several processes may share one fee payer: a transaction's id is made of its message.
+ * Makes the settler of one Solana network with fee payers and nodes of its own: x402 scheme `exact`, versions 1 and 2.
+ * Creation sends nothing. Several processes may share fee payers: a transaction's id is made of its message, which names the one
+ * that the buyer signed for. Whichever of them it is, the payment is taken.
  *
  * @example
- * const settler = createSolanaSettler({ network, rpcUrls, privateKey, assets: builtInAssets })
+ * const settler = createSolanaSettler({ network, rpcUrls, privateKeys, assets: builtInAssets })
  * await settler.start(openAttempts)
  *
  * @throws {TollgateError} `VALIDATION_ERROR` for a network, key, mint or URL list that could never work
@@ -49,16 +48,15 @@ const BALANCE_AGE_MS = 10_000
 export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   const options = readOptions(given)
   const { network, assets, clock, log } = options
-  const key = parseFeePayerKey(given.privateKey)
-  const rules = solanaRules({ ...options, feePayers: [key.address], takesSelfPaid: true })
   const genesis = network.slice('solana:'.length)
   const rpc = createSolanaRpc({ urls: options.rpcUrls, genesis, timeoutMs: options.rpcTimeoutMs, clock, log })
+  const budgets = createBudgets(options)
+  const feePayers = createFeePayers(options, rpc, () => budgets.inFlight)
+  const rules = solanaRules({ ...options, feePayers: feePayers.addresses, takesSelfPaid: true })
   const mintFacts = createMintFacts(rpc, assets, clock)
   const payees = createPayees({ rpc, rules, log, againMs: options.payeeAgainMs })
-  const budgets = createBudgets(options)
   const confirmer = createConfirmer({ ...options, rpc })
-  const settlerId = `svm:${network}:${key.address}`
-  const settle = createSettle({ settlerId, options, rpc, confirmer })
+  const settle = createSettle({ options, rpc, confirmer })
   const { recover, stillOnChain } = createRecovery({ options, rpc })
   const prepared = new WeakMap<PaymentIdentity, Prepared>()
   let isClosed = false
@@ -79,34 +77,17 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     }
     return keep(identity, checked)
   }
-  const keep = (identity: PaymentIdentity, { transaction, transferAt, source, feeLamports }: Known) => {
+  const keep = (
+    identity: PaymentIdentity,
+    { transaction, transferAt, source, feeLamports, feePayer }: Known,
+  ) => {
     const made: Prepared = {
-      ...{ transaction, transferAt, source, feeLamports },
+      ...{ transaction, transferAt, source, feeLamports, feePayer },
       verifiedAtMs: Number.NEGATIVE_INFINITY,
       seenSlot: null,
     }
     prepared.set(identity, made)
     return made
-  }
-
-  /** The fee payer's lamports. Rejects when no node says. */
-  const lamports = async (): Promise<bigint> => {
-    const context = { commitment: 'confirmed' }
-    const { value } = await rpc.call<WithContext<number>>('getBalance', key.address, context)
-    return BigInt(value)
-  }
-
-  let funds: { readonly atMs: number; readonly payments: Promise<bigint> } | undefined
-  /** How many settlements the fee payer can pay for, as read lately. Rejects when no node says. */
-  const affordable = (): Promise<bigint> => {
-    if (funds !== undefined && Math.abs(clock.now() - funds.atMs) < BALANCE_AGE_MS) return funds.payments
-    const payments = lamports().then((balance) => paymentsAhead(balance, options))
-    const asked = { atMs: clock.now(), payments }
-    payments.catch(() => {
-      if (funds === asked) funds = undefined
-    })
-    funds = asked
-    return payments
   }
 
   /** What the payer has on the account that pays. */
@@ -122,7 +103,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
 
   /** Everything that could keep a settlement from being made or paid for. @throws when no node answers */
   const verifyHeld = async (found: Prepared, identity: PaymentIdentity, flight: Flight) => {
-    const { transaction, transferAt, source, feeLamports } = found
+    const { transaction, transferAt, source, feeLamports, feePayer } = found
     if (!flight.reserve(feeLamports)) return noPlaceRefusals.store_gas
     const fault = await mintFacts.faultOf(rules.assets.get(identity.asset)!.asset)
     if (fault !== undefined) {
@@ -132,12 +113,12 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     const { aheadAtomic } = flight
     const [verified, payments, balance] = await Promise.all([
       simulatePayment(rpc, transaction, transferAt),
-      feeLamports === 0n ? undefined : affordable(),
+      feeLamports === 0n ? undefined : feePayers.affords(feePayer),
       aheadAtomic === 0n ? undefined : balanceOf(source),
     ])
     if (!verified.ok) return 'account' in verified ? blame(verified, identity) : verified
     if (payments !== undefined && payments < BigInt(budgets.inFlight)) {
-      log.error({ network, payments }, 'the fee payer can pay for no more settlements')
+      log.error({ network, feePayer, payments }, 'the fee payer can pay for no more settlements')
       return refuseForNow(
         reasons.settleFault,
         'Settlement is stopped for now. Try again with the same payment; nothing was charged.',
@@ -169,10 +150,10 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   }
 
   return {
-    id: settlerId,
+    id: feePayers.addresses.map(feePayers.idOf).sort().join('+'),
     network,
     scheme: 'exact',
-    offerExtra: { feePayer: key.address },
+    offerExtra: feePayers.offer,
     minPriceAtomic: options.minPriceAtomic,
     check(payment, terms) {
       const checked = checkSolanaPayment(payment, terms, rules)
@@ -217,7 +198,8 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         if (!flight.reserve(found.feeLamports)) return { ...noPlaceRefusals.store_gas, status: 'rejected' }
         const ageMs = Math.abs(clock.now() - found.verifiedAtMs)
         outcome = await settle(
-          cosign(found.transaction, key),
+          feePayers.idOf(found.feePayer),
+          cosign(found.transaction, feePayers.keyOf(found.feePayer)),
           identity,
           { seenSlot: found.seenSlot, isFresh: ageMs < options.preflightAfterMs },
           store,
@@ -252,15 +234,9 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         log.warn({ error, network }, 'no Solana node answers; payments are refused until one does')
       })
     },
-    async key() {
-      const balance = await lamports()
-      return {
-        ...{ address: key.address, balance, nonce: null },
-        ...{ paymentsLeft: paymentsAhead(balance, options), inFlight: budgets.inFlight },
-      }
-    },
+    keys: feePayers.all,
     diagnose: async () => [
-      ...(await diagnoseSolana({ options, feePayer: key.address, rpc, mintFacts })),
+      ...(await diagnoseSolana({ options, feePayers, mintFacts })),
       ...budgets.diagnose(),
     ],
     async close() {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { base58 } from '@scure/base'
 import type { Asset } from '../../../core/domain/asset.ts'
 import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
-import type { Hold, Settler } from '../../../core/ports/settler.ts'
+import type { Hold, Settler } from '../../../core/ports/chains/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { type LocalSolana, startLocalSolana } from '../../../localnet/solana/startLocalSolana.ts'
 import { type FaultyRpc, startFaultyRpc } from '../../../localnet/startFaultyRpc.ts'
@@ -72,7 +72,7 @@ export async function setStage(options: Partial<SolanaSettlerOptions> = {}): Pro
     const settler = createSolanaSettler({
       network,
       rpcUrls: [rpc.url],
-      privateKey: base58.encode(cast.feePayer.secretKey),
+      privateKeys: [base58.encode(cast.feePayer.secretKey)],
       assets: [usdc, dollar2022],
       clock: { now: () => Date.now() + stage.ahead },
       confirmTimeoutMs: 1_500,

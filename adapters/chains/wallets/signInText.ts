@@ -1,5 +1,5 @@
 import { TollgateError } from '../../../core/errors/error.ts'
-import type { SignInFields } from '../../../core/ports/wallets.ts'
+import type { SignInFields } from '../../../core/ports/chains/wallets.ts'
 
 /**
  * The text a wallet shows and signs: EIP-4361 on EVM, with its fields in the order of its ABNF, and on Solana the same

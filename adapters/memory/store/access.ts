@@ -1,5 +1,5 @@
-import type { Durability } from '../../../core/ports/books.ts'
 import { storeUnavailable } from '../../../core/ports/refusals.ts'
+import type { Durability } from '../../../core/ports/store/books.ts'
 import type { Memory } from './memory.ts'
 
 /** One process's way to the memory: done at once, told by a promise, and refused once it was closed. */

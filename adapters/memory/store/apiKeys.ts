@@ -1,5 +1,5 @@
 import { tooManyKeys } from '../../../core/ports/refusals.ts'
-import type { ApiKeys } from '../../../core/ports/stores.ts'
+import type { ApiKeys } from '../../../core/ports/store/stores.ts'
 import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 

@@ -1,13 +1,19 @@
 import {
+  hasAccountNumber,
   openStates,
   type PaymentRecord,
   requireClaimable,
   unresolvedStates,
 } from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
-import { type Books, LARGEST_DELAY_MS, type PaymentChange, takenOver } from '../../../core/ports/books.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
-import { alreadyBooked } from '../../../core/ports/refusals.ts'
+import { alreadyBooked, numberTaken } from '../../../core/ports/refusals.ts'
+import {
+  type Books,
+  LARGEST_DELAY_MS,
+  type PaymentChange,
+  takenOver,
+} from '../../../core/ports/store/books.ts'
 import type { Access } from './access.ts'
 import { isOver } from './leases.ts'
 import type { Memory, PaymentRow, Tables } from './memory.ts'
@@ -34,6 +40,7 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
     const row = payments.get(change.row)
     if (row === undefined || !holds(change, row) || !isFreeRefund(tables, change)) return false
     if (!mayMoveSession(tables, change, clock.now()) || isRefund(tables, change)) return false
+    if (isNumberTaken(tables, change)) throw numberTaken()
     const { settled } = change
     const lease = change.takenBy === undefined ? row.lease : change.takenBy
     put({
@@ -155,7 +162,8 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
         for (const { row, state, afterMs, tries, reason } of rows) {
           const present = payments.get(row)
           if (present?.state !== state) continue
-          put({ ...present, dueAtMs: dueAt(afterMs), tries, dueReason: reason ?? present.dueReason })
+          const dueReason = reason ?? (afterMs === null && tries === 0 ? null : present.dueReason)
+          put({ ...present, dueAtMs: dueAt(afterMs), tries, dueReason })
         }
       }),
 
@@ -296,6 +304,16 @@ function book(tables: Tables, row: number, purchase: Purchase, event: string | n
   const isOwn =
     present?.isOwn ?? ownWallets(tables, next.storeId).has(canonical(next.network, next.buyerWallet))
   purchases.set(row, { purchase: next, event, isOwn })
+}
+
+function isNumberTaken({ payments }: Tables, { row, attempt }: PaymentChange): boolean {
+  if (attempt == null || !hasAccountNumber(attempt)) return false
+  const { settler, sequence, transaction } = attempt
+  return payments.values().some((other) => {
+    const { attempt: its, state } = other
+    if (other.row === row || its?.settler !== settler || its.sequence !== sequence) return false
+    return its.transaction !== transaction && (isUnresolved(state) || state === 'reorged')
+  })
 }
 
 /** The wallets that sign in to a store, and those it is paid to. */

@@ -1,5 +1,5 @@
 import type { BrowserSession } from '../../../core/domain/browserSession.ts'
-import type { BrowserSessions } from '../../../core/ports/browserSessions.ts'
+import type { BrowserSessions } from '../../../core/ports/store/browserSessions.ts'
 import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 

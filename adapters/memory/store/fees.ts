@@ -1,6 +1,6 @@
 import { feesAccountOf } from '../../../core/domain/ledger.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
-import { type FeeMonth, type Fees, inOrder } from '../../../core/ports/fees.ts'
+import { type FeeMonth, type Fees, inOrder } from '../../../core/ports/store/fees.ts'
 import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 

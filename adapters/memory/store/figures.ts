@@ -11,7 +11,7 @@ import {
   type Sales,
   type Span,
   type Totals,
-} from '../../../core/ports/figures.ts'
+} from '../../../core/ports/store/figures.ts'
 import type { Access } from './access.ts'
 import { canonical } from './books.ts'
 import type { Tables } from './memory.ts'

@@ -1,4 +1,4 @@
-import type { GasBook } from '../../../core/ports/gasBook.ts'
+import type { GasBook } from '../../../core/ports/store/gasBook.ts'
 import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 

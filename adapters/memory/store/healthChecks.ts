@@ -1,7 +1,7 @@
 import type { Link } from '../../../core/domain/link.ts'
-import { HOUR_MS } from '../../../core/ports/figures.ts'
-import { CHECKS_IN_TIMELINE, type Check, type HealthChecks } from '../../../core/ports/healthChecks.ts'
-import type { HealthEvent } from '../../../core/ports/links.ts'
+import { HOUR_MS } from '../../../core/ports/store/figures.ts'
+import { CHECKS_IN_TIMELINE, type Check, type HealthChecks } from '../../../core/ports/store/healthChecks.ts'
+import type { HealthEvent } from '../../../core/ports/store/links.ts'
 import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 

@@ -1,4 +1,4 @@
-import type { Leases } from '../../../core/ports/leases.ts'
+import type { Leases } from '../../../core/ports/store/leases.ts'
 import type { Access } from './access.ts'
 import type { LeaseRow, Memory } from './memory.ts'
 

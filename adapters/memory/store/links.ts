@@ -1,7 +1,7 @@
 import { isPaid, type Link, linkStateOf, type ServedLink } from '../../../core/domain/link.ts'
 import type { Store } from '../../../core/domain/store.ts'
-import { foldedText, type HealthEvent, type Links } from '../../../core/ports/links.ts'
 import { originTaken, slugTaken, tooManyLinks } from '../../../core/ports/refusals.ts'
+import { foldedText, type HealthEvent, type Links } from '../../../core/ports/store/links.ts'
 import type { Access } from './access.ts'
 import { noteChecks, setTurn } from './healthChecks.ts'
 import type { FormerSlug, Memory } from './memory.ts'

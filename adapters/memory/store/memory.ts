@@ -13,15 +13,16 @@ import type {
   WebhookEvent,
   WebhookTry,
 } from '../../../core/domain/webhook.ts'
-import type { Durability } from '../../../core/ports/books.ts'
-import type { Change } from '../../../core/ports/changes.ts'
 import { type Clock, machineClock } from '../../../core/ports/clock.ts'
-import type { Traffic } from '../../../core/ports/figures.ts'
-import type { GasOfStore } from '../../../core/ports/gasBook.ts'
-import type { CheckQueue } from '../../../core/ports/healthChecks.ts'
-import type { HealthEvent } from '../../../core/ports/links.ts'
-import type { StoredPicture } from '../../../core/ports/pictures.ts'
-import type { NewSession } from '../../../core/ports/sessions.ts'
+import type { Durability } from '../../../core/ports/store/books.ts'
+import type { Change } from '../../../core/ports/store/changes.ts'
+import type { Traffic } from '../../../core/ports/store/figures.ts'
+import type { GasOfStore } from '../../../core/ports/store/gasBook.ts'
+import type { CheckQueue } from '../../../core/ports/store/healthChecks.ts'
+import type { Letter } from '../../../core/ports/store/letters.ts'
+import type { HealthEvent } from '../../../core/ports/store/links.ts'
+import type { StoredPicture } from '../../../core/ports/store/pictures.ts'
+import type { NewSession } from '../../../core/ports/store/sessions.ts'
 import { Journal, Table } from './journal.ts'
 
 export interface PaymentRow extends Omit<PaymentRecord, 'hasAnswer'> {
@@ -149,6 +150,8 @@ export interface Memory {
   write<T>(durability: Durability, run: () => T): T
   /** Notes what a write changes, to be told once it stands. */
   note(change: Change): void
+  /** Letters that nobody has heard yet, and who hears those of a lease; a power cut loses them. */
+  readonly letters: { waiting: Letter[]; readonly listeners: Map<number, (letter: Letter) => void> }
   /** Hears of changes by any process. @returns a function that ends it. */
   hear(listener: (change: Change) => void): () => void
   /** Everything that was visible so far is on disk: what a store does by itself after a second. */
@@ -198,6 +201,7 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
     sessions: table(),
   }
   const listeners = new Set<(change: Change) => void>()
+  const letters = { waiting: [] as Letter[], listeners: new Map<number, (letter: Letter) => void>() }
   let noted: Change[] = []
   let lastId = 0
 
@@ -225,6 +229,7 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
       }
     },
     note: (change) => void noted.push(change),
+    letters,
     hear(listener) {
       listeners.add(listener)
       return () => void listeners.delete(listener)
@@ -233,6 +238,8 @@ export function createMemory(storeClock: Clock = machineClock): Memory {
     powerCut() {
       journal.takeBack(0)
       listeners.clear()
+      letters.listeners.clear()
+      letters.waiting = []
     },
   }
 }

@@ -1,4 +1,4 @@
-import { cursorAt, readCursor } from '../../../core/ports/purchases.ts'
+import { cursorAt, readCursor } from '../../../core/ports/store/purchases.ts'
 
 interface Made {
   readonly id: string

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../core/ports/log.ts'
-import type { DataStore } from '../../../core/ports/store.ts'
+import type { DataStore } from '../../../core/ports/store/store.ts'
 import { createChanges } from '../changes.ts'
 import { createAccess } from './access.ts'
 import { createApiKeys } from './apiKeys.ts'
@@ -12,6 +12,7 @@ import { createFigures } from './figures.ts'
 import { createGasBook } from './gasBook.ts'
 import { createHealthChecks } from './healthChecks.ts'
 import { createLeases } from './leases.ts'
+import { createLetters } from './letters.ts'
 import { createLinks } from './links.ts'
 import { createMemory, type Memory } from './memory.ts'
 import { createOversight } from './oversight.ts'
@@ -53,6 +54,7 @@ export function openMemory({
   return {
     books: createBooks(memory, access, clock),
     leases: createLeases(memory, access),
+    letters: createLetters(memory, access, log),
     purchases: createPurchases(tables, access, clock),
     fees: createFees(tables, access),
     links: createLinks(memory, access),

@@ -1,4 +1,4 @@
-import type { Oversight } from '../../../core/ports/oversight.ts'
+import type { Oversight } from '../../../core/ports/store/oversight.ts'
 import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 

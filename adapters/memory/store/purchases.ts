@@ -1,8 +1,8 @@
 import { debtorOf } from '../../../core/domain/ledger.ts'
 import { chargedStates, unresolvedStates } from '../../../core/domain/payment.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
-import type { LedgerEars, LedgerFindings, Purchases } from '../../../core/ports/purchases.ts'
-import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/webhooks.ts'
+import type { LedgerEars, LedgerFindings, Purchases } from '../../../core/ports/store/purchases.ts'
+import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/store/webhooks.ts'
 import type { Access } from './access.ts'
 import type { PaymentRow, Tables } from './memory.ts'
 import { newestPage } from './newestPage.ts'
@@ -107,6 +107,7 @@ function checkLedger(tables: Tables, nowMs: number, ears?: LedgerEars): LedgerFi
     unresolvedPayments: rows.filter(({ state }) => (unresolvedStates as readonly string[]).includes(state))
       .length,
     refundDue: rows.filter(({ state }) => state === 'refund_due').length,
+    skippedDays: 0,
     broken: [...broken, ...astray(tables), ...untold(tables, nowMs), ...untoldSessions(tables, nowMs)],
     unbalanced: ledger.keys().filter((purchaseId) => {
       const sums = new Map<string, bigint>()

@@ -1,6 +1,6 @@
 import type { Review } from '../../../core/domain/review.ts'
 import { alreadyReviewed } from '../../../core/ports/refusals.ts'
-import type { Reviews } from '../../../core/ports/reviews.ts'
+import type { Reviews } from '../../../core/ports/store/reviews.ts'
 import type { Access } from './access.ts'
 import type { Memory } from './memory.ts'
 import { tell } from './webhooks.ts'

@@ -6,8 +6,8 @@ import {
   type Session,
   statusOf,
 } from '../../../core/domain/session.ts'
-import type { PaymentChange } from '../../../core/ports/books.ts'
 import { idempotencyKeyReused, tooManySessions } from '../../../core/ports/refusals.ts'
+import type { PaymentChange } from '../../../core/ports/store/books.ts'
 import {
   IDEMPOTENCY_KEPT_MS,
   type Idempotency,
@@ -16,7 +16,7 @@ import {
   UNPAID_COUNTED_MS,
   UNPAID_KEPT_MS,
   UNPAID_PER_OPEN,
-} from '../../../core/ports/sessions.ts'
+} from '../../../core/ports/store/sessions.ts'
 import type { Access } from './access.ts'
 import type { Memory, SessionRow, Tables } from './memory.ts'
 import { newestPage } from './newestPage.ts'

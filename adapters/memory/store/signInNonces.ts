@@ -1,5 +1,5 @@
 import type { Clock } from '../../../core/ports/clock.ts'
-import type { SignInNonces } from '../../../core/ports/stores.ts'
+import type { SignInNonces } from '../../../core/ports/store/stores.ts'
 import type { Access } from './access.ts'
 import type { Table } from './journal.ts'
 import type { Tables } from './memory.ts'

@@ -1,7 +1,7 @@
 import type { Payout } from '../../../core/domain/link.ts'
 import type { Store } from '../../../core/domain/store.ts'
 import { tooManyRenames, usernameTaken, walletTaken } from '../../../core/ports/refusals.ts'
-import type { Stores } from '../../../core/ports/stores.ts'
+import type { Stores } from '../../../core/ports/store/stores.ts'
 import type { Access } from './access.ts'
 import type { Memory } from './memory.ts'
 

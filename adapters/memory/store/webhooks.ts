@@ -8,8 +8,8 @@ import {
   type WebhookEvent,
   type WebhookKind,
 } from '../../../core/domain/webhook.ts'
-import { cursorAt, readCursor } from '../../../core/ports/purchases.ts'
 import { tooManyEndpoints } from '../../../core/ports/refusals.ts'
+import { cursorAt, readCursor } from '../../../core/ports/store/purchases.ts'
 import {
   AT_ONCE_PER_ENDPOINT,
   AT_ONCE_PER_STORE,
@@ -18,7 +18,7 @@ import {
   type TakenDelivery,
   TRIES_KEPT,
   type Webhooks,
-} from '../../../core/ports/webhooks.ts'
+} from '../../../core/ports/store/webhooks.ts'
 import type { Access } from './access.ts'
 import type { DeliveryRow, EventRow, Memory } from './memory.ts'
 

@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { ConstraintError } from '../failure.ts'
+import { letterOperations } from '../letterOperations.ts'
 import { bookOperations } from '../payments/bookOperations.ts'
 import { leaseOperations } from '../payments/leaseOperations.ts'
 import { sessionOperations } from '../sessions/sessionOperations.ts'
@@ -44,6 +45,7 @@ export function prepareOperations(database: DatabaseSync) {
   return {
     ...bookOperations(database),
     ...leaseOperations(database),
+    ...letterOperations(database),
     ...webhookOperations(database),
     ...sessionOperations(database),
     ...sumOperations(database),

@@ -1,8 +1,8 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { Durability } from '../../../core/ports/books.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import { storeUnavailable } from '../../../core/ports/refusals.ts'
+import type { Durability } from '../../../core/ports/store/books.ts'
 import { errorOf } from '../failure.ts'
 import type { FromWriter, ToWriter, WriteRequest, WriterOptions } from './messages.ts'
 import type { OperationName, Operations } from './operations.ts'
@@ -85,11 +85,11 @@ export async function startWriter(
     for (const one of answered) largeBytes -= one.largeBytes
     while (large.length > 0 && mayHandOver(large[0]!)) handOver(large.shift()!)
     if (waiting.length === 0 && !isClosed) thread?.worker.unref()
-    for (const [i, one] of answered.entries()) {
+    answered.forEach((one, i) => {
       const failure = failures?.get(i)
       if (failure === undefined) one.resolve(results[i] as never)
       else one.reject(errorOf(failure))
-    }
+    })
   }
 
   /** The thread is gone with writes in hand: each may or may not have been committed. */

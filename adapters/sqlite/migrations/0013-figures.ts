@@ -38,7 +38,7 @@ const statements = [
     challenges INTEGER NOT NULL,
     PRIMARY KEY (link_id, hour)
   ) STRICT, WITHOUT ROWID`,
-  // Sixty-two days: a period of thirty and the one before (core/ports/figures.ts).
+  // Sixty-two days: a period of thirty and the one before (core/ports/store/figures.ts).
   `CREATE TRIGGER link_hours_kept AFTER INSERT ON link_hours BEGIN
     DELETE FROM link_hours WHERE link_id = NEW.link_id AND hour < NEW.hour - 62 * 24;
   END`,

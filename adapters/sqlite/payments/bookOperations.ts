@@ -1,14 +1,18 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { takenOver } from '../../../core/ports/books.ts'
+import { takenOver } from '../../../core/ports/store/books.ts'
+import { packed } from '../../sql/packed.ts'
+import { keyBytes, selectPayment } from '../../sql/sales/paymentRows.ts'
+import { ConstraintError } from '../failure.ts'
 import { type SessionArgs, sessionMoves } from '../sessions/sessionMoves.ts'
 import type { Row } from '../statement.ts'
 import { telling } from '../webhooks/telling.ts'
 import {
   bodyBytes,
+  claimBytes,
   claimColumns,
-  keyBytes,
+  purchaseBytes,
   purchaseColumns,
-  selectPayment,
+  updateBytes,
   updateOf,
   type Values,
 } from './bookRows.ts'
@@ -22,7 +26,7 @@ export interface ApplyArgs {
   /** Kind of the statement that changes the row itself, and only if everything holds that the change is conditional on. */
   readonly update: number
   readonly values: Values
-  /** settler, bytes, transaction, sequence; null: forget it */
+  /** settler, bytes, transaction, sequence, whether other payments have it as well; null: forget it */
   readonly attempt?: Values | null
   /** status, headers, body as `answerValues` writes it; null: forget it */
   readonly answer?: Values | null
@@ -45,6 +49,9 @@ export interface ApplyArgs {
   /** kind and detail of each */
   readonly tells?: Values
 }
+
+/** What the writer says of an attempt whose account number another transaction has. */
+export const numberTakenMessage = 'UNIQUE constraint failed: attempts.settler, attempts.sequence'
 
 export interface AdoptArgs {
   readonly lease: number
@@ -78,9 +85,20 @@ export function bookOperations(database: DatabaseSync) {
     WHERE key = ? AND state = 'rejected' RETURNING id`)
   const find = database.prepare(`${selectPayment} WHERE p.key = ?`)
   const attempt = database.prepare(`
-    INSERT INTO attempts (payment_id, settler, bytes, tx, sequence) VALUES (?, ?, ?, ?, ?)
+    INSERT INTO attempts (payment_id, settler, bytes, tx, sequence, is_shared) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (payment_id) DO UPDATE
-      SET settler = excluded.settler, bytes = excluded.bytes, tx = excluded.tx, sequence = excluded.sequence`)
+      SET settler = excluded.settler, bytes = excluded.bytes, tx = excluded.tx, sequence = excluded.sequence,
+        is_shared = excluded.is_shared`)
+  // The words of the index attempts_number, so that it is used.
+  const hasNumber = database.prepare(`
+    SELECT 1 FROM attempts s JOIN payments p ON p.id = s.payment_id
+    WHERE s.settler LIKE 'evm:%' AND s.sequence IS NOT NULL AND s.settler = ? AND s.sequence = ?
+      AND s.tx <> ? AND p.id <> ? AND p.state IN ('settling', 'pending', 'reorged')`)
+  const share = database.prepare('INSERT INTO shared_bytes (tx, bytes) VALUES (?, ?) ON CONFLICT DO NOTHING')
+  const keepAttempt = (row: number, [settler, bytes, tx, sequence, isShared]: Values): void => {
+    if (isShared === 1) share.run(tx!, bytes!)
+    attempt.run(row, settler!, isShared === 1 ? '' : bytes!, tx!, sequence!, isShared!)
+  }
   const forgetAttempt = database.prepare('DELETE FROM attempts WHERE payment_id = ?')
   const answer = database.prepare(`
     INSERT INTO answers (payment_id, status, headers, body) VALUES (?, ?, ?, ?)
@@ -90,9 +108,12 @@ export function bookOperations(database: DatabaseSync) {
     INSERT INTO purchases (payment_id, ${purchaseColumns.join(', ')}) VALUES (?, ${marks(purchaseColumns)})
     ON CONFLICT (payment_id) DO UPDATE
       SET status = excluded.status, tx_hash = excluded.tx_hash, event = excluded.event`)
+  // Without the event, which stands in an index: naming it takes its entry out and puts it in again, each a random page.
+  const purchaseStatus = database.prepare('UPDATE purchases SET status = ? WHERE payment_id = ?')
   // What has left the chain holds no event there: the transaction may come back with another payment in that place.
-  const purchaseStatus = database.prepare(`
-    UPDATE purchases SET status = ?1, event = CASE WHEN ?1 = 'reorged' THEN NULL ELSE event END WHERE payment_id = ?2`)
+  const purchaseReorged = database.prepare(
+    `UPDATE purchases SET status = 'reorged', event = NULL WHERE payment_id = ?`,
+  )
   const book = database.prepare(`
     INSERT INTO ledger (purchase_id, move, entries)
     VALUES (?1, (SELECT coalesce(max(move) + 1, 0) FROM ledger WHERE purchase_id = ?1), ?2)`)
@@ -103,27 +124,35 @@ export function bookOperations(database: DatabaseSync) {
   // The words of the index purchases_transfer, so that it is used.
   const hasPaid = database.prepare(`
     SELECT 1 FROM purchases
-    WHERE network = ? AND CASE WHEN network LIKE 'eip155:%' THEN lower(tx_hash) ELSE tx_hash END = ?`)
+    WHERE network = ? AND CASE WHEN typeof(tx_hash) = 'blob' OR network NOT LIKE 'eip155:%' THEN tx_hash
+      WHEN tx_hash LIKE '0x%' AND length(tx_hash) = 66 THEN coalesce(unhex(substr(tx_hash, 3)), lower(tx_hash))
+      ELSE lower(tx_hash) END = ?`)
   const isPayment = database.prepare('SELECT 1 FROM payments WHERE key = ?')
   const refund = database.prepare(
     'INSERT INTO refunds (payment_id, network, tx_hash, refunded_at_ms) VALUES (?, ?, ?, ?)',
   )
   const putOff = database.prepare(`
-    UPDATE payments SET due_at_ms = ?, tries = ?, due_reason = coalesce(?, due_reason) WHERE id = ? AND state = ?`)
+    UPDATE payments SET due_at_ms = ?1, tries = ?2,
+      due_reason = CASE WHEN ?1 IS NULL AND ?2 = 0 THEN ?3 ELSE coalesce(?3, due_reason) END WHERE id = ?4 AND state = ?5`)
   const sessions = sessionMoves(database)
   const tell = telling(database)
   const updates: StatementSync[] = []
 
   const isFree = (row: number, { network, transaction, keys }: NonNullable<ApplyArgs['refund']>) =>
     hasRefunded.get(row, network, transaction) === undefined &&
-    hasPaid.get(network, transaction) === undefined &&
+    hasPaid.get(network, packed.hex(transaction)) === undefined &&
     !keys.some((key) => isPayment.get(keyBytes(key)) !== undefined)
+
+  const isNumberTaken = (row: number, [settler, , transaction, sequence]: Values) =>
+    sequence !== null &&
+    String(settler).startsWith('evm:') &&
+    hasNumber.get(settler!, sequence!, transaction!, row) !== undefined
 
   return {
     /** The number of the row when the claim was won, else the row that has it. */
-    claim([[hex, ...rest], text]: ClaimArgs): number | Row {
-      const key = keyBytes(String(hex))
-      const values = [key, ...rest]
+    claim([request, text]: ClaimArgs): number | Row {
+      const values = claimBytes(request)
+      const key = values[0]!
       const { changes, lastInsertRowid } = claimRow.run(...values)
       const again = Number(changes) > 0 ? undefined : claimAgain.get(...values, key)
       if (Number(changes) === 0 && again === undefined) return find.get(key)!
@@ -142,16 +171,20 @@ export function bookOperations(database: DatabaseSync) {
       if (args.noRefund !== undefined && isRefund.get(...args.noRefund) !== undefined) return false
       if (args.session !== undefined && !sessions.may(row, args.session)) return false
       const update = (updates[args.update] ??= database.prepare(updateOf(args.update)))
-      if (Number(update.run(...args.values).changes) === 0) return false
+      if (Number(update.run(...updateBytes(args.update, args.values)).changes) === 0) return false
       if (args.attempt === null) forgetAttempt.run(row)
-      else if (args.attempt !== undefined) attempt.run(row, ...args.attempt)
+      else if (args.attempt !== undefined) {
+        if (isNumberTaken(row, args.attempt)) throw new ConstraintError(numberTakenMessage)
+        keepAttempt(row, args.attempt)
+      }
       if (args.answer === null) forgetAnswer.run(row)
       else if (args.answer !== undefined) {
         const [status, headers, body] = args.answer
         answer.run(row, status!, headers!, bodyBytes(body!))
       }
-      if (args.purchase !== undefined) purchase.run(row, ...args.purchase)
-      if (args.purchaseStatus !== undefined) purchaseStatus.run(args.purchaseStatus, row)
+      if (args.purchase !== undefined) purchase.run(row, ...purchaseBytes(args.purchase))
+      if (args.purchaseStatus === 'reorged') purchaseReorged.run(row)
+      else if (args.purchaseStatus !== undefined) purchaseStatus.run(args.purchaseStatus, row)
       if (args.entries !== undefined) book.run(...args.entries)
       if (args.refund !== undefined) {
         const { network, transaction, atMs } = args.refund

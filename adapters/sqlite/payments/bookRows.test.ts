@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { LedgerEntry } from '../../../core/domain/ledger.ts'
-import type { ClaimRequest } from '../../../core/ports/books.ts'
-import { answerValues, bodyBytes, claimValues, entriesText, toEntries } from './bookRows.ts'
+import { entriesText, toEntries } from '../../../core/domain/ledger.ts'
+import type { ClaimRequest } from '../../../core/ports/store/books.ts'
+import { answerValues, bodyBytes, claimValues } from './bookRows.ts'
 
 /** Node's small buffers are pieces of one pool, and a piece that crosses to the writer's thread takes all of it along. */
 t.test('what crosses to the writer takes no more memory along than it needs', async (t) => {

@@ -1,76 +1,11 @@
 import type { SQLInputValue } from 'node:sqlite'
-import type { LedgerEntry } from '../../../core/domain/ledger.ts'
-import type { NetworkId } from '../../../core/domain/network.ts'
-import type {
-  PaymentKey,
-  PaymentRecord,
-  PaymentState,
-  SettlementAttempt,
-  StoredAnswer,
-} from '../../../core/domain/payment.ts'
+import type { SettlementAttempt, StoredAnswer } from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
-import type { ClaimRequest, PaymentChange } from '../../../core/ports/books.ts'
-import type { PaymentTable } from '../schema.ts'
+import type { ClaimRequest, PaymentChange } from '../../../core/ports/store/books.ts'
+import { packed } from '../../sql/packed.ts'
+import { keyBytes, noLink } from '../../sql/sales/paymentRows.ts'
 
 export type Values = readonly SQLInputValue[]
-
-/** A payment without its answer, the way {@link toPaymentRecord} reads it. */
-export const selectPayment = `
-  SELECT p.*, coalesce(l.payload, '{}') AS payload, s.settler, s.bytes AS attempt_bytes, s.tx AS attempt_transaction,
-    s.sequence AS attempt_sequence, a.payment_id AS answer_id
-  FROM payments p LEFT JOIN payment_payloads l ON l.payment_id = p.id
-    LEFT JOIN attempts s ON s.payment_id = p.id LEFT JOIN answers a ON a.payment_id = p.id`
-
-type PaymentRow = Omit<PaymentTable, 'id'> & {
-  id: number
-  payload: string
-  settler: string | null
-  attempt_bytes: string | null
-  attempt_transaction: string | null
-  attempt_sequence: string | null
-  answer_id: number | null
-}
-
-export function toPaymentRecord(found: object): PaymentRecord {
-  const row = found as PaymentRow
-  return {
-    row: row.id,
-    key: Buffer.from(row.key).toString('hex'),
-    network: row.network as NetworkId,
-    asset: row.asset,
-    payer: row.payer,
-    nonce: row.nonce,
-    payTo: row.pay_to,
-    amountAtomic: BigInt(row.amount_atomic),
-    validBeforeMs: row.valid_before_ms,
-    scheme: row.scheme,
-    state: row.state as PaymentState,
-    lease: row.lease,
-    linkId: row.link_id || null,
-    sessionId: row.session_id,
-    storeId: row.store_id,
-    requestHash: row.request_hash,
-    purchaseId: row.purchase_id,
-    payload: row.payload,
-    attempt: attemptOf(row),
-    hasAnswer: row.answer_id !== null,
-    transaction: row.tx_hash,
-    event: row.event,
-    block: row.block,
-    chargedAtomic: row.charged_atomic === null ? null : BigInt(row.charged_atomic),
-    errorReason: row.error_reason,
-    isLandedLate: row.landed_late === 1,
-    tries: row.tries,
-    dueReason: row.due_reason,
-    claimedAtMs: row.claimed_at_ms,
-    updatedAtMs: row.updated_at_ms,
-  }
-}
-
-/** In columns that were made NOT NULL when everything sold was a link. */
-const noLink = ''
-
-export const keyBytes = (key: PaymentKey): Uint8Array => Buffer.from(key, 'hex')
 
 export const claimColumns = [
   ...['key', 'network', 'asset', 'payer', 'nonce', 'pay_to', 'amount_atomic', 'valid_before_ms', 'scheme'],
@@ -78,7 +13,7 @@ export const claimColumns = [
   'session_id',
 ]
 
-/** In the order of {@link claimColumns}; the key is text still, which crosses threads for less. */
+/** In the order of {@link claimColumns}; all of it text and numbers still, which cross threads for less. */
 export const claimValues = (r: ClaimRequest, nowMs: number): SQLInputValue[] => [
   r.key,
   r.network,
@@ -98,6 +33,25 @@ export const claimValues = (r: ClaimRequest, nowMs: number): SQLInputValue[] => 
   nowMs,
   r.sessionId,
 ]
+
+/** What {@link claimValues} made, as it is kept. */
+export function claimBytes(values: Values): SQLInputValue[] {
+  const kept = [...values]
+  kept[keyAt] = keyBytes(String(values[keyAt]))
+  kept[payerAt] = packed.hex(String(values[payerAt]))
+  kept[payToAt] = packed.hex(String(values[payToAt]))
+  kept[nonceAt] = packed.hex(String(values[nonceAt]))
+  kept[requestHashAt] = packed.call(String(values[requestHashAt]))
+  return kept
+}
+
+const [keyAt, payerAt, payToAt, nonceAt, requestHashAt] = [
+  'key',
+  'payer',
+  'pay_to',
+  'nonce',
+  'request_hash',
+].map((column) => claimColumns.indexOf(column)) as [number, number, number, number, number]
 
 /**
  * Which UPDATE a change is: a number, because a text costs more on its way to the writer than the change itself.
@@ -129,6 +83,14 @@ export function updateOf(kind: number): string {
   ].join('')
 }
 
+/** Its values as they are kept. */
+export function updateBytes(kind: number, values: Values): Values {
+  if (Math.floor(kind / 6) % 2 === 0) return values
+  const hashAt = 3 + Number(kind % 3 === 1) + (Math.floor(kind / 3) % 2)
+  const hash = values[hashAt]
+  return typeof hash === 'string' ? values.with(hashAt, packed.hex(hash)) : values
+}
+
 export const purchaseColumns = [
   ...['id', 'link_id', 'store_id', 'buyer_wallet', 'network', 'asset', 'symbol', 'decimals', 'amount_atomic'],
   ...['fee_atomic', 'price_usd', 'review_token_hash', 'created_at_ms', 'tx_hash', 'event', 'status'],
@@ -156,85 +118,25 @@ export const purchaseValues = (p: Purchase, event: string | null): SQLInputValue
   p.sessionId,
 ]
 
-/**
- * Entries in one text: a sale's four are one row (bench/durableSteps.ts). Most are of one asset, which is named once:
- * `[network, asset, [kind, account, amount, account, amount], [kind, …]]`; others are a list of {@link EntryText}.
- */
-export function entriesText(entries: readonly LedgerEntry[]): string {
-  const [{ network, asset } = { network: '', asset: '' }] = entries
-  if (entries.length === 0 || entries.some((e) => e.network !== network || e.asset !== asset))
-    return JSON.stringify(
-      entries.map(
-        (e) => [e.account, e.network, e.asset, e.amountAtomic.toString(), e.kind] satisfies EntryText,
-      ),
-    )
-  const runs: string[][] = []
-  for (const { kind, account, amountAtomic } of entries) {
-    if (runs.at(-1)?.[0] !== kind) runs.push([kind])
-    runs.at(-1)!.push(account, amountAtomic.toString())
-  }
-  return JSON.stringify([network, asset, ...runs])
+/** What {@link purchaseValues} made, as it is kept. */
+export function purchaseBytes(values: Values): SQLInputValue[] {
+  const kept = [...values]
+  const [token, hash] = [kept[tokenHashAt], kept[txHashAt]]
+  kept[tokenHashAt] = packed.call(String(token))
+  if (typeof hash === 'string') kept[txHashAt] = packed.hex(hash)
+  return kept
 }
 
-type EntryText = [account: string, network: string, asset: string, amountAtomic: string, kind: string]
-
-/** What {@link entriesText} wrote. @throws for anything else */
-export function toEntries(purchaseId: string, text: string): LedgerEntry[] {
-  const entryOf = ([account, network, asset, amountAtomic, kind]: EntryText): LedgerEntry => ({
-    ...{ purchaseId, account, network, asset, amountAtomic: BigInt(amountAtomic) },
-    kind: kind as LedgerEntry['kind'],
-  })
-  const stored = JSON.parse(text) as EntryText[] | [network: string, asset: string, ...runs: string[][]]
-  if (typeof stored[0] !== 'string') return (stored as EntryText[]).map(entryOf)
-  const [network, asset, ...runs] = stored as [string, string, ...string[][]]
-  return runs.flatMap(([kind, ...lines]) =>
-    Array.from({ length: Math.ceil(lines.length / 2) }, (_, i) =>
-      entryOf([lines[2 * i]!, network, asset, lines[2 * i + 1]!, kind!]),
-    ),
-  )
-}
-
-/**
- * Whether the ledger has one move of a purchase, and its entries are word for word those that `entriesOfSale` makes of it, as
- * {@link entriesText} writes them or as it did before: then they can be read, cancel out and say what the purchase says. What is
- * unusual in the least is not: zero prices, names that JSON would have to escape, invoices of fees.
- *
- * @param u the row of `purchases`
- */
-export function isSaleInLedger(u: string): string {
-  const [buyer, seller, owed, own] = [
-    `buyer:' || ${u}.buyer_wallet || '`,
-    `seller:' || ${u}.store_id || '`,
-    `fees-owed:' || ${u}.store_id || '`,
-    'platform:fees',
-  ]
-  const [amount, fee] = [`' || ${u}.amount_atomic || '`, `' || ${u}.fee_atomic || '`]
-  const feeOwed = `' || CASE ${u}.fee_atomic WHEN '0' THEN '' ELSE '-' END || '${fee}`
-  const unit = `' || ${u}.network || '","' || ${u}.asset || '`
-  const line = (account: string, text: string, kind: string) => `["${account}","${unit}","${text}","${kind}"]`
-  const text = `["${unit}",["sale","${buyer}","-${amount}","${seller}","${amount}"],["fee","${owed}","${feeOwed}","${own}","${fee}"]]`
-  const former = [
-    line(buyer, `-${amount}`, 'sale'),
-    line(seller, amount, 'sale'),
-    line(owed, feeOwed, 'fee'),
-    line(own, fee, 'fee'),
-  ].join()
-  const escaped = ['network', 'asset', 'buyer_wallet', 'store_id'].flatMap((column) =>
-    ['"', '\\'].map((mark) => `instr(${u}.${column}, '${mark}')`),
-  )
-  return `(${u}.amount_atomic GLOB '[1-9]*' AND ${u}.fee_atomic <> ''
-    AND (${u}.amount_atomic || ${u}.fee_atomic) NOT GLOB '*[^0-9]*'
-    AND ${escaped.join(' + ')} = 0 AND substr(${u}.store_id, 1, 10) <> 'fees-owed:'
-    AND coalesce((SELECT count(*) = 1 AND min(entries) = CASE substr(min(entries), 1, 2)
-        WHEN '[[' THEN '[${former}]' ELSE '${text}' END
-      FROM ledger WHERE purchase_id = ${u}.id), 0))`
-}
+const [tokenHashAt, txHashAt] = ['review_token_hash', 'tx_hash'].map((column) =>
+  purchaseColumns.indexOf(column),
+) as [number, number]
 
 export const attemptValues = (a: SettlementAttempt): SQLInputValue[] => [
   a.settler,
   a.bytes,
   a.transaction,
   a.sequence,
+  a.isShared === true ? 1 : 0,
 ]
 
 /** Up to here a body crosses threads as text, one char a byte: a copy, where bytes are a memory of their own on each side. */
@@ -257,17 +159,3 @@ const ownBytes = (bytes: Uint8Array): Uint8Array =>
 /** What {@link answerValues} made text of, as bytes again. */
 export const bodyBytes = (body: SQLInputValue): SQLInputValue =>
   typeof body === 'string' ? Buffer.from(body, 'latin1') : body
-
-/** An EVM hash is the same in either case; a Solana signature is base58, where case counts. */
-export const canonicalTransaction = (network: string, transaction: string): string =>
-  network.startsWith('eip155:') ? transaction.toLowerCase() : transaction
-
-function attemptOf(row: PaymentRow): SettlementAttempt | null {
-  if (row.settler === null) return null
-  return {
-    settler: row.settler,
-    bytes: row.attempt_bytes ?? '',
-    transaction: row.attempt_transaction ?? '',
-    sequence: row.attempt_sequence,
-  }
-}

@@ -1,28 +1,24 @@
 import type { SQLInputValue } from 'node:sqlite'
+import { entriesText } from '../../../core/domain/ledger.ts'
 import { openStates, type PaymentState, requireClaimable } from '../../../core/domain/payment.ts'
 import { isTollgateError } from '../../../core/errors/error.ts'
-import { type Books, LARGEST_DELAY_MS, type PaymentChange } from '../../../core/ports/books.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
-import { alreadyBooked } from '../../../core/ports/refusals.ts'
+import { alreadyBooked, numberTaken } from '../../../core/ports/refusals.ts'
+import { type Books, LARGEST_DELAY_MS, type PaymentChange } from '../../../core/ports/store/books.ts'
+import {
+  canonicalTransaction,
+  keyBytes,
+  selectPayment,
+  toPaymentRecord,
+} from '../../sql/sales/paymentRows.ts'
 import type { Step } from '../commit/operations.ts'
 import type { Database } from '../database.ts'
 import { ConstraintError, reading } from '../failure.ts'
 import { sessionArgs } from '../sessions/sessionMoves.ts'
 import type { Row } from '../statement.ts'
 import type { Answers } from './answers.ts'
-import { type ApplyArgs, adoptable } from './bookOperations.ts'
-import {
-  answerValues,
-  attemptValues,
-  canonicalTransaction,
-  claimValues,
-  entriesText,
-  keyBytes,
-  purchaseValues,
-  selectPayment,
-  toPaymentRecord,
-  updateKindOf,
-} from './bookRows.ts'
+import { type ApplyArgs, adoptable, numberTakenMessage } from './bookOperations.ts'
+import { answerValues, attemptValues, claimValues, purchaseValues, updateKindOf } from './bookRows.ts'
 
 /** Answers that are deleted in one go; one that is larger goes alone. */
 const BYTES_FORGOTTEN_AT_ONCE = 4 * 1_048_576
@@ -41,6 +37,13 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
       WHERE p.due_at_ms IS NOT NULL AND p.state = :state AND ${is} AND (:network IS NULL OR p.network = :network)
       ORDER BY p.due_at_ms, p.id LIMIT :limit`),
   ) as [ReturnType<typeof reader.prepare>, ReturnType<typeof reader.prepare>]
+  // A store at rest is asked this every second, many times over: one short look in the place of two long ones for each state.
+  const anyDue = reader.prepare(`SELECT 1 FROM json_each(:states) s WHERE EXISTS (
+      SELECT 1 FROM payments p WHERE p.due_at_ms IS NOT NULL AND p.state = s.value AND p.due_at_ms <= :now)
+    OR EXISTS (
+      SELECT 1 FROM payments p
+      WHERE p.due_at_ms IS NOT NULL AND p.state = s.value AND p.due_at_ms > :now + ${LARGEST_DELAY_MS})
+    LIMIT 1`)
   const openAttempts = reader.prepare(`
     SELECT s.settler, s.tx, s.sequence FROM payments p JOIN attempts s ON s.payment_id = p.id
     WHERE p.state <> 'delivered' AND p.state = :state AND s.settler = :settler`)
@@ -108,7 +111,9 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
     try {
       return await writer.write('apply', argsOf(change), change.durability)
     } catch (error) {
-      if (change.purchase === undefined || !(error instanceof ConstraintError)) throw error
+      if (!(error instanceof ConstraintError)) throw error
+      if (error.message === numberTakenMessage) throw numberTaken({ cause: error })
+      if (change.purchase === undefined) throw error
       if (!/UNIQUE constraint failed: (index 'purchases_transfer'|purchases\.id)/.test(error.message))
         throw error
       throw alreadyBooked(change.purchase, { cause: error })
@@ -154,6 +159,7 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
 
     async due({ states, network = null, limit }) {
       const now = storeClock.now()
+      if (reading(() => anyDue.get({ states: JSON.stringify(states), now })) === undefined) return []
       const rows = states.flatMap((state) =>
         [dueSinceBefore, dueByNow].flatMap((due) => reading(() => due.all({ now, state, network, limit }))),
       )

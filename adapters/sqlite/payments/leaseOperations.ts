@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { hasEnded, thisProcess } from './processName.ts'
+import { hasEnded, thisProcess } from '../../sql/processName.ts'
 
 /** How long a lease that is over is kept, so that a holder that was frozen may renew it while nobody took its name. */
 const KEPT_MS = 10 * 60 * 1000

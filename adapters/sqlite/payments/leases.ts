@@ -1,9 +1,9 @@
 import type { Clock } from '../../../core/ports/clock.ts'
-import type { Leases } from '../../../core/ports/leases.ts'
+import type { Leases } from '../../../core/ports/store/leases.ts'
+import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
+import type { Schema } from '../../sql/schema.ts'
 import type { Database } from '../database.ts'
 import { reading } from '../failure.ts'
-import type { Schema } from '../schema.ts'
-import { hasEnded, pidOf, thisProcess } from './processName.ts'
 
 /** Leases in SQLite. `storeClock` is the machine's, so all processes that can use the file have the same. */
 export function createLeases({ reader, writer }: Database, storeClock: Clock): Leases {

@@ -1,14 +1,22 @@
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
-import { debtorOf, feesAccountOf, type LedgerEntry } from '../../../core/domain/ledger.ts'
+import { feesAccountOf } from '../../../core/domain/ledger.ts'
 import { chargedStates, unresolvedStates } from '../../../core/domain/payment.ts'
-import type { LedgerEars, LedgerFindings } from '../../../core/ports/purchases.ts'
-import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/webhooks.ts'
+import { DAY_MS } from '../../../core/ports/store/figures.ts'
+import type { LedgerEars, LedgerFindings } from '../../../core/ports/store/purchases.ts'
+import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/store/webhooks.ts'
+import { type Packed, packed } from '../../sql/packed.ts'
+import { createFindings, judgeEntries, type Say } from '../../sql/sales/ledgerFindings.ts'
+import { isSaleInLedger, type TextSql } from '../../sql/sales/saleInLedger.ts'
 import { connectReader } from '../connect.ts'
+import type { Database } from '../database.ts'
 import { reading } from '../failure.ts'
 import type { Row } from '../statement.ts'
-import { judgeSums } from '../sums/judgeSums.ts'
-import { isSaleInLedger, toEntries } from './bookRows.ts'
+import { type DayOfSales, monthsOfSales } from '../sums/daysOfSales.ts'
+import { feesJudge } from '../sums/judgeFees.ts'
+import { salesJudge } from '../sums/judgeSales.ts'
+import { judgeViews } from '../sums/judgeViews.ts'
+import { judgedNotes } from './judgedNotes.ts'
 
 /**
  * Rows of a table that are looked at as they stand at one moment. Then others get their turn, and the log may be copied back: a
@@ -16,57 +24,122 @@ import { isSaleInLedger, toEntries } from './bookRows.ts'
  */
 const ROWS_A_LOOK = 2_000
 
-/** Findings of a kind that are listed; the others are counted, however much of a database is broken. */
-const MOST_LISTED = 1_000
-
 /** After every key of its kind. */
-const [lastRow, lastText] = [Number.MAX_SAFE_INTEGER, '\u{10ffff}']
+const lastText = '\u{10ffff}'
 
 const list = (states: readonly string[]) => states.map((state) => `'${state}'`).join(', ')
 const charged = list(chargedStates)
 
 /** Looks at the rows after `from`, up to `to`. */
 type Look = (from: SQLInputValue, to: SQLInputValue) => void
-type Say = (finding: string) => void
 
 /**
  * Reads the whole books, some rows at a time. What belongs to a payment changes in one commit with it, so that it is judged as it
  * stands at one moment however long the whole takes, and payments that settle meanwhile are neither half seen nor held up.
+ *
+ * @param writer with it, days that were found right before are left out as long as nothing of them has moved, and those that are
+ *   found right are noted
  */
 export async function checkLedger(
   path: string,
   nowMs: number,
   { onProgress, onTransfer }: LedgerEars = {},
+  writer?: Database['writer'],
 ): Promise<LedgerFindings> {
   const database = reading(() => connectReader(path))
   try {
     database.exec('PRAGMA cache_size = -32000')
-    const [broken, unbalanced] = [createList(), createList()]
-    const counts = { purchases: 0, chargedPayments: 0, unresolvedPayments: 0, refundDue: 0 }
+    const [broken, unbalanced] = [createFindings(), createFindings()]
+    const notes = writer && judgedNotes(database, writer, nowMs)
+    const counts: Counts = { purchases: 0, chargedPayments: 0, unresolvedPayments: 0, refundDue: 0 }
+    let skippedDays = 0
     const last = count(database, 'SELECT max(id) AS n FROM payments')
-    await walk(database, 'payments', 'id', -lastRow, lastRow, (to) => onProgress?.('payments', to, last), [
+    const looks = [
       lookAtCounts(database, counts),
       lookAtPayments(database, broken.add),
       lookAtEntries(database, broken.add, unbalanced.add),
       lookAtSessionsOfPurchases(database, broken.add),
       lookAtEvents(database, nowMs, broken.add),
       ...(onTransfer === undefined ? [] : [lookAtTransfers(database, onTransfer)]),
-    ])
+    ]
+    const [sales, feesOf] = [salesJudge(database), feesJudge(database)]
+    const found = () => broken.count() + unbalanced.count()
+    const lookOnce = (look: () => readonly string[]) =>
+      inOneLook(database, () => {
+        for (const finding of look()) broken.add(finding)
+      })
+
+    async function judgeDay({ day, from, to }: DayOfSales): Promise<void> {
+      const span = { name: day, from, to, endMs: (day + 1) * DAY_MS }
+      const right = notes?.days.right(span)
+      if (right !== undefined) {
+        skippedDays++
+        counts.purchases += right.purchases
+        counts.chargedPayments += right.chargedPayments
+        counts.refundDue += right.refundDue
+        return
+      }
+      await notes?.days.begin(span)
+      const [before, foundBefore] = [{ ...counts }, found()]
+      await walk(database, 'payments', 'id', from, to, (id) => onProgress?.('payments', id, last), looks)
+      lookOnce(() => sales({ day, from, to }))
+      if (to <= last) onProgress?.('payments', to, last)
+      if (found() > foundBefore || counts.unresolvedPayments > before.unresolvedPayments) return
+      await notes?.days.foundRight(span, {
+        purchases: counts.purchases - before.purchases,
+        chargedPayments: counts.chargedPayments - before.chargedPayments,
+        refundDue: counts.refundDue - before.refundDue,
+      })
+    }
+
+    for (const { month, days, ...stretch } of reading(() => monthsOfSales(database, nowMs))) {
+      const span = { name: month, ...stretch }
+      const fees = notes?.months.right(span) === undefined ? feesOf(month) : undefined
+      const foundBefore = found()
+      if (fees !== undefined) await notes?.months.begin(span)
+      for (const day of days) {
+        await judgeDay(day)
+        if (fees !== undefined) inOneLook(database, () => fees.add(day))
+      }
+      if (fees === undefined) continue
+      lookOnce(fees.judge)
+      if (found() === foundBefore)
+        await notes?.months.foundRight(span, { purchases: 0, chargedPayments: 0, refundDue: 0 })
+    }
     await walk(database, 'payment_sessions', 'id', '', lastText, (_, n) => onProgress?.('sessions', n), [
       lookAtSessions(database, broken.add),
       lookAtEventsOfSessions(database, nowMs, broken.add),
     ])
-    await walk(database, 'ledger', 'purchase_id', '', lastText, (_, n) => onProgress?.('entries', n), [
+    // Entries of nobody among those of days that were found right are for a look at everything.
+    const since = skippedDays === 0 ? '' : firstIdAt(nowMs - EVENTS_KEPT_MS)
+    await walk(database, 'ledger', 'purchase_id', since, lastText, (_, n) => onProgress?.('entries', n), [
       lookAtEntriesOfNobody(database, broken.add, unbalanced.add),
     ])
-    await judgeSums(database, nowMs, broken.add)
+    await judgeViews(database, broken.add, (stores) => onProgress?.('stores', stores))
     if (broken.others() > 0) broken.listed.push(`and ${broken.others()} more`)
     if (unbalanced.others() > 0)
       broken.listed.push(`and the entries of ${unbalanced.others()} more do not add up to zero`)
-    return { ...counts, broken: broken.listed, unbalanced: unbalanced.listed }
+    return { ...counts, skippedDays, broken: broken.listed, unbalanced: unbalanced.listed }
   } finally {
     database.close()
   }
+}
+
+/** Before every purchase of that time: their ids begin with it (RFC 9562, version 7). */
+function firstIdAt(ms: number): string {
+  const digits = Math.max(ms, 0).toString(16).padStart(12, '0')
+  return `${digits.slice(0, 8)}-${digits.slice(8)}`
+}
+
+function inOneLook(database: DatabaseSync, look: () => void): void {
+  reading(() => {
+    database.exec('BEGIN')
+    try {
+      look()
+    } finally {
+      database.exec('COMMIT')
+    }
+  })
 }
 
 /**
@@ -83,13 +156,13 @@ async function walk(
   looks: readonly Look[],
 ): Promise<void> {
   const page = database.prepare(`SELECT max(k) AS end, count(*) AS n
-    FROM (SELECT ${key} AS k FROM ${table} WHERE ${key} > ? ORDER BY ${key} LIMIT ${ROWS_A_LOOK})`)
+    FROM (SELECT ${key} AS k FROM ${table} WHERE ${key} > ? AND ${key} <= ? ORDER BY ${key} LIMIT ${ROWS_A_LOOK})`)
   let from = first
   let rows = 0
   for (let isOver = false; !isOver; ) {
     reading(() => {
       database.exec('BEGIN')
-      const { end, n } = page.get(from)!
+      const { end, n } = page.get(from, last)!
       isOver = Number(n) < ROWS_A_LOOK
       const to = isOver ? last : (end as SQLInputValue)
       for (const look of looks) look(from, to)
@@ -100,6 +173,11 @@ async function walk(
     if (!isOver) onLook(Number(from), rows)
     await setImmediate()
   }
+}
+
+const inSqlite: TextSql = {
+  matches: (text, what) => `${text} ${what === 'number' ? `GLOB '[1-9]*'` : `NOT GLOB '*[^0-9]*'`}`,
+  position: (text, part) => `instr(${text}, ${part})`,
 }
 
 type Counts = {
@@ -163,14 +241,14 @@ function lookAtEntries(database: DatabaseSync, say: Say, sayUnbalanced: Say): Lo
   const unusual = database.prepare(`
     SELECT u.id, u.store_id, u.status, u.amount_atomic, u.fee_atomic FROM purchases u
     WHERE u.payment_id > ? AND u.payment_id <= ?
-      AND NOT (u.status NOT IN ('reorged', 'refunded') AND ${isSaleInLedger('u')})`)
+      AND NOT (u.status NOT IN ('reorged', 'refunded') AND ${isSaleInLedger('u', inSqlite)})`)
   const moves = database.prepare('SELECT entries FROM ledger WHERE purchase_id = ? ORDER BY move')
   return (from, to) => {
     for (const purchase of unusual.iterate(from, to)) {
       const id = String(purchase['id'])
       const texts = moves.all(id)
       if (texts.length === 0) say(`purchase ${id} has no ledger entries`)
-      else judgeEntries(id, texts, purchase, say, sayUnbalanced)
+      else judgeEntries(id, texts.map(textOf), purchase, say, sayUnbalanced)
     }
   }
 }
@@ -183,40 +261,8 @@ function lookAtEntriesOfNobody(database: DatabaseSync, say: Say, sayUnbalanced: 
   const moves = database.prepare('SELECT entries FROM ledger WHERE purchase_id = ? ORDER BY move')
   return (from, to) => {
     for (const { id } of strangers.iterate(from, to))
-      judgeEntries(String(id), moves.all(id!), undefined, say, sayUnbalanced)
+      judgeEntries(String(id), moves.all(id!).map(textOf), undefined, say, sayUnbalanced)
   }
-}
-
-function judgeEntries(
-  id: string,
-  moves: readonly Row[],
-  purchase: Row | undefined,
-  say: Say,
-  sayUnbalanced: Say,
-): void {
-  let entries: LedgerEntry[]
-  try {
-    entries = moves.flatMap((move) => toEntries(id, String(move['entries'])))
-  } catch {
-    return say(`the ledger entries of ${id} can not be read`)
-  }
-  const sums = new Map<string, bigint>()
-  for (const { network, asset, amountAtomic } of entries) {
-    const unit = `${network} ${asset}`
-    sums.set(unit, (sums.get(unit) ?? 0n) + amountAtomic)
-  }
-  if ([...sums.values()].some((sum) => sum !== 0n)) sayUnbalanced(id)
-  if (purchase === undefined) return
-  const { store_id: storeId, status } = purchase
-  const account = debtorOf(String(storeId)) === undefined ? feesAccountOf(String(storeId)) : storeId
-  const booked = entries.reduce((sum, one) => (one.account === account ? sum + one.amountAtomic : sum), 0n)
-  const isBack = status === 'reorged' || status === 'refunded'
-  const own = account === storeId ? String(purchase['amount_atomic']) : `-${purchase['fee_atomic']}`
-  const said = isBack ? '0' : own === '-0' ? '0' : own
-  if (String(booked) !== said)
-    say(
-      `purchase ${id} is ${status}, and its ledger entries say ${booked} of the fees owed where it says ${said}`,
-    )
 }
 
 /**
@@ -304,22 +350,15 @@ function lookAtTransfers(database: DatabaseSync, onTransfer: NonNullable<LedgerE
       WHERE id > ?1 AND id <= ?2 AND landed_late = 1 AND state IN (${charged})`)
   return (from, to) => {
     for (const { network, tx_hash: transaction, id } of transfers.iterate(from, to))
-      onTransfer({ network: String(network), transaction: String(transaction), purchaseId: String(id) })
+      onTransfer({
+        network: String(network),
+        transaction: packed.hexText(transaction as Packed),
+        purchaseId: String(id),
+      })
   }
 }
 
-function createList(): { readonly listed: string[]; add: Say; others(): number } {
-  const listed: string[] = []
-  let others = 0
-  return {
-    listed,
-    add(finding) {
-      if (listed.length < MOST_LISTED) listed.push(finding)
-      else others++
-    },
-    others: () => others,
-  }
-}
+const textOf = (move: Row): string => String(move['entries'])
 
 const count = (database: DatabaseSync, sql: string): number =>
   reading(() => Number(database.prepare(sql).get()!['n']))

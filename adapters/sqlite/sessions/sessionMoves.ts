@@ -1,7 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Purchase } from '../../../core/domain/purchase.ts'
 import { MOST_SETTLEMENT_FAILURES } from '../../../core/domain/session.ts'
-import type { SessionMove } from '../../../core/ports/books.ts'
+import type { SessionMove } from '../../../core/ports/store/books.ts'
 
 export interface SessionArgs extends SessionMove {
   /** People's time. */

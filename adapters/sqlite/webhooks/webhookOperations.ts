@@ -7,7 +7,7 @@ import {
   LONGEST_WAIT_MS,
   TRIES_KEPT,
   type TryOutcome,
-} from '../../../core/ports/webhooks.ts'
+} from '../../../core/ports/store/webhooks.ts'
 import type { Row } from '../statement.ts'
 import { hears } from './telling.ts'
 

@@ -1,19 +1,13 @@
 import type { SQLInputValue } from 'node:sqlite'
-import type {
-  DeliveryState,
-  WebhookDelivery,
-  WebhookEndpoint,
-  WebhookEvent,
-  WebhookKind,
-} from '../../../core/domain/webhook.ts'
+import type { WebhookEndpoint } from '../../../core/domain/webhook.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
-import { cursorAt, readCursor } from '../../../core/ports/purchases.ts'
 import { tooManyEndpoints } from '../../../core/ports/refusals.ts'
-import { LONGEST_WAIT_MS, type TakenDelivery, type Webhooks } from '../../../core/ports/webhooks.ts'
+import { readCursor } from '../../../core/ports/store/purchases.ts'
+import { LONGEST_WAIT_MS, type Webhooks } from '../../../core/ports/store/webhooks.ts'
+import { deliveriesOf, toDelivery, toEndpoint, toEvent, toTaken, toTry } from '../../sql/webhookRows.ts'
 import type { Step } from '../commit/operations.ts'
 import type { Database } from '../database.ts'
 import { reading } from '../failure.ts'
-import type { Row } from '../statement.ts'
 
 const selectDelivery = `
   SELECT d.*, v.id AS event_id, v.kind, v.body FROM webhook_deliveries d JOIN webhook_events v ON v.seq = d.event_seq`
@@ -115,24 +109,13 @@ export function createWebhooks({ reader, writer }: Database, storeClock: Clock):
     async deliveries(endpointId, { cursor, limit }) {
       const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(readCursor(cursor).id)
       const rows = reading(() => page.all(endpointId, Number.isSafeInteger(before) ? before : 0, limit + 1))
-      const shown = rows.slice(0, limit)
-      const last = rows.length > limit ? shown.at(-1) : undefined
-      return {
-        deliveries: shown.map(toDelivery),
-        nextCursor: last === undefined ? null : cursorAt(Number(last['created_at_ms']), String(last['n'])),
-      }
+      return deliveriesOf(rows, limit)
     },
 
     async delivery(id) {
       const row = reading(() => deliveryRow.get(id))
       if (row === undefined) return undefined
-      const done = reading(() => tries.all(row['n']!)).map((one) => ({
-        atMs: Number(one['at_ms']),
-        status: one['status'] as number | null,
-        latencyMs: Number(one['latency_ms']),
-        error: one['error'] as string | null,
-        answer: String(one['answer']),
-      }))
+      const done = reading(() => tries.all(row['n']!)).map(toTry)
       return { delivery: toDelivery(row), body: String(row['body']), tries: done }
     },
 
@@ -169,55 +152,3 @@ export function createWebhooks({ reader, writer }: Database, storeClock: Clock):
     },
   }
 }
-
-/** The columns of an endpoint, whatever stands beside them in the row. */
-const toEndpoint = (row: Row): WebhookEndpoint => ({
-  id: String(row['id']),
-  storeId: String(row['store_id']),
-  linkId: row['link_id'] as string | null,
-  url: String(row['url']),
-  description: String(row['description']),
-  kinds: JSON.parse(String(row['kinds'])) as WebhookKind[],
-  salt: String(row['salt']),
-  previousSalt: row['previous_salt'] as string | null,
-  previousUntilMs: row['previous_until_ms'] as number | null,
-  disabledAtMs: row['disabled_at_ms'] as number | null,
-  disabledReason: row['disabled_reason'] as WebhookEndpoint['disabledReason'],
-  failingSinceMs: row['failing_since_ms'] as number | null,
-  listeningSinceMs: Number(row['listening_since_ms']),
-  createdAtMs: Number(row['created_at_ms']),
-  updatedAtMs: Number(row['updated_at_ms']),
-})
-
-const toEvent = (row: Row): WebhookEvent => ({
-  seq: Number(row['seq']),
-  id: String(row['id']),
-  kind: row['kind'] as WebhookKind,
-  storeId: String(row['store_id']),
-  linkId: row['link_id'] as string | null,
-  purchaseId: row['purchase_id'] as string | null,
-  sessionId: row['session_id'] as string | null,
-  endpointId: row['endpoint_id'] as string | null,
-  detail: row['detail'] as string | null,
-  atMs: Number(row['at_ms']),
-})
-
-const toTaken = (row: Row): TakenDelivery => ({
-  id: String(row['delivery']),
-  taking: Number(row['taking']),
-  tries: Number(row['tries']),
-  event: { id: String(row['event_id']), kind: row['kind'] as WebhookKind, atMs: Number(row['at_ms']) },
-  body: String(row['body']),
-  endpoint: toEndpoint(row),
-})
-
-const toDelivery = (row: Row): WebhookDelivery => ({
-  id: String(row['id']),
-  endpointId: String(row['endpoint_id']),
-  eventId: String(row['event_id']),
-  kind: row['kind'] as WebhookKind,
-  state: row['state'] as DeliveryState,
-  tries: Number(row['tries']),
-  dueAtMs: row['state'] === 'waiting' ? Number(row['due_at_ms']) : null,
-  createdAtMs: Number(row['created_at_ms']),
-})

@@ -2,8 +2,8 @@ import type { StoreId } from '../../../core/domain/link.ts'
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity, SettlementAttempt } from '../../../core/domain/payment.ts'
 import type { ProcessCalls } from '../../../core/ports/callCounts.ts'
-import type { Change } from '../../../core/ports/changes.ts'
-import type { Refusal, SettleOutcome } from '../../../core/ports/settler.ts'
+import type { Refusal, SettleOutcome } from '../../../core/ports/chains/settler.ts'
+import type { Change } from '../../../core/ports/store/changes.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 
 /** What a worker says to the primary. `call` pairs a question with its answers; it is unique in its worker. */
@@ -33,8 +33,8 @@ export type FromWorker =
       /** The call of its `verify`. */
       readonly held?: number
     }
-  /** Whether the attempt is on disk. Without a true, the primary broadcasts nothing. */
-  | { readonly type: 'stored'; readonly call: number; readonly ok: boolean }
+  /** Whether the attempt of that turn is on disk. Without a true, the primary broadcasts nothing. */
+  | { readonly type: 'stored'; readonly call: number; readonly turn: number; readonly ok: boolean }
   /** For a job of the primary: see `JobLine`. */
   | { readonly type: 'note'; readonly topic: string; readonly note: unknown }
   | { readonly type: 'metrics'; readonly call: number; readonly text: string }
@@ -45,7 +45,10 @@ export type FromPrimary =
   /** The first message. */
   | {
       readonly type: 'begin'
+      /** Where everything is handed to that is no link. */
       readonly adminUrl: string
+      /** The primary's listener, which says whether this installation lives and can work. */
+      readonly ownUrl: string
       /** The configuration that the primary started with: a reload does not change what was opened by it. */
       readonly startedText: string
       /** The one whose plugins run now. */
@@ -57,7 +60,13 @@ export type FromPrimary =
   /** The admin API changed a link or a store; the worker would read it from the store within half a second. */
   | { readonly type: 'changed'; readonly change: Change }
   | { readonly type: 'verified'; readonly call: number; readonly refusal: Refusal | null }
-  | { readonly type: 'store'; readonly call: number; readonly attempt: SettlementAttempt }
+  /** The first attempt of a call has turn 1; one that takes its place has the next. */
+  | {
+      readonly type: 'store'
+      readonly call: number
+      readonly turn: number
+      readonly attempt: SettlementAttempt
+    }
   | { readonly type: 'settled'; readonly call: number; readonly outcome: SettleOutcome }
   | { readonly type: 'broken'; readonly call: number; readonly message: string }
   | { readonly type: 'read-metrics' | 'read-counts'; readonly call: number }

@@ -2,13 +2,14 @@ import cluster, { type Worker } from 'node:cluster'
 import type { LoadedConfig } from '../../../core/config/loadConfig.ts'
 import type { AnyGatewayPlugin } from '../../../core/plugin/gateway.ts'
 import type { ProcessCalls } from '../../../core/ports/callCounts.ts'
-import type { Log } from '../../../core/ports/log.ts'
 import type { Metrics } from '../../../core/ports/metrics.ts'
-import { type CallPlane, createCallPlane } from '../../../gateway/callPlane.ts'
-import { createReloader, generationOf } from '../createReloader.ts'
-import { openLate } from '../openLate.ts'
-import { openStack } from '../openStack.ts'
+import type { CallPlane } from '../../../gateway/callPlane.ts'
+import { openStack } from '../open/openStack.ts'
+import { does } from '../role.ts'
+import { startCalls } from '../startCalls.ts'
 import { startControlPlane } from '../startControlPlane.ts'
+import type { StartOptions } from '../startTollgate.ts'
+import { urlOf } from '../urlOf.ts'
 import { mergeMetrics } from './mergeMetrics.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
 import { createWorkerSettling } from './settleForWorker.ts'
@@ -37,10 +38,10 @@ export interface Primary {
 
 export async function startPrimary(
   { config, plugins, text: startedText }: LoadedConfig<AnyGatewayPlugin>,
-  { env, log }: { readonly env: Readonly<Record<string, string | undefined>>; readonly log: Log },
+  { env, log, only }: StartOptions,
 ): Promise<Primary> {
   cluster.setupPrimary({ serialization: 'advanced' })
-  const stack = await openStack(config, { env, log, runsJobs: true })
+  const stack = await openStack(config, { env, log, runsJobs: does('jobs', only) })
   const { changes, jobLine } = stack.ports
   const closers = [() => stack.close()]
   const close = async (workersTimeoutMs: number) => {
@@ -54,7 +55,7 @@ export async function startPrimary(
   const networks = () => stack.chains.settlers.map(({ network }) => network)
 
   /** @param restartMs when another follows, should this one end before it listens */
-  function fork(adminUrl: string, restartMs = RESTART_MS): void {
+  function fork(urls: { adminUrl: string; ownUrl: string }, restartMs = RESTART_MS): void {
     const worker = cluster.fork()
     const settling = createWorkerSettling(stack.chains, (message) => send(worker, message))
     let hasListened = false
@@ -62,7 +63,7 @@ export async function startPrimary(
       if (settling.receive(message)) return
       if (message.type === 'ready') {
         hearing.add(worker)
-        send(worker, { type: 'begin', adminUrl, startedText, text, networks: networks() })
+        send(worker, { type: 'begin', ...urls, startedText, text, networks: networks() })
       }
       if (message.type === 'listening') {
         hasListened = true
@@ -77,40 +78,37 @@ export async function startPrimary(
       listening.reject(new Error('A gateway process ended before it listened; its message is above.'))
       const waitMs = hasListened ? RESTART_MS : restartMs
       const next = Math.min(2 * waitMs, MAX_RESTART_MS)
-      setTimeout(() => !isStopping && fork(adminUrl, hasListened ? RESTART_MS : next), waitMs).unref()
+      setTimeout(() => !isStopping && fork(urls, hasListened ? RESTART_MS : next), waitMs).unref()
     })
   }
 
   try {
     // Their plugins do the background work, which belongs to one process. Calls over HTTP enter the workers' only; those of
     // tools, which come by the admin API, enter these.
-    const first = await generationOf(plugins, stack.ports)
-    const calls = createCallPlane(first, stack.ports, config.gateway)
-    closers.push(() => calls.close())
-    const reloader = createReloader(calls, stack.ports, plugins)
-    const { linkCalls } = calls
+    // The workers offer a network once it can be settled on here.
+    const plane = await startCalls({ config, plugins }, stack, () =>
+      everyWorker({ type: 'networks', networks: networks() }),
+    )
+    const { linkCalls, calls } = plane
+    closers.push(() => plane.close())
     const metrics = fleetMetrics(stack.ports.metrics)
-    const control = await startControlPlane(config, stack, {
+    const data = {
       ...{ metrics, linkCalls, callCounts: fleetCounts(calls) },
       get generation() {
         return calls.generation
       },
-    })
+    }
+    const control = await startControlPlane(config, stack, data, only)
+    const handedTo = does('admin', only) ? control.adminUrl : (config.admin.url ?? urlOf(config.admin))
     closers.push(() => control.close())
     const unsubscribe = changes.subscribe((change) => everyWorker({ type: 'changed', change }))
     closers.push(async () => unsubscribe())
-    // The workers offer a network once it can be settled on here.
-    const late = openLate(stack.chains, () => {
-      everyWorker({ type: 'networks', networks: networks() })
-      return reloader.again()
-    })
-    closers.push(async () => late.stop())
-    for (let i = 0; i < config.gateway.workers; i++) fork(control.adminUrl)
+    for (let i = 0; i < config.gateway.workers; i++) fork({ adminUrl: handedTo, ownUrl: control.adminUrl })
     return {
       adminUrl: control.adminUrl,
       gatewayUrl: await listening.promise,
       async reload(next) {
-        await reloader.to(next.plugins)
+        await plane.reload(next)
         text = next.text
         everyWorker({ type: 'reload', text })
       },

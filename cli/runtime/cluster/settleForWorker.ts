@@ -1,7 +1,7 @@
 import type { NetworkId } from '../../../core/domain/network.ts'
 import type { PaymentIdentity } from '../../../core/domain/payment.ts'
-import type { Chains } from '../../../core/ports/chains.ts'
-import type { Hold, Settler } from '../../../core/ports/settler.ts'
+import type { Chains } from '../../../core/ports/chains/chains.ts'
+import type { Hold, Settler } from '../../../core/ports/chains/settler.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
 
 /**
@@ -23,8 +23,25 @@ interface Held {
   readonly identity: PaymentIdentity
 }
 
-export function createWorkerSettling(chains: Chains, send: (message: FromPrimary) => void): WorkerSettling {
-  const storing = new Map<number, (ok: boolean) => void>()
+/** A question, and what is to be said again to whoever asks it again. */
+interface Question {
+  /** The answer, or what is asked back; absent while that is worked on. */
+  said?: FromPrimary
+  endedMs?: number
+}
+
+/**
+ * @param keptMs so long an answer is kept for whoever asks the same question again, because messages may be lost. Default 0: none
+ * is, and each question is a new one
+ */
+export function createWorkerSettling(
+  chains: Chains,
+  send: (message: FromPrimary) => void,
+  keptMs = 0,
+): WorkerSettling {
+  /** In the order in which they were asked first. */
+  const questions = new Map<number, Question>()
+  const storing = new Map<number, { readonly turn: number; readonly resolve: (ok: boolean) => void }>()
   const held = new Map<number, Held>()
   let isLost = false
 
@@ -37,25 +54,54 @@ export function createWorkerSettling(chains: Chains, send: (message: FromPrimary
   async function verify(message: Extract<FromWorker, { type: 'verify' }>): Promise<void> {
     const { call, network, payment, terms, identity, storeId } = message
     const verified = await settlerOf(network).verify(payment, terms, identity, { storeId })
-    if (!verified.ok) return send({ type: 'verified', call, refusal: verified })
+    if (!verified.ok) return end({ type: 'verified', call, refusal: verified })
     if (isLost) return verified.hold.release()
     held.set(call, { hold: verified.hold, identity })
-    send({ type: 'verified', call, refusal: null })
+    end({ type: 'verified', call, refusal: null })
   }
 
   async function settle(message: Extract<FromWorker, { type: 'settle' }>): Promise<void> {
     const { call, network, payment, terms } = message
     const verified = take(message.held)
     const identity = verified?.identity ?? message.identity
+    let turn = 0
     const store = (attempt: Extract<FromPrimary, { type: 'store' }>['attempt']) =>
       new Promise<boolean>((resolve) => {
         if (isLost) return resolve(false)
-        storing.set(call, resolve)
-        send({ type: 'store', call, attempt })
+        storing.set(call, { turn: ++turn, resolve })
+        say({ type: 'store', call, turn, attempt })
       })
     const outcome = await settlerOf(network).settle(payment, terms, identity, store, verified?.hold)
     storing.delete(call)
-    send({ type: 'settled', call, outcome })
+    end({ type: 'settled', call, outcome })
+  }
+
+  function say(message: Extract<FromPrimary, { type: 'store' }>): void {
+    const question = questions.get(message.call)
+    if (question !== undefined) question.said = message
+    send(message)
+  }
+
+  function end(message: Extract<FromPrimary, { type: 'verified' | 'settled' | 'broken' }>): void {
+    const nowMs = performance.now()
+    const question = questions.get(message.call)
+    if (question !== undefined) Object.assign(question, { said: message, endedMs: nowMs })
+    for (const [call, { endedMs }] of questions) {
+      if (endedMs === undefined || endedMs > nowMs - keptMs) break
+      questions.delete(call)
+    }
+    send(message)
+  }
+
+  /** Whether it was asked before: then it is told again what was said, if anything was. */
+  function isKnown(call: number): boolean {
+    const known = questions.get(call)
+    if (known === undefined) {
+      if (keptMs > 0) questions.set(call, {})
+      return false
+    }
+    if (known.said !== undefined) send(known.said)
+    return true
   }
 
   function take(call: number | undefined): Held | undefined {
@@ -67,7 +113,7 @@ export function createWorkerSettling(chains: Chains, send: (message: FromPrimary
   /** Runs an answer to a question; what breaks is told. */
   function answer(call: number, work: Promise<void>): true {
     work.catch((error: unknown) => {
-      send({ type: 'broken', call, message: error instanceof Error ? error.message : String(error) })
+      end({ type: 'broken', call, message: error instanceof Error ? error.message : String(error) })
     })
     return true
   }
@@ -76,23 +122,30 @@ export function createWorkerSettling(chains: Chains, send: (message: FromPrimary
     receive(message) {
       switch (message.type) {
         case 'verify':
-          return answer(message.call, verify(message))
+          return isKnown(message.call) || answer(message.call, verify(message))
         case 'settle':
-          return answer(message.call, settle(message))
+          return isKnown(message.call) || answer(message.call, settle(message))
         case 'release':
           take(message.held)?.hold.release()
           return true
-        case 'stored':
-          storing.get(message.call)?.(message.ok)
-          storing.delete(message.call)
+        case 'stored': {
+          const { call, turn, ok } = message
+          const one = storing.get(call)
+          // What is said of bytes that others have taken the place of says nothing of these.
+          if (one?.turn !== turn) return true
+          storing.delete(call)
+          const question = questions.get(call)
+          if (question !== undefined) delete question.said
+          one.resolve(ok)
           return true
+        }
         default:
           return false
       }
     },
     lost() {
       isLost = true
-      for (const resolve of storing.values()) resolve(false)
+      for (const { resolve } of storing.values()) resolve(false)
       storing.clear()
       for (const { hold } of held.values()) hold.release()
       held.clear()

@@ -1,9 +1,10 @@
 import { on } from 'node:events'
 import type { NetworkId } from '../../../core/domain/network.ts'
-import type { Change } from '../../../core/ports/changes.ts'
 import type { JobLine } from '../../../core/ports/jobLine.ts'
+import type { Change } from '../../../core/ports/store/changes.ts'
 import { createLog } from '../createLog.ts'
-import { openStack } from '../openStack.ts'
+import { giveBackHeap } from '../giveBackHeap.ts'
+import { openStack } from '../open/openStack.ts'
 import { readConfigAgain } from '../readConfig.ts'
 import { startDataPlane } from '../startDataPlane.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
@@ -32,6 +33,7 @@ export async function runWorker(
   const log = createLog(config.log)
   const settling = createPrimarySettling(send)
   const jobLine: JobLine = {
+    isHere: false,
     post: (topic, note) => send({ type: 'note', topic, note }),
     hear: () => () => undefined,
   }
@@ -42,7 +44,8 @@ export async function runWorker(
     mayOpen: (network) => settled.has(network),
   })
   const { plugins } = await read(begin.text)
-  const data = await startDataPlane({ config, plugins }, stack, begin.adminUrl)
+  giveBackHeap()
+  const data = await startDataPlane({ config, plugins }, stack, begin.adminUrl, begin.ownUrl)
 
   const reload = async (text: string) => {
     try {

@@ -1,4 +1,5 @@
 import { dirname, resolve } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Infer, OptionsSchema } from '../../plugin/options.ts'
 import { ConfigError } from '../configError.ts'
 import { eachOption } from '../eachOption.ts'
@@ -73,6 +74,8 @@ export async function checkDocument<S extends OptionsSchema, P extends PluginDec
       text,
     )
 
+  // Calls go on while a gateway reads its configuration again: here, and before each plugin.
+  await nextTurn()
   const expanded = expand(source.tree, env)
   const tree = withDefaultPlugins(expanded.tree as WithPlugins, pluginSource.defaults)
   const show = (pointer: Pointer) => ({

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { OptionsSchema } from '../../plugin/options.ts'
 import type { Expanded } from '../read/expand.ts'
 import { valueAt } from '../read/pointer.ts'
@@ -39,6 +40,8 @@ export async function checkPlugins<P extends PluginDeclaration>(
     const at = `/plugins/${i}`
     const use = valueAt(entry, '/use')
     if (typeof use !== 'string' || use === '') continue
+    // Calls go on while a gateway reads its configuration again.
+    await nextTurn()
     try {
       const plugin = await source.load(use)
       found.set(i, plugin)

@@ -82,8 +82,14 @@ function wrongType(error: ErrorObject, show: Show): Explained {
     error.instancePath,
     'value',
     message,
-    quoteHint(expected, raw, fromEnvironment) ?? descriptionOf(error),
+    quoteHint(expected, raw, fromEnvironment) ?? belowHint(expected, error) ?? descriptionOf(error),
   )
+}
+
+/** One value where options are expected is mostly meant to be the option that has to be there. */
+function belowHint(expected: string, error: ErrorObject): string | undefined {
+  const needed = expected === 'object' ? (schemaOf(error)['required'] as string[] | undefined) : undefined
+  return needed?.length === 1 ? `Its options go below it, indented: ${needed[0]}: …` : undefined
 }
 
 /** The slips that YAML makes easy. */

@@ -41,8 +41,8 @@ function renderProblem(problem: ConfigProblem, lines: readonly string[]): string
   return out.join('\n')
 }
 
-function excerpt(source: string, { line, column, length }: ConfigProblem): string[] {
-  const safe = hideSecrets(source)
+function excerpt(source: string, { line, column, length, path }: ConfigProblem): string[] {
+  const safe = /privateKeys/.test(`${path} ${source}`) ? hideEntries(source) : hideSecrets(source)
   const from = column > MAX_COLUMNS - 20 ? column - 40 : 0
   const visible = visibleColumns(safe.slice(from, from + MAX_COLUMNS), '·')
   const before = visible.slice(0, column - 1 - from).replace(/[^\t]/g, ' ')
@@ -50,6 +50,12 @@ function excerpt(source: string, { line, column, length }: ConfigProblem): strin
   const gutter = String(line).padStart(6)
   return [`${gutter} | ${visible}`, `${' '.repeat(gutter.length)} | ${before}${'^'.repeat(marked)}`]
 }
+
+/** An entry of a list of keys stands without a name beside it: nothing of its line is shown but what comes from the environment. */
+const hideEntries = (source: string): string =>
+  source.replace(/\$\{[^}]*\}|\w+:(?=\s|$)|[^\s[\]{},"'-]+/g, (part) =>
+    part.startsWith('${') || part.endsWith(':') ? part : '•'.repeat(part.length),
+  )
 
 /**
  * Hides what looks like a secret that was written into the file, letter for letter, so that the caret still fits: an

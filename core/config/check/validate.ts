@@ -7,6 +7,20 @@ import { formats } from './formats.ts'
 export type Validate = (options: object) => readonly ErrorObject[]
 
 const compiled = new WeakMap<OptionsSchema, Validate>()
+/** One for all schemas: each would compile the schema of schemas anew. */
+let ajv: Ajv | undefined
+
+function createAjv(): Ajv {
+  const made = new Ajv({
+    allErrors: true,
+    useDefaults: true,
+    verbose: true,
+    strict: true,
+    allowUnionTypes: true,
+  })
+  for (const [name, { test }] of Object.entries(formats)) made.addFormat(name, test)
+  return made
+}
 
 /**
  * The check of one schema; made once for each schema object, because that costs several milliseconds.
@@ -16,15 +30,14 @@ const compiled = new WeakMap<OptionsSchema, Validate>()
 export function compileSchema(schema: OptionsSchema): Validate {
   const known = compiled.get(schema)
   if (known !== undefined) return known
-  const ajv = new Ajv({
-    allErrors: true,
-    useDefaults: true,
-    verbose: true,
-    strict: true,
-    allowUnionTypes: true,
-  })
-  for (const [name, { test }] of Object.entries(formats)) ajv.addFormat(name, test)
-  const validate = ajv.compile(schema)
+  // Not kept by name: plugins of different authors may call theirs the same, and a changed file brings its own again.
+  ajv ??= createAjv()
+  let validate: ReturnType<Ajv['compile']>
+  try {
+    validate = ajv.compile(schema)
+  } finally {
+    ajv.removeSchema(schema)
+  }
   const check: Validate = (options) => (validate(options) ? [] : (validate.errors ?? []))
   compiled.set(schema, check)
   return check

@@ -90,7 +90,13 @@ class Reader {
       logLevel: 'silent',
     })
     for (const { message, pos } of [...doc.errors, ...doc.warnings]) {
-      this.problems.push({ pointer: '', span: { start: pos[0], end: pos[1] }, message: sentence(message) })
+      const hint = this.#isVariableInBrackets(pos[0]) ? { hint: quoteVariable } : {}
+      this.problems.push({
+        pointer: '',
+        span: { start: pos[0], end: pos[1] },
+        message: sentence(message),
+        ...hint,
+      })
     }
     if (this.#isJson) this.#checkJson()
     this.#resolve = (node) => (isAlias(node) ? node.resolve(doc) : node)
@@ -100,6 +106,13 @@ class Reader {
     if (typeof tree === 'object' && !Array.isArray(tree)) this.tree = tree
     else
       this.#report('', doc.contents, 'Expected options with names (`publicUrl: …`) at the top of the file.')
+  }
+
+  /** Within `[ ]` and `{ }`, YAML takes the brace of `${NAME}` for the beginning of a map. */
+  #isVariableInBrackets(at: number): boolean {
+    const [before = '', after = ''] = [this.#text.slice(0, at), this.#text.slice(at)]
+    const line = before.slice(before.lastIndexOf('\n') + 1) + after.split('\n', 1)[0]
+    return /[[{][^"'#]*\$\{/.test(line)
   }
 
   #checkJson(): void {
@@ -201,5 +214,7 @@ class Reader {
 }
 
 const spanOfNode = (node: Node): Span => ({ start: node.range?.[0] ?? 0, end: node.range?.[1] ?? 0 })
+
+const quoteVariable = 'Within [ ] and { } a variable stands in quotes: "${NAME}".'
 
 const sentence = (message: string): string => (message.endsWith('.') ? message : `${message}.`)

@@ -1,3 +1,4 @@
+import { base58 } from '@scure/base'
 import { familyOf } from '../../domain/network.ts'
 import { isLoopback } from '../../http/isLoopback.ts'
 import { resolveAssets } from '../assets.ts'
@@ -12,7 +13,7 @@ const onlyFor = {
   eip155: ['maxGas', 'maxFeePerGasGwei', 'factories'],
   solana: ['maxComputeUnits', 'maxMicroLamportsPerUnit'],
 } as const
-/** Limits of what the gateway's own key pays for. */
+/** Limits of what the gateway's own keys pay for. */
 const onlyOwn = ['minPrice', 'maxGasPerStoreAndDay'] as const
 
 /** Rules about each network: who settles there, and with what. */
@@ -31,7 +32,7 @@ export const networkRules: readonly Rule[] = [
       for (const [id, network] of networks) {
         const at = childPointer('/networks', id)
         yield* checkFacilitator(id, network, at, context)
-        yield* checkKey(id, network, `${at}/facilitator/privateKey`, context)
+        yield* checkKeys(id, network, `${at}/facilitator`, context)
       }
     },
   },
@@ -57,26 +58,33 @@ function* checkFacilitator(
   at: Pointer,
   context: RuleContext,
 ): Iterable<Finding> {
-  const { privateKey, url } = network.facilitator
+  const { privateKey, privateKeys, url } = network.facilitator
   const here = `${at}/facilitator`
-  if (privateKey === undefined && url === undefined) {
-    yield mistake(here, 'facilitator needs privateKey (settle here) or url (let another server settle).')
-  }
-  if (privateKey !== undefined && url !== undefined) {
+  const keys = privateKeys !== undefined ? 'privateKeys' : privateKey !== undefined ? 'privateKey' : undefined
+  if (keys === undefined && url === undefined) {
     yield mistake(
       here,
-      'facilitator has both privateKey and url.',
-      'Keep privateKey to settle here, or url to let another server settle.',
+      'facilitator needs privateKey or privateKeys (settle here), or url (let another server settle).',
     )
   }
-  if (privateKey !== undefined && url === undefined && network.rpcUrls.length === 0) {
+  if (keys !== undefined && url !== undefined) {
     yield mistake(
-      at,
-      'facilitator.privateKey needs at least one node in rpcUrls.',
-      'Add rpcUrls: [https://…].',
+      here,
+      `facilitator has both ${keys} and url.`,
+      `Keep ${keys} to settle here, or url to let another server settle.`,
     )
   }
-  yield* checkUnused(id, here, url !== undefined && privateKey === undefined, context)
+  if (privateKey !== undefined && privateKeys !== undefined) {
+    yield mistake(
+      here,
+      'facilitator has both privateKey and privateKeys.',
+      'Put the one key into the list, and remove privateKey.',
+    )
+  }
+  if (keys !== undefined && url === undefined && network.rpcUrls.length === 0) {
+    yield mistake(at, `facilitator.${keys} needs at least one node in rpcUrls.`, 'Add rpcUrls: [https://…].')
+  }
+  yield* checkUnused(id, here, url !== undefined && keys === undefined, context)
   if (url === undefined) return
   const { protocol, hostname } = new URL(url)
   if (protocol === 'http:' && !isLoopback(hostname)) {
@@ -111,29 +119,54 @@ function* checkUnused(id: string, here: Pointer, isRemote: boolean, context: Rul
   }
 }
 
-function* checkKey(
+function* checkKeys(
   id: string,
   { facilitator }: NetworkConfig,
   at: Pointer,
   context: RuleContext,
 ): Iterable<Finding> {
-  const { privateKey } = facilitator
-  if (privateKey === undefined) return
+  const { privateKey, privateKeys = [] } = facilitator
+  if (privateKey !== undefined) yield* checkKey(id, privateKey, `${at}/privateKey`, context)
+  /** By the secret itself, which has several spellings. */
+  const places = new Map<string, number>()
+  for (const [i, key] of privateKeys.entries()) {
+    const here: Pointer = `${at}/privateKeys/${i}`
+    yield* checkKey(id, key, here, context)
+    const spelling = spellingOf(id, key)
+    const first = places.get(spelling)
+    if (first === undefined) places.set(spelling, i)
+    else
+      yield mistake(
+        here,
+        `privateKeys has the same key twice: entries ${first + 1} and ${i + 1}.`,
+        'Remove one, or make another key: each needs an account of its own.',
+      )
+  }
+}
+
+function* checkKey(id: string, key: string, at: Pointer, context: RuleContext): Iterable<Finding> {
   if (!context.isFromEnvironment(at)) {
     yield warning(
       at,
       'The private key is written in the file.',
-      `Put it in the environment and write privateKey: \${NAME}.`,
+      `Put it in the environment and write ${/\d$/.test(at) ? '' : 'privateKey: '}\${NAME}.`,
     )
   }
   const isSolana = familyOf(id) === 'solana'
-  if ((isSolana ? solanaKey : evmKey).test(privateKey)) return
+  if ((isSolana ? solanaKey : evmKey).test(key)) return
   yield mistake(
     at,
     isSolana
       ? 'This is not a Solana private key: expected 64 bytes in base58, or the JSON array of a keypair file.'
       : 'This is not an EVM private key: expected 0x and 64 hexadecimal digits.',
   )
+}
+
+/** One spelling for each key. */
+function spellingOf(id: string, key: string): string {
+  if (familyOf(id) !== 'solana') return key.toLowerCase()
+  const numbers = key.startsWith('[') && solanaKey.test(key) ? (JSON.parse(key) as number[]) : undefined
+  return numbers === undefined ? key : base58.encode(Uint8Array.from(numbers))
 }
 
 const evmKey = /^0x[0-9a-fA-F]{64}$/

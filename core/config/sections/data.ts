@@ -13,6 +13,35 @@ export const storageSection = {
       default: './data/tollgate.db',
       description: 'The SQLite database file. Made at the first start; relative to this configuration file.',
     },
+    postgres: {
+      type: 'object',
+      additionalProperties: false,
+      required: ['url'],
+      description:
+        'A PostgreSQL server (13 or newer) in the place of the file: for several gateways, on as many machines, that are one installation.',
+      properties: {
+        url: {
+          type: 'string',
+          format: 'url',
+          writeOnly: true,
+          description:
+            'Address of the database, such as `postgres://tollgate:${PASSWORD}@db.internal:5432/tollgate?sslmode=verify-full`. LISTEN has to work on it: a pooler that hands out connections by the transaction is not enough.',
+        },
+        schema: {
+          type: 'string',
+          pattern: '^[a-z_][a-z0-9_]{0,62}$',
+          default: 'tollgate',
+          description: 'The schema that holds the tables. Made at the first start.',
+        },
+        maxConnections: {
+          type: 'integer',
+          minimum: 4,
+          maximum: 1_000,
+          default: 16,
+          description: 'Connections of one process at the same time.',
+        },
+      },
+    },
   },
 } as const satisfies ObjectOption
 

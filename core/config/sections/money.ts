@@ -4,7 +4,7 @@ const facilitator = {
   type: 'object',
   additionalProperties: false,
   description:
-    'Who settles payments on this network: the gateway itself, with `privateKey` and `rpcUrls`, or another server, with `url`. Exactly one of the two.',
+    'Who settles payments on this network: the gateway itself, with `privateKey` (or `privateKeys`) and `rpcUrls`, or another server, with `url`. Exactly one of these.',
   properties: {
     privateKey: {
       type: 'string',
@@ -14,11 +14,40 @@ const facilitator = {
       description:
         "Key of the account that pays the network fees, from the environment: 0x and 64 hex digits (EVM), or base58 or a JSON array of 64 bytes (Solana). Keep little on that account; it never receives buyers' money.",
     },
+    privateKeys: {
+      type: 'array',
+      minItems: 1,
+      maxItems: 64,
+      items: {
+        type: 'string',
+        minLength: 1,
+        writeOnly: true,
+        description: 'One key, in the forms of `privateKey`, from the environment.',
+      },
+      description:
+        'In the place of `privateKey`: several keys, each with an account and a balance of its own. Settlements are spread over those that can pay, and one that is out of gas or stuck is passed over. Gateways on one database need the same list. On Solana each payee is offered one of them as `feePayer`, and payments signed for any of them are taken.',
+    },
     maxGas: {
       type: 'integer',
       minimum: 21_000,
       default: 300_000,
       description: 'Most gas that settling one payment may use (EVM). A payment that needs more is refused.',
+    },
+    maxPaymentsPerTransaction: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 64,
+      default: 32,
+      description:
+        'Payments that come at the same time and are settled by one transaction, where the chain has Multicall3 (EVM). Each has its own proof and outcome; wallets that are contracts are settled alone. 1: every payment has a transaction of its own.',
+    },
+    gatherMs: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 1_000,
+      default: 5,
+      description:
+        'How long a payment waits for others that it could be settled with, in milliseconds (EVM); each that comes begins it anew, up to ten times as long. One that is alone on its way waits for nobody.',
     },
     maxFeePerGasGwei: {
       type: 'number',
@@ -33,6 +62,14 @@ const facilitator = {
       default: '0.0001',
       description:
         'Lowest price of a link that is settled here, in USDC, in quotes: each settlement costs this account gas. A cheaper link is not offered on this network, and its seller is told.',
+    },
+    maxInFlight: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 20_000,
+      default: 1_024,
+      description:
+        'Payments on their way at once on this network, of all payers and by all keys. More are refused for the moment (503) before the seller is asked.',
     },
     maxInFlightPerPayer: {
       type: 'integer',

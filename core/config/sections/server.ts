@@ -145,6 +145,21 @@ export const adminSection = {
       default: 8081,
       description: 'TCP port to listen on; 0 takes any free one.',
     },
+    url: {
+      type: 'string',
+      format: 'url',
+      pattern: '^https?://[^?#]+$',
+      examples: ['http://10.0.0.5:8081'],
+      description:
+        'Where a gateway of another process reaches the admin API: `tollgate start --only gateway` hands every path there that is no link. Default: that of `host` and `port`.',
+    },
+    trustedGatewayCidrs: {
+      type: 'array',
+      default: [],
+      items: { type: 'string', format: 'cidr', description: 'An address range, such as 10.0.0.0/8.' },
+      description:
+        'Gateways on other machines, whose word is believed about who a client is. Those on this machine always are.',
+    },
     reservedUsernames: {
       type: 'array',
       uniqueItems: true,

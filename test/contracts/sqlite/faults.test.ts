@@ -224,7 +224,7 @@ t.test('a backup that is killed leaves nothing of its name that is not whole', a
   await Promise.all(Array.from({ length: 500 }, (_, i) => store.books.claim(large(`k${i}`))))
   await sell(store, 'sold')
   const copy = join(copies, 'backup.db')
-  const module = new URL('../../../adapters/sqlite/backup.ts', import.meta.url).href
+  const module = new URL('../../../adapters/sqlite/backup/backup.ts', import.meta.url).href
   const script = `const { backupTo } = await import(${JSON.stringify(module)}); await backupTo(...process.argv.slice(1))`
   const watcher = watch(copies)
   const begun = once(watcher, 'change')

@@ -6,9 +6,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
-import { rarelyCounted } from '../../../adapters/sqlite/rarelyCounted.ts'
-import { DAY_MS, type Figures, HOUR_MS } from '../../../core/ports/figures.ts'
+import { rarelyCounted } from '../../../adapters/sqlite/reader/rarelyCounted.ts'
 import { silentLog } from '../../../core/ports/log.ts'
+import { DAY_MS, type Figures, HOUR_MS } from '../../../core/ports/store/figures.ts'
 import { sampleKey, sampleLink, sampleStore, sell, startMs, testClock } from '../samples.ts'
 
 const open = (path: string) => openSqlite({ path, clock: testClock(), log: silentLog })

@@ -16,8 +16,8 @@ import { entriesOfRefund, entriesOfSale, type LedgerEntry } from '../../../core/
 import { openStates } from '../../../core/domain/payment.ts'
 import type { Purchase } from '../../../core/domain/purchase.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
-import { DAY_MS, HOUR_MS } from '../../../core/ports/figures.ts'
 import { silentLog } from '../../../core/ports/log.ts'
+import { DAY_MS, HOUR_MS } from '../../../core/ports/store/figures.ts'
 import { change, keyOf, saleOf, sampleClaim, samplePurchase, sell, startMs } from '../samples.ts'
 
 const released = {
@@ -264,6 +264,16 @@ t.test('a disk that becomes full in the middle leaves it as it was, and it goes 
   rmSync(ballast)
   const { books } = await open(t, path)
   t.match(await books.find(keyOf('k1000')), { state: 'rejected' })
+})
+
+t.test('a file of an older version that can not be written is named', async (t) => {
+  const disk = mountSmallDisk(t)
+  if (disk === undefined) return t.pass('needs the right to mount a small tmpfs')
+  const path = join(disk, 'tollgate.db')
+  const old = await older(path, '0003-renames')
+  old.close()
+  execFileSync('mount', ['-o', 'remount,ro', disk])
+  await t.rejects(open(t, path), { code: 'store_unavailable', message: new RegExp(path) })
 })
 
 t.test('links that an older version left are found, with what was bought of them', async (t) => {

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
 import { silentLog } from '../../../core/ports/log.ts'
-import { booksContract } from '../books.ts'
+import { booksContract } from '../books/books.ts'
 import { browserSessionsContract } from '../browserSessions.ts'
 import { changesContract } from '../changes.ts'
 import { discoveryContract } from '../discovery.ts'
@@ -16,10 +16,11 @@ import { purchasesContract } from '../purchases.ts'
 import { refundsContract } from '../refunds.ts'
 import { reviewsContract } from '../reviews.ts'
 import { testClock } from '../samples.ts'
-import { sessionPaymentsContract } from '../sessionPayments.ts'
-import { sessionsContract } from '../sessions.ts'
+import { sessionPaymentsContract } from '../sessions/sessionPayments.ts'
+import { sessionsContract } from '../sessions/sessions.ts'
 import { apiKeysContract, renamesContract, signInNoncesContract, storesContract } from '../stores.ts'
-import { webhooksContract } from '../webhooks.ts'
+import { webhookEventsContract } from '../webhooks/webhookEvents.ts'
+import { webhooksContract } from '../webhooks/webhooks.ts'
 
 /** A store of its own for one test, with the test's clocks. */
 async function make(t: Test) {
@@ -48,6 +49,7 @@ t.test('API keys in SQLite', async (t) => apiKeysContract(t, make))
 t.test('browser sessions in SQLite', async (t) => browserSessionsContract(t, make))
 t.test('sign-in nonces in SQLite', async (t) => signInNoncesContract(t, make))
 t.test('webhooks in SQLite', async (t) => webhooksContract(t, make))
+t.test('events of webhooks in SQLite', async (t) => webhookEventsContract(t, make))
 t.test('payment sessions in SQLite', async (t) => sessionsContract(t, make))
 t.test('payments of sessions in SQLite', async (t) => sessionPaymentsContract(t, make))
 t.test('changes in SQLite', async (t) => changesContract(t, async (t) => (await make(t)).changes))

@@ -1,6 +1,6 @@
 import { base58 } from '@scure/base'
 import type { Test } from 'tap'
-import { type Address, pad, parseAbiItem, toEventSelector } from 'viem'
+import { type Address, numberToHex, pad, parseAbiItem, toEventSelector } from 'viem'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import { newSolanaSecret } from '../../../localnet/demoBuyer.ts'
 import { createDemoFacilitator } from '../../../localnet/demoFacilitator.ts'
@@ -82,13 +82,18 @@ function evmChain(evm: LocalEvm, rpc: FaultyRpc): Chain {
     },
     async transfersTo(owner, asset = evm.usdcAddress) {
       const topics = [transferTopic, null, pad(owner.toLowerCase() as Address)]
-      const logs = await evm.rpc<{ transactionHash: string }[]>('eth_getLogs', {
-        address: asset,
-        fromBlock: '0x0',
-        toBlock: 'latest',
-        topics,
-      })
-      return logs.map((log) => log.transactionHash)
+      const between = async (first: number, last: number): Promise<string[]> => {
+        const [fromBlock, toBlock] = [numberToHex(first), numberToHex(last)]
+        const wanted = { address: asset, fromBlock, toBlock, topics }
+        const logs = await evm.rpc<{ transactionHash: string }[]>('eth_getLogs', wanted).catch((error) => {
+          if (first === last) throw error
+        })
+        if (logs !== undefined) return logs.map((log) => log.transactionHash)
+        // More than an answer may hold.
+        const middle = Math.floor((first + last) / 2)
+        return [...(await between(first, middle)), ...(await between(middle + 1, last))]
+      }
+      return between(0, Number(await evm.blockNumber()))
     },
     hold: () => evm.setAutomine(false),
     async release() {

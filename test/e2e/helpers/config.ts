@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { stringify } from 'yaml'
 import { freePort } from '../../helpers/freePort.ts'
+import { newSchema } from '../../helpers/postgres.ts'
 import type { Chains } from './chains.ts'
 
 /** A configuration file of a test, in a folder of its own. */
@@ -23,6 +24,8 @@ export interface ConfigParts {
   readonly pluginsBefore?: Readonly<Record<string, object>>
   /** Sections that replace the test's own. */
   readonly sections?: object
+  /** Where it is kept: a file in the test's folder, or a schema of its own. Default: what TEST_STORE says, else the file. */
+  readonly store?: 'sqlite' | 'postgres'
 }
 
 const builtIn: readonly { readonly use: string; readonly with?: object }[] = [
@@ -46,11 +49,12 @@ export async function writeConfig(
   const [evm, solana] = chains.both
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
+  const isPostgres = (parts.store ?? process.env['TEST_STORE']) === 'postgres'
   const own = {
     publicUrl: url,
     gateway: { port, drainTimeoutMs: 3_000 },
     admin: { port: 0 },
-    storage: { path: './data/tollgate.db' },
+    storage: { path: './data/tollgate.db', ...(isPostgres && { postgres: newSchema(t) }) },
     secretFile: './data/secret',
     networks: {
       [evm.network]: {

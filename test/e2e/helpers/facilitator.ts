@@ -13,8 +13,8 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { baseSepolia } from 'viem/chains'
 import type { Chains } from './chains.ts'
 
-/** What becomes of a request: answered, acted on without an answer, or refused by the machine in front. */
-export type Mood = 'well' | 'silent' | 'away'
+/** What becomes of a request: answered, acted on without an answer, refused by the machine in front, or failed inside. */
+export type Mood = 'well' | 'silent' | 'away' | 'failing'
 
 /** The reference facilitator for both chains behind HTTP, as an operator would rent it. */
 export interface ReferenceFacilitator {
@@ -45,12 +45,14 @@ export async function startReferenceFacilitator(
 
   const counts = new Map<string, number>()
   let mood: Mood = 'well'
+  // One after the other: its wallet asks the node for the next nonce, and two at once would be told the same one.
+  let settled: Promise<unknown> = Promise.resolve()
   const answer = async (route: string, text: string): Promise<unknown> => {
     if (route === 'supported') return facilitator.getSupported()
     const { paymentPayload, paymentRequirements } = JSON.parse(text)
-    return route === 'verify'
-      ? facilitator.verify(paymentPayload, paymentRequirements)
-      : facilitator.settle(paymentPayload, paymentRequirements)
+    if (route === 'verify') return facilitator.verify(paymentPayload, paymentRequirements)
+    const settle = () => facilitator.settle(paymentPayload, paymentRequirements)
+    return (settled = settled.then(settle, settle))
   }
   const server = createServer(async (request, response) => {
     let text = ''
@@ -58,6 +60,7 @@ export async function startReferenceFacilitator(
     const route = request.url!.split('/').at(-1)!
     counts.set(route, (counts.get(route) ?? 0) + 1)
     if (mood === 'away') return response.writeHead(503).end()
+    if (mood === 'failing') return response.writeHead(500).end('{"error":"out of order"}')
     const isSilent = mood === 'silent' && route === 'settle'
     const body = await answer(route, text).catch((error: Error) => ({ error: error.message }))
     if (isSilent) return

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { examine } from '../../../cli/runtime/examine.ts'
-import { openStore as openDatabase } from '../../../cli/runtime/openStore.ts'
+import { openStore as openDatabase } from '../../../cli/runtime/open/openStore.ts'
 import { type CheckedLedger, checkedLedger } from '../../helpers/checkedLedger.ts'
 import { startApi } from './api.ts'
 import { type Bought, newBuyer, present } from './buyers.ts'

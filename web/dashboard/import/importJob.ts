@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { ApiFault } from '../api.ts'
-import { faultOf } from '../load.ts'
+import type { ApiFault } from '../../desk/api.ts'
+import { faultOf } from '../../desk/load.ts'
 import { useSeller } from '../seller.ts'
 
 /** What the service says of one operation. */

@@ -4,8 +4,8 @@ import { Badge } from '../../components/badge.ts'
 import { Button } from '../../components/button.ts'
 import { Select } from '../../components/select.ts'
 import { Table } from '../../components/table.ts'
+import type { Worded } from '../../desk/words.ts'
 import { html } from '../../html.ts'
-import type { Worded } from '../words.ts'
 import { keyOf, type OperationAnswer, type ReportRow } from './importJob.ts'
 
 type Action = OperationAnswer['action']

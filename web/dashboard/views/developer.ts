@@ -8,11 +8,11 @@ import { Empty } from '../../components/empty.ts'
 import { Field } from '../../components/field.ts'
 import { Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
+import { type Action, Fault, Load, useAction, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
+import { msOf } from '../../desk/words.ts'
 import { html } from '../../html.ts'
-import { type Action, Fault, Load, useAction, useLoad } from '../load.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
-import { msOf } from '../words.ts'
 
 interface KeyAnswer {
   readonly id: string

@@ -7,13 +7,13 @@ import { Empty } from '../../components/empty.ts'
 import { NetworkBadge } from '../../components/networkBadge.ts'
 import { Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
+import { Fault, Load, useAction, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
+import { msOf, sessionWords } from '../../desk/words.ts'
 import { html } from '../../html.ts'
 import { saveCsv } from '../csv.ts'
-import { Fault, Load, useAction, useLoad } from '../load.ts'
 import { More, type PageOf, usePages } from '../pages.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
-import { msOf, sessionWords } from '../words.ts'
 
 interface MonthAnswer {
   readonly month: string

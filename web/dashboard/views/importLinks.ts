@@ -5,12 +5,12 @@ import { Field } from '../../components/field.ts'
 import { Notice } from '../../components/notice.ts'
 import { Select } from '../../components/select.ts'
 import { Skeleton } from '../../components/skeleton.ts'
+import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
 import { DocumentField } from '../import/documentField.ts'
 import { type ImportFields, importBody } from '../import/importBody.ts'
 import { type ImportJob, useImport } from '../import/importJob.ts'
 import { Report, summaryOf } from '../import/report.ts'
-import { Title } from '../title.ts'
 
 const blank: ImportFields = {
   ...{ document: '', price: '0.01', rules: '', as: 'each', visibility: 'listed' },
@@ -68,7 +68,7 @@ export function ImportLinks() {
           }
           <${Select} id="visibility" label="Who finds the links" value=${fields.visibility} onChange=${set('visibility')}
             options=${[
-              { value: 'listed', label: 'Everybody: listed in the marketplace' },
+              { value: 'listed', label: 'Everybody, in the marketplace' },
               { value: 'unlisted', label: 'Who knows their address' },
               { value: 'as it was', label: 'As it was; new ones are unlisted' },
             ]} />

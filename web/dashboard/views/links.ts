@@ -6,11 +6,11 @@ import { Empty } from '../../components/empty.ts'
 import { Field } from '../../components/field.ts'
 import { Select } from '../../components/select.ts'
 import { Table } from '../../components/table.ts'
+import { Load, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
-import { Load, useLoad } from '../load.ts'
 import { More, type PageOf, usePages } from '../pages.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
 import type { LinkAnswer, LinkPage } from '../types.ts'
 
 export interface LinksProps {

@@ -3,11 +3,11 @@ import { Button } from '../../components/button.ts'
 import { Card } from '../../components/card.ts'
 import { Code } from '../../components/codeBlock.ts'
 import { Notice } from '../../components/notice.ts'
+import { useAction } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
 import { type LinkFields, LinkForm, linkBody } from '../linkForm.ts'
-import { useAction } from '../load.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
 
 interface CreatedLink {
   readonly id: string

@@ -7,14 +7,14 @@ import { Card } from '../../components/card.ts'
 import { Empty } from '../../components/empty.ts'
 import { Skeleton } from '../../components/skeleton.ts'
 import { exactTime, Time } from '../../components/time.ts'
+import { Load, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
+import { msOf } from '../../desk/words.ts'
 import { type Children, html } from '../../html.ts'
 import { changeOf, type FiguresAnswer, type Period, periods } from '../figures.ts'
-import { Load, useLoad } from '../load.ts'
 import { PurchaseTable } from '../purchaseTable.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
 import type { LinkPage, PurchaseAnswer, PurchasePage } from '../types.ts'
-import { msOf } from '../words.ts'
 
 interface AttentionAnswer {
   readonly kind: string

@@ -4,15 +4,15 @@ import { Card } from '../../components/card.ts'
 import { Field } from '../../components/field.ts'
 import { Notice } from '../../components/notice.ts'
 import { showToast } from '../../components/toast.ts'
+import { Fault, Load, useAction, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
 import { Browsers } from '../browsers.ts'
-import { Fault, Load, useAction, useLoad } from '../load.ts'
 import { Payout } from '../payout.ts'
 import { Picture } from '../picture.ts'
 import type { ProfileAnswer } from '../profileTypes.ts'
 import { useSeller } from '../seller.ts'
 import { Socials } from '../socials.ts'
-import { Title } from '../title.ts'
 
 /** What buyers see of the store, who it is paid to, and who is signed in to it. */
 export function Profile() {

@@ -8,12 +8,12 @@ import { Field } from '../../components/field.ts'
 import { NetworkBadge } from '../../components/networkBadge.ts'
 import { exactTime, Time } from '../../components/time.ts'
 import { showToast } from '../../components/toast.ts'
+import { Fault, Load, useAction, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
+import { msOf, purchaseWords, stepWords } from '../../desk/words.ts'
 import { html } from '../../html.ts'
-import { Fault, Load, useAction, useLoad } from '../load.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
 import type { PurchaseAnswer } from '../types.ts'
-import { msOf, purchaseWords, stepWords } from '../words.ts'
 
 interface StepAnswer {
   readonly step: string

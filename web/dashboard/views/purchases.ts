@@ -1,13 +1,13 @@
 import { Button } from '../../components/button.ts'
 import { Empty } from '../../components/empty.ts'
 import { Select } from '../../components/select.ts'
+import { Fault, Load, useAction, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
 import { saveCsv } from '../csv.ts'
-import { Fault, Load, useAction, useLoad } from '../load.ts'
 import { More, type PageOf, usePages } from '../pages.ts'
 import { PurchaseTable } from '../purchaseTable.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
 import type { LinkAnswer, LinkPage, PurchaseAnswer, PurchasePage } from '../types.ts'
 
 export interface PurchasesProps {

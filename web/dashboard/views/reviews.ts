@@ -2,11 +2,11 @@ import { Badge } from '../../components/badge.ts'
 import { Card } from '../../components/card.ts'
 import { Empty } from '../../components/empty.ts'
 import { Time } from '../../components/time.ts'
+import { Load, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
+import { msOf } from '../../desk/words.ts'
 import { html } from '../../html.ts'
-import { Load, useLoad } from '../load.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
-import { msOf } from '../words.ts'
 
 interface ReviewsAnswer {
   readonly reviews: readonly {

@@ -5,12 +5,12 @@ import { Empty } from '../../components/empty.ts'
 import { Select } from '../../components/select.ts'
 import { Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
+import { Load, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
+import { msOf, purchaseWords, sessionWords } from '../../desk/words.ts'
 import { html } from '../../html.ts'
-import { Load, useLoad } from '../load.ts'
 import { More, type PageOf, usePages } from '../pages.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
-import { msOf, purchaseWords, sessionWords } from '../words.ts'
 
 interface SessionAnswer {
   readonly id: string

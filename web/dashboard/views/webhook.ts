@@ -8,10 +8,11 @@ import { Notice } from '../../components/notice.ts'
 import { Table } from '../../components/table.ts'
 import { exactTime, Time } from '../../components/time.ts'
 import { showToast } from '../../components/toast.ts'
+import { Fault, Load, useAction, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
+import { deliveryWords, msOf } from '../../desk/words.ts'
 import { html } from '../../html.ts'
-import { Fault, Load, useAction, useLoad } from '../load.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
 import {
   type DeliveryAnswer,
   type DeliveryPage,
@@ -19,7 +20,6 @@ import {
   type WebhookAnswer,
   type WholeDelivery,
 } from '../webhookTypes.ts'
-import { deliveryWords, msOf } from '../words.ts'
 import { WebhookState } from './webhooks.ts'
 
 interface Whole {

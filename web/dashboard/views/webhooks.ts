@@ -6,10 +6,10 @@ import { Dialog } from '../../components/dialog.ts'
 import { Empty } from '../../components/empty.ts'
 import { Field } from '../../components/field.ts'
 import { Table } from '../../components/table.ts'
+import { type Action, Fault, Load, useAction, useLoad } from '../../desk/load.ts'
+import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
-import { type Action, Fault, Load, useAction, useLoad } from '../load.ts'
 import { useSeller } from '../seller.ts'
-import { Title } from '../title.ts'
 import { kinds, type WebhookAnswer } from '../webhookTypes.ts'
 
 /** Who hears of what happens in the store, and does it hear it? */

@@ -1,6 +1,6 @@
 import { addressForm } from '../../../../core/evm/address.ts'
 import { keccak256 } from '../../../../core/evm/keccak.ts'
-import type { Refusal } from '../../../../core/ports/settler.ts'
+import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import { refuse } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
 

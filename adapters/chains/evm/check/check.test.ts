@@ -3,7 +3,7 @@ import { ExactEvmScheme } from '@x402/evm/exact/client'
 import { ExactEvmSchemeV1 } from '@x402/evm/exact/v1/client'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Checked } from '../../../../core/ports/settler.ts'
+import type { Checked } from '../../../../core/ports/chains/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
 import type { Hex } from '../rpc/hex.ts'
 import {

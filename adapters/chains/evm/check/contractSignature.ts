@@ -1,4 +1,4 @@
-import type { Refusal } from '../../../../core/ports/settler.ts'
+import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { refuse, refuseForNow } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'

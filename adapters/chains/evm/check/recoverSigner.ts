@@ -55,7 +55,13 @@ export interface Secp256k1 {
 export function loadNativeSecp256k1(): Secp256k1 {
   // `bindings` and not the package's front door: that one falls back to elliptic, which is slow and unmaintained.
   const native = require('secp256k1/bindings.js') as {
-    ecdsaRecover(sig: Uint8Array, recovery: number, digest: Uint8Array, compressed: boolean): Uint8Array
+    ecdsaRecover(
+      sig: Uint8Array,
+      recovery: number,
+      digest: Uint8Array,
+      compressed: boolean,
+      output: Uint8Array,
+    ): Uint8Array
     ecdsaSign(digest: Uint8Array, key: Uint8Array): { signature: Uint8Array; recid: number }
     publicKeyCreate(key: Uint8Array, compressed: boolean): Uint8Array
   }
@@ -63,7 +69,8 @@ export function loadNativeSecp256k1(): Secp256k1 {
     name: 'libsecp256k1',
     recover(signature, recovery, digest) {
       try {
-        return native.ecdsaRecover(signature, recovery, digest, false)
+        // From node's pool: an array of 65 bytes would be a memory of its own, which the collector keeps a list of.
+        return native.ecdsaRecover(signature, recovery, digest, false, Buffer.allocUnsafe(65))
       } catch {
         return undefined
       }

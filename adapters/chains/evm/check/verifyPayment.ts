@@ -1,27 +1,31 @@
 import type { EvmCall } from '../../../../core/evm/token.ts'
 import { reading, token, wordOf } from '../../../../core/evm/token.ts'
-import type { Refusal } from '../../../../core/ports/settler.ts'
+import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc, RpcCall } from '../../../../core/rpc/rpc.ts'
 import type { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import { refuse, refuseForNow, sumInFlight } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
 import { isRevert } from '../rpc/isRevert.ts'
 import type { Fees } from '../settle/fees.ts'
+import type { AccountCode } from './accountCode.ts'
 import type { Authorization } from './authorization.ts'
 
 export interface VerifyOptions {
   readonly rpc: Rpc
-  /** Who will send the transaction. */
-  readonly from: string
   readonly maxGas: number
+  readonly code: AccountCode
+  /** Whether it matters if the payer is a plain account: then that is asked along, and remembered. */
+  readonly asksPayersCode: () => boolean
 }
 
 /**
  * Asks the chain whether exactly this transaction would succeed now.
  *
+ * @param from who will send the transaction, or would now
  * @param aheadAtomic what the payer's other payments on their way will take of its balance
  */
 export type VerifyPayment = (
+  from: string,
   call: EvmCall,
   asset: string,
   authorization: Authorization,
@@ -35,10 +39,11 @@ export type VerifyPayment = (
  * the block's number if by nothing else: what that can cost is bounded by the budgets. Only when the simulation fails
  * are nonce and balance read, to say why. A token is looked at once, because a call to an address without code succeeds.
  */
-export function createVerifyPayment({ rpc, from, maxGas }: VerifyOptions): VerifyPayment {
+export function createVerifyPayment(options: VerifyOptions): VerifyPayment {
+  const { rpc, maxGas, code, asksPayersCode } = options
   const contracts = new Set<string>()
 
-  return async (call, asset, authorization, fees, aheadAtomic) => {
+  return async (from, call, asset, authorization, fees, aheadAtomic) => {
     const simulation = {
       method: 'eth_call',
       params: [
@@ -54,13 +59,19 @@ export function createVerifyPayment({ rpc, from, maxGas }: VerifyOptions): Verif
       const isKnown = contracts.has(asset)
       const calls: RpcCall[] = [simulation]
       if (!isKnown) calls.push(codeOf(asset))
+      const asksPayer = asksPayersCode() && code.remembered(authorization.from) === undefined
+      if (asksPayer) calls.push(codeOf(authorization.from))
       if (aheadAtomic > 0n) calls.push(reading(token.balanceOf(asset, authorization.from)))
       const [simulated, ...others] = await rpc.batch(calls)
       if (!isKnown) {
-        const code = others.shift()
-        if (!code?.ok || typeof code.result !== 'string') return unavailable
-        if (code.result === '0x') return refuse(reasons.notDeployed, `There is no token at ${asset}.`)
+        const tokens = others.shift()
+        if (!tokens?.ok || typeof tokens.result !== 'string') return unavailable
+        if (tokens.result === '0x') return refuse(reasons.notDeployed, `There is no token at ${asset}.`)
         contracts.add(asset)
+      }
+      if (asksPayer) {
+        const payers = others.shift()
+        if (payers?.ok && typeof payers.result === 'string') code.note(authorization.from, payers.result)
       }
       if (simulated!.ok) {
         const [balance] = others

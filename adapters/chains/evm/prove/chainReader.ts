@@ -33,7 +33,7 @@ export function createEvmChainReader(options: EvmChainReaderOptions): ChainReade
   const recovery = createRecovery({
     options: { network, log, confirmations, expiryMarginSeconds },
     rpc,
-    account: undefined,
+    accounts: [],
     heads,
   })
   return {

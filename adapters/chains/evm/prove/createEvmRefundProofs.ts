@@ -1,6 +1,6 @@
 import { quantity } from '../../../../core/evm/quantity.ts'
 import { readReceipt } from '../../../../core/evm/transferProof.ts'
-import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/refundProofs.ts'
+import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 import { resultOf } from '../../../../core/rpc/answer.ts'
 import { orUnavailable } from '../../orUnavailable.ts'
 import { judgeRefund } from './judgeRefund.ts'

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { type Address, encodeFunctionData } from 'viem'
-import type { FoundTransfer, WantedTransfer } from '../../../../core/ports/transferProofs.ts'
+import type { FoundTransfer, WantedTransfer } from '../../../../core/ports/chains/transferProofs.ts'
 import { sendFrom, sendUsdc, transferCall } from '../../../../localnet/sendToken.fixture.ts'
 import { multicall3, multicall3Abi } from '../settle/payCall.ts'
 import { network, newAccount, remember, startSettler, usdc } from '../settler.fixture.ts'

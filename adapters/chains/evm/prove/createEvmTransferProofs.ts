@@ -8,7 +8,7 @@ import type {
   TransferProofs,
   TransferVerdict,
   WantedTransfer,
-} from '../../../../core/ports/transferProofs.ts'
+} from '../../../../core/ports/chains/transferProofs.ts'
 import { resultOf } from '../../../../core/rpc/answer.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 import { orUnavailable } from '../../orUnavailable.ts'

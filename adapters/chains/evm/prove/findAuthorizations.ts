@@ -6,7 +6,7 @@ import {
   type Receipt,
 } from '../../../../core/evm/transferProof.ts'
 import { addressWord } from '../../../../core/evm/words.ts'
-import type { Settled } from '../../../../core/ports/settler.ts'
+import type { Settled } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { BLOCKS_PER_QUERY, hex, logsOf, receiptsOf, timesBefore } from './pastBlocks.ts'
 
@@ -29,7 +29,7 @@ export type AuthorizationFate =
   /** The transfer is there. */
   | { readonly fate: 'paid'; readonly settled: Settled }
   /** The nonce is gone, and the money did not go to the payee: cancelled, or used for other terms. */
-  | { readonly fate: 'spent'; readonly transaction: string }
+  | { readonly fate: 'spent'; readonly transaction: string; readonly block: number }
   /** Nobody can say now: the node did not answer, or the nonce is gone and the event that says how was not found. */
   | { readonly fate: 'lost' }
 
@@ -136,7 +136,8 @@ function judge(
   }
   // The node that had the log a moment ago lacks its receipt: it is not the one to judge by.
   if (logs.some(({ transactionHash }) => !receipts.has(transactionHash))) return lost
-  return { fate: 'spent', transaction: logs[0]!.transactionHash }
+  const { transactionHash, blockNumber } = receipts.get(logs[0]!.transactionHash)!
+  return { fate: 'spent', transaction: transactionHash, block: Number(blockNumber) }
 }
 
 /** The events of each, by its place; nothing for one that the node could not be asked about. */

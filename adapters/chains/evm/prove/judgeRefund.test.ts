@@ -3,7 +3,7 @@ import { evmPaymentKey, evmPaymentKeyPrefix } from '../../../../core/domain/paym
 import { topics } from '../../../../core/evm/token.ts'
 import type { LogEntry, Receipt } from '../../../../core/evm/transferProof.ts'
 import { addressWord, uintWord } from '../../../../core/evm/words.ts'
-import type { TransferBack } from '../../../../core/ports/refundProofs.ts'
+import type { TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 import { judgeRefund } from './judgeRefund.ts'
 
 const network = 'eip155:84532'

@@ -4,7 +4,7 @@ import { topics } from '../../../../core/evm/token.ts'
 import { readTransferEvent } from '../../../../core/evm/transferEvent.ts'
 import type { LogEntry, Receipt } from '../../../../core/evm/transferProof.ts'
 import { addressWord } from '../../../../core/evm/words.ts'
-import type { RefundVerdict, TransferBack } from '../../../../core/ports/refundProofs.ts'
+import type { RefundVerdict, TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 
 /**
  * Whether a receipt proves that money went back: the token's own events say that at least the amount went from the

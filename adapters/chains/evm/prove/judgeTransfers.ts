@@ -5,7 +5,11 @@ import { topics } from '../../../../core/evm/token.ts'
 import { readTransferEvent } from '../../../../core/evm/transferEvent.ts'
 import type { LogEntry, Receipt } from '../../../../core/evm/transferProof.ts'
 import { addressWord } from '../../../../core/evm/words.ts'
-import type { FoundTransfer, TransferVerdict, WantedTransfer } from '../../../../core/ports/transferProofs.ts'
+import type {
+  FoundTransfer,
+  TransferVerdict,
+  WantedTransfer,
+} from '../../../../core/ports/chains/transferProofs.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 
 /**

@@ -20,7 +20,12 @@ const paymentOf = (n: number, changes: Partial<PaymentRecord> = {}): PaymentReco
       ...{ key: `key-${n}`, network, asset: usdc.address, payer, nonce: nonceOf(n), payTo: seller },
       ...{ amountAtomic: 10_000n, validBeforeMs: 3_000_000 },
     },
-    { settler: 'evm', bytes: '0x02', transaction: hashOf(n), sequence: String(n) },
+    {
+      settler: 'evm',
+      bytes: `0x02${n.toString(16).padStart(8, '0')}`,
+      transaction: hashOf(n),
+      sequence: String(n),
+    },
   ),
   claimedAtMs: 2_000_000,
   ...changes,
@@ -28,17 +33,22 @@ const paymentOf = (n: number, changes: Partial<PaymentRecord> = {}): PaymentReco
 const payments = (count: number) => Array.from({ length: count }, (_, n) => paymentOf(n))
 
 /** A chain of which the test says what is on it; it counts what it is asked. */
-function scriptedChain({ number = 5_000, seconds = 2_900 } = {}) {
-  const head = { number, timestamp: seconds, baseFee: 1n, balance: 1n }
-  /** Transaction by its hash: in which block, what it moved, and whether it went through. */
-  const mined = new Map<string, { block: number; nonces: string[]; reverted?: true }>()
+function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = {}) {
+  const head = { number, timestamp: seconds, baseFee: 1n, blockGas: 30_000_000n, balance: 1n }
+  /** Transaction by its hash: in which block, what it moved or only used up, and whether it went through. */
+  const mined = new Map<string, { block: number; nonces: string[]; reverted?: true; cancelled?: true }>()
   const asked = new Map<string, number>()
   let requests = 0
   let refuse: (call: RpcCall) => LooseAnswer | undefined = () => undefined
 
   const logsOf = (transactionHash: string) => {
-    const { nonces, reverted } = mined.get(transactionHash)!
+    const { nonces, reverted, cancelled } = mined.get(transactionHash)!
     if (reverted) return []
+    if (cancelled) {
+      const [nonce] = nonces
+      const said = [topics.authorizationCanceled, `0x${addressWord(payer)}`, nonce]
+      return [{ address: usdc.address, topics: said, data: '0x', logIndex: '0x0', transactionHash }]
+    }
     return nonces.flatMap((nonce, i) => [
       {
         address: usdc.address,
@@ -94,9 +104,9 @@ function scriptedChain({ number = 5_000, seconds = 2_900 } = {}) {
   }
   let isAway = false
   const recovery = createRecovery({
-    options: { network: 'eip155:84532', log, confirmations: 1, expiryMarginSeconds: 30 },
+    options: { network: 'eip155:84532', log, confirmations, expiryMarginSeconds: 30 },
     rpc,
-    account: undefined,
+    accounts: [],
     heads: { fresh: async () => (isAway ? Promise.reject(new Error('away')) : head) },
   })
   return {
@@ -163,6 +173,17 @@ t.test(
     t.match(await chain.recover([paymentOf(0)]), [{ status: 'settled', transaction: hashOf(50) }])
   },
 )
+
+t.test('what its payer has taken back is over once that is as deep as a payment has to be', async (t) => {
+  const chain = scriptedChain({ confirmations: 3 })
+  chain.mined.set(hashOf(50), { block: 4_999, nonces: [nonceOf(0)], cancelled: true })
+  t.match(await chain.recover([paymentOf(0)]), [{ status: 'pending', reason: 'settlement_pending' }])
+  t.equal(chain.asked.get('eth_sendRawTransaction'), undefined, 'there is nothing to be sent')
+  chain.head.number = 5_001
+  t.match(await chain.recover([paymentOf(0)]), [
+    { status: 'failed_final', reason: 'invalid_exact_evm_nonce_already_used' },
+  ])
+})
 
 t.test('what the node refuses for many together is asked for one by one', async (t) => {
   const chain = scriptedChain()

@@ -1,11 +1,12 @@
 import { addressForm } from '../../../../core/evm/address.ts'
 import { findTransfer, type Receipt, readReceipt } from '../../../../core/evm/transferProof.ts'
-import type { OnChain, Settled, SettleOutcome } from '../../../../core/ports/settler.ts'
+import type { OnChain, Settled, SettleOutcome } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import type { ChainReader, TracedPayment } from '../../facilitator/chainReader.ts'
 import type { EvmSettlerOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
 import type { Head, HeadCache } from '../rpc/head.ts'
+import { transfersIn } from '../settle/batchCall.ts'
 import type { SettlingAccount } from '../settle/settlingAccount.ts'
 import { findAuthorizations } from './findAuthorizations.ts'
 import { minedForNothing, outcomeOf } from './judgeReceipt.ts'
@@ -16,8 +17,8 @@ export interface RecoveryParts {
     'network' | 'log' | 'confirmations' | 'expiryMarginSeconds'
   >
   readonly rpc: Rpc
-  /** Whose account nonces are in question; undefined where somebody else signs. */
-  readonly account: Pick<SettlingAccount, 'id' | 'mined' | 'abandon' | 'repair'> | undefined
+  /** Whose account nonces are in question; none where somebody else signs. */
+  readonly accounts: readonly Pick<SettlingAccount, 'id' | 'mined' | 'abandon' | 'repair'>[]
   readonly heads: Pick<HeadCache, 'fresh'>
 }
 
@@ -36,7 +37,7 @@ const CLOCK_SLACK_MS = 60_000
  * proof one each for the nonce and one to send the bytes again, all of them in batches; what is used without a receipt of
  * ours is found by its events ({@link findAuthorizations}).
  */
-export function createRecovery({ options, rpc, account, heads }: RecoveryParts): Recovery {
+export function createRecovery({ options, rpc, accounts, heads }: RecoveryParts): Recovery {
   const { log, network, confirmations, expiryMarginSeconds } = options
   /** A node that knows less than was known before is not asked for the absence of anything. */
   let highestSeen = 0
@@ -54,14 +55,19 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
 
   /** The receipts that are there, by their place; a node's fault for one is that one's alone. */
   const receiptsOf = async (hashes: readonly string[]): Promise<Map<number, Receipt>> => {
-    const asked = hashes.flatMap((hash, i) => (hashForm.test(hash) ? [{ hash, i }] : []))
+    const asked = [...new Set(hashes)].filter((hash) => hashForm.test(hash))
     const answers = await rpc.many(
-      asked.map(({ hash }) => ({ method: 'eth_getTransactionReceipt', params: [hash] })),
+      asked.map((hash) => ({ method: 'eth_getTransactionReceipt', params: [hash] })),
+    )
+    const found = new Map(
+      asked.map((hash, n) => {
+        const answer = answers[n]!
+        return [hash, answer.ok ? readReceipt(answer.result, hash) : undefined]
+      }),
     )
     const receipts = new Map<number, Receipt>()
-    for (const [n, { hash, i }] of asked.entries()) {
-      const answer = answers[n]!
-      const receipt = answer.ok ? readReceipt(answer.result, hash) : undefined
+    for (const [i, hash] of hashes.entries()) {
+      const receipt = found.get(hash)
       if (receipt !== undefined) receipts.set(i, receipt)
     }
     return receipts
@@ -70,8 +76,13 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
   const isDeep = (block: number | null, head: Head): boolean =>
     block !== null && head.number - block + 1 >= confirmations
 
-  /** The attempt, where this account signed it. */
-  const oursOf = ({ attempt }: TracedPayment) => (attempt?.settler === account?.id ? attempt : null)
+  const accountOf = new Map(accounts.map((account) => [account.id, account]))
+
+  /** The attempt and the account that signed it, where that is one of these. */
+  const oursOf = ({ attempt }: TracedPayment) => {
+    const account = attempt == null ? undefined : accountOf.get(attempt.settler)
+    return account === undefined ? undefined : { attempt: attempt!, account }
+  }
 
   /** What is still unused: expired for good, mined for nothing, or to be sent again. */
   const judgeUnused = (
@@ -80,12 +91,18 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
     head: Head,
   ): SettleOutcome | 'send' => {
     const ours = oursOf(record)
-    const failed = receipt && minedForNothing(receipt)
+    const inside = transfersIn(record.attempt?.bytes ?? '')
+    const failed = receipt && minedForNothing(receipt, inside.length > 1)
     // By the chain's clock, in which the token decides it, too.
-    const overInMs = record.validBeforeMs + 1_000 * (expiryMarginSeconds - head.timestamp)
+    const overIn = (validBeforeMs: number) => validBeforeMs + 1_000 * (expiryMarginSeconds - head.timestamp)
+    const overInMs = overIn(record.validBeforeMs)
+    // Bytes that nobody may send any more, or of which every payment is over by now.
+    const isPointless =
+      ours?.attempt.bytes === '' ||
+      (overInMs <= 0 && inside.every(({ validBeforeMs }) => overIn(validBeforeMs) <= 0))
+    if (receipt === undefined && isPointless) ours?.account.abandon(ours.attempt)
     // Unused as of that very block; by its time the token takes it no more.
     if (overInMs <= 0) {
-      if (ours !== null && receipt === undefined) account!.abandon(ours)
       const { transaction } = pendingOf(record)
       const message = 'The authorization expired unused; the transfer can not land any more.'
       return failed === undefined
@@ -103,14 +120,19 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
   }
 
   const sendAgain = async (records: readonly TracedPayment[]): Promise<SettleOutcome[]> => {
+    // Several payments may wait for one transaction.
+    const all = [...new Set(records.map(({ attempt }) => attempt!.bytes))]
     const answers = await rpc.many(
-      records.map(({ attempt }) => ({ method: 'eth_sendRawTransaction', params: [attempt!.bytes] })),
+      all.map((bytes) => ({ method: 'eth_sendRawTransaction', params: [bytes] })),
     )
+    const isTaken = new Map(all.map((bytes, i) => [bytes, answers[i]!.ok]))
     const sent = answers.filter(({ ok }) => ok).length
     if (sent > 0) log.info({ network, sent }, 'sent stored settlements again')
     // One that a node had already, or does not want now, is looked for the next time.
-    return records.map((record, i) =>
-      answers[i]!.ok ? { ...pendingOf(record), lookAgainMs: SENT_AGAIN_MS } : pendingOf(record),
+    return records.map((record) =>
+      isTaken.get(record.attempt!.bytes)
+        ? { ...pendingOf(record), lookAgainMs: SENT_AGAIN_MS }
+        : pendingOf(record),
     )
   }
 
@@ -129,7 +151,7 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
           const settled = findTransfer(receipt, record)
           if (!isDeep(Number(receipt.blockNumber), head)) continue
           const ours = oursOf(record)
-          if (ours !== null) account!.mined(ours)
+          ours?.account.mined(ours.attempt)
           if (settled !== undefined) {
             outcomes[i] = settled
             continue
@@ -145,6 +167,7 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
         const record = records[i]!
         const fate = fates[n]!
         if (fate.fate === 'paid' && !isDeep(fate.settled.block, head)) continue
+        if (fate.fate === 'spent' && !isDeep(fate.block, head)) continue
         const found =
           outcomeOf(fate, pendingOf(record).transaction) ?? judgeUnused(record, receipts.get(i), head)
         if (found === 'send') unsent.push(i)
@@ -153,7 +176,12 @@ export function createRecovery({ options, rpc, account, heads }: RecoveryParts):
       const again = await sendAgain(unsent.map((i) => records[i]!))
       for (const [n, i] of unsent.entries()) outcomes[i] = again[n]!
       // A transaction may never have left; its account nonce has to be used all the same.
-      if (outcomes.some(({ status }) => status !== 'pending')) void account?.repair()
+      const over = new Set(
+        records.flatMap((record, i) =>
+          outcomes[i]!.status === 'pending' ? [] : (oursOf(record)?.account ?? []),
+        ),
+      )
+      for (const account of over) void account.repair()
       return outcomes
     },
     async stillOnChain(records) {

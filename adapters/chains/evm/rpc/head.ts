@@ -14,6 +14,8 @@ export interface Head {
   readonly timestamp: number
   /** Wei a unit of gas, of the newest block. */
   readonly baseFee: bigint
+  /** Gas that the transactions of one block may use. */
+  readonly blockGas: bigint
   /** Wei on the settling account. */
   readonly balance: bigint
 }
@@ -64,12 +66,13 @@ async function read(rpc: Rpc, account: string): Promise<Head> {
     { method: 'eth_getBlockByNumber', params: ['latest', false] },
     { method: 'eth_getBalance', params: [account, 'latest'] },
   ])
-  const { number, timestamp, baseFeePerGas } = resultOf(block) as Record<string, unknown>
+  const { number, timestamp, baseFeePerGas, gasLimit } = resultOf(block) as Record<string, unknown>
   return {
     number: Number(quantity(number)),
     timestamp: Number(quantity(timestamp)),
     // Absent on chains without EIP-1559 fees, which are not supported.
     baseFee: quantity(baseFeePerGas),
+    blockGas: quantity(gasLimit),
     balance: quantity(resultOf(balance)),
   }
 }

@@ -75,7 +75,13 @@ t.test(
 t.test('a URL that no WebSocket can be made for is refused at the start, not at a payment', async (t) => {
   const privateKey = `0x${'11'.repeat(32)}`
   for (const wsUrl of ['ws://127.0.0.1:1/#key', 'http://127.0.0.1:1', 'ws:', 'ws://a b']) {
-    const options = { network, rpcUrls: ['http://127.0.0.1:1'], wsUrl, privateKey, assets: [usdc] } as const
+    const options = {
+      network,
+      rpcUrls: ['http://127.0.0.1:1'],
+      wsUrl,
+      privateKeys: [privateKey],
+      assets: [usdc],
+    } as const
     t.throws(() => createEvmSettler(options), { code: 'VALIDATION_ERROR', message: /wsUrl/ }, wsUrl)
   }
 })

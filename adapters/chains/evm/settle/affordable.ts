@@ -1,5 +1,5 @@
-import type { Refusal } from '../../../../core/ports/settler.ts'
-import { noPlaceRefusals, refuseForNow } from '../../refuse.ts'
+import type { Refusal } from '../../../../core/ports/chains/settler.ts'
+import { keyIsShared, noPlaceRefusals, refuseForNow } from '../../refuse.ts'
 import type { EvmSettlerOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
 import type { Head } from '../rpc/head.ts'
@@ -15,14 +15,28 @@ const TELL_AGAIN_MS = 10_000
 export type Affordable = { readonly ok: true; readonly fees: Fees; readonly likelyWei: bigint } | Refusal
 
 /**
- * Makes the judge of the settling account's means: asked before the seller works, and again before anything is signed.
+ * Whether the account has the means for so many transactions more.
  *
- * @returns `likelyWei` is what a settlement costs at most while the base fee does no more than double
+ * @param gas that each of them may use; as much as a single settlement may where it is left out
+ */
+export type JudgeMeans = (head: Head, waiting: number, gas?: number) => Affordable
+
+/** What the account of one key can pay for. */
+export interface Means {
+  readonly judge: JudgeMeans
+  /** How many single settlements more it has the means for now; 0 while nothing can be signed with it. */
+  backs(head: Head): bigint
+}
+
+/**
+ * Makes the judge of a settling account's means: asked before the seller works, and again before anything is signed.
+ *
+ * @returns its `likelyWei` is what a settlement costs at most while the base fee does no more than double
  */
 export function createAffordable(
   options: Required<EvmSettlerOptions>,
-  account: Pick<SettlingAccount, 'address' | 'committedWei' | 'inFlight'>,
-): (head: Head, waiting: number) => Affordable {
+  account: Pick<SettlingAccount, 'address' | 'committedWei' | 'inFlight' | 'isShared'>,
+): Means {
   const { network, log, maxGas } = options
   let toldAtMs = Number.NEGATIVE_INFINITY
   const stopped = (why: string): Refusal => {
@@ -35,17 +49,27 @@ export function createAffordable(
       'Settlement is stopped for now. Try again with the same payment; nothing was charged.',
     )
   }
-  return (head, waiting) => {
+  const judge: JudgeMeans = (head, waiting, gas = maxGas) => {
+    if (account.isShared) return keyIsShared
     if (account.inFlight >= MAX_TRANSACTIONS) return noPlaceRefusals.in_flight
     const spareWei = head.balance - account.committedWei
-    const fees = feesFor(head, options, spareWei, maxGas)
+    const fees = feesFor(head, options, spareWei, gas)
     if (fees === undefined)
       return stopped(`the network asks ${head.baseFee} wei a unit of gas, above the cap`)
-    const likelyWei = BigInt(maxGas) * leastFee(head, options)
+    const likelyWei = BigInt(gas) * leastFee(head, options)
     const needed = likelyWei * BigInt(waiting)
     if (spareWei >= needed) return { ok: true, fees, likelyWei }
     return stopped(
       `the settling account ${account.address} has ${spareWei} wei for fees, ${needed} are needed`,
     )
+  }
+  return {
+    judge,
+    backs(head) {
+      if (account.isShared || account.inFlight >= MAX_TRANSACTIONS) return 0n
+      const spareWei = head.balance - account.committedWei
+      if (spareWei <= 0n || feesFor(head, options, spareWei, maxGas) === undefined) return 0n
+      return spareWei / (BigInt(maxGas) * leastFee(head, options))
+    },
   }
 }

@@ -37,4 +37,8 @@ export function feesFor(head: Head, caps: FeeCaps, spareWei: bigint, gas: number
 export const leastFee = (head: Head, caps: FeeCaps): bigint =>
   smaller(caps.maxFeePerGasWei, head.baseFee * 2n + caps.maxPriorityFeePerGasWei)
 
+/** How many settlements the account pays for, each at the least that it is signed for now. */
+export const paymentsAhead = (head: Head, options: FeeCaps & { readonly maxGas: number }): bigint =>
+  head.balance / (BigInt(options.maxGas) * leastFee(head, options))
+
 const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b)

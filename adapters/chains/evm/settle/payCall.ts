@@ -95,3 +95,16 @@ function transferData(authorization: Authorization, signature: string): string {
   const padded = bytes.padEnd(Math.ceil(bytes.length / 64) * 64, '0')
   return selectorOfBytes + terms + uintWord('224') + uintWord(String(bytes.length / 2)) + padded
 }
+
+/** The authorisation in the data of a call that {@link payCall} made; undefined where the call is none. */
+export function readTransfer(
+  data: string,
+): { readonly from: string; readonly nonce: string; readonly validBeforeMs: number } | undefined {
+  if (!data.startsWith(selectorOfParts) && !data.startsWith(selectorOfBytes)) return undefined
+  const wordAt = (i: number) => data.slice(10 + 64 * i, 10 + 64 * (i + 1)).toLowerCase()
+  return {
+    from: `0x${wordAt(0).slice(24)}`,
+    nonce: `0x${wordAt(5)}`,
+    validBeforeMs: Number(BigInt(`0x${wordAt(4)}`)) * 1_000,
+  }
+}

@@ -1,6 +1,6 @@
 import type { PaymentIdentity } from '../../../../core/domain/payment.ts'
 import type { EvmCall } from '../../../../core/evm/token.ts'
-import type { Refusal } from '../../../../core/ports/settler.ts'
+import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
 import { refuse, refuseForNow } from '../../refuse.ts'
 import type { AccountCode } from '../check/accountCode.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
-import type { SettleOutcome, Settler } from '../../../../core/ports/settler.ts'
+import type { SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
 import type { RpcFault } from '../../../../localnet/startFaultyRpc.ts'
 import { recoverOne } from '../../lookUpOne.fixture.ts'
 import type { Hex } from '../rpc/hex.ts'
@@ -91,11 +91,15 @@ t.test(
           rpc.add(method === '*' && fault.kind === 'stale' ? 'eth_getBlockByNumber' : method, fault, times)
           await Promise.all(
             paying.map(async ({ payment, identity }, i) => {
-              const outcome = await settler.settle(payment, terms, identity, async (attempt) => {
+              // What a node says yes to may be settled together with others.
+              const verified = await settler.verify(payment, terms, identity, { storeId: '' })
+              const store = async (attempt: SettlementAttempt) => {
                 if (storeSaysNo && i === 0) return false
                 stored.set(identity.key, { identity, attempt })
                 return true
-              })
+              }
+              const hold = verified.ok ? verified.hold : undefined
+              const outcome = await settler.settle(payment, terms, identity, store, hold)
               expectKnown(outcome, stored.has(identity.key))
             }),
           )

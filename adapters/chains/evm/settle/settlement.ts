@@ -1,38 +1,38 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PaymentIdentity, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import { quantity } from '../../../../core/evm/quantity.ts'
+import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Receipt } from '../../../../core/evm/transferProof.ts'
-import type { Refusal, SettleOutcome, Settler } from '../../../../core/ports/settler.ts'
+import type { Refusal, SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
 import type { Budgets, Flight } from '../../budgets.ts'
 import { noPlaceRefusals, refuse, refuseForNow } from '../../refuse.ts'
+import type { VerifyPayment } from '../check/verifyPayment.ts'
 import type { EvmSettlerOptions } from '../options.ts'
 import { judgeReceipt } from '../prove/judgeReceipt.ts'
 import { reasons } from '../reasons.ts'
-import type { Head, HeadCache } from '../rpc/head.ts'
-import type { Affordable } from './affordable.ts'
-import { type BroadcastResult, broadcast } from './broadcast.ts'
+import type { Batches } from './batches.ts'
+import type { EvmKeys } from './evmKeys.ts'
+import type { Sent } from './landing.ts'
 import type { PaymentCalls } from './paymentCalls.ts'
-import type { ReceiptWatch } from './receipts.ts'
-import type { SettlingAccount } from './settlingAccount.ts'
-import type { SyncSend } from './syncSend.ts'
+import type { Store } from './settlingAccount.ts'
 
 /** A transfer that is broadcast later than this before its end would be mined too late. */
 const MIN_LEAD_MS = 2_000
-/** A transaction is overdue after so long, or after as often the usual time if that is longer. */
-const MIN_OVERDUE_MS = 2_000
-const OVERDUE_USUAL_TIMES = 4
+/** Before a node that could not say what became of a payment, or whether it may be sent alone, is asked again, in ms; then ever rarer. */
+const ASK_AGAIN_MS = 100
 
 export interface SettlementParts {
   readonly options: Required<EvmSettlerOptions>
   readonly rpc: Rpc
-  readonly account: SettlingAccount
-  readonly heads: HeadCache
-  readonly receipts: ReceiptWatch
-  readonly syncSend: SyncSend
+  readonly keys: EvmKeys
   readonly budgets: Budgets
-  readonly affordable: (head: Head, waiting: number) => Affordable
   readonly calls: PaymentCalls
+  readonly batches: Batches
+  /** Whether a payment was verified to come from an account without code. */
+  readonly isPlain: (flight: Flight) => boolean
+  readonly verifyPayment: VerifyPayment
 }
 
 /**
@@ -40,107 +40,127 @@ export interface SettlementParts {
  * that goes wrong is `rejected`; from then on nothing is, because they can land.
  */
 export function createSettlement(parts: SettlementParts): Settler['settle'] {
-  const { options, rpc, account, heads, receipts, syncSend, budgets, affordable, calls } = parts
-  const { network, clock, log } = options
+  const { options, rpc, keys, budgets, calls, batches } = parts
+  const { network, clock, log, maxGas } = options
 
-  const prove = async (attempt: SettlementAttempt, receipt: Receipt, identity: PaymentIdentity) => {
-    account.mined(attempt)
-    const outcome = await judgeReceipt(rpc, receipt, identity, clock.now())
+  const signAlone = async (call: EvmCall, store: Store): Promise<Sent | Refusal> => {
+    const sending = await keys.send(call, maxGas, [store])
+    return sending.ok ? (sending.sent ?? notBegun) : sending
+  }
+
+  /** Signed, stored and on its way, by itself or with others. */
+  const send = async (call: EvmCall, store: Store, flight: Flight): Promise<Sent | Refusal> => {
+    // Nobody else is on the way to whom it could be joined: it waits for nobody.
+    const joins = budgets.inFlight > 1 && batches.isOn && parts.isPlain(flight)
+    const sent = joins ? await batches.join(call, store) : 'alone'
+    if (sent === 'not_stored') return notBegun
+    return sent === 'alone' ? signAlone(call, store) : sent
+  }
+
+  const prove = async (
+    { attempt, payments, receipt: landing }: Sent,
+    identity: PaymentIdentity,
+  ): Promise<Landed> => {
+    const receipt = await landing
+    if (receipt === undefined) return { outcome: pendingOf(attempt), attempt }
+    const judge = () => judgeReceipt(rpc, receipt, identity, clock.now(), payments > 1)
+    // Of several, one that was left out is sent alone, now or never: what the node can't say is asked again.
+    const outcome = payments > 1 ? await insist(judge, isOpen, identity) : await judge()
     // Mined for nothing is no end: somebody else may send the same authorisation once more.
     if (outcome.status !== 'settled' && 'message' in outcome) {
       log.warn(
-        { network, transaction: outcome.transaction, reason: outcome.reason },
+        { network, transaction: outcome.transaction, reason: outcome.reason, payments },
         'a settlement failed on chain',
       )
     }
-    return { outcome, gas: costOf(receipt) }
+    return { outcome, attempt, gas: costOf(receipt, payments) }
   }
 
-  const overdueMs = () => Math.max(MIN_OVERDUE_MS, OVERDUE_USUAL_TIMES * (receipts.usualMs ?? 0))
-
-  let repairedAtMs = Number.NEGATIVE_INFINITY
-  /**
-   * A node can answer a broadcast and lose it, and whatever is signed later waits behind its nonce: while transactions are
-   * overdue, what the pool lacks is sent again. All who wait share the looks, and each wants them rarer and rarer.
-   *
-   * @returns a function that ends it
-   */
-  const keepInPool = (): (() => void) => {
-    const lookIn = (ms: number): NodeJS.Timeout =>
-      setTimeout(() => {
-        timer = lookIn(2 * ms)
-        if (performance.now() - repairedAtMs < MIN_OVERDUE_MS) return
-        repairedAtMs = performance.now()
-        void account.repair()
-      }, ms)
-    let timer = lookIn(overdueMs())
-    return () => clearTimeout(timer)
-  }
-
-  /** The first broadcast; with the receipt where the node gave it at once and it counts. */
-  const send = async ({ bytes, transaction }: SettlementAttempt) => {
-    const startedMs = performance.now()
-    const waitMs = Math.min(overdueMs(), options.receiptTimeoutMs)
-    const answer = await (syncSend.send(bytes, transaction, waitMs) ?? broadcast(rpc, bytes))
-    if (!('receipt' in answer)) return { sent: answer }
-    const sent: BroadcastResult = { taken: 'yes', isKnown: false }
-    // It is in one block. Whether that is deep enough is for the watch to see.
-    if (options.confirmations > 1) return { sent }
-    receipts.note(performance.now() - startedMs)
-    return { sent, receipt: answer.receipt }
-  }
-
-  const land = async (attempt: SettlementAttempt, identity: PaymentIdentity): Promise<Landed> => {
-    const { transaction } = attempt
-    const pending = { status: 'pending', transaction, reason: reasons.pending } as const
-    const leavePool = keepInPool()
-    try {
-      const endMs = performance.now() + options.receiptTimeoutMs
-      const leftMs = () => Math.max(options.firstPollMs, endMs - performance.now())
-      const shortMs = () => Math.min(options.pollMs, leftMs())
-      let { sent, receipt } = await send(attempt)
-      receipt ??= await receipts.wait(transaction, sent.taken === 'yes' ? leftMs() : shortMs())
-      if (receipt === undefined && sent.taken !== 'yes') {
-        if (sent.taken !== 'unknown') {
-          log.error(
-            { network, transaction, taken: sent.taken, node: sent.message },
-            'a node refused a settlement',
-          )
-        }
-        // The same bytes once more; a new transaction would be a second one.
-        sent = await broadcast(rpc, attempt.bytes)
-        const isSent = sent.taken === 'yes' || sent.taken === 'unknown'
-        receipt = await receipts.wait(transaction, isSent ? leftMs() : shortMs())
-      }
-      if (receipt !== undefined) return await prove(attempt, receipt, identity)
-      if (sent.taken === 'nonce_used' || sent.taken === 'nonce_contested') account.recheck()
-    } catch (error) {
-      log.warn({ network, transaction, error: String(error) }, 'the outcome of a settlement is not known yet')
-    } finally {
-      leavePool()
+  /** Asks until there is an answer, for as long as a call waits for its receipt, and while the payment can land. */
+  const insist = async <T>(
+    ask: () => Promise<T>,
+    isNone: (answer: T) => boolean,
+    { validBeforeMs }: PaymentIdentity,
+  ): Promise<T> => {
+    const endMs = performance.now() + options.receiptTimeoutMs
+    for (let pauseMs = ASK_AGAIN_MS; ; pauseMs *= 2) {
+      const answer = await ask()
+      const isOver =
+        performance.now() + pauseMs >= endMs || validBeforeMs - clock.now() < MIN_LEAD_MS + pauseMs
+      if (!isNone(answer) || isOver) return answer
+      await sleep(pauseMs, undefined, { ref: false })
     }
-    void account.repair()
-    return { outcome: pending }
+  }
+
+  /** Whether a payment could land by itself now. @returns `unknown` while nobody can say */
+  const judgeAlone = async (call: EvmCall, payment: PaymentPayload, identity: PaymentIdentity) => {
+    try {
+      const affords = await keys.judge(1)
+      if (!affords.ok) return 'unknown'
+      const prepared = await calls.prepare(payment, identity)
+      if (!prepared.ok) return prepared.transient ? 'unknown' : undefined
+      const { authorization } = prepared
+      const { from, fees } = affords
+      const verified = await parts.verifyPayment(from, call, identity.asset, authorization, fees, 0n)
+      if (verified.ok) return 'good'
+      return verified.transient ? 'unknown' : undefined
+    } catch {
+      return 'unknown'
+    }
+  }
+
+  /**
+   * Among others a call can fail for a reason that is not its own. What could land by itself is sent once more, with bytes of
+   * its own: those of before are mined, and a token takes an authorisation once.
+   *
+   * @returns undefined when nothing was sent
+   */
+  const sendAlone = async (
+    call: EvmCall,
+    payment: PaymentPayload,
+    identity: PaymentIdentity,
+    store: Store,
+  ): Promise<Sent | undefined> => {
+    if (identity.validBeforeMs - clock.now() < MIN_LEAD_MS) return undefined
+    const judge = () => judgeAlone(call, payment, identity)
+    if ((await insist(judge, (answer) => answer === 'unknown', identity)) !== 'good') return undefined
+    try {
+      const sent = await signAlone(call, store)
+      return 'attempt' in sent ? sent : undefined
+    } catch (error) {
+      log.warn({ network, error: String(error) }, 'a settlement could not be sent alone')
+      return undefined
+    }
   }
 
   const settle = async (
     payment: PaymentPayload,
     identity: PaymentIdentity,
-    store: (attempt: SettlementAttempt) => Promise<boolean>,
+    store: Store,
     flight: Flight,
   ): Promise<Landed> => {
     const prepared = await calls.prepare(payment, identity)
     if (!prepared.ok) return rejected(prepared)
-    let attempt: SettlementAttempt | undefined
+    const { call } = prepared
+    let sent: Sent | Refusal = notBegun
     try {
-      const affords = affordable(await heads.current(), 1)
+      await keys.lookForOthers()
+      const affords = await keys.judge(1)
       if (!affords.ok) return rejected(affords)
       if (!flight.reserve(affords.likelyWei)) return rejected(noPlaceRefusals.store_gas)
-      attempt = await account.sign(prepared.call, affords.fees, store)
+      sent = await send(call, store, flight)
     } catch (error) {
       log.warn({ network, error: String(error) }, 'a settlement could not begin')
     }
-    return attempt === undefined ? rejected(notBegun) : land(attempt, identity)
+    if ('ok' in sent) return rejected(sent)
+    const landed = await prove(sent, identity)
+    const isLeftOut = landed.outcome.status === 'pending' && landed.outcome.message !== undefined
+    if (sent.payments === 1 || !isLeftOut) return landed
+    const again = await sendAlone(call, payment, identity, store)
+    if (again === undefined) return landed
+    const alone = await prove(again, identity)
+    if (alone.outcome.status === 'settled') batches.distrust()
+    return { ...alone, gas: alone.gas && landed.gas && alone.gas + landed.gas }
   }
 
   return async (payment, _terms, identity, store, hold) => {
@@ -152,7 +172,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
       const leadMs = identity.validBeforeMs - clock.now()
       if (leadMs >= MIN_LEAD_MS) landed = await settle(payment, identity, store, flight)
     } finally {
-      flight.end(landed.outcome, landed.gas)
+      flight.end(landed.outcome, landed.gas, landed.attempt)
     }
     return landed.outcome
   }
@@ -161,8 +181,17 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
 /** An outcome, and what it cost in wei where a receipt says so. */
 interface Landed {
   readonly outcome: SettleOutcome
+  /** The last that was sent. */
+  readonly attempt?: SettlementAttempt
   readonly gas?: bigint | undefined
 }
+
+/** Nobody could say what became of it. */
+const isOpen = (outcome: SettleOutcome): boolean =>
+  outcome.status === 'pending' && outcome.message === undefined
+
+const pendingOf = ({ transaction }: SettlementAttempt) =>
+  ({ status: 'pending', transaction, reason: reasons.pending }) as const
 
 const rejected = ({ reason, message, transient }: Refusal): Landed => ({
   outcome: { status: 'rejected', reason, message, ...(transient && { transient }) },
@@ -175,11 +204,15 @@ const notBegun = refuseForNow(
   'The settlement could not begin. Try again with the same payment; nothing was charged.',
 )
 
-/** What a transaction cost; rollups add what its bytes cost on the chain below (`l1Fee`). Undefined when the node leaves it out. */
-function costOf(receipt: Receipt): bigint | undefined {
+/**
+ * What one of so many payments of a transaction has cost; rollups add what its bytes cost on the chain below (`l1Fee`).
+ * Undefined when the node leaves it out.
+ */
+function costOf(receipt: Receipt, payments: number): bigint | undefined {
   const { gasUsed, effectiveGasPrice, l1Fee = '0x0' } = receipt as unknown as Record<string, unknown>
   try {
-    return quantity(gasUsed) * quantity(effectiveGasPrice) + quantity(l1Fee)
+    const all = quantity(gasUsed) * quantity(effectiveGasPrice) + quantity(l1Fee)
+    return (all + BigInt(payments) - 1n) / BigInt(payments)
   } catch {
     return undefined
   }

@@ -8,8 +8,10 @@ import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 import { broadcast } from './broadcast.ts'
 import type { Fees } from './fees.ts'
+import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
 import { createNonceQueue } from './nonceQueue.ts'
 import { addressOfKey, signTransaction } from './signTransaction.ts'
+import { within } from './within.ts'
 
 /** So many account nonces a reorganisation may take back. */
 const REORG_NONCES = 256
@@ -34,8 +36,21 @@ export interface SettlingAccountOptions {
   readonly strandedMs: number
   /** The highest fee of a transaction that a former process signed, in wei a unit of gas. */
   readonly maxFeePerGasWei: bigint
+  /** How long nothing is signed after somebody else has, in ms; by chance up to half as long again. */
+  readonly sharedKeyMs: number
   /** Fees for a transaction that only uses up a nonce; undefined while they are above the cap. */
   readonly currentFees: () => Promise<Fees | undefined>
+}
+
+/** Keeps an attempt with its payment; false when it is not to be sent. */
+export type Store = (attempt: SettlementAttempt) => Promise<boolean>
+
+/** What became of the stores of one transaction's payments. */
+export interface Signing {
+  /** Undefined where it is not to be sent. */
+  readonly attempt: SettlementAttempt | undefined
+  /** Whether each of them has it. */
+  readonly isStored: readonly boolean[]
 }
 
 /**
@@ -49,25 +64,32 @@ export interface SettlingAccount {
   readonly id: string
   /** Transactions signed and not known to be mined. */
   readonly inFlight: number
+  /** The payments in these. */
+  readonly paymentsInFlight: number
+  /** How long the oldest of them that was sent has waited for its block, in ms; 0 while there is none. */
+  readonly oldestMs: number
   /** The most that these can cost, in wei: a node takes no further transaction that the balance does not cover as well. */
   readonly committedWei: bigint
   /**
-   * Signs with the next nonce and hands the attempt to `store`; undefined, and the nonce free again, when it says no. As
-   * many as come do so at once, so that what they store is one group. Whoever's store does not answer in time gets
-   * undefined as well; its bytes may be stored in the end, so another transaction uses up its nonce.
+   * Signs with the next nonce and hands the attempt to the store of each payment in it. It may be sent only when all of them
+   * have said yes; when none has, the nonce is free again. As many as come do so at once, so that what they store is one group.
+   * A store that does not answer in time counts as a no; its bytes may be stored in the end, as are those of the others, so
+   * then another transaction uses up the nonce.
+   *
+   * @param gas that the transaction may use
    */
-  sign(
-    call: EvmCall,
-    fees: Fees,
-    store: (attempt: SettlementAttempt) => Promise<boolean>,
-  ): Promise<SettlementAttempt | undefined>
+  sign(call: EvmCall, gas: number, fees: Fees, stores: readonly Store[]): Promise<Signing>
   /**
    * Whether there can be nonces that no payment will use, which hold up the later ones: {@link SettlingAccount.repair}
    * fills them.
    */
   readonly hasGaps: boolean
-  /** Takes up what a former process signed, before anything new is. */
-  adopt(attempts: readonly OpenAttempt[]): Promise<void>
+  /**
+   * Takes up what a former process signed, before anything new is.
+   *
+   * @param mayGoOn whether this is still the process that has the key: otherwise no number is used up
+   */
+  adopt(attempts: readonly OpenAttempt[], mayGoOn?: () => boolean): Promise<void>
   /** It is mined: its nonce is used. */
   mined(attempt: SettlementAttempt): void
   /** Its bytes can do no good any more; its nonce still has to be used. */
@@ -78,6 +100,10 @@ export interface SettlingAccount {
   followUp(openAttempts: () => Promise<readonly OpenAttempt[]>): Promise<void>
   /** Something else used a nonce of ours: ask the chain again. */
   recheck(): void
+  /** Looks whether somebody else signs with this key; see {@link KeyWatch.look}. Never rejects. */
+  lookForOthers(): Promise<void>
+  /** Somebody else has used numbers of this key lately. */
+  readonly isShared: KeyWatch['isShared']
   /** Sends again what the pool has lost. One at a time; never rejects. */
   repair(): Promise<void>
   /** The next account number by the newest block, and with what waits in the node's pool. Rejects when no node says. */
@@ -111,12 +137,21 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   let lookedAtMs = performance.now()
   /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
   let adoptedBelow = 0
+  /** Numbers follow each other: those below are used, by whichever transaction. */
+  let usedBelow = 0
   /** What was stored and not known to be mined when it was last followed up. */
   let lingering = new Set<number>()
+  let mayGoOn: () => boolean = () => true
   let repairing: Promise<void> | undefined
   let isClosed = false
   let timer: NodeJS.Timeout | undefined
   let againMs = REPAIR_AGAIN_MS
+
+  const watch = createKeyWatch({
+    ...{ network, address, log, queue, countOf, sharedKeyMs: options.sharedKeyMs },
+    isLive: (nonce) => live.has(nonce),
+    openInStore: () => openInStore?.(),
+  })
 
   const signed = (call: EvmCall, nonce: number, gas: number, fees: Fees): SettlementAttempt => {
     const { bytes, hash } = signTransaction({ ...call, ...fees, chainId, nonce, gas }, key)
@@ -126,13 +161,16 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   /** Uses up a nonce whose transaction is pointless now: nothing to ourselves, at today's fees. */
   const fill = async (nonce: number): Promise<void> => {
     const fees = await currentFees()
-    if (fees === undefined) return
+    // Another process has the key by now, and may have a payment for this number.
+    if (fees === undefined || !mayGoOn()) return
     const filler = signed({ to: address, data: '0x' }, nonce, 21_000, fees)
     const { taken } = await broadcast(rpc, filler.bytes)
     log.info({ network, nonce, taken }, 'filled an account nonce that no payment will use')
     if (taken === 'yes') {
       abandoned.delete(nonce)
-      live.set(nonce, { bytes: filler.bytes, mostWei: 21_000n * fees.maxFeePerGas, isFiller: true })
+      const mostWei = 21_000n * fees.maxFeePerGas
+      const sinceMs = performance.now()
+      live.set(nonce, { bytes: filler.bytes, mostWei, payments: 0, sinceMs, isFiller: true })
     }
   }
 
@@ -141,7 +179,8 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
    * process used them, and a reorganisation took that back.
    */
   const strandedAt = (next: number): number[] => {
-    const waiting = Math.min(...[...live.keys()].filter((nonce) => nonce >= next))
+    // One whose payment is over waits as well: its bytes may be in the pool still, and nothing can take their place there.
+    const waiting = Math.min(...[...live.keys(), ...abandoned].filter((nonce) => nonce >= next))
     const isKnown = (nonce: number) => live.has(nonce) || abandoned.has(nonce) || used.has(nonce)
     if (waiting === Number.POSITIVE_INFINITY || isKnown(next)) {
       stranded = undefined
@@ -161,7 +200,27 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     return nonces.filter((nonce) => !open.has(nonce))
   }
 
+  /**
+   * What could not be stored may be stored all the same, or was refused because another process has signed with this number:
+   * then it is that payment's, and the chain is asked for the next.
+   */
+  const giveBack = async (nonce: number): Promise<void> => {
+    const open = await openInStore?.().catch(() => undefined)
+    if (open?.has(nonce)) {
+      log.error(
+        { network, nonce },
+        'an account nonce that was not stored here is another payment’s in the store',
+      )
+      const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
+      live.set(nonce, { bytes: '', mostWei, payments: 1, sinceMs: performance.now(), isStored: true })
+      return queue.recheck()
+    }
+    queue.giveBack(nonce)
+    if (queue.hasGaps) repairIn(GAP_MS)
+  }
+
   const repairOnce = async (): Promise<void> => {
+    if (!mayGoOn()) return
     for (const nonce of queue.takeGaps()) abandoned.add(nonce)
     const [mined, pooled] = [await countOf('latest'), await countOf('pending')]
     for (let nonce = pooled; nonce < adoptedBelow; nonce++) if (!live.has(nonce)) abandoned.add(nonce)
@@ -209,12 +268,41 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     timer.unref()
   }
 
+  /** @returns undefined when it takes too long */
+  const storeWith = async (store: Store, attempt: SettlementAttempt): Promise<boolean | undefined> => {
+    try {
+      return await within(store(attempt), options.storeTimeoutMs)
+    } catch (error) {
+      log.warn({ network, error: String(error) }, 'a settlement could not be stored')
+      return false
+    }
+  }
+
+  /** Some payment has bytes with this nonce in the store, or may have, and they are never sent. */
+  const giveUp = (nonce: number): void => {
+    log.error({ network, nonce }, 'a settlement was not stored, or not in time; its account nonce is filled')
+    abandoned.add(nonce)
+    repairIn(0)
+  }
+
   return {
     address,
     id,
     repair,
     get inFlight() {
       return live.size
+    },
+    get paymentsInFlight() {
+      let sum = 0
+      for (const { payments } of live.values()) sum += payments
+      return sum
+    },
+    get oldestMs() {
+      const nowMs = performance.now()
+      let sinceMs = nowMs
+      for (const [nonce, one] of live)
+        if (nonce >= usedBelow && one.bytes !== '') sinceMs = Math.min(sinceMs, one.sinceMs)
+      return nowMs - sinceMs
     },
     get hasGaps() {
       if (hasGaps()) return true
@@ -227,37 +315,48 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       for (const { mostWei } of live.values()) sum += mostWei
       return sum
     },
-    async sign(call, fees, store) {
+    async sign(call, gas, fees, stores) {
       const nonce = await queue.take()
-      const mostWei = BigInt(maxGas) * fees.maxFeePerGas
-      let stored: boolean | undefined = false
+      const mostWei = BigInt(gas) * fees.maxFeePerGas
+      const payments = stores.length
+      let answers: (boolean | undefined)[] = []
+      let attempt: SettlementAttempt | undefined
       // What is not stored yet counts, and is not sent.
-      live.set(nonce, { bytes: '', mostWei })
+      live.set(nonce, { bytes: '', mostWei, payments, sinceMs: performance.now() })
       try {
-        const attempt = signed(call, nonce, maxGas, fees)
-        stored = await within(store(attempt), options.storeTimeoutMs)
-        if (!stored) return undefined
-        live.set(nonce, { bytes: attempt.bytes, mostWei, isStored: true })
-        return attempt
+        const own = { ...signed(call, nonce, gas, fees), ...(payments > 1 && { isShared: true as const }) }
+        answers = await Promise.all(stores.map((store) => storeWith(store, own)))
+        if (answers.every((answer) => answer === true)) attempt = own
       } finally {
-        if (!stored) live.delete(nonce)
-        if (stored === undefined) {
-          log.error({ network, nonce }, 'a settlement was not stored in time; its account nonce is filled')
-          abandoned.add(nonce)
-          repairIn(0)
-        } else if (!stored) {
-          queue.giveBack(nonce)
-          if (queue.hasGaps) repairIn(GAP_MS)
+        if (attempt !== undefined)
+          live.set(nonce, {
+            ...{ bytes: attempt.bytes, mostWei, payments, isStored: true },
+            sinceMs: performance.now(),
+          })
+        else {
+          live.delete(nonce)
+          if (answers.some((answer) => answer !== false)) giveUp(nonce)
+          else await giveBack(nonce)
         }
       }
+      return { attempt, isStored: answers.map((answer) => answer === true) }
     },
-    async adopt(attempts) {
+    async adopt(attempts, mayStill = () => true) {
+      mayGoOn = mayStill
+      watch.begin()
       const bytesOf = new Map(attempts.map(({ sequence, bytes }) => [Number(sequence), bytes]))
       const highest = Math.max(-1, ...bytesOf.keys())
-      if (highest < 0) return
+      if (highest < 0) {
+        // What another process has landed while it had the key.
+        if (live.size > 0) await repair()
+        return
+      }
       queue.raiseAbove(highest)
       const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
-      for (const [nonce, bytes] of bytesOf) live.set(nonce, { bytes, mostWei, isStored: true })
+      const byNonce = Map.groupBy(attempts, ({ sequence }) => Number(sequence))
+      const sinceMs = performance.now()
+      for (const [nonce, bytes] of bytesOf)
+        live.set(nonce, { bytes, mostWei, payments: byNonce.get(nonce)!.length, sinceMs, isStored: true })
       // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
       const underWay = attempts.filter(({ isReorged }) => isReorged !== true)
       adoptedBelow = Math.max(adoptedBelow, ...underWay.map(({ sequence }) => Number(sequence)))
@@ -266,6 +365,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     mined({ sequence, bytes }) {
       const nonce = Number(sequence)
       live.delete(nonce)
+      usedBelow = Math.max(usedBelow, nonce + 1)
       if (bytes !== '') used.set(nonce, { bytes, isFiller: false })
       // Numbers follow each other: so many are kept, however many there have been.
       used.delete(nonce - REORG_NONCES)
@@ -291,6 +391,10 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       await repair()
     },
     recheck: () => queue.recheck(),
+    lookForOthers: watch.look,
+    get isShared() {
+      return watch.isShared
+    },
     async nonces() {
       const [mined, pending] = await Promise.all([countOf('latest'), countOf('pending')])
       return { mined, pending }
@@ -309,20 +413,11 @@ interface Live {
   readonly bytes: string
   /** The most that it can cost. */
   readonly mostWei: bigint
+  /** How many it settles. */
+  readonly payments: number
+  /** By this machine's monotonic clock: since when it waits for its block. */
+  readonly sinceMs: number
   /** Its attempt is in the store. */
   readonly isStored?: true
   readonly isFiller?: true
-}
-
-/** What was promised, or undefined when it takes too long. A rejection is passed on; one that comes later is not heard. */
-async function within(promised: Promise<boolean>, ms: number): Promise<boolean | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const tooLong = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, ms, undefined)
-  })
-  try {
-    return await Promise.race([promised, tooLong])
-  } finally {
-    clearTimeout(timer)
-  }
 }

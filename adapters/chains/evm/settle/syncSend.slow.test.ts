@@ -8,7 +8,8 @@ const method = 'eth_sendRawTransactionSync'
 
 /** A settler that has asked its node what it can, as every gateway has when it starts. */
 async function started(t: Test, changes: Partial<EvmSettlerOptions> = {}) {
-  const fixture = await startSettler(t, changes)
+  // What is counted here is transactions, and each payment has its own.
+  const fixture = await startSettler(t, { maxPaymentsPerTransaction: 1, ...changes })
   await fixture.settler.start([])
   fixture.rpc.resetCounters()
   const attempts: SettlementAttempt[] = []

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { base58 } from '@scure/base'
 import { type PaymentIdentity, solanaPaymentKey } from '../../../../core/domain/payment.ts'
-import type { Refusal } from '../../../../core/ports/settler.ts'
+import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import { sameBytes } from '../../../../core/solana/bytes.ts'
 import { verifyEd25519 } from '../../../../core/solana/ed25519.ts'
 import { type Message, readMessage } from '../../../../core/solana/message.ts'
@@ -37,6 +37,8 @@ export type SolanaChecked =
       readonly source: string
       /** What the transaction costs us, in lamports; 0 where the payer pays the fee. */
       readonly feeLamports: bigint
+      /** Who pays the fee, in base58: one of ours, or the payer. */
+      readonly feePayer: string
     }
   | Refusal
 
@@ -78,19 +80,18 @@ export function checkSolanaPayment(
     )
   }
   const isSelfPaid = isPaidByPayer(message, terms, rules)
-  const feePayerRefusal = isSelfPaid ? undefined : checkFeePayer(message, terms, rules)
-  if (feePayerRefusal !== undefined) return feePayerRefusal
+  // It may have been ours when this payment was charged: then it buys what it bought.
+  const otherFeePayer = isSelfPaid ? undefined : checkFeePayer(message, terms, rules)
   if (message.lookupTables > 0) {
-    return refuse(
-      reasons.lookupTables,
-      'The transaction must name all accounts itself, without lookup tables.',
-    )
+    const why = 'The transaction must name all accounts itself, without lookup tables.'
+    return otherFeePayer ?? refuse(reasons.lookupTables, why)
   }
   const transfer = readTransfer(message, isSelfPaid ? undefined : rules)
-  if ('reason' in transfer) return refuse(transfer.reason, `In the transaction, ${transfer.message}.`)
+  if ('reason' in transfer)
+    return otherFeePayer ?? refuse(transfer.reason, `In the transaction, ${transfer.message}.`)
   const otherToken = checkToken(transfer, rule)
-  if (otherToken !== undefined) return otherToken
-  const wrong = checkTerms(transfer, message, terms, rule, rules)
+  if (otherToken !== undefined) return otherFeePayer ?? otherToken
+  const wrong = otherFeePayer ?? checkTerms(transfer, message, terms, rule, rules)
   const invalid =
     checkAccounts(transfer, message, rules, isSelfPaid) ??
     checkMemo(transfer, terms) ??
@@ -106,6 +107,7 @@ export function checkSolanaPayment(
     transferAt: transfer.at,
     source: base58.encode(message.keys[transfer.source]!),
     feeLamports: isSelfPaid ? 0n : feeOf(message),
+    feePayer: base58.encode(message.keys[0]!),
   }
 }
 
@@ -145,22 +147,23 @@ function isPaidByPayer(
   )
 }
 
-/** Account 0 is a fee payer of ours, and the one that the terms named, when they named one. */
+/**
+ * Account 0 is a fee payer of ours, and so is the one that the terms name, when they name one. Which of ours they name now is not
+ * what counts: the buyer signed for the one that its 402 named.
+ */
 function checkFeePayer(
   message: Message,
   terms: PaymentRequirements,
   rules: SolanaRules,
 ): Refusal | undefined {
   const named = terms.extra['feePayer']
-  const allowed =
-    named === undefined ? rules.feePayers : rules.feePayers.filter(({ address }) => address === named)
-  if (allowed.length === 0) {
+  if (named !== undefined && !rules.feePayers.some(({ address }) => address === named)) {
     return refuse(
       reasons.feePayerNotManaged,
       'The terms name a fee payer that does not settle here. Ask for a new 402.',
     )
   }
-  if (allowed.some(({ key }) => sameBytes(key, message.keys[0]!))) return undefined
+  if (rules.feePayers.some(({ key }) => sameBytes(key, message.keys[0]!))) return undefined
   return refuse(reasons.feePayerMismatch, 'The first account must be the feePayer that the terms name.')
 }
 

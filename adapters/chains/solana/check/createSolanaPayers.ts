@@ -1,7 +1,7 @@
 import type { NetworkId } from '../../../../core/domain/network.ts'
+import type { Payers } from '../../../../core/ports/chains/payers.ts'
 import { type Clock, systemClock } from '../../../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../../../core/ports/log.ts'
-import type { Payers } from '../../../../core/ports/payers.ts'
 import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import { tokenAccountOf } from '../../../../core/solana/tokenAccountOf.ts'
 import { createSolanaRpc, type WithContext } from '../rpc/createSolanaRpc.ts'

@@ -1,4 +1,4 @@
-import type { Refusal } from '../../../../core/ports/settler.ts'
+import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import { signatureBytes, type WireTransaction } from '../../../../core/solana/wire.ts'
 import { refuse, refuseForNow } from '../../refuse.ts'

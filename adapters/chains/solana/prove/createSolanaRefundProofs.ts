@@ -1,4 +1,4 @@
-import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/refundProofs.ts'
+import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 import { orUnavailable } from '../../orUnavailable.ts'
 import { askStatuses, hasReached } from '../settle/confirm.ts'
 import { judgeRefund } from './judgeRefund.ts'

@@ -1,7 +1,7 @@
 import { Keypair } from '@solana/web3.js'
 import t, { type Test } from 'tap'
 import type { Asset } from '../../../../core/domain/asset.ts'
-import type { FoundTransfer, WantedTransfer } from '../../../../core/ports/transferProofs.ts'
+import type { FoundTransfer, WantedTransfer } from '../../../../core/ports/chains/transferProofs.ts'
 import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
 import {
   sendSolana,

@@ -4,7 +4,7 @@ import type {
   TransferProofs,
   TransferVerdict,
   WantedTransfer,
-} from '../../../../core/ports/transferProofs.ts'
+} from '../../../../core/ports/chains/transferProofs.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 import { orUnavailable } from '../../orUnavailable.ts'
 import { takingTurns } from '../../takingTurns.ts'

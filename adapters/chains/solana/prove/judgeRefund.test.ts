@@ -1,7 +1,7 @@
 import { base58 } from '@scure/base'
 import { Keypair, PublicKey, TransactionInstruction, TransactionMessage } from '@solana/web3.js'
 import t from 'tap'
-import type { TransferBack } from '../../../../core/ports/refundProofs.ts'
+import type { TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 import { associatedTokenAddress } from '../../../../core/solana/associatedTokenAddress.ts'
 import { tokenProgramAddress, tokenProgramBytes } from '../../../../core/solana/programs.ts'
 import { addressOf, network, usdc } from '../payments.fixture.ts'

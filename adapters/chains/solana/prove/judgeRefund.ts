@@ -1,5 +1,5 @@
 import { solanaPaymentKey } from '../../../../core/domain/payment.ts'
-import type { RefundVerdict, TransferBack } from '../../../../core/ports/refundProofs.ts'
+import type { RefundVerdict, TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 import { tokenBalances } from '../../../../core/solana/tokenBalances.ts'
 import { type LandedMeta, readMoves } from './moves.ts'
 import { tokenAccountsOf } from './tokenAccountsOf.ts'

@@ -1,6 +1,10 @@
 import { hash } from 'node:crypto'
 import { solanaPaymentKey, transferKey } from '../../../../core/domain/payment.ts'
-import type { FoundTransfer, TransferVerdict, WantedTransfer } from '../../../../core/ports/transferProofs.ts'
+import type {
+  FoundTransfer,
+  TransferVerdict,
+  WantedTransfer,
+} from '../../../../core/ports/chains/transferProofs.ts'
 import { tokenBalances } from '../../../../core/solana/tokenBalances.ts'
 import { type LandedMeta, readMoves } from './moves.ts'
 import { tokenAccountsOf } from './tokenAccountsOf.ts'

@@ -1,6 +1,6 @@
 import { base58 } from '@scure/base'
 import type { PaymentRecord } from '../../../../core/domain/payment.ts'
-import type { OnChain, SettleOutcome, Settler } from '../../../../core/ports/settler.ts'
+import type { OnChain, SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
 import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import { readMessage } from '../../../../core/solana/message.ts'
 import { readWireTransaction, type WireTransaction } from '../../../../core/solana/wire.ts'

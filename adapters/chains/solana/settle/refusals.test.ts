@@ -72,7 +72,7 @@ t.test('what the chain would refuse is refused before anything is sent, with a r
 t.test('a fee payer without SOL is our fault, not the payment’s', async (t) => {
   const stage = await staged(t)
   const cast = { ...stage.cast, feePayer: Keypair.generate() }
-  const settler = stage.another({ privateKey: JSON.stringify([...cast.feePayer.secretKey]) })
+  const settler = stage.another({ privateKeys: [JSON.stringify([...cast.feePayer.secretKey])] })
   const terms = termsOf(cast, usdc)
   const payment = await realPayment(cast.payer, terms, stage.chain.rpcUrl)
   const checked = await settler.check(payment, terms)
@@ -169,6 +169,6 @@ t.test('creation refuses what could never work, without repeating the key', asyn
       t.throws(() => stage.another(wrong), { code: 'VALIDATION_ERROR', message: /^((?!secret).)*$/ })
     }
   }
-  t.throws(() => stage.another({ privateKey: 'x' }), { code: 'VALIDATION_ERROR' })
+  t.throws(() => stage.another({ privateKeys: ['x'] }), { code: 'VALIDATION_ERROR' })
   t.throws(() => stage.another({ assets: [{ ...usdc, address: 'x' }] }), { code: 'VALIDATION_ERROR' })
 })

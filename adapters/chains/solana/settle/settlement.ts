@@ -1,5 +1,5 @@
 import type { PaymentIdentity, SettlementAttempt } from '../../../../core/domain/payment.ts'
-import type { Settled, SettleOutcome } from '../../../../core/ports/settler.ts'
+import type { Settled, SettleOutcome } from '../../../../core/ports/chains/settler.ts'
 import { describeError } from '../check/simulate.ts'
 import type { ReadOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
@@ -15,7 +15,6 @@ import {
 import type { SignedTransaction } from './cosign.ts'
 
 export interface SettlementParts {
-  readonly settlerId: string
   readonly options: ReadOptions
   readonly rpc: Rpc
   readonly confirmer: Confirmer
@@ -30,7 +29,9 @@ export interface Verified {
 }
 
 /** Settles one signed payment: stores it, sends it, and waits for the chain. Never rejects. */
+/** @param settler whose attempt it is */
 export type Settle = (
+  settler: string,
   signed: SignedTransaction,
   identity: PaymentIdentity,
   verified: Verified,
@@ -42,7 +43,7 @@ export type Settle = (
  * final that may still be undone. Everything else, a node's refusal included, is `pending`: a proxy may have sent the transaction on and then
  * asked another node, and a buyer must never be told "not charged" by mistake.
  */
-export function createSettle({ settlerId, options, rpc, confirmer }: SettlementParts): Settle {
+export function createSettle({ options, rpc, confirmer }: SettlementParts): Settle {
   const { commitment, confirmTimeoutMs, rebroadcastMs, log } = options
 
   /** A last look after a refusal: it may have landed before. */
@@ -79,11 +80,11 @@ export function createSettle({ settlerId, options, rpc, confirmer }: SettlementP
     }
   }
 
-  return async (signed, identity, { seenSlot, isFresh }, store) => {
+  return async (settler, signed, identity, { seenSlot, isFresh }, store) => {
     const { base64: bytes, signature: transaction } = signed
     const sequence = seenSlot === null ? null : String(seenSlot)
     try {
-      const isStored = await store({ settler: settlerId, bytes, transaction, sequence })
+      const isStored = await store({ settler, bytes, transaction, sequence })
       if (!isStored) return rejected('Another process works on this payment.')
     } catch (error) {
       log.warn({ error, payment: identity.key }, 'a Solana payment could not be stored, so it was not sent')

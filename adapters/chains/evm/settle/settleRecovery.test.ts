@@ -1,0 +1,140 @@
+import t from 'tap'
+import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
+import { isOnChain, recoverOne } from '../../lookUpOne.fixture.ts'
+import type { Hex } from '../rpc/hex.ts'
+import { recordOf, remember, seller, startSettler } from '../settler.fixture.ts'
+
+t.test(
+  'mined and reverted is final once it expired unused, by the clock of the chain and with a margin',
+  async (t) => {
+    const { chain, settler, rpc, buyer, pay, terms } = await startSettler(t)
+    const { payment, identity } = await pay()
+    const attempts: SettlementAttempt[] = []
+    await chain.setBlacklisted(buyer.address, true)
+    await settler.settle(payment, terms, identity, remember(attempts))
+    const record = recordOf(identity, attempts[0]!)
+    await chain.advanceTime(62)
+    t.match(await recoverOne(settler, record), { status: 'pending' })
+    await chain.advanceTime(60)
+    t.match(await recoverOne(settler, record), {
+      status: 'failed_final',
+      reason: 'invalid_exact_evm_transaction_failed',
+    })
+    t.equal(rpc.calls('eth_sendRawTransaction'), 1, 'and it was never sent again')
+  },
+)
+
+t.test(
+  'an authorisation that expired unused is final, its account nonce is filled, and the next payment lands',
+  async (t) => {
+    const { chain, settler, rpc, pay, terms } = await startSettler(t, { receiptTimeoutMs: 50 })
+    const { payment, identity } = await pay()
+    const lift = rpc.add('eth_sendRawTransaction', { kind: 'refuse' })
+    const attempts: SettlementAttempt[] = []
+    t.match(await settler.settle(payment, terms, identity, remember(attempts)), { status: 'pending' })
+    const record = recordOf(identity, attempts[0]!)
+    await chain.advanceTime(62)
+    t.match(
+      await recoverOne(settler, record),
+      { status: 'pending' },
+      'a reorganisation could still bring it in',
+    )
+    await chain.advanceTime(60)
+    t.match(await recoverOne(settler, record), {
+      status: 'failed_final',
+      reason: 'invalid_exact_evm_payload_authorization_valid_before',
+    })
+    lift()
+    t.equal(await chain.balanceUsdc(seller as Hex), 0n)
+
+    const soon = String(Math.floor(Date.now() / 1000) + 400)
+    const next = await pay({ validBefore: soon })
+    const settled = await settler.settle(next.payment, terms, next.identity, remember(attempts))
+    const { status } =
+      settled.status === 'pending'
+        ? await recoverOne(settler, recordOf(next.identity, attempts[1]!))
+        : settled
+    t.equal(status, 'settled')
+    t.equal(Number(attempts[1]!.sequence), Number(attempts[0]!.sequence) + 1)
+    t.equal(await chain.balanceUsdc(seller as Hex), 10_000n)
+  },
+)
+
+t.test('a new process sends what the old one left before it signs anything', async (t) => {
+  const { chain, settler, rpc, another, pay, terms } = await startSettler(t, { receiptTimeoutMs: 50 })
+  rpc.add('eth_sendRawTransaction', { kind: 'refuse' })
+  const attempts: SettlementAttempt[] = []
+  const left = [await pay(), await pay()]
+  for (const { payment, identity } of left) {
+    t.match(await settler.settle(payment, terms, identity, remember(attempts)), { status: 'pending' })
+  }
+  await settler.close()
+  rpc.clear()
+
+  const next = another()
+  // The first of the two was resolved by somebody else, so that its account nonce is a gap.
+  await next.start([attempts[1]!])
+  const { payment, identity } = await pay()
+  t.match(await next.settle(payment, terms, identity, remember(attempts)), { status: 'settled' })
+  t.match(await recoverOne(next, recordOf(left[1]!.identity, attempts[1]!)), { status: 'settled' })
+  t.same(
+    attempts.map(({ sequence }) => Number(sequence) - Number(attempts[0]!.sequence)),
+    [0, 1, 2],
+  )
+  t.equal(await chain.balanceUsdc(seller as Hex), 20_000n)
+})
+
+t.test('a transfer that left the chain again is noticed, and the same bytes bring it back', async (t) => {
+  const { chain, settler, pay, terms } = await startSettler(t)
+  const { payment, identity } = await pay()
+  const attempts: SettlementAttempt[] = []
+  t.match(await settler.settle(payment, terms, identity, remember(attempts)), { status: 'settled' })
+  const block = Number(await chain.blockNumber())
+  const record = { ...recordOf(identity, attempts[0]!, attempts[0]!.transaction), block }
+  t.equal(await isOnChain(settler, record), 'yes')
+  await chain.reorg(1)
+  t.equal(await isOnChain(settler, record), 'unknown', 'the chain is no longer than it was')
+  await chain.mine()
+  t.equal(await isOnChain(settler, record), 'no')
+  t.match(await recoverOne(settler, record), { status: 'pending', lookAgainMs: 2_000 }, 'sent again')
+  t.match(await recoverOne(settler, record), { status: 'settled', transaction: attempts[0]!.transaction })
+  t.equal(await isOnChain(settler, record), 'yes')
+})
+
+t.test(
+  'an account nonce is not filled that a payment of a former process has, which left the chain',
+  async (t) => {
+    const { chain, settler, another, pay, terms } = await startSettler(t)
+    const attempts: SettlementAttempt[] = []
+    const soon = { validBefore: String(Math.floor(Date.now() / 1000) + 400) }
+    const former = [await pay(soon), await pay(soon)]
+    for (const { payment, identity } of former)
+      t.match(await settler.settle(payment, terms, identity, remember(attempts)), { status: 'settled' })
+    await settler.close()
+    const next = another({ strandedMs: 0, receiptTimeoutMs: 50 })
+    await next.start([])
+    // Of the two the store has the first as open; the second is nobody's.
+    await next.keys![0]!.followUp!(async () => [{ ...attempts[0]!, bytes: '', isReorged: true }])
+    const waiting = await pay(soon)
+    await chain.setAutomine(false)
+    t.match(await next.settle(waiting.payment, terms, waiting.identity, remember(attempts)), {
+      status: 'pending',
+    })
+    await chain.reorg(2)
+    // So that the node notices.
+    await chain.mine()
+    const record = recordOf(waiting.identity, attempts[2]!)
+    // The first look finds what is missing, the second one that it still is.
+    for (let look = 0; look < 3; look++) await recoverOne(next, record)
+    await chain.mine()
+    const [first] = former
+    const gone = recordOf(first!.identity, attempts[0]!, attempts[0]!.transaction)
+    for (let look = 0; look < 3; look++) {
+      await recoverOne(next, gone)
+      await recoverOne(next, record)
+      await chain.mine()
+    }
+    t.match(await recoverOne(next, gone), { status: 'settled', transaction: attempts[0]!.transaction })
+    t.match(await recoverOne(next, record), { status: 'settled' }, 'and what waited behind it')
+  },
+)

@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { parseTransaction } from 'viem/utils'
+import { silentLog as log } from '../../../../core/ports/log.ts'
+import type { Rpc } from '../../../../core/rpc/rpc.ts'
+import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
+import type { Hex } from '../rpc/hex.ts'
+import { createSettlingAccount } from './settlingAccount.ts'
+
+const fees = { maxFeePerGas: 2n, maxPriorityFeePerGas: 1n }
+
+/** A node with one account's transactions: those that are mined up to a number, and a pool that keeps the first of each number. */
+function nodeOf(firstFree: number) {
+  const pool = new Map<number, string>()
+  let mined = firstFree
+  const take = (bytes: string): string => {
+    const { nonce = 0 } = parseTransaction(bytes as Hex)
+    if (nonce < mined) throw new RpcRefused(-32_000, 'nonce too low')
+    const waiting = pool.get(nonce)
+    if (waiting === bytes) throw new RpcRefused(-32_000, 'already known')
+    if (waiting !== undefined) throw new RpcRefused(-32_000, 'replacement transaction underpriced')
+    pool.set(nonce, bytes)
+    return '0x'
+  }
+  const rpc = {
+    async call(method: string, ...[first, block]: unknown[]) {
+      if (method === 'eth_sendRawTransaction') return take(String(first))
+      let next = mined
+      while (block === 'pending' && pool.has(next)) next++
+      return `0x${next.toString(16)}`
+    },
+  } as Rpc
+  return {
+    rpc,
+    pool,
+    /** Everything that nothing is missing before. */
+    mine() {
+      while (pool.delete(mined)) mined++
+    },
+    /** Numbers from this one on are free again; the pool lost what had them. */
+    freeFrom: (nonce: number) => void (mined = nonce),
+  }
+}
+
+t.test(
+  'a number that a reorganisation has freed, and nobody knows, is filled when what waits behind it is over',
+  async (t) => {
+    // A former process has used 5.
+    const node = nodeOf(6)
+    const account = createSettlingAccount({
+      ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
+      ...{ maxGas: 300_000, storeTimeoutMs: 1_000, strandedMs: 0, sharedKeyMs: 0, maxFeePerGasWei: 2n },
+      currentFees: async () => fees,
+    })
+    t.teardown(() => account.close())
+    const call = { to: `0x${'22'.repeat(20)}`, data: '0x01' }
+    const { attempt } = await account.sign(call, 300_000, fees, [async () => true])
+    await account.repair()
+    t.equal(node.pool.get(6), attempt!.bytes)
+
+    node.freeFrom(5)
+    account.abandon(attempt!)
+    // The first look finds what is missing, the second one that it still is.
+    for (let look = 0; look < 2; look++) await account.repair()
+    t.equal(node.pool.get(6), attempt!.bytes, 'nothing can take the place of what waits')
+    const filler = parseTransaction(node.pool.get(5) as Hex)
+    t.match(filler, { nonce: 5, to: account.address.toLowerCase(), gas: 21_000n })
+    node.mine()
+    await account.repair()
+    t.match([node.pool.size, account.inFlight], [0, 0], 'and the key is free')
+  },
+)
+
+t.test('a number below one that was mined waits for no block, whoever used it', async (t) => {
+  const counts: Record<string, string> = { latest: '0x5', pending: '0x6' }
+  const account = createSettlingAccount({
+    ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, maxGas: 100_000, log },
+    rpc: { call: async (_method: string, _address: string, block: string) => counts[block] } as never,
+    ...{ storeTimeoutMs: 1_000, strandedMs: 900_000, maxFeePerGasWei: 1n, sharedKeyMs: 0 },
+    currentFees: async () => undefined,
+  })
+  t.teardown(() => account.close())
+  const attemptOf = (sequence: string) => ({
+    settler: account.id,
+    bytes: '0x02',
+    transaction: '0x',
+    sequence,
+  })
+  // Its payment stays open in the store until it expires: another transaction has used the number, of a process that had the key.
+  await account.adopt([attemptOf('5')])
+  await sleep(5)
+  t.ok(account.oldestMs > 0)
+  account.mined(attemptOf('6'))
+  t.equal(account.oldestMs, 0)
+  t.equal(account.inFlight, 1, 'the payment is open still')
+})

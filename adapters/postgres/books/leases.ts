@@ -1,0 +1,53 @@
+import type pg from 'pg'
+import type { Leases } from '../../../core/ports/store/leases.ts'
+import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
+import { ask } from '../ask.ts'
+
+/** How long a lease that is over is kept, so that a holder that was frozen may renew it while nobody took its name. */
+const KEPT_MS = 10 * 60 * 1000
+
+const now = '(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))'
+const sql = {
+  take: 'SELECT leases_take($1, $2, $3, $4, $5, $6) AS id',
+  holders: 'SELECT DISTINCT holder FROM leases WHERE holder IS NOT NULL',
+  holder: `SELECT id, ttl_ms, holder, expires_at_ms - ${now} AS ends_in_ms FROM leases WHERE name = $2`,
+  renew: `UPDATE leases SET ttl_ms = $2, expires_at_ms = ${now} + $2 WHERE id = $3 RETURNING id`,
+  release: 'DELETE FROM leases WHERE id = $1',
+}
+
+/** Leases in PostgreSQL, by the server's clock. Their numbers are a sequence's, which is never set back. */
+export function createLeases(pool: pg.Pool, storeNowMs: () => number | null): Leases {
+  return {
+    async holderOf(name) {
+      const [row] = await ask(pool, sql.holder, [storeNowMs(), name])
+      if (row === undefined) return undefined
+      const [holder, endsInMs] = [row['holder'] as string | null, Number(row['ends_in_ms'])]
+      if (holder !== null && hasEnded(holder)) return undefined
+      // One that expires further ahead than it lasts was given before the clock was set back.
+      if (endsInMs <= 0 || endsInMs > Number(row['ttl_ms'])) return undefined
+      return { id: Number(row['id']), endsInMs, process: processOf(holder) }
+    },
+
+    async take(name, ttlMs) {
+      // Whoever was killed on this machine gives nothing back: the next process need not wait until its leases are over.
+      const holders = await ask(pool, sql.holders, [])
+      const ended = holders.map(({ holder }) => String(holder)).filter(hasEnded)
+      const [row] = await ask(pool, sql.take, [name, ttlMs, storeNowMs(), thisProcess, ended, KEPT_MS])
+      const id = row!['id'] as number | null
+      return id === null ? undefined : { id, name }
+    },
+
+    async renew({ id }, ttlMs) {
+      const rows = await ask(pool, sql.renew, [storeNowMs(), ttlMs, id])
+      return rows.length > 0
+    },
+
+    async release({ id }) {
+      await ask(pool, sql.release, [id])
+    },
+  }
+}
+
+/** A number means something on the machine whose process it is only. */
+const processOf = (holder: string | null) =>
+  holder === null ? null : { id: pidOf(holder), isThis: holder === thisProcess }

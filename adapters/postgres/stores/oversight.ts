@@ -1,0 +1,82 @@
+import { sql } from 'kysely'
+import type { LinkSuspension } from '../../../core/domain/link.ts'
+import type { Oversight } from '../../../core/ports/store/oversight.ts'
+import type { Database } from '../database.ts'
+
+interface StoreRow {
+  readonly id: string
+  readonly username: string
+  readonly display_name: string
+  readonly created_at_ms: number
+  readonly links: number
+  readonly last_sale: number | null
+}
+
+interface SuspendedRow {
+  readonly id: string
+  readonly title: string
+  readonly slug: string
+  readonly suspension: string
+  readonly username: string
+}
+
+/** What the operator sees of all stores, in PostgreSQL. */
+export function createOversight({ query }: Pick<Database, 'query'>): Oversight {
+  return {
+    async stores(search, after, limit) {
+      // Usernames are in lower case. Without a search the index of usernames gives the page as it is.
+      const isFound =
+        search === ''
+          ? sql`true`
+          : sql`(strpos(s.username, ${search}) > 0 OR strpos(lower(s.display_name), ${search}) > 0)`
+      const { rows } = await sql<StoreRow>`
+        SELECT s.id, s.username, s.display_name, s.created_at_ms,
+          (SELECT count(*) FROM links l WHERE l.store_id = s.id AND l.is_active = 1) AS links,
+          (SELECT u.created_at_ms FROM purchases u WHERE u.store_id = s.id AND u.status <> 'reorged'
+            ORDER BY u.created_at_ms DESC LIMIT 1) AS last_sale
+        FROM (SELECT * FROM stores s WHERE s.username > ${after} AND ${isFound} ORDER BY s.username LIMIT ${limit}) s
+        ORDER BY s.username`.execute(query)
+      return rows.map((row) => ({
+        id: row.id,
+        username: row.username,
+        displayName: row.display_name,
+        createdAtMs: row.created_at_ms,
+        links: row.links,
+        lastSaleAtMs: row.last_sale,
+      }))
+    },
+
+    async suspended(limit) {
+      // The time is read as it stands, and not as a text of JSON: a reason may hold what no text of PostgreSQL can.
+      const { rows } = await sql<SuspendedRow & { total: number }>`
+        SELECT l.id, l.title, CASE WHEN l.is_stealth = 1 THEN l.private_slug ELSE l.slug END AS slug, l.suspension,
+          s.username, t.total
+        FROM (SELECT count(*) AS total FROM links WHERE is_active = 1 AND suspension IS NOT NULL) t
+          LEFT JOIN links l ON l.is_active = 1 AND l.suspension IS NOT NULL
+          LEFT JOIN stores s ON s.id = l.store_id
+        ORDER BY (l.suspension::json -> 'sinceMs')::text::bigint DESC, l.id LIMIT greatest(${limit}::bigint, 1)`.execute(
+        query,
+      )
+      return {
+        total: rows[0]!.total,
+        rows: rows
+          .filter(({ id }) => id !== null)
+          .slice(0, limit)
+          .map((row) => ({
+            linkId: row.id,
+            title: row.title,
+            username: row.username,
+            slug: row.slug,
+            suspension: JSON.parse(row.suspension) as LinkSuspension,
+          })),
+      }
+    },
+
+    async gasByDay(network, fromDay) {
+      const { rows } = await sql<{ day: number; spent: string }>`
+        SELECT day, sum(spent::numeric)::text AS spent FROM gas_spent
+        WHERE network = ${network} AND day >= ${fromDay} GROUP BY day ORDER BY day`.execute(query)
+      return rows.map(({ day, spent }) => ({ day, spent: BigInt(spent) }))
+    },
+  }
+}

@@ -1,0 +1,31 @@
+import type { LinkType } from '../../core/domain/link.ts'
+import { popularityOf } from '../../core/domain/popularity.ts'
+import type { FoundLink } from '../../core/ports/store/discovery.ts'
+import type { Row } from './row.ts'
+
+export const toFoundLink = (row: Row): FoundLink => ({
+  id: String(row['id']),
+  title: String(row['title']),
+  description: String(row['description']),
+  slug: String(row['slug']),
+  price: String(row['price']),
+  linkType: row['link_type'] as LinkType,
+  username: String(row['username']),
+  displayName: String(row['display_name']),
+  avatarUrl: String(row['avatar_url']),
+  tags: JSON.parse(String(row['tags'])),
+  createdAtMs: Number(row['created_at_ms']),
+  buyers: Number(row['buyers']),
+  reviews: { total: Number(row['total']), positive: Number(row['positive']) },
+})
+
+/** A link's popularity from what was counted of it: payers, last_sale_at_ms, uptime, total and positive reviews. */
+export function popularityFrom(row: Row): number {
+  const number = (name: string) => Number(row[name] ?? 0)
+  return popularityOf({
+    payers: number('payers'),
+    lastSaleAtMs: number('last_sale_at_ms'),
+    uptime: row['uptime'] === null ? 1 : number('uptime'),
+    reviews: { total: number('total'), positive: number('positive') },
+  })
+}

@@ -1,0 +1,103 @@
+import type { SuspensionChange } from '../../../core/domain/uptime.ts'
+import {
+  type Bucket,
+  DAY_MS,
+  type HealthFigures,
+  HOUR_MS,
+  type LinkFigures,
+  type Span,
+  type Totals,
+} from '../../../core/ports/store/figures.ts'
+import type { Row } from '../row.ts'
+
+/** A link that is called often is not written anew each time. */
+export const CALLED_ANEW_MS = 60_000
+
+export const units = { day: DAY_MS, hour: HOUR_MS } as const
+export type Unit = keyof typeof units
+
+/** Whether sums are of exactly this span: in whole days, or (of a store) in whole hours. */
+export function isWhole(unit: Unit, { linkId, fromMs, toMs }: Span): boolean {
+  if (unit === 'hour' && linkId !== undefined) return false
+  return fromMs % units[unit] === 0 && (toMs % units[unit] === 0 || toMs === Number.MAX_SAFE_INTEGER)
+}
+
+export function toTotals(sold: Row | undefined, seen: Row | undefined): Totals {
+  const number = (row: Row | undefined, name: string) => Number(row?.[name] ?? 0)
+  const amount = (name: string) => BigInt(String(sold?.[name] ?? 0))
+  return {
+    ...{ views: number(seen, 'views'), challenges: number(seen, 'challenges') },
+    ...{ calls: number(sold, 'calls'), buyers: number(sold, 'buyers'), revenueE18: amount('revenue') },
+    ...{ refunds: number(sold, 'refunds'), refundedE18: amount('refunded') },
+  }
+}
+
+/** Of sums and views, each by its bucket. */
+export const seriesOf = (bucketMs: number, sums: Keyed, seen: Keyed): Bucket[] =>
+  bucketsOf(bucketMs, [sums, seen], (key) => toTotals(sums.get(key)?.[0], seen.get(key)?.[0]))
+
+export function bucketsOf(
+  bucketMs: number,
+  parts: readonly Keyed[],
+  totalsAt: (key: number) => Totals,
+): Bucket[] {
+  const keys = [...new Set(parts.flatMap((rows) => [...rows.keys()]))] as number[]
+  return keys.sort((a, b) => a - b).map((key) => ({ startMs: key * bucketMs, ...totalsAt(key) }))
+}
+
+export type Keyed = ReadonlyMap<string | number, readonly Row[]>
+
+export const keyed = (rows: readonly Row[]): Keyed =>
+  Map.groupBy(rows, (row) => row['key'] as string | number)
+
+/** Of each link of which anything is known, in the order of `linkIds`. */
+export function healthByLink(
+  linkIds: readonly string[],
+  checks: Keyed,
+  changes: Keyed,
+): Map<string, HealthFigures> {
+  const known = linkIds.filter((id) => checks.has(id) || changes.has(id))
+  return new Map(known.map((id) => [id, healthFrom(checks.get(id), changes.get(id))]))
+}
+
+/** @param reviews has a row of every link of the store, without numbers where there are none */
+export function linkFigures(
+  linkIds: readonly string[],
+  sums: Keyed,
+  reviews: Keyed,
+  health: ReadonlyMap<string, HealthFigures>,
+): LinkFigures[] {
+  const isKnown = (id: string) => sums.has(id) || health.has(id) || reviews.get(id)![0]!['total'] !== null
+  const known = linkIds.filter((id) => reviews.has(id) && isKnown(id))
+  return known.map((linkId) => {
+    const review = reviews.get(linkId)?.[0]
+    const { calls, buyers, revenueE18 } = toTotals(sums.get(linkId)?.[0], undefined)
+    return {
+      ...{ linkId, calls, buyers, revenueE18 },
+      reviews: { total: Number(review?.['total'] ?? 0), positive: Number(review?.['positive'] ?? 0) },
+      health: health.get(linkId) ?? healthFrom(undefined),
+    }
+  })
+}
+
+export const toHealthDays = (days: readonly Row[], changes: readonly Row[]) => ({
+  days: days.map((row) => ({ day: Number(row['day']), ...toChecks(row) })),
+  changes: changes.map(toChange),
+})
+
+const healthFrom = (checks: readonly Row[] | undefined, changes: readonly Row[] = []): HealthFigures => ({
+  checks: toChecks(checks?.[0]),
+  changes: changes.map(toChange),
+})
+
+const toChecks = (row: Row | undefined) => ({
+  probes: Number(row?.['probes'] ?? 0),
+  failedProbes: Number(row?.['failed_probes'] ?? 0),
+  calls: Math.max(0, Number(row?.['calls'] ?? 0)),
+  failedCalls: Number(row?.['failed_calls'] ?? 0),
+})
+
+const toChange = (row: Row): SuspensionChange => ({
+  atMs: Number(row['at_ms']),
+  kind: row['kind'] as SuspensionChange['kind'],
+})

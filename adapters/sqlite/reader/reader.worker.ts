@@ -1,0 +1,60 @@
+import type { StatementSync } from 'node:sqlite'
+import { parentPort, workerData } from 'node:worker_threads'
+import { foldedText } from '../../../core/ports/store/links.ts'
+import { countBuyers } from '../../sql/sales/buyerCounts.ts'
+import { connectReader } from '../connect.ts'
+import { failureOf } from '../failure.ts'
+import type { Row, Statement } from '../statement.ts'
+import type { FromReader, ToReader } from './readerThread.ts'
+
+const MAX_PREPARED = 200
+
+const database = connectReader(workerData as string)
+database.exec('PRAGMA cache_size = -32000')
+// Amounts are decimal digits of any length: SQLite's own sum knows 64 bits.
+database.aggregate('sum_atomic', {
+  start: () => 0n,
+  step: (sum: bigint, digits) => sum + BigInt(String(digits)),
+  result: (sum: bigint) => sum.toString(),
+})
+// What it gathers are columns: SQLite never sees them.
+const columns = (gathered: unknown) => gathered as Uint8Array[]
+database.aggregate('count_buyers', {
+  start: () => [] as never,
+  step: (gathered, column) => {
+    if (column instanceof Uint8Array) columns(gathered).push(column)
+    return gathered
+  },
+  result: (gathered) => countBuyers(columns(gathered)),
+})
+database.function('folded', { deterministic: true }, (text) => foldedText(String(text)))
+const prepared = new Map<string, StatementSync>()
+
+function prepare(sql: string): StatementSync {
+  let statement = prepared.get(sql)
+  if (statement === undefined) {
+    statement = database.prepare(sql)
+    if (prepared.size >= MAX_PREPARED) prepared.delete(prepared.keys().next().value!)
+    prepared.set(sql, statement)
+  }
+  return statement
+}
+
+function read(steps: readonly Statement[]): Row[][] {
+  database.exec('BEGIN')
+  try {
+    return steps.map(({ sql, parameters }) => prepare(sql).all(...parameters))
+  } finally {
+    database.exec('COMMIT')
+  }
+}
+
+parentPort!.on('message', ({ id, steps }: ToReader) => {
+  let answer: FromReader
+  try {
+    answer = { id, results: read(steps) }
+  } catch (error) {
+    answer = { id, failure: failureOf(error) }
+  }
+  parentPort!.postMessage(answer)
+})

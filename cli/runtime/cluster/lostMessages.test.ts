@@ -1,0 +1,130 @@
+import fc from 'fast-check'
+import t from 'tap'
+import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
+import { createScriptedSettler, testAsset, testNetwork, testPayTo } from '../../../test/helpers/settler.ts'
+import type { FromPrimary, FromWorker } from './messages.ts'
+import { createWorkerSettling } from './settleForWorker.ts'
+import { createPrimarySettling } from './settleInPrimary.ts'
+
+const terms: PaymentRequirements = {
+  ...{ scheme: 'exact', network: testNetwork, asset: testAsset, amount: '10', payTo: testPayTo },
+  ...{ maxTimeoutSeconds: 60, extra: {} },
+}
+
+/** What becomes of a message: it comes, it is lost, or it comes after what is sent meanwhile. */
+type Fate = 'comes' | 'lost' | 'late'
+
+/** Two processes whose messages have these fates, in order; those beyond come. */
+function pair(fates: readonly Fate[]) {
+  const settler = createScriptedSettler()
+  const chains = { assets: [], settlers: [settler], settler: () => settler }
+  const late: (() => void)[] = []
+  let sent = 0
+  const carry = (take: () => void) => {
+    const fate = fates[sent++] ?? 'comes'
+    if (fate === 'comes') queueMicrotask(take)
+    if (fate === 'late') late.push(take)
+  }
+  const holder = createWorkerSettling(
+    chains,
+    (message: FromPrimary) => carry(() => asker.receive(structuredClone(message))),
+    60_000,
+  )
+  const asker = createPrimarySettling((message: FromWorker) =>
+    carry(() => holder.receive(structuredClone(message))),
+  )
+  return { settler, asker, remote: asker.wrap(settler), sendLate: () => late.splice(0).map((take) => take()) }
+}
+
+const told = () => new Promise(setImmediate)
+
+t.test('whatever messages are lost or late, who asks again has each payment settled once', async () => {
+  const fate = fc.constantFrom<Fate>('comes', 'lost', 'late')
+  await fc.assert(
+    fc.asyncProperty(fc.array(fate, { maxLength: 14 }), fc.boolean(), async (fates, storesAnew) => {
+      const { settler, asker, remote, sendLate } = pair(fates)
+      // As a transaction that is signed anew: its bytes are stored in place of those of before.
+      const settle = settler.settle.bind(settler)
+      const stored: string[] = []
+      const sent: string[] = []
+      Object.assign(settler, {
+        async settle(...[payment, of, identity, store, hold]: Parameters<typeof settle>) {
+          const attempt = { settler: 'scripted', bytes: '0x01', transaction: '0xfirst', sequence: '0' }
+          if (storesAnew && !(await store(attempt)))
+            return { status: 'rejected', reason: 'not_stored', message: 'not stored' }
+          const outcome = await settle(payment, of, identity, store, hold)
+          if (outcome.status === 'settled') sent.push(String(outcome.transaction))
+          return outcome
+        },
+      })
+      const payment: PaymentPayload = {
+        ...{ x402Version: 2, scheme: 'exact', network: testNetwork },
+        payload: { payer: '0x2222222222222222222222222222222222222222', nonce: '1', value: '10' },
+      }
+      const checked = await settler.check(payment, terms)
+      if (!checked.ok) throw new Error(checked.message)
+      const { identity } = checked
+      const paid = remote.verify(payment, terms, identity, { storeId: 's' }).then(async (verified) => {
+        if (!verified.ok) throw new Error(verified.message)
+        const store = async (attempt: { transaction: string }) => {
+          await told()
+          stored.push(attempt.transaction)
+          return true
+        }
+        return remote.settle(payment, terms, identity, store, verified.hold)
+      })
+      let outcome: Awaited<typeof paid> | undefined
+      void paid.then((ended) => {
+        outcome = ended
+      })
+      // Each round loses one message at least where one is lost.
+      for (let round = 0; outcome === undefined && round < 40; round++) {
+        for (let i = 0; i < 4; i++) await told()
+        asker.askAgain(0)
+        await told()
+        sendLate()
+      }
+      const expected = `0x${identity.key}`
+      if (outcome?.status !== 'settled' || outcome.transaction !== expected)
+        throw new Error(`it came to ${JSON.stringify(outcome)}`)
+      if (settler.transfers.length !== 1) throw new Error(`${settler.transfers.length} transfers`)
+      if (stored.join() !== (storesAnew ? ['0xfirst', expected] : [expected]).join())
+        throw new Error(`stored ${stored}, each once and in order`)
+      if (sent.length !== 1) throw new Error('it was sent once')
+      if (settler.held > 0) throw new Error('something is held for nobody')
+      if (asker.waiting > 0) throw new Error('somebody waits')
+    }),
+    { numRuns: 400 },
+  )
+})
+
+t.test('what is not stored is not sent, whichever answer about other bytes comes late', async (t) => {
+  // verify, verified, settle, store, then the yes to it comes late, and the second one is refused
+  const { settler, asker, remote, sendLate } = pair(['comes', 'comes', 'comes', 'comes', 'late'])
+  const answers: boolean[] = []
+  Object.assign(settler, {
+    async settle(...[, , , store]: Parameters<typeof settler.settle>) {
+      const attempt = (transaction: string) => ({
+        ...{ settler: 'scripted', bytes: transaction, transaction, sequence: '0' },
+      })
+      answers.push(await store(attempt('0xfirst')), await store(attempt('0xsecond')))
+      return { status: 'pending', transaction: '0xsecond', reason: 'settlement_pending' }
+    },
+  })
+  const payment: PaymentPayload = {
+    ...{ x402Version: 2, scheme: 'exact', network: testNetwork },
+    payload: { payer: '0x2222222222222222222222222222222222222222', nonce: '1', value: '10' },
+  }
+  const checked = await settler.check(payment, terms)
+  if (!checked.ok) throw new Error(checked.message)
+  const verified = await remote.verify(payment, terms, checked.identity, { storeId: 's' })
+  if (!verified.ok) throw new Error(verified.message)
+  const store = async ({ transaction }: { transaction: string }) => transaction === '0xfirst'
+  const settled = remote.settle(payment, terms, checked.identity, store, verified.hold)
+  await told()
+  asker.askAgain(0)
+  await told()
+  sendLate()
+  await settled
+  t.strictSame(answers, [true, false])
+})

@@ -1,0 +1,52 @@
+import { Writable } from 'node:stream'
+import t from 'tap'
+import { storeUnavailable } from '../../core/ports/refusals.ts'
+import { createLog } from './createLog.ts'
+
+function logged(now: () => number) {
+  const lines: Record<string, unknown>[] = []
+  const stream = new Writable({
+    write(line, _encoding, done) {
+      lines.push(JSON.parse(line))
+      done()
+    },
+  })
+  return { lines, log: createLog({ level: 'info', format: 'json' }, stream as never, now) }
+}
+
+t.test(
+  'that the store is away is said once in half a minute by each who notices, and how often',
+  async (t) => {
+    let nowMs = 0
+    const { lines, log } = logged(() => nowMs)
+    for (let i = 0; i < 20; i++) {
+      log.warn({ err: storeUnavailable('connect ECONNREFUSED') }, 'could not look for webhooks')
+      log.warn({ err: storeUnavailable('connect ECONNREFUSED') }, 'could not renew a lease')
+      nowMs += 1_000
+    }
+    t.strictSame(
+      lines.map(({ msg, leftOut }) => [msg, leftOut]),
+      [
+        ['could not look for webhooks', undefined],
+        ['could not renew a lease', undefined],
+      ],
+    )
+    nowMs = 30_000
+    log.warn({ err: storeUnavailable('connect ECONNREFUSED') }, 'could not renew a lease')
+    t.match(lines.at(-1), { msg: 'could not renew a lease', leftOut: 19, err: { message: /ECONNREFUSED/ } })
+  },
+)
+
+t.test('what is said of a payment, a network or another error is said each time', async (t) => {
+  const { lines, log } = logged(() => 0)
+  const err = storeUnavailable('connect ECONNREFUSED')
+  log.error({ err, purchaseId: 'one' }, 'charged, and not written yet')
+  log.error({ err, purchaseId: 'two' }, 'charged, and not written yet')
+  log.warn({ err, network: 'eip155:1' }, 'could not say who settles')
+  log.warn({ err, network: 'eip155:2' }, 'could not say who settles')
+  log.warn({ err: new Error('a mistake') }, 'a loop failed')
+  log.warn({ err: new Error('a mistake') }, 'a loop failed')
+  log.info({}, 'plain')
+  log.info({}, 'plain')
+  t.equal(lines.length, 8)
+})

@@ -1,0 +1,100 @@
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { runTollgate } from '../../test/e2e/helpers/child.ts'
+
+/** What both programs below do: how large the young generation is, in MB, and keeping enough for it to grow. */
+const common = `
+  import { getHeapSpaceStatistics } from 'node:v8'
+  const youngMb = () => getHeapSpaceStatistics().find((one) => one.space_name === 'new_space').space_size / 1e6
+  function keep() {
+    const kept = []
+    for (let i = 0; i < 2e6; i++) kept[i % 60_000] = { i, list: [i] }
+    return kept.length
+  }`
+
+const run = (flags: readonly string[], program: string) =>
+  JSON.parse(
+    execFileSync(process.execPath, [...flags, '--input-type=module', '-e', common + program], {
+      cwd: import.meta.dirname,
+      encoding: 'utf8',
+    }),
+  )
+
+const flags = ['--max-semi-space-size=16', '--expose-gc']
+
+t.test('what has filled the young generation is given back, and without the flag nothing happens', (t) => {
+  const program = `
+    import { giveBackHeap } from './giveBackHeap.ts'
+    for (let i = 0; i < 50 && youngMb() < 20; i++) keep()
+    const before = youngMb()
+    giveBackHeap()
+    console.log(JSON.stringify([before, youngMb()]))`
+  const [before, after] = run(flags, program)
+  t.ok(before > 8, `it has grown to ${before} MB`)
+  t.ok(after < 4, `it is ${after} MB`)
+  const [grown, left] = run(flags.slice(0, 1), program)
+  t.ok(left >= grown)
+  t.end()
+})
+
+t.test('threads stay small and the main thread does not, also when they are started later', (t) => {
+  const [threads, main] = run(
+    flags,
+    `
+    import { once } from 'node:events'
+    import { Worker } from 'node:worker_threads'
+    import { limitThreadHeaps } from './limitThreadHeaps.ts'
+    const threads = []
+    async function ask(program) {
+      const worker = new Worker(program, { eval: true, execArgv: [] })
+      threads.push((await once(worker, 'message'))[0])
+    }
+    const program = ${JSON.stringify(common)}.replace('import {', 'const {').replace("} from 'node:v8'", "} = require('node:v8')")
+    const say = program + '; keep(); require("node:worker_threads").parentPort.postMessage(youngMb())'
+    await ask(say)
+    limitThreadHeaps()
+    await ask(say)
+    for (let i = 0; i < 4; i++) keep()
+    await ask(say)
+    console.log(JSON.stringify([threads, youngMb()]))`,
+  )
+  t.ok(threads[0] > 6, `without a limit ${threads[0]} MB`)
+  t.ok(threads[1] < 5 && threads[2] < 5, `with one ${threads[1]} and ${threads[2]} MB`)
+  t.ok(main > 6, `the main thread has ${main} MB`)
+  t.end()
+})
+
+t.test('a gateway that has started has a small young generation, which may grow', async (t) => {
+  const { admin, child } = await start(t)
+  const metrics = await (await fetch(`${admin}/metrics`)).text()
+  const young = Number(/^nodejs_heap_space_size_total_bytes\{space="new"\} (\S+)/m.exec(metrics)?.[1])
+  t.ok(young > 0 && young < 12e6, `it has ${young} bytes`)
+  child.signal('SIGTERM')
+  t.equal((await child.exited).code, 0)
+})
+
+async function start(t: Test) {
+  const folder = t.testdir({})
+  const file = `${folder}/tollgate.yaml`
+  writeFileSync(
+    file,
+    JSON.stringify({
+      publicUrl: 'http://127.0.0.1:8080',
+      ...{
+        gateway: { port: 0 },
+        admin: { port: 0 },
+        storage: { path: './tollgate.db' },
+        secretFile: './secret',
+      },
+      plugins: [{ use: 'metrics' }],
+      log: { format: 'json' },
+    }),
+  )
+  const child = runTollgate(t, ['start', '--config', file])
+  await child.said('tollgate is running')
+  const { admin } = JSON.parse(
+    (child.stdout() + child.stderr()).split('\n').find((line) => line.includes('tollgate is running'))!,
+  ) as { admin: string }
+  return { admin, child }
+}

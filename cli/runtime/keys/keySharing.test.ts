@@ -1,0 +1,46 @@
+import t from 'tap'
+import { createMemory } from '../../../adapters/memory/store/memory.ts'
+import { openMemory } from '../../../adapters/memory/store/openMemory.ts'
+import { leaseNameOf } from '../../../core/payments/keyLease.ts'
+import { silentLog as log } from '../../../core/ports/log.ts'
+import type { Letters } from '../../../core/ports/store/letters.ts'
+import { createScriptedSettler, testAsset, testNetwork, testPayTo } from '../../../test/helpers/settler.ts'
+import { createKeySharing } from './keySharing.ts'
+
+t.test('what comes twice by letters is verified, settled and stored once', async (t) => {
+  const { leases, letters } = openMemory({ memory: createMemory() })
+  const twice: Letters = { ...letters, post: (posted) => letters.post(posted.flatMap((one) => [one, one])) }
+  const process = async (name: string) => {
+    const lease = { current: (await leases.take(`process:${name}`, 60_000))! }
+    const settler = Object.assign(createScriptedSettler(), { isExclusive: true as const })
+    const keys = createKeySharing({ letters: twice, leases, lease, log })
+    t.teardown(() => keys.close())
+    return { settler, keys, wrapped: keys.wrap(settler) }
+  }
+  const [holder, asker] = [await process('holder'), await process('asker')]
+  const key = (await leases.take(leaseNameOf(holder.settler.id), 60_000))!
+  holder.keys.holds(holder.settler, [key], () => true)
+
+  const payment = { x402Version: 2, scheme: 'exact', network: testNetwork, payload: {} } as const
+  const terms = {
+    ...{ scheme: 'exact', network: testNetwork, amount: '1', asset: testAsset, payTo: testPayTo },
+    ...{ maxTimeoutSeconds: 300, extra: {} },
+  }
+  const identity = {
+    ...{ key: 'ab', network: testNetwork, asset: testAsset, payer: '0x2', nonce: 'n', payTo: testPayTo },
+    ...{ amountAtomic: 1n, validBeforeMs: Date.now() + 300_000 },
+  }
+  const verified = await asker.wrapped.verify(payment, terms, identity, { storeId: 'store' })
+  t.ok(verified.ok)
+  if (!verified.ok) return
+  t.equal(holder.settler.held, 1)
+  let stored = 0
+  const store = async () => ++stored > 0
+  const outcome = await asker.wrapped.settle(payment, terms, identity, store, verified.hold)
+  t.match(outcome, { status: 'settled' })
+  // Whatever was said twice has been heard by the time that this is answered.
+  const again = await asker.wrapped.verify(payment, terms, identity, { storeId: 'store' })
+  if (again.ok) again.hold.release()
+  t.match(holder.settler.calls, { verify: 2, settle: 1 })
+  t.equal(stored, 1)
+})

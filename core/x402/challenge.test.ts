@@ -1,0 +1,64 @@
+import t from 'tap'
+import { AskedLately, type ChallengeMaking, createChallenges } from './challenge.ts'
+import type { Offer } from './offers.ts'
+
+const offers = [
+  {
+    terms: {
+      ...{ scheme: 'exact', network: 'eip155:84532', amount: '10000', asset: '0xa', payTo: '0xb' },
+      ...{ maxTimeoutSeconds: 300, extra: { name: 'USDC', version: '2', decimals: 6 } },
+    },
+    asset: { symbol: 'USDC' },
+  },
+] as unknown as readonly Offer[]
+
+interface Sold {
+  readonly price: string
+  readonly title: string
+}
+
+function makingOf(legacyBody = false): ChallengeMaking<Sold> {
+  return {
+    describe: ({ title }) => ({
+      resource: { url: `https://x.example/${title}`, description: title, mimeType: 'application/json' },
+      extensions: title === 'plain' ? undefined : { bazaar: { info: { title }, schema: {} } },
+    }),
+    ...{ legacyBody, lately: new AskedLately() },
+  } as ChallengeMaking<Sold>
+}
+
+const headerOf = (headers: readonly string[], name: string) => headers[headers.indexOf(name) + 1]!
+const bytesOf = (body: unknown) => Buffer.from(body as string, 'latin1')
+
+t.test('however often it is asked, and whoever is asked between, a 402 has the same bytes', async (t) => {
+  const making = makingOf()
+  for (const title of ['plain', 'Wetter', 'Zürich ✓ "x"']) {
+    const challenges = createChallenges({ price: '0.01', title }, offers, making)
+    for (const version of ['v2', 'v1'] as const) {
+      const first = challenges[version]
+      t.strictSame(challenges[version], first)
+      t.equal(challenges[version], challenges[version], 'kept, when it is asked again')
+      for (let i = 0; i < 3_000; i++)
+        void createChallenges({ price: '1', title: `t${i % 1_500}` }, offers, making).v2
+      t.strictSame(challenges[version], first, 'and after very many others')
+    }
+    const { headers, body } = challenges.v2
+    t.equal(bytesOf(body).length, Number(headerOf(headers, 'Content-Length')))
+    t.equal(Buffer.from(headerOf(headers, 'PAYMENT-REQUIRED'), 'base64').compare(bytesOf(body)), 0)
+    const offer = JSON.parse(bytesOf(body).toString())
+    t.strictSame(offer.accepts, [offers[0]!.terms])
+    t.equal(offer.resource.description, title)
+    t.equal(offer.extensions?.bazaar.info.title, title === 'plain' ? undefined : title)
+    const failed = challenges.because(2, 'insufficient_funds', ['PAYMENT-RESPONSE', 'x'])
+    t.strictSame(JSON.parse(bytesOf(failed.body).toString()), { ...offer, error: 'insufficient_funds' })
+    t.equal(headerOf(failed.headers, 'PAYMENT-RESPONSE'), 'x')
+    t.strictSame(challenges.v2, { status: 402, headers, body }, "a refusal of one payment is no other call's")
+  }
+})
+
+t.test('the older body changes nothing of the header', async (t) => {
+  const sold = { price: '0.01', title: 'a' }
+  const [plain, legacy] = [false, true].map((old) => createChallenges(sold, offers, makingOf(old)).v2)
+  t.equal(headerOf(legacy!.headers, 'PAYMENT-REQUIRED'), headerOf(plain!.headers, 'PAYMENT-REQUIRED'))
+  t.match(JSON.parse(bytesOf(legacy!.body).toString()), { payment: { amount: '0.01', recipient: '0xb' } })
+})

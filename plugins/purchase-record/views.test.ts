@@ -1,0 +1,48 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { createViews } from './views.ts'
+
+const HOUR_MS = 3_600_000
+
+t.test('however many callers come, few are remembered', async (t) => {
+  const views = createViews()
+  const most = 131_072
+  for (let i = 0; i < most + 1; i++) views.isNew('link', `caller-${i}`, 0)
+  t.equal(views.isNew('link', `caller-${most}`, 0), false)
+  t.equal(views.isNew('link', 'caller-0', 0), true, 'only the first was forgotten')
+  t.equal(views.isNew('link', 'caller-0', -HOUR_MS), true, 'a clock was set back')
+})
+
+t.test('what is said of a caller is what a list of all that are remembered would say', async () => {
+  const step = fc.record({
+    link: fc.constantFrom('a', 'b', 'ab'),
+    caller: fc.constantFrom('', 'b', '1', '2', '3', '4', '5', '6', '7', '8'),
+    afterMs: fc.constantFrom(0, 0, 1, 1_000, HOUR_MS - 1_000, HOUR_MS, -HOUR_MS),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 300 }), fc.constantFrom(1, 2, 4, 16, 64), (steps, most) => {
+      const views = createViews(most)
+      let remembered: { key: string; atMs: number }[] = []
+      let nowMs = 0
+      return steps.every(({ link, caller, afterMs }) => {
+        nowMs += afterMs
+        const key = `${link} ${caller}`
+        const isKnown = remembered.some((one) => one.key === key && Math.abs(nowMs - one.atMs) < HOUR_MS)
+        if (!isKnown) {
+          remembered = [...remembered.filter((one) => one.key !== key), { key, atMs: nowMs }].slice(-most)
+        }
+        return views.isNew(link, caller, nowMs) === !isKnown
+      })
+    }),
+  )
+})
+
+t.test('callers of many links are told apart while the room for them grows', async (t) => {
+  const views = createViews()
+  const all = Array.from(
+    { length: 20_000 },
+    (_, i) => [`link-${i % 200}`, `203.0.${i % 256}.${i >> 8}`] as const,
+  )
+  t.ok(all.every(([link, caller]) => views.isNew(link, caller, 0)))
+  t.notOk(all.some(([link, caller]) => views.isNew(link, caller, 1)))
+})

@@ -1,0 +1,98 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse, stringify } from 'yaml'
+import { openStore as openDatabase } from '../../cli/runtime/open/openStore.ts'
+import { checkedLedger } from '../helpers/checkedLedger.ts'
+import { freePort } from '../helpers/freePort.ts'
+import { startApi } from './helpers/api.ts'
+import { newBuyer, present } from './helpers/buyers.ts'
+import { newSellerWallets, startChains } from './helpers/chains.ts'
+import { runTollgate } from './helpers/child.ts'
+import { writeConfig } from './helpers/config.ts'
+import { openStore } from './helpers/store.ts'
+
+// The gateway, the admin API and the background work in a process each, on one database.
+const chains = await startChains(t)
+const [evm] = chains.both
+const config = await writeConfig(t, chains, { sections: { log: { level: 'info', format: 'json' } } })
+const wallets = newSellerWallets(chains)
+const api = await startApi(t)
+const own = parse(readFileSync(config.file, 'utf8'))
+const adminPort = await freePort()
+
+async function start(only: 'gateway' | 'admin' | 'jobs') {
+  const port = only === 'admin' ? adminPort : await freePort()
+  const file = join(config.dir, `${only}.yaml`)
+  const admin = { port, url: `http://127.0.0.1:${adminPort}` }
+  writeFileSync(file, stringify({ ...own, admin }))
+  const child = runTollgate(t, ['start', '--config', file, '--only', only], chains.env)
+  await child.said('tollgate is running')
+  const at = async (path: string) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`)
+    return { status: response.status, text: await response.text() }
+  }
+  return { child, at }
+}
+
+const store = await openStore(config, chains.env, wallets)
+const parts = { jobs: await start('jobs'), admin: await start('admin'), gateway: await start('gateway') }
+const buyer = await newBuyer(chains, evm)
+
+t.test(
+  'a call is sold by the gateway, settled where the jobs are, and managed where the admin API is',
+  async (t) => {
+    const url = await store.addLink({ url: `${api.url}/one`, slug: 'one', price: '0.01' })
+    const payments = await Promise.all(Array.from({ length: 4 }, (_, n) => buyer.sign(`${url}?n=${n}`)))
+    const answers = await Promise.all(payments.map((payment, n) => present(`${url}?n=${n}`, payment)))
+    for (const { status, text } of answers) t.equal(status, 200, text)
+    const books = await openDatabase(config.file, chains.env)
+    t.teardown(() => books.close())
+    t.match(await checkedLedger(books.purchases), { purchases: 4, unresolvedPayments: 0 })
+    t.equal((await evm.transfersTo(wallets.base)).length, 4)
+  },
+)
+
+t.test('each answers the operator’s tools, and only the admin API the rest', async (t) => {
+  for (const [name, { at }] of Object.entries(parts)) {
+    t.match(await at('/readyz'), { status: 200 }, name)
+    t.match(await at('/healthz'), { status: 200 }, name)
+    const metrics = await at('/metrics')
+    t.match(metrics, { status: 200 }, name)
+    t.ok(metrics.text.includes('\ntollgate_ready{part="store",network=""} 1\n'))
+    const state = name === 'jobs' ? 'ready' : 'elsewhere'
+    t.match(metrics.text, new RegExp(`^tollgate_settling_key_state{.*,state="${state}"} 1$`, 'm'), name)
+    t.match(await at('/docs'), { status: name === 'admin' ? 200 : 404 }, name)
+  }
+  const page = await fetch(`${config.url}/`, { headers: { accept: 'text/html' } })
+  t.match(await page.text(), /<html/, 'pages come through the gateway')
+})
+
+t.test(
+  'without the jobs a gateway is alive and not ready, and without the admin API it is alive',
+  async (t) => {
+    const atGateway = async (path: string) => (await fetch(`${config.url}${path}`)).status
+    t.equal(await atGateway('/readyz'), 200)
+    parts.jobs.child.signal('SIGTERM')
+    await parts.jobs.child.exited
+    t.equal(await atGateway('/healthz'), 200)
+    t.equal(await atGateway('/readyz'), 503)
+    t.match(await parts.gateway.at('/readyz'), {
+      status: 503,
+      text: /no process has its settling key.*--only jobs/,
+    })
+    t.match(await parts.gateway.at('/metrics'), {
+      text: /^tollgate_ready\{part="settler",network="eip155:84532"\} 0$/m,
+    })
+    parts.admin.child.signal('SIGTERM')
+    await parts.admin.child.exited
+    t.equal(await atGateway('/healthz'), 200, 'a balancer need not give up what still serves links')
+    t.equal(await atGateway('/docs'), 502)
+  },
+)
+
+t.test('a part that is none is refused with those that there are', async (t) => {
+  const { code, stderr } = await runTollgate(t, ['start', '--only', 'sales']).exited
+  t.not(code, 0)
+  t.match(stderr, /gateway, admin, jobs/)
+})

@@ -1,0 +1,80 @@
+import t from 'tap'
+import { startPaid } from './helpers/paid.ts'
+import { startSeller } from './helpers/sellers.ts'
+import { scriptedPayment, testPayTo } from './helpers/settler.ts'
+
+// Links of one seller and price run one shared program and have one list of offers.
+
+const otherWallet = '0x3333333333333333333333333333333333333333'
+const changes = [
+  { price: '0.20' },
+  { settle: 'before' },
+  { price: '0' },
+  { methods: ['POST'] },
+  { price: '0.10' },
+  { settle: 'after', methods: [] },
+  { price: '0.10', tags: ['new'] },
+] as const
+
+t.test(
+  'whatever a seller does to a link while another that shares its program is called, the other stays as it is',
+  async (t) => {
+    const { gateway } = await startPaid(t)
+    const { store, ports, addLink } = gateway
+    const [own, other] = [await startSeller(t, 'hello'), await startSeller(t, 'hello')]
+    const steady = await addLink({ slug: 'steady', url: `${own.url}/steady`, price: '0.10' })
+    const moving = await addLink({ slug: 'moving', url: `${other.url}/moving`, price: '0.10' })
+    const sealedFor = (id: string, key: string) => ports.sealer.seal(JSON.stringify({ 'X-Key': key }), id)
+    for (const [id, key] of [
+      [steady.id, 'steady'],
+      [moving.id, 'moving'],
+    ] as const)
+      await store.links.update(id, { upstreamHeadersSealed: sealedFor(id, key) }, 1)
+    let isOver = false
+    let changed = 0
+    const churn = (async () => {
+      while (!isOver) {
+        const given = changes[changed++ % changes.length]!
+        await store.links.update(moving.id, given, changed)
+        ports.changes.publish({ kind: 'link', username: 'demo', slug: 'moving' })
+        if (changed % 5 === 0) ports.changes.publish({ kind: 'store', username: 'demo' })
+        await fetch(moving.url).then((response) => response.text())
+      }
+    })()
+    const accepts = async () => {
+      const response = await fetch(steady.url)
+      t.equal(response.status, 402)
+      return JSON.parse(await response.text()).accepts as { amount: string; payTo: string }[]
+    }
+    for (let n = 0; n < 40; n++) {
+      t.match(await accepts(), [{ amount: '100000', payTo: testPayTo }])
+      const pay = (url: string, nonce: string) =>
+        fetch(url, { headers: { 'payment-signature': scriptedPayment(nonce, '100000') } })
+      const answers = await Promise.all([pay(steady.url, `s${n}`), pay(moving.url, `m${n}`)])
+      await Promise.all(answers.map((answer) => answer.text()))
+    }
+    isOver = true
+    await churn
+    t.ok(changed > 20, `${changed} changes`)
+    const { purchases } = await store.purchases.page(gateway.storeId, { limit: 100 })
+    t.ok(purchases.length >= 30, `${purchases.length} purchases`)
+    for (const { linkId, amountAtomic } of purchases)
+      t.ok(linkId !== steady.id || amountAtomic === 100_000n, `${amountAtomic}`)
+    const keysOf = (seller: typeof own) =>
+      new Set(
+        seller.requests.map(
+          ({ rawHeaders }) => rawHeaders[rawHeaders.findIndex((h) => h.toLowerCase() === 'x-key') + 1],
+        ),
+      )
+    t.strictSame([...keysOf(own)], ['steady'])
+    t.strictSame([...keysOf(other)], ['moving'])
+    t.ok(own.requests.every(({ target }) => target.startsWith('/steady')))
+
+    await store.stores.update(gateway.storeId, { payout: { base: otherWallet } }, 99)
+    ports.changes.publish({ kind: 'store', username: 'demo' })
+    t.match(await accepts(), [{ amount: '100000', payTo: otherWallet }], 'a new wallet is offered at once')
+    await store.links.update(steady.id, { price: '0.30' }, 100)
+    ports.changes.publish({ kind: 'link', username: 'demo', slug: 'steady' })
+    t.match(await accepts(), [{ amount: '300000', payTo: otherWallet }], 'and a new price')
+  },
+)

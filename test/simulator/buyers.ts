@@ -1,0 +1,104 @@
+import { hash } from 'node:crypto'
+import type { Exchange } from '../../core/plugin/exchange.ts'
+import { encodeHeader } from '../../core/x402/header.ts'
+import { callThrough, MemoryDoor } from '../helpers/memoryDoor.ts'
+import { testAsset, testNetwork } from '../helpers/settler.ts'
+import { Chain } from './chain.ts'
+import type { GatewayProcess } from './gatewayProcess.ts'
+import { signAuthorisation, walletOf } from './wallets.ts'
+import type { World } from './world.ts'
+
+/** What every call and every session costs, in the smallest unit. */
+export const PRICE = 100_000
+
+/** A payment that a buyer has signed. */
+export interface Signed {
+  readonly nonce: string
+  /** Whose wallet it is, by name. */
+  readonly buyer: string
+  readonly payer: string
+  readonly key: string
+  readonly validBeforeMs: number
+  /** The call that it is meant for: 0 is charged after the answer, 1 before. Of a session's it is none: -1. */
+  readonly link: number
+  readonly header: string
+}
+
+/** One call of a buyer, for the judgement in the end. */
+export interface Asked {
+  readonly payment: Signed
+  readonly link: number
+  readonly path: string
+  readonly what: string
+  readonly door: MemoryDoor
+  readonly x: Exchange
+  readonly process: GatewayProcess
+  /** The lease that its process had. */
+  readonly lease: number
+  readonly startedAtMs: number
+  /** Virtual time at which the answer was whole. */
+  gotAtMs: number
+}
+
+/** A claim that was won, as the store has it. */
+export interface Claim {
+  readonly key: string
+  readonly purchaseId: string
+  readonly atMs: number
+}
+
+/** Where gateways share a key they look at real signatures. */
+export function sign(
+  world: World,
+  nonce: string,
+  buyer: string,
+  { link, validForMs }: { readonly link: number; readonly validForMs: number },
+): Signed {
+  const validBeforeMs = Chain.timeOf(world.scheduler.nowMs) + validForMs
+  if (world.isShared) {
+    const { authorisation, header } = signAuthorisation(walletOf(buyer), {
+      ...{ nonce, value: PRICE, validBeforeMs },
+    })
+    const { key, payer } = authorisation
+    world.authorisations.set(key, authorisation)
+    return { nonce, buyer, payer, link, validBeforeMs: authorisation.validBeforeMs, header, key }
+  }
+  const payer = `0x${hash('sha256', buyer, 'hex').slice(24)}`
+  const header = encodeHeader({
+    x402Version: 2,
+    accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
+    payload: { payer, nonce, validBeforeMs },
+  })
+  return { nonce, buyer, payer, link, validBeforeMs, header, key: hash('sha256', `${payer}|${nonce}`, 'hex') }
+}
+
+/** A buyer calls a link with his payment. @returns undefined when the process takes no calls */
+export function ask(
+  world: World,
+  payment: Signed,
+  link: number,
+  path: string,
+  process: GatewayProcess,
+): Asked | undefined {
+  if (!process.isUp || process.isDead) return undefined
+  const { scheduler, store } = world
+  const served = store.links[link]!
+  const door = new MemoryDoor()
+  const startedAtMs = scheduler.nowMs
+  const x = callThrough(door, served, { subPath: path, paymentHeader: payment.header, startedAtMs })
+  const what = `${served.slug}${path}`
+  const lease = process.lease!.current.id
+  const asked: Asked = {
+    ...{ payment, link, path, what, door, x, process, lease, startedAtMs },
+    gotAtMs: Infinity,
+  }
+  world.asked.push(asked)
+  void door.ended.then((got) => {
+    if (got !== undefined) asked.gotAtMs = scheduler.nowMs
+    world.tell('got', payment.nonce, what, got?.status, got?.body)
+  })
+  world.tell('ask', payment.nonce, payment.key.slice(0, 6), what, process.name)
+  const standsMs = Math.max(0, process.frozenUntilMs - startedAtMs)
+  scheduler.at(standsMs, process, () => process.call(x, served))
+  return asked
+}
