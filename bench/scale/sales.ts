@@ -71,8 +71,7 @@ export async function sellAll(selling: Selling): Promise<void> {
     const seller =
       others.length === 0 || seeded.random() < 0.2 ? sellers[0]! : others[seeded.few(others.length)]!
     const sold = await sellOne(selling, lease, n, seller)
-    // Of what has gone back nothing is looked up.
-    if (sold.state !== 'refunded') looked.push({ ...sold, afterMs: null, tries: 0, reason: seenOnce })
+    looked.push({ ...sold, afterMs: null, tries: 0, reason: seenOnce })
     if (looked.length === 500) {
       await books.putOff(looked)
       looked = []

@@ -25,18 +25,21 @@ interface TappedWorld {
   readonly proxy: RunningProxy
 }
 
+// So long that 200 kB of noise don't have it by chance.
+const serviceId = 'shopping-bot'
+
 async function tappedWorld(t: Test, change: Partial<ConnectorOptions> = {}): Promise<TappedWorld> {
   const relay = await relayFor(t)
   const tapped = await tapRelay(t, relay)
   const vault = await vaultFor(t, tapped, change)
-  const offer = await offerFor(vault)
+  const offer = await offerFor(vault, serviceId)
   const options = proxyOptions(t, vault, tapped, offer)
   const proxy = await proxyFor(t, { ...options, times: { callMs: 5_000 } })
   return { tapped, vault, proxy }
 }
 
 t.test('the relay sees no word of what is said, and nothing finer than a bucket', async (t) => {
-  const secrets = ['Ada Lovelace', 'identity.name', 'sk_live_1234567890', 'vault/read', 'bot']
+  const secrets = ['Ada Lovelace', 'identity.name', 'sk_live_1234567890', 'vault/read', serviceId]
   const { tapped, vault, proxy } = await tappedWorld(t, {
     handle: async () => ({
       status: 200,

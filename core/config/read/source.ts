@@ -110,9 +110,12 @@ class Reader {
 
   /** Within `[ ]` and `{ }`, YAML takes the brace of `${NAME}` for the beginning of a map. */
   #isVariableInBrackets(at: number): boolean {
-    const [before = '', after = ''] = [this.#text.slice(0, at), this.#text.slice(at)]
+    // Only what is near: a line may be as long as the file, and have an error at each of its characters.
+    const before = this.#text.slice(Math.max(0, at - 200), at)
+    const after = this.#text.slice(at, at + 200)
     const line = before.slice(before.lastIndexOf('\n') + 1) + after.split('\n', 1)[0]
-    return /[[{][^"'#]*\$\{/.test(line)
+    const opening = line.search(/[[{]/)
+    return opening >= 0 && /^[^"'#]*\$\{/.test(line.slice(opening + 1))
   }
 
   #checkJson(): void {
