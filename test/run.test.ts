@@ -1,7 +1,9 @@
 // What runs the tests must not call anything passed that did not pass.
-import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 
 const root = resolve(import.meta.dirname, '..')
@@ -67,6 +69,27 @@ t.test('passes later', async (t) => { t.ok(isSecond) })
   t.equal(many.status, 1)
   t.equal(many.said.match(/^not ok: /gm)?.length, 4, 'of many that fail none is run again')
 })
+
+t.test('what is ended takes along the files that it runs, also one that computes for ever', async (t) => {
+  const busy =
+    "import { writeFileSync } from 'node:fs'\nwriteFileSync(`${import.meta.filename}.pid`, `${process.pid}`)\nfor (;;) ;\n"
+  const file = join(t.testdir({ 'busy.test.ts': busy }), 'busy.test.ts')
+  const child = spawn(process.execPath, [join(root, 'test/run.ts'), relative(root, file)])
+  while (!existsSync(`${file}.pid`) || readFileSync(`${file}.pid`, 'utf8') === '') await sleep(50)
+  const pid = Number(readFileSync(`${file}.pid`, 'utf8'))
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+  t.equal(child.signalCode, 'SIGTERM')
+  while (isAlive(pid)) await sleep(50)
+})
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
 
 // What ends without having said how it went, however friendly its exit status.
 const silent: Record<string, string> = {

@@ -1,7 +1,7 @@
 // `npm run unit`, `npm run test:slow`: runs test files, each in a process of its own, as many at once as the machine has cores
 // and one more, because most of them wait now and then. `tap FILE` runs the same files, but loads a hook into every process that
 // records what was imported and looks for source maps: half a second of CPU for each file and each gateway that a test starts.
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
@@ -37,6 +37,14 @@ const startedMs = performance.now()
 const files = longestFirst(wantedFiles())
 const waiting = [...files]
 const outcomes: Outcome[] = []
+const running = new Set<ChildProcess>()
+// One that computes for ever would keep a core when whoever waits for the run has given it up.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    for (const child of running) child.kill('SIGKILL')
+    process.kill(process.pid, signal)
+  })
+}
 const unsteady: string[] = []
 await Promise.all(Array.from({ length: Math.min(jobs, files.length) }, work))
 if (values.again) await runFailedAgain()
@@ -114,6 +122,7 @@ function run(file: string): Promise<Outcome> {
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  running.add(child)
   const kill = setTimeout(() => child.kill('SIGKILL'), 2000 * timeoutS)
   let output = ''
   let errors = ''
@@ -127,6 +136,7 @@ function run(file: string): Promise<Outcome> {
     child.on('error', fail)
     child.on('close', (code, signal) => {
       clearTimeout(kill)
+      running.delete(child)
       mkdirSync(dirname(resultOf(file)), { recursive: true })
       writeFileSync(resultOf(file), output)
       const durationMs = performance.now() - beganMs
