@@ -110,6 +110,8 @@ export const scaleFigures = {
   ...readFigures('purchases', 'purchases of a store, a page of 100', 20, 5),
   ...readFigures('discover', 'discovery, a search', 20, 5),
   ...readFigures('reviews', 'reviews of a store', 20, 5),
+  ...readFigures('sessions', 'payment sessions of a store, a page of 100', 20, 5),
+  ...readFigures('deliveries', "a webhook's deliveries, a page of 100", 20, 5),
   ...readFigures('operator', "the operator's stores", 20, 5),
   scale_worst_free_ms: least('worst free call while all of these are read', 'ms', 20, 10),
   scale_doctor_s: least('doctor of all days, without the chain', 's', 60, 30),

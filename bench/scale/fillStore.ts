@@ -31,6 +31,8 @@ export interface Filled {
   /** The store with a tenth of all links and a fifth of all sales, and one with a hundred links. */
   readonly largest: FilledStore
   readonly usual: FilledStore
+  /** The largest store's endpoint for webhooks. */
+  readonly webhookId: string
   /** Paths of links that can be called: free ones, and ones that ask for a payment. */
   readonly free: readonly string[]
   readonly paid: readonly string[]
@@ -84,7 +86,7 @@ export async function fillStore(options: FillOptions): Promise<Filled> {
   )
   const filled: Filled = {
     ...{ links, sales, largest: largest!, usual: usual!, operatorToken: seeded.hex('operator') },
-    ...{ free: pathsOf('free'), paid: pathsOf('paid') },
+    ...{ webhookId: seeded.uuid('webhook', 0), free: pathsOf('free'), paid: pathsOf('paid') },
   }
   writeFileSync(join(folder, 'filled.json'), JSON.stringify(filled))
   writeFileSync(join(folder, 'tollgate.yaml'), configOf(filled))

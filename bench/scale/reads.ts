@@ -19,6 +19,11 @@ export const reads = {
     what: 'reviews of a store',
     path: ({ largest }: Filled) => `/api/reviews?username=${largest.username}`,
   },
+  sessions: { what: 'payment sessions, a page', path: () => '/api/v1/payments?limit=100' },
+  deliveries: {
+    what: "a webhook's deliveries, a page",
+    path: ({ webhookId }: Filled) => `/api/v1/webhooks/${webhookId}/deliveries?limit=100`,
+  },
   operator: { what: "the operator's stores", path: () => '/api/operator/stores' },
 } as const satisfies Readonly<Record<string, { what: string; path(filled: Filled, n: number): string }>>
 
