@@ -92,10 +92,7 @@ export function paymentRoutes(app: FastifyInstance, api: Api): void {
       const { store } = callerOf(request)
       const nowMs = api.clock.now()
       const { sessions, nextCursor } = await api.sessions.list(store.id, { ...request.query, nowMs })
-      const ids = new Set(sessions.flatMap(({ linkId }) => linkId ?? []))
-      const links = new Map(
-        await Promise.all([...ids].map(async (id) => [id, await api.links.find(id)] as const)),
-      )
+      const links = await api.links.findAll([...new Set(sessions.flatMap(({ linkId }) => linkId ?? []))])
       const payments = sessions.map((session) => {
         const link = session.linkId === null ? undefined : links.get(session.linkId)
         return toOwnView(toSessionView(session, store, link, nowMs), session)

@@ -339,6 +339,9 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
       ]),
     )
     t.strictSame(await links.titlesOf([]), new Map())
+    const both = ['l4', 'l1'].map(async (id) => [id, await links.find(id)] as const)
+    t.strictSame(await links.findAll(['l4', 'nobody', 'l1']), new Map(await Promise.all(both)))
+    t.strictSame(await links.findAll([]), new Map())
   })
 
   t.test('suspensions are counted when they begin, and raise the version', async (t) => {

@@ -74,6 +74,14 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
     return link && withStore(link, store)
   }
 
+  const known = (ids: readonly string[]) =>
+    new Map(
+      ids.flatMap((id) => {
+        const link = links.get(id)
+        return link === undefined ? [] : [[id, link] as const]
+      }),
+    )
+
   return {
     create: (link, maxActive = Number.MAX_SAFE_INTEGER) =>
       write('flushed', () => {
@@ -131,16 +139,9 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
         ),
       ),
 
-    titlesOf: (ids) =>
-      read(
-        () =>
-          new Map(
-            ids.flatMap((id) => {
-              const link = links.get(id)
-              return link === undefined ? [] : [[id, link.title]]
-            }),
-          ),
-      ),
+    findAll: (ids) => read(() => known(ids)),
+
+    titlesOf: (ids) => read(() => new Map([...known(ids)].map(([id, { title }]) => [id, title]))),
 
     listedOf: (storeId, page) =>
       read(() => {

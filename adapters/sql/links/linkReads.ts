@@ -30,7 +30,7 @@ export const activeLinks = (query: Kysely<Schema>) =>
 export function linkReads(
   query: Kysely<Schema>,
   served: Links['served'],
-): Pick<Links, 'find' | 'countOf' | 'titlesOf' | 'redirectOf' | 'suspensionCount'> {
+): Pick<Links, 'find' | 'findAll' | 'countOf' | 'titlesOf' | 'redirectOf' | 'suspensionCount'> {
   async function storeCalled(username: string, nowMs: number) {
     const current = await query
       .selectFrom('stores')
@@ -51,6 +51,12 @@ export function linkReads(
     async find(id) {
       const row = await query.selectFrom('links').selectAll().where('id', '=', id).executeTakeFirst()
       return row && toLink(row)
+    },
+
+    async findAll(ids) {
+      if (ids.length === 0) return new Map()
+      const rows = await query.selectFrom('links').selectAll().where('id', 'in', ids).execute()
+      return new Map(rows.map((row) => [row.id, toLink(row)]))
     },
 
     async countOf(storeId) {

@@ -58,6 +58,8 @@ export interface Links {
   /** Soft: `isActive` becomes false, the record is kept, the slug is free again, and nothing leads to the link. */
   deactivate(id: LinkId, updatedAtMs: number): Promise<boolean>
   find(id: LinkId): Promise<Link | undefined>
+  /** Several at once, deleted ones too; of an id of no link there is nothing. */
+  findAll(ids: readonly LinkId[]): Promise<ReadonlyMap<LinkId, Link>>
   /**
    * Active links of a store, newest first, and of one time by id. Looks through them without holding up the event loop.
    * @throws `VALIDATION_ERROR` for a cursor of no page
