@@ -39,5 +39,9 @@ export function isToRepeat(error: unknown): boolean {
   return cause instanceof pg.DatabaseError && (cause.code === '40P01' || cause.code === '40001')
 }
 
+/** True when the server had no room to write. */
+export const isDiskFull = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && error.code === '53100'
+
 /** SQLSTATE classes that blame the statement or its values (postgresql.org/docs/current/errcodes-appendix.html). */
 const faultClasses = new Set(['0A', '21', '22', '2B', '34', '38', '39', '3D', '3F', '42', '44'])

@@ -118,11 +118,11 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
         const late = wait(HEALTH_MS, undefined, { ref: false }).then(() => {
           throw new Error(`no answer in ${HEALTH_MS} ms`)
         })
-        // A row is written: a server that is a standby now, or whose disk is full, still answers reads.
+        // A row is written: a server that is a standby now still answers reads, as one whose disk is full does.
         const written = sql`INSERT INTO probes (id, at_ms, room) VALUES (1, ${clock.now()}, '')
           ON CONFLICT (id) DO UPDATE SET at_ms = excluded.at_ms`.execute(query)
         await Promise.race([written, late])
-        return []
+        return group.noRoom === undefined ? [] : [`PostgreSQL takes no writes: ${group.noRoom}`]
       } catch (error) {
         return [`PostgreSQL takes no writes: ${(error as Error).message}`]
       }

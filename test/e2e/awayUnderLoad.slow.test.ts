@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, rmdirSync, rmSync, writeSync } from 'node:fs'
+import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmdirSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
+import { startPostgresServer, whyNoPostgresServer } from '../helpers/startPostgresServer.ts'
 import { type Bought, newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
 import { eventually } from './helpers/eventually.ts'
@@ -35,6 +36,7 @@ async function startLoad({ addLink }: Product) {
   const freeStatuses: number[] = []
   const running = new Set<Promise<void>>()
   let isOpen = true
+  let mostOpen = MOST_OPEN
   let n = 0
 
   async function buy(): Promise<void> {
@@ -58,7 +60,7 @@ async function startLoad({ addLink }: Product) {
   }
   const beating = (async () => {
     while (isOpen) {
-      if (running.size < MOST_OPEN) begin(buy())
+      if (running.size < mostOpen) begin(buy())
       begin(ask())
       await sleep(CALL_EVERY_MS)
     }
@@ -66,6 +68,10 @@ async function startLoad({ addLink }: Product) {
   return {
     calls,
     freeStatuses,
+    /** Those that are open by now may stay so for long, and keep nobody from coming. */
+    makeRoom() {
+      mostOpen = running.size + MOST_OPEN
+    },
     async end() {
       isOpen = false
       await beating
@@ -106,6 +112,7 @@ async function bear(
   t.strictSame(await standing(product, part), { status: 200, gauge: '1' })
 
   strike()
+  load.makeRoom()
   await eventually(async () => {
     const { status, gauge } = await standing(product, part)
     return (status === 503 && gauge === '0') || undefined
@@ -171,35 +178,52 @@ for (const mood of ['away', 'failing'] as const)
     })
   })
 
-const disk = mountSmallDisk()
+t.test('the disk of the file, full under load', async (t) => {
+  const disk = mountSmallDisk(t, '32m')
+  if (disk === undefined) return t.pass('needs the right to mount a small tmpfs')
+  const ballast = join(disk, 'ballast')
+  const product = await startProduct(
+    t,
+    { store: 'sqlite', sections: { storage: { path: join(disk, 'tollgate.db') } } },
+    chains,
+  )
+  await bear(t, product, {
+    ...{ part: 'store', code: 'store_unavailable' },
+    strike: () => fill(ballast),
+    lift: () => rmSync(ballast),
+  })
+})
 
-t.test(
-  'a disk that is full under load',
-  { skip: disk === undefined && 'needs the right to mount a small tmpfs' },
-  async (t) => {
-    const ballast = join(disk!, 'ballast')
-    t.teardown(() => {
-      execFileSync('umount', ['--lazy', disk!])
-      rmdirSync(disk!)
-    })
-    const product = await startProduct(
-      t,
-      { store: 'sqlite', sections: { storage: { path: join(disk!, 'tollgate.db') } } },
-      chains,
-    )
-    await bear(t, product, {
-      ...{ part: 'store', code: 'store_unavailable' },
-      strike: () => fill(ballast),
-      lift: () => rmSync(ballast),
-    })
-  },
-)
+t.test('the disk of PostgreSQL, full under load', async (t) => {
+  const disk = mountSmallDisk(t, '192m')
+  const why = whyNoPostgresServer()
+  if (disk === undefined || why !== undefined) return t.pass(why ?? 'needs the right to mount a small tmpfs')
+  const ballast = join(disk, 'ballast')
+  const dir = join(disk, 'postgres')
+  mkdirSync(dir)
+  const server = await startPostgresServer(t, { dir })
+  const product = await startProduct(
+    t,
+    { store: 'sqlite', sections: { storage: { postgres: { url: server.url } } } },
+    chains,
+  )
+  await bear(t, product, {
+    ...{ part: 'store', code: 'store_unavailable' },
+    strike: () => fill(ballast),
+    lift: () => rmSync(ballast),
+  })
+})
 
-/** 32 MB, where this user may mount a disk. */
-function mountSmallDisk(): string | undefined {
+/** So large, where this user may mount a disk. */
+function mountSmallDisk(t: Test, size: string): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-full-'))
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', folder], { stdio: 'ignore' })
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder], { stdio: 'ignore' })
+    chmodSync(folder, 0o755)
+    t.teardown(() => {
+      execFileSync('umount', ['--lazy', folder])
+      rmdirSync(folder)
+    })
     return folder
   } catch {
     rmdirSync(folder)

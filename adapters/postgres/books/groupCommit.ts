@@ -4,7 +4,7 @@ import { isStoreAway, storeUnavailable } from '../../../core/ports/refusals.ts'
 import type { Durability } from '../../../core/ports/store/books.ts'
 import type { Row } from '../../sql/row.ts'
 import { nameOf } from '../ask.ts'
-import { ConstraintError, errorOf, isToRepeat } from '../failure.ts'
+import { ConstraintError, errorOf, isDiskFull, isToRepeat } from '../failure.ts'
 import { jsonText } from '../jsonText.ts'
 import { lockOfKey } from './bookLocks.ts'
 import type { ChangeRow } from './changeRow.ts'
@@ -22,6 +22,12 @@ const MOST_TRIES = 5
  * long as a statement may take. One that was not sent is not there later either.
  */
 const MOST_WAIT_MS = 1_500
+
+/**
+ * A full disk refuses one write and takes the next, which fits into a page that is there: so long after one was refused, in ms, the server
+ * counts as full.
+ */
+const NO_ROOM_MS = 3_000
 
 /** Groups of a kind that are on their way at once: the flush of one keeps nobody waiting who comes right after it. */
 const mostGroups = { claim: 1, visible: 1, flushed: 2 } as const
@@ -48,6 +54,8 @@ export interface GroupCommit {
    * @throws `store_unavailable`: nothing was committed, or (the connection was lost) it is not known
    */
   change(rows: readonly ChangeRow[], durability: Durability): Promise<(boolean | ConstraintError)[]>
+  /** What the server last said when a write found no room on its disk, while that is so lately; undefined otherwise. */
+  readonly noRoom: string | undefined
   /** Commits what was handed over; whoever comes later is refused. */
   close(): Promise<void>
 }
@@ -76,6 +84,7 @@ export function createGroupCommit(pool: pg.Pool, clock: Clock, storeNowMs: () =>
   let isClosed = false
   let onIdle: (() => void) | undefined
   let isLookedFor = false
+  let noRoom = { atMs: Number.NEGATIVE_INFINITY, message: '' }
 
   function schedule(): void {
     if (isScheduled) return
@@ -159,6 +168,7 @@ export function createGroupCommit(pool: pg.Pool, clock: Clock, storeNowMs: () =>
         const isDeadlock = isToRepeat(thrown)
         if (isDeadlock && tries < MOST_TRIES) continue
         const error = errorOf(thrown)
+        if (isDiskFull(thrown)) noRoom = { atMs: performance.now(), message: (thrown as Error).message }
         if (group.length === 1 || (isStoreAway(error) && !isDeadlock)) {
           for (const one of group) one.reject(error)
           return
@@ -236,6 +246,9 @@ export function createGroupCommit(pool: pg.Pool, clock: Clock, storeNowMs: () =>
     async change(changes, kind) {
       if (changes.length === 0) return []
       return add({ kind, changes, bytes: changes.reduce((sum, { body }) => sum + (body?.length ?? 0), 0) })
+    },
+    get noRoom() {
+      return performance.now() - noRoom.atMs < NO_ROOM_MS ? noRoom.message : undefined
     },
     async close() {
       if (isClosed) return
