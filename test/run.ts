@@ -66,7 +66,7 @@ async function work(): Promise<void> {
 async function runFailedAgain(): Promise<void> {
   const failed = outcomes.filter(({ fail }) => fail > 0)
   // With many of them it is not the machine.
-  if (failed.length > 3) return
+  if (failed.length > 6) return
   for (const first of failed) {
     const second = await run(first.file)
     outcomes.splice(outcomes.indexOf(first), 1, second)
