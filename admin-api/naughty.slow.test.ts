@@ -6,8 +6,6 @@ import { bodies, paths, pick, target } from './testing/fuzzTarget.ts'
 /** The Big List of Naughty Strings, beside the repository where it is present. */
 const corpus = join(import.meta.dirname, '../../shared/corpora/blns.json')
 
-t.setTimeout(600_000)
-
 const skip = existsSync(corpus) ? false : 'the corpus is not there'
 
 t.test('no naughty string, in no field and no path, is answered with a 5xx', { skip }, async (t) => {

@@ -9,8 +9,6 @@ import { until } from './helpers/rawHttp.ts'
 import { type OwnSeller, sellerOf } from './helpers/sellerOf.ts'
 import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 
-t.setTimeout(120_000)
-
 /** Shorter than the slow seller takes, longer than the pause between two signs of life. */
 const HAND_OVER_MS = 17_000
 const SELLER_MS = 20_000

@@ -7,8 +7,6 @@ import { readCardFont } from './cardFont.ts'
 import { createCardPainter } from './cardPainter.ts'
 import { drawCard } from './drawCard.ts'
 
-t.setTimeout(120_000)
-
 const plain: Card = {
   ...{ serviceName: 'Tollgate', heading: 'Weather', plainHeading: 'northwind/weather', about: 'Of a city.' },
   ...{ seller: { name: 'Northwind', plainName: '@northwind' }, price: '0.01', foot: ['Base', 'Solana'] },

@@ -4,8 +4,6 @@ import { startGateway } from '../../test/helpers/gateway.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 import { startAdmin } from '../testing/startAdmin.ts'
 
-t.setTimeout(300_000)
-
 const names = [
   ...['search_links', 'get_link', 'call_link', 'submit_review', 'create_store', 'create_link', 'update_link'],
   ...['create_payment', 'list_purchases', 'get_stats'],

@@ -3,8 +3,6 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 import { createVaultBox } from './testing/vaultProcess.ts'
 
-t.setTimeout(300_000)
-
 const hotKey = `0x${'11'.repeat(32)}`
 const hotAddress = '0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A'
 

@@ -3,8 +3,6 @@ import { parseTransaction } from 'viem'
 import { signBody, smallPayments } from '../../vault/testing/transfers.ts'
 import { ask, createVaultBox, type RunningProcess } from './testing/vaultProcess.ts'
 
-t.setTimeout(240_000)
-
 interface Line {
   readonly asset: string
   readonly spent: string

@@ -1,8 +1,6 @@
 import t from 'tap'
 import { createVaultBox } from './testing/vaultProcess.ts'
 
-t.setTimeout(240_000)
-
 t.test(
   'tollgate vault open prints a link into the page of the vault that runs, good for one sign-in',
   async (t) => {

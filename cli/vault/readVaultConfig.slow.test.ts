@@ -3,8 +3,6 @@ import { join } from 'node:path'
 import t from 'tap'
 import { createVaultBox } from './testing/vaultProcess.ts'
 
-t.setTimeout(240_000)
-
 const plugin = (name: string, more = '') => `export default {
   name: '${name}',
   api: 1,

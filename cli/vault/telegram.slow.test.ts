@@ -4,8 +4,6 @@ import t from 'tap'
 import { ownerId, startBotApi, token } from '../../vault/plugins/telegram/botApi.fixture.ts'
 import { ask, createVaultBox } from './testing/vaultProcess.ts'
 
-t.setTimeout(240_000)
-
 t.test('a vault of the command line asks in the chat that its configuration names', async (t) => {
   const api = await startBotApi(t)
   const box = createVaultBox(t)

@@ -7,8 +7,6 @@ import t from 'tap'
 import { mnemonic } from '../../vault/testing/startVault.ts'
 import { ask, createVaultBox } from './testing/vaultProcess.ts'
 
-t.setTimeout(240_000)
-
 const main = fileURLToPath(new URL('../main.ts', import.meta.url))
 
 /** What acts on a terminal instead of being seen. */

@@ -10,7 +10,6 @@ import { buyersTab, fundedWallet, newSession, payOn, readSession } from './helpe
 import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
 
-t.setTimeout(300_000)
 const browser = await startBrowser(t)
 
 const heading = (page: Page, name: string) => page.getByRole('heading', { name, level: 2, exact: true })

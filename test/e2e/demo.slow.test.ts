@@ -3,8 +3,6 @@ import t from 'tap'
 import { runTollgate } from './helpers/child.ts'
 import { eventually } from './helpers/eventually.ts'
 
-t.setTimeout(240_000)
-
 t.test(
   'the demo pays a link once on each chain, says so in one JSON object a line, and ends well',
   async (t) => {

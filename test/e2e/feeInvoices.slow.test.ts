@@ -8,7 +8,6 @@ import { newSellerWallets, startChains } from './helpers/chains.ts'
 import { buyersTab } from './helpers/checkout.ts'
 import { startProduct } from './helpers/product.ts'
 
-t.setTimeout(300_000)
 const browser = await startBrowser(t)
 
 async function invoices() {

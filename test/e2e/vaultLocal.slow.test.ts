@@ -9,8 +9,6 @@ import { runTollgate } from './helpers/child.ts'
 import { reportOf, startPayingVault } from './helpers/payingVault.ts'
 import { startProduct } from './helpers/product.ts'
 
-t.setTimeout(240_000)
-
 const product = await startProduct(t)
 const { chains, api, payTo } = product
 const vault = await startPayingVault(t, chains, ['--mode', 'http-mcp'])

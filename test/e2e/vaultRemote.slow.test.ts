@@ -4,8 +4,6 @@ import { reportOf, startPayingVault } from './helpers/payingVault.ts'
 import { startProduct } from './helpers/product.ts'
 import { startProxyProcess, startRelayProcess } from './helpers/remoteAgent.ts'
 
-t.setTimeout(240_000)
-
 const product = await startProduct(t)
 const { chains, payTo } = product
 const [evm, solana] = chains.both

@@ -9,7 +9,6 @@ import { runTollgate } from '../e2e/helpers/child.ts'
 import { eventually } from '../e2e/helpers/eventually.ts'
 import { freePort } from '../helpers/freePort.ts'
 
-t.setTimeout(240_000)
 const root = resolve(import.meta.dirname, '../..')
 
 /** The shell blocks below a heading of a guide, as a newcomer copies them. */

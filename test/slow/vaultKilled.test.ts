@@ -6,8 +6,6 @@ import { startProduct } from '../e2e/helpers/product.ts'
 import { type Restartable, startProxyProcess, startRelayProcess } from '../e2e/helpers/remoteAgent.ts'
 import { startVaultTap } from '../e2e/helpers/vaultTap.ts'
 
-t.setTimeout(300_000)
-
 const product = await startProduct(t)
 const { chains, api, payTo } = product
 const [evm, solana] = chains.both

@@ -12,7 +12,6 @@ import { freePort } from '../../test/helpers/freePort.ts'
 import { initialize } from './testing/startMcp.ts'
 import { until } from './testing/until.ts'
 
-t.setTimeout(120_000)
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
 async function connect(t: Test, port: number, tokenFile: string) {

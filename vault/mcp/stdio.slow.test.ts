@@ -10,8 +10,6 @@ import { usdcTransfer } from '../testing/transfers.ts'
 import { initialize } from './testing/startMcp.ts'
 import { until } from './testing/until.ts'
 
-t.setTimeout(240_000)
-
 const main = fileURLToPath(new URL('../../cli/main.ts', import.meta.url))
 
 async function start(t: Test, scopes = 'wallet.base,custom.*'): Promise<VaultBox> {

@@ -4,7 +4,6 @@ import { startBrowser } from '../testing/browser.ts'
 import { signBody, smallPayments } from '../testing/transfers.ts'
 import { linkOf, openPage, openTab, startPageVault } from './testing/openPage.ts'
 
-t.setTimeout(300_000)
 const browser = await startBrowser(t)
 const patient = { prefer: 'wait=120' }
 const noWait = { prefer: 'wait=0' }

@@ -11,7 +11,6 @@ import { pairedWorld } from '../remote/testing/world.ts'
 import { startBrowser } from '../testing/browser.ts'
 import { linkOf, startPageVault } from './testing/openPage.ts'
 
-t.setTimeout(300_000)
 /** As after a DNS rebinding: the attacker's name leads to this machine. */
 const browser = await startBrowser(t, ['--host-resolver-rules=MAP evil.example 127.0.0.1'])
 

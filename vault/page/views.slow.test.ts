@@ -7,7 +7,6 @@ import { password } from '../testing/startVault.ts'
 import { signBody, smallPayments } from '../testing/transfers.ts'
 import { linkOf, openPage, openTab, startPageVault } from './testing/openPage.ts'
 
-t.setTimeout(300_000)
 const browser = await startBrowser(t)
 const noWait = { prefer: 'wait=0' }
 

@@ -13,8 +13,6 @@ import { authorize, impatient, limits, noWait, vaultWith } from '../testing/vaul
 import { createPluginFinder } from './findPlugin.ts'
 import { startPlugin } from './sandboxedPlugin.ts'
 
-t.setTimeout(120_000)
-
 t.test('what throws, and what is no decision, refuses the request and nothing else', async (t) => {
   const answers: Record<string, string> = {
     '0.01': "throw new Error('oops')",

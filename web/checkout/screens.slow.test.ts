@@ -4,7 +4,6 @@ import { readCorpus } from '../../test/helpers/corpora.ts'
 import { startBrowser } from '../../vault/testing/browser.ts'
 import { fitsItsWidth, openTab, seriousFindings, startSite } from '../testing/openSite.ts'
 
-t.setTimeout(240_000)
 const browser = await startBrowser(t)
 
 /** A service with a session, and its checkout in a tab. */

@@ -9,7 +9,6 @@ import { fitsItsWidth, type openTab, type Site, seriousFindings, startSite } fro
 import { fillStore, plainTexts, type Texts } from './testing/fullStore.ts'
 import { openDashboard, openDoor, sellersWallet } from './testing/openDashboard.ts'
 
-t.setTimeout(300_000)
 const chromium = await startBrowser(t)
 
 /** A store with something of everything, as of now: browsers have no other clock. */

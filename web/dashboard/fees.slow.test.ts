@@ -10,7 +10,6 @@ import { startBrowser } from '../../vault/testing/browser.ts'
 import { fitsItsWidth, seriousFindings, startSite } from '../testing/openSite.ts'
 import { openDashboard, sellersWallet } from './testing/openDashboard.ts'
 
-t.setTimeout(300_000)
 const chromium = await startBrowser(t)
 const monthMs = 31 * 24 * 60 * 60_000
 

@@ -5,7 +5,6 @@ import { fitsItsWidth, seriousFindings, startSite } from '../testing/openSite.ts
 import { fillStore } from './testing/fullStore.ts'
 import { openDashboard, sellersWallet } from './testing/openDashboard.ts'
 
-t.setTimeout(200_000)
 const chromium = await startBrowser(t)
 
 /** A store, and an API of seven operations: one of them fails, one is deprecated. */

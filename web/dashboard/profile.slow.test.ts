@@ -6,7 +6,6 @@ import { fitsItsWidth, seriousFindings, startSite } from '../testing/openSite.ts
 import { fillStore } from './testing/fullStore.ts'
 import { openDashboard, sellersWallet } from './testing/openDashboard.ts'
 
-t.setTimeout(120_000)
 const chromium = await startBrowser(t)
 
 async function openProfile(t: Test, browser: Browser) {

@@ -7,7 +7,6 @@ import { until } from '../../test/helpers/rawHttp.ts'
 import { startBrowser } from '../../vault/testing/browser.ts'
 import { fitsItsWidth, openTab, type Site, seriousFindings, startSite } from '../testing/openSite.ts'
 
-t.setTimeout(300_000)
 const chromium = await startBrowser(t)
 
 const windows = [

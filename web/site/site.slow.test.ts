@@ -3,7 +3,6 @@ import { startBrowser } from '../../vault/testing/browser.ts'
 import { fillMarket } from '../testing/market.ts'
 import { fitsItsWidth, openTab, seriousFindings, startSite } from '../testing/openSite.ts'
 
-t.setTimeout(300_000)
 const browser = await startBrowser(t)
 const asPage = { extraHTTPHeaders: { accept: 'text/html' } }
 

@@ -7,7 +7,6 @@ import { buildWeb } from '../build.ts'
 import { openTab } from '../testing/openSite.ts'
 import { evmTestWallet, giveWallets, solanaTestWallet } from '../wallets/testing/testWallets.ts'
 
-t.setTimeout(300_000)
 await buildWeb()
 const browser = await startBrowser(t)
 

@@ -10,7 +10,6 @@ import { renderPage } from '../render/renderPage.ts'
 import { Gallery } from './gallery.ts'
 import { fitsItsWidth, openTab, seriousFindings } from './openSite.ts'
 
-t.setTimeout(120_000)
 await buildWeb()
 const browser = await startBrowser(t)
 

@@ -5,7 +5,6 @@ import { startBrowser } from '../../vault/testing/browser.ts'
 import { openTab, startSite } from '../testing/openSite.ts'
 import { startShop } from './testing/startShop.ts'
 
-t.setTimeout(180_000)
 const browser = await startBrowser(t)
 
 /** A shop with a session of its own, and its page in a tab. */

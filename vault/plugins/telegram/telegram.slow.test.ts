@@ -13,7 +13,6 @@ import { type BotApi, ownerId, startBotApi, token } from './botApi.fixture.ts'
 import telegram from './index.ts'
 
 // A vault and a process of the channel for each test.
-t.setTimeout(120_000)
 
 type Options = Parameters<typeof telegram.setup>[0]
 
