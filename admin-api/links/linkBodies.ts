@@ -51,7 +51,7 @@ const properties = {
   method: { enum: [...linkMethods, null], description: 'Short for a list of one method.' },
   methods: {
     type: ['array', 'null'],
-    items: { enum: linkMethods },
+    items: { type: 'string', enum: linkMethods },
     uniqueItems: true,
     maxItems: linkMethods.length,
     description: 'Methods that callers may use; none named means all.',

@@ -21,6 +21,7 @@ export function createValidators(): FastifySchemaCompiler<object> {
   const queries = withHints(new Ajv({ ...common, useDefaults: true }))
   return ({ schema, httpPart }) => {
     if (httpPart === 'params') return () => true
+    assertQuick(schema)
     if (httpPart === 'body') {
       const check = bodies.compile(schema)
       return (value: unknown) => verdict(check, value)
@@ -32,6 +33,22 @@ export function createValidators(): FastifySchemaCompiler<object> {
       return verdict(check, value)
     }
   }
+}
+
+/**
+ * Entries of a type that has an order are looked up among those before them; others would be compared with each of these, and a
+ * body of a megabyte has a hundred thousand, however few are allowed.
+ *
+ * @throws for a schema that a body could hold the event loop up with
+ */
+function assertQuick(schema: unknown): void {
+  if (typeof schema !== 'object' || schema === null) return
+  const { uniqueItems, items } = schema as { uniqueItems?: unknown; items?: { type?: unknown } }
+  if (uniqueItems === true && !['string', 'integer', 'number', 'boolean'].includes(String(items?.type)))
+    throw new Error(
+      `Expected a list whose entries may be there once to have entries of one plain type: ${JSON.stringify(schema)}`,
+    )
+  for (const part of Object.values(schema)) assertQuick(part)
 }
 
 function verdict(check: ValidateFunction, value: unknown): { value: unknown } | { error: Error } {

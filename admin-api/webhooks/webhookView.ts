@@ -18,7 +18,7 @@ import {
   uuid,
 } from '../schema/answers.ts'
 
-export const kindSchema = { enum: webhookKinds }
+export const kindSchema = { type: 'string', enum: webhookKinds } as const
 
 /** An endpoint as its seller sees it. Its secret is never among it. */
 export const endpointFields = {

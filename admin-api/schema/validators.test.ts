@@ -1,0 +1,38 @@
+import t from 'tap'
+import { createLinkBody } from '../links/linkBodies.ts'
+import { createValidators } from './validators.ts'
+
+const checkOf = (schema: object) =>
+  createValidators()({ schema, httpPart: 'body', method: '', url: '' }) as (value: unknown) => {
+    error?: Error
+  }
+
+t.test('a list of very many entries is not compared each with each before it is refused', async (t) => {
+  const check = checkOf(createLinkBody)
+  let looks = 0
+  const entry = () =>
+    new Proxy(
+      {},
+      {
+        get(target, name) {
+          looks++
+          return Reflect.get(target, name)
+        },
+      },
+    )
+  for (const field of ['methods', 'tags']) {
+    const body = { url: 'https://a.example', title: 'A', [field]: Array.from({ length: 1_000 }, entry) }
+    t.match(check(body).error, { code: 'VALIDATION_ERROR' })
+  }
+  t.ok(looks < 20_000, `${looks} looks at 2,000 entries`)
+})
+
+t.test('a schema by which they would be stops the start', async (t) => {
+  const listOf = (items: object) => ({
+    type: 'object',
+    properties: { a: { type: 'array', uniqueItems: true, items } },
+  })
+  t.throws(() => checkOf(listOf({ enum: ['x'] })), /entries of one plain type/)
+  t.throws(() => checkOf(listOf({ type: ['string', 'null'] })), /entries of one plain type/)
+  t.doesNotThrow(() => checkOf(listOf({ type: 'string', enum: ['x'] })))
+})
