@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { type Clock, machineClock } from '../../core/ports/clock.ts'
-import { hasEnded } from '../sql/processName.ts'
 import { BUSY_TIMEOUT_MS } from './connect.ts'
 import { isBusy } from './failure.ts'
+import { isInUse } from './isInUse.ts'
 import { start } from './migrations/0001-start.ts'
 import { refunds } from './migrations/0002-refunds.ts'
 import { renames } from './migrations/0003-renames.ts'
@@ -171,15 +171,6 @@ async function whenUnlocked(database: DatabaseSync, sql: string, waitMs = BUSY_T
     }
   }
   database.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`)
-}
-
-/** Whether some process that is not known to have ended has a lease. */
-function isInUse(database: DatabaseSync, nowMs: number): boolean {
-  if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'leases'").get() === undefined) return false
-  return database
-    .prepare('SELECT holder FROM leases WHERE expires_at_ms > ?1 AND expires_at_ms <= ?1 + ttl_ms')
-    .all(nowMs)
-    .some(({ holder }) => holder === null || !hasEnded(String(holder)))
 }
 
 function isUpToDate(database: DatabaseSync, names: readonly string[]): boolean {

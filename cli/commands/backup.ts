@@ -86,6 +86,12 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
   const to = isThere ? realpathSync(path) : path
   if (isThere && realpathSync(from) === to)
     throw new UsageError(`Expected a backup, but ${from} is the database itself.`)
+  const { isWorkedOn } = await import('../../adapters/sqlite/backup/isWorkedOn.ts')
+  // It would go on selling into a file that has no name any more.
+  if (isThere && isWorkedOn(to))
+    throw new UsageError(
+      `A gateway works on ${to}, and what it sells from then on would be lost. Stop it first.`,
+    )
   const unfinished = `${to}.${process.pid}.unfinished`
   try {
     copyFileSync(from, unfinished)
@@ -97,13 +103,27 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
     if (!isDatabase(unfinished))
       throw new UsageError(`Expected a backup at ${from}, but it can not be read as one.`)
     flush(unfinished)
-    // The write-ahead log belongs to the database that is replaced.
-    for (const suffix of ['-wal', '-shm']) rmSync(to + suffix, { force: true })
-    renameSync(unfinished, to)
+    replace(to, unfinished)
   } finally {
     for (const suffix of ['', '-wal', '-shm']) rmSync(unfinished + suffix, { force: true })
   }
   flush(dirname(to))
+}
+
+/** The write-ahead log belongs to the database that is replaced: it goes with it, and stays where that does. */
+function replace(path: string, by: string): void {
+  const log = `${path}-wal`
+  const aside = `${log}.${process.pid}.replaced`
+  const hasLog = existsSync(log)
+  if (hasLog) renameSync(log, aside)
+  try {
+    rmSync(`${path}-shm`, { force: true })
+    renameSync(by, path)
+  } catch (error) {
+    if (hasLog) renameSync(aside, log)
+    throw error
+  }
+  rmSync(aside, { force: true })
 }
 
 function giveTo({ uid, gid }: Stats, file: string): void {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import {
   chownSync,
   existsSync,
@@ -13,6 +14,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
+import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
+import { holdLease } from '../../core/payments/heldLease.ts'
+import { systemClock } from '../../core/ports/clock.ts'
+import { silentLog } from '../../core/ports/log.ts'
 import { runTollgate } from './helpers/child.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'tollgate-commands-'))
@@ -169,6 +174,66 @@ t.test(
     again.close()
   },
 )
+
+/** Why files can not be mounted here; false where they can. */
+function noMounts(): string | false {
+  const file = join(dir, 'mountable')
+  writeFileSync(file, '')
+  try {
+    execFileSync('mount', ['--bind', file, file], { stdio: 'ignore' })
+    execFileSync('umount', [file])
+    return false
+  } catch {
+    return 'needs the right to mount a file'
+  }
+}
+
+t.test(
+  'a restore that the system refuses leaves the log of the database',
+  { skip: noMounts() },
+  async (t) => {
+    const path = join(dir, 'mounted.db')
+    const mounted = join(dir, 'mounted.yaml')
+    writeFileSync(mounted, `publicUrl: http://127.0.0.1:8080\nstorage:\n  path: ${path}\n`)
+    t.equal((await tollgate('store', 'create', 'kept', '--config', mounted)).code, 0)
+    const copy = join(dir, 'mounted-copy.db')
+    t.equal((await tollgate('backup', copy, '--config', mounted)).code, 0)
+    const database = new DatabaseSync(path)
+    database.exec("UPDATE stores SET display_name = 'in the log'")
+    // As a single file that is mounted into a container: nothing takes its place.
+    execFileSync('mount', ['--bind', path, path])
+    try {
+      const { code, stderr } = await tollgate('restore', copy, '--config', mounted, '--force')
+      t.equal(code, 1)
+      t.match(stderr, /EBUSY/)
+    } finally {
+      execFileSync('umount', [path])
+    }
+    t.ok(existsSync(`${path}-wal`))
+    database.close()
+    const again = new DatabaseSync(path)
+    t.match(again.prepare('SELECT display_name FROM stores').get(), { display_name: 'in the log' })
+    again.close()
+  },
+)
+
+t.test('a database that a gateway works on is not replaced', async (t) => {
+  const path = join(dir, 'worked-on.db')
+  const busy = join(dir, 'worked-on.yaml')
+  writeFileSync(busy, `publicUrl: http://127.0.0.1:8080\nstorage:\n  path: ${path}\n`)
+  t.equal((await tollgate('store', 'create', 'kept', '--config', busy)).code, 0)
+  const copy = join(dir, 'worked-on-copy.db')
+  t.equal((await tollgate('backup', copy, '--config', busy)).code, 0)
+  const gateway = await openSqlite({ path, clock: systemClock, log: silentLog })
+  const lease = await holdLease(gateway.leases, 'process:gateway', silentLog)
+  const { code, stderr } = await tollgate('restore', copy, '--config', busy, '--force')
+  t.equal(code, 2)
+  t.match(stderr, /A gateway works on .*worked-on\.db.*Stop it first/)
+  t.strictSame(await gateway.health(), [])
+  await lease.stop()
+  await gateway.close()
+  t.equal((await tollgate('restore', copy, '--config', busy, '--force')).code, 0)
+})
 
 t.test('a database that is not there is not backed up', async (t) => {
   const mistyped = join(dir, 'mistyped.yaml')
