@@ -37,6 +37,7 @@ import { judgedDays } from './migrations/0030-judged-days.ts'
 import { accountNumbers } from './migrations/0031-account-numbers.ts'
 import { sharedAttempts } from './migrations/0032-shared-attempts.ts'
 import { type Copying, packedSales } from './migrations/0033-packed-sales.ts'
+import { doubtedRefunds } from './migrations/0034-doubted-refunds.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 import { sumOperations } from './sums/sumOperations.ts'
 
@@ -92,6 +93,7 @@ export const migrations = (copying: Copying): Record<string, Migration> => ({
   '0031-account-numbers': accountNumbers,
   '0032-shared-attempts': sharedAttempts,
   '0033-packed-sales': packedSales(copying),
+  '0034-doubted-refunds': doubtedRefunds,
 })
 
 /**

@@ -4,8 +4,8 @@ import { isTollgateError } from '../../../core/errors/error.ts'
 import { EVENTS_KEPT_MS } from '../../../core/ports/store/webhooks.ts'
 import type { Database } from '../database.ts'
 
-/** Raised when the ledger check looks at more than before: what was found right by fewer rules is looked at again. */
-const RULES = 1
+/** Raised when the ledger check looks at more than before, or more is doubted: what was found right by fewer rules is looked at again. */
+const RULES = 2
 
 export interface Counts {
   readonly purchases: number

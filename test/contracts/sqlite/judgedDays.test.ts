@@ -1,8 +1,10 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
+import { sumUp } from '../../../adapters/sqlite/figures.ts'
 import { openSqlite } from '../../../adapters/sqlite/openSqlite.ts'
 import { fillStore } from '../../../bench/scale/fillStore.ts'
+import { entriesOfRefund } from '../../../core/domain/ledger.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { EVENTS_KEPT_MS } from '../../../core/ports/store/webhooks.ts'
 import { change, sell, testClock } from '../samples.ts'
@@ -158,6 +160,57 @@ t.test(
     t.ok((await store.purchases.ledgerCheck({}, skipsJudged)).broken.length > 0)
   },
 )
+
+t.test('what moves of a refund has the day read again on which it was made', async (t) => {
+  const clock = testClock()
+  const path = join(t.testdir({}), 'tollgate.db')
+  const store = await openSqlite({ path, clock, log: silentLog })
+  const tool = new DatabaseSync(path, { enableForeignKeyConstraints: false })
+  t.teardown(async () => {
+    tool.close()
+    await store.close()
+  })
+  const check = () => store.purchases.ledgerCheck({}, skipsJudged)
+  const dayMs = 86_400_000
+  const soldAtMs = nowMs - 150 * dayMs
+  const soldAt = async (name: string, days: number) => {
+    clock.nowMs = soldAtMs + days * dayMs
+    return sell(store, name, `0x${days}`, { createdAtMs: clock.nowMs })
+  }
+  const { claim, row, purchase } = await soldAt('returned', 0)
+  const late = await soldAt('late', 1)
+  await store.books.apply(
+    change(late.claim, late.row, 'settled', 'delivered', { purchaseStatus: 'delivered' }),
+  )
+  clock.nowMs = soldAtMs + 5 * dayMs
+  const back = { network: purchase.network, transaction: '0xb', paymentKeys: [] }
+  const end = { purchaseStatus: 'refunded', entries: entriesOfRefund(purchase), refund: back } as const
+  t.equal(await store.books.apply(change(claim, row, 'settled', 'refunded', end)), true)
+  await soldAt('last', 140)
+  clock.nowMs = nowMs
+  await sumUp(store.database)
+  t.match(await check(), { broken: { length: 0 }, unbalanced: { length: 0 } })
+  t.equal((await check()).skippedDays, 3, 'the days of both sales, and of the refund')
+
+  const mistakes = [
+    [
+      `UPDATE refunds SET refunded_at_ms = refunded_at_ms + ${dayMs}`,
+      `UPDATE refunds SET refunded_at_ms = refunded_at_ms - ${dayMs}`,
+    ],
+    [
+      `UPDATE purchases SET price_usd = '7' WHERE status = 'refunded'`,
+      `UPDATE purchases SET price_usd = '0.1' WHERE status = 'refunded'`,
+    ],
+    [`INSERT INTO own_sales VALUES (${row})`, `DELETE FROM own_sales WHERE payment_id = ${row}`],
+  ] as const
+  for (const [wrong, right] of mistakes) {
+    tool.exec(wrong)
+    t.match((await check()).broken, [/sums of store-1/], wrong)
+    tool.exec(right)
+    t.strictSame((await check()).broken, [], right)
+    t.equal((await check()).skippedDays, 3)
+  }
+})
 
 t.test('no sale looks for notes: those of its own day are not made yet', async (t) => {
   const store = await openSqlite({ path: ':memory:', clock: testClock(), log: silentLog })
