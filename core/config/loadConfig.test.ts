@@ -174,6 +174,28 @@ t.test('a file that is too large or nested too deep is refused in words', async 
   t.match(await problemsOf(parse(`a: [${'1,'.repeat(30_000)}1]`)), [{ message: /more than 20000 values/ }])
   const aliases = `a: &a 1\nb: [${'*a,'.repeat(2_000)}*a]`
   t.match(await problemsOf(parse(aliases)), [{ message: /more than 1000 aliases/ }])
+  const asKeys = `a: &a 1\nb:\n${'  *a : 1\n'.repeat(2_000)}`
+  t.match((await problemsOf(parse(asKeys))).at(-1), { message: /more than 1000 aliases/ })
+})
+
+t.test('a key that is there twice is named, among very many keys too', async (t) => {
+  const errors = async (text: string) =>
+    (await problemsOf(parse(text))).filter(({ severity }) => severity === 'error')
+  const few = await errors('publicUrl: https://a.example\nlog: {}\nlog: {}\n')
+  t.match(few, [{ path: 'log', line: 3, message: /"log" is there twice/ }])
+  const many = Array.from({ length: 100_000 }, (_, i) => `k${i}: 1\n`).join('')
+  const found = (await errors(`${many}k0: 1\n`)).map(({ line, message }) => [line, message])
+  t.match(found[0], [20_000, /more than 20000 values/])
+  t.match(found[1], [100_001, /"k0" is there twice/])
+  t.ok(found.length < 4)
+})
+
+t.test('an alias leads to the last value with its anchor before it', async (t) => {
+  const lines = ['publicUrl: https://a.example', 'serviceName: &x One', 'metadataField: &x two']
+  const { config } = await parse([...lines, 'secretFile: *x', 'storage: { path: *x }'].join('\n'))
+  t.equal(config.secretFile, config.storage.path)
+  t.match(config.secretFile, /two$/)
+  t.match(await problemsOf(parse('publicUrl: *x\nserviceName: &x One\n')), [{ message: /alias/i }])
 })
 
 t.test('a byte order mark and Windows line ends change nothing', async (t) => {

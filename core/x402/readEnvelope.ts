@@ -52,7 +52,7 @@ export function readEnvelope(offer: Readonly<Record<string, unknown>>, asked: UR
 function resourceFault(value: unknown, asked: URL | undefined): string | undefined {
   if (typeof value !== 'string' || !URL.canParse(value)) return 'resource.url is not an address'
   // The URL parser mends these silently; an honest address has none of them.
-  const path = value.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/, '')
+  const [path = ''] = value.replace(/^[a-z]+:\/\/[^/?#]*/i, '').split(/[?#]/, 1)
   if (/[^\x21-\x7e]|\\/.test(value)) return 'resource.url holds characters that an address does not have'
   if (/(^|\/)(\.|%2e){1,2}(\/|$)|%2f|%5c|%00/i.test(path))
     return 'resource.url has a path that can be read in two ways'

@@ -1,4 +1,14 @@
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+} from 'yaml'
 import { childPointer, type Pointer, parentPointer } from './pointer.ts'
 
 /** A piece of the file: offsets in UTF-16 units. */
@@ -88,6 +98,8 @@ class Reader {
       prettyErrors: false,
       version: '1.2',
       logLevel: 'silent',
+      // The library compares each key with all before it; plainMap looks into the map that it makes.
+      uniqueKeys: false,
     })
     for (const { message, pos } of [...doc.errors, ...doc.warnings]) {
       const hint = this.#isVariableInBrackets(pos[0]) ? { hint: quoteVariable } : {}
@@ -99,7 +111,8 @@ class Reader {
       })
     }
     if (this.#isJson) this.#checkJson()
-    this.#resolve = (node) => (isAlias(node) ? node.resolve(doc) : node)
+    let targets: ReturnType<typeof targetsIn> | undefined
+    this.#resolve = (node) => (isAlias(node) ? (targets ??= targetsIn(doc)).get(node) : node)
     if (doc.contents === null || this.problems.length > 0) return
     const tree = this.#plain(doc.contents, '', 0)
     if (tree === null) return
@@ -163,6 +176,7 @@ class Reader {
   }
 
   #keyOf(node: Node | null, pointer: Pointer): string | undefined {
+    if (node !== null && this.#hasTooManyAliases(node, pointer)) return undefined
     const target = node && this.#resolve(node)
     const key = isScalar(target) ? String(target.value) : undefined
     if (key === undefined) this.#report(pointer, node ?? undefined, 'Expected a name as the key.')
@@ -184,9 +198,13 @@ class Reader {
     if (depth > MAX_DEPTH) this.#reportOnce(pointer, node, `Values are nested more than ${MAX_DEPTH} deep.`)
     else if (++this.#nodes > MAX_NODES)
       this.#reportOnce(pointer, node, `The file has more than ${MAX_NODES} values.`)
-    else if (isAlias(node) && ++this.#aliases > MAX_ALIASES)
-      this.#reportOnce(pointer, node, `The file has more than ${MAX_ALIASES} aliases.`)
-    else return false
+    else return this.#hasTooManyAliases(node, pointer)
+    return true
+  }
+
+  #hasTooManyAliases(node: Node, pointer: Pointer): boolean {
+    if (!isAlias(node) || ++this.#aliases <= MAX_ALIASES) return false
+    this.#reportOnce(pointer, node, `The file has more than ${MAX_ALIASES} aliases.`)
     return true
   }
 
@@ -214,6 +232,20 @@ class Reader {
     if (place !== undefined) return part === 'key' ? (place.key ?? place.value) : place.value
     return this.spanOf(parentPointer(pointer), 'key')
   }
+}
+
+/** What each alias leads to: the last value with its anchor before it. The library would look through the document for each. */
+function targetsIn(doc: Document): ReadonlyMap<Node, Node> {
+  const anchored = new Map<string, Node>()
+  const targets = new Map<Node, Node>()
+  visit(doc as Document.Parsed, {
+    Node(_, node) {
+      const target = isAlias(node) ? anchored.get(node.source) : undefined
+      if (target !== undefined) targets.set(node as Node, target)
+      if (!isAlias(node) && node.anchor !== undefined) anchored.set(node.anchor, node as Node)
+    },
+  })
+  return targets
 }
 
 const spanOfNode = (node: Node): Span => ({ start: node.range?.[0] ?? 0, end: node.range?.[1] ?? 0 })
