@@ -60,8 +60,9 @@ export const sharedKeyPlants = {
           for (const { to, from, body } of posted) {
             const message = deserialize(body) as FromPrimary
             if (message.type !== 'store') continue
-            const { call, turn } = message
-            const stored: FromWorker = { type: 'stored', call, turn, ok: true }
+            const { call, turn, attempt } = message
+            const { transaction } = attempt
+            const stored: FromWorker = { type: 'stored', call, turn, transaction, ok: true }
             const heard = { to: from, from: to, body: serialize({ name: '', message: stored }) }
             listeners.get(from)?.(heard)
           }

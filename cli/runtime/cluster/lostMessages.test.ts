@@ -1,5 +1,7 @@
 import fc from 'fast-check'
-import t from 'tap'
+import t, { type Test } from 'tap'
+import type { SettlementAttempt } from '../../../core/domain/payment.ts'
+import type { SettleOutcome } from '../../../core/ports/chains/settler.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { createScriptedSettler, testAsset, testNetwork, testPayTo } from '../../../test/helpers/settler.ts'
 import type { FromPrimary, FromWorker } from './messages.ts'
@@ -127,4 +129,110 @@ t.test('what is not stored is not sent, whichever answer about other bytes comes
   sendLate()
   await settled
   t.strictSame(answers, [true, false])
+})
+
+/** A payment that is verified, and the way to whoever settles it: the one that has the key may forget who asks. */
+async function forgetting(t: Test, settle: (store: Store, nth: number) => Promise<SettleOutcome>) {
+  const settler = createScriptedSettler()
+  const chains = { assets: [], settlers: [settler], settler: () => settler }
+  let settled = 0
+  Object.assign(settler, {
+    settle: (...[, , , store]: Parameters<typeof settler.settle>) => settle(store, ++settled),
+  })
+  let late: FromPrimary[] | undefined
+  const hear = (message: FromPrimary) => queueMicrotask(() => asker.receive(structuredClone(message)))
+  const say = (message: FromPrimary) => (late === undefined ? hear(message) : void late.push(message))
+  const desk = () => createWorkerSettling(chains, say, 60_000)
+  let holder = desk()
+  const asker = createPrimarySettling((message) =>
+    queueMicrotask(() => holder.receive(structuredClone(message))),
+  )
+  const payment: PaymentPayload = {
+    ...{ x402Version: 2, scheme: 'exact', network: testNetwork },
+    payload: { payer: '0x2222222222222222222222222222222222222222', nonce: '1', value: '10' },
+  }
+  const remote = asker.wrap(settler)
+  const checked = await settler.check(payment, terms)
+  if (!checked.ok) throw new Error(checked.message)
+  const { identity } = checked
+  const verified = await remote.verify(payment, terms, identity, { storeId: 's' })
+  if (!verified.ok) throw new Error(verified.message)
+  const stored: string[] = []
+  const store = async ({ transaction }: SettlementAttempt) => stored.push(transaction) > 0
+  const outcome = remote.settle(payment, terms, identity, store, verified.hold)
+  for (let i = 0; i < 4; i++) await told()
+  /** As when its lease was over for a moment, and it asks again under the same one. */
+  const forget = () => {
+    holder.lost()
+    holder = desk()
+    asker.askAgain(0)
+  }
+  /** What is said is on its way for longer from now on. @returns lets some of it come, one after the other */
+  const holdUp = () => {
+    const held: FromPrimary[] = (late = [])
+    return async (which: (message: FromPrimary) => boolean) => {
+      for (const message of held.filter(which)) {
+        hear(message)
+        await told()
+        await told()
+      }
+    }
+  }
+  t.teardown(() => asker.lost())
+  return { stored, outcome, forget, holdUp, settled: () => settled }
+}
+
+type Store = (attempt: SettlementAttempt) => Promise<boolean>
+
+const attempt = (transaction: string): SettlementAttempt => ({
+  ...{ settler: 'scripted', bytes: transaction, transaction, sequence: '0' },
+})
+const pendingOf = (transaction: string) =>
+  ({ status: 'pending', transaction, reason: 'settlement_pending' }) as const
+
+t.test('who asks again where it was forgotten has nothing signed anew of what is stored', async (t) => {
+  const landing = Promise.withResolvers<SettleOutcome>()
+  const { stored, outcome, forget, settled } = await forgetting(t, async (store, nth) => {
+    await store(attempt(nth === 1 ? '0xfirst' : '0xsecond'))
+    return nth === 1 ? landing.promise : pendingOf('0xsecond')
+  })
+  t.strictSame(stored, ['0xfirst'])
+  forget()
+  t.match(await outcome, pendingOf('0xfirst'), 'that it may be charged: the first one is on its way')
+  t.strictSame(stored, ['0xfirst'])
+  t.equal(settled(), 1)
+})
+
+t.test('a no of whoever has forgotten it says nothing of what was stored before', async (t) => {
+  const landing = Promise.withResolvers<SettleOutcome>()
+  const { outcome, forget } = await forgetting(t, async (store, nth) => {
+    if (nth > 1) return { status: 'rejected', reason: 'in_flight', message: 'too many on their way' }
+    await store(attempt('0xfirst'))
+    return landing.promise
+  })
+  forget()
+  t.match(await outcome, pendingOf('0xfirst'))
+})
+
+t.test('that the bytes of before are stored is not taken for a yes to those of now', async (t) => {
+  const begin = Promise.withResolvers<void>()
+  const answers: boolean[] = []
+  const { stored, outcome, forget, holdUp } = await forgetting(t, async (store, nth) => {
+    if (nth === 1) await begin.promise
+    answers[nth] = await store(attempt(nth === 1 ? '0xfirst' : '0xsecond'))
+    return { status: 'rejected', reason: 'not_stored', message: 'not stored' }
+  })
+  const rounds = async () => {
+    for (let i = 0; i < 4; i++) await told()
+  }
+  const come = holdUp()
+  begin.resolve()
+  await rounds()
+  forget()
+  await rounds()
+  // The first bytes are asked for now, and their yes is heard where the second ones wait for theirs.
+  await come(({ type }) => type === 'store')
+  t.strictSame(stored, ['0xfirst'])
+  t.strictSame(answers.slice(1), [false, false])
+  t.match(await outcome, pendingOf('0xfirst'))
 })

@@ -32,9 +32,21 @@ export type FromWorker =
       readonly identity: PaymentIdentity
       /** The call of its `verify`. */
       readonly held?: number
+      /**
+       * Of one that is asked again: the turn of the last attempt that was to be stored for it. What was stored by then may be on its
+       * way, whoever has forgotten it.
+       */
+      readonly turn?: number
     }
   /** Whether the attempt of that turn is on disk. Without a true, the primary broadcasts nothing. */
-  | { readonly type: 'stored'; readonly call: number; readonly turn: number; readonly ok: boolean }
+  | {
+      readonly type: 'stored'
+      readonly call: number
+      readonly turn: number
+      /** Of that attempt: one that has forgotten it may have begun with turn 1 again. */
+      readonly transaction: string
+      readonly ok: boolean
+    }
   /** For a job of the primary: see `JobLine`. */
   | { readonly type: 'note'; readonly topic: string; readonly note: unknown }
   | { readonly type: 'metrics'; readonly call: number; readonly text: string }
@@ -69,6 +81,8 @@ export type FromPrimary =
     }
   | { readonly type: 'settled'; readonly call: number; readonly outcome: SettleOutcome }
   | { readonly type: 'broken'; readonly call: number; readonly message: string }
+  /** It had begun, and nobody here knows any more how far it came: nothing is begun anew. */
+  | { readonly type: 'forgotten'; readonly call: number }
   | { readonly type: 'read-metrics' | 'read-counts'; readonly call: number }
   | { readonly type: 'reload'; readonly text: string }
   | { readonly type: 'stop' }

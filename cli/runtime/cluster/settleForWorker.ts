@@ -23,6 +23,13 @@ interface Held {
   readonly identity: PaymentIdentity
 }
 
+/** What waits for its store. */
+interface Storing {
+  readonly turn: number
+  readonly transaction: string
+  readonly resolve: (ok: boolean) => void
+}
+
 /** A question, and what is to be said again to whoever asks it again. */
 interface Question {
   /** The answer, or what is asked back; absent while that is worked on. */
@@ -41,7 +48,7 @@ export function createWorkerSettling(
 ): WorkerSettling {
   /** In the order in which they were asked first. */
   const questions = new Map<number, Question>()
-  const storing = new Map<number, { readonly turn: number; readonly resolve: (ok: boolean) => void }>()
+  const storing = new Map<number, Storing>()
   const held = new Map<number, Held>()
   let isLost = false
 
@@ -68,7 +75,7 @@ export function createWorkerSettling(
     const store = (attempt: Extract<FromPrimary, { type: 'store' }>['attempt']) =>
       new Promise<boolean>((resolve) => {
         if (isLost) return resolve(false)
-        storing.set(call, { turn: ++turn, resolve })
+        storing.set(call, { turn: ++turn, transaction: attempt.transaction, resolve })
         say({ type: 'store', call, turn, attempt })
       })
     const outcome = await settlerOf(network).settle(payment, terms, identity, store, verified?.hold)
@@ -82,7 +89,9 @@ export function createWorkerSettling(
     send(message)
   }
 
-  function end(message: Extract<FromPrimary, { type: 'verified' | 'settled' | 'broken' }>): void {
+  function end(
+    message: Extract<FromPrimary, { type: 'verified' | 'settled' | 'broken' | 'forgotten' }>,
+  ): void {
     const nowMs = performance.now()
     const question = questions.get(message.call)
     if (question !== undefined) Object.assign(question, { said: message, endedMs: nowMs })
@@ -124,15 +133,18 @@ export function createWorkerSettling(
         case 'verify':
           return isKnown(message.call) || answer(message.call, verify(message))
         case 'settle':
-          return isKnown(message.call) || answer(message.call, settle(message))
+          if (isKnown(message.call)) return true
+          if (message.turn === undefined) return answer(message.call, settle(message))
+          end({ type: 'forgotten', call: message.call })
+          return true
         case 'release':
           take(message.held)?.hold.release()
           return true
         case 'stored': {
-          const { call, turn, ok } = message
+          const { call, turn, transaction, ok } = message
           const one = storing.get(call)
           // What is said of bytes that others have taken the place of says nothing of these.
-          if (one?.turn !== turn) return true
+          if (one?.turn !== turn || one.transaction !== transaction) return true
           storing.delete(call)
           const question = questions.get(call)
           if (question !== undefined) delete question.said

@@ -49,6 +49,7 @@ interface Storing {
   attempt?: SettlementAttempt
   /** The latest that was to be stored. */
   turn: number
+  transaction?: string
   stored?: Promise<boolean>
 }
 
@@ -116,18 +117,25 @@ export function createPrimarySettling(send: (message: FromWorker) => void): Prim
   }
 
   async function storeHere({ call, turn, attempt }: Extract<FromPrimary, { type: 'store' }>): Promise<void> {
+    const { transaction } = attempt
+    const answer = (ok: boolean) => send({ type: 'stored', call, turn, transaction, ok })
     const storing = stores.get(call)
-    if (storing === undefined) return send({ type: 'stored', call, turn, ok: false })
+    if (storing === undefined) return answer(false)
     // Of an earlier turn it was answered, and heard: there would be no later one else.
     if (turn < storing.turn) return
     if (turn > storing.turn) {
       storing.turn = turn
+      storing.transaction = transaction
       // A store that can't say is a no: nothing is broadcast then.
       storing.stored = storing.store(attempt).catch(() => false)
+    } else if (transaction !== storing.transaction) {
+      // Begun anew by a primary that has forgotten how far it was: what is stored may be on its way, and nothing takes its place.
+      answer(false)
+      return endAsLost(call)
     }
     const ok = await storing.stored!
     if (ok && turn === storing.turn) storing.attempt = attempt
-    send({ type: 'stored', call, turn, ok })
+    answer(ok)
   }
 
   async function outcomeOfLost(storing: Storing | undefined): Promise<SettleOutcome> {
@@ -135,6 +143,13 @@ export function createPrimarySettling(send: (message: FromWorker) => void): Prim
     if (storing?.attempt === undefined && isStored !== true) return { ...notStarted, status: 'rejected' }
     const transaction = storing?.attempt?.transaction ?? ''
     return { status: 'pending', transaction, reason: 'settlement_pending' }
+  }
+
+  /** As when whoever was asked is gone. From here on nothing more is stored for it: what is asked late hears no. */
+  function endAsLost(call: number): void {
+    const storing = stores.get(call)
+    const waiting = end(settling, call)
+    if (waiting !== undefined) void outcomeOfLost(storing).then(waiting.resolve)
   }
 
   function end<T>(waiting: Map<number, Waiting<T>>, call: number): Waiting<T> | undefined {
@@ -174,6 +189,9 @@ export function createPrimarySettling(send: (message: FromWorker) => void): Prim
           broken?.reject(new Error(message.message))
           return true
         }
+        case 'forgotten':
+          endAsLost(message.call)
+          return true
         default:
           return false
       }
@@ -184,10 +202,11 @@ export function createPrimarySettling(send: (message: FromWorker) => void): Prim
     askAgain(afterMs) {
       const nowMs = performance.now()
       for (const waiting of [verifying, settling])
-        for (const one of waiting.values()) {
+        for (const [call, one] of waiting) {
           if (one.askedMs > nowMs - afterMs) continue
           one.askedMs = nowMs
-          send(one.question)
+          const turn = stores.get(call)?.turn ?? 0
+          send(one.question.type === 'settle' && turn > 0 ? { ...one.question, turn } : one.question)
         }
     },
     refuseLate(afterMs) {
@@ -201,14 +220,7 @@ export function createPrimarySettling(send: (message: FromWorker) => void): Prim
     },
     endLate(afterMs) {
       const lateMs = performance.now() - afterMs
-      for (const [call, { sinceMs, resolve }] of settling) {
-        if (sinceMs > lateMs) continue
-        const storing = stores.get(call)
-        // From here on it stores nothing more: what is asked late hears no.
-        settling.delete(call)
-        stores.delete(call)
-        void outcomeOfLost(storing).then(resolve)
-      }
+      for (const [call, { sinceMs }] of settling) if (sinceMs <= lateMs) endAsLost(call)
     },
     lost() {
       for (const { resolve } of verifying.values()) resolve(notStarted)
