@@ -163,7 +163,7 @@ t.test('what somebody else has brought is settled by that, and the others by our
 })
 
 t.test(
-  'bytes that one payment of them is not stored for are never sent: the others get their own',
+  'bytes that one payment of them is not stored for are never sent: the others go together without it',
   async (t) => {
     for (const no of [async () => false, () => Promise.reject(new Error('disk full'))]) {
       const fixture = await startSettler(t)
@@ -180,17 +180,36 @@ t.test(
       t.match(outcomes[3], { transient: true })
       t.equal(await chain.balanceUsdc(payments[3]!.identity.payer as Hex), 10_000n, 'it was not charged')
       t.equal(await chain.balanceUsdc(seller as Hex), 40_000n)
-      const together = stored.filter(({ bytes }) => transfersIn(bytes).length > 1)
-      t.equal(together.length, 4)
-      t.notOk(sent.includes(together[0]!.bytes), 'the bytes that would have charged it never left')
+      const withIt = stored.filter(({ bytes }) => transfersIn(bytes).length === 5)
+      t.equal(withIt.length, 4)
+      t.notOk(sent.includes(withIt[0]!.bytes), 'the bytes that would have charged it never left')
       t.same(
         kept.flatMap((attempt) => transfersIn(attempt.bytes).length),
-        [1, 1, 1, 1],
+        [4, 4, 4, 4],
       )
+      t.equal(new Set(kept.map(({ sequence }) => sequence).filter(Boolean)).size, 1)
       await settler.close()
     }
   },
 )
+
+t.test('of those that went together twice in vain each goes alone', async (t) => {
+  const fixture = await startSettler(t)
+  const { chain, settler } = fixture
+  await settler.start([])
+  const payments = await paymentsOf(fixture, 5)
+  const { kept, all: stored, storeOf } = keeping()
+  const outcomes = await settleAll(fixture, payments, (i) => {
+    const keep = storeOf(i)
+    let turns = 0
+    return async (attempt) => (i === 1 || (i === 2 && ++turns === 2) ? false : keep(attempt))
+  })
+  t.same(statuses(outcomes), ['settled', 'rejected', 'rejected', 'settled', 'settled'])
+  t.equal(await chain.balanceUsdc(seller as Hex), 30_000n)
+  const sizes = (i: number) =>
+    stored.filter(({ bytes }) => bytes === kept[i]!.bytes).map(({ bytes }) => transfersIn(bytes).length)
+  for (const i of [0, 3, 4]) t.same(sizes(i), [1])
+})
 
 t.test(
   'after a kill between store and broadcast the bytes of all are sent once, and all are settled',

@@ -92,7 +92,8 @@ export function createBatches(parts: BatchesParts): Batches {
     else void settleTogether(members)
   }
 
-  const settleTogether = async (members: readonly Joining[]): Promise<void> => {
+  /** @param isAgain without those whose stores have said no to the first transaction */
+  const settleTogether = async (members: readonly Joining[], isAgain = false): Promise<void> => {
     try {
       const gas = BASE_GAS + members.length * callGas
       const call = batchCall(members.map((member) => member.call))
@@ -104,8 +105,11 @@ export function createBatches(parts: BatchesParts): Batches {
           for (const { resolve } of members) resolve(sent)
           return
         }
-        // Bytes that charge somebody who does not stand in the books are never sent: the others get bytes of their own.
+        // Bytes that charge somebody who does not stand in the books are never sent: the others go without it. Anybody can have such a
+        // one at any time, and must not keep all others from being settled together; twice in a row nobody waits for that.
         for (const [i, { resolve }] of members.entries()) if (!isStored[i]) resolve('not_stored')
+        const others = members.filter((_, i) => isStored[i])
+        if (!isAgain && others.length > 1) return await settleTogether(others, true)
       }
     } catch (error) {
       log.warn({ network, error: String(error) }, 'payments could not be settled together')
