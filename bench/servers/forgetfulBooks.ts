@@ -19,6 +19,7 @@ export function createForgetfulBooks(): Books {
     async putOff() {},
     parked: async () => ({ total: 0, rows: [] }),
     openAttempts: async () => [],
+    minedAttempts: async () => [],
     list: async () => [],
     refundOf: async () => undefined,
     forgetAnswers: async () => 0,

@@ -165,6 +165,11 @@ export const hasAccountNumber = ({ settler, sequence }: SettlementAttempt): bool
 export interface OpenAttempt extends SettlementAttempt {
   /** It was on chain and left it: what was signed before it may have left as well, whatever the books say by now. */
   readonly isReorged?: true
+  /**
+   * It is open no more: this very transaction has settled it not long ago. Its number is used, unless that has left the chain since,
+   * which the books do not know yet: when they do, the same bytes are sent again.
+   */
+  readonly isMined?: true
 }
 
 /** An answer kept so that a repeated call with the same payment gets it. */

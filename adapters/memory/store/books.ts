@@ -187,6 +187,25 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
           ),
       ),
 
+    minedAttempts: (settler) =>
+      read(() => {
+        const mined = payments.values().flatMap(({ state, attempt, transaction, dueAtMs }) => {
+          const isSettled = state === 'settled' || state === 'delivered' || state === 'refund_due'
+          return isSettled &&
+            dueAtMs !== null &&
+            attempt?.settler === settler &&
+            attempt.transaction === transaction
+            ? [attempt]
+            : []
+        })
+        const byTransaction = new Map([...mined].map((attempt) => [attempt.transaction, attempt]))
+        return [...byTransaction.values()].map((attempt) => ({
+          ...attempt,
+          bytes: '',
+          isMined: true as const,
+        }))
+      }),
+
     list: ({ states, settler, lease, updatedBeforeMs, updatedAfterMs, isNewestFirst, limit }) =>
       read(() => {
         const rows = payments

@@ -56,6 +56,8 @@ const sql = {
   // The words of the index payments_open, so that it is used.
   openAttempts: `SELECT s.settler, s.tx, s.sequence, p.state FROM payments p JOIN attempts s ON s.payment_id = p.id
     WHERE p.state <> 'delivered' AND p.state IN ('settling', 'pending', 'reorged') AND s.settler = $1`,
+  minedAttempts: `SELECT DISTINCT s.settler, s.tx, s.sequence FROM payments p JOIN attempts s ON s.payment_id = p.id
+    WHERE p.due_at_ms IS NOT NULL AND p.state IN ('settled', 'delivered', 'refund_due') AND s.settler = $1 AND s.tx = p.tx_hash`,
   refund: 'SELECT network, tx_hash, refunded_at_ms FROM refunds WHERE payment_id = $1',
   forgetAnswers: 'SELECT books_forget_answers($1, $2, $3) AS n',
   forgetSigned: 'SELECT books_forget_signed($1, $2, $3) AS n',
@@ -133,6 +135,17 @@ export function createBooks(
         transaction: String(row['tx']),
         sequence: row['sequence'] as string | null,
         ...(row['state'] === 'reorged' && { isReorged: true as const }),
+      }))
+    },
+
+    async minedAttempts(settler) {
+      const rows = await ask(pool, sql.minedAttempts, [settler])
+      return rows.map((row) => ({
+        settler: String(row['settler']),
+        bytes: '',
+        transaction: String(row['tx']),
+        sequence: row['sequence'] as string | null,
+        isMined: true as const,
       }))
     },
 

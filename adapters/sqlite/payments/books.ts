@@ -5,6 +5,7 @@ import { isTollgateError } from '../../../core/errors/error.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
 import { alreadyBooked, numberTaken } from '../../../core/ports/refusals.ts'
 import { type Books, LARGEST_DELAY_MS, type PaymentChange } from '../../../core/ports/store/books.ts'
+import { type Packed, packed } from '../../sql/packed.ts'
 import {
   canonicalTransaction,
   keyBytes,
@@ -47,6 +48,9 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
   const openAttempts = reader.prepare(`
     SELECT s.settler, s.tx, s.sequence FROM payments p JOIN attempts s ON s.payment_id = p.id
     WHERE p.state <> 'delivered' AND p.state = :state AND s.settler = :settler`)
+  const minedAttempts = reader.prepare(`
+    SELECT DISTINCT s.settler, s.tx, s.sequence, p.tx_hash FROM payments p JOIN attempts s ON s.payment_id = p.id
+    WHERE p.due_at_ms IS NOT NULL AND p.state = :state AND s.settler = :settler`)
   const isParked = 'tries > 0 AND (tries >= :tries OR due_at_ms IS NULL)'
   const countParked = reader.prepare(`SELECT count(*) AS n FROM payments WHERE ${isParked}`)
   const parked = reader.prepare(`${selectPayment} WHERE ${isParked} ORDER BY p.tries DESC, p.id LIMIT :limit`)
@@ -188,6 +192,22 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
           ...(state === 'reorged' && { isReorged: true as const }),
         })),
       )
+    },
+
+    async minedAttempts(settler) {
+      const rows = (['settled', 'delivered', 'refund_due'] as const).flatMap((state) =>
+        reading(() => minedAttempts.all({ state, settler })),
+      )
+      const own = rows.filter(
+        ({ tx, tx_hash: hash }) => hash !== null && packed.hexText(hash as Packed) === tx,
+      )
+      return [...new Map(own.map((row) => [row['tx'], row])).values()].map((row) => ({
+        settler: String(row['settler']),
+        bytes: '',
+        transaction: String(row['tx']),
+        sequence: row['sequence'] === null ? null : String(row['sequence']),
+        isMined: true as const,
+      }))
     },
 
     async list({ states, settler, lease, updatedBeforeMs, updatedAfterMs, isNewestFirst, limit }) {

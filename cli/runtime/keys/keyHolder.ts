@@ -20,7 +20,7 @@ export interface TakeUp {
 }
 
 export interface KeyHolderParts {
-  readonly books: Pick<Books, 'openAttempts'>
+  readonly books: Pick<Books, 'openAttempts' | 'minedAttempts'>
   readonly leases: Leases
   /** Undefined where nobody hands it payments. */
   readonly keys: Pick<KeySharing, 'holds' | 'lost'> | undefined
@@ -103,12 +103,13 @@ export function createKeyHolder(settler: Settler, { books, leases, keys, log }: 
 export async function takeUp(
   network: string,
   key: Pick<OwnKey, 'id' | 'start'>,
-  books: Pick<Books, 'openAttempts'>,
+  books: Pick<Books, 'openAttempts' | 'minedAttempts'>,
   log: Log,
   mayGoOn?: () => boolean,
 ): Promise<boolean> {
   try {
-    await key.start?.(await books.openAttempts(key.id), mayGoOn)
+    const attempts = await Promise.all([books.openAttempts(key.id), books.minedAttempts(key.id)])
+    await key.start?.(attempts.flat(), mayGoOn)
     return true
   } catch (err) {
     log.warn({ err, network }, 'can not settle here yet; trying again')

@@ -222,6 +222,11 @@ export interface Books {
   parked(tries: number, limit: number): Promise<ParkedPayments>
   /** Attempts of one settler that are settling, pending or reorged, without their bytes: account nonces in use. */
   openAttempts(settler: string): Promise<OpenAttempt[]>
+  /**
+   * Attempts of one settler whose own transactions have settled their payments, which are to be looked up on chain once more: account
+   * nonces that a reorganisation could take back. Without their bytes; one for each transaction.
+   */
+  minedAttempts(settler: string): Promise<OpenAttempt[]>
   /** Rows in these states, those first that moved longest ago. */
   list(filter: PaymentFilter): Promise<PaymentRecord[]>
   /** How a payment was paid back; undefined when it was not. */

@@ -125,6 +125,39 @@ export function bookListsContract(t: Test, make: (t: Test) => Promise<BooksUnder
     },
   )
 
+  t.test(
+    'of what was settled and is to be looked up once more, the transactions are listed that have done it themselves',
+    async (t) => {
+      const under = await make(t)
+      const hash = (n: number) => `0x${String(n).padStart(64, '0')}`
+      for (const [name, settler, tx, landed, dueInMs] of [
+        ['k1', 'evm:a', 1, 1, 30_000],
+        ['k2', 'evm:a', 2, 2, null],
+        ['k3', 'evm:a', 3, 9, 30_000],
+        ['k4', 'evm:b', 4, 4, 30_000],
+        ['k5', 'evm:a', 5, 5, 30_000],
+        ['k6', 'evm:a', 5, 5, 30_000],
+      ] as const) {
+        const claim = sampleClaim(name)
+        const row = await claimed(under, claim)
+        const signed = { ...attempt, settler, sequence: String(tx), transaction: hash(tx) }
+        await under.books.apply(change(claim, row, 'claimed', 'settling', { attempt: signed }))
+        const settled = { transaction: hash(landed), event: name, block: 1, chargedAtomic: 1n }
+        await under.books.apply(change(claim, row, 'settling', 'settled', { settled, dueInMs }))
+      }
+      const mined = await under.books.minedAttempts('evm:a')
+      const expected = (n: number) => ({
+        ...{ ...attempt, settler: 'evm:a', bytes: '', sequence: String(n), transaction: hash(n) },
+        isMined: true,
+      })
+      t.strictSame(
+        mined.toSorted((a, b) => (a.sequence! < b.sequence! ? -1 : 1)),
+        [expected(1), expected(5)],
+      )
+      t.strictSame(await under.books.openAttempts('evm:a'), [])
+    },
+  )
+
   t.test('no two open attempts of a key have one account number for two transactions', async (t) => {
     const under = await make(t)
     const { books } = under

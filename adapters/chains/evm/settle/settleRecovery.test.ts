@@ -138,3 +138,56 @@ t.test(
     t.match(await recoverOne(next, record), { status: 'settled' }, 'and what waited behind it')
   },
 )
+
+for (const hasOpen of [true, false]) {
+  t.test(
+    `a new process gives nobody a number that a payment of the former one was settled with, ${hasOpen ? 'nor fills it for one that is open above it' : 'where none is open'}, although it has left the chain unnoticed`,
+    async (t) => {
+      const { chain, settler, rpc, another, pay, terms } = await startSettler(t, { receiptTimeoutMs: 300 })
+      const attempts: SettlementAttempt[] = []
+      const soon = { validBefore: String(Math.floor(Date.now() / 1000) + 400) }
+      const settleOne = async (by = settler) => {
+        const { payment, identity } = await pay(soon)
+        const { status } = await by.settle(payment, terms, identity, remember(attempts))
+        return { identity, status }
+      }
+      const former = [await settleOne(), await settleOne()]
+      t.same(
+        former.map(({ status }) => status),
+        ['settled', 'settled'],
+      )
+      if (hasOpen) {
+        const lift = rpc.add('eth_sendRawTransaction', { kind: 'refuse' })
+        former.push(await settleOne())
+        lift()
+      }
+      await settler.close()
+      await chain.reorg(2)
+      await chain.mine()
+      t.equal(await chain.balanceUsdc(seller as Hex), 0n)
+
+      const next = another()
+      const open = attempts.map((attempt, i) => ({
+        ...attempt,
+        bytes: '',
+        ...(i < 2 && { isMined: true as const }),
+      }))
+      await next.start(open)
+      for (let look = 0; look < 3; look++)
+        await next.keys![0]!.followUp!(async () => open.filter(({ isMined }) => isMined !== true))
+      const late = await settleOne(next)
+      await new Promise((resolve) => setTimeout(resolve, 600))
+      const all = [...former, late]
+      t.equal(new Set(attempts.map(({ sequence }) => sequence)).size, all.length)
+      const records = all.map(({ identity }, i) =>
+        recordOf(identity, attempts[i]!, i < 2 ? attempts[i]!.transaction : null),
+      )
+      for (let look = 0; look < 3; look++) await next.recover(records)
+      t.same(
+        (await next.recover(records)).map(({ status }) => status),
+        all.map(() => 'settled'),
+      )
+      t.equal(await chain.balanceUsdc(seller as Hex), 10_000n * BigInt(all.length))
+    },
+  )
+}

@@ -137,6 +137,8 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   let lookedAtMs = performance.now()
   /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
   let adoptedBelow = 0
+  /** Numbers that payments of former processes were settled with not long ago. */
+  const formerlyMined = new Set<number>()
   /** Numbers follow each other: those below are used, by whichever transaction. */
   let usedBelow = 0
   /** What was stored and not known to be mined when it was last followed up. */
@@ -149,7 +151,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
 
   const watch = createKeyWatch({
     ...{ network, address, log, queue, countOf, sharedKeyMs: options.sharedKeyMs },
-    isLive: (nonce) => live.has(nonce),
+    isLive: (nonce) => live.has(nonce) || formerlyMined.has(nonce),
     openInStore: () => openInStore?.(),
   })
 
@@ -223,7 +225,9 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     if (!mayGoOn()) return
     for (const nonce of queue.takeGaps()) abandoned.add(nonce)
     const [mined, pooled] = [await countOf('latest'), await countOf('pending')]
-    for (let nonce = pooled; nonce < adoptedBelow; nonce++) if (!live.has(nonce)) abandoned.add(nonce)
+    // What a reorganisation took back is the recovery's to send again, as it was signed.
+    for (let nonce = pooled; nonce < adoptedBelow; nonce++)
+      if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)
     adoptedBelow = 0
     lookedAtMs = performance.now()
     for (const [nonce, { bytes, isFiller }] of live) {
@@ -231,7 +235,8 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       live.delete(nonce)
       if (bytes !== '') used.set(nonce, { bytes, isFiller: isFiller === true })
     }
-    for (const nonce of used.keys()) if (nonce < mined - REORG_NONCES) used.delete(nonce)
+    for (const known of [used, formerlyMined])
+      for (const nonce of known.keys()) if (nonce < mined - REORG_NONCES) known.delete(nonce)
     // Given back meanwhile.
     for (const nonce of queue.takeGaps()) abandoned.add(nonce)
     for (const nonce of await withoutOpen(strandedAt(pooled))) abandoned.add(nonce)
@@ -344,7 +349,12 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     async adopt(attempts, mayStill = () => true) {
       mayGoOn = mayStill
       watch.begin()
-      const bytesOf = new Map(attempts.map(({ sequence, bytes }) => [Number(sequence), bytes]))
+      const open = attempts.filter(({ isMined }) => isMined !== true)
+      const bytesOf = new Map(open.map(({ sequence, bytes }) => [Number(sequence), bytes]))
+      formerlyMined.clear()
+      for (const { isMined, sequence } of attempts)
+        if (isMined === true && !bytesOf.has(Number(sequence))) formerlyMined.add(Number(sequence))
+      for (const nonce of formerlyMined) queue.raiseAbove(nonce)
       const highest = Math.max(-1, ...bytesOf.keys())
       if (highest < 0) {
         // What another process has landed while it had the key.
@@ -353,12 +363,12 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       }
       queue.raiseAbove(highest)
       const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
-      const byNonce = Map.groupBy(attempts, ({ sequence }) => Number(sequence))
+      const byNonce = Map.groupBy(open, ({ sequence }) => Number(sequence))
       const sinceMs = performance.now()
       for (const [nonce, bytes] of bytesOf)
         live.set(nonce, { bytes, mostWei, payments: byNonce.get(nonce)!.length, sinceMs, isStored: true })
       // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
-      const underWay = attempts.filter(({ isReorged }) => isReorged !== true)
+      const underWay = open.filter(({ isReorged }) => isReorged !== true)
       adoptedBelow = Math.max(adoptedBelow, ...underWay.map(({ sequence }) => Number(sequence)))
       await repair()
     },
