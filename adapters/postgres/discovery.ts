@@ -1,9 +1,15 @@
 import { type RawBuilder, sql } from 'kysely'
 import { POPULAR_MS, UPTIME_MS } from '../../core/domain/popularity.ts'
-import type { Discovery, DiscoveryQuery, DiscoverySort } from '../../core/ports/store/discovery.ts'
+import type {
+  Discovery,
+  DiscoveryQuery,
+  DiscoverySort,
+  FoundLinks,
+} from '../../core/ports/store/discovery.ts'
 import { DAY_MS } from '../../core/ports/store/figures.ts'
 import { popularityFrom, toFoundLink } from '../sql/discoveryRows.ts'
 import type { Row } from '../sql/row.ts'
+import { atMost } from './atMost.ts'
 import type { Database } from './database.ts'
 import { sumUp } from './sums.ts'
 
@@ -16,19 +22,23 @@ const RECOUNT_MS = 24 * 60 * 60 * 1000
 /** Sales that are counted in 1 ms: a link of a million is counted again after 100 s, not with each sale. */
 const COUNTED_PER_MS = 10
 
-/** The marketplace in PostgreSQL: rows that triggers keep beside the links (migration 0005). */
-export function createDiscovery(database: Database): Discovery {
+/**
+ * The marketplace in PostgreSQL: rows that triggers keep beside the links (migration 0005).
+ *
+ * @param searches how many go on at a time
+ */
+export function createDiscovery(database: Database, searches: number): Discovery {
   const { query } = database
-  return {
-    async search(wanted) {
-      if (wanted.words?.length === 0) return { links: [], total: 0 }
-      const where = conditionsOf(wanted)
-      const counted = await sql<{ total: number }>`
+  const inTurn = atMost(searches)
+
+  async function search(wanted: DiscoveryQuery): Promise<FoundLinks> {
+    const where = conditionsOf(wanted)
+    const counted = await sql<{ total: number }>`
         SELECT count(*) AS total FROM listings l WHERE ${where}`.execute(query)
-      const total = counted.rows[0]!.total
-      const sort = wanted.sort === 'relevance' && total > MAX_RANKED ? 'popular' : wanted.sort
-      // The page's links first, and what is shown of them for them alone.
-      const { rows } = await sql<Row>`
+    const total = counted.rows[0]!.total
+    const sort = wanted.sort === 'relevance' && total > MAX_RANKED ? 'popular' : wanted.sort
+    // The page's links first, and what is shown of them for them alone.
+    const { rows } = await sql<Row>`
         WITH page AS MATERIALIZED (
           SELECT l.id, row_number() OVER (ORDER BY ${orderOf(sort, wanted)}) AS place FROM listings l WHERE ${where}
           ORDER BY ${orderOf(sort, wanted)} LIMIT ${wanted.limit} OFFSET ${wanted.offset})
@@ -38,7 +48,13 @@ export function createDiscovery(database: Database): Discovery {
         FROM page JOIN listings g ON g.id = page.id JOIN links k ON k.id = g.link_id JOIN stores s ON s.id = k.store_id
           LEFT JOIN link_stats c ON c.link_id = k.id LEFT JOIN review_counts r ON r.link_id = k.id
         ORDER BY page.place`.execute(query)
-      return { links: rows.map(toFoundLink), total }
+    return { links: rows.map(toFoundLink), total }
+  }
+
+  return {
+    async search(wanted) {
+      if (wanted.words?.length === 0) return { links: [], total: 0 }
+      return inTurn(() => search(wanted))
     },
 
     async recount(nowMs) {

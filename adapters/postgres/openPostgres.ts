@@ -67,7 +67,8 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
   const connection = { url, schema, connectTimeoutMs: 1_000, queryTimeoutMs: 10_000, log }
   // Whoever reads keeps no payment waiting for a connection.
   const forGroups = Math.max(1, Math.min(MOST_GROUPS, Math.floor(maxConnections / 2)))
-  const pool = connectPool({ ...connection, maxConnections: Math.max(1, maxConnections - forGroups) })
+  const forOthers = Math.max(1, maxConnections - forGroups)
+  const pool = connectPool({ ...connection, maxConnections: forOthers })
   const query = queryLayer(pool)
   const storeNow = () =>
     storeClock === undefined
@@ -99,7 +100,8 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
     healthChecks: createHealthChecks(database),
     figures: createFigures(database),
     reviews: createReviews(database),
-    discovery: createDiscovery(database),
+    // Nor does whoever searches keep links waiting that are called: strangers may search for what takes long.
+    discovery: createDiscovery(database, Math.max(1, Math.floor(forOthers / 4))),
     stores: createStores(database),
     pictures: createPictures(database),
     keys: createApiKeys(database),
