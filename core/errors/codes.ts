@@ -276,7 +276,7 @@ export const codes = {
     503,
     true,
     'The database does not answer.',
-    'Try again with the same payment; nothing was charged.',
+    'Try again with the same payment. Nothing was charged, unless it went away while the payment was being stored; the same call gets what was bought then.',
   ),
   call_timeout: entry(
     504,

@@ -2,7 +2,7 @@ import t from 'tap'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { keptAnswer } from '../../test/helpers/rows.ts'
 import { scriptedSettled } from '../../test/helpers/settler.ts'
-import { away, call, ended, start, won } from './engine.fixture.ts'
+import { away, call, ended, landElsewhere, start, won } from './engine.fixture.ts'
 import type { PaidCall, Payments, PresentedPayment } from './payments.ts'
 import { pend } from './rules.ts'
 
@@ -203,6 +203,36 @@ t.test('other bytes that can not be stored leave open what became of the first',
     t.match(await row(), { state: sent ? 'pending' : 'rejected' })
   }
 })
+
+t.test(
+  'what may be stored, and by then may be sent by another process, is not told to be uncharged',
+  async (t) => {
+    let writes = 0
+    const stage = await start({
+      adapt: (books) => ({
+        ...books,
+        async apply(change) {
+          const isDone = await books.apply(change)
+          if (change.to === 'settling' && ++writes === 1) throw away()
+          return isDone
+        },
+      }),
+    })
+    const { payments, presented, settler, row } = stage
+    // As where the key goes to another process meanwhile: it is verified there, and signed anew.
+    settler.settle = async (_payment, _terms, _identity, store) => {
+      await t.rejects(store(signed(1)), { code: 'store_unavailable' })
+      t.notOk(await store(signed(2)))
+      return { status: 'rejected', reason: 'not_stored', message: 'It was not stored.' }
+    }
+    const paid = await won(payments, presented)
+    await t.rejects(payments.settle(paid, keptAnswer), { code: 'settlement_pending' })
+    await landElsewhere(stage)
+    payments.deliver(paid, 'not_charged')
+    await ended(payments, paid)
+    t.match(await row(), { state: 'settled', attempt: signed(1) })
+  },
+)
 
 t.test('what is stored too late to be sent is free as soon as it is stored', async (t) => {
   for (const isOverBefore of [true, false]) {

@@ -49,8 +49,10 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       Object.assign(paid, { isSure: true, isLost: false })
       return sessionNotOpen()
     }
-    const isFree = record === undefined || record.state === 'rejected' || record.purchaseId === purchaseId
-    return isFree || record.state === 'failed_final' ? notBegun() : stillPending(record)
+    if (record === undefined || record.state === 'rejected' || record.state === 'failed_final')
+      return notBegun()
+    // What this call has stored without hearing so is further than claimed, and sent by whoever takes it up.
+    return record.purchaseId === purchaseId && record.state === 'claimed' ? notBegun() : stillPending(record)
   }
 
   async function assertRow(paid: OpenCall): Promise<void> {
