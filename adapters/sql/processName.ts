@@ -42,6 +42,13 @@ export const thisProcess: string | null =
 /** The number of the process of that name, in its own container. */
 export const pidOf = (name: string): number => Number(name.split(' ').at(-2))
 
+/** Whether the process of that name is known to be there, working or standing still. */
+export function isThere(name: string): boolean {
+  if (here === null || !name.startsWith(`${here} `)) return false
+  const [pid, start] = name.slice(here.length + 1).split(' ')
+  return startOf(Number(pid)) === start
+}
+
 /** Whether the process of that name is known to be gone. One that stands still is not. */
 export function hasEnded(name: string): boolean {
   if (here === null || !name.startsWith(`${here} `)) return false

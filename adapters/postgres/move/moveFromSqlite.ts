@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import { machineClock } from '../../../core/ports/clock.ts'
 import { type Packed, packed } from '../../sql/packed.ts'
+import { isThere, pidOf } from '../../sql/processName.ts'
 import { connectReader } from '../../sqlite/connect.ts'
 import { type CopyValue, copyIn } from './copyIn.ts'
 import { withoutIndexes } from './withoutIndexes.ts'
@@ -124,6 +125,12 @@ function refuseWhileInUse(from: DatabaseSync): void {
   if (Number(held) > 0)
     throw new Error(
       'A gateway works on this database, or did some seconds ago. Stop it first, and try again.',
+    )
+  const holders = from.prepare('SELECT DISTINCT holder FROM leases WHERE holder IS NOT NULL').all()
+  const still = holders.map(({ holder }) => String(holder)).find(isThere)
+  if (still !== undefined)
+    throw new Error(
+      `A gateway of this database, process ${pidOf(still)}, stands still, and would go on selling on it. Stop it first, and try again.`,
     )
   const unsummed = from.prepare('SELECT count(*) AS n FROM unsummed_checks').get()!['n']
   if (Number(unsummed) > 0)

@@ -174,6 +174,11 @@ t.test(
     const sqlite = await openSqlite({ path, clock: testClock(), log: silentLog })
     const lease = await sqlite.leases.take('process:1', 60_000)
     await t.rejects(move(), { message: /Stop it first/ })
+    // One that stands still has no lease any more, and goes on selling when it wakes up.
+    const past = new DatabaseSync(path)
+    past.exec('UPDATE leases SET expires_at_ms = expires_at_ms - 61000')
+    past.close()
+    await t.rejects(move(), { message: /stands still.*Stop it first/ })
     await sqlite.leases.release(lease!)
     await sqlite.close()
     await postgres.stores.create(sampleStore('s1'), null, sampleKey('k1', 's1'))
