@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { linkStates } from '../../core/domain/link.ts'
 import { createOutput } from '../output/createOutput.ts'
+import type { Progress } from '../output/progress.ts'
 import { askGateway } from '../runtime/askGateway.ts'
 
 interface ListFlags {
@@ -36,9 +37,11 @@ export function registerLinkList(link: Command): void {
     .addHelpText('after', "\nThe store's API key is read from TOLLGATE_API_KEY.")
     .action(async ({ gateway, json, search, state }: ListFlags) => {
       const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })
+      let progress: Progress | undefined
       try {
         const key = process.env['TOLLGATE_API_KEY']
         const links: ListedLink[] = []
+        progress = output.progress('Reading the links')
         for (let cursor: string | null = ''; cursor !== null; ) {
           const given = Object.entries({ q: search, state, cursor: cursor || undefined, limit: '100' })
           const query = new URLSearchParams(
@@ -47,7 +50,9 @@ export function registerLinkList(link: Command): void {
           const page: LinkPage = await askGateway(gateway, `/api/v1/links?${query}`, undefined, key)
           links.push(...page.links)
           cursor = page.nextCursor
+          progress.update(`Read ${links.length} links`)
         }
+        progress.done()
         output.rows(
           links,
           [
@@ -62,6 +67,7 @@ export function registerLinkList(link: Command): void {
             : 'No link is like this.',
         )
       } catch (error) {
+        progress?.done()
         process.exitCode = output.fail(error)
       }
     })

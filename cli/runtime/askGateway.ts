@@ -1,9 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { UsageError } from '../output/exitCodes.ts'
 
 const TIMEOUT_MS = 30_000
+/** A minute's requests are counted by the minute; whoever has used up an hour's hears so. */
+const LONGEST_WAIT_S = 60
 
 /**
- * Asks the marketplace API of a gateway with the store's key and reads `data` of the answer.
+ * Asks the marketplace API of a gateway with the store's key and reads `data` of the answer. Where that reads and there were too many
+ * requests in the minute, it waits for the next: a list of ten thousand links is a hundred pages.
  *
  * @param gateway base address
  * @param body what is posted; undefined reads instead
@@ -20,15 +24,20 @@ export async function askGateway<T>(
       'Expected the API key of the store in TOLLGATE_API_KEY. `tollgate store create` prints one.',
     )
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` }
-  const signal = AbortSignal.timeout(TIMEOUT_MS)
   const posted = { method: 'POST', body: JSON.stringify(body) }
-  const request = { ...(body !== undefined && posted), headers, signal }
-  const response = await fetch(new URL(path, gateway), request).catch((cause: unknown) => {
-    throw new Error(`The gateway at ${gateway} does not answer. Is it running (tollgate start)?`, { cause })
-  })
-  const answer = (await response.json().catch(() => ({}))) as { data?: T; error?: ApiError }
-  if (answer.data !== undefined) return answer.data
-  throw new Error(wordsOf(answer.error))
+  for (;;) {
+    const signal = AbortSignal.timeout(TIMEOUT_MS)
+    const request = { ...(body !== undefined && posted), headers, signal }
+    const response = await fetch(new URL(path, gateway), request).catch((cause: unknown) => {
+      throw new Error(`The gateway at ${gateway} does not answer. Is it running (tollgate start)?`, { cause })
+    })
+    const answer = (await response.json().catch(() => ({}))) as { data?: T; error?: ApiError }
+    if (answer.data !== undefined) return answer.data
+    const waitSeconds = response.status === 429 ? Number(response.headers.get('retry-after')) : 0
+    if (body !== undefined || !(waitSeconds > 0 && waitSeconds <= LONGEST_WAIT_S))
+      throw new Error(wordsOf(answer.error))
+    await sleep(waitSeconds * 1_000)
+  }
 }
 
 interface ApiError {
