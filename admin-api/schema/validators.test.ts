@@ -27,6 +27,22 @@ t.test('a list of very many entries is not compared each with each before it is 
   t.ok(looks < 20_000, `${looks} looks at 2,000 entries`)
 })
 
+t.test('all that is wrong with a body is told, and of a very large one the first', async (t) => {
+  const check = checkOf(createLinkBody)
+  const detailsOf = (body: object) =>
+    (check(body).error as unknown as { details: { path: string }[] }).details
+  const few = detailsOf({ url: 1, title: 'A', tags: ['Ä', 'Ö'], price: 'much' })
+  t.strictSame(few.map(({ path }) => path).sort(), ['price', 'tags[0]', 'tags[1]', 'url'])
+  t.match(detailsOf({ url: 'u', title: 'A', tags: Array.from({ length: 9_000 }, () => 'Ä') }), { length: 1 })
+  t.match(
+    detailsOf({
+      ...{ url: 'u', title: 'A' },
+      upstreamHeaders: Object.fromEntries(Array.from({ length: 9_000 }, (_, i) => [`k${i}`, 1])),
+    }),
+    { length: 1 },
+  )
+})
+
 t.test('a schema by which they would be stops the start', async (t) => {
   const listOf = (items: object) => ({
     type: 'object',

@@ -11,26 +11,35 @@ import { validationError } from './validationError.ts'
  */
 export function createValidators(): FastifySchemaCompiler<object> {
   const common = {
-    allErrors: true,
     verbose: true,
     validateFormats: false,
     strict: true,
     allowUnionTypes: true,
   }
   const bodies = withHints(new Ajv(common))
-  const queries = withHints(new Ajv({ ...common, useDefaults: true }))
+  // Made when it is first needed: most bodies are right.
+  let thorough: Ajv | undefined
+  const queries = withHints(new Ajv({ ...common, allErrors: true, useDefaults: true }))
   return ({ schema, httpPart }) => {
     if (httpPart === 'params') return () => true
     assertQuick(schema)
     if (httpPart === 'body') {
       const check = bodies.compile(schema)
-      return (value: unknown) => verdict(check, value)
+      let checkAll: ValidateFunction | undefined
+      return (value: unknown) => {
+        if (check(value)) return { value }
+        if (!isSmall(value)) return refusal(check, value)
+        thorough ??= withHints(new Ajv({ ...common, allErrors: true }))
+        checkAll ??= thorough.compile(schema)
+        checkAll(value)
+        return refusal(checkAll, value)
+      }
     }
     const check = queries.compile(schema)
     const integers = integerFields(schema)
     return (value: unknown) => {
       readIntegers(value as Record<string, unknown>, integers)
-      return verdict(check, value)
+      return check(value) ? { value } : refusal(check, value)
     }
   }
 }
@@ -51,9 +60,28 @@ function assertQuick(schema: unknown): void {
   for (const part of Object.values(schema)) assertQuick(part)
 }
 
-function verdict(check: ValidateFunction, value: unknown): { value: unknown } | { error: Error } {
-  if (check(value)) return { value }
-  return { error: validationError(toDetails(check.errors ?? [], value)) }
+const refusal = ({ errors }: ValidateFunction, value: unknown): { error: Error } => ({
+  error: validationError(toDetails(errors ?? [], value)),
+})
+
+/** Of a body of more values only the first thing that is wrong is told: to find them all would keep everybody else waiting. */
+const MANY_VALUES = 5_000
+
+function isSmall(root: unknown): boolean {
+  const stack = [root]
+  for (let left = MANY_VALUES; stack.length > 0; left--) {
+    if (left === 0) return false
+    const value = stack.pop()
+    if (typeof value !== 'object' || value === null) continue
+    if (Array.isArray(value)) {
+      if (stack.length + value.length > MANY_VALUES) return false
+      stack.push(...value)
+      continue
+    }
+    for (const key in value)
+      if (stack.push((value as Record<string, unknown>)[key]) > MANY_VALUES) return false
+  }
+  return true
 }
 
 /** `x-hint` says in words what a pattern wants: "a decimal string such as 0.10". It is also shown in the OpenAPI document. */
