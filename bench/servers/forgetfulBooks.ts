@@ -13,6 +13,7 @@ export function createForgetfulBooks(): Books {
     apply: () => done,
     applyAll: async (changes) => changes.map(() => true),
     find: async () => undefined,
+    statesOf: async () => new Map(),
     answerOf: async () => undefined,
     adopt: async () => 0,
     due: async () => [],

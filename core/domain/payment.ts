@@ -119,6 +119,9 @@ export const chargedStates = [
   'refunded',
 ] as const satisfies readonly PaymentState[]
 
+/** States that account for a transfer that is on chain: it is charged, or what became of it is still being looked up. */
+export const accountedStates: readonly PaymentState[] = [...unresolvedStates, ...chargedStates, 'reorged']
+
 /** States from which a seller may give the money back; whatever is not owed yet is owed and paid back in one commit. */
 export const refundableStates = [
   'settled',

@@ -63,6 +63,22 @@ export function purchasesContract(t: Test, make: (t: Test) => Promise<BooksUnder
     t.strictSame((await owed({ linkId: 'link-2' })).purchases, [])
   })
 
+  t.test('which transactions have been sold something by is one question', async (t) => {
+    const under = await make(t)
+    const hash = `0x${'Ab'.repeat(32)}`
+    const [evm, solana] = ['eip155:84532', 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'] as const
+    await sell(under, 'k1', hash)
+    await sell(under, 'k2', 'SiGnature', { network: solana })
+    const left = await sell(under, 'k3', 'Reorged', { network: solana })
+    await move(under, left, 'reorged')
+    const sold = async (network: typeof evm | typeof solana, ...transactions: string[]) =>
+      [...(await under.purchases.soldIn(network, transactions))].sort()
+    t.strictSame(await sold(evm, hash.toLowerCase(), `0x${'cd'.repeat(32)}`), [hash.toLowerCase()])
+    t.strictSame(await sold(solana, 'SiGnature', 'Reorged', 'signature', 'x'), ['Reorged', 'SiGnature'])
+    t.strictSame(await sold(solana, hash.toLowerCase()), [], 'of another network')
+    t.strictSame(await sold(solana), [])
+  })
+
   t.test('the ledger check counts what is there, whatever was sold and taken back', async (t) => {
     const ends = ['settled', 'delivered', 'refund_due', 'refunded', 'reorged'] as const
     const amount = fc.bigInt({ min: 1n, max: 2n ** 200n })

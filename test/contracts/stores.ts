@@ -71,6 +71,10 @@ export function storesContract(t: Test, make: (t: Test) => Promise<StoresUnderTe
       ['s0', 's2', 's1'],
     ]
     t.strictSame(await longer('s3'), all, 'made with it, before the others changed')
+    const wallets = async (chain: 'base' | 'solana') => (await stores.payoutWallets(chain)).sort()
+    const { base, solana } = sampleStore('s3').payout
+    t.strictSame(await wallets('base'), [...new Set([base!, '0xCold'])].sort(), 'each wallet once')
+    t.strictSame(await wallets('solana'), [...(solana === null ? [] : [solana]), 'SoCold'].sort())
   })
 
   t.test('an update changes what it names', async (t) => {

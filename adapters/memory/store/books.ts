@@ -123,6 +123,12 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
         return number === undefined ? undefined : toRecord(payments.get(number)!)
       }),
 
+    statesOf: (keys) =>
+      read(() => {
+        const rows = keys.flatMap((key) => payments.get(rowOfKey.get(key) ?? -1) ?? [])
+        return new Map(rows.map(({ key, state }) => [key, state]))
+      }),
+
     answerOf: (row) => read(() => payments.get(row)?.answer ?? undefined),
 
     adopt: (lease, states, limit) =>

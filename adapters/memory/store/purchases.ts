@@ -4,6 +4,7 @@ import type { Clock } from '../../../core/ports/clock.ts'
 import type { LedgerEars, LedgerFindings, Purchases } from '../../../core/ports/store/purchases.ts'
 import { EVENTS_KEPT_MS, LISTENING_DOUBT_MS } from '../../../core/ports/store/webhooks.ts'
 import type { Access } from './access.ts'
+import { canonical } from './books.ts'
 import type { PaymentRow, Tables } from './memory.ts'
 import { newestPage } from './newestPage.ts'
 import { hears } from './webhooks.ts'
@@ -67,6 +68,16 @@ export function createPurchases(tables: Tables, { read }: Access, clock: Clock):
         const row = rowOfPurchase.get(purchaseId)
         const refund = row === undefined ? undefined : tables.refunds.get(row)
         return refund && { purchaseId, ...refund }
+      }),
+
+    soldIn: (network, transactions) =>
+      read(() => {
+        const sold = new Set(
+          all().flatMap((one) =>
+            one.network === network && one.txHash !== null ? canonical(network, one.txHash) : [],
+          ),
+        )
+        return new Set(transactions.filter((one) => sold.has(one)))
       }),
 
     ledger: (purchaseId) => read(() => [...(tables.ledger.get(purchaseId) ?? [])]),

@@ -99,6 +99,9 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
         return own === -1 ? paidThere : paidThere.slice(0, own)
       }),
 
+    payoutWallets: (chain) =>
+      read(() => [...new Set(stores.values().flatMap(({ payout }) => payout[chain] ?? []))]),
+
     walletsOf: (storeId) =>
       read(() =>
         wallets

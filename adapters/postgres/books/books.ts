@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { requireClaimable } from '../../../core/domain/payment.ts'
+import { type PaymentState, requireClaimable } from '../../../core/domain/payment.ts'
 import { alreadyBooked, numberTaken } from '../../../core/ports/refusals.ts'
 import {
   type Books,
@@ -25,6 +25,8 @@ const now = '(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp())
 const isDue = `(p.due_at_ms <= ${now} OR p.due_at_ms > ${now} + ${LARGEST_DELAY_MS})`
 const sql = {
   find: `${selectPayment} WHERE p.key = $1`,
+  states: `SELECT encode(key, 'hex') AS key, state FROM payments
+    WHERE key IN (SELECT decode(wanted, 'hex') FROM unnest($1::text[]) AS wanted)`,
   // For each state the first of its own, from the index payments_open.
   due: `SELECT d.* FROM unnest($2::text[]) AS wanted (state) CROSS JOIN LATERAL (
       ${selectPayment} WHERE p.due_at_ms IS NOT NULL AND p.state = wanted.state AND ${isDue}
@@ -104,6 +106,11 @@ export function createBooks(
     },
 
     find: async (key) => (await records(sql.find, [keyBytes(key)]))[0],
+
+    async statesOf(keys) {
+      const rows = await ask(pool, sql.states, [keys])
+      return new Map(rows.map(({ key, state }) => [String(key), state as PaymentState]))
+    },
 
     answerOf: answers,
 

@@ -1,8 +1,13 @@
 import { toEntries } from '../../../core/domain/ledger.ts'
 import type { Purchases } from '../../../core/ports/store/purchases.ts'
 import { pageOf, purchaseQueries, toPurchase, toRefund } from '../../sql/sales/purchaseQueries.ts'
+import { ask } from '../ask.ts'
 import type { Database } from '../database.ts'
 import { checkLedger } from './ledgerCheck.ts'
+
+// The words of the index purchases_transfer, so that it is used.
+const transactionOf = `(CASE WHEN network LIKE 'eip155:%' THEN lower(tx_hash) ELSE tx_hash END)`
+const soldIn = `SELECT DISTINCT ${transactionOf} AS tx FROM purchases WHERE network = $1 AND ${transactionOf} = ANY ($2::text[])`
 
 /** Purchases in PostgreSQL: reads only. */
 export function createPurchases({ pool, query, clock }: Database): Purchases {
@@ -20,6 +25,11 @@ export function createPurchases({ pool, query, clock }: Database): Purchases {
 
     hasSold: async (storeId, back, sinceMs) =>
       (await queries.sold(storeId, back, sinceMs).executeTakeFirst()) !== undefined,
+
+    async soldIn(network, transactions) {
+      const rows = await ask(pool, soldIn, [network, transactions])
+      return new Set(rows.map(({ tx }) => String(tx)))
+    },
 
     async refundOf(purchaseId) {
       const row = await queries.refund(purchaseId).executeTakeFirst()

@@ -49,6 +49,17 @@ export function storeReads(query: Kysely<Schema>): Omit<Stores, 'create' | 'upda
       return own === -1 ? ids : ids.slice(0, own)
     },
 
+    async payoutWallets(chain) {
+      const column = `payout_${chain}` as const
+      const rows = await query
+        .selectFrom('stores')
+        .select(`${column} as wallet`)
+        .distinct()
+        .where(column, 'is not', null)
+        .execute()
+      return rows.flatMap(({ wallet }) => wallet ?? [])
+    },
+
     async walletsOf(storeId) {
       const rows = await query
         .selectFrom('store_wallets')

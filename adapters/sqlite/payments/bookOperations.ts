@@ -50,6 +50,11 @@ export interface ApplyArgs {
   readonly tells?: Values
 }
 
+/** The transaction of a purchase as it is compared, in the words of the index `purchases_transfer`, so that it is used. */
+export const transactionOf = `CASE WHEN typeof(tx_hash) = 'blob' OR network NOT LIKE 'eip155:%' THEN tx_hash
+      WHEN tx_hash LIKE '0x%' AND length(tx_hash) = 66 THEN coalesce(unhex(substr(tx_hash, 3)), lower(tx_hash))
+      ELSE lower(tx_hash) END`
+
 /** What the writer says of an attempt whose account number another transaction has. */
 export const numberTakenMessage = 'UNIQUE constraint failed: attempts.settler, attempts.sequence'
 
@@ -121,12 +126,7 @@ export function bookOperations(database: DatabaseSync) {
     'SELECT 1 FROM refunds WHERE payment_id = ? OR (network = ? AND tx_hash = ?)',
   )
   const isRefund = database.prepare('SELECT 1 FROM refunds WHERE network = ? AND tx_hash = ?')
-  // The words of the index purchases_transfer, so that it is used.
-  const hasPaid = database.prepare(`
-    SELECT 1 FROM purchases
-    WHERE network = ? AND CASE WHEN typeof(tx_hash) = 'blob' OR network NOT LIKE 'eip155:%' THEN tx_hash
-      WHEN tx_hash LIKE '0x%' AND length(tx_hash) = 66 THEN coalesce(unhex(substr(tx_hash, 3)), lower(tx_hash))
-      ELSE lower(tx_hash) END = ?`)
+  const hasPaid = database.prepare(`SELECT 1 FROM purchases WHERE network = ? AND ${transactionOf} = ?`)
   const isPayment = database.prepare('SELECT 1 FROM payments WHERE key = ?')
   const refund = database.prepare(
     'INSERT INTO refunds (payment_id, network, tx_hash, refunded_at_ms) VALUES (?, ?, ?, ?)',

@@ -31,6 +31,7 @@ const YOUNG_IN_A_ROW = 1_000
 export function createBooks(database: Database, answers: Answers, storeClock: Clock): Books {
   const { reader, writer, clock } = database
   const findRow = reader.prepare(`${selectPayment} WHERE p.key = ?`)
+  const findState = reader.prepare('SELECT state FROM payments WHERE key = ?')
   // The words of the index payments_open, so that it is used. A due time further ahead is of before the machine's start.
   const [dueByNow, dueSinceBefore] = ['p.due_at_ms <= :now', `p.due_at_ms > :now + ${LARGEST_DELAY_MS}`].map(
     (is) =>
@@ -148,6 +149,13 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
     async find(key) {
       const row = reading(() => findRow.get(keyBytes(key)))
       return row && toPaymentRecord(row)
+    },
+
+    async statesOf(keys) {
+      const found = reading(() => keys.map((key) => [key, findState.get(keyBytes(key))?.['state']] as const))
+      return new Map(
+        found.flatMap(([key, state]) => (state === undefined ? [] : [[key, state as PaymentState]])),
+      )
     },
 
     answerOf: (row) => answers.of(row),

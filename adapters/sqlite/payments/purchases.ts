@@ -10,12 +10,15 @@ import {
 } from '../../sql/sales/purchaseQueries.ts'
 import { compiled } from '../compiled.ts'
 import type { Database } from '../database.ts'
+import { reading } from '../failure.ts'
 import type { ReaderThread } from '../reader/readerThread.ts'
+import { transactionOf } from './bookOperations.ts'
 import { checkLedger } from './ledgerCheck.ts'
 
 /** Purchases in SQLite: reads only. */
 export function createPurchases(database: Database, path: string, thread: ReaderThread): Purchases {
   const queries = purchaseQueries(database.query, packed.hex)
+  const soldBy = database.reader.prepare(`SELECT 1 FROM purchases WHERE network = ? AND ${transactionOf} = ?`)
 
   return {
     async find(id) {
@@ -33,6 +36,11 @@ export function createPurchases(database: Database, path: string, thread: Reader
     async hasSold(storeId, back, sinceMs) {
       const [found] = await thread.of(storeId).read(compiled(queries.sold(storeId, back, sinceMs)))
       return found!.length > 0
+    },
+
+    async soldIn(network, transactions) {
+      const isSold = (one: string) => soldBy.get(network, packed.hex(one)) !== undefined
+      return new Set(reading(() => transactions.filter(isSold)))
     },
 
     async refundOf(purchaseId) {

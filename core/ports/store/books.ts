@@ -203,6 +203,8 @@ export interface Books {
   /** Independent changes, each with its own condition, in one commit; an error stands in the place of the one it is of. */
   applyAll(changes: readonly PaymentChange[]): Promise<(boolean | Error)[]>
   find(key: PaymentKey): Promise<PaymentRecord | undefined>
+  /** Where these payments stand; those that nobody has claimed are left out. */
+  statesOf(keys: readonly PaymentKey[]): Promise<ReadonlyMap<PaymentKey, PaymentState>>
   /**
    * The stored answer of a row. Read beside everything else: a large one holds up neither other reads nor writes, and those
    * who ask at once share one read, and its body.

@@ -1,4 +1,5 @@
 import type { LedgerEntry } from '../../domain/ledger.ts'
+import type { NetworkId } from '../../domain/network.ts'
 import type { Purchase, UnusualStatus } from '../../domain/purchase.ts'
 import type { Refund } from '../../domain/refund.ts'
 import { TollgateError } from '../../errors/error.ts'
@@ -33,6 +34,8 @@ export interface Purchases {
    * @param sinceMs of sales from then on
    */
   hasSold(storeId: string, back: OwedBack, sinceMs: number): Promise<boolean>
+  /** Those of these transactions that a purchase names, in their canonical spelling, whatever became of it. */
+  soldIn(network: NetworkId, transactions: readonly string[]): Promise<ReadonlySet<string>>
   /** Every entry of one purchase. */
   ledger(purchaseId: string): Promise<LedgerEntry[]>
   /**

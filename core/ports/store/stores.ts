@@ -48,6 +48,8 @@ export interface Stores {
    * @param address as it stands in `Store.payout`
    */
   paidLonger(storeId: string, chain: 'base' | 'solana', address: string): Promise<string[]>
+  /** Every wallet that some store is paid to, as it stands in `Store.payout`. */
+  payoutWallets(chain: 'base' | 'solana'): Promise<string[]>
   /** The wallets that may sign in to a store, by chain and address; none where the operator opened it. */
   walletsOf(storeId: string): Promise<StoreWallet[]>
   /** The present name of a store that was called so less than 30 days ago. */

@@ -38,6 +38,25 @@ export function booksContract(t: Test, make: (t: Test) => Promise<BooksUnderTest
     })
   })
 
+  t.test('where many payments stand is one question; what nobody has claimed is left out', async (t) => {
+    const { books } = await make(t)
+    const [held, sent] = [sampleClaim('held'), sampleClaim('sent')]
+    await claimed({ books }, held)
+    const row = await claimed({ books }, sent)
+    t.ok(await books.apply(change(sent, row, 'claimed', 'settling', { attempt, lease: 7 })))
+    const keys = [held.key, keyOf('nobody'), sent.key, held.key]
+    t.strictSame(
+      await books.statesOf(keys),
+      new Map([
+        [held.key, 'claimed'],
+        [sent.key, 'settling'],
+      ]),
+    )
+    t.strictSame(await books.statesOf([]), new Map())
+    const many = Array.from({ length: 40_000 }, (_, i) => keyOf(`nobody-${i}`))
+    t.strictSame(await books.statesOf([...many, sent.key]), new Map([[sent.key, 'settling']]))
+  })
+
   t.test('of many claims at once one wins, and all know which', async (t) => {
     const { books } = await make(t)
     const results = await Promise.all(

@@ -134,6 +134,8 @@ t.test(
       await purchases.ledger(sale!.id)
       await purchases.refundOf(sale!.id)
       const { network, asset, amountAtomic, buyerWallet: to } = sale!
+      await purchases.soldIn(network, [sale!.txHash!, 'nobody'])
+      await store.books.statesOf([sale!.paymentKey, '00'.repeat(32)])
       const back = { network, asset, from: payout.base!, to, amountAtomic }
       await purchases.isOwedBack(back)
       await purchases.hasSold(id, back, today)
