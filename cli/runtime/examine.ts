@@ -7,22 +7,18 @@ import { transferBackOf } from '../../core/payments/transferBackOf.ts'
 import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
 import type { RefundVerdict } from '../../core/ports/chains/refundProofs.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { bad, type Finding, good, report, warning } from './findings.ts'
+import { missingSales } from './missingSales.ts'
 import { openRefundProofs } from './open/openRefundProofs.ts'
 import { openStack, type Stack } from './open/openStack.ts'
 import { readConfig } from './readConfig.ts'
-
-export interface Finding {
-  readonly ok: boolean
-  /** Worth a look, and no reason to fail. */
-  readonly isWarning?: true
-  readonly subject: string
-  readonly message: string
-}
 
 const CHAIN_LOOKUPS = 1_000
 /** A payment that was put off so often, a minute or two long, is shown with its reason; so many of them at most. */
 const PARKED_TRIES = 5
 const PARKED_SHOWN = 20
+/** How far back sales are looked for that the books lack, unless told otherwise. */
+const CHAIN_DAYS = 2
 /** Stores whose payout wallets are looked at in one call to a node. */
 const STORES_AT_ONCE = 50
 
@@ -30,6 +26,10 @@ export interface ExamineOptions {
   readonly asksChains: boolean
   /** Leaves out days of the ledger that were found right before and of which nothing has moved since. Default: false. */
   readonly skipsJudged?: boolean
+  /** How many days of the chains are held against the books. Default: 2. */
+  readonly chainDays?: number
+  /** Payments of a network that the books lack and that are named one by one. Default: all. */
+  readonly missingShown?: number
   /** Hears what is being looked at, in words for a person. */
   onProgress?(text: string): void
 }
@@ -38,8 +38,9 @@ export interface ExamineOptions {
 export async function examine(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { asksChains, skipsJudged = false, onProgress }: ExamineOptions,
+  options: ExamineOptions,
 ): Promise<readonly Finding[]> {
+  const { asksChains, skipsJudged = false, chainDays = CHAIN_DAYS, missingShown, onProgress } = options
   const { config, warnings } = await readConfig(file, env)
   const stack = await openStack(config, { env, log: silentLog, runsJobs: false, worksOnPayments: false })
   try {
@@ -57,6 +58,14 @@ export async function examine(
       ...(await look('Looking for payments that were put off', () => parkedFindings(stack))),
       ...(asksChains ? await look('Looking transfers up on chain', () => chainFindings(stack)) : []),
       ...(asksChains ? await look('Looking refunds up on chain', () => refundFindings(config, stack)) : []),
+      ...(asksChains
+        ? await look('Looking for sales that the books lack', () =>
+            missingSales(config, stack, {
+              ...{ days: chainDays, shown: missingShown ?? Number.POSITIVE_INFINITY },
+              onProgress: (text) => onProgress?.(text),
+            }),
+          )
+        : []),
     ]
   } finally {
     await stack.close()
@@ -207,14 +216,3 @@ async function refundFindings(config: Config, { store, ports }: Stack): Promise<
 }
 
 const gone: ReadonlySet<RefundVerdict['status']> = new Set(['not_found', 'reverted', 'mismatch'])
-
-const good = (subject: string, message: string): Finding => ({ ok: true, subject, message })
-const warning = (subject: string, message: string): Finding => ({
-  ok: true,
-  isWarning: true,
-  subject,
-  message,
-})
-const bad = (subject: string, message: string): Finding => ({ ok: false, subject, message })
-const report = (subject: string, problems: readonly string[], fine: string): Finding[] =>
-  problems.length === 0 ? [good(subject, fine)] : problems.map((problem) => bad(subject, problem))

@@ -10,6 +10,8 @@ const RPC_TIMEOUT_MS = 5_000
 export interface ProofParts {
   readonly clock: Clock
   readonly log: Log
+  /** Limit of one request to a node. Default: what a seller waits for. */
+  readonly rpcTimeoutMs?: number
 }
 
 /** Imports what makes proofs on one network of a family. */
@@ -23,13 +25,13 @@ type Load<T> = () => Promise<(options: ProofsOptions & { readonly confirmations?
  */
 export function onNetworks<T>(
   { networks }: Pick<Config, 'networks'>,
-  { clock, log }: ProofParts,
+  { clock, log, rpcTimeoutMs = RPC_TIMEOUT_MS }: ProofParts,
   load: { readonly evm: Load<T>; readonly solana: Load<T> },
 ): (network: NetworkId) => Promise<T> | undefined {
   const opened = new Map<NetworkId, Promise<T>>()
   async function open(network: NetworkId, { rpcUrls, confirmations }: NetworkConfig): Promise<T> {
     const create = await (familyOf(network) === 'solana' ? load.solana : load.evm)()
-    return create({ network, rpcUrls, confirmations, rpcTimeoutMs: RPC_TIMEOUT_MS, clock, log })
+    return create({ network, rpcUrls, confirmations, rpcTimeoutMs, clock, log })
   }
   return (network) => {
     const config = networks[network]

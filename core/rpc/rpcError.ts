@@ -20,3 +20,7 @@ export class RpcUnreachable extends Error {
     this.name = 'RpcUnreachable'
   }
 }
+
+/** Whether something failed because of what a node said, or did not say. */
+export const isRpcError = (error: unknown): error is RpcRefused | RpcUnreachable =>
+  error instanceof RpcRefused || error instanceof RpcUnreachable

@@ -14,6 +14,7 @@ const files = [
   'settleFirst.slow',
   'workers.slow',
   'feeInvoices.slow',
+  'olderCopy.slow',
 ]
 const skip = (await whySkipped()) ?? false
 

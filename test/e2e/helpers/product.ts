@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
-import { examine, type Finding } from '../../../cli/runtime/examine.ts'
+import { examine } from '../../../cli/runtime/examine.ts'
+import type { Finding } from '../../../cli/runtime/findings.ts'
 import { readConfig } from '../../../cli/runtime/readConfig.ts'
 import { setPayout } from '../../../cli/runtime/setPayout.ts'
 import { startTollgate, type Tollgate } from '../../../cli/runtime/startTollgate.ts'

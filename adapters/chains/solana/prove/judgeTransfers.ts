@@ -7,6 +7,7 @@ import type {
 } from '../../../../core/ports/chains/transferProofs.ts'
 import { tokenBalances } from '../../../../core/solana/tokenBalances.ts'
 import { type LandedMeta, readMoves } from './moves.ts'
+import { ownersOf } from './ownersOf.ts'
 import { tokenAccountsOf } from './tokenAccountsOf.ts'
 
 /** Where a transaction landed. */
@@ -89,14 +90,4 @@ export function amountsTo(
   const payees = tokenAccountsOf(payTo, asset)
   const moves = readMoves(message, meta)?.moves ?? []
   return new Set(moves.filter(({ to }) => payees.has(to)).map(({ amountAtomic }) => amountAtomic))
-}
-
-/** Wallets that token accounts belong to, before or after the transaction: it may close the account that it empties. */
-function ownersOf(meta: LandedMeta, keys: readonly string[]): ReadonlyMap<string, string> {
-  const balances = [...(meta.preTokenBalances ?? []), ...(meta.postTokenBalances ?? [])]
-  return new Map(
-    balances.flatMap(({ accountIndex, owner }) =>
-      typeof owner === 'string' ? [[keys[accountIndex] ?? '', owner]] : [],
-    ),
-  )
 }
