@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { NetworkId } from '../../../core/domain/network.ts'
 import { type KeyLease, leaseOfKey } from '../../../core/payments/keyLease.ts'
 import type { OwnKey, Settler } from '../../../core/ports/chains/settler.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import type { Books } from '../../../core/ports/store/books.ts'
 import type { Lease, Leases } from '../../../core/ports/store/leases.ts'
 import type { KeySharing } from './keySharing.ts'
+import { tellOfOlderCopy } from './olderCopy.ts'
 
 /** Between two looks whether this process still has a key, and what others did about its payments. */
 const KEY_MS = 2_000
@@ -20,7 +22,7 @@ export interface TakeUp {
 }
 
 export interface KeyHolderParts {
-  readonly books: Pick<Books, 'openAttempts' | 'minedAttempts'>
+  readonly books: Pick<Books, 'openAttempts' | 'minedAttempts' | 'list'>
   readonly leases: Leases
   /** Undefined where nobody hands it payments. */
   readonly keys: Pick<KeySharing, 'holds' | 'lost'> | undefined
@@ -118,9 +120,9 @@ export async function takeUp(
 }
 
 interface TakenKeyParts extends Pick<KeyHolderParts, 'books' | 'leases' | 'log'> {
-  readonly network: string
+  readonly network: NetworkId
   /** A key, or a settler that has no more than one. */
-  readonly key: Pick<OwnKey, 'id' | 'start' | 'followUp'>
+  readonly key: Pick<OwnKey, 'id' | 'start' | 'followUp'> & Partial<Pick<OwnKey, 'look'>>
   /** The lease of the settler. */
   readonly desk: KeyLease
   /** That is this key's own as well: the settler has no other. */
@@ -157,6 +159,7 @@ function createTakenKey({ network, key, desk, isDesk, books, leases, log }: Take
         started = undefined
         if (!(await takeUp(network, key, books, log, () => desk.isHeld && lease.isHeld))) return
         started = held
+        void tellOfOlderCopy(network, key, books, log)
       }
       await followUp()
     },
