@@ -23,7 +23,7 @@ export function registerDoctor(program: Command): void {
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
     .option('--json', 'one JSON object per finding, also on a terminal')
     .option('--all', 'read the whole ledger, also days that were found right before')
-    .option('--no-chain', 'do not look at the chains for purchases, nor at the books for what is on chain')
+    .option('--no-chain', 'look no purchase up on chain, and nothing that is on chain up in the books')
     .option('--chain-days <days>', 'days of the chains that are held against the books', '2')
     .addHelpText(
       'after',
