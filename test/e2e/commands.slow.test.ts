@@ -1,23 +1,7 @@
-import { execFileSync } from 'node:child_process'
-import {
-  chownSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
-import { holdLease } from '../../core/payments/heldLease.ts'
-import { systemClock } from '../../core/ports/clock.ts'
-import { silentLog } from '../../core/ports/log.ts'
 import { runTollgate } from './helpers/child.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'tollgate-commands-'))
@@ -129,110 +113,6 @@ t.test('a backup holds what was there when it was written, and restores it', asy
   const taken = await tollgate('store', 'create', 'kept', '--config', config)
   t.equal(taken.code, 1, 'the earlier one is there')
   t.match(taken.lines[0].error.code, 'USERNAME_TAKEN')
-})
-
-t.test(
-  'a restore that can not be leaves the database as it was, with what is still in its log',
-  async (t) => {
-    const path = join(dir, 'kept.db')
-    const kept = join(dir, 'kept.yaml')
-    writeFileSync(kept, `publicUrl: http://127.0.0.1:8080\nstorage:\n  path: ${path}\n`)
-    const made = await tollgate('store', 'create', 'kept', '--config', kept)
-    t.equal(made.code, 0, made.stderr)
-    const database = new DatabaseSync(path)
-    database.exec("UPDATE stores SET display_name = 'in the log'")
-    const folder = join(dir, 'folder')
-    mkdirSync(folder)
-    const text = join(dir, 'notes.txt')
-    writeFileSync(text, 'no database at all')
-    const empty = join(dir, 'empty.db')
-    writeFileSync(empty, '')
-    const other = join(dir, 'other.db')
-    const stranger = new DatabaseSync(other)
-    stranger.exec('CREATE TABLE t (a)')
-    stranger.close()
-    const files = () => readdirSync(dir).filter((name) => name.startsWith('kept.db'))
-    const before = files()
-    for (const wrong of [folder, text, empty, other, path]) {
-      const { code, stderr } = await tollgate('restore', wrong, '--config', kept, '--force')
-      t.equal(code, 2, wrong)
-      t.match(stderr, /Expected a backup/)
-      t.strictSame(files(), before)
-    }
-    database.close()
-    // Root restores what another user's gateway writes.
-    if (process.getuid?.() === 0) {
-      chownSync(path, 65_534, 65_534)
-      const copy = join(dir, 'kept-copy.db')
-      t.equal((await tollgate('backup', copy, '--config', kept)).code, 0)
-      t.equal((await tollgate('restore', copy, '--config', kept, '--force')).code, 0)
-      t.match(statSync(path), { uid: 65_534, gid: 65_534 })
-    }
-    t.equal(statSync(path).mode & 0o777, 0o600)
-    const again = new DatabaseSync(path)
-    t.match(again.prepare('SELECT display_name FROM stores').get(), { display_name: 'in the log' })
-    again.close()
-  },
-)
-
-/** Why files can not be mounted here; false where they can. */
-function noMounts(): string | false {
-  const file = join(dir, 'mountable')
-  writeFileSync(file, '')
-  try {
-    execFileSync('mount', ['--bind', file, file], { stdio: 'ignore' })
-    execFileSync('umount', [file])
-    return false
-  } catch {
-    return 'needs the right to mount a file'
-  }
-}
-
-t.test(
-  'a restore that the system refuses leaves the log of the database',
-  { skip: noMounts() },
-  async (t) => {
-    const path = join(dir, 'mounted.db')
-    const mounted = join(dir, 'mounted.yaml')
-    writeFileSync(mounted, `publicUrl: http://127.0.0.1:8080\nstorage:\n  path: ${path}\n`)
-    t.equal((await tollgate('store', 'create', 'kept', '--config', mounted)).code, 0)
-    const copy = join(dir, 'mounted-copy.db')
-    t.equal((await tollgate('backup', copy, '--config', mounted)).code, 0)
-    const database = new DatabaseSync(path)
-    database.exec("UPDATE stores SET display_name = 'in the log'")
-    // As a single file that is mounted into a container: nothing takes its place.
-    execFileSync('mount', ['--bind', path, path])
-    try {
-      const { code, stderr } = await tollgate('restore', copy, '--config', mounted, '--force')
-      t.equal(code, 1)
-      t.match(stderr, /EBUSY/)
-    } finally {
-      execFileSync('umount', [path])
-    }
-    t.ok(existsSync(`${path}-wal`))
-    database.close()
-    const again = new DatabaseSync(path)
-    t.match(again.prepare('SELECT display_name FROM stores').get(), { display_name: 'in the log' })
-    again.close()
-  },
-)
-
-t.test('a database that a gateway works on is not replaced', async (t) => {
-  const path = join(dir, 'worked-on.db')
-  const busy = join(dir, 'worked-on.yaml')
-  writeFileSync(busy, `publicUrl: http://127.0.0.1:8080\nstorage:\n  path: ${path}\n`)
-  t.equal((await tollgate('store', 'create', 'kept', '--config', busy)).code, 0)
-  const copy = join(dir, 'worked-on-copy.db')
-  t.equal((await tollgate('backup', copy, '--config', busy)).code, 0)
-  const gateway = await openSqlite({ path, clock: systemClock, log: silentLog })
-  const lease = await holdLease(gateway.leases, 'process:gateway', silentLog)
-  const { code, stderr } = await tollgate('restore', copy, '--config', busy, '--force')
-  t.equal(code, 2)
-  t.match(stderr, /A gateway works on .*worked-on\.db.*Stop it first/)
-  t.strictSame(await gateway.health(), [])
-  await lease.stop()
-  await gateway.close()
-  t.equal((await tollgate('restore', copy, '--config', busy, '--force')).code, 0)
 })
 
 t.test('a database that is not there is not backed up', async (t) => {
