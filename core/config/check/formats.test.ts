@@ -4,7 +4,10 @@ import { formats } from './formats.ts'
 const cases = {
   url: {
     good: ['https://a.example', 'redis://127.0.0.1:6379', 'wss://a/b?c'],
-    bad: ['', 'a.example', 'https://', 'http:a', 'https://a b', 'javascript:alert(1)'],
+    bad: [
+      ...['', 'a.example', 'https://', 'http:a', 'https://a b', 'javascript:alert(1)'],
+      `https://a${'/'.repeat(2_048)}x`,
+    ],
   },
   path: { good: ['./x', '/x y', 'C:\\x'], bad: ['a\0b'] },
   cidr: {

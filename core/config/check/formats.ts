@@ -10,7 +10,7 @@ interface Format {
 
 /** The formats of option schemas: how each is checked, and how it is explained. */
 export const formats: Readonly<Record<OptionFormat, Format>> = {
-  url: { test: (text) => /^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(text) && URL.canParse(text), expected: 'a URL' },
+  url: { test: isUrl, expected: 'a URL' },
   path: { test: (text) => !text.includes('\0'), expected: 'the path of a file' },
   cidr: { test: isCidr, expected: 'an address range such as 10.0.0.0/8 or fd00::/8' },
   'ip-port': { test: isIpPort, expected: 'an IP address such as 1.1.1.1 or 127.0.0.1:5353' },
@@ -22,6 +22,13 @@ export const formats: Readonly<Record<OptionFormat, Format>> = {
     test: (text) => /^\d{1,30}(\.\d{1,30})?$/.test(text),
     expected: 'a decimal number in quotes, such as "0.25"',
   },
+}
+
+/** What is longer is none that anybody has, and whoever reads it further may take long for it. */
+const MAX_URL_CHARS = 2_048
+
+function isUrl(text: string): boolean {
+  return text.length <= MAX_URL_CHARS && /^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(text) && URL.canParse(text)
 }
 
 function isCidr(text: string): boolean {
