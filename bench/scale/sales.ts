@@ -82,6 +82,7 @@ export async function sellAll(selling: Selling): Promise<void> {
   }
   await books.putOff(looked)
   clock.atMs = nowMs
+  if (!isListening) await listen(selling)
   await forget(forgottenUpTo)
   if (isListening) await tellAll(direct, clock)
   await direct.leases.release(lease)
@@ -224,7 +225,7 @@ function payloadOf({ payer, nonce, payTo, amountAtomic, validBeforeMs }: Signed,
 }
 
 async function listen({ direct, seeded, sellers, clock }: Selling): Promise<void> {
-  for (const [i, { store, paid }] of sellers.entries()) {
+  for (const [i, { store, links }] of sellers.entries()) {
     if (i % 20 !== 0) continue
     await direct.webhooks.create(
       {
@@ -234,7 +235,7 @@ async function listen({ direct, seeded, sellers, clock }: Selling): Promise<void
           description: 'The shop',
           createdAtMs: clock.atMs,
         },
-        ...{ url: new URL('/hook', paid[0]!.url).href, salt: seeded.hex('salt', i).slice(0, 32) },
+        ...{ url: new URL('/hook', links[0]!.url).href, salt: seeded.hex('salt', i).slice(0, 32) },
         kinds: ['purchase.confirmed', 'payment.confirmed', 'refund.due', 'review.created'],
       },
       10,
