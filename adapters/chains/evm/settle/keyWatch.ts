@@ -4,6 +4,11 @@ import type { NonceQueue } from './nonceQueue.ts'
 
 /** Between two looks whether somebody else signs with the key. */
 const LOOK_MS = 2_000
+/**
+ * Looks at the start that have to agree: a former process leaves empty transactions in the pool, which fill numbers, and no store knows
+ * them. They are in the next block, while an installation that works brings others.
+ */
+const FIRST_LOOKS = 3
 
 /** Watches whether somebody else uses numbers of a key, such as an installation with a database of its own. */
 export interface KeyWatch {
@@ -34,6 +39,8 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   const { network, address, log, sharedKeyMs, queue, countOf, isLive, openInStore } = parts
   /** Whether the queue's next number is what the chain had when this process began to settle; before, others may have used more. */
   let knowsNext = false
+  /** First looks in a row that found numbers in the pool which nobody here knows. */
+  let doubts = 0
   let sharedUntilMs = Number.NEGATIVE_INFINITY
   let lookedAtMs = Number.NEGATIVE_INFINITY
   let looking: Promise<void> = Promise.resolve()
@@ -55,8 +62,12 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   const lookOnce = async (): Promise<void> => {
     const pooled = await countOf('pending')
     const isForeign = await (knowsNext ? isUnknownBelow(pooled) : isForeignInPool(pooled))
-    knowsNext = true
     queue.raiseAbove(pooled - 1)
+    if (isForeign && !knowsNext && ++doubts < FIRST_LOOKS) {
+      sharedUntilMs = performance.now() + Math.min(LOOK_MS, sharedKeyMs)
+      return
+    }
+    knowsNext = true
     if (!isForeign) return
     // By chance, so that of two that have seen each other one begins first.
     sharedUntilMs = performance.now() + sharedKeyMs * (1 + Math.random() / 2)
@@ -69,6 +80,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   return {
     begin() {
       knowsNext = false
+      doubts = 0
       lookedAtMs = Number.NEGATIVE_INFINITY
     },
     look() {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { privateKeyToAccount } from 'viem/accounts'
 import type { OpenAttempt, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
 import { numberTaken } from '../../../../core/ports/refusals.ts'
@@ -121,4 +122,24 @@ t.test('who starts while somebody else’s transactions wait in the pool waits, 
     ok: false,
     reason: 'settling_key_shared',
   })
+})
+
+t.test('what a former process has filled keeps nobody waiting for longer than its block', async (t) => {
+  const { chain, settlingKey, another, pay, terms } = await startSettler(t)
+  const former = privateKeyToAccount(settlingKey)
+  await chain.setAutomine(false)
+  const filler = await former.signTransaction({
+    ...{ chainId: chain.chainId, type: 'eip1559', nonce: 0, to: former.address, gas: 21_000n },
+    ...{ maxFeePerGas: 4_000_000_000n, maxPriorityFeePerGas: 1_000_000_000n },
+  })
+  await chain.rpc('eth_sendRawTransaction', filler)
+  const next = another()
+  await next.start([])
+  const { payment, identity } = await pay()
+  const verify = () => next.verify(payment, terms, identity, { storeId: 'store' })
+  t.match(await verify(), { ok: false, reason: 'settling_key_shared' }, 'nobody knows whose it is')
+  await chain.mine()
+  const beganMs = performance.now()
+  while (!(await verify()).ok && performance.now() - beganMs < 10_000) await sleep(100)
+  t.ok(performance.now() - beganMs < 10_000)
 })
