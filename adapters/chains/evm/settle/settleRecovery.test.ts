@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
+import type { OpenAttempt, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import { isOnChain, recoverOne } from '../../lookUpOne.fixture.ts'
 import type { Hex } from '../rpc/hex.ts'
 import { recordOf, remember, seller, startSettler } from '../settler.fixture.ts'
@@ -191,3 +191,34 @@ for (const hasOpen of [true, false]) {
     },
   )
 }
+
+t.test(
+  'a number of a former process that left the chain is filled once its payment can land no more',
+  async (t) => {
+    const { chain, settler, another, pay, terms } = await startSettler(t, { receiptTimeoutMs: 300 })
+    const attempts: SettlementAttempt[] = []
+    const settleOne = async (by = settler) => {
+      const { payment, identity } = await pay()
+      return by.settle(payment, terms, identity, remember(attempts))
+    }
+    t.match(await settleOne(), { status: 'settled' })
+    await settler.close()
+    await chain.reorg(1)
+    await chain.mine()
+    const next = another()
+    const former = { ...attempts[0]!, bytes: '' }
+    await next.start([{ ...former, isMined: true }])
+    const followUp = (open: readonly OpenAttempt[]) => next.keys![0]!.followUp!(async () => open)
+    await followUp([])
+    t.match(await settleOne(next), { status: 'pending' }, 'it waits')
+    t.equal(attempts[1]!.sequence, '1')
+    const second = { ...attempts[1]!, bytes: '' }
+    await followUp([{ ...former, isReorged: true }, second])
+    await followUp([{ ...former, isReorged: true }, second])
+    t.equal(await chain.balanceUsdc(seller as Hex), 0n)
+    // Another process's recovery has given it up.
+    await followUp([second])
+    await chain.mine()
+    t.equal(await chain.balanceUsdc(seller as Hex), 10_000n)
+  },
+)

@@ -137,7 +137,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   let lookedAtMs = performance.now()
   /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
   let adoptedBelow = 0
-  /** Numbers that payments of former processes were settled with not long ago. */
+  /** Numbers that payments of former processes were settled with not long ago, and that the chain has not used any more. */
   const formerlyMined = new Set<number>()
   /** Numbers follow each other: those below are used, by whichever transaction. */
   let usedBelow = 0
@@ -151,7 +151,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
 
   const watch = createKeyWatch({
     ...{ network, address, log, queue, countOf, sharedKeyMs: options.sharedKeyMs },
-    isLive: (nonce) => live.has(nonce) || formerlyMined.has(nonce),
+    isLive: (nonce) => live.has(nonce),
     openInStore: () => openInStore?.(),
   })
 
@@ -235,8 +235,8 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       live.delete(nonce)
       if (bytes !== '') used.set(nonce, { bytes, isFiller: isFiller === true })
     }
-    for (const known of [used, formerlyMined])
-      for (const nonce of known.keys()) if (nonce < mined - REORG_NONCES) known.delete(nonce)
+    for (const nonce of used.keys()) if (nonce < mined - REORG_NONCES) used.delete(nonce)
+    for (const nonce of formerlyMined) if (nonce < mined) formerlyMined.delete(nonce)
     // Given back meanwhile.
     for (const nonce of queue.takeGaps()) abandoned.add(nonce)
     for (const nonce of await withoutOpen(strandedAt(pooled))) abandoned.add(nonce)
@@ -272,6 +272,19 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     timer = setTimeout(repair, ms)
     timer.unref()
   }
+
+  /** Of numbers that the chain has used nothing has to be known: which is all of them where nothing has left it. */
+  const forgetUsed = async (): Promise<void> => {
+    if (formerlyMined.size === 0) return
+    const pooled = await countOf('pending').catch(() => 0)
+    for (const nonce of formerlyMined) if (nonce < pooled) formerlyMined.delete(nonce)
+  }
+
+  /** What a former process has signed: its bytes are the recovery's to send. */
+  const adopted = () => ({
+    ...{ bytes: '', mostWei: BigInt(maxGas) * options.maxFeePerGasWei },
+    ...{ sinceMs: performance.now(), isStored: true as const },
+  })
 
   /** @returns undefined when it takes too long */
   const storeWith = async (store: Store, attempt: SettlementAttempt): Promise<boolean | undefined> => {
@@ -355,6 +368,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       for (const { isMined, sequence } of attempts)
         if (isMined === true && !bytesOf.has(Number(sequence))) formerlyMined.add(Number(sequence))
       for (const nonce of formerlyMined) queue.raiseAbove(nonce)
+      await forgetUsed()
       const highest = Math.max(-1, ...bytesOf.keys())
       if (highest < 0) {
         // What another process has landed while it had the key.
@@ -389,8 +403,15 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       const stored = new Set([...live].flatMap(([nonce, { isStored }]) => (isStored ? [nonce] : [])))
       const old = [...stored].filter((nonce) => lingering.has(nonce))
       lingering = stored
-      if (old.length === 0) return
+      await forgetUsed()
+      if (old.length + formerlyMined.size === 0) return
       const open = await openInStore()
+      for (const nonce of formerlyMined) {
+        if (!open.has(nonce)) continue
+        // The books know that it has left the chain: from now on it is followed like whatever is open.
+        formerlyMined.delete(nonce)
+        live.set(nonce, { ...adopted(), payments: 1 })
+      }
       const concluded = old.filter((nonce) => !open.has(nonce) && live.get(nonce)?.isStored)
       if (concluded.length === 0) return
       for (const nonce of concluded) {
