@@ -33,7 +33,8 @@ t.test('two transactions that wait for each other are both made', { skip }, asyn
   await Promise.all([addTo(1, 2), addTo(2, 1)])
   const { rows } = await sql`SELECT n FROM numbers ORDER BY id`.execute(database.query)
   t.strictSame(rows, [{ n: 2 }, { n: 2 }])
-  t.equal(runs, 3, 'one of the two had to begin again')
+  // More often where the server takes long to see that they wait for each other.
+  t.ok(runs > 2, 'one of the two had to begin again')
 })
 
 t.test('what fails leaves nothing, and its connection is as good as new', { skip }, async (t) => {
