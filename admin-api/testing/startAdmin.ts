@@ -113,7 +113,7 @@ export async function startAdmin(
   const engine = {
     ...{ books: db.books, chains: { assets: builtInAssets }, clock, log },
     notes: createPurchaseNotes(sealer, '_svc'),
-    lease: { isHeld: true, current: { id: 1, name: 'test' } },
+    lease: { isHeld: true, lapses: 0, current: { id: 1, name: 'test' } },
   }
   const payments = createPayments(engine)
   const admin = await createAdminApi(

@@ -26,7 +26,7 @@ export async function start({
   const clock = { now: () => nowMs }
   const store = openMemory({ memory, clock })
   const settler = createScriptedSettler()
-  const lease = { isHeld: true, current: (await store.leases.take(`process:${name}`, 10_000))! }
+  const lease = { isHeld: true, lapses: 0, current: (await store.leases.take(`process:${name}`, 10_000))! }
   const books = adapt(store.books)
   const assets = builtInAssets.filter((asset) => asset.network === testNetwork)
   const payments = createPayments({

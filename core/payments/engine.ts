@@ -12,9 +12,9 @@ import type { Clock } from '../ports/clock.ts'
 import type { Log } from '../ports/log.ts'
 import { isStoreAway } from '../ports/refusals.ts'
 import type { Books } from '../ports/store/books.ts'
-import type { Lease } from '../ports/store/leases.ts'
 import { createBackground } from './background.ts'
 import { createChangeWatch } from './changeWatch.ts'
+import type { HeldLease } from './heldLease.ts'
 import { createOpenCalls, OpenCall } from './openCalls.ts'
 import type { Fate, PaidCall, Payments, PresentedPayment, SettleEnd } from './payments.ts'
 import { assetOf, type Landed, newPurchaseId, type PurchaseNotes } from './purchase.ts'
@@ -26,7 +26,7 @@ export interface EngineParts {
   readonly chains: Pick<Chains, 'assets'>
   readonly notes: Pick<PurchaseNotes, 'tokenHash'>
   /** This process's own, as it is now. */
-  readonly lease: { readonly current: Lease; readonly isHeld: boolean }
+  readonly lease: Pick<HeldLease, 'current' | 'isHeld' | 'lapses'>
   readonly clock: Clock
   readonly log: Log
 }
@@ -67,7 +67,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
 
   /** Asks the store only where this process stood still for so long that another one may have taken its rows up. */
   function assertHeld(paid: OpenCall): void | Promise<void> {
-    if (paid.lease === lease.current.id && lease.isHeld) return
+    if (paid.lease === lease.current.id && paid.lapses === lease.lapses && lease.isHeld) return
     return assertRow(paid)
   }
 
@@ -175,12 +175,13 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       const { identity, payload } = presented
       const { scheme } = settlerOf(presented)
       const { linkId, sessionId, storeId, requestHash } = call
-      const leaseId = lease.current.id
+      // As it is before the claim: this process may stand still until it hears of it.
+      const held = { current: lease.current, lapses: lease.lapses }
       const purchaseId = newPurchaseId(clock.now())
       const result = await books
         .claim({
           ...identity,
-          ...{ scheme, lease: leaseId, linkId, sessionId, storeId, requestHash, purchaseId },
+          ...{ scheme, lease: held.current.id, linkId, sessionId, storeId, requestHash, purchaseId },
           payload: JSON.stringify(payload),
         })
         .catch((error: unknown) => {
@@ -191,7 +192,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
         background.hasten(result.record)
         return { lost: result.record }
       }
-      const paid = new OpenCall(presented, call, result.row, purchaseId, leaseId, 'claimed')
+      const paid = new OpenCall(presented, call, result.row, purchaseId, held, 'claimed')
       calls.add(paid)
       return { won: paid }
     },
@@ -322,12 +323,12 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       // One at a time in this process: they would have the same lease, and the end of one would be the end of the other.
       if (!rules.mayResume(record) || calls.has(record.row)) return undefined
       const { row, purchaseId, transaction, event, block, chargedAtomic, amountAtomic } = record
-      const leaseId = lease.current.id
-      const paid = new OpenCall(presented, call, row, purchaseId, leaseId, 'settled')
+      const held = { current: lease.current, lapses: lease.lapses }
+      const paid = new OpenCall(presented, call, row, purchaseId, held, 'settled')
       paid.landed = { transaction, event, block, chargedAtomic: chargedAtomic ?? amountAtomic }
       calls.add(paid)
       try {
-        if (await calls.write(paid, rules.resume(record, leaseId))) return paid
+        if (await calls.write(paid, rules.resume(record, held.current.id))) return paid
       } catch (error) {
         // It may be written all the same: then it is owed again, until its buyer comes back once more.
         end(paid, 'not_charged')

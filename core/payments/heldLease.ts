@@ -7,6 +7,11 @@ export interface HeldLease {
   readonly current: Lease
   /** By this machine's monotonic clock: false after standing still for longer than it lasts, until it was renewed. */
   readonly isHeld: boolean
+  /**
+   * How often it was over before it was renewed: what was claimed before may be somebody else's, although nobody has taken the name and
+   * its id is the same.
+   */
+  readonly lapses: number
   /** Gives it back. */
   stop(): Promise<void>
 }
@@ -34,6 +39,7 @@ export async function holdLease(
   if (first === undefined) throw new Error(`Expected the lease ${name} to be free; another process has it.`)
   let current = first
   let isRenewing = false
+  let lapses = 0
 
   async function renew(): Promise<void> {
     if (isRenewing) return
@@ -41,6 +47,7 @@ export async function holdLease(
     try {
       const endMs = performance.now() + ttlMs
       if (await leases.renew(current, ttlMs)) {
+        if (performance.now() >= untilMs) lapses++
         untilMs = endMs
         return
       }
@@ -64,6 +71,9 @@ export async function holdLease(
     },
     get isHeld() {
       return performance.now() < untilMs
+    },
+    get lapses() {
+      return lapses
     },
     async stop() {
       clearInterval(timer)

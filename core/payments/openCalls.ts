@@ -3,6 +3,7 @@ import type { Hold } from '../ports/chains/settler.ts'
 import type { Log } from '../ports/log.ts'
 import type { Books, PaymentChange } from '../ports/store/books.ts'
 import type { ChangeWatch } from './changeWatch.ts'
+import type { HeldLease } from './heldLease.ts'
 import type { PaidCall, PaidFor, PresentedPayment } from './payments.ts'
 import type { Landed } from './purchase.ts'
 
@@ -13,6 +14,8 @@ export class OpenCall implements PaidCall {
   readonly row: number
   readonly purchaseId: string
   lease: number | null
+  /** How often this process's lease had lapsed when it was claimed. */
+  readonly lapses: number
   state: PaymentState
   /** False after a write whose answer did not come, or that was refused: the row has to be read. */
   isSure = true
@@ -36,14 +39,15 @@ export class OpenCall implements PaidCall {
     call: PaidFor,
     row: number,
     purchaseId: string,
-    lease: number,
+    { current, lapses }: Pick<HeldLease, 'current' | 'lapses'>,
     state: PaymentState,
   ) {
     this.payment = payment
     this.call = call
     this.row = row
     this.purchaseId = purchaseId
-    this.lease = lease
+    this.lease = current.id
+    this.lapses = lapses
     this.state = state
   }
 

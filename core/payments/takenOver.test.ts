@@ -129,27 +129,31 @@ t.test(
   },
 )
 
-t.test(
-  'a call that stood still is not refused as uncharged either, when the chain refuses what another call has charged',
-  async (t) => {
-    const memory = createMemory()
-    const frozen = await start({ memory })
-    const stale = await won(frozen.payments, frozen.presented)
-    const refusal = { ok: false, reason: 'settler_not_started', message: '', transient: true } as const
-    frozen.settler.verifyWith = async () => refusal
-    t.match(await frozen.payments.verify(stale), refusal, 'while the row is its own')
-    const { store, payments, presented, row } = await start({ memory, name: 'two' })
-    await store.books.apply(free((await row())!, 'abandoned'))
-    const paid = await won(payments, presented)
-    await payments.settle(paid, keptAnswer)
-    await payments.record(paid)
-    frozen.lease.isHeld = false
-    await t.rejects(frozen.payments.verify(stale), {
-      code: 'settlement_pending',
-      extra: { purchaseId: paid.purchaseId },
-    })
-  },
-)
+for (const [lease, change] of [
+  ['is over', { isHeld: false }],
+  ['was renewed under the same id', { lapses: 1 }],
+] as const)
+  t.test(
+    `a call that stood still, and whose lease ${lease}, is not refused as uncharged either, when the chain refuses what another call has charged`,
+    async (t) => {
+      const memory = createMemory()
+      const frozen = await start({ memory })
+      const stale = await won(frozen.payments, frozen.presented)
+      const refusal = { ok: false, reason: 'settler_not_started', message: '', transient: true } as const
+      frozen.settler.verifyWith = async () => refusal
+      t.match(await frozen.payments.verify(stale), refusal, 'while the row is its own')
+      const { store, payments, presented, row } = await start({ memory, name: 'two' })
+      await store.books.apply(free((await row())!, 'abandoned'))
+      const paid = await won(payments, presented)
+      await payments.settle(paid, keptAnswer)
+      await payments.record(paid)
+      Object.assign(frozen.lease, change)
+      await t.rejects(frozen.payments.verify(stale), {
+        code: 'settlement_pending',
+        extra: { purchaseId: paid.purchaseId },
+      })
+    },
+  )
 
 for (const settlesFirst of [false, true]) {
   t.test(

@@ -145,6 +145,7 @@ function leaveStraysNowAndThen(payments: Payments, log: Log): () => Promise<void
 
 const noLease: HeldLease = {
   isHeld: false,
+  lapses: 0,
   get current(): never {
     throw new Error('This process only looks; it works on no payments.')
   },
