@@ -96,9 +96,12 @@ export async function soak(
   for (const { n, ms } of waits)
     if (ms > ANSWERED_MS)
       late.push(`call ${n} was at a gateway that was struck, and answered ${Math.round(ms)} ms later`)
+  // The seller that had no time is this process.
   for (const { gateway, answer, tookMs } of load.freeHeard)
     if (answer !== '200')
-      misses.push(`a free call of the ${gateway} gateway heard "${answer}" after ${Math.round(tookMs)} ms`)
+      (answer === '504' ? late : misses).push(
+        `a free call of the ${gateway} gateway heard "${answer}" after ${Math.round(tookMs)} ms`,
+      )
   return {
     ...judgement,
     seconds: Math.round((performance.now() - beganMs) / 1_000),
