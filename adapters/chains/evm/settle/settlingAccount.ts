@@ -6,21 +6,16 @@ import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
-import { broadcast } from './broadcast.ts'
 import type { Fees } from './fees.ts'
+import { createGapRepair } from './gapRepair.ts'
 import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
+import { createKnownNonces } from './knownNonces.ts'
 import { createNonceQueue } from './nonceQueue.ts'
 import { addressOfKey, signTransaction } from './signTransaction.ts'
 import { within } from './within.ts'
 
-/** So many account nonces a reorganisation may take back. */
-const REORG_NONCES = 256
 /** Before a nonce that was given back is filled: the next payment may use it. */
 const GAP_MS = 250
-/** Before what could not be filled is tried again, and twice as late each time up to the most. */
-const REPAIR_AGAIN_MS = 100
-const MAX_REPAIR_AGAIN_MS = 5_000
-
 /** No account has sent as many. A node that says so is broken, and believing it would leave a gap that nothing closes. */
 const MOST_TRANSACTIONS = 2 ** 32
 
@@ -125,29 +120,13 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     throw new RpcUnreachable(`the node says that the settling account has sent ${count} transactions`)
   }
   const queue = createNonceQueue(() => countOf('pending'))
-  /** By nonce, until they are mined. */
-  const live = new Map<number, Live>()
-  const abandoned = new Set<number>()
-  /** Bytes that were mined: a reorganisation can leave them out again, and what came after them waits for nothing else. */
-  const used = new Map<number, { readonly bytes: string; readonly isFiller: boolean }>()
-  /** The lowest nonce that transactions wait behind and nobody here knows, since when. */
-  let stranded: { readonly nonce: number; readonly sinceMs: number } | undefined
+  const known = createKnownNonces()
+  const { live, abandoned, formerlyMined } = known
   /** Account nonces of payments that are open in the store; undefined until somebody told the way there. */
   let openInStore: (() => Promise<ReadonlySet<number>>) | undefined
-  let lookedAtMs = performance.now()
-  /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
-  let adoptedBelow = 0
-  /** Numbers that payments of former processes were settled with not long ago, and that the chain has not used any more. */
-  const formerlyMined = new Set<number>()
-  /** Numbers follow each other: those below are used, by whichever transaction. */
-  let usedBelow = 0
   /** What was stored and not known to be mined when it was last followed up. */
   let lingering = new Set<number>()
   let mayGoOn: () => boolean = () => true
-  let repairing: Promise<void> | undefined
-  let isClosed = false
-  let timer: NodeJS.Timeout | undefined
-  let againMs = REPAIR_AGAIN_MS
 
   const watch = createKeyWatch({
     ...{ network, address, log, queue, countOf, sharedKeyMs: options.sharedKeyMs },
@@ -160,46 +139,17 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     return { settler: id, bytes, transaction: hash, sequence: String(nonce) }
   }
 
-  /** Uses up a nonce whose transaction is pointless now: nothing to ourselves, at today's fees. */
-  const fill = async (nonce: number): Promise<void> => {
-    const fees = await currentFees()
-    // Another process has the key by now, and may have a payment for this number.
-    if (fees === undefined || !mayGoOn()) return
-    const filler = signed({ to: address, data: '0x' }, nonce, 21_000, fees)
-    const { taken } = await broadcast(rpc, filler.bytes)
-    log.info({ network, nonce, taken }, 'filled an account nonce that no payment will use')
-    if (taken === 'yes') {
-      abandoned.delete(nonce)
-      const mostWei = 21_000n * fees.maxFeePerGas
-      const sinceMs = performance.now()
-      live.set(nonce, { bytes: filler.bytes, mostWei, payments: 0, sinceMs, isFiller: true })
-    }
-  }
+  const repairs = createGapRepair({
+    ...{ network, rpc, log, queue, known, countOf, currentFees, strandedMs: options.strandedMs },
+    signFiller: (nonce, gas, fees) => signed({ to: address, data: '0x' }, nonce, gas, fees),
+    mayGoOn: () => mayGoOn(),
+    openInStore: () => openInStore?.(),
+  })
 
-  /**
-   * Nonces from the next one on that nobody here knows, while transactions have waited behind them for long enough. A former
-   * process used them, and a reorganisation took that back.
-   */
-  const strandedAt = (next: number): number[] => {
-    // One whose payment is over waits as well: its bytes may be in the pool still, and nothing can take their place there.
-    const waiting = Math.min(...[...live.keys(), ...abandoned].filter((nonce) => nonce >= next))
-    const isKnown = (nonce: number) => live.has(nonce) || abandoned.has(nonce) || used.has(nonce)
-    if (waiting === Number.POSITIVE_INFINITY || isKnown(next)) {
-      stranded = undefined
-      return []
-    }
-    const nowMs = performance.now()
-    if (stranded?.nonce !== next) stranded = { nonce: next, sinceMs: nowMs }
-    else if (nowMs - stranded.sinceMs >= options.strandedMs)
-      return Array.from({ length: waiting - next }, (_, i) => next + i).filter((nonce) => !isKnown(nonce))
-    return []
-  }
-
-  /** What the store has a payment for is the recovery's to send again, as it was signed. */
-  const withoutOpen = async (nonces: readonly number[]): Promise<readonly number[]> => {
-    if (nonces.length === 0 || openInStore === undefined) return nonces
-    const open = await openInStore()
-    return nonces.filter((nonce) => !open.has(nonce))
+  /** What the store has payments for. Where nobody here knows the bytes, they are the recovery's to send. */
+  const follow = (nonce: number, payments: number, bytes = ''): void => {
+    const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
+    live.set(nonce, { bytes, mostWei, payments, sinceMs: performance.now(), isStored: true })
   }
 
   /**
@@ -213,78 +163,19 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
         { network, nonce },
         'an account nonce that was not stored here is another payment’s in the store',
       )
-      const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
-      live.set(nonce, { bytes: '', mostWei, payments: 1, sinceMs: performance.now(), isStored: true })
+      follow(nonce, 1)
       return queue.recheck()
     }
     queue.giveBack(nonce)
-    if (queue.hasGaps) repairIn(GAP_MS)
-  }
-
-  const repairOnce = async (): Promise<void> => {
-    if (!mayGoOn()) return
-    for (const nonce of queue.takeGaps()) abandoned.add(nonce)
-    const [mined, pooled] = [await countOf('latest'), await countOf('pending')]
-    // What a reorganisation took back is the recovery's to send again, as it was signed.
-    for (let nonce = pooled; nonce < adoptedBelow; nonce++)
-      if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)
-    adoptedBelow = 0
-    lookedAtMs = performance.now()
-    for (const [nonce, { bytes, isFiller }] of live) {
-      if (nonce >= mined) continue
-      live.delete(nonce)
-      if (bytes !== '') used.set(nonce, { bytes, isFiller: isFiller === true })
-    }
-    for (const nonce of used.keys()) if (nonce < mined - REORG_NONCES) used.delete(nonce)
-    for (const nonce of formerlyMined) if (nonce < mined) formerlyMined.delete(nonce)
-    // Given back meanwhile.
-    for (const nonce of queue.takeGaps()) abandoned.add(nonce)
-    for (const nonce of await withoutOpen(strandedAt(pooled))) abandoned.add(nonce)
-    for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
-    for (const nonce of [...live.keys(), ...abandoned, ...used.keys()].sort((a, b) => a - b)) {
-      if (isClosed) return
-      if (nonce < pooled) continue
-      const bytes = live.get(nonce)?.bytes ?? used.get(nonce)?.bytes
-      if (bytes !== undefined && bytes !== '') await broadcast(rpc, bytes)
-      else if (abandoned.has(nonce)) await fill(nonce)
-    }
-  }
-
-  const hasGaps = () => queue.hasGaps || abandoned.size > 0 || adoptedBelow > 0 || stranded !== undefined
-
-  const repair = (): Promise<void> => {
-    repairing ??= repairOnce()
-      .catch((error: unknown) => {
-        // Nobody could see that it is there still.
-        stranded = undefined
-        log.warn({ network, error: String(error) }, 'could not look after account nonces')
-      })
-      .finally(() => {
-        repairing = undefined
-        againMs = hasGaps() ? Math.min(2 * againMs, MAX_REPAIR_AGAIN_MS) : REPAIR_AGAIN_MS
-        if (hasGaps()) repairIn(againMs)
-      })
-    return repairing
-  }
-  const repairIn = (ms: number): void => {
-    if (isClosed) return
-    clearTimeout(timer)
-    timer = setTimeout(repair, ms)
-    timer.unref()
+    if (queue.hasGaps) repairs.repairIn(GAP_MS)
   }
 
   /** Of numbers that the chain has used nothing has to be known: which is all of them where nothing has left it. */
   const forgetUsed = async (): Promise<void> => {
     if (formerlyMined.size === 0) return
     const pooled = await countOf('pending').catch(() => 0)
-    for (const nonce of formerlyMined) if (nonce < pooled) formerlyMined.delete(nonce)
+    known.forgetFormerly(pooled)
   }
-
-  /** What a former process has signed: its bytes are the recovery's to send. */
-  const adopted = () => ({
-    ...{ bytes: '', mostWei: BigInt(maxGas) * options.maxFeePerGasWei },
-    ...{ sinceMs: performance.now(), isStored: true as const },
-  })
 
   /** @returns undefined when it takes too long */
   const storeWith = async (store: Store, attempt: SettlementAttempt): Promise<boolean | undefined> => {
@@ -300,38 +191,30 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   const giveUp = (nonce: number): void => {
     log.error({ network, nonce }, 'a settlement was not stored, or not in time; its account nonce is filled')
     abandoned.add(nonce)
-    repairIn(0)
+    repairs.repairIn(0)
   }
 
   return {
     address,
     id,
-    repair,
+    repair: repairs.repair,
     get inFlight() {
       return live.size
     },
     get paymentsInFlight() {
-      let sum = 0
-      for (const { payments } of live.values()) sum += payments
-      return sum
+      return known.payments
     },
     get oldestMs() {
-      const nowMs = performance.now()
-      let sinceMs = nowMs
-      for (const [nonce, one] of live)
-        if (nonce >= usedBelow && one.bytes !== '') sinceMs = Math.min(sinceMs, one.sinceMs)
-      return nowMs - sinceMs
+      return known.oldestMs
     },
     get hasGaps() {
-      if (hasGaps()) return true
+      if (repairs.hasGaps) return true
       // Seldom, and only while something waits: what a former process had filled nobody here would miss.
-      if (live.size > 0 && performance.now() - lookedAtMs >= options.strandedMs) return true
-      return [...live.values(), ...used.values()].some(({ isFiller }) => isFiller)
+      if (live.size > 0 && performance.now() - repairs.lookedAtMs >= options.strandedMs) return true
+      return known.hasFillers
     },
     get committedWei() {
-      let sum = 0n
-      for (const { mostWei } of live.values()) sum += mostWei
-      return sum
+      return known.committedWei
     },
     async sign(call, gas, fees, stores) {
       const nonce = await queue.take()
@@ -363,37 +246,26 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       mayGoOn = mayStill
       watch.begin()
       const open = attempts.filter(({ isMined }) => isMined !== true)
-      const bytesOf = new Map(open.map(({ sequence, bytes }) => [Number(sequence), bytes]))
+      const byNonce = Map.groupBy(open, ({ sequence }) => Number(sequence))
       formerlyMined.clear()
       for (const { isMined, sequence } of attempts)
-        if (isMined === true && !bytesOf.has(Number(sequence))) formerlyMined.add(Number(sequence))
+        if (isMined === true && !byNonce.has(Number(sequence))) formerlyMined.add(Number(sequence))
       for (const nonce of formerlyMined) queue.raiseAbove(nonce)
       await forgetUsed()
-      const highest = Math.max(-1, ...bytesOf.keys())
+      const highest = Math.max(-1, ...byNonce.keys())
       if (highest < 0) {
         // What another process has landed while it had the key.
-        if (live.size > 0) await repair()
+        if (live.size > 0) await repairs.repair()
         return
       }
       queue.raiseAbove(highest)
-      const mostWei = BigInt(maxGas) * options.maxFeePerGasWei
-      const byNonce = Map.groupBy(open, ({ sequence }) => Number(sequence))
-      const sinceMs = performance.now()
-      for (const [nonce, bytes] of bytesOf)
-        live.set(nonce, { bytes, mostWei, payments: byNonce.get(nonce)!.length, sinceMs, isStored: true })
+      for (const [nonce, those] of byNonce) follow(nonce, those.length, those.at(-1)!.bytes)
       // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
       const underWay = open.filter(({ isReorged }) => isReorged !== true)
-      adoptedBelow = Math.max(adoptedBelow, ...underWay.map(({ sequence }) => Number(sequence)))
-      await repair()
+      repairs.adoptBelow(Math.max(0, ...underWay.map(({ sequence }) => Number(sequence))))
+      await repairs.repair()
     },
-    mined({ sequence, bytes }) {
-      const nonce = Number(sequence)
-      live.delete(nonce)
-      usedBelow = Math.max(usedBelow, nonce + 1)
-      if (bytes !== '') used.set(nonce, { bytes, isFiller: false })
-      // Numbers follow each other: so many are kept, however many there have been.
-      used.delete(nonce - REORG_NONCES)
-    },
+    mined: ({ sequence, bytes }) => known.mined(Number(sequence), bytes),
     abandon({ sequence }) {
       if (!live.delete(Number(sequence)) && Number(sequence) >= (queue.next ?? 0)) return
       abandoned.add(Number(sequence))
@@ -410,7 +282,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
         if (!open.has(nonce)) continue
         // The books know that it has left the chain: from now on it is followed like whatever is open.
         formerlyMined.delete(nonce)
-        live.set(nonce, { ...adopted(), payments: 1 })
+        follow(nonce, 1)
       }
       const concluded = old.filter((nonce) => !open.has(nonce) && live.get(nonce)?.isStored)
       if (concluded.length === 0) return
@@ -419,7 +291,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
         abandoned.add(nonce)
       }
       log.info({ network, nonces: concluded }, 'another process has concluded payments of this account')
-      await repair()
+      await repairs.repair()
     },
     recheck: () => queue.recheck(),
     lookForOthers: watch.look,
@@ -430,25 +302,6 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       const [mined, pending] = await Promise.all([countOf('latest'), countOf('pending')])
       return { mined, pending }
     },
-    async close() {
-      isClosed = true
-      clearTimeout(timer)
-      await repairing
-    },
+    close: repairs.close,
   }
-}
-
-/** A transaction on its way. */
-interface Live {
-  /** Signed; empty while it is not stored yet, or where a former process has signed it. */
-  readonly bytes: string
-  /** The most that it can cost. */
-  readonly mostWei: bigint
-  /** How many it settles. */
-  readonly payments: number
-  /** By this machine's monotonic clock: since when it waits for its block. */
-  readonly sinceMs: number
-  /** Its attempt is in the store. */
-  readonly isStored?: true
-  readonly isFiller?: true
 }

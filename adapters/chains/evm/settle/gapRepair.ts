@@ -1,0 +1,152 @@
+import type { NetworkId } from '../../../../core/domain/network.ts'
+import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
+import type { Log } from '../../../../core/ports/log.ts'
+import type { Rpc } from '../../../../core/rpc/rpc.ts'
+import { broadcast } from './broadcast.ts'
+import type { Fees } from './fees.ts'
+import type { KnownNonces } from './knownNonces.ts'
+import type { NonceQueue } from './nonceQueue.ts'
+
+/** Before what could not be filled is tried again, and twice as late each time up to the most. */
+const REPAIR_AGAIN_MS = 100
+const MAX_REPAIR_AGAIN_MS = 5_000
+
+/** What an empty transfer takes. */
+const FILLER_GAS = 21_000
+
+/** Sees to it that an account's nonces are used without a gap: a transaction behind one is not mined. */
+export interface GapRepair {
+  /** There are nonces that no payment will use, or nonces of a former process that have not been looked at. */
+  readonly hasGaps: boolean
+  /** When the chain was last asked, by this machine's monotonic clock. */
+  readonly lookedAtMs: number
+  /** A former process signed below this nonce: which of them nobody stored is found out at the next repair. */
+  adoptBelow(nonce: number): void
+  /** Sends again what the pool has lost, and fills what no payment will use. One at a time; never rejects. */
+  repair(): Promise<void>
+  /** Repairs after so long, in ms, instead of when it would otherwise. */
+  repairIn(ms: number): void
+  /** Sends nothing more; resolves when nothing is being sent. */
+  close(): Promise<void>
+}
+
+export interface GapRepairParts {
+  readonly network: NetworkId
+  readonly rpc: Rpc
+  readonly log: Log
+  readonly queue: NonceQueue
+  readonly known: KnownNonces
+  /** The account's next nonce by `latest` or `pending`. */
+  readonly countOf: (block: string) => Promise<number>
+  /** How long transactions wait behind nonces that nobody here knows before these are filled, in ms. */
+  readonly strandedMs: number
+  /** Fees for a transaction that only uses up a nonce; undefined while they are above the cap. */
+  readonly currentFees: () => Promise<Fees | undefined>
+  /** A transaction of nothing to the account itself. */
+  readonly signFiller: (nonce: number, gas: number, fees: Fees) => SettlementAttempt
+  /** Whether this is still the process that has the key. */
+  readonly mayGoOn: () => boolean
+  /** Nonces of payments that are open in the store; undefined where nobody has told the way there. */
+  readonly openInStore: () => Promise<ReadonlySet<number>> | undefined
+}
+
+export function createGapRepair(parts: GapRepairParts): GapRepair {
+  const { network, rpc, log, queue, known, countOf, mayGoOn } = parts
+  const { live, abandoned, formerlyMined } = known
+  /** Below this a former process signed, and which of its nonces nobody stored has to be found out. */
+  let adoptedBelow = 0
+  let lookedAtMs = performance.now()
+  let repairing: Promise<void> | undefined
+  let isClosed = false
+  let timer: NodeJS.Timeout | undefined
+  let againMs = REPAIR_AGAIN_MS
+
+  const hasGaps = () => queue.hasGaps || abandoned.size > 0 || adoptedBelow > 0 || known.isStranded
+
+  /** Uses up a nonce whose transaction is pointless now: nothing to ourselves, at today's fees. */
+  const fill = async (nonce: number): Promise<void> => {
+    const fees = await parts.currentFees()
+    // Another process has the key by now, and may have a payment for this number.
+    if (fees === undefined || !mayGoOn()) return
+    const { bytes } = parts.signFiller(nonce, FILLER_GAS, fees)
+    const { taken } = await broadcast(rpc, bytes)
+    log.info({ network, nonce, taken }, 'filled an account nonce that no payment will use')
+    if (taken !== 'yes') return
+    abandoned.delete(nonce)
+    const mostWei = BigInt(FILLER_GAS) * fees.maxFeePerGas
+    live.set(nonce, { bytes, mostWei, payments: 0, sinceMs: performance.now(), isFiller: true })
+  }
+
+  /** What the store has a payment for is the recovery's to send again, as it was signed. */
+  const withoutOpen = async (nonces: readonly number[]): Promise<readonly number[]> => {
+    if (nonces.length === 0) return nonces
+    const open = await parts.openInStore()
+    return open === undefined ? nonces : nonces.filter((nonce) => !open.has(nonce))
+  }
+
+  const abandonGivenBack = (): void => {
+    for (const nonce of queue.takeGaps()) abandoned.add(nonce)
+  }
+
+  const repairOnce = async (): Promise<void> => {
+    if (!mayGoOn()) return
+    abandonGivenBack()
+    const [mined, pooled] = [await countOf('latest'), await countOf('pending')]
+    // What a reorganisation took back is the recovery's to send again, as it was signed.
+    for (let nonce = pooled; nonce < adoptedBelow; nonce++)
+      if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)
+    adoptedBelow = 0
+    lookedAtMs = performance.now()
+    known.minedBelow(mined)
+    // Meanwhile.
+    abandonGivenBack()
+    for (const nonce of await withoutOpen(known.strandedFrom(pooled, parts.strandedMs))) abandoned.add(nonce)
+    for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
+    for (const nonce of known.from(pooled)) {
+      if (isClosed) return
+      const bytes = known.bytesOf(nonce)
+      if (bytes !== undefined) await broadcast(rpc, bytes)
+      else if (abandoned.has(nonce)) await fill(nonce)
+    }
+  }
+
+  const repair = (): Promise<void> => {
+    repairing ??= repairOnce()
+      .catch((error: unknown) => {
+        known.forgetStranded()
+        log.warn({ network, error: String(error) }, 'could not look after account nonces')
+      })
+      .finally(() => {
+        repairing = undefined
+        againMs = hasGaps() ? Math.min(2 * againMs, MAX_REPAIR_AGAIN_MS) : REPAIR_AGAIN_MS
+        if (hasGaps()) repairIn(againMs)
+      })
+    return repairing
+  }
+
+  const repairIn = (ms: number): void => {
+    if (isClosed) return
+    clearTimeout(timer)
+    timer = setTimeout(repair, ms)
+    timer.unref()
+  }
+
+  return {
+    get hasGaps() {
+      return hasGaps()
+    },
+    get lookedAtMs() {
+      return lookedAtMs
+    },
+    adoptBelow(nonce) {
+      adoptedBelow = Math.max(adoptedBelow, nonce)
+    },
+    repair,
+    repairIn,
+    async close() {
+      isClosed = true
+      clearTimeout(timer)
+      await repairing
+    },
+  }
+}
