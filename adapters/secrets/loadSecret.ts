@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { flush } from '../flush.ts'
 
 const secretBytes = 32
 const variable = 'TOLLGATE_SECRET'
@@ -52,6 +53,7 @@ function create(file: string): void {
   } finally {
     rmSync(unfinished, { force: true })
   }
+  // The secret must outlive a power cut: what is sealed with it will.
   flush(folder)
 }
 
@@ -59,16 +61,6 @@ function write(file: string, text: string): void {
   const opened = openSync(file, 'wx', 0o600)
   try {
     writeSync(opened, text)
-    fsyncSync(opened)
-  } finally {
-    closeSync(opened)
-  }
-}
-
-/** The secret must outlive a power cut: what is sealed with it will. */
-function flush(folder: string): void {
-  const opened = openSync(folder, 'r')
-  try {
     fsyncSync(opened)
   } finally {
     closeSync(opened)

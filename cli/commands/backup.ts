@@ -1,14 +1,10 @@
 import {
   chmodSync,
   chownSync,
-  closeSync,
   copyFileSync,
   existsSync,
-  fsyncSync,
   mkdirSync,
-  openSync,
   realpathSync,
-  renameSync,
   rmSync,
   type Stats,
   statSync,
@@ -102,40 +98,14 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
     const { isDatabase } = await import('../../adapters/sqlite/backup/isDatabase.ts')
     if (!isDatabase(unfinished))
       throw new UsageError(`Expected a backup at ${from}, but it can not be read as one.`)
-    flush(unfinished)
-    replace(to, unfinished)
+    const { replaceDatabase } = await import('../../adapters/sqlite/backup/replaceDatabase.ts')
+    replaceDatabase(to, unfinished)
   } finally {
     for (const suffix of ['', '-wal', '-shm']) rmSync(unfinished + suffix, { force: true })
   }
-  flush(dirname(to))
-}
-
-/** The write-ahead log belongs to the database that is replaced: it goes with it, and stays where that does. */
-function replace(path: string, by: string): void {
-  const log = `${path}-wal`
-  const aside = `${log}.${process.pid}.replaced`
-  const hasLog = existsSync(log)
-  if (hasLog) renameSync(log, aside)
-  try {
-    rmSync(`${path}-shm`, { force: true })
-    renameSync(by, path)
-  } catch (error) {
-    if (hasLog) renameSync(aside, log)
-    throw error
-  }
-  rmSync(aside, { force: true })
 }
 
 function giveTo({ uid, gid }: Stats, file: string): void {
   const own = statSync(file)
   if (own.uid !== uid || own.gid !== gid) chownSync(file, uid, gid)
-}
-
-function flush(path: string): void {
-  const file = openSync(path, 'r')
-  try {
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
 }

@@ -1,6 +1,7 @@
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, rmSync } from 'node:fs'
+import { closeSync, existsSync, linkSync, openSync, rmSync } from 'node:fs'
 import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { flush } from '../../flush.ts'
 
 /**
  * Writes a consistent copy of the database to `toFile`, on a thread of its own and some pages at a time, while others read and
@@ -35,13 +36,4 @@ async function copy(path: string, toFile: string): Promise<void> {
       else reject(new Error(`The thread that copies the database ended with ${code}.`))
     })
   })
-}
-
-function flush(path: string): void {
-  const file = openSync(path, 'r')
-  try {
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
 }
