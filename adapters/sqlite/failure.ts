@@ -47,6 +47,9 @@ export function reading<T>(read: () => T): T {
 /** True when another connection has the lock. */
 export const isBusy = (error: unknown): boolean => resultCode(error) === 5
 
+/** True for a file that is none of SQLite's, that is broken, or that has other tables than ours. */
+export const isNoDatabase = (error: unknown): boolean => [1, 11, 26].includes(resultCode(error) ?? 0)
+
 function resultCode(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined
   const { code, errcode } = error as { code?: unknown; errcode?: unknown }

@@ -5,7 +5,6 @@ import { type Migration, Migrator } from 'kysely/migration'
 import { type Clock, machineClock } from '../../core/ports/clock.ts'
 import { BUSY_TIMEOUT_MS } from './connect.ts'
 import { isBusy } from './failure.ts'
-import { isInUse } from './isInUse.ts'
 import { start } from './migrations/0001-start.ts'
 import { refunds } from './migrations/0002-refunds.ts'
 import { renames } from './migrations/0003-renames.ts'
@@ -40,6 +39,7 @@ import { type Copying, packedSales } from './migrations/0033-packed-sales.ts'
 import { doubtedRefunds } from './migrations/0034-doubted-refunds.ts'
 import { nodeSqliteDialect } from './nodeSqliteDialect.ts'
 import { sumOperations } from './sums/sumOperations.ts'
+import { workerOf } from './workerOf.ts'
 
 /** How long a process waits for another one that migrates: a million payments take some minutes. */
 const MIGRATION_MS = 600_000
@@ -121,7 +121,7 @@ export async function migrate(
     const giveUpAtMs = storeClock.now() + EARLIER_END_MS
     for (let looks = 0; ; looks++) {
       await whenUnlocked(database, 'BEGIN IMMEDIATE', MIGRATION_MS)
-      if (!isInUse(database, storeClock.now())) break
+      if (workerOf(database, storeClock.now()) === undefined) break
       database.exec('ROLLBACK')
       // Those that have it may be of this version: another start was faster.
       if (isDone()) return 0

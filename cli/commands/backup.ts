@@ -83,11 +83,14 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
   if (isThere && realpathSync(from) === to)
     throw new UsageError(`Expected a backup, but ${from} is the database itself.`)
   const { isWorkedOn } = await import('../../adapters/sqlite/backup/isWorkedOn.ts')
-  // It would go on selling into a file that has no name any more.
-  if (isThere && isWorkedOn(to))
+  const refuseWhileWorkedOn = (): void => {
+    if (!isThere || !isWorkedOn(to)) return
+    // It would go on selling into a file that has no name any more.
     throw new UsageError(
       `A gateway works on ${to}, and what it sells from then on would be lost. Stop it first.`,
     )
+  }
+  refuseWhileWorkedOn()
   const unfinished = `${to}.${process.pid}.unfinished`
   try {
     copyFileSync(from, unfinished)
@@ -99,6 +102,8 @@ async function restore(from: string, path: string, mayReplace: boolean): Promise
     if (!isDatabase(unfinished))
       throw new UsageError(`Expected a backup at ${from}, but it can not be read as one.`)
     const { replaceDatabase } = await import('../../adapters/sqlite/backup/replaceDatabase.ts')
+    // Reading a large copy takes long enough for a service manager to start one.
+    refuseWhileWorkedOn()
     replaceDatabase(to, unfinished)
   } finally {
     for (const suffix of ['', '-wal', '-shm']) rmSync(unfinished + suffix, { force: true })

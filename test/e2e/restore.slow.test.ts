@@ -15,7 +15,6 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
-import { holdLease } from '../../core/payments/heldLease.ts'
 import { systemClock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { runTollgate } from './helpers/child.ts'
@@ -125,12 +124,25 @@ t.test('a database that a gateway works on is not replaced', async (t) => {
   const copy = join(dir, 'worked-on-copy.db')
   t.equal((await tollgate('backup', copy, '--config', busy)).code, 0)
   const gateway = await openSqlite({ path, clock: systemClock, log: silentLog })
-  const lease = await holdLease(gateway.leases, 'process:gateway', silentLog)
+  const lease = (await gateway.leases.take('process:gateway', 60_000))!
   const { code, stderr } = await tollgate('restore', copy, '--config', busy, '--force')
   t.equal(code, 2)
   t.match(stderr, /A gateway works on .*worked-on\.db.*Stop it first/)
   t.strictSame(await gateway.health(), [])
-  await lease.stop()
+  // One that stands still has no lease any more, and goes on selling when it wakes up.
+  const past = new DatabaseSync(path)
+  past.exec('UPDATE leases SET expires_at_ms = expires_at_ms - 61000')
+  past.close()
+  t.match(await tollgate('restore', copy, '--config', busy, '--force'), { code: 2, stderr: /Stop it first/ })
+  await gateway.leases.release(lease)
   await gateway.close()
+  // Whoever can not see it does not take it for nobody's.
+  const locking = new DatabaseSync(path)
+  locking.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+  t.match(await tollgate('restore', copy, '--config', busy, '--force'), {
+    code: 1,
+    stderr: /can not be seen/,
+  })
+  locking.close()
   t.equal((await tollgate('restore', copy, '--config', busy, '--force')).code, 0)
 })

@@ -2,8 +2,8 @@ import type { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import { machineClock } from '../../../core/ports/clock.ts'
 import { type Packed, packed } from '../../sql/packed.ts'
-import { isThere, pidOf } from '../../sql/processName.ts'
 import { connectReader } from '../../sqlite/connect.ts'
+import { workerOf } from '../../sqlite/workerOf.ts'
 import { type CopyValue, copyIn } from './copyIn.ts'
 import { withoutIndexes } from './withoutIndexes.ts'
 
@@ -119,18 +119,14 @@ export async function moveFromSqlite(
 const versionOf = (database: DatabaseSync) => database.prepare('PRAGMA data_version').get()!['data_version']
 
 function refuseWhileInUse(from: DatabaseSync): void {
-  const held = from
-    .prepare('SELECT count(*) AS n FROM leases WHERE expires_at_ms > ?1 AND expires_at_ms <= ?1 + ttl_ms')
-    .get(machineClock.now())!['n']
-  if (Number(held) > 0)
+  const worker = workerOf(from, machineClock.now())
+  if (worker?.standsStill)
+    throw new Error(
+      `A gateway of this database, process ${worker.pid}, stands still, and would go on selling on it. Stop it first, and try again.`,
+    )
+  if (worker !== undefined)
     throw new Error(
       'A gateway works on this database, or did some seconds ago. Stop it first, and try again.',
-    )
-  const holders = from.prepare('SELECT DISTINCT holder FROM leases WHERE holder IS NOT NULL').all()
-  const still = holders.map(({ holder }) => String(holder)).find(isThere)
-  if (still !== undefined)
-    throw new Error(
-      `A gateway of this database, process ${pidOf(still)}, stands still, and would go on selling on it. Stop it first, and try again.`,
     )
   const unsummed = from.prepare('SELECT count(*) AS n FROM unsummed_checks').get()!['n']
   if (Number(unsummed) > 0)
