@@ -55,6 +55,10 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     return record.purchaseId === purchaseId && record.state === 'claimed' ? notBegun() : stillPending(record)
   }
 
+  /**
+   * That nothing was charged can't be said of what another process has taken up while this one stood still. Whether it did, its own clock
+   * does not say for certain: leases are over by the store's, and a machine that is suspended stops its clocks.
+   */
   async function assertRow(paid: OpenCall): Promise<void> {
     const { purchaseId, landed } = paid
     const record = await books.find(paid.payment.identity.key)
@@ -166,7 +170,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       // Unless it was taken up meanwhile: then it may be on its way all the same.
       if (!(await calls.tryToWrite(paid, rules.free(paid, reason))))
         return { status: 'pending', transaction: sent, reason: 'settlement_pending' }
-    }
+    } else await assertRow(paid)
     return { status: 'rejected', reason, message, ...(transient === true && { transient }) }
   }
 
@@ -203,8 +207,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       const settler = settlerOf(paid.payment)
       const verified = await settler.verify(payload, terms, identity, { storeId: paid.call.storeId })
       if (!verified.ok) {
-        // That nothing was charged can't be said of what another process has taken up while this one stood still.
-        await assertHeld(paid)
+        await assertRow(paid)
         return verified
       }
       if (paid.isOver) {

@@ -132,6 +132,8 @@ t.test(
 for (const [lease, change] of [
   ['is over', { isHeld: false }],
   ['was renewed under the same id', { lapses: 1 }],
+  // The store's clock was set, or the machine was suspended: this process's own clock shows nothing of it.
+  ['never seemed to be over', {}],
 ] as const)
   t.test(
     `a call that stood still, and whose lease ${lease}, is not refused as uncharged either, when the chain refuses what another call has charged`,
@@ -139,19 +141,21 @@ for (const [lease, change] of [
       const memory = createMemory()
       const frozen = await start({ memory })
       const stale = await won(frozen.payments, frozen.presented)
-      const refusal = { ok: false, reason: 'settler_not_started', message: '', transient: true } as const
-      frozen.settler.verifyWith = async () => refusal
-      t.match(await frozen.payments.verify(stale), refusal, 'while the row is its own')
+      const why = { reason: 'settler_not_started', message: '', transient: true } as const
+      frozen.settler.verifyWith = async () => ({ ok: false, ...why })
+      // As one does that has looked at the chain and stores nothing.
+      Object.assign(frozen.settler, { settle: async () => ({ status: 'rejected', ...why }) })
+      t.match(await frozen.payments.verify(stale), why, 'while the row is its own')
+      t.match(await frozen.payments.settle(stale, keptAnswer), why, 'while the row is its own')
       const { store, payments, presented, row } = await start({ memory, name: 'two' })
       await store.books.apply(free((await row())!, 'abandoned'))
       const paid = await won(payments, presented)
       await payments.settle(paid, keptAnswer)
       await payments.record(paid)
       Object.assign(frozen.lease, change)
-      await t.rejects(frozen.payments.verify(stale), {
-        code: 'settlement_pending',
-        extra: { purchaseId: paid.purchaseId },
-      })
+      const pending = { code: 'settlement_pending', extra: { purchaseId: paid.purchaseId } }
+      await t.rejects(frozen.payments.settle(stale, keptAnswer), pending)
+      await t.rejects(frozen.payments.verify(stale), pending)
     },
   )
 
