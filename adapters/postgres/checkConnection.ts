@@ -2,11 +2,12 @@ import pg from 'pg'
 import { errorOf } from './failure.ts'
 
 const first = `SELECT current_setting('search_path') AS "searchPath", pg_is_in_recovery() AS "isStandby",
-  current_setting('transaction_read_only') = 'on' AS "isReadOnly", pg_backend_pid() AS pid`
+  current_setting('transaction_read_only') = 'on' AS "isReadOnly", pg_backend_pid() AS pid,
+  current_setting('transaction_isolation') AS isolation`
 const again = 'SELECT pg_backend_pid() AS pid'
 
 /**
- * Whether connections are what the store needs, before anything is made: the server takes writes and was told in which schema the
+ * Whether connections are what the store needs, before anything is made: the server takes writes, lets transactions see what others have committed, and was told in which schema the
  * tables are, and a connection is one of the server's for as long as it is open.
  *
  * @throws an error in words where one of it is not so, `store_unavailable` when the server does not answer
@@ -27,10 +28,15 @@ export async function checkConnection(pool: pg.Pool, schema: string): Promise<vo
       })
     ).rows[0]
   try {
-    const { searchPath, isStandby, isReadOnly, pid } = await ask(await connect(), first)
+    const { searchPath, isStandby, isReadOnly, isolation, pid } = await ask(await connect(), first)
     if (isStandby || isReadOnly)
       throw new Error(
         `The database takes no writes: ${isStandby ? 'the server is a standby' : 'it is set to read-only'}. storage.postgres.url has to lead to the primary.`,
+      )
+    // What waits for a lock and looks then has to see what others have committed meanwhile: rules of the books rest on it.
+    if (isolation !== 'read committed')
+      throw new Error(
+        `The database's transactions are ${isolation}, and the books need read committed. Reset default_transaction_isolation for the server, the database and the role of storage.postgres.url.`,
       )
     if (searchPath !== schema)
       throw pooled(`a connection was told the search_path ${schema} and has ${searchPath}`)

@@ -14,3 +14,17 @@ t.test('a reason names its network once, whether its settler has named it or not
     `${network}: A key is passed over.`,
   ])
 })
+
+t.test('who has one key of several settles, whatever the list is called', async (t) => {
+  const network = 'eip155:84532'
+  const settler = { network, id: 'evm:a+b', keys: [{ id: 'evm:a' }, { id: 'evm:b' }], isExclusive: true }
+  const chains = { missing: [], settlers: [{ ...settler, diagnose: async () => [] }] }
+  const problemsWith = async (held: string) => {
+    const holderOf = async (name: string) => (name === held ? { id: 1, name } : undefined)
+    const store = { health: async () => [], leases: { holderOf } }
+    const parts = { store: store as never, chains: chains as never, isSettledElsewhere: true }
+    return (await createReadiness(parts)())[1]!.problems
+  }
+  for (const held of ['evm:a', 'evm:b', 'evm:a+b']) t.strictSame(await problemsWith(`settle:${held}`), [])
+  t.match(await problemsWith('settle:evm:c'), [/no process has its settling key/])
+})

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { NetworkId } from '../../core/domain/network.ts'
-import { leaseNameOf } from '../../core/payments/keyLease.ts'
+import { leaseNamesOf } from '../../core/payments/keyLease.ts'
 import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
 import { keptLook } from './keptLook.ts'
@@ -38,11 +38,12 @@ export function createReadiness({
   const lookAt = (settler: Settler) =>
     keptLook(() => inTime(settler.diagnose()), Date.now, { ageMs: AGE_MS, patienceMs: 2 * PATIENCE_MS })
 
-  /** A store that can't say is in the list already. */
-  async function withoutHolder({ id, isExclusive }: Settler): Promise<string[]> {
-    if (!isSettledElsewhere || isExclusive !== true) return []
-    const holder = await inTime(store.leases.holderOf(leaseNameOf(id))).catch(() => null)
-    return holder === undefined
+  async function withoutHolder(settler: Settler): Promise<string[]> {
+    if (!isSettledElsewhere || settler.isExclusive !== true) return []
+    const asked = leaseNamesOf(settler).map((name) => store.leases.holderOf(name))
+    // A store that can't say is in the list already.
+    const holders = await inTime(Promise.all(asked)).catch(() => [null])
+    return holders.every((holder) => holder === undefined)
       ? ['no process has its settling key, and paid calls are refused: start one with --only jobs']
       : []
   }

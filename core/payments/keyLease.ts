@@ -1,3 +1,4 @@
+import type { Settler } from '../ports/chains/settler.ts'
 import type { Lease, Leases } from '../ports/store/leases.ts'
 
 /**
@@ -17,6 +18,13 @@ export interface KeyLease {
 
 /** @param settlerId `evm:eip155:8453:0xabc…` */
 export const leaseNameOf = (settlerId: string): string => `settle:${settlerId}`
+
+/**
+ * Under which names a process may have what settles: that of each of its keys, and its own, under which others hand it what they are
+ * paid. Those with other lists of keys have some of them in common.
+ */
+export const leaseNamesOf = ({ id, keys = [] }: Pick<Settler, 'id' | 'keys'>): string[] =>
+  [...new Set([...keys.map((key) => key.id), id])].map(leaseNameOf)
 
 /** @param settlerId as of {@link leaseNameOf} */
 export const leaseOfKey = (leases: Leases, settlerId: string, now?: () => number): KeyLease =>

@@ -1,10 +1,10 @@
-import { execFileSync } from 'node:child_process'
-import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmdirSync, rmSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
+import { mountSmallDisk } from '../helpers/mountSmallDisk.ts'
+import { skipOrFail } from '../helpers/redis.ts'
 import { startPostgresServer, whyNoPostgresServer } from '../helpers/startPostgresServer.ts'
 import { type Bought, newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
@@ -180,7 +180,7 @@ for (const mood of ['away', 'failing'] as const)
 
 t.test('the disk of the file, full under load', async (t) => {
   const disk = mountSmallDisk(t, '32m')
-  if (disk === undefined) return t.pass('needs the right to mount a small tmpfs')
+  if (disk === undefined) return
   const ballast = join(disk, 'ballast')
   const product = await startProduct(
     t,
@@ -195,9 +195,10 @@ t.test('the disk of the file, full under load', async (t) => {
 })
 
 t.test('the disk of PostgreSQL, full under load', async (t) => {
-  const disk = mountSmallDisk(t, '192m')
   const why = whyNoPostgresServer()
-  if (disk === undefined || why !== undefined) return t.pass(why ?? 'needs the right to mount a small tmpfs')
+  if (why !== undefined) return skipOrFail(t, why)
+  const disk = mountSmallDisk(t, '192m')
+  if (disk === undefined) return
   const ballast = join(disk, 'ballast')
   const dir = join(disk, 'postgres')
   mkdirSync(dir)
@@ -213,23 +214,6 @@ t.test('the disk of PostgreSQL, full under load', async (t) => {
     lift: () => rmSync(ballast),
   })
 })
-
-/** So large, where this user may mount a disk. */
-function mountSmallDisk(t: Test, size: string): string | undefined {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-full-'))
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder], { stdio: 'ignore' })
-    chmodSync(folder, 0o755)
-    t.teardown(() => {
-      execFileSync('umount', ['--lazy', folder])
-      rmdirSync(folder)
-    })
-    return folder
-  } catch {
-    rmdirSync(folder)
-    return undefined
-  }
-}
 
 /** Writes until there is no room for one byte more. */
 function fill(file: string): void {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { deserialize, serialize } from 'node:v8'
 import { notStarted } from '../../../adapters/chains/refuse.ts'
 import type { HeldLease } from '../../../core/payments/heldLease.ts'
-import { leaseNameOf } from '../../../core/payments/keyLease.ts'
+import { leaseNamesOf } from '../../../core/payments/keyLease.ts'
 import type {
   Hold,
   SettleOutcome,
@@ -91,10 +91,10 @@ export function createKeySharing({ letters, leases, lease, log }: KeySharingPart
    * The lease to write to: that of a key, because a gateway with another list may have the keys while one with this list has its
    * desk; the desk's while nobody else has any.
    */
-  async function holderFor({ id, keys = [] }: Settler): Promise<number | undefined> {
-    const isMine = (lease: number) => own.get(id)?.leases.some((one) => one.id === lease) === true
-    for (const name of new Set([...keys.map((key) => key.id), id])) {
-      const holder = await leases.holderOf(leaseNameOf(name))
+  async function holderFor(settler: Settler): Promise<number | undefined> {
+    const isMine = (lease: number) => own.get(settler.id)?.leases.some((one) => one.id === lease) === true
+    for (const name of leaseNamesOf(settler)) {
+      const holder = await leases.holderOf(name)
       if (holder !== undefined && !isMine(holder.id)) return holder.id
     }
     return undefined

@@ -6,6 +6,7 @@ import t from 'tap'
 import { openPostgres } from '../../../adapters/postgres/openPostgres.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { newSchema } from '../../helpers/postgres.ts'
+import { skipOrFail } from '../../helpers/redis.ts'
 import { startPooler } from '../../helpers/startPooler.ts'
 import { startPostgresServer, whyNoPostgresServer } from '../../helpers/startPostgresServer.ts'
 import { testClock } from '../samples.ts'
@@ -32,10 +33,21 @@ t.test('a pooler that hands connections out by the transaction is refused', { sk
   await t.rejects(openAt(url, schema), { message: /pooler .*two connections are one/ })
 })
 
-t.test('a standby is refused as what it is', { skip: whyNoPostgresServer() ?? false }, async (t) => {
+t.test('a standby is refused as what it is, and a server whose transactions see nothing new', async (t) => {
+  const why = whyNoPostgresServer()
+  if (why !== undefined) return skipOrFail(t, why)
   const dir = mkdtempSync(join(tmpdir(), 'tollgate-standby-'))
   t.teardown(() => rmSync(dir, { recursive: true, force: true }))
   const server = await startPostgresServer(t, { dir })
+  await (await openAt(server.url)).close()
+  const client = new pg.Client({ connectionString: server.url })
+  await client.connect()
+  await client.query("ALTER DATABASE postgres SET default_transaction_isolation = 'repeatable read'")
+  await t.rejects(openAt(server.url), {
+    message: /transactions are repeatable read, and the books need read committed/,
+  })
+  await client.query('ALTER DATABASE postgres RESET default_transaction_isolation')
+  await client.end()
   await (await openAt(server.url)).close()
   await server.stop('fast')
   const signal = join(dir, 'data', 'standby.signal')

@@ -1,18 +1,15 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   copyFileSync,
   existsSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmdirSync,
   rmSync,
   statSync,
   watch,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
@@ -20,6 +17,7 @@ import { startWriter } from '../../../adapters/sqlite/commit/writer.ts'
 import { openSqlite, type SqliteStore } from '../../../adapters/sqlite/openSqlite.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
+import { mountSmallDisk } from '../../helpers/mountSmallDisk.ts'
 import { keyOf, sampleClaim, sell as sellOne } from '../samples.ts'
 
 async function open(t: Test, path = ':memory:'): Promise<SqliteStore> {
@@ -33,18 +31,6 @@ const unavailable = { code: 'store_unavailable', status: 503 }
 const large = (name: string) => sampleClaim(name, { payload: 'x'.repeat(20_000) })
 
 const sell = (store: SqliteStore, name: string) => sellOne(store, name, `0x${name}`)
-
-/** A disk of 1 MB, where this user may mount one. */
-function mountSmallDisk(): string | undefined {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-disk-'))
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', folder], { stdio: 'ignore' })
-    return folder
-  } catch {
-    rmdirSync(folder)
-    return undefined
-  }
-}
 
 /** Claims until one is refused. @returns the keys that were acknowledged. */
 async function claimUntilFull(t: Test, store: SqliteStore): Promise<string[]> {
@@ -83,39 +69,31 @@ t.test('a full database refuses writes with store_unavailable, goes on reading, 
   })
 })
 
-const disk = mountSmallDisk()
+t.test('a full disk refuses writes with store_unavailable, goes on reading, and recovers', async (t) => {
+  const disk = mountSmallDisk(t, '2m')
+  if (disk === undefined) return
+  const store = await openSqlite({ path: join(disk, 'tollgate.db'), clock: systemClock, log: silentLog })
+  try {
+    const ballast = join(disk, 'ballast')
+    writeFileSync(ballast, Buffer.alloc(300_000))
+    await sell(store, 'before')
+    const claimed = await claimUntilFull(t, store)
+    t.match(await store.health(), [/takes no writes: .*(full|I\/O)/])
+    t.match(await store.books.find(keyOf('before')), { state: 'settled' })
 
-t.test(
-  'a full disk refuses writes with store_unavailable, goes on reading, and recovers',
-  {
-    skip: disk === undefined && 'needs the right to mount a small tmpfs',
-  },
-  async (t) => {
-    const store = await openSqlite({ path: join(disk!, 'tollgate.db'), clock: systemClock, log: silentLog })
-    try {
-      const ballast = join(disk!, 'ballast')
-      writeFileSync(ballast, Buffer.alloc(300_000))
-      await sell(store, 'before')
-      const claimed = await claimUntilFull(t, store)
-      t.match(await store.health(), [/takes no writes: .*(full|I\/O)/])
-      t.match(await store.books.find(keyOf('before')), { state: 'settled' })
-
-      rmSync(ballast)
-      t.strictSame(await store.health(), [])
-      await sell(store, 'after')
-      for (const key of ['after', ...claimed]) t.ok(await store.books.find(keyOf(key)))
-      t.match(await store.purchases.ledgerCheck(), {
-        purchases: 2,
-        broken: { length: 0 },
-        unbalanced: { length: 0 },
-      })
-    } finally {
-      await store.close()
-      execFileSync('umount', [disk!])
-      rmdirSync(disk!)
-    }
-  },
-)
+    rmSync(ballast)
+    t.strictSame(await store.health(), [])
+    await sell(store, 'after')
+    for (const key of ['after', ...claimed]) t.ok(await store.books.find(keyOf(key)))
+    t.match(await store.purchases.ledgerCheck(), {
+      purchases: 2,
+      broken: { length: 0 },
+      unbalanced: { length: 0 },
+    })
+  } finally {
+    await store.close()
+  }
+})
 
 t.test('a database that turns read-only refuses writes and goes on reading', async (t) => {
   const store = await open(t)
@@ -201,13 +179,9 @@ t.test('a backup taken under load opens, is whole, and never replaces a file', a
 
 t.test(
   'a backup for which the disk has no room says so, leaves nothing behind and harms nobody',
-  { skip: disk === undefined && 'needs the right to mount a small tmpfs' },
   async (t) => {
-    const small = mountSmallDisk()!
-    t.teardown(() => {
-      execFileSync('umount', [small])
-      rmdirSync(small)
-    })
+    const small = mountSmallDisk(t, '2m')
+    if (small === undefined) return
     const store = await open(t, join(t.testdir(), 'tollgate.db'))
     await Promise.all(Array.from({ length: 150 }, (_, i) => store.books.claim(large(`k${i}`))))
     await t.rejects(store.backup(join(small, 'backup.db')), { message: /full/ })

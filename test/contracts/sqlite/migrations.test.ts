@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
@@ -18,6 +17,7 @@ import type { Purchase } from '../../../core/domain/purchase.ts'
 import { systemClock } from '../../../core/ports/clock.ts'
 import { silentLog } from '../../../core/ports/log.ts'
 import { DAY_MS, HOUR_MS } from '../../../core/ports/store/figures.ts'
+import { mountSmallDisk } from '../../helpers/mountSmallDisk.ts'
 import { change, keyOf, saleOf, sampleClaim, samplePurchase, sell, startMs } from '../samples.ts'
 
 const released = {
@@ -227,25 +227,9 @@ t.test('a database whose rows belong to none is left as it was', async (t) => {
   again.close()
 })
 
-/** A disk of 4 MB, where this user may mount one. */
-function mountSmallDisk(t: Test): string | undefined {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-disk-'))
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder], { stdio: 'ignore' })
-  } catch {
-    rmdirSync(folder)
-    return undefined
-  }
-  t.teardown(() => {
-    execFileSync('umount', ['-l', folder])
-    rmdirSync(folder)
-  })
-  return folder
-}
-
 t.test('a disk that becomes full in the middle leaves it as it was, and it goes on with room', async (t) => {
-  const disk = mountSmallDisk(t)
-  if (disk === undefined) return t.pass('needs the right to mount a small tmpfs')
+  const disk = mountSmallDisk(t, '4m')
+  if (disk === undefined) return
   const path = join(disk, 'tollgate.db')
   const old = await older(path, '0003-renames')
   old.exec('BEGIN')
@@ -267,8 +251,8 @@ t.test('a disk that becomes full in the middle leaves it as it was, and it goes 
 })
 
 t.test('a file of an older version that can not be written is named', async (t) => {
-  const disk = mountSmallDisk(t)
-  if (disk === undefined) return t.pass('needs the right to mount a small tmpfs')
+  const disk = mountSmallDisk(t, '4m')
+  if (disk === undefined) return
   const path = join(disk, 'tollgate.db')
   const old = await older(path, '0003-renames')
   old.close()
