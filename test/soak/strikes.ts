@@ -85,7 +85,8 @@ export const strikes: Readonly<Record<StrikeName, (scene: Scene) => Promise<Born
             sleep(options.awayMs),
           ])
           for (const one of answered) {
-            const tookMs = one === undefined ? Number.POSITIVE_INFINITY : one.beganMs - beganMs
+            // One that served nobody in the whole time is late, and counted where it has to serve again.
+            const tookMs = one === undefined ? options.awayMs : one.beganMs - beganMs
             if (tookMs > TAKEN_OVER_MS + LENIENCE_MS)
               late.push(`while the holder stood still, the other settled after ${Math.round(tookMs)} ms`)
           }
@@ -200,15 +201,19 @@ async function outage({ world, load }: Scene, what: Outage): Promise<Borne> {
   const heard = load.heard.filter(
     ({ callBeganMs, atMs, tookMs }) => callBeganMs >= beganMs && atMs + tookMs <= endedMs,
   )
-  for (const { answer, tookMs } of what.refuses === 'nothing' ? heard : []) {
-    if (answer !== '200') misses.push(`a paid call heard "${answer}" after ${Math.round(tookMs)} ms`)
+  const promised = what.refuses === 'nothing' ? '200' : `503 ${what.refuses}`
+  for (const { answer, tookMs } of what.refuses === undefined ? [] : heard) {
+    if (answer !== promised) misses.push(`a paid call heard "${answer}" after ${Math.round(tookMs)} ms`)
   }
   const servedAfterMs = served.map((one) => (one?.beganMs ?? Number.POSITIVE_INFINITY) - returnedMs)
   const readyAfterMs = ready.map(({ atMs }) => atMs - returnedMs)
   for (const [i, { name }] of world.gateways.entries()) {
-    if (servedAfterMs[i]! > WELL_MS)
+    if (served[i] === undefined) misses.push(`the ${name} gateway did not serve again`)
+    else if (servedAfterMs[i]! > WELL_MS)
       late.push(`the ${name} gateway served only ${Math.round(servedAfterMs[i]!)} ms after the return`)
-    if (readyAfterMs[i]! > WELL_MS)
+    if (readyAfterMs[i] === Number.POSITIVE_INFINITY)
+      misses.push(`the ${name} gateway was not ready again, and said ${ready[i]!.said}`)
+    else if (readyAfterMs[i]! > WELL_MS)
       late.push(
         `the ${name} gateway was ready only ${Math.round(readyAfterMs[i]!)} ms after the return, and said ${ready[i]!.said}`,
       )
