@@ -63,7 +63,7 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     this.#making = making
     const { resource, extensions } = making.describe(sold, offers)
     this.#resource = bytesOf(resource)
-    this.#accepts = acceptsOf(offers)
+    this.#accepts = making.lately.same(bytesOf(offers.map((o) => o.terms)))
     this.#extensions =
       extensions === undefined ? '' : making.lately.same(`,"extensions":${bytesOf(extensions)}`)
   }
@@ -115,15 +115,6 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     const body = legacyBody ? bytesOf(legacyForm(this.#sold, this.#offers)) : joined(parts)
     return reply402(body, ['PAYMENT-REQUIRED', base64Of(parts), ...receipt])
   }
-}
-
-const acceptsByOffers = new WeakMap<readonly Offer[], string>()
-
-/** One text for all that is sold by the same list of offers. */
-function acceptsOf(offers: readonly Offer[]): string {
-  const known = acceptsByOffers.get(offers) ?? bytesOf(offers.map((o) => o.terms))
-  acceptsByOffers.set(offers, known)
-  return known
 }
 
 /** Of what was asked among so many it is remembered, and whoever is asked again meanwhile keeps its answers. */

@@ -56,8 +56,7 @@ export default gatewayPlugin({
     }
 
     const making: ChallengeMaking<ServedLink> = {
-      describe(link) {
-        const offers = offersFor(link).open
+      describe(link, offers) {
         const resource = resourceOf(link, service, offers)
         return { resource, extensions: extensionsOf(link, resource, offers) }
       },

@@ -224,10 +224,8 @@ export function createPrimarySettling(send: (message: FromWorker) => void): Prim
     },
     lost() {
       for (const { resolve } of verifying.values()) resolve(notStarted)
-      for (const [call, { resolve }] of settling) void outcomeOfLost(stores.get(call)).then(resolve)
       verifying.clear()
-      settling.clear()
-      stores.clear()
+      for (const call of settling.keys()) endAsLost(call)
     },
   }
 }

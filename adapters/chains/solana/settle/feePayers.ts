@@ -48,7 +48,16 @@ export function createFeePayers(options: ReadOptions, rpc: Rpc, inFlight: () => 
   let isLow: readonly boolean[] = keys.map(() => false)
   let asked: { readonly atMs: number; readonly balances: Promise<readonly bigint[]> } | undefined
 
-  const read = async (): Promise<readonly bigint[]> => {
+  let underWay: Promise<readonly bigint[]> | undefined
+  /** One for all who ask meanwhile: each key's look is one of all keys. */
+  const read = (): Promise<readonly bigint[]> => {
+    underWay ??= readAll().finally(() => {
+      underWay = undefined
+    })
+    return underWay
+  }
+
+  const readAll = async (): Promise<readonly bigint[]> => {
     const answers = await rpc.many(
       addresses.map((address) => ({ method: 'getBalance', params: [address, { commitment: 'confirmed' }] })),
     )
