@@ -38,7 +38,7 @@ export interface PaidCall {
   readonly n: number
   readonly beganMs: number
   endedMs: number | undefined
-  /** When a gateway was first killed or stopped that had this payment. */
+  /** When a gateway was killed or stopped that had this payment, or after that another one: who was to answer it is gone, too. */
   struckMs: number | undefined
   /** Where it is presented now. */
   at: Gateway | undefined
@@ -187,7 +187,10 @@ export async function prepareLoad(world: World, options: SoakOptions, random: ()
     },
     struck(gateway) {
       gateway.isUp = false
-      for (const call of calls) if (call.at === gateway) call.struckMs ??= performance.now()
+      const nowMs = performance.now()
+      for (const call of calls)
+        if (call.at === gateway || (call.struckMs !== undefined && call.endedMs === undefined))
+          call.struckMs = nowMs
     },
     async servedAt(gateway, patienceMs) {
       const call = newCall()

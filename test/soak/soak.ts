@@ -30,7 +30,7 @@ export interface SoakReport extends Judgement {
   readonly late: readonly string[]
   /** Of calls that were open when something came back: the longest time from then to the answer. */
   readonly openAtReturnMs: number
-  /** Of payments that were at a gateway when it was struck: how many, and how long until their answer. */
+  /** Of payments that were at a gateway when it was struck: how many, and how long from the last strike until their answer. */
   readonly atStruck: { readonly count: number; readonly medianMs: number; readonly longestMs: number }
   readonly free: { readonly asked: number; readonly longestMs: number }
   /** What presented payments heard, and how often. */
@@ -93,9 +93,12 @@ export async function soak(
     .filter(({ struckMs, endedMs }) => struckMs !== undefined && endedMs !== undefined)
     .map(({ n, struckMs, endedMs }) => ({ n, ms: endedMs! - struckMs! }))
     .sort((one, other) => one.ms - other.ms)
-  for (const { n, ms } of waits)
-    if (ms > ANSWERED_MS)
-      late.push(`call ${n} was at a gateway that was struck, and answered ${Math.round(ms)} ms later`)
+  const longer = waits.filter(({ ms }) => ms > ANSWERED_MS)
+  if (longer.length > 0)
+    late.push(
+      `${longer.length} of ${waits.length} calls that were at a gateway that was struck were answered more than ${ANSWERED_MS} ms after ` +
+        `the last strike, call ${longer.at(-1)!.n} after ${Math.round(longer.at(-1)!.ms)} ms`,
+    )
   // The seller that had no time is this process.
   for (const { gateway, answer, tookMs } of load.freeHeard)
     if (answer !== '200')
