@@ -25,7 +25,7 @@ import {
 import { scopeOf, scopeOfLink } from '../sql/sales/saleSums.ts'
 import type { Database } from './database.ts'
 import { sumUp, toE18 } from './sums.ts'
-import { transact } from './transact.ts'
+import { holdName, transact } from './transact.ts'
 
 /**
  * Figures in PostgreSQL: read from what was added up, whatever was sold. Only hours of a single link, and spans that begin or end
@@ -130,34 +130,37 @@ export function createFigures(database: Database): Figures {
         ${column((r) => r.views)}::bigint[], ${column((r) => r.challenges)}::bigint[], ${column((r) => r.calls)}::bigint[],
         ${column((r) => r.failedCalls)}::bigint[]) AS g (link_id, hour, views, challenges, calls, failed_calls)`
       const called = rows.filter(({ calls }) => calls > 0).map(({ linkId }) => linkId)
-      await transact(database, async (trx) => {
-        // One process at a time: two would wait for each other's links.
-        await sql`SELECT set_config('synchronous_commit', 'off', true),
-          pg_advisory_xact_lock(hashtext(current_schema() || '.traffic'))`.execute(trx)
-        // Before their days, as whoever notes checks has them: else the two would wait for each other.
-        const ids = column((r) => r.linkId)
-        await sql`SELECT FROM link_checks WHERE link_id = ANY (${ids}::text[]) ORDER BY link_id FOR UPDATE`.execute(
-          trx,
-        )
-        await sql`
+      await transact(
+        database,
+        async (trx) => {
+          // One process at a time: two would wait for each other's links.
+          await holdName(trx, 'traffic')
+          // Before their days, as whoever notes checks has them: else the two would wait for each other.
+          const ids = column((r) => r.linkId)
+          await sql`SELECT FROM link_checks WHERE link_id = ANY (${ids}::text[]) ORDER BY link_id FOR UPDATE`.execute(
+            trx,
+          )
+          await sql`
           INSERT INTO link_days AS d (link_id, day, views, challenges, calls, failed_calls)
           SELECT link_id, hour * ${sql.lit(HOUR_MS)} / ${sql.lit(DAY_MS)}, sum(views), sum(challenges), sum(calls), sum(failed_calls)
           FROM ${given} GROUP BY 1, 2
           ON CONFLICT (link_id, day) DO UPDATE SET views = d.views + excluded.views,
             challenges = d.challenges + excluded.challenges, calls = d.calls + excluded.calls,
             failed_calls = d.failed_calls + excluded.failed_calls`.execute(trx)
-        await sql`
+          await sql`
           INSERT INTO link_hours AS h (link_id, hour, views, challenges)
           SELECT link_id, hour, sum(views), sum(challenges) FROM ${given} WHERE views > 0 OR challenges > 0 GROUP BY 1, 2
           ON CONFLICT (link_id, hour) DO UPDATE
           SET views = h.views + excluded.views, challenges = h.challenges + excluded.challenges`.execute(trx)
-        if (called.length === 0) return
-        // It is asked first from now on whether it answers (core/ports/store/healthChecks.ts).
-        const nowMs = clock.now()
-        await sql`
+          if (called.length === 0) return
+          // It is asked first from now on whether it answers (core/ports/store/healthChecks.ts).
+          const nowMs = clock.now()
+          await sql`
           UPDATE link_checks SET queue = 2, called_at_ms = ${nowMs} WHERE link_id = ANY (${called}::text[])
             AND (queue <> 2 OR called_at_ms NOT BETWEEN ${nowMs - CALLED_ANEW_MS} AND ${nowMs})`.execute(trx)
-      })
+        },
+        'visible',
+      )
     },
 
     sumUp: () => sumUp(database),

@@ -1,10 +1,11 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { parseAmount } from '../../core/domain/money.ts'
 import type { Row } from '../sql/row.ts'
 import { changedCounts } from '../sql/sales/buyerCounts.ts'
 import { addFees, addFigures, type FeeSum, type SalesSum, walletOf } from '../sql/sales/saleSums.ts'
 import type { Schema } from '../sql/schema.ts'
 import type { Database } from './database.ts'
+import { holdName, transact } from './transact.ts'
 
 /** Notes that are added up in one transaction. */
 const SUMMED_AT_ONCE = 1_000
@@ -15,12 +16,14 @@ const SUMMED_AT_ONCE = 1_000
  *
  * @returns how many notes it were
  */
-export async function sumUp({ query }: Pick<Database, 'query'>): Promise<number> {
-  const { rows } = await sql<{ count: number }>`SELECT count(*) AS count FROM sums_due`.execute(query)
+export async function sumUp(database: Pick<Database, 'query'>): Promise<number> {
+  const { rows } = await sql<{ count: number }>`SELECT count(*) AS count FROM sums_due`.execute(
+    database.query,
+  )
   let left = rows[0]!.count
   let summed = 0
   while (left > 0) {
-    const done = await query.transaction().execute(addSome)
+    const done = await transact(database, addSome, 'visible')
     summed += done
     left -= SUMMED_AT_ONCE
     if (done < SUMMED_AT_ONCE) break
@@ -28,9 +31,8 @@ export async function sumUp({ query }: Pick<Database, 'query'>): Promise<number>
   return summed
 }
 
-async function addSome(trx: Kysely<Schema>): Promise<number> {
-  await sql`SELECT set_config('synchronous_commit', 'off', true),
-    pg_advisory_xact_lock(hashtext(current_schema() || '.sums'))`.execute(trx)
+async function addSome(trx: Transaction<Schema>): Promise<number> {
+  await holdName(trx, 'sums')
   // Exactly these rows: numbers are given out before their rows are there to be seen.
   const { rows: notes } = await sql<Row>`
     WITH due AS (

@@ -5,12 +5,14 @@ import { LONGEST_WAIT_MS, type Webhooks } from '../../core/ports/store/webhooks.
 import type { Row } from '../sql/row.ts'
 import { deliveriesOf, toDelivery, toEndpoint, toEvent, toTaken, toTry } from '../sql/webhookRows.ts'
 import type { Database } from './database.ts'
+import { holdName, transact } from './transact.ts'
 
 const selectDelivery = sql`
   SELECT d.*, v.id AS event_id, v.kind, v.body FROM webhook_deliveries d JOIN webhook_events v ON v.seq = d.event_seq`
 
 /** Endpoints and the outbox in PostgreSQL. What is more than a statement is in migration 0004. */
-export function createWebhooks({ query, storeNow }: Database): Webhooks {
+export function createWebhooks(database: Database): Webhooks {
+  const { query, storeNow } = database
   /** Whose turn was last. */
   let afterStore = ''
 
@@ -21,9 +23,9 @@ export function createWebhooks({ query, storeNow }: Database): Webhooks {
 
   return {
     async create({ id, storeId, url, description, kinds, salt, createdAtMs: at }, most) {
-      await query.transaction().execute(async (trx) => {
+      await transact(database, async (trx) => {
         // Two that come at once would both count one too few.
-        await sql`SELECT pg_advisory_xact_lock(hashtext(${`endpoints of ${storeId}`}))`.execute(trx)
+        await holdName(trx, `endpoints:${storeId}`)
         const { numAffectedRows } = await sql`
           INSERT INTO webhook_endpoints
             (id, store_id, url, description, kinds, salt, listening_since_ms, created_at_ms, updated_at_ms)
@@ -62,7 +64,7 @@ export function createWebhooks({ query, storeNow }: Database): Webhooks {
         set.push(
           sql`previous_salt = salt, salt = ${rotation.salt}, previous_until_ms = ${rotation.previousUntilMs}`,
         )
-      return query.transaction().execute(async (trx) => {
+      return transact(database, async (trx) => {
         const { rows } = await sql<Row>`
           UPDATE webhook_endpoints SET ${sql.join(set)} WHERE id = ${id} RETURNING *`.execute(trx)
         if (isEnabled !== undefined) {
@@ -107,7 +109,7 @@ export function createWebhooks({ query, storeNow }: Database): Webhooks {
     },
 
     replay(id, atMs) {
-      return query.transaction().execute(async (trx) => {
+      return transact(database, async (trx) => {
         const isOn = await sql`
           SELECT 1 FROM webhook_endpoints
           WHERE id = (SELECT endpoint_id FROM webhook_deliveries WHERE id = ${id}) AND disabled_at_ms IS NULL
@@ -139,7 +141,7 @@ export function createWebhooks({ query, storeNow }: Database): Webhooks {
           WHERE state = 'waiting' AND is_due = 0 AND (due_at_ms <= ${nowMs} OR due_at_ms > ${nowMs + LONGEST_WAIT_MS})
         LIMIT 1`.execute(query)
       if (due.rows.length === 0) return []
-      return query.transaction().execute(async (trx) => {
+      return transact(database, async (trx) => {
         const chosen = await sql<{ taken: number[]; last_store: string }>`
           SELECT * FROM take_webhooks(${limit}, ${nowMs}, ${storeNow()}, ${afterStore})`.execute(trx)
         const { taken, last_store } = chosen.rows[0]!
