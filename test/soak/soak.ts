@@ -100,11 +100,14 @@ export async function soak(
         `the last strike, call ${longer.at(-1)!.n} after ${Math.round(longer.at(-1)!.ms)} ms`,
     )
   // The seller that had no time is this process.
-  for (const { gateway, answer, tookMs } of load.freeHeard)
-    if (answer !== '200')
-      (answer === '504' ? late : misses).push(
-        `a free call of the ${gateway} gateway heard "${answer}" after ${Math.round(tookMs)} ms`,
+  for (const { gateway, answer, atMs, tookMs } of load.freeHeard)
+    if (answer !== '200') {
+      const last = struck.findLast((one) => one.beganMs <= atMs)
+      const since = last === undefined ? '' : `, ${Math.round(atMs - last.beganMs)} ms after a ${last.name}`
+      ;(answer === '504' ? late : misses).push(
+        `a free call of the ${gateway} gateway heard "${answer}" after ${Math.round(tookMs)} ms, asked ${Math.round((atMs - beganMs) / 1_000)} s from the start${since}`,
       )
+    }
   return {
     ...judgement,
     seconds: Math.round((performance.now() - beganMs) / 1_000),

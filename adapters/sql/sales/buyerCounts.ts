@@ -27,12 +27,11 @@ export function changedCounts(
   return length === 0 ? null : new Uint8Array(pairs.buffer, 0, length * 4)
 }
 
-/** How many different buyers are in any of these. */
-export function countBuyers(columns: readonly Uint8Array[]): number {
+/** How many different buyers are in any of these. @param columns each is a column, or several of them one after the other */
+export function countBuyers(columns: readonly (Uint8Array | null)[]): number {
   const all = columns.map(pairsOf)
-  if (all.length <= 1) return (all[0]?.length ?? 0) / 2
-  // The last number of each is its largest.
-  const largest = all.reduce((most, pairs) => Math.max(most, pairs.at(-2) ?? 0), 0)
+  let largest = 0
+  for (const pairs of all) for (let i = 0; i < pairs.length; i += 2) largest = Math.max(largest, pairs[i]!)
   const seen = new Uint8Array((largest >>> 3) + 1)
   let count = 0
   for (const pairs of all) {
