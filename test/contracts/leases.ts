@@ -48,6 +48,22 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     t.equal(await leases.holderOf('recovery'), undefined, 'of before the machine started again')
   })
 
+  t.test('the names that somebody has are found by how they begin', async (t) => {
+    const { leases, storeClock } = await make(t)
+    const sorted = async (prefix: string) => (await leases.heldNames(prefix)).sort()
+    t.strictSame(await sorted('process:'), [])
+    const first = (await leases.take('process:a', 10_000))!
+    for (const name of ['process:b', 'process', 'pro%:c', 'settle:process:']) await leases.take(name, 10_000)
+    t.strictSame(await sorted('process:'), ['process:a', 'process:b'])
+    t.strictSame(await sorted('pro%'), ['pro%:c'])
+    storeClock.nowMs += 5_000
+    await leases.renew(first, 10_000)
+    storeClock.nowMs += 5_000
+    t.strictSame(await sorted('process:'), ['process:a'], 'the other one is over')
+    await leases.release(first)
+    t.strictSame(await sorted(''), [])
+  })
+
   t.test('a lease that is renewed is kept, also after its time while nobody took it', async (t) => {
     const { leases, storeClock } = await make(t)
     const lease = (await leases.take('recovery', 10_000))!

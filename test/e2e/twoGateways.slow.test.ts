@@ -58,6 +58,15 @@ t.test('one payment, a hundred times at once over both: one call, one purchase, 
   t.equal((await evm.transfersTo(product.payTo(evm))).length, 7)
 })
 
+t.test('one with another secret does not start beside them', async (t) => {
+  const env = { ...chains.env, TOLLGATE_SECRET: 'ab'.repeat(32) }
+  const third = join(config.dir, 'third.yaml')
+  writeFileSync(third, stringify({ ...own, gateway: { ...own.gateway, port: await freePort() } }))
+  await t.rejects(startTollgate(await readConfig(third, env), { env, log }), {
+    message: /another secret works on this database/,
+  })
+})
+
 t.test('when the first has ended, the second settles', async (t) => {
   await product.tollgate.close()
   const payment = await buyer.sign(`${atSecond}?n=after`)

@@ -21,6 +21,13 @@ export function createLeases(memory: Memory, { read, write }: Access): Leases {
         return { id: present.id, endsInMs: present.expiresAtMs - storeClock.now(), process: null }
       }),
 
+    heldNames: (prefix) =>
+      read(() =>
+        [...leases.values()]
+          .filter((row) => row.name.startsWith(prefix) && !isOver(row, storeClock.now()))
+          .map(({ name }) => name),
+      ),
+
     take: (name, ttlMs) =>
       write('flushed', () => {
         const present = leases.get(name)

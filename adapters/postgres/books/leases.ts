@@ -1,6 +1,7 @@
 import type pg from 'pg'
-import type { Leases } from '../../../core/ports/store/leases.ts'
+import type { LeaseHolder, Leases } from '../../../core/ports/store/leases.ts'
 import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
+import type { Row } from '../../sql/row.ts'
 import { ask } from '../ask.ts'
 
 /** How long a lease that is over is kept, so that a holder that was frozen may renew it while nobody took its name. */
@@ -10,7 +11,8 @@ const now = '(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp())
 const sql = {
   take: 'SELECT leases_take($1, $2, $3, $4, $5, $6) AS id',
   holders: 'SELECT DISTINCT holder FROM leases WHERE holder IS NOT NULL',
-  holder: `SELECT id, ttl_ms, holder, expires_at_ms - ${now} AS ends_in_ms FROM leases WHERE name = $2`,
+  named: `SELECT name, id, ttl_ms, holder, expires_at_ms - ${now} AS ends_in_ms FROM leases WHERE name = $2`,
+  prefixed: `SELECT name, id, ttl_ms, holder, expires_at_ms - ${now} AS ends_in_ms FROM leases WHERE starts_with(name, $2)`,
   renew: `UPDATE leases SET ttl_ms = $2, expires_at_ms = ${now} + $2 WHERE id = $3 RETURNING id`,
   release: 'DELETE FROM leases WHERE id = $1',
 }
@@ -19,13 +21,13 @@ const sql = {
 export function createLeases(pool: pg.Pool, storeNowMs: () => number | null): Leases {
   return {
     async holderOf(name) {
-      const [row] = await ask(pool, sql.holder, [storeNowMs(), name])
-      if (row === undefined) return undefined
-      const [holder, endsInMs] = [row['holder'] as string | null, Number(row['ends_in_ms'])]
-      if (holder !== null && hasEnded(holder)) return undefined
-      // One that expires further ahead than it lasts was given before the clock was set back.
-      if (endsInMs <= 0 || endsInMs > Number(row['ttl_ms'])) return undefined
-      return { id: Number(row['id']), endsInMs, process: processOf(holder) }
+      const [row] = await ask(pool, sql.named, [storeNowMs(), name])
+      return row && holderIn(row)
+    },
+
+    async heldNames(prefix) {
+      const rows = await ask(pool, sql.prefixed, [storeNowMs(), prefix])
+      return rows.filter((row) => holderIn(row) !== undefined).map(({ name }) => String(name))
     },
 
     async take(name, ttlMs) {
@@ -46,6 +48,15 @@ export function createLeases(pool: pg.Pool, storeNowMs: () => number | null): Le
       await ask(pool, sql.release, [id])
     },
   }
+}
+
+/** Undefined where it is over. */
+function holderIn(row: Row): LeaseHolder | undefined {
+  const [holder, endsInMs] = [row['holder'] as string | null, Number(row['ends_in_ms'])]
+  if (holder !== null && hasEnded(holder)) return undefined
+  // One that expires further ahead than it lasts was given before the clock was set back.
+  if (endsInMs <= 0 || endsInMs > Number(row['ttl_ms'])) return undefined
+  return { id: Number(row['id']), endsInMs, process: processOf(holder) }
 }
 
 /** A number means something on the machine whose process it is only. */

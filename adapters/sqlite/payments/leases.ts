@@ -1,5 +1,5 @@
 import type { Clock } from '../../../core/ports/clock.ts'
-import type { Leases } from '../../../core/ports/store/leases.ts'
+import type { LeaseHolder, Leases } from '../../../core/ports/store/leases.ts'
 import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
 import type { Schema } from '../../sql/schema.ts'
 import type { Database } from '../database.ts'
@@ -8,14 +8,24 @@ import { reading } from '../failure.ts'
 /** Leases in SQLite. `storeClock` is the machine's, so all processes that can use the file have the same. */
 export function createLeases({ reader, writer }: Database, storeClock: Clock): Leases {
   const ofName = reader.prepare('SELECT id, ttl_ms, expires_at_ms, holder FROM leases WHERE name = ?')
+  const ofPrefix = reader.prepare('SELECT name FROM leases WHERE substr(name, 1, length(?1)) = ?1')
+
+  async function holderOf(name: string): Promise<LeaseHolder | undefined> {
+    const row = reading(() => ofName.get(name)) as unknown as Schema['leases'] | undefined
+    if (row === undefined || (row.holder !== null && hasEnded(row.holder))) return undefined
+    const endsInMs = row.expires_at_ms - storeClock.now()
+    // One that expires further ahead than it lasts was given before the machine's last start.
+    if (endsInMs <= 0 || endsInMs > row.ttl_ms) return undefined
+    return { id: row.id, endsInMs, process: processOf(row.holder) }
+  }
+
   return {
-    async holderOf(name) {
-      const row = reading(() => ofName.get(name)) as unknown as Schema['leases'] | undefined
-      if (row === undefined || (row.holder !== null && hasEnded(row.holder))) return undefined
-      const endsInMs = row.expires_at_ms - storeClock.now()
-      // One that expires further ahead than it lasts was given before the machine's last start.
-      if (endsInMs <= 0 || endsInMs > row.ttl_ms) return undefined
-      return { id: row.id, endsInMs, process: processOf(row.holder) }
+    holderOf,
+
+    async heldNames(prefix) {
+      const names = reading(() => ofPrefix.all(prefix)).map(({ name }) => String(name))
+      const holders = await Promise.all(names.map(holderOf))
+      return names.filter((_, i) => holders[i] !== undefined)
     },
 
     async take(name, ttlMs) {

@@ -22,6 +22,7 @@ import type { Metrics } from '../../../core/ports/metrics.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
 import { createKeySharing, type KeySharing } from '../keys/keySharing.ts'
 import { createSharedJobLine } from '../keys/sharedJobLine.ts'
+import { awaitOneSecret, processLeaseName } from './oneSecret.ts'
 import { type OpenChains, openChains } from './openChains.ts'
 import { openDataStore } from './openStore.ts'
 import { openTransferProofs } from './openTransferProofs.ts'
@@ -76,8 +77,11 @@ export async function openStack(
     const clock = systemClock
     const instanceId = randomUUID()
     const store = opened(await openDataStore(config, clock, log))
-    const lease = worksOnPayments ? await holdLease(store.leases, `process:${instanceId}`, log) : noLease
+    const sealer = createSealer(loadSecret({ file: config.secretFile, env }))
+    const leaseName = processLeaseName(sealer, instanceId)
+    const lease = worksOnPayments ? await holdLease(store.leases, leaseName, log) : noLease
     closers.unshift(() => lease.stop())
+    if (worksOnPayments) await awaitOneSecret(store.leases, sealer, log)
     const openJobLine = async () => {
       if (!worksOnPayments) return createJobLine(log)
       const { letters, leases } = store
@@ -95,7 +99,6 @@ export async function openStack(
     const chains = opened(
       await openChains(config, { clock, log, egress, gasBook: store.gas, wrapSettler: wrap, mayOpen }),
     )
-    const sealer = createSealer(loadSecret({ file: config.secretFile, env }))
     const notes = createPurchaseNotes(sealer, config.metadataField)
     const payments = createPayments({ books: store.books, chains, notes, lease, clock, log })
     if (worksOnPayments) closers.unshift(leaveStraysNowAndThen(payments, log))

@@ -28,6 +28,8 @@ export interface Leases {
   renew(lease: Lease, ttlMs: number): Promise<boolean>
   /** Who has the name; undefined while it can be taken. Changes nothing. */
   holderOf(name: string): Promise<LeaseHolder | undefined>
+  /** The names that somebody has and that begin so. Changes nothing. */
+  heldNames(prefix: string): Promise<string[]>
   /** Gives the name free at once; nothing when the lease was lost. */
   release(lease: Lease): Promise<void>
 }

@@ -1,0 +1,34 @@
+import t from 'tap'
+import { createMemory } from '../../../adapters/memory/store/memory.ts'
+import { openMemory } from '../../../adapters/memory/store/openMemory.ts'
+import { createSealer } from '../../../adapters/secrets/createSealer.ts'
+import { silentLog } from '../../../core/ports/log.ts'
+import { awaitOneSecret, processLeaseName } from './oneSecret.ts'
+
+const [ours, theirs] = [1, 2].map((byte) => createSealer(new Uint8Array(32).fill(byte)))
+
+t.test(
+  'who has another secret than those that work on a store waits for their end, and gives up',
+  async (t) => {
+    const { leases } = openMemory({ memory: createMemory() })
+    const wait = (patienceMs: number) => awaitOneSecret(leases, ours!, silentLog, patienceMs)
+    await leases.take(processLeaseName(ours!, 'a'), 60_000)
+    await leases.take('process:of-an-older-version', 60_000)
+    await wait(0)
+    const other = (await leases.take(processLeaseName(theirs!, 'b'), 60_000))!
+    await t.rejects(wait(0), { message: /another secret works on this database/ })
+    const waiting = wait(60_000)
+    await leases.release(other)
+    await waiting
+  },
+)
+
+t.test('of two secrets that begin at once neither goes on', async (t) => {
+  const { leases } = openMemory({ memory: createMemory() })
+  const begin = async (sealer: typeof ours, name: string) => {
+    await leases.take(processLeaseName(sealer!, name), 60_000)
+    return awaitOneSecret(leases, sealer!, silentLog, 0)
+  }
+  for (const { status } of await Promise.allSettled([begin(ours, 'a'), begin(theirs, 'b')]))
+    t.equal(status, 'rejected')
+})
