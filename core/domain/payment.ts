@@ -47,6 +47,7 @@ export function requireClaimable({ key, validBeforeMs }: { key: string; validBef
  * claimed → delivered, refund_due  a plain transfer, which was on chain before anybody told of it
  * settling → rejected             the settler knows that nothing was sent after all; as above
  * settling → pending              broadcast, outcome unknown
+ * pending → rejected              its bytes were never sent, and another transaction has used their account number; as above
  * settling, pending → failed_final  can never land: expired, and the nonce unused on chain
  * settling, pending → settled     found on chain
  * settling, pending, failed_final → delivered  pays a session, which nothing else has to be handed out for
@@ -75,7 +76,7 @@ const arrows: Readonly<Record<PaymentState, readonly PaymentState[]>> = {
   claimed: ['settling', 'rejected', 'delivered', 'refund_due'],
   rejected: ['claimed'],
   settling: ['settled', 'delivered', 'pending', 'failed_final', 'rejected', 'refund_due'],
-  pending: ['settled', 'delivered', 'failed_final', 'refund_due'],
+  pending: ['settled', 'delivered', 'failed_final', 'refund_due', 'rejected'],
   failed_final: ['settled', 'delivered', 'refund_due'],
   settled: ['delivered', 'refund_due', 'refunded', 'reorged'],
   delivered: ['refund_due', 'refunded', 'reorged'],
@@ -95,6 +96,12 @@ export const landedLate = 'landed_late'
 
 /** Why a payment is owed back that landed after its session had ended otherwise. */
 export const sessionOver = 'session_over'
+
+/**
+ * Kept with an open payment whose bytes settle several and were not stored for all of them: they were never sent, and from here on
+ * nobody sends them. Its account number has to be used by something else; then the payment is as good as before.
+ */
+export const neverSent = 'settlement_never_sent'
 
 /** Kept with a payment whose transfer left the chain after its answer was delivered, so that it is not owed when it returns. */
 export const reorgedAfterDelivery = 'reorged_after_delivery'
@@ -168,6 +175,8 @@ export const hasAccountNumber = ({ settler, sequence }: SettlementAttempt): bool
 export interface OpenAttempt extends SettlementAttempt {
   /** It was on chain and left it: what was signed before it may have left as well, whatever the books say by now. */
   readonly isReorged?: true
+  /** Its bytes are never sent ({@link neverSent}): whoever has the key uses up its number. */
+  readonly isUnsent?: true
   /**
    * It is open no more: this very transaction has settled it not long ago. Its number is used, unless that has left the chain since,
    * which the books do not know yet: when they do, the same bytes are sent again.

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { PaymentState, SettlementAttempt } from '../domain/payment.ts'
+import { neverSent, type PaymentState, type SettlementAttempt } from '../domain/payment.ts'
 import { TollgateError } from '../errors/error.ts'
 import { silentLog as log } from '../ports/log.ts'
 import type { Books } from '../ports/store/books.ts'
@@ -158,6 +158,64 @@ t.test(
     }
   },
 )
+
+t.test(
+  'what was stored for some of those that it settles is never sent, and free once its account number is used',
+  async (t) => {
+    const on = stage()
+    const { lease } = await on.process('dead')
+    const keys = [await on.payment(lease.current, 'settling'), await on.payment(lease.current, 'settling')]
+    for (const key of keys) await on.books.apply(rules.beginAnew(await on.find(key), attemptOf(7)))
+    const third = await on.payment(lease.current, 'claimed')
+    for (const settler of on.chains.settlers) settler.paymentsOf = () => [...keys, third]
+    const handedOver: (string | undefined)[] = []
+    let isUsed = false
+    on.settle(({ attempt }) => {
+      handedOver.push(attempt?.bytes)
+      return isUsed ? { status: 'rejected', reason: 'x', message: 'never sent' } : pending
+    })
+    on.step(11_000)
+    const { recovery, lease: heir } = await on.process('heir')
+    await recovery().round()
+    const marked = { state: 'pending', errorReason: neverSent, attempt: attemptOf(7), hasAnswer: true }
+    for (const key of keys) t.match(await on.find(key), marked)
+    t.match(await on.books.openAttempts('fake'), [{ isUnsent: true }, { isUnsent: true }])
+
+    // Its own payment goes another way meanwhile: by its state alone the bytes could be sent now.
+    const again = await on.books.claim({ ...(await on.find(third)), lease: heir.current.id })
+    t.ok(again.won)
+    t.ok(await on.books.apply(rules.begin(await on.find(third), attemptOf(8), answer)))
+    on.underWay.add((await on.find(third)).row)
+    on.step(3_000)
+    await recovery().round()
+    t.same([...new Set(handedOver)], [''], 'whoever has said so stands by it')
+
+    isUsed = true
+    on.step(10_000)
+    await recovery().round()
+    for (const key of keys)
+      t.match(await on.find(key), {
+        state: 'rejected',
+        attempt: null,
+        hasAnswer: false,
+        errorReason: neverSent,
+      })
+  },
+)
+
+t.test('who says that nothing was sent frees no payment of which the books do not say so', async (t) => {
+  const on = stage()
+  const { lease } = await on.process('dead')
+  const key = await on.payment(lease.current, 'settling')
+  on.settle(() => ({ status: 'rejected', reason: 'x', message: 'never sent' }))
+  on.step(11_000)
+  const { recovery } = await on.process('heir')
+  for (let i = 0; i < 3; i++) {
+    await recovery().round()
+    on.step(10_000)
+  }
+  t.match(await on.find(key), { state: 'pending', attempt: attemptOf(1), dueReason: 'never sent' })
+})
 
 t.test('bytes of several are not sent while a call may still free one of the payments', async (t) => {
   const on = stage()

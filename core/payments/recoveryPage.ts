@@ -1,5 +1,5 @@
 import type { NetworkId } from '../domain/network.ts'
-import type { PaymentRecord, SettlementAttempt } from '../domain/payment.ts'
+import { neverSent, type PaymentRecord, type SettlementAttempt } from '../domain/payment.ts'
 import { mayConfirm } from '../domain/session.ts'
 import type { Chains } from '../ports/chains/chains.ts'
 import type { Settled, SettleOutcome } from '../ports/chains/settler.ts'
@@ -104,7 +104,13 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
   async function mayBeSent(settler: Looks, attempt: SettlementAttempt): Promise<'yes' | 'no' | 'not_yet'> {
     const keys = settler.paymentsOf?.(attempt) ?? []
     if (keys.length < 2) return 'yes'
-    const states = (await Promise.all(keys.map((key) => books.find(key)))).map((one) => one?.state)
+    const found = await Promise.all(keys.map((key) => books.find(key)))
+    // Once it was said of one of them it stays so: its account number is used up meanwhile.
+    if (
+      found.some((one) => one?.errorReason === neverSent && one.attempt?.transaction === attempt.transaction)
+    )
+      return 'no'
+    const states = found.map((one) => one?.state)
     if (states.some((state) => state === undefined || state === 'claimed' || state === 'rejected'))
       return 'no'
     return states.includes('settling') ? 'not_yet' : 'yes'
@@ -117,13 +123,22 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       if (attempt === null || may.has(attempt.bytes)) continue
       may.set(attempt.bytes, await mayBeSent(settler, attempt))
     }
-    return settler.recover(
+    const answerOf = ({ attempt }: PaymentRecord) => (attempt === null ? 'yes' : may.get(attempt.bytes)!)
+    const outcomes = await settler.recover(
       records.map((record) => {
-        const { attempt } = record
-        const answer = attempt === null ? 'yes' : may.get(attempt.bytes)
-        if (attempt === null || answer === 'yes') return record
-        return { ...record, attempt: answer === 'no' ? { ...attempt, bytes: '' } : null }
+        const answer = answerOf(record)
+        if (answer === 'yes') return record
+        return { ...record, attempt: answer === 'no' ? { ...record.attempt!, bytes: '' } : null }
       }),
+    )
+    return outcomes.map((outcome, i) =>
+      outcome.status === 'pending' && outcome.message === undefined && answerOf(records[i]!) === 'no'
+        ? {
+            ...outcome,
+            reason: neverSent,
+            message: 'it was never sent; its account number has to be used first',
+          }
+        : outcome,
     )
   }
 
@@ -226,8 +241,13 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
             : Math.max(lookAgainMs, record.tries === 0 ? 0 : crowdedMs)
         return decisions.putOff(record, message, afterMs)
       }
-      case 'rejected':
-        return decisions.putOff(record, outcome.message)
+      case 'rejected': {
+        // Nobody who has the bytes sends them: that is in the books since an earlier look.
+        if (record.errorReason !== neverSent) return decisions.putOff(record, outcome.message)
+        const { purchaseId } = record
+        log.info({ purchaseId }, 'a payment that was never sent is free again; nothing was charged')
+        return decisions.change(record, rules.free(record, neverSent))
+      }
     }
   }
 

@@ -84,17 +84,17 @@ export const beginAnew = (payment: Held, attempt: SettlementAttempt): PaymentCha
   move(payment, ['settling'], 'settling', nobody, 'flushed', { attempt })
 
 /**
- * `claimed`, `settling` → `rejected`: nothing was sent, and the payment is as good as before. Of one whose bytes are stored
+ * `claimed`, `settling`, `pending` → `rejected`: nothing was sent, or ever can be, and the payment is as good as before. Of one whose bytes are stored
  * that has to be on disk: after a power cut they would be sent although the buyer has heard that nothing was charged.
  */
 export function free(payment: Standing, reason?: string): PaymentChange {
   const why = reason === undefined ? {} : { errorReason: reason }
-  return payment.state === 'settling'
-    ? move(payment, ['settling'], 'rejected', nobody, 'flushed', {
+  return payment.state === 'claimed'
+    ? move(payment, ['claimed'], 'rejected', nobody, 'visible', why)
+    : move(payment, [payment.state], 'rejected', nobody, 'flushed', {
         ...{ ...why, attempt: null, answer: null },
         ...inSession(payment, 'release'),
       })
-    : move(payment, [payment.state], 'rejected', nobody, 'visible', why)
 }
 
 /** `settling` → `pending`: sent, and its outcome is the recovery's to find. */

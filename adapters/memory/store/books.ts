@@ -1,5 +1,6 @@
 import {
   hasAccountNumber,
+  neverSent,
   openStates,
   type PaymentRecord,
   requireClaimable,
@@ -184,13 +185,17 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
 
     openAttempts: (settler) =>
       read(() =>
-        payments
-          .values()
-          .flatMap(({ state, attempt }) =>
-            (isUnresolved(state) || state === 'reorged') && attempt?.settler === settler
-              ? [{ ...attempt, bytes: '', ...(state === 'reorged' && { isReorged: true as const }) }]
-              : [],
-          ),
+        payments.values().flatMap(({ state, attempt, errorReason }) =>
+          (isUnresolved(state) || state === 'reorged') && attempt?.settler === settler
+            ? [
+                {
+                  ...{ ...attempt, bytes: '' },
+                  ...(state === 'reorged' && { isReorged: true as const }),
+                  ...(errorReason === neverSent && { isUnsent: true as const }),
+                },
+              ]
+            : [],
+        ),
       ),
 
     minedAttempts: (settler) =>

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { type PaymentState, requireClaimable } from '../../../core/domain/payment.ts'
+import { neverSent, type PaymentState, requireClaimable } from '../../../core/domain/payment.ts'
 import { alreadyBooked, numberTaken } from '../../../core/ports/refusals.ts'
 import {
   type Books,
@@ -56,7 +56,7 @@ const sql = {
   parked: `${selectPayment} WHERE p.tries > 0 AND (p.tries >= $1 OR p.due_at_ms IS NULL)
     ORDER BY p.tries DESC, p.id LIMIT $2`,
   // The words of the index payments_open, so that it is used.
-  openAttempts: `SELECT s.settler, s.tx, s.sequence, p.state FROM payments p JOIN attempts s ON s.payment_id = p.id
+  openAttempts: `SELECT s.settler, s.tx, s.sequence, p.state, p.error_reason FROM payments p JOIN attempts s ON s.payment_id = p.id
     WHERE p.state <> 'delivered' AND p.state IN ('settling', 'pending', 'reorged') AND s.settler = $1`,
   minedAttempts: `SELECT DISTINCT s.settler, s.tx, s.sequence FROM payments p JOIN attempts s ON s.payment_id = p.id
     WHERE p.due_at_ms IS NOT NULL AND p.state IN ('settled', 'delivered', 'refund_due') AND s.settler = $1 AND s.tx = p.tx_hash`,
@@ -142,6 +142,7 @@ export function createBooks(
         transaction: String(row['tx']),
         sequence: row['sequence'] as string | null,
         ...(row['state'] === 'reorged' && { isReorged: true as const }),
+        ...(row['error_reason'] === neverSent && { isUnsent: true as const }),
       }))
     },
 

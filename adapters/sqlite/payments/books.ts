@@ -1,6 +1,6 @@
 import type { SQLInputValue } from 'node:sqlite'
 import { entriesText } from '../../../core/domain/ledger.ts'
-import { openStates, type PaymentState, requireClaimable } from '../../../core/domain/payment.ts'
+import { neverSent, openStates, type PaymentState, requireClaimable } from '../../../core/domain/payment.ts'
 import { isTollgateError } from '../../../core/errors/error.ts'
 import type { Clock } from '../../../core/ports/clock.ts'
 import { alreadyBooked, numberTaken } from '../../../core/ports/refusals.ts'
@@ -47,7 +47,7 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
       WHERE p.due_at_ms IS NOT NULL AND p.state = s.value AND p.due_at_ms > :now + ${LARGEST_DELAY_MS})
     LIMIT 1`)
   const openAttempts = reader.prepare(`
-    SELECT s.settler, s.tx, s.sequence FROM payments p JOIN attempts s ON s.payment_id = p.id
+    SELECT s.settler, s.tx, s.sequence, p.error_reason FROM payments p JOIN attempts s ON s.payment_id = p.id
     WHERE p.state <> 'delivered' AND p.state = :state AND s.settler = :settler`)
   const minedAttempts = reader.prepare(`
     SELECT DISTINCT s.settler, s.tx, s.sequence, p.tx_hash FROM payments p JOIN attempts s ON s.payment_id = p.id
@@ -198,6 +198,7 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
           transaction: String(row['tx']),
           sequence: row['sequence'] === null ? null : String(row['sequence']),
           ...(state === 'reorged' && { isReorged: true as const }),
+          ...(row['error_reason'] === neverSent && { isUnsent: true as const }),
         })),
       )
     },

@@ -48,7 +48,7 @@ export type Verified = { readonly ok: true; readonly hold: Hold } | Refusal
 export type SettleOutcome =
   /** The transfer is on chain: receipt and event (or token balances) were read. */
   | Settled
-  /** Nothing was broadcast, nothing can land from us. */
+  /** Nothing was broadcast, nothing can land from us. Of a stored attempt whose bytes may not be sent: something else has used its account number. */
   | {
       readonly status: 'rejected'
       readonly reason: string
@@ -204,7 +204,8 @@ export interface Settler {
   /**
    * Finds out what became of stored attempts: by their hashes, by the nonces and their events on chain (whoever broadcast
    * them), and broadcasts the same bytes again while they could still land. Never builds a new transaction while the old
-   * could land. One question to the node is for many of them, and the outcome of one never hangs on another's.
+   * could land. One question to the node is for many of them, and the outcome of one never hangs on another's. An attempt without
+   * bytes is one that was never sent and must not be: its account number is used by something else.
    *
    * @returns an outcome for each, in order; never rejects
    */

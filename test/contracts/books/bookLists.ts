@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { PaymentState } from '../../../core/domain/payment.ts'
+import { neverSent, type PaymentState } from '../../../core/domain/payment.ts'
 import {
   sampleAnswer as answer,
   sampleAttempt as attempt,
@@ -101,7 +101,7 @@ export function bookListsContract(t: Test, make: (t: Test) => Promise<BooksUnder
   })
 
   t.test(
-    'the attempts of a settler that are open are listed without their bytes, and which of them left the chain',
+    'the attempts of a settler that are open are listed without their bytes, and which of them left the chain, or are never sent',
     async (t) => {
       const under = await make(t)
       for (const [name, to, settler] of [
@@ -110,17 +110,25 @@ export function bookListsContract(t: Test, make: (t: Test) => Promise<BooksUnder
         ['k3', 'settled', 'evm:a'],
         ['k4', 'settling', 'evm:b'],
         ['k5', 'reorged', 'evm:a'],
+        ['k6', 'pending', 'evm:a'],
       ] as const) {
         const claim = sampleClaim(name)
         const row = await claimed(under, claim)
         const signed = { ...attempt, settler, sequence: name }
-        await under.books.apply(change(claim, row, 'claimed', to, { attempt: signed }))
+        const errorReason = name === 'k6' ? neverSent : null
+        await under.books.apply(change(claim, row, 'claimed', to, { attempt: signed, errorReason }))
       }
       const open = await under.books.openAttempts('evm:a')
       const expected = (sequence: string) => ({ ...attempt, settler: 'evm:a', bytes: '', sequence })
       t.strictSame(
         open.toSorted((a, b) => (a.sequence! < b.sequence! ? -1 : 1)),
-        [expected('k1'), expected('k2'), { ...expected('k5'), isReorged: true }],
+        [
+          ...[expected('k1'), expected('k2')],
+          ...[
+            { ...expected('k5'), isReorged: true },
+            { ...expected('k6'), isUnsent: true },
+          ],
+        ],
       )
     },
   )

@@ -40,6 +40,8 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
   const asked = new Map<string, number>()
   let requests = 0
   let refuse: (call: RpcCall) => LooseAnswer | undefined = () => undefined
+  let numbersUsed = (_address: string, _block: number): number => 0
+  const abandoned: (string | null)[] = []
 
   const logsOf = (transactionHash: string) => {
     const { nonces, reverted, cancelled } = mined.get(transactionHash)!
@@ -89,6 +91,7 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
       return [...mined.keys()].flatMap(logsOf).filter(({ topics: [, , nonce] }) => nonces.includes(nonce!))
     },
     eth_sendRawTransaction: () => hashOf(0),
+    eth_getTransactionCount: ([of, block]) => `0x${numbersUsed(String(of), Number(block)).toString(16)}`,
   }
   const rpc: Rpc = {
     call: () => Promise.reject(new Error('nothing is asked alone')),
@@ -106,7 +109,12 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
   const recovery = createRecovery({
     options: { network: 'eip155:84532', log, confirmations, expiryMarginSeconds: 30 },
     rpc,
-    accounts: [],
+    accounts: [
+      {
+        ...{ id: 'evm', address: payer, mined: () => undefined, repair: async () => undefined },
+        abandon: ({ sequence }) => void abandoned.push(sequence),
+      },
+    ],
     heads: { fresh: async () => (isAway ? Promise.reject(new Error('away')) : head) },
   })
   return {
@@ -115,6 +123,8 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
     mined,
     asked,
     requests: () => requests,
+    abandoned,
+    use: (how: typeof numbersUsed) => void (numbersUsed = how),
     refuse: (how: typeof refuse) => void (refuse = how),
     away: (is: boolean) => void (isAway = is),
   }
@@ -296,5 +306,49 @@ t.test(
     chain.mined.set(hashOf(70), { block: 4_990, nonces: [nonceOf(0)] })
     t.same(await chain.stillOnChain([booked('0')]), ['no'])
     t.match(await chain.recover([booked('0')]), [{ status: 'settled', transaction: hashOf(70), event: '0' }])
+  },
+)
+
+t.test(
+  'what was never sent is free once its account number is used deep enough, and not before',
+  async (t) => {
+    const chain = scriptedChain({ confirmations: 3 })
+    const unsent = (n: number, changes: Partial<PaymentRecord> = {}) => {
+      const record = paymentOf(n, changes)
+      return { ...record, attempt: { ...record.attempt!, bytes: '' } }
+    }
+    const statuses = async (...records: PaymentRecord[]) =>
+      (await chain.recover(records)).map(({ status }) => status)
+    t.strictSame(await statuses(unsent(7)), ['pending'])
+    t.strictSame(chain.abandoned, ['7'], 'and something else has to use it')
+
+    // In the newest block, with two more to come.
+    chain.use((_, block) => (block >= 5_000 ? 8 : 7))
+    t.strictSame(await statuses(unsent(7)), ['pending'])
+    chain.use((_, block) => (block >= 4_998 ? 8 : 7))
+    t.strictSame(await statuses(unsent(7), unsent(8), paymentOf(6)), ['rejected', 'pending', 'pending'])
+    t.match(await chain.recover([unsent(7)]), [{ reason: 'settlement_never_sent' }])
+    t.strictSame(chain.asked.get('eth_sendRawTransaction'), 1, 'that of the one with bytes')
+
+    const over = { validBeforeMs: 2_000_000 }
+    t.strictSame(await statuses(unsent(7, over)), ['failed_final'], 'what is over is over')
+    chain.mined.set(hashOf(7), { block: 4_990, nonces: [nonceOf(7)] })
+    t.strictSame(await statuses(unsent(7)), ['settled'], 'what was sent after all counts')
+    chain.mined.set(hashOf(7), { block: 4_990, nonces: [nonceOf(7)], reverted: true })
+    t.strictSame(await statuses(unsent(7)), ['pending'], 'and failed on its way')
+    chain.mined.delete(hashOf(7))
+    chain.mined.set(hashOf(99), { block: 4_990, nonces: [nonceOf(7)] })
+    t.strictSame(await statuses(unsent(7)), ['settled'], 'as does what somebody else brought')
+
+    chain.mined.clear()
+    chain.refuse(({ method }) => (method === 'eth_getTransactionCount' ? nodeFault : undefined))
+    t.strictSame(await statuses(unsent(7)), ['pending'], 'a node that does not say frees nothing')
+    chain.refuse(({ method }) =>
+      method === 'eth_getTransactionCount' ? { ok: true, result: '0xffffffffffffffffff' } : undefined,
+    )
+    t.strictSame(await statuses(unsent(7)), ['pending'], 'nor one that says nonsense')
+    const unknown: LooseAnswer = { ok: false, error: new RpcUnreachable('away') }
+    chain.refuse(({ method }) => (method === 'eth_call' ? unknown : undefined))
+    t.strictSame(await statuses(unsent(7)), ['pending'], 'nor while it is not known whether it is used')
   },
 )

@@ -1,3 +1,4 @@
+import { neverSent, type SettlementAttempt } from '../../../../core/domain/payment.ts'
 import { addressForm } from '../../../../core/evm/address.ts'
 import { findTransfer, type Receipt, readReceipt } from '../../../../core/evm/transferProof.ts'
 import type { OnChain, Settled, SettleOutcome } from '../../../../core/ports/chains/settler.ts'
@@ -18,13 +19,14 @@ export interface RecoveryParts {
   >
   readonly rpc: Rpc
   /** Whose account nonces are in question; none where somebody else signs. */
-  readonly accounts: readonly Pick<SettlingAccount, 'id' | 'mined' | 'abandon' | 'repair'>[]
+  readonly accounts: readonly Pick<SettlingAccount, 'id' | 'address' | 'mined' | 'abandon' | 'repair'>[]
   readonly heads: Pick<HeadCache, 'fresh'>
 }
 
 export type Recovery = Pick<ChainReader, 'recover' | 'stillOnChain'>
 
 const hashForm = /^0x[0-9a-fA-F]{64}$/
+const hexNumber = /^0x[0-9a-fA-F]{1,13}$/
 /** What was just sent again is in one of the next blocks. */
 const SENT_AGAIN_MS = 2_000
 /** For payments of which it is not known in which block they were seen: clocks of blocks and of this machine, in ms. */
@@ -84,11 +86,37 @@ export function createRecovery({ options, rpc, accounts, heads }: RecoveryParts)
     return account === undefined ? undefined : { attempt: attempt!, account }
   }
 
+  /**
+   * The account numbers that are used for as long as a payment has to be on chain to count, by account; of those of which somebody may have
+   * to know it. One of which no node says is not there.
+   */
+  const usedNumbers = async (records: readonly TracedPayment[], head: Head): Promise<Map<string, number>> => {
+    const asked = [
+      ...new Set(
+        records
+          .map(oursOf)
+          .filter(isUnsent)
+          .map(({ account }) => account),
+      ),
+    ]
+    const deep = `0x${Math.max(0, head.number - confirmations + 1).toString(16)}`
+    const answers = await rpc.many(
+      asked.map(({ address }) => ({ method: 'eth_getTransactionCount', params: [address, deep] })),
+    )
+    const used = new Map<string, number>()
+    for (const [n, { id }] of asked.entries()) {
+      const answer = answers[n]!
+      if (answer.ok && hexNumber.test(String(answer.result))) used.set(id, Number(answer.result))
+    }
+    return used
+  }
+
   /** What is still unused: expired for good, mined for nothing, or to be sent again. */
   const judgeUnused = (
     record: TracedPayment,
     receipt: Receipt | undefined,
     head: Head,
+    used: ReadonlyMap<string, number>,
   ): SettleOutcome | 'send' => {
     const ours = oursOf(record)
     const inside = transfersIn(record.attempt?.bytes ?? '')
@@ -111,6 +139,13 @@ export function createRecovery({ options, rpc, accounts, heads }: RecoveryParts)
     }
     if (failed !== undefined)
       return { ...failed, lookAgainMs: Math.min(failed.lookAgainMs, Math.max(overInMs, SENT_AGAIN_MS)) }
+    // Nothing can come of it any more, whoever still had the bytes: a number is used once.
+    if (isUnsent(ours) && (used.get(ours.account.id) ?? 0) > Number(ours.attempt.sequence))
+      return {
+        status: 'rejected',
+        reason: neverSent,
+        message: 'It was never sent, and its account number is used.',
+      }
     if (head.timestamp * 1_000 >= record.validBeforeMs) {
       // Only its end is to come, and when, is known.
       return { ...pendingOf(record), lookAgainMs: Math.max(overInMs, SENT_AGAIN_MS) }
@@ -161,7 +196,13 @@ export function createRecovery({ options, rpc, accounts, heads }: RecoveryParts)
       }
 
       const wanted = open.map((i) => ({ expected: records[i]!, sinceMs: records[i]!.claimedAtMs }))
-      const fates = await findAuthorizations(rpc, wanted, head.number)
+      const [fates, used] = await Promise.all([
+        findAuthorizations(rpc, wanted, head.number),
+        usedNumbers(
+          open.map((i) => records[i]!),
+          head,
+        ),
+      ])
       const unsent: number[] = []
       for (const [n, i] of open.entries()) {
         const record = records[i]!
@@ -169,7 +210,7 @@ export function createRecovery({ options, rpc, accounts, heads }: RecoveryParts)
         if (fate.fate === 'paid' && !isDeep(fate.settled.block, head)) continue
         if (fate.fate === 'spent' && !isDeep(fate.block, head)) continue
         const found =
-          outcomeOf(fate, pendingOf(record).transaction) ?? judgeUnused(record, receipts.get(i), head)
+          outcomeOf(fate, pendingOf(record).transaction) ?? judgeUnused(record, receipts.get(i), head, used)
         if (found === 'send') unsent.push(i)
         else outcomes[i] = found
       }
@@ -210,6 +251,10 @@ export function createRecovery({ options, rpc, accounts, heads }: RecoveryParts)
     },
   }
 }
+
+/** An attempt that was never sent, and must not be. */
+const isUnsent = <T extends { attempt: SettlementAttempt }>(ours: T | undefined): ours is T =>
+  ours !== undefined && ours.attempt.bytes === '' && ours.attempt.sequence !== null
 
 const pendingOf = ({ attempt }: TracedPayment) =>
   ({ status: 'pending', transaction: attempt?.transaction ?? '', reason: reasons.pending }) as const

@@ -46,8 +46,11 @@ export interface GapRepairParts {
   readonly signFiller: (nonce: number, gas: number, fees: Fees) => SettlementAttempt
   /** Whether this is still the process that has the key. */
   readonly mayGoOn: () => boolean
-  /** Nonces of payments that are open in the store; undefined where nobody has told the way there. */
-  readonly openInStore: () => Promise<ReadonlySet<number>> | undefined
+  /**
+   * Nonces of payments that are open in the store, and whether the bytes there may be sent; undefined where nobody has told the way
+   * there.
+   */
+  readonly openInStore: () => Promise<ReadonlyMap<number, boolean>> | undefined
 }
 
 export function createGapRepair(parts: GapRepairParts): GapRepair {
@@ -77,11 +80,11 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
     live.set(nonce, { bytes, mostWei, payments: 0, sinceMs: performance.now(), isFiller: true })
   }
 
-  /** What the store has a payment for is the recovery's to send again, as it was signed. */
+  /** What the store has a payment for that may be sent is the recovery's to send again, as it was signed. */
   const withoutOpen = async (nonces: readonly number[]): Promise<readonly number[]> => {
     if (nonces.length === 0) return nonces
     const open = await parts.openInStore()
-    return open === undefined ? nonces : nonces.filter((nonce) => !open.has(nonce))
+    return open === undefined ? nonces : nonces.filter((nonce) => open.get(nonce) !== true)
   }
 
   const abandonGivenBack = (): void => {

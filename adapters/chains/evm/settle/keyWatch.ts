@@ -32,7 +32,7 @@ export interface KeyWatchParts {
   /** Whether a number is of a transaction that is on its way from here. */
   readonly isLive: (nonce: number) => boolean
   /** Numbers of payments that are open in the store, where the way there is known. */
-  readonly openInStore: () => Promise<ReadonlySet<number>> | undefined
+  readonly openInStore: () => Promise<Pick<ReadonlySet<number>, 'has'>> | undefined
 }
 
 export function createKeyWatch(parts: KeyWatchParts): KeyWatch {

@@ -94,3 +94,42 @@ t.test('a number below one that was mined waits for no block, whoever used it', 
   t.equal(account.oldestMs, 0)
   t.equal(account.inFlight, 1, 'the payment is open still')
 })
+
+t.test(
+  'what a former process has signed, and who looks after its payments says is never sent, is filled',
+  async (t) => {
+    for (const isKnownFirst of [true, false]) {
+      const node = nodeOf(5)
+      const account = createSettlingAccount({
+        ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
+        ...{
+          maxGas: 300_000,
+          storeTimeoutMs: 1_000,
+          strandedMs: 900_000,
+          sharedKeyMs: 0,
+          maxFeePerGasWei: 2n,
+        },
+        currentFees: async () => fees,
+      })
+      t.teardown(() => account.close())
+      const open = { settler: account.id, bytes: '', transaction: '0x', sequence: '5' }
+      const unsent = { ...open, isUnsent: true as const }
+      await account.adopt([isKnownFirst ? unsent : open])
+      const call = { to: `0x${'22'.repeat(20)}`, data: '0x01' }
+      const { attempt } = await account.sign(call, 300_000, fees, [async () => true])
+      t.equal(attempt!.sequence, '6')
+      let said: readonly (typeof open)[] = [open, { ...attempt!, bytes: '' } as typeof open]
+      for (let look = 0; look < 3; look++) await account.followUp(async () => said)
+      t.equal(node.pool.has(5), isKnownFirst, 'while its bytes may be sent it is theirs')
+      // One of those that share the transaction is enough.
+      said = [...said, unsent]
+      for (let look = 0; look < 3; look++) await account.followUp(async () => said)
+      t.match(parseTransaction(node.pool.get(5) as Hex), { nonce: 5, gas: 21_000n, value: undefined })
+      await account.repair()
+      t.equal(node.pool.get(6), attempt!.bytes, 'and what is behind it is as it was')
+      node.mine()
+      await account.repair()
+      t.equal(node.pool.size, 0)
+    }
+  },
+)

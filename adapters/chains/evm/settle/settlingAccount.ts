@@ -107,6 +107,16 @@ export interface SettlingAccount {
   close(): Promise<void>
 }
 
+/** Whether what is stored with a nonce may be sent: not where any of its payments says that it never is. */
+function sendable(attempts: readonly OpenAttempt[]): ReadonlyMap<number, boolean> {
+  const byNonce = new Map<number, boolean>()
+  for (const { sequence, isUnsent } of attempts) {
+    const nonce = Number(sequence)
+    byNonce.set(nonce, isUnsent !== true && byNonce.get(nonce) !== false)
+  }
+  return byNonce
+}
+
 export function createSettlingAccount(options: SettlingAccountOptions): SettlingAccount {
   const { network, rpc, maxGas, log, currentFees } = options
   const key = Buffer.from(options.privateKey.slice(2), 'hex')
@@ -122,15 +132,18 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   const queue = createNonceQueue(() => countOf('pending'))
   const known = createKnownNonces()
   const { live, abandoned, formerlyMined } = known
-  /** Account nonces of payments that are open in the store; undefined until somebody told the way there. */
-  let openInStore: (() => Promise<ReadonlySet<number>>) | undefined
+  /**
+   * Account nonces of payments that are open in the store, and whether the bytes there may be sent; undefined until somebody told the way
+   * there.
+   */
+  let openInStore: (() => Promise<ReadonlyMap<number, boolean>>) | undefined
   /** What was stored and not known to be mined when it was last followed up. */
   let lingering = new Set<number>()
   let mayGoOn: () => boolean = () => true
 
   const watch = createKeyWatch({
     ...{ network, address, log, queue, countOf, sharedKeyMs: options.sharedKeyMs },
-    isLive: (nonce) => live.has(nonce),
+    isLive: (nonce) => live.has(nonce) || abandoned.has(nonce),
     openInStore: () => openInStore?.(),
   })
 
@@ -247,6 +260,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       watch.begin()
       const open = attempts.filter(({ isMined }) => isMined !== true)
       const byNonce = Map.groupBy(open, ({ sequence }) => Number(sequence))
+      const toSend = sendable(open)
       formerlyMined.clear()
       for (const { isMined, sequence } of attempts)
         if (isMined === true && !byNonce.has(Number(sequence))) formerlyMined.add(Number(sequence))
@@ -259,7 +273,10 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
         return
       }
       queue.raiseAbove(highest)
-      for (const [nonce, those] of byNonce) follow(nonce, those.length, those.at(-1)!.bytes)
+      for (const [nonce, those] of byNonce) {
+        if (toSend.get(nonce)) follow(nonce, those.length, those.at(-1)!.bytes)
+        else abandoned.add(nonce)
+      }
       // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
       const underWay = open.filter(({ isReorged }) => isReorged !== true)
       repairs.adoptBelow(Math.max(0, ...underWay.map(({ sequence }) => Number(sequence))))
@@ -271,7 +288,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       abandoned.add(Number(sequence))
     },
     async followUp(openAttempts) {
-      openInStore = async () => new Set((await openAttempts()).map(({ sequence }) => Number(sequence)))
+      openInStore = async () => sendable(await openAttempts())
       const stored = new Set([...live].flatMap(([nonce, { isStored }]) => (isStored ? [nonce] : [])))
       const old = [...stored].filter((nonce) => lingering.has(nonce))
       lingering = stored
@@ -285,12 +302,17 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
         follow(nonce, 1)
       }
       const concluded = old.filter((nonce) => !open.has(nonce) && live.get(nonce)?.isStored)
-      if (concluded.length === 0) return
-      for (const nonce of concluded) {
+      // What a former process has signed: who looks after its payments has found that it is never sent.
+      const unsent = old.filter((nonce) => open.get(nonce) === false && live.get(nonce)?.bytes === '')
+      if (concluded.length + unsent.length === 0) return
+      for (const nonce of [...concluded, ...unsent]) {
         live.delete(nonce)
         abandoned.add(nonce)
       }
-      log.info({ network, nonces: concluded }, 'another process has concluded payments of this account')
+      log.info(
+        { network, concluded, unsent },
+        'another process has concluded payments of this account, or says that they were never sent',
+      )
       await repairs.repair()
     },
     recheck: () => queue.recheck(),
