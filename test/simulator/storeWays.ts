@@ -1,3 +1,4 @@
+import { neverSent } from '../../core/domain/payment.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { PaymentChange } from '../../core/ports/store/books.ts'
 import type { Lease } from '../../core/ports/store/leases.ts'
@@ -195,6 +196,12 @@ export class StoreWays {
       this.claims.push({ key, purchaseId, atMs: world.scheduler.nowMs })
     }
     if (name === 'apply' && result === true && (args[0] as PaymentChange).attempt != null) world.onAttempt()
+    if (name === 'applyAll')
+      for (const [i, { to, errorReason }] of (args[0] as readonly PaymentChange[]).entries())
+        if (errorReason === neverSent && (result as boolean[])[i])
+          world.seen.add(
+            to === 'rejected' ? 'what was never sent is free again' : 'what several share is never sent',
+          )
     if (name === 'renew') {
       const [{ id }, ttlMs] = args as [Lease, number]
       if (world.scheduler.nowMs - (this.#renewedAtMs.get(id) ?? Infinity) > ttlMs)

@@ -23,6 +23,8 @@ export const sights = [
   'what was signed is taken back on chain',
   'one of several taken back by its payer before',
   'a waiting transaction is forgotten',
+  'what several share is never sent',
+  'what was never sent is free again',
   'somebody else signs with the key',
   'another gateway takes over the key',
   'a key changes hands while a transaction waits',
