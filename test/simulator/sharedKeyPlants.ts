@@ -1,6 +1,5 @@
 import { deserialize, serialize } from 'node:v8'
 import type { FromPrimary, FromWorker } from '../../cli/runtime/cluster/messages.ts'
-import { neverSent } from '../../core/domain/payment.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { OwnKey, Settler } from '../../core/ports/chains/settler.ts'
 import type { Letter, Letters } from '../../core/ports/store/letters.ts'
@@ -48,16 +47,6 @@ export const sharedKeyPlants = {
   },
   'what several share is sent although not all of them stand in the books': settler(() => ({
     paymentsOf: () => [],
-  })),
-  'what was never sent is free before its account number is used': settler((own) => ({
-    async recover(records) {
-      const outcomes = await own.recover(records)
-      return outcomes.map((outcome, i) =>
-        outcome.status === 'pending' && records[i]!.attempt?.bytes === ''
-          ? { status: 'rejected', reason: neverSent, message: 'never sent' }
-          : outcome,
-      )
-    },
   })),
   'nobody tells the holder of a key what others have concluded': followUp(() => async () => {}),
   'the holder of a key asks the chain for ever': followUp((key) => async (open) => {

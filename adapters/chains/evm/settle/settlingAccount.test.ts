@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { parseTransaction } from 'viem/utils'
+import type { OpenAttempt } from '../../../../core/domain/payment.ts'
 import { silentLog as log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import type { Hex } from '../rpc/hex.ts'
-import { createSettlingAccount } from './settlingAccount.ts'
+import { createSettlingAccount, type Store } from './settlingAccount.ts'
 
 const fees = { maxFeePerGas: 2n, maxPriorityFeePerGas: 1n }
 
@@ -131,5 +132,44 @@ t.test(
       await account.repair()
       t.equal(node.pool.size, 0)
     }
+  },
+)
+
+t.test(
+  'a number whose payment is stored, although nobody said so, is left to it until it is over',
+  async (t) => {
+    const node = nodeOf(5)
+    const account = createSettlingAccount({
+      ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
+      ...{ maxGas: 300_000, storeTimeoutMs: 20, strandedMs: 900_000, sharedKeyMs: 0, maxFeePerGasWei: 2n },
+      currentFees: async () => fees,
+    })
+    t.teardown(() => account.close())
+    let stored: OpenAttempt[] = []
+    await account.adopt([])
+    await account.followUp(async () => stored)
+    const call = { to: `0x${'22'.repeat(20)}`, data: '0x01' }
+    const silent =
+      (isStored: boolean): Store =>
+      (attempt) => {
+        if (isStored) stored.push({ ...attempt, bytes: '' })
+        return new Promise(() => undefined)
+      }
+    for (const isStored of [true, false])
+      t.match(await account.sign(call, 300_000, fees, [silent(isStored)]), {
+        attempt: undefined,
+        isStored: [false],
+      })
+    await sleep(50)
+    t.strictSame([...node.pool.keys()], [6], 'the one that is not stored is filled')
+    t.equal(account.inFlight, 2)
+    // Of several, some have it and others do not.
+    await account.sign(call, 300_000, fees, [silent(true), async () => true])
+    await sleep(50)
+    t.strictSame([...node.pool.keys()], [6, 7], 'what several share is filled whoever has it')
+
+    stored = []
+    for (let look = 0; look < 3; look++) await account.followUp(async () => stored)
+    t.strictSame([...node.pool.keys()].sort(), [5, 6, 7], 'and so is that of a payment that is over')
   },
 )

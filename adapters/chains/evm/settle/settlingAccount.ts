@@ -200,8 +200,19 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     }
   }
 
-  /** Some payment has bytes with this nonce in the store, or may have, and they are never sent. */
-  const giveUp = (nonce: number): void => {
+  /**
+   * Some payment has bytes with this nonce in the store, or may have, and they are not sent from here. Of a single payment that has
+   * them there, whose process could not say so any more, they are the recovery's to send.
+   */
+  const giveUp = async (nonce: number, payments: number): Promise<void> => {
+    const open = payments === 1 ? await openInStore?.().catch(() => undefined) : undefined
+    if (open?.get(nonce)) {
+      log.warn(
+        { network, nonce },
+        'nobody said that a settlement is stored, and it is; it is sent by the recovery',
+      )
+      return follow(nonce, 1)
+    }
     log.error({ network, nonce }, 'a settlement was not stored, or not in time; its account nonce is filled')
     abandoned.add(nonce)
     repairs.repairIn(0)
@@ -249,7 +260,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
           })
         else {
           live.delete(nonce)
-          if (answers.some((answer) => answer !== false)) giveUp(nonce)
+          if (answers.some((answer) => answer !== false)) await giveUp(nonce, payments)
           else await giveBack(nonce)
         }
       }
