@@ -168,8 +168,22 @@ t.test(
     await sleep(50)
     t.strictSame([...node.pool.keys()], [6, 7], 'what several share is filled whoever has it')
 
+    let isAway = true
+    const open = async () => {
+      if (isAway) throw new Error('away')
+      return stored
+    }
+    await account.followUp(open).catch(() => undefined)
+    for (const isStored of [true, false]) await account.sign(call, 300_000, fees, [silent(isStored)])
+    await account.followUp(open).catch(() => undefined)
+    await sleep(50)
+    t.strictSame([...node.pool.keys()], [6, 7], 'a store that is away says later which of them it has')
+    isAway = false
+    for (let look = 0; look < 3; look++) await account.followUp(open)
+    t.strictSame([...node.pool.keys()], [6, 7, 9])
+
     stored = []
-    for (let look = 0; look < 3; look++) await account.followUp(async () => stored)
-    t.strictSame([...node.pool.keys()].sort(), [5, 6, 7], 'and so is that of a payment that is over')
+    for (let look = 0; look < 3; look++) await account.followUp(open)
+    t.strictSame([...node.pool.keys()].sort(), [5, 6, 7, 8, 9], 'and so is that of a payment that is over')
   },
 )

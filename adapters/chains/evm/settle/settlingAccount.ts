@@ -202,14 +202,15 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
 
   /**
    * Some payment has bytes with this nonce in the store, or may have, and they are not sent from here. Of a single payment that has
-   * them there, whose process could not say so any more, they are the recovery's to send.
+   * them there, whose process could not say so any more, they are the recovery's to send. A store that can't say now says later, in
+   * `followUp`: nothing waits behind this nonce meanwhile, because nothing can be stored.
    */
   const giveUp = async (nonce: number, payments: number): Promise<void> => {
-    const open = payments === 1 ? await openInStore?.().catch(() => undefined) : undefined
-    if (open?.get(nonce)) {
+    const open = payments === 1 ? await openInStore?.().catch(() => 'away' as const) : undefined
+    if (open === 'away' || open?.get(nonce)) {
       log.warn(
         { network, nonce },
-        'nobody said that a settlement is stored, and it is; it is sent by the recovery',
+        'nobody said whether a settlement is stored; when it is, the recovery sends it',
       )
       return follow(nonce, 1)
     }
