@@ -1,13 +1,9 @@
-import { readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { parse, stringify } from 'yaml'
 import { readConfig } from '../../cli/runtime/readConfig.ts'
 import { startTollgate } from '../../cli/runtime/startTollgate.ts'
 import { silentLog } from '../../core/ports/log.ts'
-import { freePort } from '../helpers/freePort.ts'
 import { newSchema, whySkipped } from '../helpers/postgres.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { startChains } from './helpers/chains.ts'
@@ -50,9 +46,7 @@ t.test('two gateways whose database loses answers book what was paid, once each'
   const product = await startProduct(t, { evm: { settleTimeoutMs: 20_000 }, sections: { storage } }, slow)
   const { chains, config, api } = product
   const [evm] = chains.both
-  const file = join(config.dir, 'second.yaml')
-  const own = parse(readFileSync(config.file, 'utf8'))
-  writeFileSync(file, stringify({ ...own, gateway: { ...own.gateway, port: await freePort() } }))
+  const { file } = await config.beside('second')
   const second = await startTollgate(await readConfig(file, chains.env), { env: chains.env, log: silentLog })
   t.teardown(() => second.close())
   const link = await product.addLink('sold')

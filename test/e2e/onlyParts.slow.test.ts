@@ -1,7 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t from 'tap'
-import { parse, stringify } from 'yaml'
 import { openStore as openDatabase } from '../../cli/runtime/open/openStore.ts'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
 import { freePort } from '../helpers/freePort.ts'
@@ -18,14 +15,12 @@ const [evm] = chains.both
 const config = await writeConfig(t, chains, { sections: { log: { level: 'info', format: 'json' } } })
 const wallets = newSellerWallets(chains)
 const api = await startApi(t)
-const own = parse(readFileSync(config.file, 'utf8'))
 const adminPort = await freePort()
 
 async function start(only: 'gateway' | 'admin' | 'jobs') {
   const port = only === 'admin' ? adminPort : await freePort()
-  const file = join(config.dir, `${only}.yaml`)
   const admin = { port, url: `http://127.0.0.1:${adminPort}` }
-  writeFileSync(file, stringify({ ...own, admin }))
+  const { file } = await config.beside(only, ({ gateway }) => ({ gateway, admin }))
   const child = runTollgate(t, ['start', '--config', file, '--only', only], chains.env)
   await child.said('tollgate is running')
   const at = async (path: string) => {

@@ -1,12 +1,8 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { parse, stringify } from 'yaml'
 import { openStore as openDatabase } from '../../cli/runtime/open/openStore.ts'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
-import { freePort } from '../helpers/freePort.ts'
 import { startApi } from './helpers/api.ts'
 import { type Bought, newBuyer, present } from './helpers/buyers.ts'
 import { newSellerWallets, startChains } from './helpers/chains.ts'
@@ -30,10 +26,7 @@ const config = await writeConfig(t, chains, {
   evm: { facilitator },
   sections: { log: { level: 'info', format: 'json' } },
 })
-const second = { file: join(config.dir, 'second.yaml'), url: `http://127.0.0.1:${await freePort()}` }
-const own = parse(readFileSync(config.file, 'utf8'))
-const port = Number(new URL(second.url).port)
-writeFileSync(second.file, stringify({ ...own, gateway: { ...own.gateway, port } }))
+const second = await config.beside('second')
 const wallets = newSellerWallets(chains)
 const api = await startApi(t)
 const store = await openStore(config, env, wallets)
@@ -137,14 +130,10 @@ const others = [
 ]
 for (const [i, other] of others.entries()) {
   t.test(`${other.title} hands what it is paid to whoever has it`, async (t) => {
-    const third = { file: join(config.dir, `other${i}.yaml`), url: `http://127.0.0.1:${await freePort()}` }
-    const { [chain.network]: network, ...networks } = own.networks
-    const theirs = { ...network, facilitator: other.facilitator }
-    const gateway = { ...own.gateway, port: Number(new URL(third.url).port) }
-    writeFileSync(
-      third.file,
-      stringify({ ...own, gateway, networks: { [chain.network]: theirs, ...networks } }),
-    )
+    const third = await config.beside(`other${i}`, ({ networks }) => {
+      const theirs = { ...networks[chain.network], facilitator: other.facilitator }
+      return { networks: { ...networks, [chain.network]: theirs } }
+    })
     await startGateway(t, third, env)
     const target = `${link.replace(config.url, third.url)}?n=other${i}`
     const { status, text } = await present(target, await buyer.sign(target))

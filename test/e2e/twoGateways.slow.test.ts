@@ -1,11 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t from 'tap'
-import { parse, stringify } from 'yaml'
 import { readConfig } from '../../cli/runtime/readConfig.ts'
 import { startTollgate } from '../../cli/runtime/startTollgate.ts'
 import { silentLog } from '../../core/ports/log.ts'
-import { freePort } from '../helpers/freePort.ts'
 import { newBuyer, present } from './helpers/buyers.ts'
 import { eventually } from './helpers/eventually.ts'
 import { startProduct } from './helpers/product.ts'
@@ -14,10 +10,7 @@ import { startProduct } from './helpers/product.ts'
 const product = await startProduct(t)
 const { chains, config, store } = product
 const [evm] = chains.both
-const port = await freePort()
-const file = join(config.dir, 'second.yaml')
-const own = parse(readFileSync(config.file, 'utf8'))
-writeFileSync(file, stringify({ ...own, gateway: { ...own.gateway, port } }))
+const { file } = await config.beside('second')
 const errors: object[] = []
 const log = { ...silentLog, error: (facts: object) => void errors.push(facts) }
 const second = await startTollgate(await readConfig(file, chains.env), { env: chains.env, log })
@@ -60,8 +53,7 @@ t.test('one payment, a hundred times at once over both: one call, one purchase, 
 
 t.test('one with another secret does not start beside them', async (t) => {
   const env = { ...chains.env, TOLLGATE_SECRET: 'ab'.repeat(32) }
-  const third = join(config.dir, 'third.yaml')
-  writeFileSync(third, stringify({ ...own, gateway: { ...own.gateway, port: await freePort() } }))
+  const { file: third } = await config.beside('third')
   await t.rejects(startTollgate(await readConfig(third, env), { env, log }), {
     message: /another secret works on this database/,
   })

@@ -1,8 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { parse, stringify } from 'yaml'
 import { openStore as openDatabase } from '../../cli/runtime/open/openStore.ts'
 import { startApi } from '../e2e/helpers/api.ts'
 import { type Bought, newBuyer, present } from '../e2e/helpers/buyers.ts'
@@ -12,7 +9,6 @@ import { type ConfigFile, writeConfig } from '../e2e/helpers/config.ts'
 import { eventually } from '../e2e/helpers/eventually.ts'
 import { openStore } from '../e2e/helpers/store.ts'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
-import { freePort } from '../helpers/freePort.ts'
 
 // Two `tollgate start` on one database with one key. The first has the key, the second hands it what it is paid.
 
@@ -28,10 +24,7 @@ async function startBoth(t: Test) {
   const wallets = newSellerWallets(chains)
   const api = await startApi(t)
   const store = await openStore(config, chains.env, wallets)
-  const second = { file: join(config.dir, 'second.yaml'), url: `http://127.0.0.1:${await freePort()}` }
-  const own = parse(readFileSync(config.file, 'utf8'))
-  const port = Number(new URL(second.url).port)
-  writeFileSync(second.file, stringify({ ...own, gateway: { ...own.gateway, port } }))
+  const second = await config.beside('second')
   const start = (which: Pick<ConfigFile, 'file'>) => startGateway(t, which, chains.env)
   const urls = [config.url, second.url]
   const children = [await start(config), await start(second)] as const

@@ -1,14 +1,12 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { parse, stringify } from 'yaml'
 import { type Api, startApi } from '../e2e/helpers/api.ts'
 import { type Chain, type Chains, newSellerWallets, startChains } from '../e2e/helpers/chains.ts'
 import { type Child, startGateway } from '../e2e/helpers/child.ts'
 import { type ConfigFile, writeConfig } from '../e2e/helpers/config.ts'
 import { eventually } from '../e2e/helpers/eventually.ts'
 import { openStore } from '../e2e/helpers/store.ts'
-import { freePort } from '../helpers/freePort.ts'
 import { type PostgresServer, startPostgresServer } from '../helpers/startPostgresServer.ts'
 import { type RedisServer, startRedisServer } from '../helpers/startRedisServer.ts'
 import type { SoakOptions } from './options.ts'
@@ -73,16 +71,12 @@ export async function startWorld(
       ...(redis !== undefined && { counters: { use: 'redis', url: redis.url } }),
     },
   })
-  const own = parse(readFileSync(config.file, 'utf8'))
   const gateways: Gateway[] = []
   for (let i = 0; i < count; i++) {
-    const port = i === 0 ? Number(new URL(config.url).port) : await freePort()
-    const file = i === 0 ? config.file : join(config.dir, 'second.yaml')
-    if (i > 0) writeFileSync(file, stringify({ ...own, gateway: { ...own.gateway, port } }))
+    const { file, url } = i === 0 ? config : await config.beside('second')
     const gateway: Gateway = {
       name: i === 0 ? 'first' : 'second',
-      url: `http://127.0.0.1:${port}`,
-      file,
+      ...{ url, file },
       child: undefined as never,
       isUp: false,
       hasServed: false,

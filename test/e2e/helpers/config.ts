@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { stringify } from 'yaml'
+import { parse, stringify } from 'yaml'
 import { freePort } from '../../helpers/freePort.ts'
 import { newSchema } from '../../helpers/postgres.ts'
 import type { Chains } from './chains.ts'
@@ -14,6 +14,13 @@ export interface ConfigFile {
   readonly url: string
   /** Writes the file again: sections that replace those of the same name, plugins beside the built-in ones. */
   rewrite(sections: object, pluginsBefore?: ConfigParts['pluginsBefore']): void
+  /**
+   * Writes another file beside it, as it stands now: of a gateway with a port of its own on the same database.
+   *
+   * @param change makes sections of those that are there, which they replace
+   */
+  // biome-ignore lint/suspicious/noExplicitAny: what a test has written itself
+  beside(name: string, change?: (own: any) => object): Promise<Pick<ConfigFile, 'file' | 'url'>>
 }
 
 export interface ConfigParts {
@@ -78,7 +85,14 @@ export async function writeConfig(
   const write = (sections: object, pluginsBefore?: ConfigParts['pluginsBefore']) =>
     writeFileSync(file, stringify({ ...own, plugins: pluginList(pluginsBefore), ...sections }))
   write({}, parts.pluginsBefore)
-  return { dir, file, url, rewrite: write }
+  const beside: ConfigFile['beside'] = async (name, change = () => ({})) => {
+    const now = parse(readFileSync(file, 'utf8'))
+    const gateway = { ...now.gateway, port: await freePort() }
+    const other = join(dir, `${name}.yaml`)
+    writeFileSync(other, stringify({ ...now, gateway, ...change(now) }))
+    return { file: other, url: `http://127.0.0.1:${gateway.port}` }
+  }
+  return { dir, file, url, rewrite: write, beside }
 }
 
 const pluginList = (before: ConfigParts['pluginsBefore']) =>
