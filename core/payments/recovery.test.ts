@@ -203,6 +203,29 @@ t.test(
   },
 )
 
+t.test('nothing is said of bytes while a call may still store them', async (t) => {
+  const on = stage()
+  const { lease: dead } = await on.process('dead')
+  const first = await on.payment(dead.current, 'pending')
+  on.step(11_000)
+  const living = await on.process('living')
+  const second = await on.payment(living.lease.current, 'claimed')
+  for (const settler of on.chains.settlers) settler.paymentsOf = () => [first, second]
+  const handedOver: (SettlementAttempt | null)[] = []
+  on.settle(({ attempt }) => {
+    handedOver.push(attempt)
+    return pending
+  })
+  const { recovery } = await on.process('heir')
+  await recovery().round()
+  t.same(handedOver, [null])
+  t.match(await on.find(first), { state: 'pending', errorReason: 'settlement_pending' })
+  await on.books.apply(rules.free(await on.find(second)))
+  on.step(9_000)
+  await recovery().round()
+  t.match(await on.find(first), { state: 'pending', errorReason: neverSent })
+})
+
 t.test('who says that nothing was sent frees no payment of which the books do not say so', async (t) => {
   const on = stage()
   const { lease } = await on.process('dead')

@@ -99,7 +99,8 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
   /**
    * Whether the bytes of an attempt may be sent. Those that settle several payments only if each of them stands in the books as one
    * that may be charged: else they were stored for some, never sent, and would charge somebody who has heard that nothing
-   * was. Of one that is `settling` that is not known yet: its call may not have heard that it is stored, and withdraw it.
+   * was. Of one that is `settling` that is not known yet: its call may not have heard that it is stored, and withdraw it; nor of one that
+   * is `claimed`: it may be stored in a moment, and sent by whoever signed it.
    */
   async function mayBeSent(settler: Looks, attempt: SettlementAttempt): Promise<'yes' | 'no' | 'not_yet'> {
     const keys = settler.paymentsOf?.(attempt) ?? []
@@ -111,9 +112,8 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     )
       return 'no'
     const states = found.map((one) => one?.state)
-    if (states.some((state) => state === undefined || state === 'claimed' || state === 'rejected'))
-      return 'no'
-    return states.includes('settling') ? 'not_yet' : 'yes'
+    if (states.some((state) => state === undefined || state === 'rejected')) return 'no'
+    return states.includes('settling') || states.includes('claimed') ? 'not_yet' : 'yes'
   }
 
   /** Asks what became of open payments. What may not be sent is handed over without its bytes, or as if there were none. */
