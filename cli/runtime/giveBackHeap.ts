@@ -1,10 +1,32 @@
+import { performance } from 'node:perf_hooks'
+
+/** Between two looks whether this process has something to do, in ms. */
+const LOOK_MS = 250
+/** How much of that it may have been busy. */
+const IDLE = 0.2
+/** A process that is busy for so long after its start needs what it has, in ms. */
+const PATIENCE_MS = 60_000
+
 /**
- * Gives back what the start has filled and nobody needs any more: the young generation goes back to its smallest size, and
- * what is dead of the old one leaves. It takes a tenth of a second in which nothing else runs: for a process whose ports are
- * not open yet. Later V8 shrinks the young generation by itself, at the next scavenge of a process that allocates little.
+ * Gives back what the start has filled and nobody needs any more, once this process has nothing to do: the young generation goes
+ * back to its smallest size, and what is dead of the old one leaves. It takes a tenth of a second, and on a machine that is busy with others several,
+ * in which nothing else runs: more than a tenth of a start, so that no port waits for it. Later V8 shrinks the young generation by
+ * itself, at the next scavenge of a process that allocates little.
  *
  * Does nothing where Node was not started with `--expose-gc`, as cli/bin.js does.
  */
 export function giveBackHeap(): void {
-  globalThis.gc?.({ type: 'major', flavor: 'last-resort' })
+  const collect = globalThis.gc
+  if (collect === undefined) return
+  let last = performance.eventLoopUtilization()
+  let leftMs = PATIENCE_MS
+  const timer = setInterval(() => {
+    const { utilization } = performance.eventLoopUtilization(last)
+    last = performance.eventLoopUtilization()
+    leftMs -= LOOK_MS
+    if (utilization > IDLE && leftMs > 0) return
+    clearInterval(timer)
+    if (utilization <= IDLE) collect({ type: 'major', flavor: 'last-resort' })
+  }, LOOK_MS)
+  timer.unref()
 }
