@@ -226,6 +226,45 @@ t.test('nothing is said of bytes while a call may still store them', async (t) =
   t.match(await on.find(first), { state: 'pending', errorReason: neverSent })
 })
 
+t.test(
+  'bytes are not sent that some payment in them was not stored with, whatever it was stored with before',
+  async (t) => {
+    const on = stage()
+    const { lease } = await on.process('dead')
+    // The store of one of three said no; the other two went without it, and only one of them is stored with the bytes for two.
+    const [anew, before] = [
+      await on.payment(lease.current, 'settling'),
+      await on.payment(lease.current, 'settling'),
+    ]
+    const third = await on.payment(lease.current, 'claimed')
+    const [ofThree, ofTwo] = [attemptOf(7), { ...attemptOf(8), bytes: '0x03' }]
+    for (const key of [anew, before]) await on.books.apply(rules.beginAnew(await on.find(key), ofThree))
+    await on.books.apply(rules.beginAnew(await on.find(anew), ofTwo))
+    for (const settler of on.chains.settlers)
+      settler.paymentsOf = ({ bytes }) => (bytes === ofTwo.bytes ? [anew, before] : [anew, before, third])
+    const sent = new Set<string>()
+    let used = 7
+    on.settle(({ attempt }) => {
+      if (attempt !== null && attempt.bytes !== '') sent.add(attempt.bytes)
+      return attempt?.bytes === '' && Number(attempt.sequence) < used
+        ? { status: 'rejected', reason: 'x', message: 'never sent' }
+        : pending
+    })
+    on.step(11_000)
+    const { recovery } = await on.process('heir')
+    await recovery().round()
+    used = 8
+    on.step(10_000)
+    await recovery().round()
+    t.same([...sent], [], 'they would charge a payment that is free')
+    t.equal(await on.stateOf(before), 'rejected')
+    used = 9
+    on.step(10_000)
+    await recovery().round()
+    t.equal(await on.stateOf(anew), 'rejected')
+  },
+)
+
 t.test('who says that nothing was sent frees no payment of which the books do not say so', async (t) => {
   const on = stage()
   const { lease } = await on.process('dead')

@@ -111,6 +111,8 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       found.some((one) => one?.errorReason === neverSent && one.attempt?.transaction === attempt.transaction)
     )
       return 'no'
+    // One that is open with other bytes is not stored with these: it is free once the number of its own is used, and these would charge it.
+    if (found.some((one) => one?.state === 'pending' && one.attempt?.bytes !== attempt.bytes)) return 'no'
     const states = found.map((one) => one?.state)
     if (states.some((state) => state === undefined || state === 'rejected')) return 'no'
     return states.includes('settling') || states.includes('claimed') ? 'not_yet' : 'yes'
