@@ -11,8 +11,9 @@ t.test(
   'who has another secret than those that work on a store waits for their end, and gives up',
   async (t) => {
     const { leases } = openMemory({ memory: createMemory() })
-    const wait = (patienceMs: number) => awaitOneSecret(leases, ours!, silentLog, patienceMs)
-    await leases.take(processLeaseName(ours!, 'a'), 60_000)
+    const own = processLeaseName(ours!, 'a')
+    const wait = (patienceMs: number) => awaitOneSecret(leases, ours!, own, silentLog, patienceMs)
+    await leases.take(own, 60_000)
     await leases.take('process:of-an-older-version', 60_000)
     await wait(0)
     const other = (await leases.take(processLeaseName(theirs!, 'b'), 60_000))!
@@ -26,9 +27,28 @@ t.test(
 t.test('of two secrets that begin at once neither goes on', async (t) => {
   const { leases } = openMemory({ memory: createMemory() })
   const begin = async (sealer: typeof ours, name: string) => {
-    await leases.take(processLeaseName(sealer!, name), 60_000)
-    return awaitOneSecret(leases, sealer!, silentLog, 0)
+    const own = processLeaseName(sealer!, name)
+    await leases.take(own, 60_000)
+    return awaitOneSecret(leases, sealer!, own, silentLog, 0)
   }
   for (const { status } of await Promise.allSettled([begin(ours, 'a'), begin(theirs, 'b')]))
     t.equal(status, 'rejected')
+})
+
+t.test('who has the secret of those that work is not kept out by others who wait in vain', async (t) => {
+  const { leases } = openMemory({ memory: createMemory() })
+  const begin = async (sealer: typeof ours, name: string) => {
+    const own = processLeaseName(sealer!, name)
+    const lease = (await leases.take(own, 60_000))!
+    await awaitOneSecret(leases, sealer!, own, silentLog, 0)
+    return lease
+  }
+  const first = await begin(ours, 'a')
+  // Started again and again by a supervisor, on two machines: one of them is always there.
+  for (const name of ['b', 'c']) await t.rejects(begin(theirs, name))
+  const second = await begin(ours, 'd')
+  await t.rejects(begin(theirs, 'e'), 'nor do they begin by their number')
+  await leases.release(first)
+  await leases.release(second)
+  await t.rejects(begin(ours, 'f'), /another secret/)
 })

@@ -19,24 +19,34 @@ const markOf = (sealer: Sealer) => sealer.mac('installation', '').toString('hex'
 
 /**
  * Waits until no process of the installation has another secret: those that were killed on another machine count for some seconds
- * longer. To be asked with the own lease in hand: of two that begin at once, neither goes on.
+ * longer. To be asked with the own lease in hand: of two that begin at once, neither goes on. Those that came to one of this secret do
+ * not count: they will not begin, and however often they are started, they keep nobody out who belongs here.
  *
+ * @param leaseName of this process
  * @throws an Error in words
  */
 export async function awaitOneSecret(
   leases: Leases,
   sealer: Sealer,
+  leaseName: string,
   log: Log,
   patienceMs = PATIENCE_MS,
 ): Promise<void> {
   const untilMs = performance.now() + patienceMs
   const own = markOf(sealer)
-  const hasOther = async () =>
-    (await leases.heldNames(PREFIX)).some((name) => {
+  const hasOther = async () => {
+    let [firstOwn, firstOther] = [Infinity, Infinity]
+    for (const name of await leases.heldNames(PREFIX)) {
       const [, mark, instanceId] = name.split(':')
       // A process of an older version says nothing of its secret.
-      return instanceId !== undefined && mark !== own
-    })
+      if (name === leaseName || instanceId === undefined) continue
+      // Numbers of leases grow.
+      const { id = Infinity } = (await leases.holderOf(name)) ?? {}
+      if (mark === own) firstOwn = Math.min(firstOwn, id)
+      else firstOther = Math.min(firstOther, id)
+    }
+    return firstOther < firstOwn
+  }
   for (let isFirst = true; await hasOther(); isFirst = false) {
     if (performance.now() >= untilMs)
       throw new Error(

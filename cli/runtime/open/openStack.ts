@@ -81,7 +81,7 @@ export async function openStack(
     const leaseName = processLeaseName(sealer, instanceId)
     const lease = worksOnPayments ? await holdLease(store.leases, leaseName, log) : noLease
     closers.unshift(() => lease.stop())
-    if (worksOnPayments) await awaitOneSecret(store.leases, sealer, log)
+    if (worksOnPayments) await awaitOneSecret(store.leases, sealer, leaseName, log)
     const openJobLine = async () => {
       if (!worksOnPayments) return createJobLine(log)
       const { letters, leases } = store
