@@ -265,6 +265,37 @@ t.test(
   },
 )
 
+t.test(
+  'bytes are not sent whose payments are charged by others, but for those that were mined',
+  async (t) => {
+    for (const wereMined of [false, true]) {
+      const on = stage()
+      const { lease } = await on.process('dead')
+      const keys = [await on.payment(lease.current, 'settling'), await on.payment(lease.current, 'settling')]
+      const shared = { ...attemptOf(7), bytes: '0x03' }
+      if (wereMined) await on.books.apply(rules.beginAnew(await on.find(keys[0]!), shared))
+      on.settle(settledIn)
+      on.step(11_000)
+      await (await on.process('heir')).recovery().round()
+      for (const key of keys) t.equal(await on.stateOf(key), 'settled')
+
+      const { lease: late } = await on.process('late')
+      const left = await on.payment(late.current, 'settling')
+      await on.books.apply(rules.beginAnew(await on.find(left), shared))
+      for (const settler of on.chains.settlers) settler.paymentsOf = () => [...keys, left]
+      const handedOver: (string | undefined)[] = []
+      on.settle(({ attempt }) => {
+        handedOver.push(attempt?.bytes)
+        return pending
+      })
+      on.step(11_000)
+      await (await on.process('heir of both')).recovery().round()
+      t.same(handedOver, [wereMined ? '0x03' : ''])
+      t.equal((await on.find(left)).errorReason === neverSent, !wereMined)
+    }
+  },
+)
+
 t.test('who says that nothing was sent frees no payment of which the books do not say so', async (t) => {
   const on = stage()
   const { lease } = await on.process('dead')

@@ -1,5 +1,11 @@
 import type { NetworkId } from '../domain/network.ts'
-import { neverSent, type PaymentRecord, type SettlementAttempt } from '../domain/payment.ts'
+import {
+  chargedStates,
+  neverSent,
+  type PaymentRecord,
+  type PaymentState,
+  type SettlementAttempt,
+} from '../domain/payment.ts'
 import { mayConfirm } from '../domain/session.ts'
 import type { Chains } from '../ports/chains/chains.ts'
 import type { Settled, SettleOutcome } from '../ports/chains/settler.ts'
@@ -50,6 +56,9 @@ const SECOND_LOOK_MS = 270_000
 const SUSPECTED_MS = 5_000
 /** Looks, of which none could say anything, until what was concluded is let be: a day of them. */
 const MOST_CONFIRM_TRIES = 150
+
+/** States of a payment whose attempt is the last that was stored for it, and may be another than it had. */
+const goneOn: ReadonlySet<PaymentState> = new Set<PaymentState>(['pending', ...chargedStates])
 
 /** Kept as the reason of a put-off; they say which look is next. Each sale has the first for minutes: a longer text splits its page. */
 const seenOnce = 'seen once'
@@ -111,8 +120,12 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       found.some((one) => one?.errorReason === neverSent && one.attempt?.transaction === attempt.transaction)
     )
       return 'no'
-    // One that is open with other bytes is not stored with these: it is free once the number of its own is used, and these would charge it.
-    if (found.some((one) => one?.state === 'pending' && one.attempt?.bytes !== attempt.bytes)) return 'no'
+    // One that went on with other bytes is not stored with these, unless they were mined without it: open, it may be free in a moment and
+    // charged by these; charged, it leaves nothing to say that their number has a filler by now.
+    const wereMined = found.some((one) => one?.transaction === attempt.transaction)
+    const hasGoneOn = (one: PaymentRecord | undefined) =>
+      one !== undefined && goneOn.has(one.state) && one.attempt?.bytes !== attempt.bytes
+    if (!wereMined && found.some(hasGoneOn)) return 'no'
     const states = found.map((one) => one?.state)
     if (states.some((state) => state === undefined || state === 'rejected')) return 'no'
     return states.includes('settling') || states.includes('claimed') ? 'not_yet' : 'yes'
