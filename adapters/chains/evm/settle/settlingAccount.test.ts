@@ -187,3 +187,31 @@ t.test(
     t.strictSame([...node.pool.keys()].sort(), [5, 6, 7, 8, 9], 'and so is that of a payment that is over')
   },
 )
+
+t.test(
+  'a number that another process has a payment for by now is not used up by who had given it up before',
+  async (t) => {
+    const node = nodeOf(5)
+    const account = createSettlingAccount({
+      ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
+      ...{ maxGas: 300_000, storeTimeoutMs: 1_000, strandedMs: 900_000, sharedKeyMs: 0, maxFeePerGasWei: 2n },
+      currentFees: async () => fees,
+    })
+    t.teardown(() => account.close())
+    let hasKey = true
+    await account.adopt([], () => hasKey)
+    const call = { to: `0x${'22'.repeat(20)}`, data: '0x01' }
+    const { attempt } = await account.sign(call, 300_000, fees, [async () => true])
+    // The node never had it, another process has the key, and its payment is over: what comes next has its number.
+    hasKey = false
+    account.abandon(attempt!)
+    await account.repair()
+    hasKey = true
+    const open = { ...attempt!, bytes: '', transaction: '0xother' }
+    await account.adopt([open], () => hasKey)
+    await account.repair()
+    t.strictSame([...node.pool.keys()], [], 'it is the recovery’s to send')
+    await account.adopt([{ ...open, isUnsent: true }], () => hasKey)
+    t.strictSame([...node.pool.keys()], [5])
+  },
+)

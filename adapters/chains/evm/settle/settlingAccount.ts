@@ -286,8 +286,11 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       }
       queue.raiseAbove(highest)
       for (const [nonce, those] of byNonce) {
-        if (toSend.get(nonce)) follow(nonce, those.length, those.at(-1)!.bytes)
-        else abandoned.add(nonce)
+        if (toSend.get(nonce)) {
+          // Also where this process had given it up, before another one had the key.
+          abandoned.delete(nonce)
+          follow(nonce, those.length, those.at(-1)!.bytes)
+        } else abandoned.add(nonce)
       }
       // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
       const underWay = open.filter(({ isReorged }) => isReorged !== true)
