@@ -2,7 +2,7 @@ import type { NetworkId } from '../../../../core/domain/network.ts'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
-import { broadcast } from './broadcast.ts'
+import { type BroadcastResult, broadcast } from './broadcast.ts'
 import type { Fees } from './fees.ts'
 import type { KnownNonces } from './knownNonces.ts'
 import type { NonceQueue } from './nonceQueue.ts'
@@ -70,17 +70,18 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
   const hasGaps = () => queue.hasGaps || abandoned.size > 0 || adoptedBelow > 0 || known.isStranded
 
   /** Uses up a nonce whose transaction is pointless now: nothing to ourselves, at today's fees. */
-  const fill = async (nonce: number): Promise<void> => {
+  const fill = async (nonce: number): Promise<BroadcastResult['taken'] | undefined> => {
     const fees = await parts.currentFees()
     // Another process has the key by now, and may have a payment for this number.
-    if (fees === undefined || !mayGoOn()) return
+    if (fees === undefined || !mayGoOn()) return undefined
     const { bytes } = parts.signFiller(nonce, FILLER_GAS, fees)
     const { taken } = await broadcast(rpc, bytes)
     log.info({ network, nonce, taken }, 'filled an account nonce that no payment will use')
-    if (taken !== 'yes') return
+    if (taken !== 'yes') return taken
     abandoned.delete(nonce)
     const mostWei = BigInt(FILLER_GAS) * fees.maxFeePerGas
     live.set(nonce, { bytes, mostWei, payments: 0, sinceMs: performance.now(), isFiller: true })
+    return taken
   }
 
   /** What the store has a payment for that may be sent is the recovery's to send again, as it was signed. */
@@ -109,14 +110,20 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
     for (const nonce of await withoutOpen(known.strandedFrom(pooled, parts.strandedMs))) abandoned.add(nonce)
     for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
     const nonces = known.from(pooled)
-    for (let i = 0; i < nonces.length && !isClosed; i += AT_ONCE)
-      await Promise.all(nonces.slice(i, i + AT_ONCE).map(sendAgain))
+    for (let i = 0; i < nonces.length && !isClosed; i += AT_ONCE) await sendSome(nonces.slice(i, i + AT_ONCE))
   }
 
-  const sendAgain = async (nonce: number): Promise<void> => {
+  const sendSome = async (nonces: readonly number[]): Promise<void> => {
+    const taken = await Promise.all(nonces.map(sendAgain))
+    // Some nodes take no number before the one below it, and may have heard of them in another order.
+    for (const [i, nonce] of nonces.entries())
+      if (taken[i] === 'refused' && (isClosed || (await sendAgain(nonce)) === 'refused')) return
+  }
+
+  const sendAgain = async (nonce: number): Promise<BroadcastResult['taken'] | undefined> => {
     const bytes = known.bytesOf(nonce)
-    if (bytes !== undefined) await broadcast(rpc, bytes)
-    else if (abandoned.has(nonce)) await fill(nonce)
+    if (bytes !== undefined) return (await broadcast(rpc, bytes)).taken
+    return abandoned.has(nonce) ? fill(nonce) : undefined
   }
 
   const repair = (): Promise<void> => {

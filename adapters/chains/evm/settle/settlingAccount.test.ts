@@ -215,3 +215,30 @@ t.test(
     t.strictSame([...node.pool.keys()], [5])
   },
 )
+
+t.test(
+  'a node that takes no number before the one below it gets all of them, in whichever order it hears of them',
+  async (t) => {
+    let next = 0
+    const rpc = {
+      async call(method: string, bytes: unknown) {
+        if (method !== 'eth_sendRawTransaction') return `0x${next.toString(16)}`
+        const { nonce = 0 } = parseTransaction(bytes as Hex)
+        // What is sent last is there first.
+        await sleep(40 - 2 * (nonce % 16))
+        if (nonce > next) throw new RpcRefused(-32_000, 'nonce too high')
+        next = Math.max(next, nonce + 1)
+        return '0x'
+      },
+    } as Rpc
+    const account = createSettlingAccount({
+      ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc, log },
+      ...{ maxGas: 300_000, storeTimeoutMs: 1_000, strandedMs: 900_000, sharedKeyMs: 0, maxFeePerGasWei: 2n },
+      currentFees: async () => fees,
+    })
+    t.teardown(() => account.close())
+    const unsent = { settler: account.id, bytes: '', transaction: '0x', isUnsent: true } as const
+    await account.adopt(Array.from({ length: 40 }, (_, n) => ({ ...unsent, sequence: String(n) })))
+    t.equal(next, 40)
+  },
+)
