@@ -3,6 +3,9 @@
  * thousand of them are read in a few milliseconds, which rows of their own are not.
  */
 
+/** Of a buyer's number and count. */
+export const PAIR_BYTES = 8
+
 /** Adds to what there is; whoever comes to none is left out. @param changes counts by number, below zero too */
 export function changedCounts(
   bytes: Uint8Array | null,
@@ -52,4 +55,4 @@ export const pairsOf = (bytes: Uint8Array | null): Uint32Array =>
     ? new Uint32Array()
     : bytes.byteOffset % 4 === 0
       ? new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength >>> 2)
-      : new Uint32Array(bytes.slice().buffer)
+      : new Uint32Array(new Uint8Array(bytes).buffer)
