@@ -296,6 +296,30 @@ t.test(
   },
 )
 
+t.test('a payment that is claimed anew, or at work with other bytes, holds up nobody', async (t) => {
+  for (const state of ['claimed', 'settling'] as const) {
+    const on = stage()
+    const { lease: dead } = await on.process('dead')
+    const first = await on.payment(dead.current, 'pending')
+    on.step(11_000)
+    const living = await on.process('living')
+    const second = await on.payment(living.lease.current, 'claimed')
+    const other = { ...attemptOf(8), bytes: '0x03' }
+    if (state === 'settling') await on.books.apply(rules.begin(await on.find(second), other, answer))
+    for (const settler of on.chains.settlers) settler.paymentsOf = () => [first, second]
+    const { recovery, lease: heir } = await on.process('heir')
+    const looks: (string | null)[] = []
+    for (let i = 0; i < 3; i++) {
+      await recovery().round()
+      looks.push((await on.find(first)).errorReason)
+      on.step(4_000)
+      for (const { current } of [living.lease, heir]) await on.leases.renew(current, 10_000)
+    }
+    const soon = 'settlement_pending'
+    t.same(looks, state === 'claimed' ? [soon, soon, neverSent] : [neverSent, neverSent, neverSent])
+  }
+})
+
 t.test('who says that nothing was sent frees no payment of which the books do not say so', async (t) => {
   const on = stage()
   const { lease } = await on.process('dead')

@@ -57,8 +57,11 @@ const SUSPECTED_MS = 5_000
 /** Looks, of which none could say anything, until what was concluded is let be: a day of them. */
 const MOST_CONFIRM_TRIES = 150
 
+/** So many looks are longer than whoever signs waits for a store (5 s on EVM networks). */
+const LOOKS_AT_CLAIMED = 2
+
 /** States of a payment whose attempt is the last that was stored for it, and may be another than it had. */
-const goneOn: ReadonlySet<PaymentState> = new Set<PaymentState>(['pending', ...chargedStates])
+const goneOn: ReadonlySet<PaymentState> = new Set<PaymentState>(['settling', 'pending', ...chargedStates])
 
 /** Kept as the reason of a put-off; they say which look is next. Each sale has the first for minutes: a longer text splits its page. */
 const seenOnce = 'seen once'
@@ -109,9 +112,13 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
    * Whether the bytes of an attempt may be sent. Those that settle several payments only if each of them stands in the books as one
    * that may be charged: else they were stored for some, never sent, and would charge somebody who has heard that nothing
    * was. Of one that is `settling` that is not known yet: its call may not have heard that it is stored, and withdraw it; nor of one that
-   * is `claimed`: it may be stored in a moment, and sent by whoever signed it.
+   * is `claimed`: it may be stored in a moment, and sent by whoever signed it. After two looks it is claimed anew: nobody waits so long for
+   * a store, and whatever is signed after these bytes waits behind them.
    */
-  async function mayBeSent(settler: Looks, attempt: SettlementAttempt): Promise<'yes' | 'no' | 'not_yet'> {
+  async function mayBeSent(
+    settler: Looks,
+    { attempt, tries }: PaymentRecord & { attempt: SettlementAttempt },
+  ): Promise<'yes' | 'no' | 'not_yet'> {
     const keys = settler.paymentsOf?.(attempt) ?? []
     if (keys.length < 2) return 'yes'
     const found = await Promise.all(keys.map((key) => books.find(key)))
@@ -127,16 +134,19 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       one !== undefined && goneOn.has(one.state) && one.attempt?.bytes !== attempt.bytes
     if (!wereMined && found.some(hasGoneOn)) return 'no'
     const states = found.map((one) => one?.state)
-    if (states.some((state) => state === undefined || state === 'rejected')) return 'no'
+    const isNone = (state: PaymentState | undefined) =>
+      state === undefined || state === 'rejected' || (state === 'claimed' && tries >= LOOKS_AT_CLAIMED)
+    if (states.some(isNone)) return 'no'
     return states.includes('settling') || states.includes('claimed') ? 'not_yet' : 'yes'
   }
 
   /** Asks what became of open payments. What may not be sent is handed over without its bytes, or as if there were none. */
   async function recover(settler: Looks, records: readonly PaymentRecord[]): Promise<SettleOutcome[]> {
     const may = new Map<string, 'yes' | 'no' | 'not_yet'>()
-    for (const { attempt } of records) {
+    for (const record of records) {
+      const { attempt } = record
       if (attempt === null || may.has(attempt.bytes)) continue
-      may.set(attempt.bytes, await mayBeSent(settler, attempt))
+      may.set(attempt.bytes, await mayBeSent(settler, { ...record, attempt }))
     }
     const answerOf = ({ attempt }: PaymentRecord) => (attempt === null ? 'yes' : may.get(attempt.bytes)!)
     const outcomes = await settler.recover(
