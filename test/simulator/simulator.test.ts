@@ -17,6 +17,10 @@ t.test(`after whatever trouble, the books agree with the chain (${only ?? `${cou
     t.ok(sights['several payments in one transaction'], 'gateways that share a key are among them')
 })
 
+t.test('who stood still while it took a key hears what it is handed afterwards', async (t) => {
+  for (const from of [30_156, 41_001]) t.equal((await runSeeds({ from, count: 1 })).failed?.message, undefined)
+})
+
 t.test('a seed replays exactly', async (t) => {
   const sqlite = await openInlineSqlite()
   for (const seed of [1, 2, 3, 21, 106, 126]) {

@@ -60,9 +60,11 @@ export function createKeyHolder(settler: Settler, { books, leases, keys, log }: 
     }
     await whileHolding(() => Promise.all(taken.map((key) => key.look(held))))
     const heldLeases = [held, ...taken.flatMap((key) => key.held ?? [])]
-    const hearing = [...new Set(heldLeases.map((lease) => lease.id)), canSettle()].join()
+    const isHeld = () => desk.isHeld && canSettle()
+    // A process that stood still meanwhile opens no desk now, and has to when it has renewed its lease, whose number is the same.
+    const hearing = [...new Set(heldLeases.map((lease) => lease.id)), isHeld()].join()
     if (hearing === heardBy) return
-    keys?.holds(settler, heldLeases, () => desk.isHeld && canSettle())
+    keys?.holds(settler, heldLeases, isHeld)
     heardBy = hearing
     if (!canSettle()) return
     if (isTold) log.info({ network, settler: id }, 'this process settles with this key now')
