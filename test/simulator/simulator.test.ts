@@ -18,7 +18,8 @@ t.test(`after whatever trouble, the books agree with the chain (${only ?? `${cou
 })
 
 t.test('who stood still while it took a key hears what it is handed afterwards', async (t) => {
-  for (const from of [30_156, 41_001]) t.equal((await runSeeds({ from, count: 1 })).failed?.message, undefined)
+  for (const from of [30_156, 41_001])
+    t.equal((await runSeeds({ from, count: 1 })).failed?.message, undefined)
 })
 
 t.test('a seed replays exactly', async (t) => {
