@@ -40,8 +40,6 @@ export interface KnownNonces {
   forgetFormerly(next: number): void
   /** What there is to send for a nonce again; undefined where there is nothing. */
   bytesOf(nonce: number): string | undefined
-  /** On its way, given up, or used lately. */
-  isKnown(nonce: number): boolean
   /** All of them from this one on, lowest first. */
   from(next: number): number[]
   /**
@@ -73,7 +71,7 @@ export function createKnownNonces(): KnownNonces {
   }
 
   return {
-    ...{ live, abandoned, formerlyMined, forgetFormerly, isKnown },
+    ...{ live, abandoned, formerlyMined, forgetFormerly },
     get payments() {
       let sum = 0
       for (const { payments } of live.values()) sum += payments

@@ -242,26 +242,3 @@ t.test(
     t.equal(next, 40)
   },
 )
-
-t.test('a key with nothing on its way hears of what was stored after it had been taken over', async (t) => {
-  const node = nodeOf(5)
-  const account = createSettlingAccount({
-    ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
-    ...{ maxGas: 300_000, storeTimeoutMs: 1_000, strandedMs: 900_000, sharedKeyMs: 0, maxFeePerGasWei: 2n },
-    currentFees: async () => fees,
-  })
-  t.teardown(() => account.close())
-  await account.adopt([])
-  const late = { settler: account.id, bytes: '', transaction: '0x', sequence: '5', isUnsent: true } as const
-  let asked = 0
-  const look = () =>
-    account.followUp(async () => {
-      asked++
-      return [late]
-    })
-  await look()
-  t.strictSame([...node.pool.keys()], [5])
-  node.mine()
-  for (let i = 0; i < 5; i++) await look()
-  t.ok(asked <= 4, `and asks seldom: ${asked}`)
-})

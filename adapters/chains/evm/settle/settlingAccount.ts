@@ -16,8 +16,6 @@ import { within } from './within.ts'
 
 /** Before a nonce that was given back is filled: the next payment may use it. */
 const GAP_MS = 250
-/** A key with nothing on its way asks the store so often, in ms, whether there is something of it that it does not know. */
-const IDLE_LOOK_MS = 10_000
 /** No account has sent as many. A node that says so is broken, and believing it would leave a gap that nothing closes. */
 const MOST_TRANSACTIONS = 2 ** 32
 
@@ -141,8 +139,6 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   let openInStore: (() => Promise<ReadonlyMap<number, boolean>>) | undefined
   /** What was stored and not known to be mined when it was last followed up. */
   let lingering = new Set<number>()
-  /** When the store was last asked what is open, by this machine's monotonic clock. */
-  let askedAtMs = Number.NEGATIVE_INFINITY
   let mayGoOn: () => boolean = () => true
 
   const watch = createKeyWatch({
@@ -312,10 +308,8 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       const old = [...stored].filter((nonce) => lingering.has(nonce))
       lingering = stored
       await forgetUsed()
-      const nowMs = performance.now()
-      if (old.length + formerlyMined.size === 0 && nowMs - askedAtMs < IDLE_LOOK_MS) return
+      if (old.length + formerlyMined.size === 0) return
       const open = await openInStore()
-      askedAtMs = nowMs
       for (const nonce of formerlyMined) {
         if (!open.has(nonce)) continue
         // The books know that it has left the chain: from now on it is followed like whatever is open.
@@ -324,11 +318,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       }
       const concluded = old.filter((nonce) => !open.has(nonce) && live.get(nonce)?.isStored)
       // What a former process has signed: who looks after its payments has found that it is never sent.
-      const isLeft = (nonce: number) => old.includes(nonce) && live.get(nonce)?.bytes === ''
-      const unsent = [...open.keys()].filter(
-        // Or it was stored only after the key had been taken over.
-        (nonce) => open.get(nonce) === false && (isLeft(nonce) || !known.isKnown(nonce)),
-      )
+      const unsent = old.filter((nonce) => open.get(nonce) === false && live.get(nonce)?.bytes === '')
       if (concluded.length + unsent.length === 0) return
       for (const nonce of [...concluded, ...unsent]) {
         live.delete(nonce)
