@@ -1,11 +1,5 @@
 import type { NetworkId } from '../domain/network.ts'
-import {
-  chargedStates,
-  neverSent,
-  type PaymentRecord,
-  type PaymentState,
-  type SettlementAttempt,
-} from '../domain/payment.ts'
+import { neverSent, type PaymentRecord } from '../domain/payment.ts'
 import { mayConfirm } from '../domain/session.ts'
 import type { Chains } from '../ports/chains/chains.ts'
 import type { Settled, SettleOutcome } from '../ports/chains/settler.ts'
@@ -18,6 +12,7 @@ import type { Sessions } from '../ports/store/sessions.ts'
 import { assetOf, type PurchaseNotes } from './purchase.ts'
 import { Decisions, LONGEST_PAUSE_MS, pauseMs } from './recoveryDecisions.ts'
 import * as rules from './rules.ts'
+import { recoverShared } from './sharedBytes.ts'
 import type { Looks } from './transferWatch.ts'
 
 export interface RecoveryParts {
@@ -56,12 +51,6 @@ const SECOND_LOOK_MS = 270_000
 const SUSPECTED_MS = 5_000
 /** Looks, of which none could say anything, until what was concluded is let be: a day of them. */
 const MOST_CONFIRM_TRIES = 150
-
-/** So many looks are longer than whoever signs waits for a store (5 s on EVM networks). */
-const LOOKS_AT_CLAIMED = 2
-
-/** States of a payment whose attempt is the last that was stored for it, and may be another than it had. */
-const goneOn: ReadonlySet<PaymentState> = new Set<PaymentState>(['settling', 'pending', ...chargedStates])
 
 /** Kept as the reason of a put-off; they say which look is next. Each sale has the first for minutes: a longer text splits its page. */
 const seenOnce = 'seen once'
@@ -108,64 +97,8 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     })
   }
 
-  /**
-   * Whether the bytes of an attempt may be sent. Those that settle several payments only if each of them stands in the books as one
-   * that may be charged: else they were stored for some, never sent, and would charge somebody who has heard that nothing
-   * was. Of one that is `settling` that is not known yet: its call may not have heard that it is stored, and withdraw it; nor of one that
-   * is `claimed`: it may be stored in a moment, and sent by whoever signed it. After two looks it is claimed anew: nobody waits so long for
-   * a store, and whatever is signed after these bytes waits behind them.
-   */
-  async function mayBeSent(
-    settler: Looks,
-    { attempt, tries }: PaymentRecord & { attempt: SettlementAttempt },
-  ): Promise<'yes' | 'no' | 'not_yet'> {
-    const keys = settler.paymentsOf?.(attempt) ?? []
-    if (keys.length < 2) return 'yes'
-    const found = await Promise.all(keys.map((key) => books.find(key)))
-    // Once it was said of one of them it stays so: its account number is used up meanwhile.
-    if (
-      found.some((one) => one?.errorReason === neverSent && one.attempt?.transaction === attempt.transaction)
-    )
-      return 'no'
-    // One that went on with other bytes is not stored with these, unless they were mined without it: open, it may be free in a moment and
-    // charged by these; charged, it leaves nothing to say that their number has a filler by now.
-    const wereMined = found.some((one) => one?.transaction === attempt.transaction)
-    const hasGoneOn = (one: PaymentRecord | undefined) =>
-      one !== undefined && goneOn.has(one.state) && one.attempt?.bytes !== attempt.bytes
-    if (!wereMined && found.some(hasGoneOn)) return 'no'
-    const states = found.map((one) => one?.state)
-    const isNone = (state: PaymentState | undefined) =>
-      state === undefined || state === 'rejected' || (state === 'claimed' && tries >= LOOKS_AT_CLAIMED)
-    if (states.some(isNone)) return 'no'
-    return states.includes('settling') || states.includes('claimed') ? 'not_yet' : 'yes'
-  }
-
-  /** Asks what became of open payments. What may not be sent is handed over without its bytes, or as if there were none. */
-  async function recover(settler: Looks, records: readonly PaymentRecord[]): Promise<SettleOutcome[]> {
-    const may = new Map<string, 'yes' | 'no' | 'not_yet'>()
-    for (const record of records) {
-      const { attempt } = record
-      if (attempt === null || may.has(attempt.bytes)) continue
-      may.set(attempt.bytes, await mayBeSent(settler, { ...record, attempt }))
-    }
-    const answerOf = ({ attempt }: PaymentRecord) => (attempt === null ? 'yes' : may.get(attempt.bytes)!)
-    const outcomes = await settler.recover(
-      records.map((record) => {
-        const answer = answerOf(record)
-        if (answer === 'yes') return record
-        return { ...record, attempt: answer === 'no' ? { ...record.attempt!, bytes: '' } : null }
-      }),
-    )
-    return outcomes.map((outcome, i) =>
-      outcome.status === 'pending' && outcome.message === undefined && answerOf(records[i]!) === 'no'
-        ? {
-            ...outcome,
-            reason: neverSent,
-            message: 'it was never sent; its account number has to be used first',
-          }
-        : outcome,
-    )
-  }
+  const recover = (settler: Looks, records: readonly PaymentRecord[]) =>
+    recoverShared(books, settler, records)
 
   /** Asks one settler about many of its payments at a time. */
   async function askEach<T>(

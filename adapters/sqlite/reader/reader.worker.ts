@@ -1,7 +1,7 @@
 import type { StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { foldedText } from '../../../core/ports/store/links.ts'
-import { countBuyers } from '../../sql/sales/buyerCounts.ts'
+import { countBuyers, PAIR_BYTES } from '../../sql/sales/buyerCounts.ts'
 import { connectReader } from '../connect.ts'
 import { failureOf } from '../failure.ts'
 import type { Row, Statement } from '../statement.ts'
@@ -25,7 +25,11 @@ database.aggregate('count_buyers', {
     if (column instanceof Uint8Array) columns(gathered).push(column)
     return gathered
   },
-  result: (gathered) => countBuyers(columns(gathered)),
+  result: (gathered) => {
+    const [only, ...others] = columns(gathered)
+    // A single column has each buyer once.
+    return others.length === 0 ? (only?.length ?? 0) / PAIR_BYTES : countBuyers(columns(gathered))
+  },
 })
 database.function('folded', { deterministic: true }, (text) => foldedText(String(text)))
 const prepared = new Map<string, StatementSync>()
