@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { parseTransaction } from 'viem/utils'
 import type { OpenAttempt } from '../../../../core/domain/payment.ts'
 import { silentLog as log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
 import type { Hex } from '../rpc/hex.ts'
-import { createSettlingAccount, type Store } from './settlingAccount.ts'
+import { createSettlingAccount, type SettlingAccountOptions, type Store } from './settlingAccount.ts'
 
 const fees = { maxFeePerGas: 2n, maxPriorityFeePerGas: 1n }
 
@@ -43,17 +43,24 @@ function nodeOf(firstFree: number) {
   }
 }
 
+/** An account at such a node, which goes with the test. */
+function accountOn(t: Test, rpc: Rpc, changes: Partial<SettlingAccountOptions> = {}) {
+  const account = createSettlingAccount({
+    ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc, log },
+    ...{ maxGas: 300_000, storeTimeoutMs: 1_000, strandedMs: 900_000, sharedKeyMs: 0, maxFeePerGasWei: 2n },
+    currentFees: async () => fees,
+    ...changes,
+  })
+  t.teardown(() => account.close())
+  return account
+}
+
 t.test(
   'a number that a reorganisation has freed, and nobody knows, is filled when what waits behind it is over',
   async (t) => {
     // A former process has used 5.
     const node = nodeOf(6)
-    const account = createSettlingAccount({
-      ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
-      ...{ maxGas: 300_000, storeTimeoutMs: 1_000, strandedMs: 0, sharedKeyMs: 0, maxFeePerGasWei: 2n },
-      currentFees: async () => fees,
-    })
-    t.teardown(() => account.close())
+    const account = accountOn(t, node.rpc, { strandedMs: 0 })
     const call = { to: `0x${'22'.repeat(20)}`, data: '0x01' }
     const { attempt } = await account.sign(call, 300_000, fees, [async () => true])
     await account.repair()
@@ -101,18 +108,7 @@ t.test(
   async (t) => {
     for (const isKnownFirst of [true, false]) {
       const node = nodeOf(5)
-      const account = createSettlingAccount({
-        ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
-        ...{
-          maxGas: 300_000,
-          storeTimeoutMs: 1_000,
-          strandedMs: 900_000,
-          sharedKeyMs: 0,
-          maxFeePerGasWei: 2n,
-        },
-        currentFees: async () => fees,
-      })
-      t.teardown(() => account.close())
+      const account = accountOn(t, node.rpc)
       const open = { settler: account.id, bytes: '', transaction: '0x', sequence: '5' }
       const unsent = { ...open, isUnsent: true as const }
       await account.adopt([isKnownFirst ? unsent : open])
@@ -139,12 +135,7 @@ t.test(
   'a number whose payment is stored, although nobody said so, is left to it until it is over',
   async (t) => {
     const node = nodeOf(5)
-    const account = createSettlingAccount({
-      ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
-      ...{ maxGas: 300_000, storeTimeoutMs: 20, strandedMs: 900_000, sharedKeyMs: 0, maxFeePerGasWei: 2n },
-      currentFees: async () => fees,
-    })
-    t.teardown(() => account.close())
+    const account = accountOn(t, node.rpc, { storeTimeoutMs: 20 })
     let stored: OpenAttempt[] = []
     await account.adopt([])
     await account.followUp(async () => stored)
@@ -192,12 +183,7 @@ t.test(
   'a number that another process has a payment for by now is not used up by who had given it up before',
   async (t) => {
     const node = nodeOf(5)
-    const account = createSettlingAccount({
-      ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc: node.rpc, log },
-      ...{ maxGas: 300_000, storeTimeoutMs: 1_000, strandedMs: 900_000, sharedKeyMs: 0, maxFeePerGasWei: 2n },
-      currentFees: async () => fees,
-    })
-    t.teardown(() => account.close())
+    const account = accountOn(t, node.rpc)
     let hasKey = true
     await account.adopt([], () => hasKey)
     const call = { to: `0x${'22'.repeat(20)}`, data: '0x01' }
@@ -231,12 +217,7 @@ t.test(
         return '0x'
       },
     } as Rpc
-    const account = createSettlingAccount({
-      ...{ network: 'eip155:84532', privateKey: `0x${'11'.repeat(32)}`, rpc, log },
-      ...{ maxGas: 300_000, storeTimeoutMs: 1_000, strandedMs: 900_000, sharedKeyMs: 0, maxFeePerGasWei: 2n },
-      currentFees: async () => fees,
-    })
-    t.teardown(() => account.close())
+    const account = accountOn(t, rpc)
     const unsent = { settler: account.id, bytes: '', transaction: '0x', isUnsent: true } as const
     await account.adopt(Array.from({ length: 40 }, (_, n) => ({ ...unsent, sequence: String(n) })))
     t.equal(next, 40)
