@@ -11,15 +11,15 @@ import { fileURLToPath } from 'node:url'
 /**
  * What a call allocates is dead before a young generation of 16 MB is full, so that less of it is copied: what other sizes
  * cost and save stands in docs/performance.md. The start fills it and a gateway with nothing to do would keep it, so it is given
- * back as soon as there is nothing to do (cli/runtime/giveBackHeap.ts), by the function that the second flag is for.
+ * back as soon as there is nothing to do (cli/runtime/giveBackHeap.ts).
  */
-const flags = ['--max-semi-space-size=16', '--expose-gc']
+const flag = '--max-semi-space-size=16'
 
 const source = new URL('./main.ts', import.meta.url)
 const main = existsSync(source) ? source : new URL('../dist/cli/main.js', import.meta.url)
 const isNew = Number(process.versions.node.split('.')[0]) >= 24
 
-if (isNew && flags.every((flag) => process.execArgv.includes(flag))) {
+if (isNew && process.execArgv.includes(flag)) {
   await import(main.href)
 } else {
   runOn(isNew ? process.execPath : bundledNode())
@@ -36,12 +36,7 @@ function runOn(node) {
     NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? compileCache(),
     MALLOC_ARENA_MAX: process.env.MALLOC_ARENA_MAX ?? '2',
   }
-  const args = [
-    ...process.execArgv.filter((arg) => !flags.includes(arg)),
-    ...flags,
-    fileURLToPath(import.meta.url),
-    ...process.argv.slice(2),
-  ]
+  const args = [...process.execArgv, flag, fileURLToPath(import.meta.url), ...process.argv.slice(2)]
   if (process.execve !== undefined && process.platform !== 'win32') process.execve(node, [node, ...args], env)
   const child = spawn(node, args, { stdio: 'inherit', env })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))

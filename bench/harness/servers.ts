@@ -11,7 +11,7 @@ import { loadCpu, type Machine, pinned, serverCpu } from './machine.ts'
 
 /** Gateways run as cli/bin.js starts them: what is measured is what is shipped. */
 const gateways: readonly string[] = ['gateway.ts', 'cluster.ts']
-const gatewayFlags = ['--max-semi-space-size=16', '--expose-gc']
+const gatewayFlags = ['--max-semi-space-size=16']
 const gatewayEnv = { MALLOC_ARENA_MAX: '2' }
 
 /** A server in a process of its own. */

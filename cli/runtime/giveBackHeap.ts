@@ -1,4 +1,6 @@
 import { performance } from 'node:perf_hooks'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 
 /** Between two looks whether this process has something to do, in ms. */
 const LOOK_MS = 250
@@ -12,12 +14,9 @@ const PATIENCE_MS = 60_000
  * back to its smallest size, and what is dead of the old one leaves. It takes a tenth of a second, and on a machine that is busy with others several,
  * in which nothing else runs: more than a tenth of a start, so that no port waits for it. Later V8 shrinks the young generation by
  * itself, at the next scavenge of a process that allocates little.
- *
- * Does nothing where Node was not started with `--expose-gc`, as cli/bin.js does.
  */
 export function giveBackHeap(): void {
-  const collect = globalThis.gc
-  if (collect === undefined) return
+  const collect = collector()
   let last = performance.eventLoopUtilization()
   let leftMs = PATIENCE_MS
   const timer = setInterval(() => {
@@ -29,4 +28,16 @@ export function giveBackHeap(): void {
     if (utilization <= IDLE) collect({ type: 'major', flavor: 'last-resort' })
   }, LOOK_MS)
   timer.unref()
+}
+
+/**
+ * V8's collector, which it shows to contexts that are made while the flag is on. On the command line the flag would make V8 refuse
+ * the compiled code that Node has of its own modules, a tenth of a start; and what is compiled while it is on would be refused
+ * by the next process.
+ */
+function collector(): NodeJS.GCFunction {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as NodeJS.GCFunction
+  setFlagsFromString('--no-expose-gc')
+  return collect
 }
