@@ -1,3 +1,4 @@
+import { Ajv } from 'ajv'
 import t from 'tap'
 import { callerOf } from './auth/authenticate.ts'
 import type { Feature, Job } from './feature.ts'
@@ -45,6 +46,39 @@ t.test('an entry in the list is all that a feature needs', async (t) => {
   t.same(body.paths['/api/weather'].get.tags, ['Weather'])
   t.equal(body.paths['/api/weather'].get.security, undefined)
   t.same(body.paths['/api/v1/weather'].get.security, [{ apiKey: [] }])
+})
+
+t.test('what a route takes is described by a right schema, and checked by it', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const { body } = await f.call('GET', '/openapi.json')
+  const ajv = new Ajv()
+  const isRight = (schema: object, where: string) => t.ok(ajv.validateSchema(schema), where)
+  interface Operation {
+    readonly requestBody?: { readonly content: Record<string, { readonly schema: object }> }
+    readonly parameters?: readonly { readonly in: string; readonly name: string; readonly schema: object }[]
+  }
+  let taken = 0
+  for (const [path, methods] of Object.entries<Record<string, Operation>>(body.paths)) {
+    for (const [method, { requestBody, parameters = [] }] of Object.entries(methods)) {
+      const where = `${method.toUpperCase()} ${path}`
+      const bodySchema = requestBody?.content['application/json']?.schema
+      const queries = parameters.filter((parameter) => parameter.in === 'query')
+      if (bodySchema !== undefined) isRight(bodySchema, where)
+      for (const { name, schema } of queries) isRight(schema, `${where}?${name}`)
+      if (bodySchema === undefined && queries.length === 0) continue
+      taken++
+      const asked = { key, ...(bodySchema !== undefined && { body: {} }) }
+      const query = queries.map(({ name }) => `${name}=1`).join('&')
+      const { status } = await f.call(
+        method.toUpperCase() as 'GET',
+        `${path.replace(/\{\w+\}/g, 'x')}?${query}`,
+        asked,
+      )
+      t.ok(status < 500, `${where} is answered with ${status}`)
+    }
+  }
+  t.ok(taken > 30, `${taken} routes`)
 })
 
 t.test('every heading of the reference is one of the features, and the other way round', async (t) => {

@@ -1,9 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Ajv } from 'ajv'
 import t from 'tap'
+import { configSchema } from '../core/config/schema.ts'
 import { createPluginLoader } from '../core/kernel/pluginLoader.ts'
 import type { AnyGatewayPlugin } from '../core/plugin/gateway.ts'
 import { builtInPlugins } from '../plugins/builtIn.ts'
+import { vaultConfigSchema } from '../vault/config/vaultConfigSchema.ts'
+import { builtInVaultPlugins } from '../vault/plugins/builtIn.ts'
 
 function writePlugin(dir: string, file: string, text: string): void {
   mkdirSync(join(dir, file, '..'), { recursive: true })
@@ -95,4 +99,18 @@ t.test('a changed file is read anew, an unchanged one is not', async (t) => {
   await new Promise((resolve) => setTimeout(resolve, 20))
   writePlugin(dir, 'own.mjs', `export default ${source('second')}`)
   t.equal((await loader.load('./own.mjs')).name, 'second')
+})
+
+t.test('schemas that are taken for valid are', (t) => {
+  const ajv = new Ajv()
+  const ours = [...builtInPlugins, ...builtInVaultPlugins].map(
+    ({ name, options }) => [name, options] as const,
+  )
+  for (const [name, schema] of [
+    ...ours,
+    ['the configuration', configSchema] as const,
+    ["the vault's", vaultConfigSchema] as const,
+  ])
+    t.ok(ajv.validateSchema(schema), name)
+  t.end()
 })

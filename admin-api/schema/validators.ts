@@ -8,11 +8,15 @@ import { validationError } from './validationError.ts'
  * Makes the check of a route's schemas. Bodies are taken as they are: no value is converted, dropped or filled in, so
  * that a misspelt field is an answer and not a surprise. Query strings are text, so whole numbers in them are read as
  * numbers. Path parameters are checked by the handlers, which answer 404 for an id that can not be one.
+ *
+ * A schema is compiled when its route is first asked: all of them would be a tenth of a start. They are not held against the
+ * schema of schemas, which `features.test.ts` does.
  */
 export function createValidators(): FastifySchemaCompiler<object> {
   const common = {
     verbose: true,
     validateFormats: false,
+    validateSchema: false,
     strict: true,
     allowUnionTypes: true,
   }
@@ -23,10 +27,11 @@ export function createValidators(): FastifySchemaCompiler<object> {
   return ({ schema, httpPart }) => {
     if (httpPart === 'params') return () => true
     assertQuick(schema)
+    let check: ValidateFunction | undefined
     if (httpPart === 'body') {
-      const check = bodies.compile(schema)
       let checkAll: ValidateFunction | undefined
       return (value: unknown) => {
+        check ??= bodies.compile(schema)
         if (check(value)) return { value }
         if (!isSmall(value)) return refusal(check, value)
         thorough ??= withHints(new Ajv({ ...common, allErrors: true }))
@@ -35,9 +40,9 @@ export function createValidators(): FastifySchemaCompiler<object> {
         return refusal(checkAll, value)
       }
     }
-    const check = queries.compile(schema)
     const integers = integerFields(schema)
     return (value: unknown) => {
+      check ??= queries.compile(schema)
       readIntegers(value as Record<string, unknown>, integers)
       return check(value) ? { value } : refusal(check, value)
     }

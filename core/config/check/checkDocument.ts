@@ -83,7 +83,7 @@ export async function checkDocument<S extends OptionsSchema, P extends PluginDec
     fromEnvironment: expanded.environment.has(pointer),
   })
   const isWhole = (pointer: Pointer) => expanded.environment.get(pointer)?.isWhole === true
-  const errors = validateAndMend(compileSchema(schema), tree, isWhole)
+  const errors = validateAndMend(compileSchema(schema, true), tree, isWhole)
   const checked = await checkPlugins(tree.plugins, pluginSource, { environment: expanded.environment, show })
   const findings = mergeFindings(expanded, [...explain(withoutEchoes(errors), show), ...checked.findings])
   // What does not fit the schema is found by now, and rules look at nothing that was.

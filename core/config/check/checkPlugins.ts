@@ -16,7 +16,7 @@ export interface PluginDeclaration {
 export interface PluginSource<P extends PluginDeclaration = PluginDeclaration> {
   /** Finds what `use:` names. Its error's message becomes the problem at that line. */
   load(use: string): P | Promise<P>
-  /** Names to suggest for a misspelt one. */
+  /** Those that are built in: suggested for a misspelt one, and their schemas taken for valid. */
   readonly names?: readonly string[]
   /** What a file without a `plugins` list runs, in this order. */
   readonly defaults?: readonly string[]
@@ -45,17 +45,18 @@ export async function checkPlugins<P extends PluginDeclaration>(
     try {
       const plugin = await source.load(use)
       found.set(i, plugin)
-      findings.push(...checkOptions(plugin, valueAt(entry, '/with'), `${at}/with`))
+      const isOurs = source.names?.includes(use)
+      findings.push(...checkOptions(plugin, isOurs, valueAt(entry, '/with'), `${at}/with`))
     } catch (error) {
       findings.push(notLoaded(error, use, `${at}/use`))
     }
   }
   return { found, findings }
 
-  function checkOptions(plugin: P, options: unknown, at: string): Finding[] {
+  function checkOptions(plugin: P, isOurs: boolean | undefined, options: unknown, at: string): Finding[] {
     // The main schema reports what is not an object.
     if (typeof options !== 'object' || options === null || Array.isArray(options)) return []
-    const validate = compileSchema(plugin.options)
+    const validate = compileSchema(plugin.options, isOurs)
     const isWhole = (pointer: string) => environment.get(at + pointer)?.isWhole === true
     const errors = validateAndMend(validate, options, isWhole)
     return explain(

@@ -17,6 +17,7 @@ function createAjv(): Ajv {
     verbose: true,
     strict: true,
     allowUnionTypes: true,
+    validateSchema: false,
   })
   for (const [name, { test }] of Object.entries(formats)) made.addFormat(name, test)
   return made
@@ -25,15 +26,17 @@ function createAjv(): Ajv {
 /**
  * The check of one schema; made once for each schema object, because that costs several milliseconds.
  *
+ * @param isOurs leaves out whether the schema is a valid one: that of our own is in the tests, and costs a start as much as the rest
  * @throws when the schema itself is not valid: a mistake of the plugin's author.
  */
-export function compileSchema(schema: OptionsSchema): Validate {
+export function compileSchema(schema: OptionsSchema, isOurs = false): Validate {
   const known = compiled.get(schema)
   if (known !== undefined) return known
   // Not kept by name: plugins of different authors may call theirs the same, and a changed file brings its own again.
   ajv ??= createAjv()
   let validate: ReturnType<Ajv['compile']>
   try {
+    if (!isOurs) void ajv.validateSchema(schema, true)
     validate = ajv.compile(schema)
   } finally {
     ajv.removeSchema(schema)
