@@ -1,5 +1,5 @@
 import { parseTransaction } from 'viem/utils'
-import { transfersIn } from '../../adapters/chains/evm/settle/batchCall.ts'
+import { transfersIn } from '../../adapters/chains/evm/settle/transfersIn.ts'
 import { evmPaymentKey, evmPaymentKeyPrefix } from '../../core/domain/payment.ts'
 import { keccak256 } from '../../core/evm/keccak.ts'
 import { topics } from '../../core/evm/token.ts'

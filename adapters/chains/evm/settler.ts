@@ -17,7 +17,6 @@ import { type EvmSettlerOptions, readOptions } from './options.ts'
 import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
 import { createEvmRpc } from './rpc/createEvmRpc.ts'
-import { transfersIn } from './settle/batchCall.ts'
 import { createBatches } from './settle/batches.ts'
 import { createEvmKey, type EvmKey } from './settle/evmKey.ts'
 import { type Backed, createEvmKeys } from './settle/evmKeys.ts'
@@ -25,6 +24,7 @@ import { createPaymentCalls } from './settle/paymentCalls.ts'
 import { createReceiptWatch } from './settle/receipts.ts'
 import { createSettlement } from './settle/settlement.ts'
 import { createSyncSend } from './settle/syncSend.ts'
+import { transfersIn } from './settle/transfersIn.ts'
 
 /**
  * Makes the settler of one EVM network with keys and nodes of its own: x402 scheme `exact` by EIP-3009, versions 1 and

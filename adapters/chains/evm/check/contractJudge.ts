@@ -1,16 +1,15 @@
-import { decodeFunctionResult, encodeFunctionData, parseAbi } from 'viem/utils'
+import { bytesWords, uintWord } from '../../../../core/evm/words.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcRefused } from '../../../../core/rpc/rpcError.ts'
-import type { Hex } from '../rpc/hex.ts'
 import { isRevert } from '../rpc/isRevert.ts'
-import { multicall3, multicall3Abi, readDeployment, type WalletDeployment } from '../settle/payCall.ts'
+import { aggregate3, resultsIn } from '../settle/multicall.ts'
+import { readDeployment, type WalletDeployment } from '../settle/payCall.ts'
 import type { AccountCode } from './accountCode.ts'
 
-const erc1271Abi = parseAbi([
-  'function isValidSignature(bytes32 hash, bytes signature) view returns (bytes4)',
-])
-/** bytes4(keccak256('isValidSignature(bytes32,bytes)')), left-aligned in a word (EIP-1271). */
-const magicWord = `0x1626ba7e${'0'.repeat(56)}`
+/** isValidSignature(bytes32,bytes): EIP-1271. */
+const selector = '0x1626ba7e'
+/** What a wallet answers that takes a signature: the selector once more, left-aligned in a word. */
+const magicWord = selector + '0'.repeat(56)
 
 export type ContractVerdict = 'valid' | 'invalid' | 'factory_not_allowed'
 
@@ -41,20 +40,15 @@ export function createContractJudge(options: ContractJudgeOptions) {
 
   const wouldTake = async (wallet: string, digest: Uint8Array, made: WalletDeployment): Promise<boolean> => {
     const question = isValidSignatureData(digest, made.innerSignature)
-    const calls = [
-      { target: made.factory as Hex, allowFailure: true, callData: made.calldata as Hex },
-      { target: wallet as Hex, allowFailure: true, callData: question as Hex },
-    ]
-    const data = encodeFunctionData({ abi: multicall3Abi, functionName: 'aggregate3', args: [calls] })
-    const answer = await callOrRevert(rpc, { to: multicall3, data }, maxGas * 2)
+    const call = aggregate3([
+      { to: made.factory, data: made.calldata },
+      { to: wallet, data: question },
+    ])
+    const answer = await callOrRevert(rpc, call, maxGas * 2)
     if (answer === undefined || answer === '0x') return false
-    const results = decodeFunctionResult({
-      abi: multicall3Abi,
-      functionName: 'aggregate3',
-      data: answer as Hex,
-    })
+    const results = resultsIn(answer)
     // A call to an address without code succeeds with no data; only the magic word counts.
-    return results[1]?.success === true && isMagic(results[1].returnData)
+    return results[1]?.success === true && isMagic(results[1].data)
   }
 
   return async (wallet: string, digest: Uint8Array, signature: string): Promise<ContractVerdict> => {
@@ -68,14 +62,8 @@ export function createContractJudge(options: ContractJudgeOptions) {
   }
 }
 
-function isValidSignatureData(digest: Uint8Array, signature: string): string {
-  const hash = `0x${Buffer.from(digest).toString('hex')}` as Hex
-  return encodeFunctionData({
-    abi: erc1271Abi,
-    functionName: 'isValidSignature',
-    args: [hash, signature as Hex],
-  })
-}
+const isValidSignatureData = (digest: Uint8Array, signature: string): string =>
+  selector + Buffer.from(digest).toString('hex') + uintWord('64') + bytesWords(signature)
 
 const isMagic = (answer: string | undefined): boolean =>
   answer !== undefined && answer.slice(0, 66).toLowerCase() === magicWord

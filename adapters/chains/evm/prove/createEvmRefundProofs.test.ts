@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { type Address, encodeFunctionData } from 'viem'
+import { type Address, encodeFunctionData, multicall3Abi } from 'viem'
 import { sendFrom, sendUsdc, transferCall } from '../../../../localnet/sendToken.fixture.ts'
-import { multicall3, multicall3Abi } from '../settle/payCall.ts'
+import { multicall3 } from '../settle/multicall.ts'
 import {
   network,
   newAccount,

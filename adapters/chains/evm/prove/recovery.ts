@@ -7,8 +7,8 @@ import type { ChainReader, TracedPayment } from '../../facilitator/chainReader.t
 import type { EvmSettlerOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
 import type { Head, HeadCache } from '../rpc/head.ts'
-import { transfersIn } from '../settle/batchCall.ts'
 import type { SettlingAccount } from '../settle/settlingAccount.ts'
+import { transfersIn } from '../settle/transfersIn.ts'
 import { findAuthorizations } from './findAuthorizations.ts'
 import { minedForNothing, outcomeOf } from './judgeReceipt.ts'
 

@@ -1,6 +1,6 @@
 import type { PastQuestion, UnbookedNumbers } from '../../../../core/ports/chains/pastSettlements.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
-import { multicall3 } from '../settle/payCall.ts'
+import { multicall3 } from '../settle/multicall.ts'
 import type { MissingSettlements } from './missingSettlements.ts'
 import { hex } from './pastBlocks.ts'
 import { readSent, type SentTransaction } from './sentTransactions.ts'

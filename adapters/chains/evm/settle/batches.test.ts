@@ -11,7 +11,7 @@ import {
   signPayment,
   startSettler,
 } from '../settler.fixture.ts'
-import { transfersIn } from './batchCall.ts'
+import { transfersIn } from './transfersIn.ts'
 
 interface Paying {
   readonly payment: PaymentPayload

@@ -2,10 +2,9 @@ import type { EvmCall } from '../../../../core/evm/token.ts'
 import { uintWord } from '../../../../core/evm/words.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import type { EvmSettlerOptions } from '../options.ts'
-import { batchCall } from './batchCall.ts'
 import type { EvmKeys } from './evmKeys.ts'
 import type { Sent } from './landing.ts'
-import { multicall3 } from './payCall.ts'
+import { aggregate3, multicall3 } from './multicall.ts'
 import type { Store } from './settlingAccount.ts'
 
 /**
@@ -67,7 +66,7 @@ export function createBatches(parts: BatchesParts): Batches {
     askedAtMs = clock.now()
     askAgainMs = RETRY_MS
     try {
-      const answer = await rpc.call('eth_call', { to: multicall3, data: batchCall([]).data }, 'latest')
+      const answer = await rpc.call('eth_call', { to: multicall3, data: aggregate3([]).data }, 'latest')
       isThere = answer === noResults
     } catch {
       return
@@ -96,7 +95,7 @@ export function createBatches(parts: BatchesParts): Batches {
   const settleTogether = async (members: readonly Joining[], isAgain = false): Promise<void> => {
     try {
       const gas = BASE_GAS + members.length * callGas
-      const call = batchCall(members.map((member) => member.call))
+      const call = aggregate3(members.map((member) => member.call))
       const stores = members.map(({ store }) => store)
       const sending = await keys.send(call, gas, stores)
       if (sending.ok) {

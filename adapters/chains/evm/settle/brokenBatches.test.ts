@@ -3,7 +3,7 @@ import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { SettleOutcome } from '../../../../core/ports/chains/settler.ts'
 import type { Hex } from '../rpc/hex.ts'
 import { newAccount, type SettlerFixture, seller, signPayment, startSettler } from '../settler.fixture.ts'
-import { transfersIn } from './batchCall.ts'
+import { transfersIn } from './transfersIn.ts'
 
 /** Runs until there is no gas left: for(;;){} */
 const endless = '0x5b600056'

@@ -15,8 +15,9 @@ import {
   signPayment,
   startSettler,
 } from '../settler.fixture.ts'
-import { batchCall, transfersIn } from './batchCall.ts'
+import { aggregate3 } from './multicall.ts'
 import { payCall } from './payCall.ts'
+import { transfersIn } from './transfersIn.ts'
 
 const abi = parseAbi(['function cancelAuthorization(address authorizer, bytes32 nonce, bytes signature)'])
 const cancelTypes = {
@@ -142,7 +143,7 @@ for (const [what, takesBack, brings] of [
       let theirs = ''
       const meddle = async () => {
         if (takesBack) await outsiders(fixture, await cancelOf(fixture, payments[1]!))
-        const all = batchCall(payments.map((payment) => transferOf(fixture, payment)))
+        const all = aggregate3(payments.map((payment) => transferOf(fixture, payment)))
         if (brings) theirs = await outsiders(fixture, all)
       }
       const isSent = new Promise<void>((resolve) => {

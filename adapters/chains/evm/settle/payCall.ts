@@ -1,17 +1,9 @@
-import { decodeAbiParameters, encodeFunctionData, parseAbi } from 'viem/utils'
+import { decode } from 'ox/AbiParameters'
 import type { EvmCall } from '../../../../core/evm/token.ts'
-import { addressWord, uintWord } from '../../../../core/evm/words.ts'
+import { addressWord, bytesWords, uintWord } from '../../../../core/evm/words.ts'
 import type { Authorization } from '../check/authorization.ts'
 import type { Hex } from '../rpc/hex.ts'
-
-/** Multicall3 stands at the same address on every chain. @see https://www.multicall3.com */
-export const multicall3 = '0xca11bde05977b3631167028862be2a173976ca11'
-
-export const multicall3Abi = parseAbi([
-  'struct Call { address target; bool allowFailure; bytes callData; }',
-  'struct Result { bool success; bytes returnData; }',
-  'function aggregate3(Call[] calls) payable returns (Result[] results)',
-])
+import { aggregate3 } from './multicall.ts'
 
 /** A wallet that has to be made first (ERC-6492): the factory and what it is told. */
 export interface WalletDeployment {
@@ -33,7 +25,7 @@ export function readDeployment(signature: string): WalletDeployment | undefined 
   if (!signature.endsWith(erc6492Suffix)) return undefined
   try {
     const body = signature.slice(0, -erc6492Suffix.length) as Hex
-    const [factory, calldata, inner] = decodeAbiParameters(
+    const [factory, calldata, inner] = decode(
       [{ type: 'address' }, { type: 'bytes' }, { type: 'bytes' }],
       body,
     )
@@ -57,21 +49,11 @@ export function payCall(
 ): EvmCall {
   if (deployment === undefined)
     return { to: token, data: transferData(authorization, authorization.signature) }
-  const transfer = transferData(authorization, deployment.innerSignature)
-  return {
-    to: multicall3,
-    data: encodeFunctionData({
-      abi: multicall3Abi,
-      functionName: 'aggregate3',
-      args: [
-        [
-          // The factory may fail: somebody else can have made the wallet in the meantime.
-          { target: deployment.factory as Hex, allowFailure: true, callData: deployment.calldata as Hex },
-          { target: token as Hex, allowFailure: false, callData: transfer as Hex },
-        ],
-      ],
-    }),
-  }
+  return aggregate3([
+    // The factory may fail: somebody else can have made the wallet in the meantime.
+    { to: deployment.factory, data: deployment.calldata },
+    { to: token, data: transferData(authorization, deployment.innerSignature), mustSucceed: true },
+  ])
 }
 
 /** transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32): EIP-3009. */
@@ -92,8 +74,7 @@ function transferData(authorization: Authorization, signature: string): string {
     // r, s, v of the signature become v, r, s of the call.
     return selectorOfParts + terms + bytes.slice(128).padStart(64, '0') + bytes.slice(0, 128)
   }
-  const padded = bytes.padEnd(Math.ceil(bytes.length / 64) * 64, '0')
-  return selectorOfBytes + terms + uintWord('224') + uintWord(String(bytes.length / 2)) + padded
+  return selectorOfBytes + terms + uintWord('224') + bytesWords(signature)
 }
 
 /** The authorisation in the data of a call that {@link payCall} made; undefined where the call is none. */

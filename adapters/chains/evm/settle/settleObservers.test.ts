@@ -1,11 +1,12 @@
 import t from 'tap'
-import { encodeFunctionData } from 'viem'
+import { encodeFunctionData, multicall3Abi } from 'viem'
 import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
 import { recoverOne } from '../../lookUpOne.fixture.ts'
 import { readAuthorization } from '../check/authorization.ts'
 import type { Hex } from '../rpc/hex.ts'
 import { recordOf, remember, seller, signPayment, startSettler, usdc } from '../settler.fixture.ts'
-import { multicall3, multicall3Abi, payCall } from './payCall.ts'
+import { multicall3 } from './multicall.ts'
+import { payCall } from './payCall.ts'
 
 const transferTo = (payload: unknown): Hex => {
   const read = readAuthorization(payload)

@@ -7,7 +7,7 @@ import { ownReasons } from '../../refuse.ts'
 import type { EvmSettlerOptions } from '../options.ts'
 import type { Hex } from '../rpc/hex.ts'
 import { recordOf, seller, startSettler } from '../settler.fixture.ts'
-import { transfersIn } from './batchCall.ts'
+import { transfersIn } from './transfersIn.ts'
 
 /** A settler with keys of its own, each funded or not, and a way to settle many payments at once. */
 async function startKeys(t: Test, wei: readonly bigint[], changes: Partial<EvmSettlerOptions> = {}) {

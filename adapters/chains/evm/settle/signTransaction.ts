@@ -1,3 +1,4 @@
+import { toHex } from 'ox/Rlp'
 import { keccak256 } from '../../../../core/evm/keccak.ts'
 import type { EvmCall } from '../../../../core/evm/token.ts'
 import { type Secp256k1, secp256k1 } from '../check/recoverSigner.ts'
@@ -44,6 +45,15 @@ export function signTransaction(
   const [r, s] = [signature.subarray(0, 32), signature.subarray(32)]
   const bytes = envelope(fields + number(recovery) + number(uintOf(r)) + number(uintOf(s)))
   return { bytes: hexOf(bytes), hash: hexOf(keccak256(bytes)) }
+}
+
+/** The call in the bytes that {@link signTransaction} made, its address in lower case. @throws for other bytes */
+export function callOf(bytes: string): EvmCall {
+  if (!bytes.startsWith('0x02')) throw new Error('Expected a transaction of EIP-1559.')
+  const [, , , , , to, , data] = toHex(`0x${bytes.slice(4)}`)
+  if (typeof to !== 'string' || typeof data !== 'string' || to === '0x')
+    throw new Error('Expected a transaction that is a call.')
+  return { to: to.toLowerCase(), data }
 }
 
 /** The address of a key, lower case. @throws for 32 bytes that are no key: zero, or not below the curve's order */
