@@ -16,6 +16,8 @@ export interface Load {
   readonly bodiesFile?: string
   /** File with one path a line, asked in turn in the place of `path`. */
   readonly pathsFile?: string
+  /** Each of these is asked once, and the load ends. */
+  readonly isOnce?: true
   readonly headers?: Readonly<Record<string, string>>
   /** The `Host` it names; default: a name of the gateway's own. */
   readonly host?: string
@@ -46,7 +48,13 @@ export async function runLoad(
   seconds: number,
 ): Promise<LoadResult> {
   const { method = 'GET', path, bodyFile = '-', paymentFile = '-', bodiesFile = '-', pathsFile = '-' } = load
-  const { host = 'gateway.test', headers = {}, connections: atOnce = connections, isAwake = false } = load
+  const {
+    host = 'gateway.test',
+    headers = {},
+    connections: atOnce = connections,
+    isAwake = false,
+    isOnce = false,
+  } = load
   // What is used up, and then must still be answered, wrk can't wait for; headers and few connections it is not asked for.
   const isPlain = paymentFile === '-' && pathsFile === '-' && load.connections === undefined && !isAwake
   const command =
@@ -68,6 +76,7 @@ export async function runLoad(
             host,
             headers,
             isAwake,
+            isOnce,
           }),
         )
   const [program, ...args] = pinned(machine, loadCpu, command)

@@ -16,6 +16,8 @@ export interface GenerateOptions {
   readonly bodiesFile: string
   /** File with one path a line: each is asked in turn, in the place of `path`. */
   readonly pathsFile: string
+  /** Each path is asked once, and the load ends. */
+  readonly isOnce: boolean
   readonly host: string
   readonly headers: Readonly<Record<string, string>>
   /** Looks for answers all the time instead of waiting to be woken. */
@@ -45,6 +47,7 @@ let isOver = false
 function nextRequest(): string | undefined {
   if (isOver) return undefined
   const n = used++
+  if (options.isOnce && n >= heads.length) return undefined
   const head = heads[n % heads.length]!
   const once = (payments ?? bodies)?.[n]
   if (payments !== null)

@@ -19,10 +19,20 @@ export interface Shipped {
   stop(): Promise<void>
 }
 
-/** Starts the gateway of a configuration, on any CPU, and waits until it is ready. */
-export async function startShipped(config: string, port: number, env: NodeJS.ProcessEnv): Promise<Shipped> {
+/**
+ * Starts the gateway of a configuration, and waits until it is ready.
+ *
+ * @param pin puts a command line on one CPU; absent: on any
+ */
+export async function startShipped(
+  config: string,
+  port: number,
+  env: NodeJS.ProcessEnv,
+  pin = (command: readonly string[]) => command,
+): Promise<Shipped> {
   const startedMs = performance.now()
-  const child = spawn(process.execPath, [bin, 'start', '--config', config], {
+  const [program, ...args] = pin([process.execPath, bin, 'start', '--config', config])
+  const child = spawn(program!, args, {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, ...env, PORT: String(port) },
   })

@@ -42,17 +42,22 @@ export function createChallenges<S extends Pick<Priced, 'price'>>(
   return new Made(sold, offers, making)
 }
 
-const OFFER = '{"x402Version":2,"error":"payment_required","resource":'
-const ACCEPTS = ',"accepts":'
+/**
+ * With spaces after it, which JSON does not mind, up to a multiple of three bytes: base64 of several such texts is that of each, one
+ * after the other.
+ */
+const padded = (text: string): string => text + '  '.slice(0, (3 - (text.length % 3)) % 3)
+
+const OFFER = padded('{"x402Version":2,"error":"payment_required","resource":')
+const OFFER_BASE64 = btoa(OFFER)
 
 class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   readonly #sold: S
   readonly #offers: readonly Offer[]
   readonly #making: ChallengeMaking<S>
-  // Parts of the offer of version 2 as JSON, a char a byte.
+  // Parts of the offer of version 2 as JSON, a char a byte: what the link says of itself, and how it can be paid.
   readonly #resource: string
-  readonly #accepts: string
-  readonly #extensions: string
+  readonly #ways: Shared
   #v2: Reply | null = null
   #v1: Reply | null = null
   #isAskedLately = false
@@ -62,19 +67,19 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     this.#offers = offers
     this.#making = making
     const { resource, extensions } = making.describe(sold, offers)
-    this.#resource = bytesOf(resource)
-    this.#accepts = making.lately.same(bytesOf(offers.map((o) => o.terms)))
-    this.#extensions =
-      extensions === undefined ? '' : making.lately.same(`,"extensions":${bytesOf(extensions)}`)
+    this.#resource = padded(bytesOf(resource))
+    const also = extensions === undefined ? '' : `,"extensions":${bytesOf(extensions)}`
+    this.#ways = making.lately.shared(`,"accepts":${bytesOf(offers.map((o) => o.terms))}${also}}`)
   }
 
-  get #parts(): readonly string[] {
-    return [OFFER, this.#resource, ACCEPTS, this.#accepts, this.#extensions, '}']
+  /** Not by `join`, which copies: this is copied once, together with the head, when it is written. */
+  get #offer(): string {
+    return OFFER + this.#resource + this.#ways.text
   }
 
   get v2(): Reply {
     if (this.#v2 !== null) return this.#v2
-    const reply = this.#reply(2, this.#parts, [])
+    const reply = this.#reply(this.#offer, OFFER_BASE64 + btoa(this.#resource) + this.#ways.base64, [])
     if (this.#isWorthKeeping()) this.#v2 = reply
     return reply
   }
@@ -89,10 +94,11 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   because(version: 1 | 2, error: string, receipt: readonly string[]): Reply {
     if (version === 1) {
       const { resource } = this.#making.describe(this.#sold, this.#offers)
-      return this.#reply(1, [bytesOf(v1Form(error, this.#offers, resource))], receipt)
+      return reply402(bytesOf(v1Form(error, this.#offers, resource)), receipt)
     }
-    const offer = JSON.parse(Buffer.from(joined(this.#parts), 'latin1').toString()) as PaymentRequired
-    return this.#reply(2, [bytesOf({ ...offer, error })], receipt)
+    const offer = JSON.parse(Buffer.from(this.#offer, 'latin1').toString()) as PaymentRequired
+    const text = bytesOf({ ...offer, error })
+    return this.#reply(text, btoa(text), receipt)
   }
 
   /** Its answers are not kept any more. */
@@ -108,13 +114,17 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     return false
   }
 
-  /** @param parts of the JSON */
-  #reply(version: 1 | 2, parts: readonly string[], receipt: readonly string[]): Reply {
-    if (version === 1) return reply402(joined(parts), receipt)
+  #reply(offer: string, base64: string, receipt: readonly string[]): Reply {
     const { legacyBody } = this.#making
-    const body = legacyBody ? bytesOf(legacyForm(this.#sold, this.#offers)) : joined(parts)
-    return reply402(body, ['PAYMENT-REQUIRED', base64Of(parts), ...receipt])
+    const body = legacyBody ? bytesOf(legacyForm(this.#sold, this.#offers)) : offer
+    return reply402(body, ['PAYMENT-REQUIRED', base64, ...receipt])
   }
+}
+
+/** A text that many have, and its base64. */
+interface Shared {
+  readonly text: string
+  readonly base64: string
 }
 
 /** Of what was asked among so many it is remembered, and whoever is asked again meanwhile keeps its answers. */
@@ -127,7 +137,7 @@ const KEPT = 1_024
 export class AskedLately {
   readonly #ring: { forget(): void }[] = []
   #next = 0
-  readonly #texts = new Map<string, string>()
+  readonly #texts = new Map<string, Shared>()
 
   add(asked: { forget(): void }): void {
     this.#ring[this.#next]?.forget()
@@ -136,40 +146,18 @@ export class AskedLately {
   }
 
   /** One copy of a text that others have as well. */
-  same(text: string): string {
-    const known = this.#texts.get(text)
-    if (known !== undefined) return known
-    if (this.#texts.size >= KEPT) this.#texts.clear()
-    this.#texts.set(text, text)
-    return text
+  shared(text: string): Shared {
+    let known = this.#texts.get(text)
+    if (known === undefined) {
+      if (this.#texts.size >= KEPT) this.#texts.clear()
+      this.#texts.set(text, (known = { text, base64: btoa(text) }))
+    }
+    return known
   }
 }
 
 /** As JSON, a char a byte: node writes head and body in one piece (bench/challenge.ts). */
 const bytesOf = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('latin1')
-
-/** Not by `join`, which copies: this is copied once, together with the head, when it is written. */
-function joined(parts: readonly string[]): string {
-  let text = ''
-  for (const part of parts) text += part
-  return text
-}
-
-/** Where what is to be base64 is written, as long as the longest. */
-let bytes = Buffer.alloc(4_096)
-
-/**
- * Of texts in a row, a char a byte. Written one by one: a text that is put together first would be made and thrown away for every 402
- * of a link that is rarely asked, and so would a buffer.
- */
-function base64Of(parts: readonly string[]): string {
-  let length = 0
-  for (const part of parts) length += part.length
-  if (length > bytes.length) bytes = Buffer.alloc(length)
-  let at = 0
-  for (const part of parts) at += bytes.write(part, at, 'latin1')
-  return bytes.toString('base64', 0, length)
-}
 
 function reply402(body: string, headers: readonly string[]): Reply {
   return {
