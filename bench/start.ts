@@ -1,5 +1,6 @@
 import type { Bench } from './bench.ts'
 import { median } from './harness/median.ts'
+import { shippedProgram } from './harness/shippedProgram.ts'
 
 interface Sample {
   readonly startMs: number
@@ -14,8 +15,9 @@ export const start: Bench = {
   keys: ['idle_memory_mb', 'start_ms'],
   async run({ servers, rounds, isQuick, progress }) {
     const samples: Sample[] = []
+    const program = shippedProgram()
     for (let round = 0; round < (isQuick ? 1 : rounds); round++) {
-      samples.push(await servers.job<Sample>('startUp.ts', { folder: servers.folder() }, 'unpinned'))
+      samples.push(await servers.job<Sample>('startUp.ts', { folder: servers.folder(), program }, 'unpinned'))
     }
     const startMs = median(samples.map((sample) => sample.startMs))
     const idleMb = median(samples.map((sample) => sample.idleMb))

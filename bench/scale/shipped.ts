@@ -4,8 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuSeconds } from '../harness/cpuSeconds.ts'
-
-const bin = new URL('../../cli/bin.js', import.meta.url).pathname
+import { shippedProgram } from '../harness/shippedProgram.ts'
 
 /** `tollgate start`, as it is shipped. */
 export interface Shipped {
@@ -30,8 +29,9 @@ export async function startShipped(
   env: NodeJS.ProcessEnv,
   pin = (command: readonly string[]) => command,
 ): Promise<Shipped> {
+  const command = pin([process.execPath, shippedProgram(), 'start', '--config', config])
   const startedMs = performance.now()
-  const [program, ...args] = pin([process.execPath, bin, 'start', '--config', config])
+  const [program, ...args] = command
   const child = spawn(program!, args, {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, ...env, PORT: String(port) },
@@ -54,8 +54,9 @@ export async function startShipped(
 
 /** Runs another of its commands to the end. @returns how long it took */
 export async function runShipped(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const program = shippedProgram()
   const startedMs = performance.now()
-  const child = spawn(process.execPath, [bin, ...args], {
+  const child = spawn(process.execPath, [program, ...args], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, ...env },
   })

@@ -8,7 +8,7 @@ import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-const { folder } = JSON.parse(process.argv[2]!) as { folder: string }
+const { folder, program } = JSON.parse(process.argv[2]!) as { folder: string; program: string }
 const idleMs = 2_000
 const [port, adminPort, deadPort] = await Promise.all([freePort(), freePort(), freePort()])
 const file = join(folder, 'tollgate.yaml')
@@ -33,9 +33,8 @@ writeFileSync(
   }),
 )
 
-const main = new URL('../../cli/bin.js', import.meta.url).pathname
 const startedMs = performance.now()
-const child = spawn(process.execPath, [main, 'start', '--config', file], {
+const child = spawn(process.execPath, [program, 'start', '--config', file], {
   stdio: ['ignore', 'ignore', 'inherit'],
   env: { ...process.env, BENCH_KEY: `0x${randomBytes(32).toString('hex')}` },
 })
