@@ -7,7 +7,7 @@ import { type FigureKey, type Measured, scaleKeys } from './figures.ts'
 import { runLoad } from './harness/load.ts'
 import { pinned, serverCpu } from './harness/machine.ts'
 import { median } from './harness/median.ts'
-import { type Candidate, costOf, measure } from './harness/rounds.ts'
+import { type Candidate, dearer, measure } from './harness/rounds.ts'
 import { type Filled, fillStore, UPSTREAM_PORT } from './scale/fillStore.ts'
 import { inFile, inPostgres, type Place, postgresUrl, type StoreName } from './scale/place.ts'
 import { createReader, type ReadName, readNames, timesOf } from './scale/reads.ts'
@@ -233,8 +233,8 @@ async function randomLinks(
   }
   // Many short ones: what else the machine does meets both alike.
   const costs = await measure(candidates, { ...context, rounds: 3 * context.rounds, seconds: 1 })
-  note('scale_free_vs_ten', costOf(costs, 'free, random') / costOf(costs, 'free, ten'))
-  note('scale_402_vs_ten', costOf(costs, '402, random') / costOf(costs, '402, ten'))
+  note('scale_free_vs_ten', dearer(costs, 'free, random', 'free, ten'))
+  note('scale_402_vs_ten', dearer(costs, '402, random', '402, ten'))
 }
 
 /** µs of CPU that the durable steps of a payment take, in an empty store and in this one, in turns. */

@@ -96,3 +96,7 @@ export const ratio = (costs: Costs, ours: string, theirs: string): number =>
 
 /** The median cost of a candidate, in CPU microseconds per request. */
 export const costOf = (costs: Costs, name: string): number => median(costs.get(name)!)
+
+/** How much dearer one is than another that has its turn just before: what else the machine does meets both within a round. */
+export const dearer = (costs: Costs, one: string, other: string): number =>
+  median(costs.get(one)!.map((cost, round) => cost / costs.get(other)![round]!))
