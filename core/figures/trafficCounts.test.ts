@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { silentLog } from '../ports/log.ts'
 import { HOUR_MS, type Traffic } from '../ports/store/figures.ts'
@@ -143,4 +145,37 @@ t.test('a store that is down loses nothing of links that wait for their turn', a
   await counts.flush()
   t.equal(new Set(store.rows.map(({ linkId }) => linkId)).size, 10)
   t.equal(store.rows.length, 10, 'each once')
+})
+
+t.test('counts of a whole market are taken and put in order in many turns of the event loop', async (t) => {
+  const written: string[] = []
+  const counts = new TrafficCounts(
+    {
+      async addTraffic(rows) {
+        turnsBefore ??= turns
+        written.push(...rows.map(({ linkId }) => linkId))
+      },
+    },
+    silentLog,
+  )
+  const ids = Array.from({ length: 50_000 }, () => randomUUID())
+  for (const id of ids) counts.add(id, 'views', 0)
+  let turns = 0
+  let turnsBefore: number | undefined
+  let isOver = false
+  const turn = () => {
+    turns++
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  const flushed = counts.flush()
+  // One that is called meanwhile is counted the next time.
+  await nextTurn()
+  counts.add('a later one', 'views', 0)
+  await flushed
+  isOver = true
+  t.ok(turnsBefore! > 40, `${turnsBefore} turns before the first was written`)
+  t.strictSame(written, ids.toSorted(), 'each once, in order')
+  await counts.flush()
+  t.equal(written.at(-1), 'a later one')
 })

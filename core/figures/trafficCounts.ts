@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Log } from '../ports/log.ts'
 import { type Figures, HOUR_MS, type Traffic } from '../ports/store/figures.ts'
 
@@ -11,6 +12,8 @@ const MAX_UNWRITTEN = 10_000
 const WRITTEN_AT_ONCE = 25
 /** The same when all are written, of which a stop waits for the last: about 8 ms of the writer. */
 const LAST_AT_ONCE = 250
+/** Rows that are taken, or put in order, in one turn of the event loop. */
+const IN_A_TURN = 2_000
 /**
  * Links whose counts are written in a second: each is a page or two of the store at a random place, as dear as the call that is
  * counted. Those that have to wait go on counting, so that many calls of many links become one row each.
@@ -65,16 +68,7 @@ export class TrafficCounts {
    * some calls twice, and none is lost.
    */
   async flush(links = Number.POSITIVE_INFINITY): Promise<void> {
-    const rows = [...this.#unwritten]
-    this.#unwritten = []
-    let left = links
-    for (const [linkId, hours] of this.#changed) {
-      if (left-- <= 0) break
-      rows.push(...hours)
-      this.#changed.delete(linkId)
-    }
-    // As stores keep them: neighbours share pages, which halves what a row costs when many are written.
-    rows.sort((a, b) => (a.linkId < b.linkId ? -1 : Number(a.linkId > b.linkId)))
+    const rows = await inOrder(await this.#taken(links))
     const atOnce = Number.isFinite(links) ? WRITTEN_AT_ONCE : LAST_AT_ONCE
     let written = 0
     try {
@@ -85,7 +79,44 @@ export class TrafficCounts {
       this.#log.warn({ err }, 'could not write how many calls there were; trying again')
     }
   }
+
+  /** What is to be written: of a whole market in several turns of the event loop, so that no call waits for all of it. */
+  async #taken(links: number): Promise<Traffic[]> {
+    const rows = [...this.#unwritten]
+    this.#unwritten = []
+    // Those that are called meanwhile come last, and are left for the next time.
+    let left = Math.min(links, this.#changed.size)
+    for (const [linkId, hours] of this.#changed) {
+      if (left-- <= 0) break
+      rows.push(...hours)
+      this.#changed.delete(linkId)
+      if (left % IN_A_TURN === 0 && left > 0) await nextTurn()
+    }
+    return rows
+  }
 }
+
+/** As stores keep them: neighbours share pages, which halves what a row costs when many are written. */
+async function inOrder(rows: readonly Traffic[]): Promise<Traffic[]> {
+  if (rows.length <= IN_A_TURN) return rows.toSorted(byLink)
+  // Ids are random: those that begin alike are few enough to be sorted at once.
+  const parts = new Map<string, Traffic[]>()
+  for (const [i, row] of rows.entries()) {
+    if (i % IN_A_TURN === IN_A_TURN - 1) await nextTurn()
+    const start = row.linkId.slice(0, 2)
+    const part = parts.get(start)
+    if (part === undefined) parts.set(start, [row])
+    else part.push(row)
+  }
+  const ordered: Traffic[] = []
+  for (const start of [...parts.keys()].sort()) {
+    ordered.push(...parts.get(start)!.sort(byLink))
+    await nextTurn()
+  }
+  return ordered
+}
+
+const byLink = (a: Traffic, b: Traffic): number => (a.linkId < b.linkId ? -1 : Number(a.linkId > b.linkId))
 
 /** One row for each link and hour. */
 function summed(rows: readonly Traffic[]): Traffic[] {
