@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import t from 'tap'
 import { AskedLately, type ChallengeMaking, createChallenges } from './challenge.ts'
 import type { Offer } from './offers.ts'
@@ -61,4 +62,28 @@ t.test('the older body changes nothing of the header', async (t) => {
   const [plain, legacy] = [false, true].map((old) => createChallenges(sold, offers, makingOf(old)).v2)
   t.equal(headerOf(legacy!.headers, 'PAYMENT-REQUIRED'), headerOf(plain!.headers, 'PAYMENT-REQUIRED'))
   t.match(JSON.parse(bytesOf(legacy!.body).toString()), { payment: { amount: '0.01', recipient: '0xb' } })
+})
+
+t.test('what only one link says of itself is kept once, and not as base64 as well', (t) => {
+  const program = `
+    import { AskedLately, createChallenges } from './challenge.ts'
+    const [lately, kept, own] = [new AskedLately(), [], 2_500]
+    const describe = ({ i }) => ({ resource: { url: 'https://a.example/' + i }, extensions: { bazaar: i + 'x'.repeat(own) } })
+    const making = { legacyBody: false, lately, describe }
+    const offer = { terms: { amount: '1' } }
+    globalThis.gc()
+    const before = process.memoryUsage().heapUsed
+    for (let i = 0; i < 10_000; i++) {
+      kept.push(createChallenges({ price: '1', i }, [offer], making))
+      kept[i].v2
+    }
+    globalThis.gc()
+    console.log((process.memoryUsage().heapUsed - before) / kept.length / own)`
+  const said = execFileSync(process.execPath, ['--expose-gc', '--input-type=module', '-e', program], {
+    cwd: import.meta.dirname,
+    encoding: 'utf8',
+  })
+  // What the last thousand were asked is kept beside it.
+  t.ok(Number(said) < 1.8, `it takes ${said.trim()} times what it says`)
+  t.end()
 })

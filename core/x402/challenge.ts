@@ -55,9 +55,10 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   readonly #sold: S
   readonly #offers: readonly Offer[]
   readonly #making: ChallengeMaking<S>
-  // Parts of the offer of version 2 as JSON, a char a byte: what the link says of itself, and how it can be paid.
+  // Parts of the offer of version 2 as JSON, a char a byte: what the link says of itself, how it can be paid, and the rest.
   readonly #resource: string
-  readonly #ways: Shared
+  readonly #accepts: string
+  readonly #rest: string
   #v2: Reply | null = null
   #v1: Reply | null = null
   #isAskedLately = false
@@ -68,18 +69,20 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     this.#making = making
     const { resource, extensions } = making.describe(sold, offers)
     this.#resource = padded(bytesOf(resource))
-    const also = extensions === undefined ? '' : `,"extensions":${bytesOf(extensions)}`
-    this.#ways = making.lately.shared(`,"accepts":${bytesOf(offers.map((o) => o.terms))}${also}}`)
+    this.#accepts = making.lately.same(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`))
+    this.#rest = making.lately.same(extensions === undefined ? '}' : `,"extensions":${bytesOf(extensions)}}`)
   }
 
   /** Not by `join`, which copies: this is copied once, together with the head, when it is written. */
   get #offer(): string {
-    return OFFER + this.#resource + this.#ways.text
+    return OFFER + this.#resource + this.#accepts + this.#rest
   }
 
   get v2(): Reply {
     if (this.#v2 !== null) return this.#v2
-    const reply = this.#reply(this.#offer, OFFER_BASE64 + btoa(this.#resource) + this.#ways.base64, [])
+    const { lately } = this.#making
+    const shared = lately.base64Of(this.#accepts) + lately.base64Of(this.#rest)
+    const reply = this.#reply(this.#offer, OFFER_BASE64 + btoa(this.#resource) + shared, [])
     if (this.#isWorthKeeping()) this.#v2 = reply
     return reply
   }
@@ -121,12 +124,6 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   }
 }
 
-/** A text that many have, and its base64. */
-interface Shared {
-  readonly text: string
-  readonly base64: string
-}
-
 /** Of what was asked among so many it is remembered, and whoever is asked again meanwhile keeps its answers. */
 const KEPT = 1_024
 
@@ -137,7 +134,8 @@ const KEPT = 1_024
 export class AskedLately {
   readonly #ring: { forget(): void }[] = []
   #next = 0
-  readonly #texts = new Map<string, Shared>()
+  readonly #texts = new Map<string, string>()
+  readonly #base64 = new Map<string, string>()
 
   add(asked: { forget(): void }): void {
     this.#ring[this.#next]?.forget()
@@ -146,14 +144,23 @@ export class AskedLately {
   }
 
   /** One copy of a text that others have as well. */
-  shared(text: string): Shared {
-    let known = this.#texts.get(text)
-    if (known === undefined) {
-      if (this.#texts.size >= KEPT) this.#texts.clear()
-      this.#texts.set(text, (known = { text, base64: btoa(text) }))
-    }
-    return known
+  same(text: string): string {
+    return kept(this.#texts, text, (own) => own)
   }
+
+  /** Of a text that others have as well it is there. Kept here and not with each of them: some texts only one has. */
+  base64Of(text: string): string {
+    return kept(this.#base64, text, btoa)
+  }
+}
+
+function kept(texts: Map<string, string>, text: string, make: (text: string) => string): string {
+  let known = texts.get(text)
+  if (known === undefined) {
+    if (texts.size >= KEPT) texts.clear()
+    texts.set(text, (known = make(text)))
+  }
+  return known
 }
 
 /** As JSON, a char a byte: node writes head and body in one piece (bench/challenge.ts). */
