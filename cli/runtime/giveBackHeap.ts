@@ -16,7 +16,6 @@ const PATIENCE_MS = 60_000
  * itself, at the next scavenge of a process that allocates little.
  */
 export function giveBackHeap(): void {
-  const collect = collector()
   let last = performance.eventLoopUtilization()
   let leftMs = PATIENCE_MS
   const timer = setInterval(() => {
@@ -25,15 +24,15 @@ export function giveBackHeap(): void {
     leftMs -= LOOK_MS
     if (utilization > IDLE && leftMs > 0) return
     clearInterval(timer)
-    if (utilization <= IDLE) collect({ type: 'major', flavor: 'last-resort' })
+    if (utilization <= IDLE) collector()({ type: 'major', flavor: 'last-resort' })
   }, LOOK_MS)
   timer.unref()
 }
 
 /**
  * V8's collector, which it shows to contexts that are made while the flag is on. On the command line the flag would make V8 refuse
- * the compiled code that Node has of its own modules, a tenth of a start; and what is compiled while it is on would be refused
- * by the next process.
+ * the compiled code that Node has of its own modules, a tenth of a start; and what any thread compiles while it is on would be refused
+ * by the next process: so it is on for a moment in which nothing is to do.
  */
 function collector(): NodeJS.GCFunction {
   setFlagsFromString('--expose-gc')

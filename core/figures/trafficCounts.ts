@@ -110,7 +110,7 @@ async function inOrder(rows: readonly Traffic[]): Promise<Traffic[]> {
   }
   const ordered: Traffic[] = []
   for (const start of [...parts.keys()].sort()) {
-    ordered.push(...parts.get(start)!.sort(byLink))
+    for (const row of parts.get(start)!.sort(byLink)) ordered.push(row)
     await nextTurn()
   }
   return ordered
