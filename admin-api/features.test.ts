@@ -1,9 +1,11 @@
 import { Ajv } from 'ajv'
+import type { FastifySchemaCompiler } from 'fastify'
 import t from 'tap'
 import { callerOf } from './auth/authenticate.ts'
 import type { Feature, Job } from './feature.ts'
 import { features } from './features.ts'
 import { answers, exactly, text } from './schema/answers.ts'
+import { createValidators } from './schema/validators.ts'
 import { startAdmin } from './testing/startAdmin.ts'
 
 const everywhere = { origin: 'https://other.example' }
@@ -53,7 +55,12 @@ t.test('what a route takes is described by a right schema, and checked by it', a
   const { key } = await f.store()
   const { body } = await f.call('GET', '/openapi.json')
   const ajv = new Ajv()
-  const isRight = (schema: object, where: string) => t.ok(ajv.validateSchema(schema), where)
+  const compile = createValidators() as FastifySchemaCompiler<object>
+  const isRight = (schema: object, where: string) => {
+    t.ok(ajv.validateSchema(schema), where)
+    const check = compile({ schema, httpPart: 'body', method: '', url: '' })
+    t.doesNotThrow(() => void check({}), `${where} can be compiled`)
+  }
   interface Operation {
     readonly requestBody?: { readonly content: Record<string, { readonly schema: object }> }
     readonly parameters?: readonly { readonly in: string; readonly name: string; readonly schema: object }[]

@@ -226,7 +226,7 @@ const summed = sql`sum(s.calls) AS calls, sum(s.revenue_e18::numeric)::text AS r
 
 /**
  * Buyers are told apart here: of many days each has those of that day. They come as one text of bytes; to read an array of them took
- * ten times as long, and the server's own hex half as long again. Of a single day they are as many as it has pairs.
+ * ten times as long, and the server's own hex takes the main thread half as long again. Of a single day they are as many as it has pairs.
  */
 const withBuyers = (row: Row): Row => {
   const buyers = row['buyers'] as string | null

@@ -16,7 +16,7 @@ async function start(t: Test, overrides: Parameters<typeof startAdmin>[1] = {}) 
 
 t.test('every tool says what it takes, what it gives and what it may do', async (t) => {
   const { base } = await start(t)
-  const { client } = await connectMcp(t, base)
+  const { client, call } = await connectMcp(t, base)
   const listed = (await client.listTools()).tools
   t.strictSame(
     listed.map(({ name }) => name),
@@ -35,6 +35,12 @@ t.test('every tool says what it takes, what it gives and what it may do', async 
     )
   }
   t.match(client.getInstructions(), /words of strangers/)
+  // Its schema is compiled when it is first called.
+  for (const name of tools) {
+    const { isError, content } = await call(name, { nothing: 1 })
+    t.ok(isError, name)
+    t.match(content[0]?.text, /VALIDATION_ERROR/, name)
+  }
 })
 
 t.test('an agent opens a store with its wallet, sells, and reads how it does', async (t) => {
