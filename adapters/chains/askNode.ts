@@ -11,7 +11,8 @@ import {
   NotAnswered,
 } from '../../core/rpc/post.ts'
 import { EgressError } from '../egress/egressError.ts'
-import { Http1Pool } from '../egress/http1/pool.ts'
+import { Http1Connection } from '../egress/http1/connection.ts'
+import { Http1Pool, type Http1PoolOptions } from '../egress/http1/pool.ts'
 import { systemError } from '../egress/systemError.ts'
 
 /** An unused connection is kept for less than routers on the way remember it. */
@@ -78,7 +79,7 @@ function ask({ url, body, maxAnswerBytes, timeoutMs, signal }: Parameters<AskNod
         onResponseData(_controller, chunk) {
           length += chunk.length
           if (length > maxAnswerBytes) fail(new NotAnswered('long', longMessage(maxAnswerBytes)))
-          else chunks.push(chunk)
+          else chunks.push(Buffer.from(chunk))
         },
         onResponseEnd() {
           if (!end()) return
@@ -141,17 +142,18 @@ function poolTo({ protocol, hostname, port, host }: URL): Http1Pool {
   const where = { host: name, port: port === '' ? (isSecure ? 443 : 80) : Number(port) }
   /** Of an earlier connection: the next one needs a round trip less. */
   let session: Buffer | undefined
-  const open = () =>
+  const open: Http1PoolOptions['open'] = (onBytes) =>
     new Promise<Socket>((resolve, reject) => {
+      const read = { ...where, onread: Http1Connection.reading(onBytes) }
       const socket = isSecure
         ? connectTls({
-            ...where,
+            ...read,
             // RFC 6066, section 3: no SNI for an address. Node then checks the certificate against `host`.
             servername: isIP(name) === 0 ? name : '',
             ALPNProtocols: ['http/1.1'],
             ...(session === undefined ? {} : { session }),
           }).on('session', (given: Buffer) => (session = given))
-        : connectTcp(where)
+        : connectTcp(read)
       socket.setNoDelay(true).setKeepAlive(true, PROBE_MS)
       socket.on('error', reject)
       socket.once('close', () => reject(new NotAnswered('broken', 'ECONNRESET')))

@@ -126,7 +126,7 @@ class AnswerCollector implements UpstreamHandler {
   onResponseData(_controller: UpstreamController, chunk: Buffer): void {
     if (this.#failure !== undefined) return
     this.#bytes += chunk.length
-    this.#chunks.push(chunk)
+    this.#chunks.push(Buffer.from(chunk))
     if (this.#bytes <= this.#maxBytes) return
     if (this.#isCut) this.#cut()
     else this.#failTooLarge()

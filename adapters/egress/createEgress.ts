@@ -111,11 +111,11 @@ export function createEgress(options: EgressOptions = {}): Egress {
   const maxHeaderBytes = options.maxHeaderBytes ?? 16_384
 
   /** Makes the function that opens connections to an origin; for TLS, each takes up the session of the last. */
-  function opener(origin: string): () => Promise<Socket> {
+  function opener(origin: string): (onBytes?: SocketTarget['onBytes']) => Promise<Socket> {
     const target = targetOf(new URL(origin))
     let session: Buffer | undefined
-    return async () => {
-      const socket = await open({ ...target, session })
+    return async (onBytes) => {
+      const socket = await open({ ...target, session, onBytes })
       if (target.secure) socket.on('session', (ticket: Buffer) => (session = ticket))
       return socket
     }

@@ -3,6 +3,7 @@ import { connect as connectTls, type SecureContext } from 'node:tls'
 import type { AddressPolicy } from './addressPolicy.ts'
 import { isLocalhost, loopback } from './checkUrl.ts'
 import { EgressError } from './egressError.ts'
+import { Http1Connection } from './http1/connection.ts'
 import type { ResolveHost } from './resolveHost.ts'
 import { systemError } from './systemError.ts'
 
@@ -21,6 +22,11 @@ export interface SocketTarget {
   readonly secure: boolean
   /** A TLS session of an earlier connection to the same host. */
   readonly session?: Buffer | undefined
+  /**
+   * Given what comes, in the place of the socket's `data`. The bytes lie where the next ones will: whoever keeps them copies
+   * them before it returns.
+   */
+  readonly onBytes?: ((bytes: Buffer) => void) | undefined
 }
 
 export interface SocketOpenerOptions {
@@ -109,7 +115,9 @@ function dial(target: SocketTarget, addresses: readonly string[], options: Socke
     if (all === true) callback(null, found)
     else callback(null, found[0]!.address, found[0]!.family)
   }
+  const { onBytes } = target
   const where = {
+    ...(onBytes !== undefined && { onread: Http1Connection.reading(onBytes) }),
     host: target.host,
     port: target.port,
     lookup,

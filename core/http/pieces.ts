@@ -25,6 +25,14 @@ export class Pieces {
     this.#whole.push(isMostOfIt ? piece : Buffer.from(piece))
   }
 
+  /** @param piece lent: somebody else's again when it returns */
+  pushCopy(piece: Buffer): void {
+    if (this.bytes > 0 && piece.length < SMALL_BYTES) return this.push(piece)
+    const own = Buffer.allocUnsafeSlow(piece.length)
+    piece.copy(own)
+    this.push(own)
+  }
+
   /** Everything in order; without a copy where it came in one piece. */
   join(): Buffer {
     this.#endBlock()

@@ -45,7 +45,10 @@ export interface Door {
   send(reply: Reply, extra: readonly string[] | null): boolean
   /** Begins an answer that comes in pieces. @param headers flat; the door may keep the list */
   begin(status: number, headers: string[]): void
-  /** @returns false when the caller reads too slowly for more: wait for {@link onDrain}. */
+  /**
+   * @param piece lent: somebody else's again when it returns
+   * @returns false when the caller reads too slowly for more: wait for {@link onDrain}
+   */
   write(piece: Uint8Array): boolean
   /** @param listener called once, when the caller has read on */
   onDrain(listener: () => void): void

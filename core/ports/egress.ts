@@ -122,6 +122,7 @@ export interface UpstreamHandler {
     headers: EgressAnswer['headers'],
     statusMessage?: string,
   ): void
+  /** @param chunk lent: other bytes are in its place when this returns, so that whoever keeps it copies it */
   onResponseData(controller: UpstreamController, chunk: Buffer): void
   onResponseEnd(controller: UpstreamController): void
   onResponseError(controller: UpstreamController | null, error: Error): void

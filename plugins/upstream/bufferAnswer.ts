@@ -71,7 +71,7 @@ export class BufferAnswer implements UpstreamHandler, Holder {
 
   onResponseData(controller: UpstreamController, chunk: Buffer): void {
     if (this.#body.bytes + chunk.length > this.#maxBytes) return this.#tooLarge()
-    this.#body.push(chunk)
+    this.#body.pushCopy(chunk)
     this.#holdUpTo(controller, this.#body.bytes)
   }
 

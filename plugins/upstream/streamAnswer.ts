@@ -243,7 +243,7 @@ export class StreamAnswer implements UpstreamHandler, Holder {
 
   #keep(controller: UpstreamController, chunk: Buffer): void {
     if (this.#bytes > this.#keepBytes) return this.#keepNothing()
-    this.#kept!.push(chunk)
+    this.#kept!.pushCopy(chunk)
     if (this.#waitsForMemory || this.#held!.grow(this.#bytes)) return
     // Whoever reads on has it anyway; for whoever left, it is all there is of what was bought.
     if (!this.#door.isClosed) return this.#keepNothing()

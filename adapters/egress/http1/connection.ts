@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net'
+import type { OnReadOpts, Socket } from 'node:net'
 import type { UpstreamController, UpstreamHandler, UpstreamRequest } from '../../../core/ports/egress.ts'
 import { EgressError } from '../egressError.ts'
 import { MAX_INTERIM, tooManyInterim } from '../interimLimit.ts'
@@ -43,6 +43,13 @@ export class Http1Exchange implements UpstreamController {
 }
 
 const noDeadline = Number.POSITIVE_INFINITY
+/** One read of an answer. */
+const READ_BYTES = 65_536
+/**
+ * Read into by every connection: what came is taken before another one reads. Not on Windows, where the system fills the memory of each
+ * at a time of its own.
+ */
+const shared = process.platform === 'win32' ? null : Buffer.allocUnsafeSlow(READ_BYTES)
 
 /**
  * A connection to a seller that carries one request after another, one at a time. Whatever comes that was not asked for
@@ -67,13 +74,29 @@ export class Http1Connection {
   constructor(socket: Socket, owner: ConnectionOwner) {
     this.#socket = socket
     this.#owner = owner
-    socket.on('data', (chunk: Buffer) => this.#onData(chunk))
+    socket.on('data', (bytes: Buffer) => this.take(bytes))
     socket.on('end', () => this.#onEnd())
     socket.on('error', (error) => this.#fail(broken(error)))
     socket.on('close', () => {
       this.#fail(broken(undefined))
       owner.onGone(this)
     })
+  }
+
+  /**
+   * The `onread` of a socket, by which it reads into memory that is there already. By itself node makes 64 KB of new memory for each
+   * read, outside of V8's heap, and so much of that in a second makes V8 look through all of its heap for what is free (bench/free.ts).
+   *
+   * @param onBytes is lent what came, for {@link take}: the next bytes are read into the same memory
+   */
+  static reading(onBytes: (bytes: Buffer) => void): OnReadOpts {
+    return {
+      buffer: shared ?? Buffer.allocUnsafeSlow(READ_BYTES),
+      callback(count, buffer) {
+        onBytes((buffer as Buffer).subarray(0, count))
+        return true
+      },
+    }
   }
 
   get isUsable(): boolean {
@@ -159,13 +182,14 @@ export class Http1Connection {
     this.#owner.onDeadline(this.deadlineMs)
   }
 
-  #onData(chunk: Buffer): void {
+  /** What came, also by another way than the socket's `data`. @param bytes lent: somebody else's again when it returns */
+  take(bytes: Buffer): void {
     const exchange = this.#exchange
     // Nobody asked: an answer that came on its own may be meant for the next request.
     if (exchange === null) return this.destroy()
     try {
-      if (this.#head === null) this.#readBody(exchange, chunk)
-      else this.#readHead(exchange, chunk)
+      if (this.#head === null) this.#readBody(exchange, bytes)
+      else this.#readHead(exchange, bytes)
     } catch (error) {
       this.#fail(error as Error)
     }
@@ -178,7 +202,7 @@ export class Http1Connection {
       throw new EgressError('EGRESS_BAD_ANSWER', 'The head of the answer is too large.')
     }
     if (end === -1) {
-      this.#head = bytes
+      this.#head = bytes === chunk ? Buffer.from(chunk) : bytes
       return
     }
     const { request, handler } = exchange

@@ -10,14 +10,21 @@ import { Http1Connection, Http1Exchange } from './connection.ts'
 /** What a client made of the bytes of an answer; null when it refused them. */
 type Reading = { readonly status: number; readonly headers: readonly string[]; readonly body: string } | null
 
-/** The seller's end of a connection: what is sent is dropped, and `pieces` come, each by itself, then the end. */
-function sellerOf(pieces: readonly Buffer[]): Duplex {
+/**
+ * The seller's end of a connection: what is sent is dropped, and `pieces` come, each by itself, then the end.
+ *
+ * @param take is lent each piece, in the place of the socket's `data`
+ */
+function sellerOf(pieces: readonly Buffer[], take?: (bytes: Buffer) => void): Duplex {
   const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() })
+  const lent = Buffer.alloc(Math.max(0, ...pieces.map(({ length }) => length)))
   void (async () => {
     for (const piece of pieces) {
       await new Promise(setImmediate)
       if (socket.destroyed) return
-      socket.push(piece)
+      if (take === undefined) socket.push(piece)
+      else take(lent.subarray(0, piece.copy(lent)))
+      lent.fill('x')
     }
     await new Promise(setImmediate)
     if (!socket.destroyed) socket.push(null)
@@ -42,7 +49,8 @@ async function readByUs(method: string, pieces: readonly Buffer[]): Promise<Read
       resolve({ status, headers: controller.rawHeaders ?? [], body: Buffer.concat(body).toString('latin1') }),
     onResponseError: () => resolve(null),
   } as unknown as UpstreamHandler
-  const connection = new Http1Connection(sellerOf(pieces) as Socket, {
+  const seller = sellerOf(pieces, (bytes) => connection.take(bytes))
+  const connection: Http1Connection = new Http1Connection(seller as Socket, {
     hostLine: 'Host: seller.test\r\n',
     maxHeaderBytes: 16_384,
     onIdle: (idle) => idle.destroy(),

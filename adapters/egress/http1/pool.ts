@@ -13,8 +13,8 @@ export interface Http1PoolOptions {
   readonly maxHeaderBytes: number
   /** An unused connection does not keep the process from ending. */
   readonly isUnheld?: true
-  /** Opens a connection: TLS done, no delay set. */
-  open(): Promise<Socket>
+  /** Opens a connection: TLS done, no delay set. @param onBytes see `SocketTarget` */
+  open(onBytes: (bytes: Buffer) => void): Promise<Socket>
 }
 
 /**
@@ -130,18 +130,29 @@ export class Http1Pool implements ConnectionOwner {
   #openMore(): void {
     while (this.#waiting.length > this.#opening) {
       this.#opening++
-      this.#options.open().then(
-        (socket) => this.#opened(socket),
+      let connection: Http1Connection | undefined
+      // Before it is asked for anything: taken for the first answer, as whatever comes then.
+      let early: Buffer | undefined
+      const onBytes = (bytes: Buffer) => {
+        if (connection === undefined) early = Buffer.concat([early ?? [], bytes].flat())
+        else connection.take(bytes)
+      }
+      this.#options.open(onBytes).then(
+        (socket) => {
+          connection = this.#opened(socket)
+          if (early !== undefined) connection.take(early)
+        },
         (error: Error) => this.#notOpened(error),
       )
     }
   }
 
-  #opened(socket: Socket): void {
+  #opened(socket: Socket): Http1Connection {
     this.#opening--
     const connection = new Http1Connection(socket, this)
     this.#all.add(connection)
     this.onIdle(connection)
+    return connection
   }
 
   /** Each attempt was for one of those that wait: the first of them has waited longest. */
