@@ -14,9 +14,8 @@ export const challenge: Bench = {
   keys: ['challenge_vs_bare_node_http', 'challenge_vs_x402_express'],
   async run(context) {
     const { servers, wants, progress } = context
-    const folder = servers.folder()
-    const links = [{ slug: 'paid', path: '/1k', price }]
-    const gateway = await servers.start('gateway.ts', { upstreamPort: 1, folder, links })
+    const { port: upstreamPort } = await servers.upstream()
+    const gateway = await servers.gateway({ upstreamPort, links: [{ slug: 'paid', path: '/1k', price }] })
     const candidates: Candidate[] = [
       { name: ours, server: gateway, load: () => ({ path }), expect: 'refusal' },
     ]

@@ -28,8 +28,8 @@ export const free: Bench = {
   async run(context) {
     const { servers, wants } = context
     const { port: upstreamPort } = await servers.upstream()
-    const links = ['1k', '100k'].map((slug) => ({ slug, path: `/${slug}` }))
-    const gateway = await servers.start('gateway.ts', { upstreamPort, folder: servers.folder(), links })
+    const links = ['1k', '100k'].map((size) => ({ slug: `json-${size}`, path: `/${size}` }))
+    const gateway = await servers.gateway({ upstreamPort, links })
     const wanted = (...keys: FigureKey[]) => keys.some(wants)
     const nginx = wanted('free1k_vs_nginx', 'free100k_vs_nginx', 'post10k_vs_nginx')
       ? await servers.nginx(upstreamPort)
@@ -96,7 +96,7 @@ async function compare(
     {
       name: ours,
       server: gateway,
-      load: () => ({ ...load, path: `/api/link/demo/${size}` }),
+      load: () => ({ ...load, path: `/api/link/demo/json-${size}` }),
       expect: 'success',
     },
   ]

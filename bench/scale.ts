@@ -8,12 +8,12 @@ import { runLoad } from './harness/load.ts'
 import { pinned, serverCpu } from './harness/machine.ts'
 import { median } from './harness/median.ts'
 import { type Candidate, dearer, measure } from './harness/rounds.ts'
+import { runShipped, type Shipped, startShipped } from './harness/shipped.ts'
 import { type Filled, fillStore, UPSTREAM_PORT } from './scale/fillStore.ts'
 import { inFile, inPostgres, type Place, postgresUrl, type StoreName } from './scale/place.ts'
 import { createReader, type ReadName, readNames, timesOf } from './scale/reads.ts'
 import { createSeeded } from './scale/seeded.ts'
 import { claimsIn, paidCallsIn } from './scale/selling.ts'
-import { runShipped, type Shipped, startShipped } from './scale/shipped.ts'
 
 const CALL_EVERY_MS = 5
 /** So many links are asked in turn, against as many as there are. */
@@ -211,7 +211,6 @@ async function randomLinks(
   { free, paid }: Filled,
   note: Note,
 ): Promise<void> {
-  const server = { ...gateway, pid: 0, facts: {} }
   const candidates: Candidate[] = []
   context.progress('calls of random links:')
   for (const [what, expect, paths] of [
@@ -226,7 +225,7 @@ async function randomLinks(
       writeFileSync(pathsFile, `${some.join('\n')}\n`)
       await runLoad(context.machine, gateway.port, { path: '/', pathsFile, isOnce: true }, ALL_ONCE_S)
       candidates.push({
-        ...{ name: `${what}, ${name}`, server, expect },
+        ...{ name: `${what}, ${name}`, server: gateway, expect },
         load: () => ({ path: '/', pathsFile, isAwake: true }),
       })
     }

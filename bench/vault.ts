@@ -5,7 +5,7 @@ import type { Bench } from './bench.ts'
 import type { FigureKey, Measured } from './figures.ts'
 import type { Load } from './harness/load.ts'
 import { type Candidate, costOf, measure } from './harness/rounds.ts'
-import type { Server } from './harness/servers.ts'
+import type { Started } from './harness/servers.ts'
 
 /** More than are signed in a round; what is left over is thrown away. */
 const signaturesPerSecond = 5_000
@@ -61,7 +61,7 @@ export const vault: Bench = {
 
 function candidate(
   name: FigureKey,
-  server: Server,
+  server: Started,
   connections: number,
   load: () => Partial<Load>,
 ): Candidate & { readonly name: FigureKey } {

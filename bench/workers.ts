@@ -7,12 +7,11 @@ export const workers: Bench = {
   async run(context) {
     const { servers, progress } = context
     const { port: upstreamPort } = await servers.upstream()
-    const links = [{ slug: '1k', path: '/1k' }]
+    const links = [{ slug: 'json', path: '/1k' }]
     const candidates = []
     for (const count of [1, 2]) {
-      const folder = servers.folder()
-      const server = await servers.start('cluster.ts', { count, gateway: { upstreamPort, folder, links } })
-      const load = () => ({ path: '/api/link/demo/1k' })
+      const server = await servers.gateway({ upstreamPort, links, workers: count })
+      const load = () => ({ path: '/api/link/demo/json' })
       candidates.push({ name: `workers: ${count}`, server, load, expect: 'success' as const })
     }
     progress('one worker and two:')

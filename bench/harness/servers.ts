@@ -7,22 +7,26 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuSeconds } from './cpuSeconds.ts'
+import { type GatewayOptions, startGateway } from './gateway.ts'
 import { loadCpu, type Machine, pinned, serverCpu } from './machine.ts'
 
 /** Gateways run as cli/bin.js starts them: what is measured is what is shipped. */
-const gateways: readonly string[] = ['gateway.ts', 'cluster.ts']
+const gateways: readonly string[] = ['gateway.ts']
 const gatewayFlags = ['--max-semi-space-size=16']
 const gatewayEnv = { MALLOC_ARENA_MAX: '2' }
 
 /** A server in a process of its own. */
 export interface Server {
   readonly port: number
-  readonly pid: number
-  /** What the server said when it was ready, beside its port. */
-  readonly facts: Readonly<Record<string, unknown>>
   /** CPU time so far, in seconds, with that of its own children. */
   cpu(): number
   stop(): Promise<void>
+}
+
+/** A server of `servers/`. */
+export interface Started extends Server {
+  /** What it said when it was ready, beside its port. */
+  readonly facts: Readonly<Record<string, unknown>>
 }
 
 /** Starts the servers of a bench, and stops all of them when the bench is over. */
@@ -39,8 +43,17 @@ export class Servers {
    * Starts `servers/<file>` on the server's CPU. The script gets its options as JSON in its first argument and prints
    * `{"port":…}` when it listens.
    */
-  start(file: string, options: object = {}): Promise<Server> {
+  start(file: string, options: object = {}): Promise<Started> {
     return this.#spawn(file, options, serverCpu)
+  }
+
+  /** `tollgate start` on the server's CPU, see {@link startGateway}. A canned seller and a node have to be there. */
+  async gateway(options: Omit<GatewayOptions, 'rpcPort'>): Promise<Server> {
+    const { port: rpcPort } = await this.start('chainNode.ts')
+    const pin = (command: readonly string[]) => pinned(this.#machine, serverCpu, command)
+    const gateway = await startGateway({ ...options, rpcPort }, this.folder(), await freePort(), pin)
+    this.#running.push(gateway)
+    return gateway
   }
 
   /** Runs `servers/<file>` to its end on the server's CPU and returns the JSON that it prints. */
@@ -75,7 +88,7 @@ export class Servers {
     writeFileSync(join(folder, 'nginx.conf'), config)
     const command = [nginx, '-p', folder, '-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')]
     const child = this.#run(command, serverCpu)
-    const server = serverOf(child, port, {})
+    const server = serverOf(child, port)
     this.#running.push(server)
     await listening(port)
     return server
@@ -98,14 +111,14 @@ export class Servers {
     for (const folder of this.#folders.splice(0)) rmSync(folder, { recursive: true, force: true })
   }
 
-  async #spawn(file: string, options: object, cpu: number): Promise<Server> {
+  async #spawn(file: string, options: object, cpu: number): Promise<Started> {
     const script = new URL(`../servers/${file}`, import.meta.url).pathname
     const isGateway = gateways.includes(file)
     const flags = isGateway ? gatewayFlags : []
     const command = [process.execPath, ...flags, script, JSON.stringify(options)]
     const child = this.#run(command, cpu, isGateway ? gatewayEnv : {})
     const { port, ...facts } = JSON.parse(await firstLine(child, file)) as { port: number }
-    const server = serverOf(child, port, facts)
+    const server = { ...serverOf(child, port), facts }
     this.#running.push(server)
     return server
   }
@@ -117,14 +130,10 @@ export class Servers {
   }
 }
 
-function serverOf(child: ChildProcess, port: number, facts: Readonly<Record<string, unknown>>): Server {
-  const pid = child.pid!
-  const workers = (facts['workers'] as number[] | undefined) ?? []
+function serverOf(child: ChildProcess, port: number): Server {
   return {
     port,
-    pid,
-    facts,
-    cpu: () => [pid, ...workers].reduce((sum, one) => sum + cpuSeconds(one), 0),
+    cpu: () => cpuSeconds(child.pid!),
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return
       const ended = once(child, 'exit')

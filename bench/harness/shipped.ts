@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { cpuSeconds } from '../harness/cpuSeconds.ts'
-import { shippedProgram } from '../harness/shippedProgram.ts'
+import { cpuSeconds } from './cpuSeconds.ts'
+import { shippedProgram } from './shippedProgram.ts'
 
 /** `tollgate start`, as it is shipped. */
 export interface Shipped {

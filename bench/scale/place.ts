@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import pg from 'pg'
 import { cpuSeconds } from '../harness/cpuSeconds.ts'
-import { runShipped } from './shipped.ts'
+import { runShipped } from '../harness/shipped.ts'
 
 export const storeNames = ['sqlite', 'postgres'] as const
 export type StoreName = (typeof storeNames)[number]

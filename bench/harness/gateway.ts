@@ -1,0 +1,104 @@
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { payTo } from '../servers/offer.ts'
+import { type Shipped, startShipped } from './shipped.ts'
+import { shippedProgram } from './shippedProgram.ts'
+
+export interface GatewayOptions {
+  /** The canned seller's. */
+  readonly upstreamPort: number
+  /** Where a node of a chain answers, `servers/chainNode.ts`. */
+  readonly rpcPort: number
+  readonly links: readonly SoldLink[]
+  /** Processes that share the port. Default 1. */
+  readonly workers?: number
+}
+
+export interface SoldLink {
+  readonly slug: string
+  /** Path at the canned seller. */
+  readonly path: string
+  /** In USDC; absent: the link is free. */
+  readonly price?: string
+}
+
+/**
+ * `tollgate start` as it is installed, with the plugins and options of a new configuration but for limits that a bench does not
+ * reach, and links that were made by its API: `/api/link/demo/<slug>`.
+ *
+ * @param folder empty; its database and configuration are made there
+ * @param pin see {@link startShipped}
+ */
+export async function startGateway(
+  { upstreamPort, rpcPort, links, workers = 1 }: GatewayOptions,
+  folder: string,
+  port: number,
+  pin: (command: readonly string[]) => readonly string[],
+): Promise<Shipped> {
+  const config = join(folder, 'tollgate.yaml')
+  writeFileSync(config, configOf({ port, rpcPort, workers }))
+  const gateway = await startShipped(config, port, {}, pin)
+  try {
+    await sell(links, config, port, upstreamPort)
+  } catch (error) {
+    await gateway.stop()
+    throw error
+  }
+  return gateway
+}
+
+async function sell(
+  links: readonly SoldLink[],
+  config: string,
+  port: number,
+  upstreamPort: number,
+): Promise<void> {
+  const args = [shippedProgram(), 'store', 'create', 'demo', '--base', payTo, '--config', config]
+  const { apiKey } = JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' })) as {
+    apiKey: string
+  }
+  for (const { slug, path, price = '0' } of links) {
+    const response = await fetch(`http://127.0.0.1:${port}/api/v1/links`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` },
+      body: JSON.stringify({ title: slug, slug, price, url: `http://127.0.0.1:${upstreamPort}${path}` }),
+    })
+    if (!response.ok) throw new Error(`The link ${slug} was not made: ${await response.text()}`)
+  }
+}
+
+const configOf = (at: {
+  readonly port: number
+  readonly rpcPort: number
+  readonly workers: number
+}): string => `
+publicUrl: http://127.0.0.1:${at.port}
+gateway:
+  port: ${at.port}
+  workers: ${at.workers}
+  drainTimeoutMs: 1000
+admin:
+  port: 0
+storage:
+  path: ./tollgate.db
+secretFile: ./secret
+networks:
+  eip155:84532:
+    rpcUrls: ['http://127.0.0.1:${at.rpcPort}']
+    facilitator:
+      privateKey: '0x${'1'.repeat(64)}'
+egress:
+  allowPrivateCidrs: ['127.0.0.0/8']
+plugins:
+  - use: rate-limit
+    with: { points: 1000000000, paymentPoints: 1000000000 }
+  - use: health
+  - use: x402
+  - use: replay-guard
+  - use: upstream
+  - use: purchase-record
+  - use: metrics
+log:
+  level: error
+`
