@@ -18,19 +18,24 @@ export interface CallUnderWay {
   readonly generation: Generation
   /** By this machine's monotonic clock. */
   readonly sinceMs: number
+  /** Where it stands in {@link Calls.underWay}; -1 when it is over. */
+  place: number
 }
 
 /** The calls of one call plane. */
 export interface Calls {
   readonly log: Log
-  /** Those that began first come first. */
-  readonly underWay: Set<CallUnderWay>
+  /**
+   * In no order. No Set: one that calls come into and leave is made anew again and again, and each that was before it keeps the calls
+   * of its time alive until the next collection of the whole heap.
+   */
+  readonly underWay: CallUnderWay[]
   readonly counts: { -readonly [K in keyof CallCounts]: CallCounts[K] }
 }
 
 export const newCalls = (log: Log): Calls => ({
   log,
-  underWay: new Set(),
+  underWay: [],
   counts: {
     ...{ asked: 0, paid: 0, answered: 0, repeated: 0, pending: 0 },
     ...{ refused: 0, failed: 0, free: 0, left: 0 },
@@ -53,18 +58,29 @@ export function runCall(x: Exchange, route: Route, generation: Generation, calls
     return fail(x, route, generation, calls, error)
   }
   if (!(outcome instanceof Promise)) return finish(x, route, generation, calls, outcome)
-  const call: CallUnderWay = { x, route, generation, sinceMs: performance.now() }
-  calls.underWay.add(call)
+  const { underWay } = calls
+  const call: CallUnderWay = { x, route, generation, sinceMs: performance.now(), place: underWay.length }
+  underWay.push(call)
   outcome.then(
     (reply) => {
-      calls.underWay.delete(call)
+      leave(underWay, call)
       if (!x.isOver) finish(x, route, generation, calls, reply)
     },
     (error: unknown) => {
-      calls.underWay.delete(call)
+      leave(underWay, call)
       if (!x.isOver) fail(x, route, generation, calls, error)
     },
   )
+}
+
+function leave(underWay: CallUnderWay[], call: CallUnderWay): void {
+  if (call.place === -1) return
+  const last = underWay.pop()!
+  if (last !== call) {
+    underWay[call.place] = last
+    last.place = call.place
+  }
+  call.place = -1
 }
 
 const watch: Watch<Exchange> = {
@@ -81,12 +97,11 @@ const watch: Watch<Exchange> = {
  */
 export function endOverdue(calls: Calls, longestMs: number, nowMs = performance.now()): void {
   const { underWay, log } = calls
-  for (const call of underWay) {
-    if (nowMs - call.sinceMs < longestMs) return
+  for (const call of underWay.filter(({ sinceMs }) => nowMs - sinceMs >= longestMs)) {
     const { x, route, generation } = call
     const { door, claim, link, waitsAt } = x
     if (door.hasBegun && !door.hasEnded && !door.isClosed) continue
-    underWay.delete(call)
+    leave(underWay, call)
     const { plugin, phase } = route.program.shape.steps[waitsAt] ?? {}
     const what = { plugin, phase, linkId: link.id, purchaseId: claim?.purchaseId }
     log.error(what, 'a hook has not answered in time; its call is ended')

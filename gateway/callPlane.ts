@@ -59,7 +59,7 @@ export function createCallPlane(first: Generation, parts: CallPlaneParts, limits
         return linkCalls.call(request)
       },
     },
-    counts: () => ({ ...calls.counts, underWay: calls.underWay.size }),
+    counts: () => ({ ...calls.counts, underWay: calls.underWay.length }),
     get generation() {
       return live.current.generation
     },

@@ -88,9 +88,9 @@ for (const settle of ['after', 'before'] as const) {
         const { door, x } = call('n')
         await one.met
         one.end(LONGEST_MS / 2)
-        t.equal(underWay.size, 1, 'it has time left')
+        t.equal(underWay.length, 1, 'it has time left')
         one.end(LONGEST_MS)
-        t.equal(underWay.size, 0)
+        t.equal(underWay.length, 0)
         const got = (await door.ended)!
         const { error } = JSON.parse(got.body)
         const isCharged = settler.transfers.length > 0
@@ -201,10 +201,10 @@ t.test(
     await one.met
     door.begin(200, [])
     one.end(LONGEST_MS)
-    t.equal(one.underWay.size, 1)
+    t.equal(one.underWay.length, 1)
     door.cutOff()
     one.end(LONGEST_MS)
-    t.equal(one.underWay.size, 0)
+    t.equal(one.underWay.length, 0)
     await until(() => one.generation.calls === 0)
     await until(async () => (await one.row(x))?.lease === null)
     t.match(await one.row(x), { state: 'settled', hasAnswer: true }, 'and its buyer may come back for it')

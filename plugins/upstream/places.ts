@@ -39,6 +39,8 @@ export class Place {
   state: 'waiting' | 'held' | 'tunnel' | 'over' = 'waiting'
   /** By `performance.now()`: since when it is held. */
   sinceMs = 0
+  /** Where it stands among those that are held. */
+  index = -1
   /** Called when a call that waited has its place. */
   granted: (() => void) | null = null
   /** Null while nobody may take the place away: the call is being verified or charged. */
@@ -103,8 +105,8 @@ export class Places {
   /** Calls under way at the origin. */
   open = 0
   held = 0
-  /** The oldest first. */
-  readonly #holding = new Set<Place>()
+  /** In no order, and no Set, whose former tables would keep the calls of their time alive until the whole heap is collected. */
+  readonly #holding: Place[] = []
   /** Stores of which calls wait. */
   readonly #waiting = new Set<StoreCalls>()
   #timer: NodeJS.Timeout | undefined
@@ -153,12 +155,13 @@ export class Places {
     for (const { dismissedMs } of this.#holding)
       if (dismissedMs > 0 && nowMs - dismissedMs < 2 * LOOK_MS) coming++
     const stores = [...this.#waiting].sort((a, b) => a.held - b.held)
+    const oldestFirst = this.#holding.toSorted((a, b) => a.sinceMs - b.sinceMs)
     for (const store of stores) {
       let { held } = store
       for (const place of [...store.waitingPaid, ...store.waitingFree]) {
         if (place.state !== 'waiting') continue
         if (coming === 0) {
-          const gives = this.#whoGivesWay(place, held, nowMs)
+          const gives = whoGivesWay(oldestFirst, place, held, nowMs)
           // Whoever comes after it in the same store is no better placed, but for a paid call before free ones.
           if (gives === undefined) break
           gives.dismissedMs = nowMs
@@ -167,23 +170,6 @@ export class Places {
         held++
       }
     }
-  }
-
-  /** @param held places of the one who waits, those that were just made for it included */
-  #whoGivesWay(waiting: Place, held: number, nowMs: number): Place | undefined {
-    let longest: Place | undefined
-    for (const place of this.#holding) {
-      const { store, holder } = place
-      if (holder === null || place.dismissedMs > 0) continue
-      const isNeighbour = store !== waiting.store
-      if (isNeighbour && store.held <= held) continue
-      if (holder.isBehind(nowMs)) return place
-      if (place.isCharged || (longest !== undefined && longest.store.held >= store.held)) continue
-      const isPressed = (waiting.isPaid && !place.isPaid) || (isNeighbour && store.held > held + 1)
-      if (!isPressed && place.isPaid) continue
-      if (nowMs - place.sinceMs >= (isPressed ? PRESSED_MS : place.freeTurnMs)) longest = place
-    }
-    return longest
   }
 
   #hasRoomFor(store: StoreCalls, isPaid: boolean): boolean {
@@ -195,13 +181,16 @@ export class Places {
     place.sinceMs = performance.now()
     this.held++
     place.store.held++
-    this.#holding.add(place)
+    place.index = this.#holding.push(place) - 1
   }
 
   #giveBack(place: Place): void {
     this.held--
     place.store.held--
-    this.#holding.delete(place)
+    const last = this.#holding.pop()!
+    if (last === place) return
+    this.#holding[place.index] = last
+    last.index = place.index
   }
 
   #wait(place: Place): void {
@@ -240,4 +229,26 @@ export class Places {
     }
     return next
   }
+}
+
+/** @param held places of the one who waits, those that were just made for it included */
+function whoGivesWay(
+  holding: readonly Place[],
+  waiting: Place,
+  held: number,
+  nowMs: number,
+): Place | undefined {
+  let longest: Place | undefined
+  for (const place of holding) {
+    const { store, holder } = place
+    if (holder === null || place.dismissedMs > 0) continue
+    const isNeighbour = store !== waiting.store
+    if (isNeighbour && store.held <= held) continue
+    if (holder.isBehind(nowMs)) return place
+    if (place.isCharged || (longest !== undefined && longest.store.held >= store.held)) continue
+    const isPressed = (waiting.isPaid && !place.isPaid) || (isNeighbour && store.held > held + 1)
+    if (!isPressed && place.isPaid) continue
+    if (nowMs - place.sinceMs >= (isPressed ? PRESSED_MS : place.freeTurnMs)) longest = place
+  }
+  return longest
 }
