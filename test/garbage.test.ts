@@ -1,17 +1,21 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { Agent, get } from 'node:http'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t from 'tap'
+import { price } from '../bench/servers/offer.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 
 const AT_ONCE = 64
-const WARM_UP = 4_000
-const CALLS = 12_000
-/** A call makes 11 KB. What is under way at the end of a young generation survives it, and some of V8's own. */
-const MOST_BYTES_A_CALL = 90
+const WARM_UP = 3_000
+/** A paid call makes seven times as much. */
+const CALLS = { free: 12_000, paid: 6_000 } as const
+/** Of 11 and 75 KB. What is under way when a young generation is full survives it: of paid calls, which are longer, a part of each. */
+const MOST_BYTES_A_CALL = { free: 90, paid: 3_000 } as const
 
-const gatewayScript = new URL('../bench/servers/gateway.ts', import.meta.url).pathname
+const script = (name: string) => new URL(`../bench/servers/${name}`, import.meta.url).pathname
 /** As `tollgate start` does when it has nothing to do: what is there then is in the old generation. */
 const givesBack = `data:text/javascript,
   import { giveBackHeap } from '${new URL('../cli/runtime/giveBackHeap.ts', import.meta.url)}';
@@ -24,10 +28,13 @@ t.test(
     // So long that all of them are under way at once.
     const seller = await sellerOf(t, (_req, res) => void setTimeout(() => res.end(body), 10))
     const { port: upstreamPort } = new URL(seller.url)
-    const links = [{ slug: 'free', path: '/' }]
+    const links = [
+      { slug: 'free', path: '/' },
+      { slug: 'paid', path: '/', price },
+    ]
     const options = JSON.stringify({ upstreamPort: Number(upstreamPort), folder: t.testdir(), links })
     const flags = ['--max-semi-space-size=16', '--trace-gc', '--import', givesBack]
-    const child = spawn(process.execPath, [...flags, gatewayScript, options], {
+    const child = spawn(process.execPath, [...flags, script('gateway.ts'), options], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     t.teardown(() => child.kill('SIGKILL'))
@@ -36,38 +43,51 @@ t.test(
     /** Of the heap after each scavenge in MB, of one stretch between two collections of the whole heap after the other. */
     const stretches: number[][] = [[]]
     const lines = createInterface({ input: child.stdout })
+    let mainThread: string | undefined
     lines.on('line', (line) => {
       if (line.startsWith('{')) port = (JSON.parse(line) as { port: number }).port
-      else if (line.includes('Mark-Compact')) {
-        stretches.push([])
-        hasGivenBack ||= line.includes('(reduce)')
-      } else if (line.includes('Scavenge'))
-        stretches.at(-1)!.push(Number(/Scavenge \S+ \(\S+\) -> (\S+)/.exec(line)?.[1]))
+      const [, thread, what, leftMb] =
+        /^\[\d+:(\w+)\].* (Scavenge|Mark-Compact) (?:\(\w+\) )?\S+ \(\S+\) -> (\S+)/.exec(line) ?? []
+      if (thread === undefined || thread !== (mainThread ??= thread)) return
+      if (what === 'Scavenge') return void stretches.at(-1)!.push(Number(leftMb))
+      stretches.push([])
+      hasGivenBack ||= line.includes('(reduce)')
     })
     while (port === 0 || !hasGivenBack) await once(lines, 'line')
 
     const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE })
     t.teardown(() => agent.destroy())
-    const call = () =>
+    const call = (slug: string, payment: string) =>
       new Promise<void>((resolve, reject) => {
-        get({ port, host: '127.0.0.1', path: '/api/link/demo/free', agent }, (answer) => {
+        const headers = { 'payment-signature': payment }
+        get({ port, host: '127.0.0.1', path: `/api/link/demo/${slug}`, agent, headers }, (answer) => {
           answer.resume().on('end', resolve).on('error', reject)
           if (answer.statusCode !== 200) reject(new Error(`status ${answer.statusCode}`))
         }).on('error', reject)
       })
-    const calls = (count: number) =>
-      Promise.all(
-        Array.from({ length: AT_ONCE }, async () => {
-          while (count-- > 0) await call()
-        }),
-      )
-    await calls(WARM_UP)
-    stretches.splice(0, stretches.length, [])
-    await calls(CALLS)
 
-    const grownMb = stretches.reduce((sum, one) => sum + (one.at(-1) ?? 0) - (one[0] ?? 0), 0)
-    t.ok(stretches.flat().length > 5, `${stretches.flat().length} collections of the young generation`)
-    const bytes = (grownMb * 1_000_000) / CALLS
-    t.ok(bytes < MOST_BYTES_A_CALL, `${bytes.toFixed(0)} bytes of a call survive them`)
+    for (const slug of ['free', 'paid'] as const) {
+      const count = CALLS[slug]
+      const file = join(t.testdirName, 'payments')
+      execFileSync(process.execPath, [
+        script('signPayments.ts'),
+        JSON.stringify({ files: [{ file, count: slug === 'paid' ? WARM_UP + count : 0 }] }),
+      ])
+      const payments = readFileSync(file, 'utf8').trimEnd().split('\n')
+      const calls = (left: number) =>
+        Promise.all(
+          Array.from({ length: AT_ONCE }, async () => {
+            while (left-- > 0) await call(slug, payments.pop() ?? '')
+          }),
+        )
+      await calls(WARM_UP)
+      stretches.splice(0, stretches.length, [])
+      await calls(count)
+
+      const grownMb = stretches.reduce((sum, one) => sum + (one.at(-1) ?? 0) - (one[0] ?? 0), 0)
+      t.ok(stretches.flat().length > 5, `${stretches.flat().length} collections of the young generation`)
+      const bytes = (grownMb * 1_000_000) / count
+      t.ok(bytes < MOST_BYTES_A_CALL[slug], `${bytes.toFixed(0)} bytes of a ${slug} call survive them`)
+    }
   },
 )

@@ -86,7 +86,9 @@ export function createOpenCalls(
   watch: Pick<ChangeWatch, 'tell'>,
   log: Log,
 ): OpenCalls {
-  const underWay = new Map<number, OpenCall>()
+  // No Map: one that calls come into and leave is made anew again and again, and each that was before it keeps the calls of its time
+  // alive until the whole heap is collected (test/garbage.test.ts).
+  const underWay: Record<number, OpenCall | undefined> = Object.create(null)
 
   const write = (paid: OpenCall, change: PaymentChange): Promise<boolean> =>
     (paid.written = writeNow(paid, change))
@@ -113,11 +115,13 @@ export function createOpenCalls(
   }
 
   return {
-    add: (paid) => void underWay.set(paid.row, paid),
-    remove(paid) {
-      if (underWay.get(paid.row) === paid) underWay.delete(paid.row)
+    add(paid) {
+      underWay[paid.row] = paid
     },
-    has: (row) => underWay.has(row),
+    remove(paid) {
+      if (underWay[paid.row] === paid) delete underWay[paid.row]
+    },
+    has: (row) => underWay[row] !== undefined,
     write,
 
     async tryToWrite(paid, change) {
@@ -135,7 +139,7 @@ export function createOpenCalls(
       if (record === undefined || record.purchaseId !== paid.purchaseId) return false
       if (record.lease !== null && record.lease !== paid.lease) return false
       // Another call of this process may have taken it up, when it was owed meanwhile and its buyer came back.
-      const working = underWay.get(paid.row)
+      const working = underWay[paid.row]
       if (working !== undefined && working !== paid) return false
       paid.state = record.state
       paid.hasAnswer = record.hasAnswer

@@ -70,7 +70,7 @@ export default gatewayPlugin({
       // Whoever has a payment that nobody has sent to the chain yet is its buyer.
       let isBuyers = false
       for (;;) {
-        const first = running.get(key)
+        const first = running[key]
         if (first !== undefined) {
           if ((await linkOfRepeat(x, first, hash, links)) === undefined) throw inUse(first.paid)
           isBuyers ||= !first.paid.mayBeCharged || isSameCaller(first.requestHash, mark, x, sealer)
@@ -86,7 +86,7 @@ export default gatewayPlugin({
           seen = await tryClaim(x, call)
           if (seen === undefined) return
           // Somebody of this process was faster: that call is waited for, not the store.
-          if (running.has(key) && leftMs(joinTimeoutMs) > 0) {
+          if (running[key] !== undefined && leftMs(joinTimeoutMs) > 0) {
             seen = undefined
             continue
           }
@@ -101,7 +101,7 @@ export default gatewayPlugin({
           const isLong = way === 'wait' && link !== undefined
           const waitMs = leftMs(isLong ? joinTimeoutMs : Math.min(joinTimeoutMs, NOTED_MS))
           const next = waitMs > 0 ? await payments.changed(seen, waitMs) : undefined
-          if (next === undefined) throw notInTime(seen, running.has(key))
+          if (next === undefined) throw notInTime(seen, running[key] !== undefined)
           seen = next
         } else seen = undefined
       }
@@ -140,7 +140,7 @@ export default gatewayPlugin({
 
     function work(x: Exchange, paid: PaidCall, { requestHash }: PaidFor): void {
       x.claim = paid
-      running.set(x.payment!.identity.key, createRunning(paid, x.link.id, requestHash))
+      running[x.payment!.identity.key] = createRunning(paid, x.link.id, requestHash)
     }
 
     async function stored(x: Exchange, record: PaymentRecord, link: Link): Promise<Reply> {
@@ -165,8 +165,8 @@ export default gatewayPlugin({
 
     function end(x: Exchange, paid: PaidCall): void {
       const { key } = x.payment!.identity
-      const first = running.get(key)
-      running.delete(key)
+      const first = running[key]
+      delete running[key]
       const fate = fateOf(x)
       payments.deliver(paid, fate, answerToKeep(x), x.errorCode ?? undefined)
       first?.finish(sharedOf(x, fate === 'delivered'))

@@ -27,14 +27,17 @@ export interface Running {
   finish(shared: Shared | null): void
 }
 
-const all = new WeakMap<Payments, Map<string, Running>>()
+/** By payment key. No Map, for the reason that stands in core/payments/openCalls.ts. */
+export type RunningCalls = Record<string, Running | undefined>
+
+const all = new WeakMap<Payments, RunningCalls>()
 
 /**
  * The calls under way in this process, by payment key. Of one engine, whatever the generation: a call that began before a
  * reload is waited for by repeats that come after it.
  */
-export function runningOf(payments: Payments): Map<string, Running> {
-  const known = all.get(payments) ?? new Map()
+export function runningOf(payments: Payments): RunningCalls {
+  const known: RunningCalls = all.get(payments) ?? Object.create(null)
   all.set(payments, known)
   return known
 }
