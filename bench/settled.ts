@@ -1,6 +1,7 @@
 import type { Bench } from './bench.ts'
 import type { FigureKey, Measured } from './figures.ts'
 import { median, percentile } from './harness/median.ts'
+import { shippedProgram } from './harness/shippedProgram.ts'
 import type { SettledOptions, SettledResult } from './servers/settled.ts'
 
 /** A node in another region. */
@@ -33,6 +34,8 @@ const chains: Readonly<Record<SettledOptions['chain'], Keys>> = {
 export const settled: Bench = {
   keys: Object.values(chains).flatMap(({ cost, near, far }) => [cost, near, far]),
   async run({ servers, wants, progress, isQuick }) {
+    // Once for all of the jobs.
+    shippedProgram()
     const measured: Measured = {}
     for (const [chain, { cost, near, far }] of Object.entries(chains)) {
       for (const roundTripMs of isQuick ? [0] : [0, farMs]) {

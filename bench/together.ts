@@ -1,5 +1,6 @@
 import type { Bench } from './bench.ts'
 import type { Measured } from './figures.ts'
+import { shippedProgram } from './harness/shippedProgram.ts'
 import type { TogetherOptions, TogetherResult } from './servers/together.ts'
 
 /** As many as the gateway takes at once by its defaults, roundly. */
@@ -12,6 +13,8 @@ const atOnce = 900
 export const together: Bench = {
   keys: ['batch_payments_per_s', 'batch_gas_per_payment'],
   async run({ servers, progress, isQuick }) {
+    // Once for both jobs.
+    shippedProgram()
     const measure = (options: TogetherOptions) =>
       servers.job<TogetherResult>('together.ts', options, 'unpinned')
     const many = await measure({ together: 32, atOnce, calls: isQuick ? 1_800 : 5_400 })

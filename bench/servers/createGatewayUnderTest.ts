@@ -35,8 +35,6 @@ export interface GatewayServerOptions {
   readonly links: readonly LinkSpec[]
   /** Names in the place of the usual plugin list. */
   readonly plugins?: readonly string[]
-  /** A second process on a database that is there already: makes no store and no links. */
-  readonly joins?: boolean
   /** Whether EIP-3009 signatures are checked; without, every payment passes. Default true. */
   readonly checksSignatures?: boolean
   /** Whether payments are written to disk; without, they are kept in a Map. Default true. */
@@ -72,7 +70,7 @@ export async function createGatewayUnderTest(
   const clock = systemClock
   const log = silentLog
   const store = await openStoreAt(options)
-  if (options.joins !== true) await fill(store, options)
+  await fill(store, options)
   const settler = createStubbedSettler(options.checksSignatures ?? true)
   const instanceId = randomUUID()
   const lease = await holdLease(store.leases, `process:${instanceId}`, log)

@@ -1,18 +1,17 @@
 // What a paid call with its settlement costs and how long it takes: `tollgate start` with the embedded facilitator on a
 // local chain, an API that answers at once. In its first argument: SettledOptions. First one buyer alone, one call after
 // the other; then many at once, each with a wallet of its own. Prints a SettledResult.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { PaymentRequired } from '@x402/core/types'
 import { startApi } from '../../test/e2e/helpers/api.ts'
 import { type Buyer, newBuyer, present } from '../../test/e2e/helpers/buyers.ts'
 import { newSellerWallets, startChains } from '../../test/e2e/helpers/chains.ts'
-import { startGateway } from '../../test/e2e/helpers/child.ts'
 import { writeConfig } from '../../test/e2e/helpers/config.ts'
 import { openStore } from '../../test/e2e/helpers/store.ts'
-import { cpuSeconds } from '../harness/cpuSeconds.ts'
 import { runLoad } from '../harness/load.ts'
+import { startShipped } from '../harness/shipped.ts'
 import { startFarNode } from './farNode.ts'
 
 export interface SettledOptions {
@@ -64,11 +63,12 @@ try {
   const config = await writeConfig(stage as never, chains, {
     evm: { rpcUrls: [name === 'evm' ? node.url : chains.evm.rpcUrl] },
     solana: { rpcUrls: [name === 'solana' ? node.url : chains.solana.rpcUrl] },
-    sections: { log: { level: 'info', format: 'json' } },
   })
   const api = await startApi(stage as never)
   const store = await openStore(config, chains.env, newSellerWallets(chains))
-  const gateway = await startGateway(stage as never, config, { ...chains.env, ...options.env })
+  const env = { ...chains.env, ...options.env }
+  const gateway = await startShipped(config.file, Number(new URL(config.url).port), env)
+  stage.teardown(gateway.stop)
   const url = await store.addLink({ url: api.url, slug: 'paid', price: '0.01' })
   const offer = await offerOf(url)
 
@@ -93,8 +93,7 @@ try {
     const round = await runRound(join(folder, `payments-${n}`))
     if (n >= warmUpRounds) rounds.push(round)
   }
-  gateway.signal('SIGTERM')
-  await gateway.exited
+  await gateway.stop()
   console.log(JSON.stringify({ msOfCalls, rounds } satisfies SettledResult))
 
   async function runRound(paymentFile: string): Promise<SettledRound> {
@@ -102,10 +101,10 @@ try {
     for (let n = 0; n < callsOfRound; n++) payments.push(await buyers[n % atOnce]!.signOffer(offer))
     writeFileSync(paymentFile, `${payments.join('\n')}\n`)
     const { port, host, pathname: path } = new URL(url)
-    const [cpuBefore, askedBefore] = [cpuOf(gateway.pid), node.asked()]
+    const [cpuBefore, askedBefore] = [gateway.cpu(), node.asked()]
     const load = { path, host, paymentFile, connections: atOnce }
     const result = await runLoad({ hasWrk: false, nginx: null, canPin: false }, Number(port), load, 120)
-    const cpu = cpuOf(gateway.pid) - cpuBefore
+    const cpu = gateway.cpu() - cpuBefore
     const asked = node.asked()
     const { requests, refused, broken, seconds, p50Ms } = result
     if (requests !== callsOfRound || refused > 0 || broken > 0) {
@@ -133,14 +132,4 @@ async function offerOf(url: string): Promise<PaymentRequired> {
   const offer = JSON.parse(Buffer.from(header, 'base64').toString()) as PaymentRequired
   const family = name === 'evm' ? 'eip155:' : 'solana:'
   return { ...offer, accepts: offer.accepts.filter(({ network }) => network.startsWith(family)) }
-}
-
-/** With that of processes it started: workers. */
-function cpuOf(pid: number): number {
-  let seconds = cpuSeconds(pid)
-  for (const thread of readdirSync(`/proc/${pid}/task`)) {
-    const children = readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1').trim()
-    if (children !== '') for (const child of children.split(' ')) seconds += cpuOf(Number(child))
-  }
-  return seconds
 }

@@ -8,11 +8,10 @@ import type { PaymentRequired } from '@x402/core/types'
 import { startApi } from '../../test/e2e/helpers/api.ts'
 import { type Buyer, newBuyer } from '../../test/e2e/helpers/buyers.ts'
 import { newSellerWallets, startChains } from '../../test/e2e/helpers/chains.ts'
-import { startGateway } from '../../test/e2e/helpers/child.ts'
 import { writeConfig } from '../../test/e2e/helpers/config.ts'
 import { openStore } from '../../test/e2e/helpers/store.ts'
-import { cpuSeconds } from '../harness/cpuSeconds.ts'
 import { runLoad } from '../harness/load.ts'
+import { startShipped } from '../harness/shipped.ts'
 
 export interface TogetherOptions {
   /** Payments that one transaction may settle. */
@@ -52,12 +51,12 @@ try {
         maxGasPerStoreAndDay: 100,
       },
     },
-    sections: { log: { level: 'info', format: 'json' } },
   })
   const api = await startApi(stage as never)
   const wallets = newSellerWallets(chains)
   const store = await openStore(config, chains.env, wallets)
-  const gateway = await startGateway(stage as never, config, chains.env)
+  const gateway = await startShipped(config.file, Number(new URL(config.url).port), chains.env)
+  stage.teardown(gateway.stop)
   const url = await store.addLink({ url: api.url, slug: 'paid', price: '0.01' })
   const offer = await offerOf(url)
   const buyers: Buyer[] = []
@@ -82,13 +81,12 @@ try {
   }
   // The seller's account at the token, the fees and the code of the payers are known then.
   await load(buyerCount)
-  const cpuBefore = cpuSeconds(gateway.pid)
+  const cpuBefore = gateway.cpu()
   const blockBefore = await chains.evm.blockNumber()
   const { seconds, p50Ms } = await load(calls)
-  const cpuUs = ((cpuSeconds(gateway.pid) - cpuBefore) / calls) * 1e6
+  const cpuUs = ((gateway.cpu() - cpuBefore) / calls) * 1e6
   const { gas, transactions } = await usedSince(blockBefore)
-  gateway.signal('SIGTERM')
-  await gateway.exited
+  await gateway.stop()
   const result = {
     ...{ paymentsPerSecond: calls / seconds, gasPerPayment: gas / calls, cpuUs },
     ...{ payments: calls, transactions, p50Ms: p50Ms! },
