@@ -54,6 +54,18 @@ export function lettersContract(
     t.strictSame(heard, ['early'])
   })
 
+  t.test('who begins to listen while another one hears a letter hears what came before', async (t) => {
+    const [here, there] = await make(t)
+    const [a, b, c] = [await leased(here, 'a'), await leased(there, 'b'), await leased(there, 'c')]
+    const heard: string[] = []
+    await here.letters.post([{ to: c, from: a, body: bytes('for c') }])
+    const listenToo = () => t.teardown(there.letters.listen(c, (letter) => void heard.push(text(letter))))
+    t.teardown(there.letters.listen(b, listenToo))
+    await here.letters.post([{ to: b, from: a, body: bytes('for b') }])
+    await until(async () => heard.length === 1)
+    t.strictSame(heard, ['for c'])
+  })
+
   t.test('letters of many at once come each once, those of one sender in their order', async (t) => {
     const [here, there] = await make(t)
     const [a, b, c] = [await leased(here, 'a'), await leased(there, 'b'), await leased(there, 'c')]
