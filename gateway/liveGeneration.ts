@@ -107,7 +107,7 @@ const MAX_ROUTES = 131_072
 /** …and fewer where they say much: so many characters in all, of which a paid link keeps some a second time, in its 402. */
 const MAX_CHARS = 200_000_000
 /** Programs that are given up in one turn of the event loop, so that a reload does not hold calls up for those of all links. */
-const GIVEN_UP_IN_A_TURN = 100
+const GIVEN_UP_IN_A_TURN = 25
 
 /**
  * The routes of one generation, compiled when a link is first called and dropped when it changes. A lookup of a known

@@ -13,7 +13,7 @@ const WRITTEN_AT_ONCE = 25
 /** The same when all are written, of which a stop waits for the last: about 8 ms of the writer. */
 const LAST_AT_ONCE = 250
 /** Rows that are taken, or put in order, in one turn of the event loop. */
-const IN_A_TURN = 2_000
+const IN_A_TURN = 500
 /**
  * Links whose counts are written in a second: each is a page or two of the store at a random place, as dear as the call that is
  * counted. Those that have to wait go on counting, so that many calls of many links become one row each.
@@ -103,14 +103,18 @@ async function inOrder(rows: readonly Traffic[]): Promise<Traffic[]> {
   const parts = new Map<string, Traffic[]>()
   for (const [i, row] of rows.entries()) {
     if (i % IN_A_TURN === IN_A_TURN - 1) await nextTurn()
-    const start = row.linkId.slice(0, 2)
+    const start = row.linkId.slice(0, 3)
     const part = parts.get(start)
     if (part === undefined) parts.set(start, [row])
     else part.push(row)
   }
   const ordered: Traffic[] = []
+  let inTurn = 0
   for (const start of [...parts.keys()].sort()) {
-    for (const row of parts.get(start)!.sort(byLink)) ordered.push(row)
+    const part = parts.get(start)!.sort(byLink)
+    for (const row of part) ordered.push(row)
+    if ((inTurn += part.length) < IN_A_TURN) continue
+    inTurn = 0
     await nextTurn()
   }
   return ordered
