@@ -43,7 +43,9 @@ t.test('a plugin can ask and deny, and says so under its name', async (t) => {
     t,
     authorize(`
       if (x.operation !== 'vault_sign_tx') return
-      if (x.request.kind !== 'transaction' || x.request.chain !== 'base' || ports.clock.now() !== x.startedAtMs)
+      // Its clock goes on from the one that it was told.
+      const sinceMs = ports.clock.now() - x.startedAtMs
+      if (x.request.kind !== 'transaction' || x.request.chain !== 'base' || !(sinceMs >= 0 && sinceMs < 60_000))
         throw new Error('expected the request')
       if (String(x.input.amount) === '0.25') return { decision: 'deny', code: 'NOT_TODAY', message: 'Come back tomorrow.' }
       return { decision: 'ask', reason: 'A plugin wants it.' }`),
