@@ -29,6 +29,8 @@ export class StreamAnswer implements UpstreamHandler, Holder {
   #hasStalled = false
   #suffix: Uint8Array | null = null
   #bytes = 0
+  /** What the buyer has to take before more is asked for; 0 while there is nothing to wait for. */
+  #waitedFor = 0
   /** Pieces of a charged answer, kept for a repeated call while they are few enough. */
   #kept: Pieces | null
   /** The memory that they take; null on free links. */
@@ -142,15 +144,18 @@ export class StreamAnswer implements UpstreamHandler, Holder {
       }
       this.#begin()
     }
-    if (!door.write(chunk)) {
-      controller.pause()
-      this.#watchBuyer()
-      this.pace.waits()
-      door.onDrain(() => {
-        this.pace.moved(chunk.length)
-        controller.resume()
-      })
-    }
+    if (door.write(chunk)) return
+    this.#waitedFor += chunk.length
+    // What was read of TLS comes to its end, record by record, also behind a pause.
+    if (this.#waitedFor > chunk.length) return
+    controller.pause()
+    this.#watchBuyer()
+    this.pace.waits()
+    door.onDrain(() => {
+      this.pace.moved(this.#waitedFor)
+      this.#waitedFor = 0
+      controller.resume()
+    })
   }
 
   onResponseEnd(): void {
