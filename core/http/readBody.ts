@@ -21,8 +21,8 @@ export function readBody(request: Unread, maxBytes: number): Promise<Buffer> | n
   return new Promise((resolve, reject) => {
     const broken = () =>
       reject(new TollgateError('bad_request', 'The request body ended before its stated length.'))
-    // What broke off before anybody listened is not told again.
-    if (body.destroyed) return broken()
+    // What broke off or ended before anybody listened is not told again.
+    if (body.destroyed || body.readableEnded) return broken()
     const pieces = new Pieces()
     body.on('data', (chunk: Buffer) => pieces.push(chunk))
     body.on('end', () => resolve(pieces.join()))
