@@ -7,7 +7,7 @@ import type { Hex } from '../rpc/hex.ts'
 import { recordOf, remember, seller, startSettler, usdc } from '../settler.fixture.ts'
 
 t.test('an account nonce that somebody else used does not make a second transfer', async (t) => {
-  const { chain, settler, pay, terms } = await startSettler(t, { receiptTimeoutMs: 100, sharedKeyMs: 0 })
+  const { chain, settler, pay, terms } = await startSettler(t, { receiptTimeoutMs: 1_000, sharedKeyMs: 0 })
   const first = await pay()
   const attempts: SettlementAttempt[] = []
   t.match(await settler.settle(first.payment, terms, first.identity, remember(attempts)), {
