@@ -141,10 +141,10 @@ t.test('what waits for a buyer who stands still is not what was written after it
     let rounds = 0
     const write = (): void => {
       if (rounds === 3_000) return door.end()
-      const piece = lent.subarray(0, [100, 12_000, 40_000, 65_536, 70_000][rounds % 5])
+      const piece = lent.subarray(0, [70_000, 100, 40_000, 12_000, 65_536][rounds % 5])
       piece.fill(++rounds % 251)
       written.update(piece)
-      // More than one waits at a time.
+      // More than one waits at a time, small ones behind large ones.
       if (door.write(piece) || rounds % 5 !== 0) setImmediate(write)
       else door.onDrain(write)
     }

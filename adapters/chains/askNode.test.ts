@@ -214,3 +214,28 @@ async function inProcess(url: string, print: string, env: NodeJS.ProcessEnv = {}
   if (!said.startsWith('got {}')) throw new Error(`expected an answer, got ${said}`)
   return said
 }
+
+t.test('answers that come in pieces, several at once, keep their own bytes', async (t) => {
+  // A letter of two bytes for a mark in each, cut in its middle.
+  const textOf = (n: number) => `{"id":${n},"result":"${`é${n}`.repeat(2_000)}"}`
+  const url = await start(t, async (asked, response) => {
+    let body = ''
+    for await (const chunk of asked) body += chunk
+    const bytes = Buffer.from(textOf(Number(body)))
+    response.setHeader('Content-Length', bytes.length)
+    const cut = bytes.indexOf(0xa9, bytes.length >> 1)
+    for (const piece of [bytes.subarray(0, 50), bytes.subarray(50, cut), bytes.subarray(cut)]) {
+      response.write(piece)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    response.end()
+  })
+  const numbers = Array.from({ length: 20 }, (_, n) => n)
+  const answers = await Promise.all(
+    numbers.map((n) => askNode({ ...request, url, body: String(n), maxAnswerBytes: 100_000 })),
+  )
+  t.same(
+    answers.map(({ text }) => text),
+    numbers.map(textOf),
+  )
+})
