@@ -109,3 +109,32 @@ t.test('whatever happens, no more is held than there is, and all comes back', as
   )
   t.pass('always')
 })
+
+t.test('readers are cut off in the order in which they began, whoever has left before', async (t) => {
+  const memory = createAnswerMemory(1_000)
+  const cut: number[] = []
+  const held = Array.from({ length: 6 }, (_, n) => {
+    const answer = memory.open('a')
+    answer.grow(80)
+    const begins = performance.now()
+    // So that each began at a time of its own.
+    while (performance.now() === begins);
+    answer.leaves(() => {
+      cut.push(n)
+      answer.release()
+    })
+    return answer
+  })
+  for (const n of [0, 5]) held[n]!.release()
+  void memory.open('b').growWithin(900, 60_000)
+  const { makeRoom } = memory as unknown as { makeRoom(nowMs: number): void }
+  makeRoom.call(memory, performance.now() + READ_MS)
+  t.strictSame(cut, [1, 2, 3, 4])
+  t.equal(memory.heldBytes, 900)
+  const next = memory.open('c')
+  const waiting = next.growWithin(900, 60_000)
+  makeRoom.call(memory, performance.now() + READ_MS)
+  t.equal(cut.length, 4, 'and nobody twice')
+  next.release()
+  t.equal(await waiting, false)
+})

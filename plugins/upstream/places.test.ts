@@ -73,6 +73,21 @@ t.test('who is too slow gives way first, then whoever has held its place for lon
   t.strictSame(states(waiting), ['held', 'held', 'waiting'])
 })
 
+t.test('the longest gives way, whoever has left before', async (t) => {
+  const { places, begin } = origin(4)
+  const [a, b] = [new StoreCalls('a'), new StoreCalls('b')]
+  const held = [1, 2, 3, 4].map(() => {
+    const begins = performance.now()
+    while (performance.now() === begins);
+    return yielding(begin(a))
+  })
+  held[0]!.release()
+  t.equal(begin(b).state, 'held')
+  begin(b)
+  places.makeRoom(later())
+  t.strictSame(states(held), ['over', 'over', 'held', 'held'])
+})
+
 t.test('nobody gives way to a store that holds more, and nobody who was charged', async (t) => {
   const { places, begin } = origin(4)
   const [a, b] = [new StoreCalls('a'), new StoreCalls('b')]
