@@ -116,7 +116,7 @@ export class HttpDoor implements Door {
  * all of its heap for what is free (bench/free.ts).
  */
 const PAGE_BYTES = 65_536
-const LEAST_IN_PAGE = 16_384
+const LEAST_IN_PAGE = 32_768
 const MOST_PAGES = 64
 const pages: Buffer[] = []
 

@@ -87,7 +87,7 @@ export function createOpenCalls(
   log: Log,
 ): OpenCalls {
   // No Map: one that calls come into and leave is made anew again and again, and each that was before it keeps the calls of its time
-  // alive until the whole heap is collected (test/garbage.test.ts).
+  // alive until the whole heap is collected (test/garbage.slow.test.ts).
   const underWay: Record<number, OpenCall | undefined> = Object.create(null)
 
   const write = (paid: OpenCall, change: PaymentChange): Promise<boolean> =>
