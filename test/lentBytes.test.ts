@@ -54,7 +54,7 @@ async function inPieces(
   res.end()
 }
 
-/** @param isSlow stands still now and then; `leaves` goes away in the middle */
+/** Some stand still now and then, and some go away in the middle: null. */
 function read(url: string, payment: string, random: (below: number) => number): Promise<Buffer | null> {
   const [isSlow, leaves] = [random(3) === 0, random(10) === 0]
   return new Promise((resolve, reject) => {

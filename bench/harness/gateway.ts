@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { payTo } from '../servers/offer.ts'
@@ -37,8 +38,9 @@ export async function startGateway(
   pin: (command: readonly string[]) => readonly string[],
 ): Promise<Shipped> {
   const config = join(folder, 'tollgate.yaml')
-  writeFileSync(config, configOf({ port, rpcPort, workers }))
-  const gateway = await startShipped(config, port, {}, pin)
+  writeFileSync(config, configOf(randomBytes(32).toString('hex')))
+  const env = { WORKERS: String(workers), RPC_URL: `http://127.0.0.1:${rpcPort}` }
+  const gateway = await startShipped(config, port, env, pin)
   try {
     await sell(links, config, port, upstreamPort)
   } catch (error) {
@@ -68,32 +70,42 @@ async function sell(
   }
 }
 
-const configOf = (at: {
-  readonly port: number
-  readonly rpcPort: number
-  readonly workers: number
-}): string => `
-publicUrl: http://127.0.0.1:${at.port}
+/**
+ * The configuration of a gateway of the bench: that of a new one but for limits that are not reached. What differs between two starts is in
+ * the environment: PORT, WORKERS, RPC_URL, FACILITATOR_KEY, PROBE.
+ */
+export const configOf = (operatorToken: string): string => `# Written by the bench.
+publicUrl: http://127.0.0.1:\${PORT:-18080}
 gateway:
-  port: ${at.port}
-  workers: ${at.workers}
+  port: \${PORT:-18080}
+  workers: \${WORKERS:-1}
   drainTimeoutMs: 1000
 admin:
   port: 0
+  maxLinksPerStore: 1000000
+  limits:
+    keyPerMinute: 1000000
+    keyPerHour: 1000000
+    storePerMinute: 1000000
+    discoverPerMinute: 1000000
+operator:
+  token: ${operatorToken}
 storage:
   path: ./tollgate.db
 secretFile: ./secret
 networks:
   eip155:84532:
-    rpcUrls: ['http://127.0.0.1:${at.rpcPort}']
+    rpcUrls: ['\${RPC_URL:-http://127.0.0.1:18082}']
     facilitator:
-      privateKey: '0x${'1'.repeat(64)}'
+      privateKey: \${FACILITATOR_KEY:-0x${'1'.repeat(64)}}
 egress:
   allowPrivateCidrs: ['127.0.0.0/8']
 plugins:
   - use: rate-limit
     with: { points: 1000000000, paymentPoints: 1000000000 }
   - use: health
+    with:
+      probe: \${PROBE:-true}
   - use: x402
   - use: replay-guard
   - use: upstream

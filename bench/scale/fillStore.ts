@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
+import { configOf } from '../harness/gateway.ts'
 import { callAll } from './callers.ts'
 import { openDirect } from './directStore.ts'
 import { sellAll } from './sales.ts'
@@ -89,46 +90,6 @@ export async function fillStore(options: FillOptions): Promise<Filled> {
     ...{ webhookId: seeded.uuid('webhook', 0), free: pathsOf('free'), paid: pathsOf('paid') },
   }
   writeFileSync(join(folder, 'filled.json'), JSON.stringify(filled))
-  writeFileSync(join(folder, 'tollgate.yaml'), configOf(filled))
+  writeFileSync(join(folder, 'tollgate.yaml'), configOf(filled.operatorToken))
   return filled
 }
-
-const configOf = ({ operatorToken }: Filled): string => `# Written by bench/scale/fill.ts.
-publicUrl: http://127.0.0.1:\${PORT:-18080}
-gateway:
-  port: \${PORT:-18080}
-  drainTimeoutMs: 1000
-admin:
-  port: 0
-  maxLinksPerStore: 1000000
-  limits:
-    keyPerMinute: 1000000
-    keyPerHour: 1000000
-    storePerMinute: 1000000
-    discoverPerMinute: 1000000
-operator:
-  token: ${operatorToken}
-storage:
-  path: ./tollgate.db
-secretFile: ./secret
-networks:
-  eip155:84532:
-    rpcUrls: ['\${RPC_URL:-http://127.0.0.1:18082}']
-    facilitator:
-      privateKey: \${FACILITATOR_KEY:-0x${'1'.repeat(64)}}
-egress:
-  allowPrivateCidrs: ['127.0.0.0/8']
-plugins:
-  - use: rate-limit
-    with: { points: 1000000000, paymentPoints: 1000000000 }
-  - use: health
-    with:
-      probe: \${PROBE:-true}
-  - use: x402
-  - use: replay-guard
-  - use: upstream
-  - use: purchase-record
-  - use: metrics
-log:
-  level: error
-`

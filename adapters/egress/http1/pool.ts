@@ -134,8 +134,8 @@ export class Http1Pool implements ConnectionOwner {
       // Before it is asked for anything: taken for the first answer, as whatever comes then.
       let early: Buffer | undefined
       const onBytes = (bytes: Buffer) => {
-        if (connection === undefined) early = Buffer.concat([early ?? [], bytes].flat())
-        else connection.take(bytes)
+        if (connection !== undefined) connection.take(bytes)
+        else early = early === undefined ? Buffer.from(bytes) : Buffer.concat([early, bytes])
       }
       this.#options.open(onBytes).then(
         (socket) => {
