@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { getPriority } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { connectWriter } from '../connect.ts'
@@ -42,3 +44,19 @@ t.test('one that fails holds up nobody, and closing leaves nobody waiting', asyn
   t.equal((await ends).length, 3)
   await t.rejects(thread.read(one), { code: 'store_unavailable' })
 })
+
+t.test(
+  'a thread that reads gives way to those that answer calls',
+  {
+    skip: process.platform === 'linux' ? false : 'only Linux gives each thread a priority of its own',
+  },
+  async (t) => {
+    await start(t).read(one)
+    const readers = readdirSync('/proc/self/task').filter((id) =>
+      readFileSync(`/proc/self/task/${id}/comm`, 'utf8').startsWith('tollgate-reader'),
+    )
+    t.ok(readers.length > 0)
+    for (const id of readers) t.equal(getPriority(Number(id)), 10)
+    t.equal(getPriority(process.pid), getPriority(process.ppid), 'the main thread is as it was started')
+  },
+)
