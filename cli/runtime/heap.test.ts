@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { runTollgate } from '../../test/e2e/helpers/child.ts'
@@ -80,19 +81,76 @@ t.test('threads stay small and the main thread does not, also when they are star
 
 t.test('a gateway that has started has a small young generation, which may grow', async (t) => {
   const { admin, child } = await start(t)
+  const young = await youngOf(admin)
+  t.ok(young > 0 && young < 12e6, `it has ${young} bytes`)
+  child.signal('SIGTERM')
+  t.equal((await child.exited).code, 0)
+})
+
+/** The size of its young generation in bytes, as soon as that is small. */
+async function youngOf(admin: string): Promise<number> {
   let young = 0
   for (let tries = 0; tries < 20 && (young === 0 || young >= 12e6); tries++) {
     await sleep(500)
     const metrics = await (await fetch(`${admin}/metrics`)).text()
     young = Number(/^nodejs_heap_space_size_total_bytes\{space="new"\} (\S+)/m.exec(metrics)?.[1])
   }
-  t.ok(young > 0 && young < 12e6, `it has ${young} bytes`)
-  child.signal('SIGTERM')
-  t.equal((await child.exited).code, 0)
+  return young
+}
+
+const logMaps = ['--log-maps', '--no-log-maps-details']
+
+/**
+ * How often a hidden class was made for what `process.nextTick` makes, in the isolate that made most classes: the main thread's. Of other
+ * things with such a symbol, such as timers, the classes come of another one.
+ */
+function tickShapes(folder: string): number {
+  const logs = readdirSync(folder).filter((name) => name.endsWith('maps.log'))
+  const texts = logs.map((name) => readFileSync(join(folder, name), 'latin1'))
+  const main = texts.sort((a, b) => b.length - a.length)[0]!
+  const origins = main.split('\n').flatMap((line) => {
+    const [kind, why, , from, , , , , , name] = line.split(',')
+    return kind === 'map' && why === 'Transition' && name?.startsWith('symbol("async_id_symbol"')
+      ? [from]
+      : []
+  })
+  const byOrigin = [...Map.groupBy(origins, (from) => from).values()]
+  return Math.max(0, ...byOrigin.map((those) => those.length))
+}
+
+t.test('what the next tick is made of has one hidden class, however often the heap is made small', (t) => {
+  const shapesOf = (first: string) => {
+    const folder = t.testdir({})
+    run(
+      [...logMaps, `--logfile=${folder}/maps.log`, '--expose-gc'],
+      `
+      import { setTimeout as sleep } from 'node:timers/promises'
+      import { keepTickShape } from './keepTickShape.ts'
+      ${first}
+      for (let i = 0; i < 3; i++) {
+        process.nextTick(() => {})
+        await sleep(10)
+        gc({ type: 'major', flavor: 'last-resort' })
+      }
+      process.nextTick(() => console.log('[]'))`,
+    )
+    return tickShapes(folder)
+  }
+  t.ok(shapesOf('') > 1, 'without, one for each time')
+  t.equal(shapesOf('keepTickShape()'), 1)
+  t.end()
 })
 
-async function start(t: Test) {
+t.test('a gateway that has collected when nothing was to do makes ticks as it did before', async (t) => {
   const folder = t.testdir({})
+  const { admin, child } = await start(t, folder, [...logMaps, `--logfile=${folder}/maps.log`])
+  await youngOf(admin)
+  child.signal('SIGTERM')
+  t.equal((await child.exited).code, 0)
+  t.equal(tickShapes(folder), 1)
+})
+
+async function start(t: Test, folder = t.testdir({}), flags: readonly string[] = []) {
   const file = `${folder}/tollgate.yaml`
   writeFileSync(
     file,
@@ -108,7 +166,7 @@ async function start(t: Test) {
       log: { format: 'json' },
     }),
   )
-  const child = runTollgate(t, ['start', '--config', file])
+  const child = runTollgate(t, ['start', '--config', file], {}, flags)
   await child.said('tollgate is running')
   const { admin } = JSON.parse(
     (child.stdout() + child.stderr()).split('\n').find((line) => line.includes('tollgate is running'))!,

@@ -25,13 +25,18 @@ export interface Child {
   said(text: string, times?: number): Promise<void>
 }
 
-/** Runs `tollgate` with these arguments and nothing in its environment but what is given. */
+/**
+ * Runs `tollgate` with these arguments and nothing in its environment but what is given.
+ *
+ * @param flags of node
+ */
 export function runTollgate(
   t: Pick<Test, 'teardown'>,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  flags: readonly string[] = [],
 ): Child {
-  const child = spawn(process.execPath, [bin, ...args], {
+  const child = spawn(process.execPath, [...flags, bin, ...args], {
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
