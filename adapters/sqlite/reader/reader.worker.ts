@@ -1,5 +1,5 @@
 import { readlinkSync } from 'node:fs'
-import { setPriority } from 'node:os'
+import { constants, getPriority, setPriority } from 'node:os'
 import type { StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 import { foldedText } from '../../../core/ports/store/links.ts'
@@ -11,7 +11,7 @@ import type { FromReader, ToReader } from './readerThread.ts'
 
 const MAX_PREPARED = 200
 /** As `nice` counts: a thread that answers calls has nine times as much of a CPU that both want. */
-const NICENESS = 10
+const STEP_BACK = 10
 
 const database = connectReader(workerData as string)
 database.exec('PRAGMA cache_size = -32000')
@@ -42,7 +42,8 @@ const prepared = new Map<string, StatementSync>()
 /** Where calls and reads want a CPU at once, calls come first. Only Linux gives each thread a priority of its own. */
 function stepBack(): void {
   try {
-    setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), NICENESS)
+    const thread = Number(readlinkSync('/proc/thread-self').split('/').at(-1))
+    setPriority(thread, Math.min(getPriority(thread) + STEP_BACK, constants.priority.PRIORITY_LOW))
   } catch {
     // No /proc, or not allowed: reads take their turn like everything else.
   }
