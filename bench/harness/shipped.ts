@@ -6,6 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { cpuSeconds } from './cpuSeconds.ts'
 import { shippedProgram } from './shippedProgram.ts'
 
+/** A store of an older version is brought up to date first, which takes minutes where it holds a million sales. */
+const READY_WITHIN_MS = 1_200_000
+
 /** `tollgate start`, as it is shipped. */
 export interface Shipped {
   readonly port: number
@@ -39,6 +42,10 @@ export async function startShipped(
   const ended = once(child, 'exit')
   while (!(await isReady(port))) {
     if (child.exitCode !== null) throw new Error('tollgate start ended by itself; it says why above.')
+    if (performance.now() - startedMs > READY_WITHIN_MS) {
+      await stop(child, ended)
+      throw new Error('tollgate start was not ready within 20 minutes.')
+    }
     await sleep(5)
   }
   const readyMs = performance.now() - startedMs
