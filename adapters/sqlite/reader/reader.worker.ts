@@ -1,4 +1,3 @@
-import { readlinkSync } from 'node:fs'
 import { constants, getPriority, setPriority } from 'node:os'
 import type { StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -39,13 +38,13 @@ database.function('folded', { deterministic: true }, (text) => foldedText(String
 stepBack()
 const prepared = new Map<string, StatementSync>()
 
-/** Where calls and reads want a CPU at once, calls come first. Only Linux gives each thread a priority of its own. */
+/** Where calls and reads want a CPU at once, calls come first. Only on Linux, where 0 is the thread that asks (setpriority(2), Bugs). */
 function stepBack(): void {
+  if (process.platform !== 'linux') return
   try {
-    const thread = Number(readlinkSync('/proc/thread-self').split('/').at(-1))
-    setPriority(thread, Math.min(getPriority(thread) + STEP_BACK, constants.priority.PRIORITY_LOW))
+    setPriority(0, Math.min(getPriority(0) + STEP_BACK, constants.priority.PRIORITY_LOW))
   } catch {
-    // No /proc, or not allowed: reads take their turn like everything else.
+    // Not allowed here: reads take their turn like everything else.
   }
 }
 
