@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 /**
  * What a call allocates is dead before a young generation of 16 MB is full, so that less of it is copied: what other sizes
  * cost and save stands in docs/performance.md. The start fills it and a gateway with nothing to do would keep it, so it is given
- * back as soon as there is nothing to do (cli/runtime/giveBackHeap.ts).
+ * back as soon as there is nothing to do (cli/runtime/heap/giveBackHeap.ts).
  */
 const flag = '--max-semi-space-size=16'
 

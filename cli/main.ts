@@ -1,5 +1,5 @@
 import { createProgram } from './program.ts'
-import { keepTickShape } from './runtime/keepTickShape.ts'
+import { keepTickShape } from './runtime/heap/keepTickShape.ts'
 
 keepTickShape()
 await createProgram().parseAsync()

@@ -18,7 +18,7 @@ const MOST_BYTES_A_CALL = { free: 90, paid: 3_000 } as const
 const script = (name: string) => new URL(`../bench/servers/${name}`, import.meta.url).pathname
 /** As `tollgate start` does when it has nothing to do: what is there then is in the old generation. */
 const givesBack = `data:text/javascript,
-  import { giveBackHeap } from '${new URL('../cli/runtime/giveBackHeap.ts', import.meta.url)}';
+  import { giveBackHeap } from '${new URL('../cli/runtime/heap/giveBackHeap.ts', import.meta.url)}';
   setTimeout(giveBackHeap, 100)`
 
 t.test(

@@ -4,7 +4,8 @@ import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
-import { limitThreadHeaps } from '../../cli/runtime/limitThreadHeaps.ts'
+import { keepTickShape } from '../../cli/runtime/heap/keepTickShape.ts'
+import { limitThreadHeaps } from '../../cli/runtime/heap/limitThreadHeaps.ts'
 import { parseConfig } from '../../core/config/loadConfig.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { Link } from '../../core/domain/link.ts'
@@ -66,6 +67,7 @@ export const usualPlugins = [
 export async function createGatewayUnderTest(
   options: GatewayServerOptions & StoreAt,
 ): Promise<{ listen(): Promise<number>; readonly store: DataStore }> {
+  keepTickShape()
   limitThreadHeaps()
   const clock = systemClock
   const log = silentLog

@@ -6,7 +6,7 @@ import { createOwnerPage } from '../../vault/page/ownerPage.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { createLog } from '../runtime/createLog.ts'
-import { giveBackHeap } from '../runtime/giveBackHeap.ts'
+import { giveBackHeap } from '../runtime/heap/giveBackHeap.ts'
 import { letTokenlessIn, openHost, tokenlessAgent } from './openHost.ts'
 import type { ServeSettings } from './serveSettings.ts'
 
