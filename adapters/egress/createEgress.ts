@@ -13,9 +13,9 @@ import { EgressError } from './egressError.ts'
 import { SellerPool } from './http1/pool.ts'
 import { InterimLimitedPool } from './interimLimit.ts'
 import { judgeUrl } from './judgeUrl.ts'
+import { createHostResolver } from './names/resolveHost.ts'
 import { createSocketOpener, type SocketTarget } from './openSocket.ts'
 import { type OriginPool, PoolRegistry } from './poolRegistry.ts'
-import { createHostResolver } from './resolveHost.ts'
 import { toEgressError } from './toEgressError.ts'
 import { WayOut } from './wayOut.ts'
 
@@ -33,7 +33,7 @@ export interface EgressOptions {
   readonly allowPrivateCidrs?: readonly string[]
   /** Ports that {@link Egress.judgeUrl} lets a URL name on addresses outside those ranges. Default: 80 and 443. */
   readonly publicPorts?: readonly number[]
-  /** Name servers, `IP` or `IP:port`. Default: the system's resolver. */
+  /** Name servers, `IP` or `IP:port`. Default: those of the system, after its hosts file. */
   readonly dnsServers?: readonly string[]
   /** For name, TCP and TLS together. Default: 5,000. */
   readonly connectTimeoutMs?: number
@@ -63,7 +63,7 @@ export interface EgressOptions {
 export function createEgress(options: EgressOptions = {}): Egress {
   const { connectTimeoutMs = 5_000, clock = systemClock, log = silentLog } = options
   const isAllowed = createAddressPolicy(options.allowPrivateCidrs)
-  // Two tries within the time limit, with some left for the connection.
+  // The tries end within the time limit, with some left for the connection.
   const resolver = createHostResolver(
     options.dnsServers ?? [],
     Math.max(100, Math.floor(connectTimeoutMs / 4)),

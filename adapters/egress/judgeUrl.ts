@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { AddressPolicy } from './addressPolicy.ts'
 import { hostOf, isLocalhost, loopback, refuse } from './checkUrl.ts'
-import type { ResolveHost } from './resolveHost.ts'
+import type { ResolveHost } from './names/resolveHost.ts'
 
 export interface UrlJudgement {
   readonly isAllowed: AddressPolicy

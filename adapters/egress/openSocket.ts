@@ -4,7 +4,7 @@ import type { AddressPolicy } from './addressPolicy.ts'
 import { isLocalhost, loopback } from './checkUrl.ts'
 import { EgressError } from './egressError.ts'
 import { Http1Connection } from './http1/connection.ts'
-import type { ResolveHost } from './resolveHost.ts'
+import type { ResolveHost } from './names/resolveHost.ts'
 import { systemError } from './systemError.ts'
 
 /** A name with more addresses than this is answered by its first ones; nobody dials the rest within the time limit. */

@@ -22,7 +22,8 @@ export async function startNameServer(
   answer: (name: string, type: 'A' | 'AAAA') => Answer,
 ): Promise<NameServer> {
   const questions: string[] = []
-  const socket = createSocket('udp4')
+  // Room for what a test asks at once: a server in a process of its own would read meanwhile, and lose none of it.
+  const socket = createSocket({ type: 'udp4', recvBufferSize: 2 ** 20 })
   socket.on('message', (query, { port, address }) => {
     const { name, type, end } = readQuestion(query)
     const asked = type === types.A ? 'A' : 'AAAA'

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
-import type { Egress } from '../../core/ports/egress.ts'
-import { type Answer, startNameServer } from '../../test/helpers/nameServer.ts'
-import { startSeller } from '../../test/helpers/sellers.ts'
-import { createEgress, type EgressOptions } from './createEgress.ts'
+import type { Egress } from '../../../core/ports/egress.ts'
+import { type Answer, startNameServer } from '../../../test/helpers/nameServer.ts'
+import { startSeller } from '../../../test/helpers/sellers.ts'
+import { createEgress, type EgressOptions } from '../createEgress.ts'
 
 // 127.0.0.2 stands for a public address: it is the one loopback address that is allowed here.
 const allowed = '127.0.0.2'
