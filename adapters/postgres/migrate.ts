@@ -8,6 +8,8 @@ import { links } from './migrations/0003-links.ts'
 import { webhooks } from './migrations/0004-webhooks.ts'
 import { discovery } from './migrations/0005-discovery.ts'
 import { sums } from './migrations/0006-sums.ts'
+import { delivered } from './migrations/0007-delivered.ts'
+import { leases } from './migrations/0008-leases.ts'
 
 /** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
 const migrations: Readonly<Record<string, Migration>> = {
@@ -17,6 +19,8 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0004-webhooks': webhooks,
   '0005-discovery': discovery,
   '0006-sums': sums,
+  '0007-delivered': delivered,
+  '0008-leases': leases,
 }
 
 /**

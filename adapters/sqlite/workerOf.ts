@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { CLOCK_BEHIND_MS } from '../../core/ports/store/leases.ts'
 import { hasEnded, isThere, pidOf } from '../sql/processName.ts'
 
 /** A process that works on a database file, or would go on with it. */
@@ -17,7 +18,9 @@ export function workerOf(database: DatabaseSync, nowMs: number): FileWorker | un
   if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'leases'").get() === undefined)
     return undefined
   const leases = database
-    .prepare('SELECT holder, expires_at_ms > ?1 AND expires_at_ms <= ?1 + ttl_ms AS runs FROM leases')
+    .prepare(
+      `SELECT holder, expires_at_ms > ?1 AND expires_at_ms <= ?1 + ttl_ms + ${CLOCK_BEHIND_MS} AS runs FROM leases`,
+    )
     .all(nowMs)
     .map(({ holder, runs }) => ({ name: holder === null ? undefined : String(holder), runs: runs === 1 }))
   const worker =

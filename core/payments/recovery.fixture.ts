@@ -7,7 +7,7 @@ import type { OnChain, SettleOutcome, Settler } from '../ports/chains/settler.ts
 import { silentLog as log } from '../ports/log.ts'
 import type { Books } from '../ports/store/books.ts'
 import type { Lease } from '../ports/store/leases.ts'
-import { createRecovery } from './recovery.ts'
+import { createRecovery, type RecoveryOptions } from './recovery.ts'
 import * as rules from './rules.ts'
 
 const network: NetworkId = 'eip155:84532'
@@ -60,7 +60,7 @@ export function stage(memory?: Memory) {
     const lease = { current: (await leases.take(`process:${name}`, 10_000))! }
     return {
       lease,
-      recovery: (over: Partial<Books> = {}) =>
+      recovery: (over: Partial<Books> = {}, options: Partial<RecoveryOptions> = {}) =>
         createRecovery(
           {
             ...{ books: { ...books, ...over }, leases, chains, clock, log, lease },
@@ -69,7 +69,7 @@ export function stage(memory?: Memory) {
             sessions: store.sessions,
             notes: { tokenHash: (id: string) => `hash of ${id}` },
           },
-          { intervalMs: 1 },
+          { intervalMs: 1, ...options },
         ),
     }
   }

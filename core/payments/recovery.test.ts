@@ -220,6 +220,55 @@ t.test('answers that nobody came for in a day are owed back and forgotten', asyn
   t.match(await on.find(key), { state: 'refund_due', hasAnswer: false })
 })
 
+t.test(
+  'answers that were delivered go when no repeat gets them; what is owed stays for its day',
+  async (t) => {
+    const on = stage()
+    const { lease, recovery } = await on.process('own')
+    const owed = await on.payment(lease.current, 'settled', { isKept: true })
+    const sold = await on.payment(lease.current, 'settled', { isKept: true })
+    const late = await on.payment(lease.current, 'settled', { isKept: true })
+    const deliver = async (key: string) => {
+      const { row, purchaseId, lease } = (await on.find(key))!
+      t.ok(await on.books.apply(rules.deliver({ row, purchaseId, lease })))
+    }
+    await deliver(sold)
+    let keepMs = 3_600_000
+    const runs = recovery({}, { keepDeliveredMs: () => keepMs })
+    on.step(1_500_001)
+    await runs.round()
+    t.match(await on.find(sold), { state: 'delivered', hasAnswer: true }, 'a longer window is kept to')
+    keepMs = 900_000
+    await runs.round()
+    t.match(await on.find(sold), { state: 'delivered', hasAnswer: false })
+    t.match(await on.find(late), { state: 'settled', hasAnswer: true })
+    await deliver(late)
+    await runs.round()
+    t.match(
+      await on.find(late),
+      { state: 'delivered', hasAnswer: false },
+      'delivered when a pass had gone by',
+    )
+    t.match(await on.find(owed), { state: 'settled', hasAnswer: true })
+  },
+)
+
+t.test(
+  'a clock that jumps ten minutes ahead, and back, takes nobody the answer that a repeat still gets',
+  async (t) => {
+    const on = stage()
+    const { lease, recovery } = await on.process('own')
+    const sold = await on.payment(lease.current, 'delivered', { isKept: true })
+    const runs = recovery({}, { keepDeliveredMs: () => 900_000 })
+    on.step(301_000)
+    on.step(600_000)
+    await runs.round()
+    on.step(-600_000)
+    await runs.round()
+    t.match(await on.find(sold), { state: 'delivered', hasAnswer: true }, 'five of fifteen minutes are over')
+  },
+)
+
 t.test('one process runs the loops; another takes over when it is gone, and its rows with it', async (t) => {
   const on = stage()
   const first = await on.process('first')

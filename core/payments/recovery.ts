@@ -11,8 +11,13 @@ export interface RecoveryParts extends PageParts {
 export interface RecoveryOptions {
   /** Between two looks for what is due, in ms. */
   readonly intervalMs: number
-  /** How long stored answers are kept, in ms; then a payment that was never answered is owed back. */
+  /** How long stored answers are kept at most, in ms; then a payment that was never answered is owed back. */
   readonly keepAnswersMs: number
+  /**
+   * How long answers that were delivered are kept after their payment's claim, in ms, asked anew each time: for as long as
+   * a repeated call gets them; and ten minutes more, for clocks that are ahead.
+   */
+  readonly keepDeliveredMs: () => number
   /** How long the signed bytes of what is over are kept, in ms: for whoever has to find out what went wrong. */
   readonly keepSignedMs: number
 }
@@ -20,6 +25,7 @@ export interface RecoveryOptions {
 const defaultRecoveryOptions: RecoveryOptions = {
   intervalMs: 1_000,
   keepAnswersMs: 86_400_000,
+  keepDeliveredMs: () => 900_000,
   keepSignedMs: 7 * 86_400_000,
 }
 
@@ -41,9 +47,14 @@ const PAGE = 500
 const LEASE_MS = 10_000
 const STRAYS_MS = 10_000
 const HOUSEKEEPING_MS = 60_000
-/** Payments whose signed bytes are forgotten at once, some ms of the writer's work, and the pause between two such steps. */
+/**
+ * Payments whose signed bytes, or delivered answers, are forgotten at once, some ms of the writer's work, and the pause between
+ * two such steps.
+ */
 const FORGOTTEN_AT_ONCE = 250
 const FORGETTING_MS = 1_000
+/** A clock may be ahead by so much, and be set back: what was forgotten by then does not come back with it. */
+const AHEAD_MS = 600_000
 
 const unresolved = ['settling', 'pending', 'reorged'] as const satisfies readonly PaymentState[]
 const concluded = [
@@ -59,7 +70,10 @@ type Step = () => Promise<{ readonly seen: number; readonly moved: number }>
 
 export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOptions> = {}): Recovery {
   const { books, leases, chains, lease, clock, log } = parts
-  const { intervalMs, keepAnswersMs, keepSignedMs } = { ...defaultRecoveryOptions, ...options }
+  const { intervalMs, keepAnswersMs, keepDeliveredMs, keepSignedMs } = {
+    ...defaultRecoveryOptions,
+    ...options,
+  }
   const page = createRecoveryPage(parts)
 
   const due =
@@ -96,6 +110,21 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
   async function forgetSigned(): Promise<boolean> {
     const last = await books.forgetSigned(clock.now() - keepSignedMs, forgottenUpTo, FORGOTTEN_AT_ONCE)
     if (last > 0) forgottenUpTo = last
+    return last > 0
+  }
+
+  /** A pass over the answers of what was claimed before some time: how far it got. */
+  let pass: { readonly claimedBeforeMs: number; readonly upTo: number } | undefined
+  /**
+   * Answers that were delivered go in passes, each over all that are kept: what is delivered late, or was claimed anew in the
+   * row of a payment that had been rejected, stands behind those that are gone. What is delivered after a pass went by goes
+   * with a later one, at the latest with everything that has not moved for `keepAnswersMs`.
+   */
+  async function forgetDelivered(): Promise<boolean> {
+    const keptFromMs = clock.now() - keepDeliveredMs() - AHEAD_MS
+    const { claimedBeforeMs, upTo } = pass ?? { claimedBeforeMs: keptFromMs, upTo: 0 }
+    const last = await books.forgetDelivered(claimedBeforeMs, upTo, FORGOTTEN_AT_ONCE)
+    pass = last > 0 ? { claimedBeforeMs, upTo: last } : undefined
     return last > 0
   }
 
@@ -142,13 +171,13 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
     }
 
     /** Goes on while there is more, and never so fast that sales would wait for it. */
-    async function forget(): Promise<void> {
+    async function forget(what: string, someOfIt: () => Promise<boolean>): Promise<void> {
       while (!signal.aborted) {
         let isMore = false
         try {
-          isMore = held !== undefined && (await forgetSigned())
+          isMore = held !== undefined && (await someOfIt())
         } catch (err) {
-          log.warn({ err }, 'could not forget what was signed; trying again')
+          log.warn({ err }, `could not forget ${what}; trying again`)
         }
         await pause(isMore ? FORGETTING_MS : HOUSEKEEPING_MS)
       }
@@ -177,7 +206,8 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
       watchNetworks(),
       loop('strays', strays, STRAYS_MS),
       loop('housekeeping', housekeep, HOUSEKEEPING_MS),
-      forget(),
+      forget('what was signed', forgetSigned),
+      forget('answers that were delivered', forgetDelivered),
     ])
   }
 
@@ -192,6 +222,7 @@ export function createRecovery(parts: RecoveryParts, options: Partial<RecoveryOp
       await strays()
       moved += await drain(housekeep)
       while (await forgetSigned());
+      while (await forgetDelivered());
       return moved
     },
     run,

@@ -86,6 +86,25 @@ export function leasesContract(t: Test, make: (t: Test) => Promise<BooksUnderTes
     }
   })
 
+  t.test('whoever has read the clock before a holder renewed takes nothing from him', async (t) => {
+    const under = await make(t)
+    const { leases, storeClock } = under
+    const lease = (await leases.take('process:a', 10_000))!
+    await claimed(under, sampleClaim('k1', { lease: lease.id }))
+    // A writer has a queue, and a server's clock is put right by some milliseconds.
+    for (const beforeMs of [1, 250, 4_500]) {
+      storeClock.nowMs += beforeMs
+      t.equal(await leases.renew(lease, 10_000), true)
+      storeClock.nowMs -= beforeMs
+      const other = (await leases.take(`process:b${beforeMs}`, 10_000))!
+      t.match(await leases.holderOf('process:a'), { id: lease.id }, `${beforeMs} ms before`)
+      t.equal(await leases.take('process:a', 10_000), undefined)
+      t.ok((await leases.heldNames('process:')).includes('process:a'))
+      t.equal(await under.books.adopt(other, ['claimed'], 10), 0, 'nor what he works on')
+    }
+    t.equal(await leases.renew(lease, 10_000), true)
+  })
+
   t.test('what was leased before the machine started again is over', async (t) => {
     const under = await make(t)
     const { leases, storeClock } = under

@@ -13,16 +13,17 @@ import type { World } from './world.ts'
 /** The store as a process of the simulation reaches it. */
 export type ReachedStore = Pick<DataStore, 'books' | 'leases' | 'letters' | 'purchases' | 'sessions'>
 
+const forgetting = ['forgetAnswers', 'forgetSigned', 'forgetDelivered'] as const
 /** Statements that write. */
 const writes = {
-  books: ['claim', 'apply', 'applyAll', 'adopt', 'putOff', 'forgetAnswers', 'forgetSigned'],
+  books: ['claim', 'apply', 'applyAll', 'adopt', 'putOff', ...forgetting],
   leases: ['take', 'renew', 'release'],
   sessions: ['cancel', 'expire'],
 } as const
 /** A process keeps what it has by these, and forgets what nobody needs: they say nothing of its work. */
-const keeping = ['renew', 'take', 'forgetSigned']
+const keeping = ['renew', 'take', 'forgetSigned', 'forgetDelivered']
 /** What is no news unless it did something. */
-const looks = ['due', 'renew', 'find', 'list', 'adopt', 'forgetAnswers', 'forgetSigned', 'holderOf', 'hear']
+const looks = ['due', 'renew', 'find', 'list', 'adopt', ...forgetting, 'holderOf', 'hear']
 const quiet = ['openAttempts', 'prune']
 
 /**

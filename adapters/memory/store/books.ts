@@ -261,6 +261,18 @@ export function createBooks(memory: Memory, { read, write }: Access, clock: Cloc
         }
         return old.at(-1)?.row ?? 0
       }),
+
+    forgetDelivered: (claimedBeforeMs, afterRow, limit) =>
+      write('visible', () => {
+        const isOld = ({ claimedAtMs }: PaymentRow) => claimedAtMs < claimedBeforeMs
+        const page = payments
+          .values()
+          .filter(({ row, answer }) => row > afterRow && answer !== null)
+          .slice(0, limit)
+        const looked = page.slice(0, page.findLastIndex(isOld) + 1)
+        for (const row of looked) if (row.state === 'delivered' && isOld(row)) put({ ...row, answer: null })
+        return looked.at(-1)?.row ?? 0
+      }),
   }
 }
 

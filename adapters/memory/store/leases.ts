@@ -1,10 +1,10 @@
-import type { Leases } from '../../../core/ports/store/leases.ts'
+import { CLOCK_BEHIND_MS, type Leases } from '../../../core/ports/store/leases.ts'
 import type { Access } from './access.ts'
 import type { LeaseRow, Memory } from './memory.ts'
 
-/** A lease that expires further ahead than it lasts was given before the machine's last start. */
+/** Also of a lease that was given before the machine's last start, see {@link CLOCK_BEHIND_MS}. */
 export const isOver = ({ expiresAtMs, ttlMs }: LeaseRow, nowMs: number): boolean =>
-  expiresAtMs <= nowMs || expiresAtMs > nowMs + ttlMs
+  expiresAtMs <= nowMs || expiresAtMs > nowMs + ttlMs + CLOCK_BEHIND_MS
 
 /** Leases in memory, by the store's clock. */
 export function createLeases(memory: Memory, { read, write }: Access): Leases {

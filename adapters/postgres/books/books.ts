@@ -7,6 +7,7 @@ import {
   type PaymentChange,
   takenOver,
 } from '../../../core/ports/store/books.ts'
+import { CLOCK_BEHIND_MS } from '../../../core/ports/store/leases.ts'
 import { keyBytes, selectPayment, toPaymentRecord } from '../../sql/sales/paymentRows.ts'
 import { ask } from '../ask.ts'
 import type { ConstraintError } from '../failure.ts'
@@ -33,12 +34,11 @@ const sql = {
         AND ($3::text IS NULL OR p.network = $3)
       ORDER BY p.due_at_ms, p.id LIMIT $4) AS d
     ORDER BY d.due_at_ms, d.id LIMIT $4`,
-  // A lease that expires further ahead than it lasts was given before the store's clock was set back. Whoever has waited for a
-  // row looks whether it still has the lease that was over: by then somebody else may have adopted it.
+  // Whoever has waited for a row looks whether it still has the lease that was over: by then somebody else may have adopted it.
   adopt: `WITH abandoned AS MATERIALIZED (
       SELECT p.id, p.lease FROM payments p
       WHERE p.lease IS NOT NULL AND p.lease <> $2 AND p.state = ANY ($3::text[]) AND NOT EXISTS (SELECT 1 FROM leases l
-        WHERE l.id = p.lease AND l.expires_at_ms > ${now} AND l.expires_at_ms <= ${now} + l.ttl_ms)
+        WHERE l.id = p.lease AND l.expires_at_ms > ${now} AND l.expires_at_ms <= ${now} + l.ttl_ms + ${CLOCK_BEHIND_MS})
       ORDER BY p.id LIMIT $4)
     UPDATE payments p SET lease = $2, due_at_ms = ${now}, due_reason = $5 FROM abandoned a
     WHERE p.id = a.id AND p.lease = a.lease AND p.state = ANY ($3::text[])
@@ -63,9 +63,10 @@ const sql = {
   refund: 'SELECT network, tx_hash, refunded_at_ms FROM refunds WHERE payment_id = $1',
   forgetAnswers: 'SELECT books_forget_answers($1, $2, $3) AS n',
   forgetSigned: 'SELECT books_forget_signed($1, $2, $3) AS n',
+  forgetDelivered: 'SELECT books_forget_delivered($1, $2, $3) AS n',
 }
 
-/** The rows of payments in PostgreSQL. Every condition is judged by the functions of migration 0002, or in one statement. */
+/** The rows of payments in PostgreSQL. Every condition is judged by the functions of migrations 0002, 0007 and 0008, or in one statement. */
 export function createBooks(
   pool: pg.Pool,
   group: Pick<GroupCommit, 'claim' | 'change'>,
@@ -186,6 +187,9 @@ export function createBooks(
 
     forgetSigned: (updatedBeforeMs, afterRow, limit) =>
       count(sql.forgetSigned, [updatedBeforeMs, afterRow, limit]),
+
+    forgetDelivered: (claimedBeforeMs, afterRow, limit) =>
+      count(sql.forgetDelivered, [claimedBeforeMs, afterRow, limit]),
   }
 }
 

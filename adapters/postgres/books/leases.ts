@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import type { LeaseHolder, Leases } from '../../../core/ports/store/leases.ts'
+import { CLOCK_BEHIND_MS, type LeaseHolder, type Leases } from '../../../core/ports/store/leases.ts'
 import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
 import type { Row } from '../../sql/row.ts'
 import { ask } from '../ask.ts'
@@ -54,8 +54,7 @@ export function createLeases(pool: pg.Pool, storeNowMs: () => number | null): Le
 function holderIn(row: Row): LeaseHolder | undefined {
   const [holder, endsInMs] = [row['holder'] as string | null, Number(row['ends_in_ms'])]
   if (holder !== null && hasEnded(holder)) return undefined
-  // One that expires further ahead than it lasts was given before the clock was set back.
-  if (endsInMs <= 0 || endsInMs > Number(row['ttl_ms'])) return undefined
+  if (endsInMs <= 0 || endsInMs > Number(row['ttl_ms']) + CLOCK_BEHIND_MS) return undefined
   return { id: Number(row['id']), endsInMs, process: processOf(holder) }
 }
 

@@ -64,6 +64,10 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
   const answerSizes = reader.prepare(`SELECT payment_id AS id, length(body) AS bytes FROM answers
     WHERE payment_id IN (SELECT value FROM json_each(?)) ORDER BY payment_id`)
 
+  const answeredAfter = reader.prepare(`
+    SELECT p.id, p.state, p.claimed_at_ms FROM answers a JOIN payments p ON p.id = a.payment_id
+    WHERE a.payment_id > ? ORDER BY a.payment_id LIMIT ?`)
+
   const signed = reader.prepare(`
     SELECT p.id, p.claimed_at_ms, ${isOver} AS is_over FROM payment_payloads l JOIN payments p ON p.id = l.payment_id
     WHERE l.payment_id > ?2 ORDER BY l.payment_id LIMIT ?3`)
@@ -123,6 +127,23 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
         throw error
       throw alreadyBooked(change.purchase, { cause: error })
     }
+  }
+
+  /**
+   * Deletes in pieces: no payment waits for the writer behind all of them.
+   * @param which condition for a payment `p` with `beforeMs` in it, judged as the answer is deleted
+   * @returns how many
+   */
+  async function deleteAnswers(rows: readonly number[], which: string, beforeMs: number): Promise<number> {
+    if (rows.length === 0) return 0
+    const sql = `DELETE FROM answers WHERE payment_id IN (SELECT value FROM json_each(?))
+      AND EXISTS (SELECT 1 FROM payments p WHERE p.id = payment_id AND ${which})`
+    let deleted = 0
+    for (const some of inPieces(reading(() => answerSizes.all(JSON.stringify(rows))))) {
+      const parameters = [JSON.stringify(some), beforeMs]
+      deleted += (await writer.write('run', { sql, parameters }, 'visible')).changes
+    }
+    return deleted
   }
 
   return {
@@ -247,16 +268,8 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
 
     async forgetAnswers(updatedBeforeMs, limit) {
       const old = reading(() => oldAnswers(answered.iterate(), updatedBeforeMs, limit))
-      if (old.length === 0) return 0
-      const sql = `DELETE FROM answers WHERE payment_id IN (SELECT value FROM json_each(?)) AND EXISTS (
-        SELECT 1 FROM payments p WHERE p.id = payment_id AND p.updated_at_ms < ?
-          AND p.state <> 'settling' AND p.state <> 'pending')`
-      let forgotten = 0
-      for (const some of inPieces(reading(() => answerSizes.all(JSON.stringify(old))))) {
-        const parameters = [JSON.stringify(some), updatedBeforeMs]
-        forgotten += (await writer.write('run', { sql, parameters }, 'visible')).changes
-      }
-      return forgotten
+      const which = "p.updated_at_ms < ? AND p.state <> 'settling' AND p.state <> 'pending'"
+      return deleteAnswers(old, which, updatedBeforeMs)
     },
 
     async forgetSigned(updatedBeforeMs, afterRow, limit) {
@@ -272,6 +285,19 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
       const steps = [from('payment_payloads', 'true'), from('attempts', `p.network NOT LIKE 'solana:%'`)]
       if (over.length > 0) await writer.write('runAll', steps, 'visible')
       return Number(old.at(-1)?.['id'] ?? 0)
+    },
+
+    async forgetDelivered(claimedBeforeMs, afterRow, limit) {
+      const isOld = (row: Row) => Number(row['claimed_at_ms']) < claimedBeforeMs
+      const page = reading(() => answeredAfter.all(afterRow, limit))
+      const looked = page.slice(0, page.findLastIndex(isOld) + 1)
+      const delivered = looked.filter((row) => row['state'] === 'delivered' && isOld(row))
+      await deleteAnswers(
+        delivered.map(({ id }) => Number(id)),
+        "p.claimed_at_ms < ? AND p.state = 'delivered'",
+        claimedBeforeMs,
+      )
+      return Number(looked.at(-1)?.['id'] ?? 0)
     },
   }
 }

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { CLOCK_BEHIND_MS } from '../../../core/ports/store/leases.ts'
 import { hasEnded, thisProcess } from '../../sql/processName.ts'
 
 /** How long a lease that is over is kept, so that a holder that was frozen may renew it while nobody took its name. */
@@ -12,9 +13,8 @@ export interface TermArgs {
 
 /** The writes of the port Leases, inside the writer's transaction. */
 export function leaseOperations(database: DatabaseSync) {
-  // A lease that expires further ahead than it lasts was given before the machine's last start.
   const forget = database.prepare(`
-    DELETE FROM leases WHERE expires_at_ms > :now + ttl_ms OR expires_at_ms <= :now - ${KEPT_MS}
+    DELETE FROM leases WHERE expires_at_ms > :now + ttl_ms + ${CLOCK_BEHIND_MS} OR expires_at_ms <= :now - ${KEPT_MS}
       OR (name = :name AND expires_at_ms <= :now)`)
   const take = database.prepare(`
     INSERT INTO leases (name, ttl_ms, expires_at_ms, holder) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`)

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../core/ports/clock.ts'
-import type { LeaseHolder, Leases } from '../../../core/ports/store/leases.ts'
+import { CLOCK_BEHIND_MS, type LeaseHolder, type Leases } from '../../../core/ports/store/leases.ts'
 import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
 import type { Schema } from '../../sql/schema.ts'
 import type { Database } from '../database.ts'
@@ -14,8 +14,7 @@ export function createLeases({ reader, writer }: Database, storeClock: Clock): L
     const row = reading(() => ofName.get(name)) as unknown as Schema['leases'] | undefined
     if (row === undefined || (row.holder !== null && hasEnded(row.holder))) return undefined
     const endsInMs = row.expires_at_ms - storeClock.now()
-    // One that expires further ahead than it lasts was given before the machine's last start.
-    if (endsInMs <= 0 || endsInMs > row.ttl_ms) return undefined
+    if (endsInMs <= 0 || endsInMs > row.ttl_ms + CLOCK_BEHIND_MS) return undefined
     return { id: row.id, endsInMs, process: processOf(row.holder) }
   }
 

@@ -249,4 +249,13 @@ export interface Books {
    * @returns the number of the last row that it looked at; 0 when there was none
    */
   forgetSigned(updatedBeforeMs: number, afterRow: number, limit: number): Promise<number>
+  /**
+   * Removes answers of payments that are `delivered` and were claimed before this time: an answer that was delivered is given
+   * again for a while after the claim only. The rows stay for good, and say that they were delivered.
+   *
+   * Looks at the answers of payments after the row `afterRow`, at most `limit` of them and in the order of their rows, up to
+   * the last that was claimed before this time: one between them that was claimed later stays, and keeps nothing that came after it.
+   * @returns the number of the last row that it looked at; 0 when there was none
+   */
+  forgetDelivered(claimedBeforeMs: number, afterRow: number, limit: number): Promise<number>
 }

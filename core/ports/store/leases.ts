@@ -5,6 +5,14 @@ export interface Lease {
   readonly name: string
 }
 
+/**
+ * A lease may be over so much later than it lasts: whoever looks may have read the clock before its holder renewed it, and waited for the
+ * writer since, and a server's clock is put right by moments. One that is over later still was given before the machine's
+ * last start, or before the clock was set back, and counts for nothing. A dead process's lease of before a start may count for as long
+ * as it lasts and this: with the ten seconds between two looks for what dead processes left, it has to stay within the 30 of a recovery.
+ */
+export const CLOCK_BEHIND_MS = 5_000
+
 /** Who has a name now. */
 export interface LeaseHolder {
   readonly id: number

@@ -277,6 +277,68 @@ export function booksContract(t: Test, make: (t: Test) => Promise<BooksUnderTest
     },
   )
 
+  t.test(
+    'answers that were delivered go by the age of their claim, in passes; all others and all rows stay',
+    async (t) => {
+      const under = await make(t)
+      const rows = new Map<string, number>()
+      const put = async (name: string, to: PaymentState, body = answer.body) => {
+        const claim = sampleClaim(name)
+        const row = await claimed(under, claim)
+        rows.set(name, row)
+        await under.books.apply(change(claim, row, 'claimed', to, { answer: { ...answer, body } }))
+        return row
+      }
+      const left = async () => {
+        const kept = await Promise.all(
+          [...rows].map(async ([name, row]) => (await under.books.answerOf(row)) && name),
+        )
+        return kept.filter(Boolean)
+      }
+      /** One pass, two rows at a time. @returns the last row that it looked at */
+      const pass = async (claimedBeforeMs: number) => {
+        let at = 0
+        for (let next = -1; next !== 0; at = next || at)
+          next = await under.books.forgetDelivered(claimedBeforeMs, at, 2)
+        return at
+      }
+      for (const state of ['settling', 'pending', 'settled', 'delivered', 'refund_due', 'refunded'] as const)
+        await put(state, state)
+      await put('large', 'delivered', Buffer.alloc(5_000_000))
+      const last = await put('another', 'delivered')
+      const young = await claimed(under, sampleClaim('refused'))
+      await under.books.apply(change(sampleClaim('refused'), young, 'claimed', 'rejected'))
+      under.clock.nowMs = startMs + 10
+      const before = await left()
+      t.equal(await under.books.forgetDelivered(startMs, 0, 100), 0, 'nothing is old enough')
+      t.strictSame(await left(), before)
+
+      t.equal(await pass(startMs + 1), last)
+      const owed = ['settling', 'pending', 'settled', 'refund_due', 'refunded']
+      t.strictSame(await left(), owed)
+      t.match(await under.books.find(keyOf('large')), { state: 'delivered', hasAnswer: false })
+      t.match(await under.books.claim(sampleClaim('large')), { won: false, record: { state: 'delivered' } })
+
+      // Claimed anew, in a row that is older than the next one; and delivered when the pass had gone by.
+      await put('refused', 'delivered')
+      under.clock.nowMs = startMs + 5
+      const next = await put('next', 'delivered')
+      const settled = sampleClaim('settled')
+      await under.books.apply(change(settled, rows.get('settled')!, 'settled', 'delivered'))
+      t.equal(await pass(startMs + 6), next)
+      t.strictSame(
+        await left(),
+        [...owed.filter((name) => name !== 'settled'), 'refused'],
+        'one before it that was claimed later stays, and keeps nothing',
+      )
+      t.equal(await pass(startMs + 11), young)
+      t.strictSame(
+        await left(),
+        owed.filter((name) => name !== 'settled'),
+      )
+    },
+  )
+
   t.test('an answer comes back byte for byte, whatever its size and wherever its memory is', async (t) => {
     const memory = Buffer.alloc(
       100_000,
