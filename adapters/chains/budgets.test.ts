@@ -94,7 +94,8 @@ t.test('in any order of holds, releases, outcomes and restarts no budget is exce
             if (typeof flight === 'string') break
             const same = [...held, ...open].filter((other) => other.identity.payer === payer)
             if (flight.aheadAtomic !== BigInt(same.length)) throw new Error('the sum ahead is wrong')
-            if (flight.reserve(BigInt(gas))) held.push({ flight, identity, gas: BigInt(gas), isBegun: false })
+            if (flight.reserve(BigInt(gas)) === undefined)
+              held.push({ flight, identity, gas: BigInt(gas), isBegun: false })
             else flight.release()
             break
           }
@@ -171,7 +172,7 @@ t.test(
     const taken = flights.filter((one) => typeof one !== 'string')
     t.equal(taken.length, 4, 'as many as may fail')
     for (const flight of taken) {
-      t.ok(flight.reserve(10n))
+      t.equal(flight.reserve(10n), undefined)
       flight.begin()
       flight.end(outcomes.failed_final)
     }
@@ -181,7 +182,7 @@ t.test(
     for (let i = 0; i < 1_000; i++) {
       const flight = budgets.take(identityOf(`wallet-${i}`), 's')
       if (typeof flight === 'string') continue
-      if (flight.reserve(10n)) {
+      if (flight.reserve(10n) === undefined) {
         flight.begin()
         flight.end(outcomes.failed_final)
         lost += 10n
@@ -193,13 +194,28 @@ t.test(
   },
 )
 
+t.test('what is set apart for payments on their way, and comes back, is not told as used up', (t) => {
+  const budgets = createBudgets({ ...limits, network })
+  const take = () => budgets.take(identityOf('buyer'), 's') as Flight
+  const held = [take(), take()]
+  for (const flight of held) t.equal(flight.reserve(450n), undefined)
+  const next = take()
+  t.equal(next.reserve(450n), 'store_in_flight')
+  t.equal(next.reserve(100n), undefined)
+  t.equal(budgets.take(identityOf('buyer'), 's'), 'store_in_flight')
+  t.strictSame(budgets.diagnose(), [], 'nothing is spent')
+  for (const flight of held) flight.release()
+  t.equal(take().reserve(450n), undefined)
+  t.end()
+})
+
 t.test('a new day is a new budget, and a clock that goes back brings none', (t) => {
   let now = 86_400_000 * 10
   const budgets = createBudgets({ ...limits, network, clock: { now: () => now } })
   const spend = () => {
     const flight = budgets.take(identityOf('a'), 's')
     if (typeof flight === 'string') return flight
-    if (!flight.reserve(1_000n)) return 'no room'
+    if (flight.reserve(1_000n) !== undefined) return 'no room'
     flight.begin()
     flight.end(outcomes.settled)
     return 'spent'
@@ -281,7 +297,7 @@ t.test('a key that goes to another process and comes back gives a store one day,
     for (let i = 0; i < 3; i++) {
       const flight = budgets.take({ ...identityOf('a'), key: `${i}-${spent}` }, 'store')
       if (typeof flight === 'string') return spent
-      if (!flight.reserve(200n)) {
+      if (flight.reserve(200n) !== undefined) {
         flight.release()
         return spent
       }
@@ -299,4 +315,96 @@ t.test('a key that goes to another process and comes back gives a store one day,
   }
   t.ok(spent <= 1_000n, `${spent} of a day’s 1000`)
   t.ok(spent > 0n)
+})
+
+t.test('who makes room for what a settlement may cost is one for which something was set apart', (t) => {
+  const clock = { ms: 1e12, now: () => clock.ms }
+  const budgets = createBudgets({ ...limits, maxGasPerStoreAndDay: null, network, clock })
+  const take = (payer: string, store: string) => budgets.take(identityOf(payer), store) as Flight
+  const lookedAt = Array.from({ length: 4 }, (_, i) => take(`junk-${i}`, 'silent'))
+  const good = Array.from({ length: 3 }, (_, i) => take(`accomplice-${i}`, 'other'))
+  for (const one of good) one.reserve(1n)
+  clock.ms += 2_000
+  const buyers = take('buyer', 'neighbour')
+  t.equal(budgets.apart, 3)
+  t.ok(buyers.makeRoom())
+  t.equal(budgets.apart, 2)
+  t.equal(good.filter((one) => one.begin()).length, 2)
+  t.notOk(buyers.makeRoom(), 'what is being settled does not give way')
+  t.ok(lookedAt.every((one) => one.begin()))
+  t.end()
+})
+
+t.test(
+  'where all places are taken, who waits for its seller gives way to a store that has fewer',
+  async (t) => {
+    const clock = { ms: 1e12, now: () => clock.ms }
+    const budgets = createBudgets({ ...limits, network, clock })
+    const take = (payer: string, store: string) => budgets.take(identityOf(payer), store)
+    const good = (payer: string, store: string) => {
+      const flight = take(payer, store)
+      if (typeof flight !== 'string') t.equal(flight.reserve(1n), undefined)
+      return flight
+    }
+    const held = Array.from({ length: 12 }, (_, i) => good(`accomplice-${i}`, 'silent') as Flight)
+    t.equal(take('buyer', 'neighbour'), 'in_flight', 'not at once')
+    clock.ms += 2_000
+    t.equal(take('another', 'silent'), 'in_flight', 'its own do not')
+    held[0]!.begin()
+    const junk = Array.from({ length: 5 }, (_, i) => take(`liar-${i}`, 'neighbour') as Flight)
+    for (const one of junk) one.refused()
+    t.equal(budgets.inFlight, 12, 'nobody gives way to what is not good itself')
+    const own = Array.from({ length: 6 }, (_, i) => good(`buyer-${i}`, 'neighbour'))
+    t.ok(
+      own.every((one) => typeof one !== 'string'),
+      'up to half of the places',
+    )
+    t.equal(budgets.inFlight, 12)
+    t.equal(take('buyer-7', 'neighbour'), 'in_flight', 'and then they are even')
+    t.notOk(held[1]!.begin(), 'what gave way is not settled')
+    t.equal(held[1]!.reserve(1n), 'in_flight', 'and its store has not used up its gas')
+    held[1]!.end(outcomes.settled)
+    held[1]!.release()
+    t.equal(budgets.inFlight, 12, 'and its end takes no place from another')
+    held[0]!.end(outcomes.settled)
+    t.equal(budgets.inFlight, 11, 'what is being settled does not give way')
+  },
+)
+
+t.test('nobody gives way to a payment whose store has no gas left for it', (t) => {
+  const clock = { ms: 1e12, now: () => clock.ms }
+  const budgets = createBudgets({ ...limits, network, clock })
+  const held = Array.from({ length: 12 }, (_, i) => budgets.take(identityOf(`buyer-${i}`), 's') as Flight)
+  for (const one of held) t.equal(one.reserve(1n), undefined)
+  clock.ms += 2_000
+  const dear = budgets.take(identityOf('other'), 't') as Flight
+  t.equal(dear.reserve(1_001n), 'store_gas')
+  dear.release()
+  t.equal(budgets.apart, 12)
+  const late = budgets.take(identityOf('late'), 'u') as Flight
+  t.ok(held.every((one) => one.begin()))
+  t.equal(late.reserve(600n), 'in_flight', 'what is being settled does not give way')
+  late.release()
+  held[0]!.end(outcomes.settled)
+  const next = budgets.take(identityOf('late'), 'u') as Flight
+  t.equal(next.reserve(1_000n), undefined, 'and what had no place has kept nothing of its store’s day')
+  t.end()
+})
+
+t.test('nobody gives way to a payment that is refused all the same', async (t) => {
+  const clock = { ms: 1e12, now: () => clock.ms }
+  const budgets = createBudgets({ ...limits, network, clock })
+  for (let i = 0; i < 4; i++) {
+    const flight = budgets.take(identityOf('liar'), 's') as Flight
+    flight.refused()
+  }
+  for (let i = 0; i < 12; i++) budgets.take(identityOf(`buyer-${i}`), 's')
+  clock.ms += 2_000
+  // Failures are forgotten by then, but for those of now.
+  const spent = budgets.take(identityOf('buyer-0', 1n), 't')
+  t.not(typeof spent, 'string', 'a place for who may')
+  for (let i = 0; i < 4; i++) (budgets.take(identityOf('liar'), 't') as Flight).refused()
+  const before = budgets.inFlight
+  t.equal(budgets.take(identityOf('liar'), 'u'), 'payer_failures')
+  t.equal(budgets.inFlight, before)
 })

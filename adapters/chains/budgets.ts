@@ -10,10 +10,16 @@ import type { Hold, SettleOutcome } from '../../core/ports/chains/settler.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import type { GasBook } from '../../core/ports/store/gasBook.ts'
-import { createGasBudget, type GasBudget } from './gasBudget.ts'
+import { createGasBudget, type GasBudget, type NoGas } from './gasBudget.ts'
 
 /** Payers whose failures are remembered; those with payments on their way are never forgotten. */
 const MAX_REMEMBERED = 10_000
+/**
+ * Where all places are taken, or all that the settling account can pay for, a payment that has waited for its seller for so long gives
+ * way to one of a store that has fewer. A store whose API never answers, and who buys from himself, would otherwise hold all of them for
+ * nothing. What gave way is not charged.
+ */
+const GIVES_WAY_AFTER_MS = 2_000
 /** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
 const GONE_AFTER_MS = 600_000
 
@@ -41,7 +47,7 @@ export interface BudgetsOptions extends BudgetLimits {
 }
 
 /** Why a payment gets no place: too many on their way, the payer's failures, the store's gas. */
-export type NoPlace = 'in_flight' | 'payer_in_flight' | 'payer_failures' | 'store_gas'
+export type NoPlace = 'in_flight' | 'payer_in_flight' | 'payer_failures' | NoGas
 
 /**
  * A payment on its way, from before the chain is asked until its outcome is known. Whatever it could cost is set apart
@@ -51,11 +57,16 @@ export interface Flight extends Hold {
   readonly storeId: string
   /** What the payer's other payments in this asset, those before this one, will take of the balance. */
   readonly aheadAtomic: bigint
-  /** Sets apart what its settlement may cost; false when the store's day has no room for it. */
-  reserve(gas: bigint): boolean
+  /** Sets apart what its settlement may cost. @returns why not: the store's day has no room for it, good ones have all places, or it has given way */
+  reserve(gas: bigint): NoPlace | undefined
+  /**
+   * Of those that the chain has called good one gives way to it, as where all places are taken: what was set apart for that one is
+   * free again. @returns whether one did
+   */
+  makeRoom(): boolean
   /** The chain refused it before anything was sent: it counts as a failure of its payer. */
   refused(): void
-  /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before. */
+  /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before, or has given way. */
   begin(): boolean
   /**
    * Its settlement has an outcome. A pending one stays on its way until {@link Budgets.note} hears of it.
@@ -88,8 +99,10 @@ export interface Budgets {
   followUp(settler: string, openAttempts: () => Promise<readonly OpenAttempt[]>): Promise<void>
   /** Whether the payer has failed so often that nothing more is tried. */
   isSpent(payer: string): boolean
-  /** Payments that have a place. */
+  /** Payments that have a place, those too that are still looked at. */
   readonly inFlight: number
+  /** Those of them that the chain has called good: what they may cost is set apart. */
+  readonly apart: number
   /** Takes up what the day has cost before this process began. @throws when the book can't be read */
   start(): Promise<void>
   /** Stores that get no settlements for today, in words for the operator. */
@@ -102,10 +115,13 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const gasBudget: GasBudget = createGasBudget({ ...options, clock, log })
   const payers = new Map<string, Payer>()
   const flights = new Set<OpenFlight>()
+  /** Of each store, how many of them. */
+  const ofStores = new Map<string, number>()
   const flightOf = new WeakMap<Hold, Flight>()
   /** Payments whose settlement stayed open, until they are looked up. */
   const open = new Map<PaymentKey, OpenFlight>()
   let lastReserved = 0n
+  let apart = 0
 
   const failuresOf = (payer: Payer): number => {
     const since = clock.now() - failureBudget.windowMs
@@ -126,15 +142,16 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const fail = (payer: Payer): void => {
     payer.failedAtMs.push(clock.now())
   }
-  const noPlaceFor = (address: string, payer: Payer | undefined): NoPlace | undefined => {
-    if (flights.size >= maxInFlight) return 'in_flight'
-    if (payer === undefined) return failureBudget.failures > 0 ? undefined : 'payer_failures'
-    const failures = failuresOf(payer)
-    if (failures === 0 && payer.inFlight === 0) payers.delete(address)
+  const noPlaceFor = (address: string): NoPlace | undefined => {
+    const payer = payers.get(address)
+    const failures = payer === undefined ? 0 : failuresOf(payer)
+    const inFlight = payer?.inFlight ?? 0
+    if (failures === 0 && inFlight === 0) payers.delete(address)
     if (failures >= failureBudget.failures) return 'payer_failures'
-    if (payer.inFlight >= maxInFlightPerPayer || failures + payer.inFlight >= failureBudget.failures) {
+    if (inFlight >= maxInFlightPerPayer || failures + inFlight >= failureBudget.failures)
       return 'payer_in_flight'
-    }
+    // Last: nobody gives way to what is refused all the same.
+    if (flights.size >= maxInFlight) return 'in_flight'
   }
   /** What can't land any more and nobody has said so: a process that ended, or one that stands still. */
   const sweep = (of: Iterable<OpenFlight>): void => {
@@ -147,6 +164,38 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     }
   }
 
+  /**
+   * Of those who give way the one whose store has most.
+   *
+   * @param has how many a store has with the one that needs the room
+   * @param mayGive leaves out those by which nothing would be won
+   */
+  const whoGivesWayTo = (has: number, mayGive: (one: OpenFlight) => boolean): OpenFlight | undefined => {
+    const sinceMs = clock.now() - GIVES_WAY_AFTER_MS
+    let gives: OpenFlight | undefined
+    let most = has
+    for (const flight of flights) {
+      if (flight.sinceMs > sinceMs || !mayGive(flight)) continue
+      const count = ofStores.get(flight.storeId)!
+      if (flight.state === 'held' && count > most) [gives, most] = [flight, count]
+    }
+    return gives
+  }
+  /** @returns whether somebody gave way */
+  const makeRoomFor = (has: number, mayGive: (one: OpenFlight) => boolean): boolean => {
+    const gives = whoGivesWayTo(has, mayGive)
+    gives?.finish(0n)
+    return gives !== undefined
+  }
+  /**
+   * Whether one more may be looked at where all places are taken. Anybody can have as many as he likes that never land, so that nobody
+   * whose payment is good gives way before this one is found good as well: there is as much room again for those that are looked at.
+   */
+  const mayBeLookedAt = (has: number): boolean =>
+    flights.size < 2 * maxInFlight
+      ? whoGivesWayTo(has, () => true) !== undefined
+      : makeRoomFor(has, ({ isApart }) => !isApart)
+
   function fly(identity: PaymentIdentity, storeId: string): Flight {
     const { payer: address, asset, amountAtomic } = identity
     const payer = payerOf(address)
@@ -156,13 +205,18 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     const gas = gasBudget.of(storeId)
     let reserved = 0n
     const own: OpenFlight = {
-      identity,
+      ...{ identity, storeId, sinceMs: clock.now() },
       state: 'held',
+      isApart: false,
       attempt: undefined,
       finish(spent = reserved) {
         if (own.state === 'over') return
         own.state = 'over'
         flights.delete(own)
+        if (own.isApart) apart--
+        const others = ofStores.get(storeId)! - 1
+        if (others === 0) ofStores.delete(storeId)
+        else ofStores.set(storeId, others)
         payer.flights.delete(own)
         if (open.get(identity.key) === own) open.delete(identity.key)
         const left = payer.sums.get(asset)! - amountAtomic
@@ -176,15 +230,26 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       failed: () => fail(payerOf(address)),
     }
     flights.add(own)
+    ofStores.set(storeId, (ofStores.get(storeId) ?? 0) + 1)
     payer.flights.add(own)
     const flight: Flight = {
       storeId,
       aheadAtomic,
       reserve(most) {
-        if (own.state === 'over' || !gas.reserve(most - reserved)) return false
+        if (own.state === 'over') return 'in_flight'
+        const why = gas.reserve(most - reserved)
+        if (why !== undefined) return why
+        // Last: nobody gives way to what is refused all the same.
+        if (!own.isApart && apart >= maxInFlight && !flight.makeRoom()) {
+          gas.settle(most - reserved, 0n)
+          return 'in_flight'
+        }
         reserved = lastReserved = most
-        return true
+        if (!own.isApart) apart++
+        own.isApart = true
       },
+      makeRoom: () =>
+        own.state !== 'over' && makeRoomFor(ofStores.get(storeId)!, (one) => one.isApart && one !== own),
       release() {
         if (own.state === 'held') own.finish(0n)
       },
@@ -229,13 +294,17 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     take(identity, storeId) {
       // What nobody has given back must not be in the way of what its payer buys now.
       sweep(payers.get(identity.payer)?.flights ?? [])
-      let why = noPlaceFor(identity.payer, payers.get(identity.payer))
+      let why = noPlaceFor(identity.payer)
       if (why !== undefined) {
         sweep(flights)
-        why = noPlaceFor(identity.payer, payers.get(identity.payer))
+        why = noPlaceFor(identity.payer)
       }
-      if (why !== undefined) return why
-      return gasBudget.of(storeId).isSpent ? 'store_gas' : fly(identity, storeId)
+      const isFull = why === 'in_flight'
+      if (why !== undefined && !isFull) return why
+      const { noGas } = gasBudget.of(storeId)
+      if (noGas !== undefined) return noGas
+      const has = (ofStores.get(storeId) ?? 0) + 1
+      return isFull && !mayBeLookedAt(has) ? 'in_flight' : fly(identity, storeId)
     },
     of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
     note({ key, payer, storeId }, outcome, gas) {
@@ -258,6 +327,9 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     get inFlight() {
       return flights.size
     },
+    get apart() {
+      return apart
+    },
     start: () => gasBudget.start(),
     diagnose: () => gasBudget.diagnose(),
     close: () => gasBudget.close(),
@@ -275,7 +347,11 @@ interface Payer {
 
 interface OpenFlight {
   readonly identity: PaymentIdentity
+  readonly storeId: string
+  readonly sinceMs: number
   state: 'held' | 'settling' | 'over'
+  /** What its settlement may cost is set apart. */
+  isApart: boolean
   /** With which its settlement stayed open, where several processes can look it up. */
   attempt: SettlementAttempt | undefined
   /** Gives its place back. @param spent what it cost; all that was set apart when absent */

@@ -16,12 +16,15 @@ export interface GasBudgetOptions {
   readonly gasBook?: GasBook | undefined
 }
 
+/** Why nothing more is set apart: the day is used up, or would be with what is on its way, which may come back. */
+export type NoGas = 'store_gas' | 'store_in_flight'
+
 /** What one store's settlements may cost today. */
 export interface StoreGas {
-  /** Nothing more may be set apart today. */
-  readonly isSpent: boolean
-  /** False when the day has no room for it. A negative amount gives back. */
-  reserve(gas: bigint): boolean
+  /** Why not the least may be set apart now. */
+  readonly noGas: NoGas | undefined
+  /** A negative amount gives back. @returns why the day has no room for it */
+  reserve(gas: bigint): NoGas | undefined
   /** What was set apart is free again, and so much of it, or more, is spent. */
   settle(reserved: bigint, spent: bigint): void
 }
@@ -73,23 +76,26 @@ export function createGasBudget(options: GasBudgetOptions): GasBudget {
     writing.add(done)
   }
 
-  const isSpent = ({ spent, reserved }: Entry): boolean => most !== null && spent + reserved >= most
+  const noGasFor = ({ spent, reserved }: Entry, gas: bigint): NoGas | undefined => {
+    if (most === null || spent + reserved + gas <= most) return undefined
+    return spent + gas > most ? 'store_gas' : 'store_in_flight'
+  }
 
   return {
     of(storeId) {
       return {
-        get isSpent() {
-          return isSpent(entryOf(storeId))
+        get noGas() {
+          return noGasFor(entryOf(storeId), 1n)
         },
         reserve(gas) {
           const entry = entryOf(storeId)
-          if (most !== null && gas > 0n && entry.spent + entry.reserved + gas > most) {
-            if (!entry.isTold) log.error({ network, storeId }, 'a store has used up its gas of today')
+          const why = gas > 0n ? noGasFor(entry, gas) : undefined
+          if (why === 'store_gas' && !entry.isTold) {
+            log.error({ network, storeId }, 'a store has used up its gas of today')
             entry.isTold = true
-            return false
           }
-          entry.reserved += gas
-          return true
+          if (why === undefined) entry.reserved += gas
+          return why
         },
         settle(reserved, spent) {
           if (reserved === 0n && spent === 0n) return
@@ -112,7 +118,7 @@ export function createGasBudget(options: GasBudgetOptions): GasBudget {
     },
     diagnose() {
       return [...stores.keys()]
-        .filter((storeId) => entryOf(storeId).isTold || isSpent(entryOf(storeId)))
+        .filter((storeId) => entryOf(storeId).isTold || noGasFor(entryOf(storeId), 1n) === 'store_gas')
         .map(
           (storeId) =>
             `${network}: store ${storeId} has used up its gas of today (maxGasPerStoreAndDay); its payments are refused until midnight UTC.`,

@@ -39,6 +39,10 @@ export const noPlaceRefusals: Readonly<Record<NoPlace, Refusal>> = {
     ownReasons.payerBudget,
     'Too many of this payer’s payments failed on chain lately. Try again later.',
   ),
+  store_in_flight: refuseForNow(
+    ownReasons.settlerBusy,
+    'Too many of this seller’s settlements are on their way for what they may cost today. Try again with the same payment; nothing was charged.',
+  ),
   store_gas: refuseForNow(
     ownReasons.storeGas,
     'This seller’s settlements have used up what they may cost today. Pay on another network, or try again tomorrow; nothing was charged.',
@@ -46,10 +50,14 @@ export const noPlaceRefusals: Readonly<Record<NoPlace, Refusal>> = {
 }
 
 /** The payer's payments on their way would take more than it has. */
-export const sumInFlight = refuseForNow(
-  ownReasons.sumInFlight,
-  'The payer has too little for all of its payments on their way. Try again with the same payment when they have settled; nothing was charged.',
-)
+export const sumInFlight: Refusal = {
+  ...refuseForNow(
+    ownReasons.sumInFlight,
+    'The payer has too little for all of its payments on their way. Try again with the same payment when they have settled; nothing was charged.',
+  ),
+  // The chain was asked for a payment that could not be made: for nothing, and as often as anybody likes.
+  isPayersDoing: true,
+}
 
 /** Nobody has made sure yet what a former process left. */
 export const notStarted = refuseForNow(

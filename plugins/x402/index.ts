@@ -33,13 +33,15 @@ export default gatewayPlugin({
   api: 1,
   options,
   needs: ['chains', 'payments', 'service'],
+  // For rate-limit: a refusal of status 503 that counts as a failed payment.
+  ownSlots: { 'x402/payersDoing': false },
   slots: {
     pay: { writes: ['payment'] },
-    verify: { reads: ['payment', 'claim'], mayRead: ['settlement'] },
+    verify: { reads: ['payment', 'claim'], mayRead: ['settlement'], mayWrite: ['x402/payersDoing'] },
     settle: { reads: ['payment', 'claim'], mayRead: ['answer'], writes: ['settlement'] },
     log: { mayRead: ['payment'] },
   },
-  setup({ maxTimeoutSeconds, acceptV1, legacyBody }, { ports: { chains, payments, service } }) {
+  setup({ maxTimeoutSeconds, acceptV1, legacyBody }, { ports: { chains, payments, service }, slot }) {
     /** Links of one seller and price have the same offers. */
     const offersBy = new LRUCache<string, OffersOfLink>({ max: MAX_OFFERS })
 
@@ -72,7 +74,7 @@ export default gatewayPlugin({
       )
     }
 
-    const selling = { payments, acceptV1 }
+    const selling = { payments, acceptV1, payersDoing: slot('x402/payersDoing') }
 
     return {
       route({ link, isPaid }) {

@@ -4,6 +4,7 @@ import type { Payments } from '../../core/payments/payments.ts'
 import { settlementPending } from '../../core/payments/refusals.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Reply, RouteHooks } from '../../core/plugin/gateway.ts'
+import type { OwnSlot } from '../../core/plugin/slots.ts'
 import { linkNotFound } from '../../core/ports/refusals.ts'
 import type { Challenges } from '../../core/x402/challenge.ts'
 import { receiptHeaders } from '../../core/x402/header.ts'
@@ -14,6 +15,8 @@ import { presentPayment, refusalOf, type Taken } from '../../core/x402/presentPa
 export interface Selling {
   readonly payments: Payments
   readonly acceptV1: boolean
+  /** Whether the payment was refused for what its payer has done, whatever the answer's status. */
+  readonly payersDoing: OwnSlot<boolean>
 }
 
 /** The hooks of a link that is sold: what is the same for all links is not kept with each. */
@@ -35,7 +38,7 @@ export class Sold implements RouteHooks {
   }
 
   verify(x: Exchange) {
-    return verify(x, this.#selling.payments)
+    return verify(x, this.#selling)
   }
 
   settle(x: Exchange) {
@@ -86,10 +89,12 @@ async function payForRepeat(x: Exchange, payNow: () => ReturnType<typeof pay>): 
 }
 
 /** The verify phase: asks before the seller works. A payment that has settled already is being served late. */
-async function verify(x: Exchange, payments: Payments): Promise<void> {
+async function verify(x: Exchange, { payments, payersDoing }: Selling): Promise<void> {
   if (x.settlement !== null) return
   const verified = await payments.verify(x.claim!)
-  if (!verified.ok) throw refusalOf(verified)
+  if (verified.ok) return
+  if (verified.isPayersDoing) payersDoing.set(x, true)
+  throw refusalOf(verified)
 }
 
 /** The settle phase: charges the price, and says what a settlement that did not go through means for the buyer. */

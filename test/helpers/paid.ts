@@ -2,6 +2,7 @@ import type { Test } from 'tap'
 import { paymentStates } from '../../core/domain/payment.ts'
 import { startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts'
 import { until } from './rawHttp.ts'
+import { sellerOf } from './sellerOf.ts'
 import { createScriptedSettler, scriptedPayment } from './settler.ts'
 
 export const shortPlugins = [
@@ -25,6 +26,23 @@ export async function startPaid(t: Test, options: TestGatewayOptions = {}) {
     call: (url: string, init: RequestInit = {}) =>
       ask(url, { ...init, headers: { ...headers, ...init.headers } }),
   }
+}
+
+/** Calls a link of this price, and goes while its seller works. Resolves when the call has ended. */
+export async function callAndGo(
+  t: Test,
+  { gateway, call }: Awaited<ReturnType<typeof startPaid>>,
+  price: string,
+): Promise<void> {
+  const asked = Promise.withResolvers<void>()
+  const seller = await sellerOf(t, () => asked.resolve())
+  const { url } = await gateway.addLink({ slug: 'slow', url: seller.url, price })
+  const leaving = new AbortController()
+  const called = t.rejects(call(url, { signal: leaving.signal }))
+  await asked.promise
+  leaving.abort()
+  await called
+  await until(() => gateway.gateway.calls.counts().underWay === 0, 'the call to end')
 }
 
 interface Asked {

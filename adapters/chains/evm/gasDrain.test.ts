@@ -206,3 +206,16 @@ t.test('a contract wallet that tells them apart all the same costs no more than 
   const again = await payAtOnce(settler, terms, Array.from({ length: 20 }, newAccount), turn, wallet)
   t.same([...new Set(again.refused)], ['payer_failure_budget_exhausted'])
 })
+
+t.test('wallets without money use up nothing of what a store may cost in a day', async (t) => {
+  // Some ten settlements, as a node that takes its time holds fifty at once.
+  const fixture = await startSettler(t, { maxGasPerStoreAndDay: 6_000_000_000_000_000n })
+  const { settler, rpc, buyer } = fixture
+  const terms = termsOf()
+  await settler.start([])
+  rpc.add('eth_call', { kind: 'delay', ms: 300 })
+  const poor = payAtOnce(settler, terms, Array.from({ length: 50 }, newAccount))
+  await new Promise((resolve) => setTimeout(resolve, 150))
+  t.same((await payAtOnce(settler, terms, [buyer])).statuses, ['settled'])
+  t.same([...new Set((await poor).refused)], ['invalid_exact_evm_insufficient_balance'])
+})

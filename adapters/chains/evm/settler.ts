@@ -89,8 +89,28 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     contractSignature: createContractSignatureCheck({ rpc, code, maxGas, factories: options.factories }),
   })
 
+  /** Its identity stays known: the buyer may be back for what it has bought. */
   const withinBudget = (checked: Checked): Checked =>
-    checked.ok && budgets.isSpent(checked.identity.payer) ? noPlaceRefusals.payer_failures : checked
+    checked.ok && budgets.isSpent(checked.identity.payer)
+      ? { ...noPlaceRefusals.payer_failures, identity: checked.identity }
+      : checked
+
+  /**
+   * Whether the keys can pay for all that the chain has called good, and so many more; those that are signed are paid for
+   * already. What it has not is no reason: anybody can have as many that never land.
+   */
+  const judgeAll = async (more: number, flight: Flight): Promise<Backed> => {
+    const judge = () => keys.judge(Math.max(1, budgets.apart + more - keys.paymentsInFlight))
+    try {
+      const affords = await judge()
+      return !affords.ok && affords.isForOthers && flight.makeRoom() ? await judge() : affords
+    } catch {
+      return refuseForNow(
+        reasons.verifyFault,
+        'The chain can not be asked now. Try again with the same payment.',
+      )
+    }
+  }
 
   /** Everything that could keep a settlement from being made or paid for, and then the chain. */
   const verifyHeld = async (
@@ -100,18 +120,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   ): Promise<{ readonly ok: true } | Refusal> => {
     const prepared = await calls.prepare(payment, identity)
     if (!prepared.ok) return prepared
-    let affords: Backed
-    try {
-      // Those that are signed are paid for already.
-      affords = await keys.judge(Math.max(1, budgets.inFlight - keys.paymentsInFlight))
-    } catch {
-      return refuseForNow(
-        reasons.verifyFault,
-        'The chain can not be asked now. Try again with the same payment.',
-      )
-    }
+    const affords = await judgeAll(1, flight)
     if (!affords.ok) return affords
-    if (!flight.reserve(affords.likelyWei)) return noPlaceRefusals.store_gas
     const { call, authorization } = prepared
     const { asset } = identity
     const [verified] = await Promise.all([
@@ -120,6 +130,12 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     ])
     if (!keys.isStarted) return notStarted
     if (keys.all.every(({ account, isStarted }) => account.isShared || !isStarted)) return keyIsShared
+    // Only now: anybody can have as many that never land, and they are not to keep out those that do.
+    const why = verified.ok ? flight.reserve(affords.likelyWei) : undefined
+    if (why !== undefined) return noPlaceRefusals[why]
+    // Others may have been called good meanwhile.
+    const stillAffords = verified.ok ? await judgeAll(0, flight) : undefined
+    if (stillAffords?.ok === false) return stillAffords
     const { from, signature } = authorization
     // A wallet that has to be made first has no code either.
     if (verified.ok && signature.length === plainSignatureChars && code.remembered(from) === false)
@@ -145,7 +161,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       try {
         const verified = await verifyHeld(payment, identity, flight)
         if (verified.ok) return { ok: true, hold: flight }
-        if (verified.transient !== true) flight.refused()
+        // One that is used stands on chain, for anybody to read and to present again: that is no failure of who signed it.
+        if (verified.transient !== true && verified.reason !== reasons.nonceUsed) flight.refused()
         flight.release()
         return verified
       } catch (error) {

@@ -81,6 +81,7 @@ t.test(
     t.ok(failed >= 3, `${failed} failed`)
     t.equal(stage.chain.balanceUsdc(addressOf(stage.cast.seller)), 0n)
     t.ok(before - lamports(stage) <= 60_000n, `${before - lamports(stage)} lamports lost`)
-    t.same([...reasons].sort(), ['store_gas_budget_exhausted', 'too_many_payments_in_flight'])
+    // Busy while what is on its way could use up the rest of the day.
+    t.same([...reasons].sort(), ['settler_busy', 'store_gas_budget_exhausted', 'too_many_payments_in_flight'])
   },
 )

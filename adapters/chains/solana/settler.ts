@@ -104,7 +104,6 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   /** Everything that could keep a settlement from being made or paid for. @throws when no node answers */
   const verifyHeld = async (found: Prepared, identity: PaymentIdentity, flight: Flight) => {
     const { transaction, transferAt, source, feeLamports, feePayer } = found
-    if (!flight.reserve(feeLamports)) return noPlaceRefusals.store_gas
     const fault = await mintFacts.faultOf(rules.assets.get(identity.asset)!.asset)
     if (fault !== undefined) {
       log.error({ network, fault }, 'payments in this token are refused')
@@ -117,7 +116,8 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       aheadAtomic === 0n ? undefined : balanceOf(source),
     ])
     if (!verified.ok) return 'account' in verified ? blame(verified, identity) : verified
-    if (payments !== undefined && payments < BigInt(budgets.inFlight)) {
+    const isShort = () => payments !== undefined && payments < BigInt(budgets.apart + 1)
+    if (isShort() && (payments === 0n || !flight.makeRoom() || isShort())) {
       log.error({ network, feePayer, payments }, 'the fee payer can pay for no more settlements')
       return refuseForNow(
         reasons.settleFault,
@@ -125,6 +125,9 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       )
     }
     if (balance !== undefined && balance < aheadAtomic + identity.amountAtomic) return sumInFlight
+    // Only now: anybody can have as many that never land, and they are not to keep out those that do.
+    const why = flight.reserve(feeLamports)
+    if (why !== undefined) return noPlaceRefusals[why]
     found.verifiedAtMs = clock.now()
     found.seenSlot = verified.slot
     return { ok: true } as const
@@ -159,7 +162,8 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       const checked = checkSolanaPayment(payment, terms, rules)
       if (!checked.ok) return checked
       const { identity } = checked
-      if (budgets.isSpent(identity.payer)) return noPlaceRefusals.payer_failures
+      // Known all the same: the buyer may be back for what it has bought.
+      if (budgets.isSpent(identity.payer)) return { ...noPlaceRefusals.payer_failures, identity }
       keep(identity, checked)
       return { ok: true, identity }
     },
@@ -195,7 +199,8 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       }
       let outcome: SettleOutcome = stopping
       try {
-        if (!flight.reserve(found.feeLamports)) return { ...noPlaceRefusals.store_gas, status: 'rejected' }
+        const why = flight.reserve(found.feeLamports)
+        if (why !== undefined) return { ...noPlaceRefusals[why], status: 'rejected' }
         const ageMs = Math.abs(clock.now() - found.verifiedAtMs)
         outcome = await settle(
           feePayers.idOf(found.feePayer),

@@ -17,6 +17,8 @@ export interface Refusal {
   readonly message: string
   /** True when the cause is ours or the chain's, not the payment's (RPC away): 503, and the payment may be tried again. */
   readonly transient?: boolean
+  /** Of a transient one that the payer alone has brought about: it counts against who presents it, as a failed payment does. */
+  readonly isPayersDoing?: true
   /**
    * Set by `check` when the payment is of this network and asset and its signature holds, and only its time is over or its
    * amount or recipient are not those of the terms: whose payment it is. It can't be settled on these terms, but it may have

@@ -46,7 +46,7 @@ t.test('a gateway that is killed over and over gives a store no second day', asy
     await budgets.start()
     for (let i = 0; i < 5; i++) {
       const flight = budgets.take({ ...identity, key: `${process}-${i}` }, 'store')
-      if (typeof flight === 'string' || !flight.reserve(1_000n)) {
+      if (typeof flight === 'string' || flight.reserve(1_000n) !== undefined) {
         refused++
         if (typeof flight !== 'string') flight.release()
         continue

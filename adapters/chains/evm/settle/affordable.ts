@@ -12,7 +12,13 @@ const MAX_TRANSACTIONS = 256
 const TELL_AGAIN_MS = 10_000
 
 /** Whether the settling key can pay for one more settlement, and with which fees. */
-export type Affordable = { readonly ok: true; readonly fees: Fees; readonly likelyWei: bigint } | Refusal
+export type Affordable = { readonly ok: true; readonly fees: Fees; readonly likelyWei: bigint } | Unaffordable
+
+/** Why it can't. */
+export interface Unaffordable extends Refusal {
+  /** It could, were there fewer others. */
+  readonly isForOthers?: true
+}
 
 /**
  * Whether the account has the means for so many transactions more.
@@ -59,9 +65,10 @@ export function createAffordable(
     const likelyWei = BigInt(gas) * leastFee(head, options)
     const needed = likelyWei * BigInt(waiting)
     if (spareWei >= needed) return { ok: true, fees, likelyWei }
-    return stopped(
+    const refusal = stopped(
       `the settling account ${account.address} has ${spareWei} wei for fees, ${needed} are needed`,
     )
+    return spareWei < likelyWei ? refusal : { ...refusal, isForOthers: true }
   }
   return {
     judge,

@@ -231,6 +231,7 @@ t.test(
     rpc.resetCounters()
     await next.recover(records)
     t.equal(rpc.calls('eth_sendRawTransaction'), 1)
+    await chain.mine()
     t.same(statuses(await next.recover(records)), all(6, 'settled'))
     t.equal(await chain.balanceUsdc(seller as Hex), 60_000n)
   },
@@ -261,6 +262,7 @@ t.test(
     await next.start(kept.map((attempt) => ({ ...attempt, bytes: '' })))
     const records = payments.map(({ identity }, i) => recordOf(identity, kept[i]!))
     t.same(statuses(await next.recover(records)), ['failed_final', 'pending', 'pending'])
+    await chain.mine()
     t.same(statuses(await next.recover(records.slice(1))), ['settled', 'settled'])
   },
 )
@@ -348,6 +350,7 @@ t.test(
     })
     t.same(await settler.stillOnChain(records), all(5, 'no'))
     await settler.recover(records)
+    await chain.mine()
     t.same(statuses(await settler.recover(records)), all(5, 'settled'))
     t.equal(await chain.balanceUsdc(seller as Hex), 50_000n)
   },

@@ -2,13 +2,13 @@ import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import { notStarted } from '../../refuse.ts'
 import type { Head } from '../rpc/head.ts'
-import type { Affordable } from './affordable.ts'
+import type { Affordable, Unaffordable } from './affordable.ts'
 import { type EvmKey, troublesOf } from './evmKey.ts'
 import type { Sent } from './landing.ts'
 import type { Store } from './settlingAccount.ts'
 
 /** What a transaction of one of the keys may cost, and whose it would be now. */
-export type Backed = (Extract<Affordable, { readonly ok: true }> & { readonly from: string }) | Refusal
+export type Backed = (Extract<Affordable, { readonly ok: true }> & { readonly from: string }) | Unaffordable
 
 /** A transaction that is on its way, or whose stores have not all said yes. */
 export interface Sending {

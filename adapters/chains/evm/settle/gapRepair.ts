@@ -98,7 +98,9 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
   const repairOnce = async (): Promise<void> => {
     if (!mayGoOn()) return
     abandonGivenBack()
-    const [mined, pooled] = [await countOf('latest'), await countOf('pending')]
+    const [latest, pooled] = [await countOf('latest'), await countOf('pending')]
+    // What is used is in the pool's count as well: one wrong answer does not make a number that nobody has used a used one.
+    const mined = Math.min(latest, pooled)
     // What a reorganisation took back is the recovery's to send again, as it was signed.
     for (let nonce = pooled; nonce < adoptedBelow; nonce++)
       if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)

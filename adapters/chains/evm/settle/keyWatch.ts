@@ -14,7 +14,7 @@ const FIRST_LOOKS = 3
 export interface KeyWatch {
   /** The next look is the first one: others of this installation may have had the key. */
   begin(): void
-  /** Not again within {@link LOOK_MS}; those who ask share a look. Never rejects. */
+  /** Not again within {@link LOOK_MS}, but for the first one after a wait; those who ask share a look. Never rejects. */
   look(): Promise<void>
   /** Somebody else has used numbers of this key lately. */
   readonly isShared: boolean
@@ -32,7 +32,7 @@ export interface KeyWatchParts {
   /** Whether a number is of a transaction that is on its way from here. */
   readonly isLive: (nonce: number) => boolean
   /** Numbers of payments that are open in the store, where the way there is known. */
-  readonly openInStore: () => Promise<Pick<ReadonlySet<number>, 'has'>> | undefined
+  readonly openInStore: () => Promise<ReadonlyMap<number, unknown>> | undefined
 }
 
 export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
@@ -56,15 +56,56 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
     const next = queue.next ?? 0
     if (pooled <= next) return false
     const open = await openInStore()
-    return !Array.from({ length: pooled - next }, (_, i) => next + i).every((nonce) => open?.has(nonce))
+    // Up to the first: how many they are is a node's word.
+    for (let nonce = next; nonce < pooled; nonce++) if (open?.has(nonce) !== true) return true
+    return false
+  }
+
+  const isShared = () => performance.now() < sharedUntilMs
+  /** Until the next look. */
+  const soonMs = () => performance.now() + Math.min(LOOK_MS, sharedKeyMs)
+
+  /**
+   * Numbers that somebody else seemed to have used are asked for once more when the wait for that is over, before anything is signed
+   * above them. Not sooner: a node that lags behind the others does not know of them yet.
+   */
+  const judgeSupposed = async (pooled: number): Promise<void> => {
+    if (isShared()) return
+    const supposed = queue.next!
+    let used = pooled
+    // What is signed with a used number never lands: the highest answer counts, and what the store has a payment for.
+    if (used < supposed) {
+      used = Math.min(supposed, Math.max(used, await countOf('pending')))
+      for (const nonce of (await openInStore())?.keys() ?? [])
+        if (nonce < supposed) used = Math.max(used, nonce + 1)
+    }
+    // Another look has seen more meanwhile.
+    if (isShared()) return
+    queue.raiseAbove(used - 1)
+    if (!queue.isSupposing) return
+    queue.supposeNothing()
+    log.warn(
+      { network, account: address, nonce: supposed, next: queue.next },
+      'nobody has used the numbers of the settling key that a node said were used',
+    )
   }
 
   const lookOnce = async (): Promise<void> => {
-    const pooled = await countOf('pending')
-    const isForeign = await (knowsNext ? isUnknownBelow(pooled) : isForeignInPool(pooled))
-    queue.raiseAbove(pooled - 1)
+    const judge = () => (knowsNext ? isUnknownBelow(pooled) : isForeignInPool(pooled))
+    let pooled = await countOf('pending')
+    let isForeign = await judge()
+    if (isForeign) {
+      // What is signed above a number that nobody has used waits for good, so that one answer does not say it: it may be another
+      // account's, or no count at all.
+      pooled = Math.min(pooled, await countOf('pending'))
+      isForeign = await judge()
+    }
+    // At the start they may be a former process's, which nobody here knows of: these are not taken back.
+    if (isForeign && knowsNext) queue.suppose(pooled)
+    else if (queue.isSupposing && pooled <= queue.next!) await judgeSupposed(pooled)
+    else queue.raiseAbove(pooled - 1)
     if (isForeign && !knowsNext && ++doubts < FIRST_LOOKS) {
-      sharedUntilMs = performance.now() + Math.min(LOOK_MS, sharedKeyMs)
+      sharedUntilMs = soonMs()
       return
     }
     knowsNext = true
@@ -79,21 +120,26 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
 
   return {
     begin() {
+      // What somebody has used may be theirs.
+      if (queue.isSupposing) queue.raiseAbove(queue.next! - 1)
       knowsNext = false
       doubts = 0
       lookedAtMs = Number.NEGATIVE_INFINITY
     },
     look() {
       const nowMs = performance.now()
-      if (sharedKeyMs === 0 || nowMs - lookedAtMs < LOOK_MS) return looking
+      const isToJudge = queue.isSupposing && lookedAtMs < sharedUntilMs && nowMs >= sharedUntilMs
+      if (sharedKeyMs === 0 || (nowMs - lookedAtMs < LOOK_MS && !isToJudge)) return looking
       lookedAtMs = nowMs
       looking = lookOnce().catch((error: unknown) => {
+        // Nothing is signed above before a look has said so.
+        if (queue.isSupposing) sharedUntilMs = Math.max(sharedUntilMs, soonMs())
         log.warn({ network, error: String(error) }, 'could not look who else signs with the settling key')
       })
       return looking
     },
     get isShared() {
-      return performance.now() < sharedUntilMs
+      return isShared()
     },
   }
 }

@@ -59,3 +59,52 @@ t.test('what somebody else has used meanwhile is no gap, and is not given out ag
   queue.giveBack(b)
   t.same(queue.takeGaps(), [])
 })
+
+t.test(
+  'what somebody else seems to have used is taken back until one is given out above, and no nonce is given out twice',
+  async (t) => {
+    const queue = createNonceQueue(async () => 3)
+    t.equal(await queue.take(), 3)
+    queue.suppose(9)
+    t.match([queue.next, queue.isSupposing], [9, true])
+    queue.supposeNothing()
+    t.match([queue.next, queue.isSupposing], [4, false])
+    queue.suppose(9)
+    t.equal(await queue.take(), 9)
+    t.equal(queue.isSupposing, false)
+    queue.supposeNothing()
+    t.equal(await queue.take(), 10)
+
+    const step = fc.record({
+      what: fc.constantFrom('take', 'give', 'use', 'suppose', 'nothing', 'raise', 'fill', 'recheck'),
+      n: fc.nat(6),
+    })
+    const run = fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const queue = createNonceQueue(async () => 3)
+      const held: number[] = []
+      const used = new Set<number>([0, 1, 2])
+      for (const { what, n } of steps) {
+        const next = queue.next ?? 0
+        if (what === 'suppose') queue.suppose(next + n)
+        if (what === 'nothing') queue.supposeNothing()
+        if (what === 'recheck') queue.recheck()
+        if (what === 'fill') for (const nonce of queue.takeGaps()) used.add(nonce)
+        if (what === 'raise') {
+          queue.raiseAbove(next + n)
+          used.add(next + n)
+        }
+        if (what === 'take') {
+          const nonce = await queue.take()
+          if (used.has(nonce) || held.includes(nonce)) return false
+          held.push(nonce)
+        }
+        const [nonce] = what === 'give' || what === 'use' ? held.splice(n % (held.length || 1), 1) : []
+        if (nonce === undefined) continue
+        if (what === 'give') queue.giveBack(nonce)
+        else used.add(nonce)
+      }
+      return true
+    })
+    await fc.assert(run, { numRuns: 1_000 })
+  },
+)

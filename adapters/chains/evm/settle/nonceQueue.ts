@@ -12,9 +12,18 @@ export interface NonceQueue {
   takeGaps(): number[]
   /** Never gives out this nonce or one below it: a former process has signed with it. */
   raiseAbove(nonce: number): void
+  /**
+   * Gives out none below this one, as somebody else seems to have used them. Until it has given out one from there on, that can be
+   * taken back.
+   */
+  suppose(first: number): void
+  /** There are numbers that nobody gets because of {@link NonceQueue.suppose} alone. */
+  readonly isSupposing: boolean
+  /** Nobody has used them after all. Leaves alone what was given out or raised, also meanwhile. */
+  supposeNothing(): void
   /** Asks the chain again before the next one: something else signs with the same key. */
   recheck(): void
-  /** The next nonce, once it is known. */
+  /** The next nonce, once it is known; above what is supposed. */
   readonly next: number | undefined
 }
 
@@ -26,6 +35,8 @@ export function createNonceQueue(firstFree: () => Promise<number>): NonceQueue {
   let gaps: number[] = []
   /** What is below is used, by us or by somebody else. */
   let lowest = 0
+  /** What is below seems to be used by somebody else; of no account where it is not above `next`. */
+  let supposed = 0
 
   const ask = async (): Promise<void> => {
     const first = await firstFree()
@@ -42,7 +53,12 @@ export function createNonceQueue(firstFree: () => Promise<number>): NonceQueue {
         if (asked === asking) asked = undefined
         throw error
       }
-      return gaps.shift() ?? next++
+      const gap = gaps.shift()
+      if (gap !== undefined) return gap
+      // From now on something of ours is above: this is final.
+      next = Math.max(next, supposed)
+      supposed = 0
+      return next++
     },
     giveBack(nonce) {
       if (nonce < lowest) return
@@ -57,13 +73,24 @@ export function createNonceQueue(firstFree: () => Promise<number>): NonceQueue {
     },
     takeGaps: () => gaps.splice(0),
     raiseAbove(nonce) {
-      next = Math.max(next, nonce + 1)
+      // Compared, because the larger of both would be NaN for good where one is.
+      if (nonce >= next) next = nonce + 1
+    },
+    suppose(first) {
+      supposed = Math.max(supposed, first)
+    },
+    get isSupposing() {
+      return supposed > next
+    },
+    supposeNothing() {
+      supposed = 0
     },
     recheck() {
       asked = undefined
     },
     get next() {
-      return next > 0 || asked !== undefined ? next : undefined
+      const known = Math.max(next, supposed)
+      return known > 0 || asked !== undefined ? known : undefined
     },
   }
 }

@@ -184,6 +184,7 @@ for (const hasOpen of [true, false]) {
         recordOf(identity, attempts[i]!, i < 2 ? attempts[i]!.transaction : null),
       )
       for (let look = 0; look < 3; look++) await next.recover(records)
+      await chain.mine()
       t.same(
         (await next.recover(records)).map(({ status }) => status),
         all.map(() => 'settled'),

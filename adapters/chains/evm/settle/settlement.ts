@@ -147,7 +147,8 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
       await keys.lookForOthers()
       const affords = await keys.judge(1)
       if (!affords.ok) return rejected(affords)
-      if (!flight.reserve(affords.likelyWei)) return rejected(noPlaceRefusals.store_gas)
+      const why = flight.reserve(affords.likelyWei)
+      if (why !== undefined) return rejected(noPlaceRefusals[why])
       sent = await send(call, store, flight)
     } catch (error) {
       log.warn({ network, error: String(error) }, 'a settlement could not begin')

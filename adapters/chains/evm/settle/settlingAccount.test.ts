@@ -223,3 +223,30 @@ t.test(
     t.equal(next, 40)
   },
 )
+
+t.test(
+  'a number that waits to be filled is nobody else’s, also where the node takes those around it back',
+  async (t) => {
+    const node = nodeOf(5)
+    let more = 0
+    const rpc = {
+      call: async (...asked: Parameters<Rpc['call']>) =>
+        `0x${(Number(await node.rpc.call(...asked)) + more).toString(16)}`,
+    } as Rpc
+    const account = accountOn(t, rpc, { sharedKeyMs: 100 })
+    await account.adopt([])
+    await account.lookForOthers()
+    // Time for the next look.
+    await sleep(2_100)
+    more = 4
+    await account.lookForOthers()
+    t.equal(account.isShared, true)
+    account.abandon({ settler: account.id, bytes: '', transaction: '0x', sequence: '6' })
+    more = 0
+    await sleep(160)
+    await account.lookForOthers()
+    const call = { to: `0x${'22'.repeat(20)}`, data: '0x01' }
+    const { attempt } = await account.sign(call, 300_000, fees, [async () => true])
+    t.equal(attempt!.sequence, '7')
+  },
+)

@@ -10,7 +10,7 @@ import type { Fees } from './fees.ts'
 import { createGapRepair } from './gapRepair.ts'
 import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
 import { createKnownNonces } from './knownNonces.ts'
-import { createNonceQueue } from './nonceQueue.ts'
+import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
 import { addressOfKey, signTransaction } from './signTransaction.ts'
 import { within } from './within.ts'
 
@@ -129,7 +129,11 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     if (count <= MOST_TRANSACTIONS) return count
     throw new RpcUnreachable(`the node says that the settling account has sent ${count} transactions`)
   }
-  const queue = createNonceQueue(() => countOf('pending'))
+  const queue: NonceQueue = createNonceQueue(async () => {
+    const first = await countOf('pending')
+    // More than anybody here knows of is believed when it is said twice: what is signed above a number that nobody uses waits for good.
+    return first > (queue.next ?? 0) ? Math.min(first, await countOf('pending')) : first
+  })
   const known = createKnownNonces()
   const { live, abandoned, formerlyMined } = known
   /**
@@ -300,6 +304,8 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     mined: ({ sequence, bytes }) => known.mined(Number(sequence), bytes),
     abandon({ sequence }) {
       if (!live.delete(Number(sequence)) && Number(sequence) >= (queue.next ?? 0)) return
+      // Who fills it has it, also where the queue only supposes that it is used.
+      queue.raiseAbove(Number(sequence))
       abandoned.add(Number(sequence))
     },
     async followUp(openAttempts) {

@@ -119,7 +119,7 @@ t.test('what a store may cost in a day is the same with three keys as with one',
       payments.map(({ payment, identity }) => settler.verify(payment, terms, identity, { storeId: 'store' })),
     )
     t.equal(verified.filter(({ ok }) => ok).length, 3)
-    t.equal(verified.filter((one) => !one.ok && one.reason === ownReasons.storeGas).length, 5)
+    t.equal(verified.filter((one) => !one.ok && one.reason === ownReasons.settlerBusy).length, 5)
   }
 })
 
@@ -243,8 +243,8 @@ t.test(
     t.equal((await key!.look()).inFlight, 1)
     // This process stands still, another one has the key and sends what is stored.
     isMine = false
-    lift()
     await chain.rpc('eth_sendRawTransaction', stored[0]!.bytes)
+    lift()
     await sleep(10_500)
     t.notOk((await key!.look()).trouble)
     t.notMatch((await settler.diagnose()).join(), /has waited/)

@@ -1,0 +1,98 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { silentLog as log } from '../../../../core/ports/log.ts'
+import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
+import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
+
+/** A key whose next number is 5, and whose node has just said that somebody else has used those below 9. */
+async function supposing({
+  open = [],
+  sharedKeyMs = 100,
+}: {
+  open?: readonly number[]
+  sharedKeyMs?: number
+}) {
+  let answers: (number | Error)[] = [5]
+  const countOf = async () => {
+    const answer = answers.length > 1 ? answers.shift()! : answers[0]!
+    if (answer instanceof Error) throw answer
+    return answer
+  }
+  const queue = createNonceQueue(countOf)
+  const watch = createKeyWatch({
+    ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs },
+    isLive: () => false,
+    openInStore: async () => new Map(open.map((nonce) => [nonce, true])),
+  })
+  watch.begin()
+  await watch.look()
+  queue.giveBack(await queue.take())
+  // Time for the next look.
+  await sleep(2_100)
+  answers = [9]
+  await watch.look()
+  return {
+    watch,
+    queue,
+    /** From now on; the last one again and again. */
+    say: (...those: (number | Error)[]) => void (answers = those),
+  }
+}
+
+interface Case {
+  readonly name: string
+  /** What the node says when the wait is over. */
+  readonly says: readonly (number | Error)[]
+  readonly open?: readonly number[]
+  readonly meanwhile?: (watch: KeyWatch, queue: NonceQueue) => unknown
+  readonly next: number
+}
+
+const cases: readonly Case[] = [
+  { name: 'the node has taken them back', says: [5], next: 5 },
+  { name: 'one of two answers has them still', says: [5, 9], next: 9 },
+  { name: 'some of them are used', says: [7, 6], next: 7 },
+  { name: 'the node says them again', says: [9], next: 9 },
+  { name: 'the second answer has more', says: [5, 60], next: 9 },
+  { name: 'the node knows of less than is signed here', says: [0], next: 5 },
+  { name: 'the store has payments for some of them', says: [5], open: [3, 6, 30], next: 7 },
+  { name: 'one above is given out', says: [5], meanwhile: (_, queue) => queue.take(), next: 10 },
+  { name: 'others may have had the key', says: [5], meanwhile: (watch) => watch.begin(), next: 9 },
+]
+
+t.test('numbers that somebody else seemed to have used are asked for once more after the wait', (t) =>
+  Promise.all(
+    cases.map(async ({ name, says, open = [], meanwhile, next }) => {
+      const { watch, queue, say } = await supposing({ open })
+      t.match([watch.isShared, queue.next], [true, 9], name)
+      await meanwhile?.(watch, queue)
+      say(...says)
+      await sleep(160)
+      await watch.look()
+      t.match([watch.isShared, queue.next], [false, next], name)
+    }),
+  ),
+)
+
+t.test('nothing is signed above them while the node does not answer', async (t) => {
+  const { watch, queue, say } = await supposing({})
+  for (const answer of [new Error('away'), 5]) {
+    say(answer)
+    await sleep(160)
+    await watch.look()
+    const isAway = answer !== 5
+    t.match([watch.isShared, queue.next], [isAway, isAway ? 9 : 5])
+  }
+})
+
+t.test('a node that lags takes nothing back before the wait is over', async (t) => {
+  const { watch, queue, say } = await supposing({ sharedKeyMs: 2_400 })
+  await sleep(2_100)
+  say(5)
+  await watch.look()
+  t.match([watch.isShared, queue.next], [true, 9])
+  say(9)
+  await sleep(1_600)
+  await watch.look()
+  t.match([watch.isShared, queue.next, queue.isSupposing], [false, 9, false])
+})
