@@ -9,13 +9,20 @@ import { closeInStages } from '../core/http/lingeringClose.ts'
  * request object to answer.
  */
 export function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): void {
-  // Bytes in the middle of an answer would pass for a part of it: then the connection is only cut.
-  const underWay = (socket as { _httpMessage?: ServerResponse })._httpMessage
-  if (!socket.writable || error.code === 'ECONNRESET' || underWay?.headersSent) {
+  // Bytes in the middle of an answer would pass for a part of it, and ahead of it, behind a request that was whole, for all of it:
+  // then the connection is only cut.
+  const underWay = answerUnderWay(socket)
+  const isOwed = underWay !== undefined && (underWay.headersSent || underWay.req.complete)
+  if (!socket.writable || error.code === 'ECONNRESET' || isOwed) {
     socket.destroy()
     return
   }
   refuseSocket(socket, ...meaningOf(error.code))
+}
+
+/** The answer that a connection owes next, from its request's head until it is written. */
+export function answerUnderWay(socket: Duplex): ServerResponse | undefined {
+  return (socket as { _httpMessage?: ServerResponse | null })._httpMessage ?? undefined
 }
 
 /** Writes one error answer on a connection that speaks HTTP no more, and closes it. */

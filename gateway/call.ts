@@ -167,10 +167,10 @@ function count(x: Exchange, isPaid: boolean, counts: Calls['counts']): void {
     counts.paid++
     if (status < 400 && !x.isUnsent) counts.answered++
   } else if (x.errorCode === 'settlement_pending') counts.pending++
+  else if (status === 0 || x.isUnsent) counts.left++
   else if (status >= 500) counts.failed++
   else if (isPaid && status === 402 && x.paymentHeader === null) counts.asked++
   else if (status >= 400) counts.refused++
-  else if (status === 0) counts.left++
   else if (isPaid && x.paymentHeader !== null) counts.repeated++
   else counts.free++
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { PreparedReply } from '../core/http/preparedReply.ts'
 import type { Door, Upgrade } from '../core/plugin/door.ts'
 import type { Reply } from '../core/plugin/reply.ts'
 
@@ -131,11 +132,59 @@ const SMALL_BYTES = 16_384
  */
 export function send(res: ServerResponse, reply: Reply, extra: readonly string[] | null): boolean {
   if (res.headersSent || res.destroyed) return false
-  const headers = extra === null ? reply.headers : [...reply.headers, ...extra]
-  // Node takes the flat list as it is; its types only know the mutable array.
-  res.writeHead(reply.status, headers as string[])
+  const hasHead = extra === null && reply instanceof PreparedReply && writePrepared(res, reply)
+  if (!hasHead) {
+    const headers = extra === null ? reply.headers : [...reply.headers, ...extra]
+    // Node takes the flat list as it is; its types only know the mutable array.
+    res.writeHead(reply.status, headers as string[])
+  }
   endWith(res, reply.body)
   return true
+}
+
+/** What node has of an answer's head until it puts it before the first piece of the body; in none of its types. */
+interface Head {
+  _header: string | null
+  _headerSent: boolean
+  readonly _keepAliveTimeout: number
+}
+
+/**
+ * Gives node a head that is made already: by itself it puts one together for each answer and looks at each of its characters, which is a
+ * tenth of what a 402 costs.
+ *
+ * @returns false where the connection ends with this answer, or node keeps heads otherwise: nothing is done then
+ */
+function writePrepared(res: ServerResponse, { status, head }: PreparedReply): boolean {
+  const inside = res as unknown as Head
+  if (inside._header !== null || !res.shouldKeepAlive || !(inside._keepAliveTimeout >= 1_000)) return false
+  res.statusCode = status
+  inside._header = `${head}${dateLine()}${keepAliveLines(inside._keepAliveTimeout)}\r\n`
+  inside._headerSent = false
+  return true
+}
+
+let dateSecond = 0
+let date = ''
+
+function dateLine(): string {
+  const second = Math.floor(Date.now() / 1_000)
+  if (second !== dateSecond) {
+    dateSecond = second
+    date = `Date: ${new Date(second * 1_000).toUTCString()}\r\n`
+  }
+  return date
+}
+
+let keepAliveMs = 0
+let keepAlive = ''
+
+function keepAliveLines(timeoutMs: number): string {
+  if (timeoutMs !== keepAliveMs) {
+    keepAliveMs = timeoutMs
+    keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(timeoutMs / 1_000)}\r\n`
+  }
+  return keepAlive
 }
 
 /** Ends an answer with its body, or what is left of it. */

@@ -141,3 +141,17 @@ t.test('of more links than are kept compiled those are given up that were called
   )
   await calls.close()
 })
+
+t.test('links that are called all the time are never given up, however many others come', async (t) => {
+  const { live: calls, told } = await live(100)
+  const { table } = calls.current
+  const busy = Array.from({ length: 10 }, (_, i) => `ann/busy-${i}`)
+  for (const key of busy) await table.ask(key)
+  for (let i = 0; i < 500; i++) {
+    await table.ask(`ben/l${i}`)
+    if (busy.some((key) => table.lookup(key) === undefined)) t.fail(`one is gone after ${i} others`)
+  }
+  t.equal(told.length, 410)
+  t.notOk(told.some((what) => what.includes('busy')))
+  await calls.close()
+})

@@ -106,6 +106,8 @@ const MAX_MISSING = 10_000
 const MAX_ROUTES = 131_072
 /** …and fewer where they say much: so many characters in all, of which a paid link keeps some a second time, in its 402. */
 const MAX_CHARS = 200_000_000
+/** Full to this part, the table begins to keep which routes were called last: a note at random places of memory for each call. */
+const NEARLY_FULL = 7 / 8
 /** Programs that are given up in one turn of the event loop, so that a reload does not hold calls up for those of all links. */
 const GIVEN_UP_IN_A_TURN = 25
 
@@ -158,7 +160,10 @@ class RouteTable {
    * @param key `<seller>/<slug>` as it stands in the address
    */
   lookup(key: string): Route | NoRoute | undefined {
-    return this.#routes.get(key) ?? this.#missing.get(key)
+    const routes = this.#routes
+    const isNearlyFull =
+      routes.size > NEARLY_FULL * this.#maxRoutes || routes.calculatedSize > NEARLY_FULL * MAX_CHARS
+    return (isNearlyFull ? routes.get(key) : routes.peek(key)) ?? this.#missing.get(key)
   }
 
   /** Whether the store is being asked for an address: joining costs nothing. */

@@ -4,13 +4,13 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
-import { lingerOnClose } from '../core/http/lingeringClose.ts'
+import { lingerOnClose, throwAway } from '../core/http/lingeringClose.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
-import { refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
+import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { type CallPlane, createCallPlane } from './callPlane.ts'
 import { corsHeaders } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
@@ -57,6 +57,8 @@ const SWEEP_MS = 50
 const LAST_WORDS_MS = 1_000
 /** How often node looks for heads and requests that are late; its own 30 s would add as much to every limit. */
 const CHECK_MS = 1_000
+/** Requests of one connection that wait behind another's answer; node starts as many as came in one piece, a thousand or so. */
+const MOST_WAITING = 16
 
 export function createGateway(first: Generation, parts: GatewayParts, options: GatewayOptions): Gateway {
   const { log, handOver } = parts
@@ -67,6 +69,10 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   const upgraded = new Set<Duplex>()
   /** Connections whose last answer is on its way: what came behind a refused request is not looked at. */
   const refused = new Set<Duplex>()
+  /** How many answers of a connection wait behind another one. */
+  const behind = new WeakMap<Duplex, number>()
+  /** Handshakes that came while their connection owed an answer. */
+  const early = new WeakSet<IncomingMessage>()
   let isDraining = false
 
   const server = createServer(
@@ -79,7 +85,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       // `readHead` refuses a request without one, with an answer that says so.
       requireHostHeader: false,
       // Only WebSockets are upgraded; `Upgrade: h2c` and others are ordinary requests.
-      shouldUpgradeCallback: (req) => req.headers.upgrade?.toLowerCase() === 'websocket',
+      shouldUpgradeCallback: (req) => isWebSocket(req) && mayUpgrade(req),
     },
     onRequest,
   )
@@ -88,6 +94,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   server.on('upgrade', onUpgrade)
   server.on('connect', (_req, socket) => {
     socket.on('error', () => socket.destroy())
+    // Written now, it would pass for the answer that is still to come.
+    if (answerUnderWay(socket) !== undefined) return void socket.destroy()
     refuseSocket(socket, '400 Bad Request', 'bad_request', 'Method CONNECT is not served here.')
   })
   server.on('clientError', refuseBrokenRequest)
@@ -96,6 +104,13 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (refused.size !== 0 && refused.has(req.socket)) return
     const head = readHead(req)
     if (head.problem !== null) return refuseRequest(req, res, head.problem, head)
+    // Only an answer that is not the connection's next has no socket yet.
+    if (res.socket === null) {
+      if (early.has(req))
+        return refuseRequest(req, res, 'Expected no upgrade before the requests ahead are answered.', head)
+      if (!mayWait(req.socket, res))
+        return refuseRequest(req, res, `At most ${MOST_WAITING} requests may wait on one connection.`, head)
+    }
     // Whether the body comes is open until the end, so nothing can follow it.
     if (isDraining || head.expectsContinue) res.shouldKeepAlive = false
     const url = req.url!
@@ -112,6 +127,21 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (target === undefined) return router.notFound({ door, head })
     const waiting = head.expectsContinue ? door : undefined
     router.route({ door, head, target, url, clientIp: clientIpOf(req), waiting })
+  }
+
+  function mayWait(socket: Duplex, res: ServerResponse): boolean {
+    const before = behind.get(socket) ?? 0
+    if (before === MOST_WAITING) return false
+    behind.set(socket, before + 1)
+    res.once('close', () => behind.set(socket, behind.get(socket)! - 1))
+    return true
+  }
+
+  /** An upgraded connection is written on at once: ahead of an answer that it still owes, or into the middle of it. */
+  function mayUpgrade(req: IncomingMessage): boolean {
+    if (answerUnderWay(req.socket) === undefined) return true
+    early.add(req)
+    return false
   }
 
   function onUpgrade(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
@@ -148,6 +178,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (!socket.destroyed) {
       refused.add(socket)
       socket.once('close', () => refused.delete(socket))
+      // It may be long until its answer is written, which ends the connection.
+      if (res.socket === null) throwAway(socket)
     }
     res.shouldKeepAlive = false
     const error = new TollgateError('bad_request', problem)
@@ -198,6 +230,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
 function discardRest(req: IncomingMessage): void {
   if (!req.complete) req.unpipe().resume()
 }
+
+const isWebSocket = ({ headers }: IncomingMessage): boolean => headers.upgrade?.toLowerCase() === 'websocket'
 
 /** Why a request that is not a call can't be handed over; undefined when it can (RFC 9112, section 3.2: origin form). */
 function otherPathProblem(url: string): string | undefined {

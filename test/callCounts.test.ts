@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startPaid } from './helpers/paid.ts'
+import { callAndGo, startPaid } from './helpers/paid.ts'
 import { startSeller } from './helpers/sellers.ts'
 import { scriptedPayment } from './helpers/settler.ts'
 
@@ -43,3 +43,16 @@ t.test('what was charged and not answered is seen as that', async (t) => {
   t.equal((await call(url)).status, 502)
   t.match(gateway.gateway.calls.counts(), { paid: 1, answered: 0, failed: 0 })
 })
+
+for (const price of ['0', '0.10']) {
+  t.test(
+    `whose caller goes while the seller works has been left and has not failed, at ${price}`,
+    async (t) => {
+      const paid = await startPaid(t, {
+        plugins: [{ use: 'x402' }, { use: 'replay-guard' }, { use: 'upstream' }, { use: 'purchase-record' }],
+      })
+      await callAndGo(t, paid, price)
+      t.match(paid.gateway.gateway.calls.counts(), { left: 1, failed: 0, paid: 0 })
+    },
+  )
+}

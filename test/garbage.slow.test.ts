@@ -11,9 +11,14 @@ import { sellerOf } from './helpers/sellerOf.ts'
 const AT_ONCE = 64
 const WARM_UP = 3_000
 /** A paid call makes seven times as much. */
-const CALLS = { free: 12_000, paid: 6_000 } as const
-/** Of 11 and 75 KB. What is under way when a young generation is full survives it: of paid calls, which are longer, a part of each. */
-const MOST_BYTES_A_CALL = { free: 90, paid: 3_000 } as const
+const CALLS = { free: 12_000, paid: 6_000, unpaid: 24_000 } as const
+/**
+ * Of 11, 75 and 9 KB. What is under way when a young generation is full survives it: of paid calls, which are longer, a part of
+ * each.
+ */
+const MOST_BYTES_A_CALL = { free: 90, paid: 3_000, unpaid: 90 } as const
+/** Each with a price of its own, so that no two of them say the same of how they can be paid. */
+const PRICED = 1_500
 
 const script = (name: string) => new URL(`../bench/servers/${name}`, import.meta.url).pathname
 /** As `tollgate start` does when it has nothing to do: what is there then is in the old generation. */
@@ -31,6 +36,7 @@ t.test(
     const links = [
       { slug: 'free', path: '/' },
       { slug: 'paid', path: '/', price },
+      ...Array.from({ length: PRICED }, (_, i) => ({ slug: `p${i}`, path: '/', price: `1.${1_000 + i}` })),
     ]
     const options = JSON.stringify({ upstreamPort: Number(upstreamPort), folder: t.testdir(), links })
     const flags = ['--max-semi-space-size=16', '--trace-gc', '--import', givesBack]
@@ -59,25 +65,27 @@ t.test(
     t.teardown(() => agent.destroy())
     const call = (slug: string, payment: string) =>
       new Promise<void>((resolve, reject) => {
-        const headers = { 'payment-signature': payment }
+        const headers = payment === '' ? {} : { 'payment-signature': payment }
         get({ port, host: '127.0.0.1', path: `/api/link/demo/${slug}`, agent, headers }, (answer) => {
           answer.resume().on('end', resolve).on('error', reject)
-          if (answer.statusCode !== 200) reject(new Error(`status ${answer.statusCode}`))
+          if (answer.statusCode !== (slug === 'free' || slug === 'paid' ? 200 : 402))
+            reject(new Error(`status ${answer.statusCode}`))
         }).on('error', reject)
       })
 
-    for (const slug of ['free', 'paid'] as const) {
-      const count = CALLS[slug]
+    for (const kind of ['free', 'paid', 'unpaid'] as const) {
+      const count = CALLS[kind]
+      const slugOf = (n: number) => (kind === 'unpaid' ? `p${n % PRICED}` : kind)
       const file = join(t.testdirName, 'payments')
       execFileSync(process.execPath, [
         script('signPayments.ts'),
-        JSON.stringify({ files: [{ file, count: slug === 'paid' ? WARM_UP + count : 0 }] }),
+        JSON.stringify({ files: [{ file, count: kind === 'paid' ? WARM_UP + count : 0 }] }),
       ])
       const payments = readFileSync(file, 'utf8').trimEnd().split('\n')
       const calls = (left: number) =>
         Promise.all(
           Array.from({ length: AT_ONCE }, async () => {
-            while (left-- > 0) await call(slug, payments.pop() ?? '')
+            while (left-- > 0) await call(slugOf(left), payments.pop() ?? '')
           }),
         )
       await calls(WARM_UP)
@@ -87,7 +95,7 @@ t.test(
       const grownMb = stretches.reduce((sum, one) => sum + (one.at(-1) ?? 0) - (one[0] ?? 0), 0)
       t.ok(stretches.flat().length > 5, `${stretches.flat().length} collections of the young generation`)
       const bytes = (grownMb * 1_000_000) / count
-      t.ok(bytes < MOST_BYTES_A_CALL[slug], `${bytes.toFixed(0)} bytes of a ${slug} call survive them`)
+      t.ok(bytes < MOST_BYTES_A_CALL[kind], `${bytes.toFixed(0)} bytes of a ${kind} call survive them`)
     }
   },
 )

@@ -39,13 +39,18 @@ export function closeInStages(socket: Socket): void {
   const longest = setTimeout(cut, LONGEST_MS).unref()
   socket.once('close', () => clearTimeout(longest))
   socket.setTimeout(SILENCE_MS, cut)
-  // Not through node's parser any more: what follows would be taken for a request.
+  throwAway(socket)
+  socket.resume()
+  socket.end()
+}
+
+/** What comes on a connection is not looked at any more, and the connection cut off when that is too much. */
+export function throwAway(socket: Socket): void {
+  // Not through node's parser: what follows would be taken for requests, each of which it keeps until the answers ahead are written.
   socket.removeAllListeners('data')
   let bytes = 0
   socket.on('data', (chunk: Buffer) => {
     bytes += chunk.length
-    if (bytes > MAX_BYTES) cut()
+    if (bytes > MAX_BYTES) socket.destroy()
   })
-  socket.resume()
-  socket.end()
 }

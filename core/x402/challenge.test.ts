@@ -53,7 +53,11 @@ t.test('however often it is asked, and whoever is asked between, a 402 has the s
     const failed = challenges.because(2, 'insufficient_funds', ['PAYMENT-RESPONSE', 'x'])
     t.strictSame(JSON.parse(bytesOf(failed.body).toString()), { ...offer, error: 'insufficient_funds' })
     t.equal(headerOf(failed.headers, 'PAYMENT-RESPONSE'), 'x')
-    t.strictSame(challenges.v2, { status: 402, headers, body }, "a refusal of one payment is no other call's")
+    t.strictSame(
+      [challenges.v2.status, challenges.v2.headers, challenges.v2.body],
+      [402, headers, body],
+      "a refusal of one payment is no other call's",
+    )
   }
 })
 

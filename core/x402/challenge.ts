@@ -1,4 +1,5 @@
 import { chainNameOf, v1NameOf } from '../domain/network.ts'
+import { PreparedReply } from '../http/preparedReply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Offer, Priced } from './offers.ts'
 import type { PaymentRequired, ResourceInfo } from './types.ts'
@@ -57,8 +58,8 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   readonly #making: ChallengeMaking<S>
   // Parts of the offer of version 2 as JSON, a char a byte: what the link says of itself, how it can be paid, and the rest.
   readonly #resource: string
-  readonly #accepts: string
-  readonly #rest: string
+  readonly #accepts: SharedText
+  readonly #rest: SharedText
   #v2: Reply | null = null
   #v1: Reply | null = null
   #isAskedLately = false
@@ -69,20 +70,20 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     this.#making = making
     const { resource, extensions } = making.describe(sold, offers)
     this.#resource = padded(bytesOf(resource))
-    this.#accepts = making.lately.same(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`))
-    this.#rest = making.lately.same(extensions === undefined ? '}' : `,"extensions":${bytesOf(extensions)}}`)
+    const { lately } = making
+    this.#accepts = lately.shared(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`))
+    this.#rest = lately.shared(extensions === undefined ? '}' : `,"extensions":${bytesOf(extensions)}}`)
   }
 
   /** Not by `join`, which copies: this is copied once, together with the head, when it is written. */
   get #offer(): string {
-    return OFFER + this.#resource + this.#accepts + this.#rest
+    return OFFER + this.#resource + this.#accepts.text + this.#rest.text
   }
 
   get v2(): Reply {
     if (this.#v2 !== null) return this.#v2
-    const { lately } = this.#making
-    const shared = lately.base64Of(this.#accepts) + lately.base64Of(this.#rest)
-    const reply = this.#reply(this.#offer, OFFER_BASE64 + btoa(this.#resource) + shared, [])
+    const base64 = OFFER_BASE64 + btoa(this.#resource) + this.#accepts.base64 + this.#rest.base64
+    const reply = this.#reply(this.#offer, base64, [])
     if (this.#isWorthKeeping()) this.#v2 = reply
     return reply
   }
@@ -134,8 +135,7 @@ const KEPT = 1_024
 export class AskedLately {
   readonly #ring: { forget(): void }[] = []
   #next = 0
-  readonly #texts = new Map<string, string>()
-  readonly #base64 = new Map<string, string>()
+  readonly #texts = new Map<string, SharedText>()
 
   add(asked: { forget(): void }): void {
     this.#ring[this.#next]?.forget()
@@ -144,42 +144,53 @@ export class AskedLately {
   }
 
   /** One copy of a text that others have as well. */
-  same(text: string): string {
-    return kept(this.#texts, text, (own) => own)
-  }
-
-  /** Of a text that others have as well it is there. Kept here and not with each of them: some texts only one has. */
-  base64Of(text: string): string {
-    return kept(this.#base64, text, btoa)
+  shared(text: string): SharedText {
+    let known = this.#texts.get(text)
+    if (known === undefined) {
+      if (this.#texts.size >= KEPT) this.#texts.clear()
+      this.#texts.set(text, (known = new SharedText(text)))
+    }
+    known.links++
+    return known
   }
 }
 
-function kept(texts: Map<string, string>, text: string, make: (text: string) => string): string {
-  let known = texts.get(text)
-  if (known === undefined) {
-    if (texts.size >= KEPT) texts.clear()
-    texts.set(text, (known = make(text)))
+/** Links that have to have a text before its base64 is kept: made anew for each answer, it costs less than what all would take. */
+const MANY = 8
+
+/** A text that links have in common; so is its base64, where they are many. */
+class SharedText {
+  readonly text: string
+  links = 0
+  #base64: string | null = null
+
+  constructor(text: string) {
+    this.text = text
   }
-  return known
+
+  get base64(): string {
+    if (this.#base64 !== null) return this.#base64
+    const made = btoa(this.text)
+    if (this.links >= MANY) this.#base64 = made
+    return made
+  }
 }
 
 /** As JSON, a char a byte: node writes head and body in one piece (bench/challenge.ts). */
 const bytesOf = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('latin1')
 
+/** @param headers whose values are base64: no character of them needs a look */
 function reply402(body: string, headers: readonly string[]): Reply {
-  return {
-    status: 402,
-    headers: [
-      'Content-Type',
-      'application/json; charset=utf-8',
-      'Content-Length',
-      String(body.length),
-      'Cache-Control',
-      'no-store',
-      ...headers,
-    ],
-    body,
-  }
+  const all = [
+    'Content-Type',
+    'application/json; charset=utf-8',
+    'Content-Length',
+    String(body.length),
+    'Cache-Control',
+    'no-store',
+    ...headers,
+  ]
+  return new PreparedReply(402, all, body)
 }
 
 /** x402 v1, section 5.1: entries with their own resource, networks by name. Networks without a v1 name are left out. */

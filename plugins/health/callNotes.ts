@@ -45,7 +45,7 @@ export interface CallNote {
 
 /** What a process's calls do, link by link, posted in small batches to the process that judges them. */
 export class CallNotes {
-  readonly #called = new Map<string, LinkCalls>()
+  #called: LinkCalls[] = []
   #timer: NodeJS.Timeout | undefined
   readonly #line: JobLine
 
@@ -58,88 +58,122 @@ export class CallNotes {
     return line.hear(TOPIC, (batch) => listener(batch as readonly CallNote[]))
   }
 
-  /** The note that is being gathered: something is about to be said of the link. */
-  of(link: ServedLink): LinkCalls {
-    let calls = this.#called.get(link.id)
-    if (calls === undefined) {
-      this.#called.set(link.id, (calls = new LinkCalls(link)))
-      this.#timer ??= setTimeout(() => this.flush(), GATHER_CALLS_MS).unref()
-    }
-    return calls
+  /** Something is to be said of these calls. */
+  add(calls: LinkCalls): void {
+    this.#called.push(calls)
+    this.#timer ??= setTimeout(() => this.flush(), GATHER_CALLS_MS).unref()
   }
 
   flush(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    const batch = Array.from(this.#called.values(), (calls) => calls.note)
-    this.#called.clear()
+    const batch = this.#called.map((calls) => calls.take())
+    this.#called = []
     if (batch.length > 0) this.#line.post(TOPIC, batch)
   }
 }
 
-/** The calls of one link since the last note: a successful one costs an addition. */
-class LinkCalls {
-  readonly #minutes: {
-    minute: number
-    begun: number
-    failed: number
-    failedBy: Failed[]
-    served: Caller[]
-  }[] = []
+interface Minute extends NotedMinute {
+  begun: number
+  failed: number
+  failedBy: Failed[]
+  served: Caller[]
+}
+
+/**
+ * The calls of one link since its last note. It lives as long as the link is compiled: a successful call adds to its numbers and
+ * makes nothing, because what lives for some moments is copied by the collector.
+ */
+export class LinkCalls {
+  #minute = 0
+  #begun = 0
   #hasAnswered = false
   #isWayOutDown = false
+  /** What else there is to tell of a minute, and of other minutes than that one. */
+  #more: Minute[] | null = null
+  #isNoted = false
   readonly #link: ServedLink
+  readonly #notes: CallNotes
 
-  constructor(link: ServedLink) {
+  constructor(link: ServedLink, notes: CallNotes) {
     this.#link = link
+    this.#notes = notes
   }
 
   /** The seller's API is about to be asked. */
   begins(startedAtMs: number): void {
-    this.#at(startedAtMs).begun++
+    this.#count(startedAtMs, 1)
   }
 
   /** It was not asked after all, or its caller broke the call off: as if the call had not been. */
   takenBack(startedAtMs: number): void {
-    this.#at(startedAtMs).begun--
+    this.#count(startedAtMs, -1)
   }
 
-  answered(startedAtMs: number): void {
+  answered(): void {
     if (this.#hasAnswered) return
-    this.#at(startedAtMs)
     this.#hasAnswered = true
+    this.#note()
   }
 
   /** Somebody who had paid was answered. */
   served(startedAtMs: number, caller: () => Caller): void {
-    const { served } = this.#at(startedAtMs)
+    const { served } = this.#moreOf(minuteOf(startedAtMs))
     if (served.length < MAX_SERVED) served.push(caller())
-    this.answered(startedAtMs)
+    this.answered()
   }
 
   failed(startedAtMs: number, isWayOutDown: boolean, failed: Failed): void {
-    const minute = this.#at(startedAtMs)
+    const minute = this.#moreOf(minuteOf(startedAtMs))
     minute.failed++
     if (minute.failedBy.length < MAX_CALLERS) minute.failedBy.push(failed)
     if (isWayOutDown) this.#isWayOutDown = true
   }
 
-  get note(): CallNote {
+  /** All of it, to be told; it counts anew from there. */
+  take(): CallNote {
     const { id: linkId, username, slug, isStealth, privateSlug } = this.#link
-    return {
+    const begun: NotedMinute = {
+      minute: this.#minute,
+      begun: this.#begun,
+      failed: 0,
+      failedBy: [],
+      served: [],
+    }
+    const note = {
       ...{ linkId, username, slug: isStealth ? privateSlug! : slug },
-      minutes: this.#minutes,
+      minutes: this.#more === null ? [begun] : [begun, ...this.#more],
       hasAnswered: this.#hasAnswered,
       isWayOutDown: this.#isWayOutDown,
     }
+    this.#begun = 0
+    this.#more = null
+    this.#hasAnswered = this.#isWayOutDown = this.#isNoted = false
+    return note
   }
 
-  #at(startedAtMs: number) {
-    const minute = Math.floor(startedAtMs / MINUTE_MS)
-    const all = this.#minutes
-    if (all.length > 0 && all[0]!.minute === minute) return all[0]!
-    let found = all.find((one) => one.minute === minute)
-    if (found === undefined) all.push((found = { minute, begun: 0, failed: 0, failedBy: [], served: [] }))
+  #count(startedAtMs: number, begun: number): void {
+    const minute = minuteOf(startedAtMs)
+    if (this.#begun === 0) this.#minute = minute
+    if (this.#minute === minute) this.#begun += begun
+    else this.#moreOf(minute).begun += begun
+    this.#note()
+  }
+
+  #moreOf(minute: number): Minute {
+    this.#more ??= []
+    let found = this.#more.find((one) => one.minute === minute)
+    if (found === undefined)
+      this.#more.push((found = { minute, begun: 0, failed: 0, failedBy: [], served: [] }))
+    this.#note()
     return found
   }
+
+  #note(): void {
+    if (this.#isNoted) return
+    this.#isNoted = true
+    this.#notes.add(this)
+  }
 }
+
+const minuteOf = (ms: number): number => Math.floor(ms / MINUTE_MS)

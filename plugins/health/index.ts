@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Link } from '../../core/domain/link.ts'
+import type { Link, ServedLink } from '../../core/domain/link.ts'
 import type { Caller } from '../../core/domain/suspension.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
@@ -7,7 +7,7 @@ import { type ProbeReport, probe } from '../../core/health/probe.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
 import { type Exchange, gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { DueCheck } from '../../core/ports/store/healthChecks.ts'
-import { CallNotes } from './callNotes.ts'
+import { CallNotes, LinkCalls } from './callNotes.ts'
 import { Judge } from './judge.ts'
 import { options } from './options.ts'
 import { runProber } from './prober.ts'
@@ -51,29 +51,43 @@ export default gatewayPlugin({
     let judge: Judge | undefined
     let checking: Promise<void> | undefined
 
-    /** The call counts from here, while nobody knows yet how it ends: see `calls` in core/domain/suspension.ts. */
-    function beginCall(x: Exchange): void {
-      counted.set(x, true)
-      notes.of(x.link).begins(x.startedAtMs)
-    }
+    class Called implements RouteHooks {
+      readonly #link: ServedLink
+      /** None yet of a link whose price is asked and nothing else. */
+      #counts: LinkCalls | undefined
 
-    function endCall(x: Exchange): void {
-      const { upstreamOutcome: outcome, startedAtMs } = x
-      if (outcome === null || outcome === 'buyer-left') {
-        if (counted.get(x)) notes.of(x.link).takenBack(startedAtMs)
-        return
+      constructor(link: ServedLink) {
+        this.#link = link
       }
-      const calls = notes.of(x.link)
-      // Where the operator lets health stand behind upstream.
-      if (!counted.get(x)) calls.begins(startedAtMs)
-      const isPaid = x.payment !== null
-      // An answer that its buyer can't be given, such as a redirect, is none to somebody who paid.
-      const isUseless = isPaid && x.errorCode === 'upstream_error'
-      if (outcome === 'answered' && x.upstreamStatus < 500 && !isUseless) {
-        const isServed = isPaid && x.upstreamStatus < 400
-        return isServed ? calls.served(startedAtMs, () => whoMade(x)) : calls.answered(startedAtMs)
+
+      get #calls(): LinkCalls {
+        return (this.#counts ??= new LinkCalls(this.#link, notes))
       }
-      calls.failed(startedAtMs, isWayOutDown(), { caller: whoMade(x), isCharged: x.settlement !== null })
+
+      /** The call counts from here, while nobody knows yet how it ends: see `calls` in core/domain/suspension.ts. */
+      forward(x: Exchange): void {
+        counted.set(x, true)
+        this.#calls.begins(x.startedAtMs)
+      }
+
+      log(x: Exchange): void {
+        const { upstreamOutcome: outcome, startedAtMs } = x
+        if (outcome === null || outcome === 'buyer-left') {
+          if (counted.get(x)) this.#calls.takenBack(startedAtMs)
+          return
+        }
+        const calls = this.#calls
+        // Where the operator lets health stand behind upstream.
+        if (!counted.get(x)) calls.begins(startedAtMs)
+        const isPaid = x.payment !== null
+        // An answer that its buyer can't be given, such as a redirect, is none to somebody who paid.
+        const isUseless = isPaid && x.errorCode === 'upstream_error'
+        if (outcome === 'answered' && x.upstreamStatus < 500 && !isUseless) {
+          const isServed = isPaid && x.upstreamStatus < 400
+          return isServed ? calls.served(startedAtMs, () => whoMade(x)) : calls.answered()
+        }
+        calls.failed(startedAtMs, isWayOutDown(), { caller: whoMade(x), isCharged: x.settlement !== null })
+      }
     }
 
     function whoMade({ clientIp, payment }: Exchange): Caller {
@@ -126,14 +140,12 @@ export default gatewayPlugin({
       judge?.stop()
     }
 
-    const called: RouteHooks = { forward: beginCall, log: endCall }
-
     return {
       route({ link, isPaid }) {
         if (link.suspension !== null) return isPaid ? pausedPaid : paused
         // There is no API behind it.
         if (link.linkType === 'standard') return
-        return called
+        return new Called(link)
       },
       start() {
         if (!service.runsJobs) return

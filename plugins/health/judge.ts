@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { Link } from '../../core/domain/link.ts'
 import {
   callWindowMs,
@@ -23,6 +23,8 @@ import { type CallNote, CallNotes, GATHER_CALLS_MS } from './callNotes.ts'
 const MINUTE_MS = 60_000
 /** A batch waits for those that other processes gather meanwhile: what began there counts before what failed here. */
 const settleMs = 2 * GATHER_CALLS_MS
+/** Links that are looked through in one turn of the event loop, for those of which nothing is to be remembered any more. */
+const IN_A_TURN = 1_000
 
 export interface JudgeParts {
   readonly links: Pick<Links, 'find' | 'setSuspension' | 'suspensionCount' | 'addHealthEvent'>
@@ -48,14 +50,26 @@ export interface JudgedLink {
 interface Judged {
   link: JudgedLink
   state: HealthState
+  /**
+   * Calls that began in one minute, since 1970, and are not in the state yet: numbers that are added to, because of most links that is
+   * all there ever is to tell. They are in the state before anything else is observed.
+   */
+  minute: number
+  begun: number
 }
 
 /** Decides for the whole installation which links are suspended, on the calls of all its processes and on the probes. */
 export class Judge {
   readonly #parts: JudgeParts
   readonly #judged = new Map<string, Judged>()
+  /** Those that are suspended, or about to be: the only ones that somebody else's change says something about. */
+  readonly #suspended = new Set<Judged>()
+  readonly #changed = new Set<Judged>()
+  #isLooking = false
+  #forgotAtMs = 0
   readonly #ends: (() => void)[]
-  #waiting: CallNote[] = []
+  /** Notes of calls that failed, which wait for what other processes say. */
+  #failing: CallNote[] = []
   #timer: NodeJS.Timeout | undefined
   readonly #stopping = new AbortController()
 
@@ -67,6 +81,11 @@ export class Judge {
     ]
   }
 
+  /** Links of which something is remembered. */
+  get size(): number {
+    return this.#judged.size
+  }
+
   /** @param isWayOutDown whether the gateway itself did not get out: a failure is not the seller's then */
   probed({ linkId, username, slug }: JudgedLink, failed: boolean, isWayOutDown: boolean): void {
     // Of a link that is well and that nobody calls there is nothing to remember.
@@ -74,50 +93,71 @@ export class Judge {
     const judged = this.#of({ linkId, username, slug })
     this.#wayOut(judged, !isWayOutDown)
     this.#take(judged, { kind: 'probe', failed })
-    const { callMinutes, isSuspended, isEgressUp } = judged.state
-    const sinceMs = this.#parts.clock.now() - callWindowMs
-    const isIdle = callMinutes.every(({ minute }) => minute * MINUTE_MS < sinceMs)
-    if (!failed && isIdle && !isSuspended && isEgressUp) this.#judged.delete(linkId)
+    if (this.#isIdle(judged) && isWell(judged.state)) this.#judged.delete(linkId)
   }
 
   stop(): void {
     this.#stopping.abort()
     for (const end of this.#ends) end()
     clearTimeout(this.#timer)
-    this.#waiting = []
+    this.#failing = []
   }
 
+  /** What began counts at once, and so before anything that failed: see `calls` in core/domain/suspension.ts. */
   #gather(batch: readonly CallNote[]): void {
-    this.#waiting.push(...batch)
-    this.#timer ??= setTimeout(() => this.#decide(), settleMs).unref()
+    for (const note of batch) {
+      this.#wellOf(this.#of(note), note)
+      if (note.minutes.some(({ failed }) => failed > 0)) this.#failing.push(note)
+      if (!note.isWayOutDown) this.#count(note)
+    }
+    if (this.#failing.length > 0) this.#timer ??= setTimeout(() => this.#decide(), settleMs).unref()
+    const nowMs = this.#parts.clock.now()
+    // Also after a clock that was put back.
+    if (Math.abs(nowMs - this.#forgotAtMs) < callWindowMs) return
+    this.#forgotAtMs = nowMs
+    void this.#forget()
   }
 
-  /** All that began counts before anything that failed: see `calls` in core/domain/suspension.ts. */
   #decide(): void {
-    const notes = this.#waiting
-    this.#waiting = []
+    const notes = this.#failing
+    this.#failing = []
     this.#timer = undefined
-    for (const note of notes) {
-      const judged = this.#of(note)
-      for (const { minute, begun: count, served } of note.minutes) {
-        const startedAtMs = minute * MINUTE_MS
-        if (count !== 0) this.#take(judged, { kind: 'calls', count, startedAtMs })
-        for (const caller of served) this.#take(judged, { kind: 'payer-served', startedAtMs, caller })
-      }
-      if (note.hasAnswered && judged.state.failedProbesInARow > 0)
-        this.#take(judged, { kind: 'call-answered' })
+    for (const note of notes) this.#illOf(this.#of(note), note)
+  }
+
+  #wellOf(judged: Judged, { minutes, hasAnswered }: CallNote): void {
+    for (const { minute, begun, served } of minutes) {
+      this.#begin(judged, minute, begun)
+      const startedAtMs = minute * MINUTE_MS
+      for (const caller of served) this.#take(judged, { kind: 'payer-served', startedAtMs, caller })
     }
-    for (const note of notes) {
-      const judged = this.#of(note)
-      if (!note.isWayOutDown) this.#count(note)
-      for (const { minute, failed, failedBy } of note.minutes) {
-        if (failed > 0) this.#wayOut(judged, !note.isWayOutDown)
-        for (let i = 0; i < failed; i++) {
-          const by = failedBy[i] ?? { caller: [] }
-          this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS, ...by })
-        }
+    if (hasAnswered && judged.state.failedProbesInARow > 0) this.#take(judged, { kind: 'call-answered' })
+  }
+
+  #illOf(judged: Judged, { minutes, isWayOutDown }: CallNote): void {
+    for (const { minute, failed, failedBy } of minutes) {
+      if (failed > 0) this.#wayOut(judged, !isWayOutDown)
+      for (let i = 0; i < failed; i++) {
+        const by = failedBy[i] ?? { caller: [] }
+        this.#take(judged, { kind: 'call-failed', startedAtMs: minute * MINUTE_MS, ...by })
       }
     }
+  }
+
+  #begin(judged: Judged, minute: number, begun: number): void {
+    if (begun === 0) return
+    // Calls that are taken back are taken from what is in the state.
+    if (begun < 0) return this.#take(judged, { kind: 'calls', count: begun, startedAtMs: minute * MINUTE_MS })
+    if (judged.minute !== minute) this.#addBegun(judged)
+    judged.minute = minute
+    judged.begun += begun
+  }
+
+  #addBegun(judged: Judged): void {
+    const { begun: count, minute } = judged
+    if (count === 0) return
+    judged.begun = 0
+    this.#take(judged, { kind: 'calls', count, startedAtMs: minute * MINUTE_MS })
   }
 
   /** For the history of its health; what failed for the gateway's own way out is no part of it. */
@@ -136,7 +176,10 @@ export class Judge {
   }
 
   #take(judged: Judged, observation: HealthObservation): void {
+    this.#addBegun(judged)
     const { state, suspend, confirmOverMs } = observe(judged.state, observation, this.#parts.clock.now())
+    if (state.isSuspended) this.#suspended.add(judged)
+    else if (judged.state.isSuspended) this.#suspended.delete(judged)
     judged.state = state
     if (suspend === null) return
     this.#suspend(judged.link, suspend, confirmOverMs)
@@ -190,29 +233,78 @@ export class Judge {
     return !signal.aborted
   }
 
-  /** A link that is served again is judged from the start, and one that is gone is forgotten. */
+  /** A link that is served again is judged from the start. */
   #lookAgain(change: Change): void {
-    for (const judged of this.#judged.values()) {
-      const { linkId, username, slug } = judged.link
-      if (username !== change.username || (change.kind === 'link' && slug !== change.slug)) continue
-      this.#parts.links.find(linkId).then(
-        (link) => {
-          if (link === undefined || !link.isActive) this.#judged.delete(linkId)
-          else if (link.suspension === null && judged.state.isSuspended)
-            this.#take(judged, { kind: 're-enabled' })
-        },
-        (err: unknown) => this.#parts.log.warn({ err, linkId }, 'could not look at a link that changed'),
-      )
+    for (const judged of this.#suspended) {
+      const { username, slug } = judged.link
+      if (username === change.username && (change.kind === 'store' || slug === change.slug))
+        this.#changed.add(judged)
     }
+    if (!this.#isLooking) void this.#lookAtChanged()
+  }
+
+  /** One in a turn of the event loop: a store may have thousands, and its seller may change it as often as he likes. */
+  async #lookAtChanged(): Promise<void> {
+    this.#isLooking = true
+    for (const judged of this.#changed) {
+      if (this.#stopping.signal.aborted) break
+      this.#changed.delete(judged)
+      const link = await this.#find(judged)
+      if (link?.suspension === null && judged.state.isSuspended) this.#take(judged, { kind: 're-enabled' })
+      await nextTurn()
+    }
+    this.#isLooking = false
+  }
+
+  /** @returns the link; undefined of one that is gone, which is forgotten, and where it is not known */
+  async #find(judged: Judged): Promise<Link | undefined> {
+    const { linkId } = judged.link
+    try {
+      const link = await this.#parts.links.find(linkId)
+      if (link?.isActive) return link
+      this.#judged.delete(linkId)
+      this.#suspended.delete(judged)
+    } catch (err) {
+      this.#parts.log.warn({ err, linkId }, 'could not look at a link')
+    }
+  }
+
+  /** Of links that nobody calls any more, those that are well and those that are gone. */
+  async #forget(): Promise<void> {
+    let inTurn = 0
+    for (const [linkId, judged] of this.#judged) {
+      if (++inTurn % IN_A_TURN === 0) await nextTurn()
+      if (this.#stopping.signal.aborted) return
+      if (!this.#isIdle(judged)) continue
+      if (isWell(judged.state)) this.#judged.delete(linkId)
+      else {
+        await this.#find(judged)
+        await nextTurn()
+      }
+    }
+  }
+
+  /** Whether none of its calls is looked at any more. */
+  #isIdle({ state, begun, minute }: Judged): boolean {
+    const sinceMs = this.#parts.clock.now() - callWindowMs
+    const isOver = (minute: number) => minute * MINUTE_MS < sinceMs
+    return (begun === 0 || isOver(minute)) && state.callMinutes.every((calls) => isOver(calls.minute))
   }
 
   #of({ linkId, username, slug }: JudgedLink): Judged {
     let judged = this.#judged.get(linkId)
     if (judged === undefined) {
-      this.#judged.set(linkId, (judged = { link: { linkId, username, slug }, state: freshHealth }))
+      this.#judged.set(
+        linkId,
+        (judged = { link: { linkId, username, slug }, state: freshHealth, minute: 0, begun: 0 }),
+      )
     } else if (judged.link.slug !== slug || judged.link.username !== username) {
       judged.link = { linkId, username, slug }
     }
     return judged
   }
 }
+
+/** Nothing that the next call or health check does not find out. */
+const isWell = ({ failedProbesInARow, isSuspended, isEgressUp }: HealthState): boolean =>
+  failedProbesInARow === 0 && !isSuspended && isEgressUp

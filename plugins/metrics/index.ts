@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import { gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
@@ -7,7 +8,9 @@ import { options } from './options.ts'
 const counts = new WeakMap<Metrics, Map<string, Series>>()
 
 /** The process's own figures: measured once, however often the configuration is reloaded. */
-let processRegistry: Registry | undefined
+let processRegistry: Promise<Registry> | undefined
+/** How often the delay of the event loop is sampled: the least without any is no number that anybody could read. */
+const SAMPLED_EVERY_MS = 10
 
 /** Counts calls and their duration for Prometheus; read at `/metrics` of the operator's address. */
 export default gatewayPlugin({
@@ -22,14 +25,23 @@ export default gatewayPlugin({
     for (const metric of [callsMetric(values(all)), durationMetric(values(all))]) {
       registry.registerMetric(metric as unknown as Metric)
     }
-    const own = processMetrics ? measureProcess() : undefined
-    const exported = own === undefined ? registry : Registry.merge([registry, own])
+
+    async function exported(): Promise<Registry> {
+      return processMetrics ? Registry.merge([registry, await measuredProcess()]) : registry
+    }
 
     function hooksOf(labels: Readonly<Record<string, string>>): RouteHooks {
       const key = JSON.stringify(labels)
       const series = all.get(key) ?? new Series(labels)
       all.set(key, series)
-      return { log: (x) => series.add(x.status, x.errorCode, clock.now() - x.startedAtMs) }
+      return {
+        log(x) {
+          const durationMs = clock.now() - x.startedAtMs
+          // A failure that nobody was there to hear is the caller's going: anybody can have as many as he likes.
+          if (x.isUnsent && x.status >= 500) series.add(0, null, durationMs)
+          else series.add(x.status, x.errorCode, durationMs)
+        },
+      }
     }
 
     const ofAll = new Map<string, RouteHooks>()
@@ -43,7 +55,10 @@ export default gatewayPlugin({
         return hooks
       },
       start() {
-        metrics.register({ contentType: exported.contentType, text: () => exported.metrics() })
+        metrics.register({
+          contentType: registry.contentType,
+          text: async () => (await exported()).metrics(),
+        })
       },
     }
   },
@@ -55,9 +70,15 @@ function countsOf(metrics: Metrics): Map<string, Series> {
   return all
 }
 
-function measureProcess(): Registry {
-  if (processRegistry === undefined) collectDefaultMetrics({ register: (processRegistry = new Registry()) })
-  return processRegistry
+/** From the first look at them on: a timer for the delay of the loop wakes an idle process 100 times a second. */
+function measuredProcess(): Promise<Registry> {
+  return (processRegistry ??= (async () => {
+    const register = new Registry()
+    collectDefaultMetrics({ register, eventLoopMonitoringPrecision: SAMPLED_EVERY_MS })
+    // One after the other: in each turn of a busy loop one sample is taken, and the first one of all is only a beginning.
+    for (let sample = 0; sample < 3; sample++) await sleep(SAMPLED_EVERY_MS)
+    return register
+  })())
 }
 
 /** The map's values as they are whenever they are read. */

@@ -1,11 +1,13 @@
+import perfHooks from 'node:perf_hooks'
 import t from 'tap'
 import type { MetricsSource } from '../../core/ports/metrics.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
+import { callAndGo, shortPlugins, startPaid } from '../../test/helpers/paid.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 
-async function start(options: object, kind: Parameters<typeof startSeller>[1] = 'hello') {
+function metricsPort() {
   let source: MetricsSource | undefined
-  const metrics = {
+  return {
     register(next: MetricsSource) {
       source = next
     },
@@ -13,12 +15,35 @@ async function start(options: object, kind: Parameters<typeof startSeller>[1] = 
       return source
     },
   }
+}
+
+async function start(options: object, kind: Parameters<typeof startSeller>[1] = 'hello') {
+  const metrics = metricsPort()
   const plugins = [{ use: 'upstream' }, { use: 'metrics', with: options }]
   const seller = await startSeller(t, kind)
   const gateway = await startGateway(t, { plugins, adapt: (ports) => ({ ...ports, metrics }) })
   const link = await gateway.addLink({ slug: 'free', url: seller.url })
-  return { gateway, link, plugins, text: async () => source!.text() }
+  return { gateway, link, plugins, text: async () => metrics.source!.text() }
 }
+
+// First: it is measured once for all that this process starts.
+t.test('what the process itself does is measured from the first look at it on', async (t) => {
+  const { monitorEventLoopDelay } = perfHooks
+  let begun = 0
+  perfHooks.monitorEventLoopDelay = (options) => {
+    begun++
+    return monitorEventLoopDelay(options)
+  }
+  t.teardown(() => {
+    perfHooks.monitorEventLoopDelay = monitorEventLoopDelay
+  })
+  const { text } = await start({ processMetrics: true })
+  t.equal(begun, 0, 'nobody has asked')
+  const [, leastS] = /^nodejs_eventloop_lag_min_seconds (\S+)$/m.exec(await text())!
+  t.ok(Number(leastS) < 60, `the least delay of the loop was ${leastS} s`)
+  await text()
+  t.equal(begun, 1)
+})
 
 t.test('calls are counted by status and code, with their duration', async (t) => {
   const { link, text } = await start({ processMetrics: false })
@@ -34,6 +59,16 @@ t.test('failed calls carry their code', async (t) => {
   const { link, text } = await start({ processMetrics: false }, 'reset')
   await (await fetch(link.url)).text()
   t.match(await text(), /^tollgate_calls_total\{paid="no",status="502",code="upstream_error"\} 1$/m)
+})
+
+t.test('whose buyer goes while the seller works has been answered nothing, and no failure', async (t) => {
+  const metrics = metricsPort()
+  const plugins = [{ use: 'metrics', with: { processMetrics: false } }, ...shortPlugins]
+  const paid = await startPaid(t, { plugins, adapt: (ports) => ({ ...ports, metrics }) })
+  await callAndGo(t, paid, '0.10')
+  const text = await metrics.source!.text()
+  t.match(text, /^tollgate_calls_total\{paid="yes",status="0",code=""\} 1$/m)
+  t.notMatch(text, /status="5/)
 })
 
 t.test('a reload keeps the counts, and a refused one leaves the export as it is', async (t) => {

@@ -13,7 +13,8 @@ export const options = {
     processMetrics: {
       type: 'boolean',
       default: true,
-      description: "Also export the process's own CPU time, memory and event loop delay.",
+      description:
+        "Also export the process's own CPU time, memory and event loop delay; measured from the first look at `/metrics` on.",
     },
   },
 } as const satisfies OptionsSchema

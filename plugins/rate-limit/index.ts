@@ -13,7 +13,9 @@ export default gatewayPlugin({
   api: 1,
   options,
   needs: ['counters', 'clock'],
-  setup({ points, paymentPoints, windowMs, keyBy }, { ports: { counters, clock } }) {
+  slots: { log: { mayRead: ['x402/payersDoing'] } },
+  setup({ points, paymentPoints, windowMs, keyBy }, { ports: { counters, clock }, slot }) {
+    const payersDoing = slot<boolean>('x402/payersDoing')
     const keyOf = keyFunction(keyBy)
     // Entries with other limits, for other links, have buckets of their own; a reload finds the same ones again.
     const calls = `call:${points}/${windowMs}:`
@@ -41,9 +43,11 @@ export default gatewayPlugin({
       guard: (x) =>
         x.paymentHeader === null ? unpaid(x) : take(x, payments + keyOf(x), 0, paymentPoints - 1),
       log: (x) => {
-        const isFailedPayment =
-          x.paymentHeader !== null && x.status >= 400 && x.status < 500 && x.status !== 429
-        if (isFailedPayment) void counters.take(payments + keyOf(x), 1, paymentPoints, windowMs)
+        if (x.paymentHeader === null) return
+        const isRefused = x.status >= 400 && x.status < 500 && x.status !== 429
+        // What is ours or the chain's trouble is 503 as well, and costs nobody anything.
+        if (isRefused || payersDoing.get(x))
+          void counters.take(payments + keyOf(x), 1, paymentPoints, windowMs)
       },
     }
 

@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { noPlaceRefusals, sumInFlight } from '../../adapters/chains/refuse.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { hasWholeAnswer, talk, until } from '../../test/helpers/rawHttp.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
-import { createScriptedSettler, scriptedPayment } from '../../test/helpers/settler.ts'
+import { createScriptedSettler, scriptedPayment, scriptedPaymentV1 } from '../../test/helpers/settler.ts'
 
 const rest = [{ use: 'x402' }, { use: 'replay-guard' }, { use: 'upstream' }, { use: 'purchase-record' }]
 const limited = (options: object) => [{ use: 'rate-limit', with: options }, ...rest]
@@ -91,6 +92,32 @@ t.test('a paid success costs nothing; failed payments fill their own bucket and 
   t.equal((await fetch(link.url)).status, 402, 'calls without a payment have their own')
   t.equal((await fetch(link.url)).status, 402)
   t.equal((await fetch(link.url)).status, 429)
+})
+
+t.test('payments for which their payer has too little fill the bucket, at once or one by one', async (t) => {
+  const seller = await startSeller(t, 'hello')
+  const settler = createScriptedSettler()
+  const gateway = await startGateway(t, { settlers: [settler], plugins: limited({ paymentPoints: 3 }) })
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  const pay = async (nonce: string) =>
+    (await fetch(link.url, { headers: { 'payment-signature': scriptedPayment(nonce, '100000') } })).status
+  const payV1 = async (nonce: string) =>
+    (await fetch(link.url, { headers: { 'x-payment': scriptedPaymentV1(nonce, '100000') } })).status
+  // The chain can't be asked: that is nobody's failure.
+  settler.verifyWith = async () => ({ ok: false, reason: 'verify_fault', message: '', transient: true })
+  for (let i = 0; i < 5; i++) t.equal(await pay(`away-${i}`), 503)
+  // Nor is it that much is bought.
+  for (const why of ['payer_in_flight', 'in_flight', 'store_in_flight'] as const) {
+    settler.verifyWith = async () => noPlaceRefusals[why]
+    for (let i = 0; i < 5; i++) t.equal(await pay(`${why}-${i}`), 503)
+  }
+  settler.verifyWith = async () => sumInFlight
+  t.strictSame(await Promise.all([pay('poor-0'), pay('poor-1')]), [503, 503])
+  t.equal(await payV1('poor-2'), 503)
+  const asked = settler.calls.verify
+  t.equal(await pay('poor-3'), 429)
+  t.equal(await payV1('poor-4'), 429)
+  t.equal(settler.calls.verify, asked, 'before any work on the payment')
 })
 
 t.test('whose bucket: by link, or by caller and link', async (t) => {

@@ -1,0 +1,130 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { startGateway } from './helpers/gateway.ts'
+import { openSocket, type Said, talk, until } from './helpers/rawHttp.ts'
+import { sellerOf } from './helpers/sellerOf.ts'
+import { startSeller } from './helpers/sellers.ts'
+
+/** Answers nothing until the test says so, and counts who waits. */
+const waiting = new Set<() => void>()
+let most = 0
+let asked = 0
+const slow = await sellerOf(t, (_req, res) => {
+  asked++
+  waiting.add(() => res.end('{}'))
+  most = Math.max(most, waiting.size)
+})
+const gateway = await startGateway(t, { plugins: [{ use: 'upstream' }] })
+const link = await gateway.addLink({ slug: 'slow', url: slow.url })
+
+const requests = (n: number) => `GET ${link.path} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(n)
+
+t.test('one connection has few calls under way, however many requests it sends at once', async (t) => {
+  const socket = connect(gateway.port, '127.0.0.1')
+  socket.on('error', () => {})
+  t.teardown(() => socket.destroy())
+  socket.resume()
+  socket.write(requests(1_000))
+  await until(() => asked > 0, 'the first of them to reach the seller')
+  await sleep(500)
+  t.ok(most <= 32, `${most} calls of one connection are with the seller at once`)
+  for (const answer of waiting) answer()
+})
+
+t.test('what comes behind a refused request takes no memory while a call ahead is waited for', async (t) => {
+  waiting.clear()
+  const socket = await openSocket(t, gateway.port)
+  let said = ''
+  socket.on('data', (bytes: Buffer) => (said += bytes.toString('latin1')))
+  const before = process.memoryUsage().heapUsed
+  const block = Buffer.from(requests(2_000))
+  for (let i = 0; i < 50; i++) await new Promise((resolve) => socket.write(block, resolve))
+  await sleep(500)
+  const grownMb = (process.memoryUsage().heapUsed - before) / 1e6
+  t.ok(grownMb < 40, `100,000 requests of one connection took ${grownMb.toFixed()} MB`)
+  const answerAll = setInterval(() => {
+    for (const answer of waiting) answer()
+  }, 10)
+  await once(socket, 'close')
+  clearInterval(answerAll)
+  t.equal(said.split('HTTP/1.1 200').length - 1, 17, 'those ahead have their answers')
+  t.equal(said.split('HTTP/1.1 400').length - 1, 1)
+})
+
+t.test('who leaves behind a refused request is noticed by the call ahead of it', async (t) => {
+  const left = Promise.withResolvers<void>()
+  const patient = await sellerOf(t, (req) => void req.socket.once('close', left.resolve))
+  const { path } = await gateway.addLink({ slug: 'patient', url: patient.url })
+  const socket = await openSocket(t, gateway.port)
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(20))
+  await sleep(200)
+  socket.write('more of it')
+  await sleep(50)
+  socket.destroy()
+  await left.promise
+  t.pass('its call to the seller ends')
+})
+
+const handshake = (path: string) =>
+  `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`
+const echo = await startSeller(t, 'websocket-echo')
+const room = await gateway.addLink({ slug: 'room', url: echo.url })
+
+/** Sends a call and something behind it at once; the seller answers once it has been seen. */
+async function sendBehind(behind: string): Promise<Said> {
+  waiting.clear()
+  const before = asked
+  const said = talk(gateway.port, requests(1) + behind)
+  await until(() => asked > before, 'the call to reach the seller')
+  await sleep(100)
+  for (const answer of waiting) answer()
+  return said
+}
+
+for (const [what, path] of [
+  ['a handshake that is taken', room.path],
+  ['a handshake of a link that there is not', '/api/link/demo/none'],
+  ['a handshake that is not for a link', '/dashboard'],
+  ['a handshake with a path that is refused', '/api/link/demo/../x'],
+] as const) {
+  t.test(`${what} is refused behind a call, in its turn`, async (t) => {
+    const { statuses, text, closed } = await sendBehind(handshake(path))
+    t.strictSame(statuses, [200, 400])
+    t.ok(text.includes('{}HTTP/1.1 400'), 'the call has its own answer, whole')
+    t.ok(closed)
+    t.equal(echo.connections.size, 0)
+  })
+}
+
+t.test('a handshake behind an answer that is on its way does the same', async (t) => {
+  const { statuses } = await talk(
+    gateway.port,
+    `GET /api/link/demo/none HTTP/1.1\r\nHost: x\r\n\r\n${handshake('/api/link/demo/none')}`,
+  )
+  t.strictSame(statuses, [404, 400])
+})
+
+for (const [what, bytes] of [
+  ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n'],
+  ['what is no request', 'garbage\r\n\r\n'],
+] as const) {
+  t.test(`${what} behind a call is not answered in its place`, async (t) => {
+    const { statuses, closed } = await sendBehind(bytes)
+    t.strictSame(statuses, [], 'the call is cut, and nobody takes a refusal for its answer')
+    t.ok(closed)
+  })
+}
+
+t.test('a handshake on a connection that has read its answers is taken', async (t) => {
+  const socket = await openSocket(t, gateway.port)
+  let text = ''
+  socket.on('data', (piece) => (text += piece.toString('latin1')))
+  for (let i = 1; i <= 3; i++) {
+    socket.write('GET /api/link/demo/none HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until(() => text.split('"link_not_found"').length === i + 1 && text.endsWith('}'), 'an answer')
+  }
+  socket.write(handshake(room.path))
+  await until(() => text.includes('HTTP/1.1 101 '), 'the upgrade')
+})
