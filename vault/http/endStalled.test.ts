@@ -8,10 +8,10 @@ import { endStalled } from './incoming.ts'
 t.test('who asks and does not read is let go, who waits for an answer is not', async (t) => {
   const large = Buffer.alloc(16_777_216)
   const server = createServer(async (req, res) => {
-    if (req.url === '/late') await wait(600)
+    if (req.url === '/late') await wait(1_500)
     res.end(req.url === '/large' ? large : 'here')
   })
-  endStalled(server, 100)
+  endStalled(server, 1_000)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())

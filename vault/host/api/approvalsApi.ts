@@ -5,6 +5,8 @@ import { callerId, callerName, type OwnerContext } from '../caller.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
 
+const MOST_SHOWN = 500
+
 /** Questions to the owner: agents see and cancel their own, the owner decides. */
 export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['approvals'] {
   /** An approval that this caller may know of. */
@@ -22,7 +24,10 @@ export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['ap
       const id = callerId(caller)
       const all = book.list().filter((record) => caller.kind === 'owner' || record.agentId === id)
       const wanted = status === undefined ? all : all.filter((record) => record.state === status)
-      const views = wanted.slice(0, 500).map((record) => viewApproval(record, caller.kind))
+      // Of what is open the owner sees all: the oldest are those that end next. Of the rest, and an agent, the newest.
+      const isShown = ({ state }: ApprovalRecord, at: number) =>
+        at < MOST_SHOWN || (caller.kind === 'owner' && state === 'pending')
+      const views = wanted.filter(isShown).map((record) => viewApproval(record, caller.kind))
       // An agent knows what it sent, and its answers have to fit through a relay.
       return { approvals: caller.kind === 'owner' ? views : views.map((view) => ({ ...view, parts: [] })) }
     },
