@@ -1,5 +1,4 @@
 import type { CompiledQuery } from 'kysely'
-import type { PurchaseStatus } from '../../core/domain/purchase.ts'
 import { SESSION_LIFETIME_MS, type Session } from '../../core/domain/session.ts'
 import { idempotencyKeyReused, tooManySessions } from '../../core/ports/refusals.ts'
 import {
@@ -10,8 +9,7 @@ import {
   UNPAID_KEPT_MS,
   UNPAID_PER_OPEN,
 } from '../../core/ports/store/sessions.ts'
-import type { SessionTable } from '../sql/schema.ts'
-import { pageOf, sessionQueries } from '../sql/sessions/sessionQueries.ts'
+import { pageOf, type SessionRow, sessionQueries } from '../sql/sessions/sessionQueries.ts'
 import { askedOf, toSession, toSessionRow } from '../sql/sessions/sessionRows.ts'
 import { ask } from './ask.ts'
 import type { Database } from './database.ts'
@@ -73,16 +71,7 @@ export function createSessions({ pool, query }: Pick<Database, 'pool' | 'query'>
     madeBefore,
 
     async list(storeId, filter) {
-      const arms = queries
-        .arms(storeId, filter)
-        .map((arm) =>
-          found(
-            arm
-              .leftJoin('purchases as u', 'u.id', 's.purchase_id')
-              .select('u.status as purchase_status')
-              .compile(),
-          ),
-        )
+      const arms = queries.arms(storeId, filter).map((arm) => found(arm.compile()))
       const rows = (await Promise.all(arms)).flat() as unknown as SessionRow[]
       const { shown, nextCursor } = pageOf(rows, filter.limit)
       return { sessions: shown.map(toOne), nextCursor }
@@ -110,7 +99,5 @@ export function createSessions({ pool, query }: Pick<Database, 'pool' | 'query'>
     },
   }
 }
-
-type SessionRow = SessionTable & { readonly purchase_status: PurchaseStatus }
 
 const toOne = (row: SessionRow): Session => toSession(row, () => row.purchase_status)

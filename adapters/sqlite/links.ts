@@ -1,4 +1,5 @@
 import type { SQLInputValue } from 'node:sqlite'
+import type { Compilable } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { Link, ServedLink } from '../../core/domain/link.ts'
 import { originTaken, slugTaken, tooManyLinks } from '../../core/ports/refusals.ts'
@@ -81,7 +82,11 @@ export function createLinks(
   }
 
   return {
-    ...linkReads(query, async (username, slug) => served(username, slug)),
+    ...linkReads(
+      query,
+      async (username, slug) => served(username, slug),
+      async <Found>(many: Compilable<Found>) => (await thread.read(compiled(many)))[0] as Found[],
+    ),
 
     async create(link, maxActive = Number.MAX_SAFE_INTEGER) {
       const columns = toNewLinkColumns(link)

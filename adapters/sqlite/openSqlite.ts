@@ -107,7 +107,7 @@ export async function openSqlite(options: SqliteOptions): Promise<SqliteStore> {
     browserSessions: createBrowserSessions(database),
     changes,
     gas: createGasBook(database),
-    webhooks: createWebhooks(database, storeClock),
+    webhooks: createWebhooks(database, thread, storeClock),
     sessions: createSessions(database, thread),
     oversight: createOversight(slowThread.of('operator')),
     database,

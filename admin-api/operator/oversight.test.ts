@@ -32,7 +32,7 @@ t.test('stores are listed with what they sold in 30 days and owe', async (t) => 
   const { id: storeId, key, username } = await f.store()
   const { id: linkId } = await addLink(f, key)
   const day = 86_400_000
-  await sell(f.db, { storeId, linkId, amount: '2', atMs: f.clock.nowMs - 40 * day })
+  await sell(f.db, { storeId, linkId, amount: '2', atMs: f.clock.nowMs - 30 * day })
   await sell(f.db, { storeId, linkId, amount: '0.5', atMs: f.clock.nowMs - day })
   const quiet = await f.store()
   const { rows, next } = (await ask('GET', '/api/operator/stores')).body.data

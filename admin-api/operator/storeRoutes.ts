@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { formatAmount } from '../../core/domain/money.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { DAY_MS } from '../../core/ports/store/figures.ts'
 import type { ListedStore, SuspendedLink } from '../../core/ports/store/oversight.ts'
 import type { Api } from '../deps.ts'
 import { owedByToken } from '../fees/feeStatement.ts'
@@ -23,6 +22,7 @@ import {
   uuid,
 } from '../schema/answers.ts'
 import type { Infer } from '../schema/infer.ts'
+import { daysOf } from '../stats/period.ts'
 import { operatorOnly } from './operatorSession.ts'
 
 const STORES_A_PAGE = 20
@@ -100,11 +100,10 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
   )
 
   async function viewOfStore({ lastSaleAtMs, createdAtMs, ...listed }: ListedStore) {
-    const fromMs = Math.floor(api.clock.now() / DAY_MS - 30) * DAY_MS
     const [{ calls, revenueE18 }, fees] = await Promise.all([
       // Nothing was ever sold: there is nothing to add up.
       lastSaleAtMs !== null
-        ? api.figures.totals(listed.id, { fromMs, toMs: Number.MAX_SAFE_INTEGER })
+        ? api.figures.totals(listed.id, daysOf('30d', api.clock.now()))
         : { calls: 0, revenueE18: 0n },
       // What was paid for a sale that has left the chain since is still there.
       owedBy(listed.id),

@@ -21,5 +21,12 @@ export const periodField = { type: 'string', enum: periods, default: '30d' } as 
 export const lengthOf = (period: SeriesPeriod): number | null =>
   period === 'all' ? null : days[period] * DAY_MS
 
+/** As many days of UTC, of which today is the last: what lies ahead of the clock is in no figure. */
+export function daysOf(period: Period, nowMs: number): { readonly fromMs: number; readonly toMs: number } {
+  const lengthMs = lengthOf(period)
+  const toMs = (Math.floor(nowMs / DAY_MS) + 1) * DAY_MS
+  return { fromMs: lengthMs === null ? 0 : toMs - lengthMs, toMs }
+}
+
 /** Revenue is shown with as many places (marketplace interface, section 2). */
 export const REVENUE_PLACES = 18

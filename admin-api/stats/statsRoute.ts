@@ -1,12 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 import { formatAmount } from '../../core/domain/money.ts'
-import { DAY_MS } from '../../core/ports/store/figures.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { ownLinkFilter } from '../links/ownLink.ts'
 import { answers, count, exactly, success, text } from '../schema/answers.ts'
-import { lengthOf, type Period, periodField, periods, REVENUE_PLACES } from './period.ts'
+import { daysOf, type Period, periodField, periods, REVENUE_PLACES } from './period.ts'
 
 const query = {
   type: 'object',
@@ -47,10 +46,8 @@ export function statsRoute(app: FastifyInstance, api: Api): void {
     async (request) => {
       const { period } = request.query
       const linkId = await ownLinkFilter(api, request, request.query.linkId)
-      const lengthMs = lengthOf(period)
-      const fromMs = lengthMs === null ? 0 : Math.floor((api.clock.now() - lengthMs) / DAY_MS) * DAY_MS
       const { views, buyers, revenueE18 } = await api.figures.totals(callerOf(request).store.id, {
-        ...{ fromMs, toMs: Number.MAX_SAFE_INTEGER },
+        ...daysOf(period, api.clock.now()),
         ...(linkId !== undefined && { linkId }),
       })
       return ok({ period, views, buyers, revenue: formatAmount(revenueE18, REVENUE_PLACES, REVENUE_PLACES) })

@@ -78,6 +78,26 @@ t.test(
   },
 )
 
+t.test('the figures of a period are the total of its days', async (t) => {
+  const { f, key, one, two, sale, seen, series } = await shop(t)
+  await sale(one, '1', 0)
+  await sale(one, '4', 6 * DAY_MS, '0xb')
+  await sale(two, '8', 7 * DAY_MS, '0xc')
+  await sale(two, '16', 30 * DAY_MS, '0xd')
+  await seen(one, 0, 3, 5)
+  await seen(two, 7 * DAY_MS, 7, 7)
+  for (const period of ['7d', '30d', '90d', 'all']) {
+    const { views, buyers, revenue } = (await f.call('GET', `/api/v1/stats?period=${period}`, { key })).body
+      .data
+    const { total } = (await series(`?period=${period}`)).body.data
+    t.same(
+      { views, buyers, revenue },
+      { views: total.views, buyers: total.buyers, revenue: total.revenue },
+      period,
+    )
+  }
+})
+
 t.test('by the hour the present one is the last, and the buckets say what the total says', async (t) => {
   const { one, sale, seen, series } = await shop(t)
   for (const agoMs of [0, HOUR_MS / 2, HOUR_MS, 29 * DAY_MS]) await sale(one, '1', agoMs)

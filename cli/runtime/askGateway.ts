@@ -29,7 +29,10 @@ export async function askGateway<T>(
     const signal = AbortSignal.timeout(TIMEOUT_MS)
     const request = { ...(body !== undefined && posted), headers, signal }
     const response = await fetch(new URL(path, gateway), request).catch((cause: unknown) => {
-      throw new Error(`The gateway at ${gateway} does not answer. Is it running (tollgate start)?`, { cause })
+      throw new Error(
+        `The gateway at ${gateway} does not answer. Is it running (tollgate start)? Name its address with --gateway if it has another.`,
+        { cause },
+      )
     })
     const answer = (await response.json().catch(() => ({}))) as { data?: T; error?: ApiError }
     if (answer.data !== undefined) return answer.data

@@ -21,6 +21,8 @@ export function createLog(
   stream: NodeJS.WriteStream = process.stderr,
   now: () => number = performance.now.bind(performance),
 ): Log {
+  // A full disk, or whoever read it is gone: calls go on without a log.
+  stream.on('error', () => undefined)
   const isPretty = format === 'pretty' || (format === 'auto' && stream.isTTY === true)
   const options = {
     level,

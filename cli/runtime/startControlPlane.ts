@@ -22,6 +22,7 @@ import { offersOf, openTerms } from '../../core/x402/offers.ts'
 import { options as x402Options } from '../../plugins/x402/options.ts'
 import { giveBackHeap } from './heap/giveBackHeap.ts'
 import { keptLook } from './keptLook.ts'
+import { longestReplayMs } from './longestReplay.ts'
 import { openPayers } from './open/openPayers.ts'
 import { openRefundProofs } from './open/openRefundProofs.ts'
 import type { Stack } from './open/openStack.ts'
@@ -119,7 +120,9 @@ export async function startControlPlane(
   const admin = await createAdminApi(deps, featuresOf(only))
   giveBackHeap()
   const adminUrl = urlOf(await admin.listen(config.admin))
-  const jobs = does('jobs', only) ? await startJobs(stack, ports.log) : undefined
+  const jobs = does('jobs', only)
+    ? await startJobs(stack, ports.log, () => longestReplayMs(data.generation))
+    : undefined
   return {
     adminUrl,
     async close() {

@@ -30,6 +30,7 @@ t.test(
           lease,
         } as unknown as Stack,
         log,
+        () => 900_000,
       )
       t.teardown(() => jobs.stop())
     }
@@ -89,6 +90,7 @@ t.test(
           lease,
         } as unknown as Stack,
         log,
+        () => 900_000,
       )
       t.teardown(() => jobs.stop())
       const words = async () =>

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { transferScheme } from '../../core/payments/bookTransfer.ts'
-import { createRecovery, type RecoveryParts } from '../../core/payments/recovery.ts'
+import { createRecovery, type RecoveryOptions, type RecoveryParts } from '../../core/payments/recovery.ts'
 import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
 import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { Log } from '../../core/ports/log.ts'
@@ -13,18 +13,26 @@ export interface Jobs {
   stop(): Promise<void>
 }
 
-/** Starts what works beside the calls: the settlers' take-up of open attempts, and the recovery of open payments. */
+/**
+ * Starts what works beside the calls: the settlers' take-up of open attempts, and the recovery of open payments.
+ *
+ * @param keepDeliveredMs how long a repeated call gets an answer that was delivered, see {@link RecoveryOptions}
+ */
 export async function startJobs(
   { ports, store, chains, notes, lease, keys, transferProofs }: Stack,
   log: Log,
+  keepDeliveredMs: RecoveryOptions['keepDeliveredMs'],
 ): Promise<Jobs> {
   const { payments, purchases, clock } = ports
   const stopped = new AbortController()
-  const recovery = createRecovery({
-    ...{ books: store.books, leases: store.leases, sessions: store.sessions },
-    ...{ payments, purchases, notes, clock, log, lease },
-    chains: withTransfers(chains, createTransferWatch(transferProofs, clock)),
-  })
+  const recovery = createRecovery(
+    {
+      ...{ books: store.books, leases: store.leases, sessions: store.sessions },
+      ...{ payments, purchases, notes, clock, log, lease },
+      chains: withTransfers(chains, createTransferWatch(transferProofs, clock)),
+    },
+    { keepDeliveredMs },
+  )
   const takeUps = chains.settlers.map((settler) =>
     settler.isExclusive
       ? createKeyHolder(settler, { books: store.books, leases: store.leases, keys, log })

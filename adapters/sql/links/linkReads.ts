@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import type { Kysely, SelectQueryBuilder } from 'kysely'
 import type { Links } from '../../../core/ports/store/links.ts'
 import type { Schema } from '../schema.ts'
 import { toLink } from './linkRows.ts'
@@ -26,10 +26,17 @@ export const activeLinks = (query: Kysely<Schema>) =>
     .where('l.is_active', '=', 1)
     .orderBy('l.id')
 
-/** How links are read one by one, in any SQL. */
+type RowsOf = <Row>(many: SelectQueryBuilder<Schema, 'links', Row>) => Promise<Row[]>
+
+/**
+ * How links that are named are read, in any SQL.
+ *
+ * @param rowsOf reads many of them at once
+ */
 export function linkReads(
   query: Kysely<Schema>,
   served: Links['served'],
+  rowsOf: RowsOf = (many) => many.execute(),
 ): Pick<Links, 'find' | 'findAll' | 'countOf' | 'titlesOf' | 'redirectOf' | 'suspensionCount'> {
   async function storeCalled(username: string, nowMs: number) {
     const current = await query
@@ -55,7 +62,7 @@ export function linkReads(
 
     async findAll(ids) {
       if (ids.length === 0) return new Map()
-      const rows = await query.selectFrom('links').selectAll().where('id', 'in', ids).execute()
+      const rows = await rowsOf(query.selectFrom('links').selectAll().where('id', 'in', ids))
       return new Map(rows.map((row) => [row.id, toLink(row)]))
     },
 
@@ -65,7 +72,7 @@ export function linkReads(
 
     async titlesOf(ids) {
       if (ids.length === 0) return new Map()
-      const rows = await query.selectFrom('links').select(['id', 'title']).where('id', 'in', ids).execute()
+      const rows = await rowsOf(query.selectFrom('links').select(['id', 'title']).where('id', 'in', ids))
       return new Map(rows.map(({ id, title }) => [id, title]))
     },
 

@@ -1,9 +1,13 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
+import type { PurchaseStatus } from '../../../core/domain/purchase.ts'
 import { SESSION_LIFETIME_MS, type SessionStatus } from '../../../core/domain/session.ts'
 import { readCursor } from '../../../core/ports/store/purchases.ts'
 import { type SessionFilter, type Sessions, STRAGGLING_MS } from '../../../core/ports/store/sessions.ts'
 import { cutPage } from '../cutPage.ts'
 import type { Schema, SessionTable } from '../schema.ts'
+
+/** A session with the status of its purchase, which stands elsewhere; null without one. */
+export type SessionRow = Selectable<SessionTable> & { readonly purchase_status: PurchaseStatus }
 
 /** What the port Sessions asks a database for, for whoever has one to run it. */
 export function sessionQueries(query: Kysely<Schema>) {
@@ -25,13 +29,15 @@ export function sessionQueries(query: Kysely<Schema>) {
       found = found.where((e) => e(e.refTuple('s.created_at_ms', 's.id'), '<', e.tuple(atMs, id)))
     }
     return found
+      .leftJoin('purchases as u', 'u.id', 's.purchase_id')
+      .select('u.status as purchase_status')
       .orderBy('s.created_at_ms', 'desc')
       .orderBy('s.id', 'desc')
       .limit(limit + 1)
   }
 
   return {
-    /** Together they find what is listed; see {@link pageOf}. */
+    /** Together they find what is listed, each with the status of its purchase; see {@link pageOf}. */
     arms(storeId: string, filter: SessionFilter): ReturnType<typeof arm>[] {
       const { status } = filter
       if (status === 'open') return [arm(storeId, filter, 'open', false)]

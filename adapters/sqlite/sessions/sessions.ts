@@ -11,7 +11,7 @@ import {
   UNPAID_PER_OPEN,
 } from '../../../core/ports/store/sessions.ts'
 import type { SessionTable } from '../../sql/schema.ts'
-import { pageOf, sessionQueries } from '../../sql/sessions/sessionQueries.ts'
+import { pageOf, type SessionRow, sessionQueries } from '../../sql/sessions/sessionQueries.ts'
 import { askedOf, toSession, toSessionRow } from '../../sql/sessions/sessionRows.ts'
 import { compiled } from '../compiled.ts'
 import type { Database } from '../database.ts'
@@ -89,9 +89,9 @@ export function createSessions({ reader, query, writer }: Database, thread: Read
     madeBefore: async (storeId, idempotency) => madeBefore(storeId, idempotency),
 
     async list(storeId, filter) {
-      const arms = queries.arms(storeId, filter).map((arm) => arm.execute())
-      const { shown, nextCursor } = pageOf((await Promise.all(arms)).flat(), filter.limit)
-      return { sessions: shown.map(toOne), nextCursor }
+      const arms = await thread.of(storeId).read(...queries.arms(storeId, filter).map(compiled))
+      const { shown, nextCursor } = pageOf(arms.flat() as unknown as SessionRow[], filter.limit)
+      return { sessions: shown.map((row) => toSession(row, () => row.purchase_status)), nextCursor }
     },
 
     async rivals(session, ...times) {

@@ -8,22 +8,25 @@ import { deliveriesOf, toDelivery, toEndpoint, toEvent, toTaken, toTry } from '.
 import type { Step } from '../commit/operations.ts'
 import type { Database } from '../database.ts'
 import { reading } from '../failure.ts'
+import type { ReaderThread } from '../reader/readerThread.ts'
 
 const selectDelivery = `
   SELECT d.*, v.id AS event_id, v.kind, v.body FROM webhook_deliveries d JOIN webhook_events v ON v.seq = d.event_seq`
 
 /** Endpoints and the outbox in SQLite. What is more than a statement is in `webhookOperations.ts`. */
-export function createWebhooks({ reader, writer }: Database, storeClock: Clock): Webhooks {
+export function createWebhooks(
+  { reader, writer }: Database,
+  thread: ReaderThread,
+  storeClock: Clock,
+): Webhooks {
   const findRow = reader.prepare('SELECT * FROM webhook_endpoints WHERE id = ?')
   // From the links that are there: those that a seller makes and deletes all day are not read.
-  const ofStore = reader.prepare(`
+  const ofStore = `
     SELECT * FROM webhook_endpoints WHERE store_id = ?1 AND link_id IS NULL
     UNION ALL
     SELECT e.* FROM links l CROSS JOIN webhook_endpoints e ON e.id = l.id WHERE l.store_id = ?1 AND l.is_active = 1
-    ORDER BY created_at_ms, id`)
-  const page = reader.prepare(
-    `${selectDelivery} WHERE d.endpoint_id = ? AND d.n < ? ORDER BY d.n DESC LIMIT ?`,
-  )
+    ORDER BY created_at_ms, id`
+  const page = `${selectDelivery} WHERE d.endpoint_id = ? AND d.n < ? ORDER BY d.n DESC LIMIT ?`
   const deliveryRow = reader.prepare(`${selectDelivery} WHERE d.id = ?`)
   const tries = reader.prepare('SELECT * FROM webhook_tries WHERE delivery = ? ORDER BY number')
   const unspread = reader.prepare('SELECT * FROM webhook_events WHERE body IS NULL ORDER BY seq LIMIT ?')
@@ -60,7 +63,10 @@ export function createWebhooks({ reader, writer }: Database, storeClock: Clock):
     },
 
     find,
-    ofStore: async (storeId) => reading(() => ofStore.all(storeId)).map(toEndpoint),
+    async ofStore(storeId) {
+      const [rows = []] = await thread.of(storeId).read(step(ofStore, storeId))
+      return rows.map(toEndpoint)
+    },
 
     async change(id, { url, description, kinds, isEnabled, rotation }, atMs) {
       const set: string[] = ['updated_at_ms = ?']
@@ -108,7 +114,8 @@ export function createWebhooks({ reader, writer }: Database, storeClock: Clock):
 
     async deliveries(endpointId, { cursor, limit }) {
       const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(readCursor(cursor).id)
-      const rows = reading(() => page.all(endpointId, Number.isSafeInteger(before) ? before : 0, limit + 1))
+      const beforeN = Number.isSafeInteger(before) ? before : 0
+      const [rows = []] = await thread.of(endpointId).read(step(page, endpointId, beforeN, limit + 1))
       return deliveriesOf(rows, limit)
     },
 

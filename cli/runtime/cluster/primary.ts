@@ -71,6 +71,8 @@ export async function startPrimary(
       }
       if (message.type === 'note') jobLine.post(message.topic, message.note)
     })
+    // What is said to one that was just killed does not arrive. Its end is told below; without this it would be this process's, too.
+    worker.on('error', (err) => log.warn({ err }, 'a gateway process did not hear what it was told'))
     worker.once('exit', (code, signal) => {
       settling.lost()
       if (isStopping) return

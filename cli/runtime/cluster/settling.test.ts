@@ -66,7 +66,13 @@ t.test('a worker’s payment is held in the primary until it is settled or relea
 
 t.test('a refusal reaches the worker whole, and a settler that breaks is an error there', async (t) => {
   const { settler, remote, pay } = pair()
-  const refusal = { ok: false, reason: 'no', message: 'not now', transient: true } as const
+  const refusal = {
+    ok: false,
+    reason: 'no',
+    message: 'not now',
+    transient: true,
+    isPayersDoing: true,
+  } as const
   settler.verifyWith = async () => refusal
   const { payment, identity } = pay('1')
   t.same(await remote.verify(payment, terms, identity, { storeId: 's' }), refusal)
