@@ -8,8 +8,9 @@ import { runLoad } from './harness/load.ts'
 import { pinned, serverCpu } from './harness/machine.ts'
 import { median } from './harness/median.ts'
 import { type Candidate, dearer, measure } from './harness/rounds.ts'
+import type { Server } from './harness/servers.ts'
 import { runShipped, type Shipped, startShipped } from './harness/shipped.ts'
-import { type Filled, fillStore, UPSTREAM_PORT } from './scale/fillStore.ts'
+import { type Filled, fillStore, hostOf, UPSTREAM_PORT } from './scale/fillStore.ts'
 import { inFile, inPostgres, type Place, postgresUrl, type StoreName } from './scale/place.ts'
 import { createReader, type ReadName, readNames, timesOf } from './scale/reads.ts'
 import { createSeeded } from './scale/seeded.ts'
@@ -149,16 +150,13 @@ export async function measureIn(
 async function whileRunning(
   { servers, isQuick, progress, wants }: BenchContext,
   gateway: Shipped,
-  filled: Filled,
+  filled: Filled & { readonly upstreamPort: number },
   note: Note,
 ): Promise<void> {
   const { port } = gateway
-  const calls = (seconds: number) =>
-    servers.job<Calls>(
-      'steadyCalls.ts',
-      { port, path: filled.free[0], everyMs: CALL_EVERY_MS, seconds },
-      'unpinned',
-    )
+  const callsOf = (port: number, path: string, seconds: number) =>
+    servers.job<Calls>('steadyCalls.ts', { port, path, everyMs: CALL_EVERY_MS, seconds }, 'unpinned')
+  const calls = (seconds: number) => callsOf(port, filled.free[0]!, seconds)
   await sleep(isQuick ? 2_000 : 5_000)
   note('scale_memory_mb', gateway.memoryMb())
   if (wants('scale_idle_percent')) {
@@ -191,7 +189,10 @@ async function whileRunning(
   }
   if (wants('scale_worst_free_ms')) {
     let isOver = false
-    const seen = calls(isQuick ? 4 : 15).finally(() => {
+    const seconds = isQuick ? 4 : 15
+    // The seller by itself as well: what a call waits for a CPU of this machine is in both.
+    const direct = callsOf(filled.upstreamPort, '/1k', seconds)
+    const seen = calls(seconds).finally(() => {
       isOver = true
     })
     const readAll = async (names: readonly ReadName[]) => {
@@ -199,6 +200,7 @@ async function whileRunning(
     }
     await Promise.all([readAll(readNames), readAll(readNames.toReversed())])
     note('scale_worst_free_ms', (await seen).maxMs)
+    note('scale_worst_seller_ms', (await direct).maxMs)
   }
   note('scale_memory_read_mb', gateway.memoryMb())
   reader.close()
@@ -207,11 +209,17 @@ async function whileRunning(
 /** Free calls and 402s of as many links as there are, warm, against those of ten; without health checks in between. */
 async function randomLinks(
   context: BenchContext,
-  gateway: Shipped,
-  { free, paid }: Filled,
+  gateway: Server,
+  { free, paid, upstreamPort }: Filled & { readonly upstreamPort: number },
   note: Note,
 ): Promise<void> {
   const candidates: Candidate[] = []
+  async function add(name: string, server: Server, expect: Candidate['expect'], paths: readonly string[]) {
+    const pathsFile = join(context.servers.folder(), 'paths')
+    writeFileSync(pathsFile, `${paths.join('\n')}\n`)
+    await runLoad(context.machine, server.port, { path: '/', pathsFile, isOnce: true }, ALL_ONCE_S)
+    candidates.push({ name, server, expect, load: () => ({ path: '/', pathsFile, isAwake: true }) })
+  }
   context.progress('calls of random links:')
   for (const [what, expect, paths] of [
     ['free', 'success', free],
@@ -221,19 +229,30 @@ async function randomLinks(
       ['ten', paths.slice(0, FEW)],
       ['random', shuffled(paths)],
     ] as const) {
-      const pathsFile = join(context.servers.folder(), 'paths')
-      writeFileSync(pathsFile, `${some.join('\n')}\n`)
-      await runLoad(context.machine, gateway.port, { path: '/', pathsFile, isOnce: true }, ALL_ONCE_S)
-      candidates.push({
-        ...{ name: `${what}, ${name}`, server: gateway, expect },
-        load: () => ({ path: '/', pathsFile, isAwake: true }),
-      })
+      await add(`${what}, ${name}`, gateway, expect, some)
     }
   }
+  // What calling as many sellers in the place of one costs without a gateway.
+  const relay = await context.servers.start('bareDispatch.ts', { upstreamPort, byHost: true })
+  const direct = atTheSellers(free)
+  await add('relay, ten', relay, 'success', direct.slice(0, FEW))
+  await add('relay, random', relay, 'success', shuffled(direct))
   // Many short ones: what else the machine does meets both alike.
   const costs = await measure(candidates, { ...context, rounds: 3 * context.rounds, seconds: 1 })
   note('scale_free_vs_ten', dearer(costs, 'free, random', 'free, ten'))
   note('scale_402_vs_ten', dearer(costs, '402, random', '402, ten'))
+  note('scale_relay_vs_ten', dearer(costs, 'relay, random', 'relay, ten'))
+}
+
+/** Of the paths of links those at their sellers' hosts, as a relay takes them: as many sellers, each with as many links. */
+function atTheSellers(paths: readonly string[]): readonly string[] {
+  const hosts = new Map<string, string>()
+  return paths.map((path, i) => {
+    const seller = path.split('/')[3]!
+    let host = hosts.get(seller)
+    if (host === undefined) hosts.set(seller, (host = hostOf(hosts.size)))
+    return `/${host}/1k?link=${i}`
+  })
 }
 
 /** µs of CPU that the durable steps of a payment take, in an empty store and in this one, in turns. */

@@ -14,6 +14,9 @@ const root = resolve(import.meta.dirname, '..')
 const guides = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...globSync('docs/**/*.md', { cwd: root })]
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
 
+/** By npm, whatever `files` says. */
+const alwaysShipped = ['README.md', 'LICENSE', 'package.json']
+
 /** The text without its code, where brackets mean something else. */
 const proseOf = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, '').replace(/`[^`\n]*`/g, '')
 
@@ -40,6 +43,31 @@ t.test('every link of the guides leads somewhere', async (t) => {
       t.ok(existsSync(join(root, file)), `${guide} → ${target}`)
       if (anchor !== undefined && file.endsWith('.md'))
         t.ok(anchorsOf(textOf(file)).includes(anchor), `${guide} → ${target} is a heading`)
+    }
+  }
+  t.ok(seen > 80, `${seen} links were looked at`)
+})
+
+t.test('what the guides refer to comes with the package, but for sources', async (t) => {
+  const { files } = JSON.parse(textOf('package.json')) as { files: string[] }
+  const isShipped = (file: string) =>
+    files.some(
+      (part) => file === part || `${file}/` === part || (part.endsWith('/') && file.startsWith(part)),
+    )
+  let seen = 0
+  // Those who change the sources have them.
+  const ofSources = /^(docs\/decisions\/|CONTRIBUTING)/
+  for (const guide of guides.filter((one) => !ofSources.test(one))) {
+    for (const [, target] of proseOf(textOf(guide)).matchAll(/\]\(([^)#]+)[^)]*\)/g)) {
+      if (/^https?:/.test(target!)) continue
+      const file = relative(root, resolve(root, dirname(guide), target!))
+      if (
+        /^(adapters|bench|cli|core|gateway|plugins|web)\/.*\.ts$/.test(file) ||
+        /^(core\/ports|CONTRIBUTING.md)$/.test(file)
+      )
+        continue
+      seen++
+      t.ok(alwaysShipped.includes(file) || isShipped(file), `${guide} → ${target}`)
     }
   }
   t.ok(seen > 80, `${seen} links were looked at`)

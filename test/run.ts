@@ -77,9 +77,10 @@ async function runFailedAgain(): Promise<void> {
 
 /** Those named, by path or by pattern; without any, those of tap's configuration. */
 function wantedFiles(): string[] {
-  if (positionals.length === 0) return globSync(settings.include, { cwd: root, exclude: settings.exclude })
+  if (positionals.length === 0)
+    return globSync(settings.include, { cwd: root, exclude: settings.exclude }).sort()
   const found = positionals.map((pattern) =>
-    globSync(pattern, { cwd: root, exclude: ['**/node_modules/**', 'dist/**'] }),
+    globSync(pattern, { cwd: root, exclude: ['**/node_modules/**', 'dist/**'] }).sort(),
   )
   const without = positionals.filter((_, i) => found[i]!.length === 0)
   if (without.length > 0) {
@@ -89,10 +90,14 @@ function wantedFiles(): string[] {
   return [...new Set(found.flat())]
 }
 
-/** By what each took the last time, so that no long one is left over at the end; those that never ran come first. */
+/**
+ * By what each took the last time, so that no long one is left over at the end; those that never ran come first, in the order in which
+ * they were asked for.
+ */
 function longestFirst(files: readonly string[]): string[] {
   const lastMs = new Map(files.map((file) => [file, lastDurationMs(file)]))
-  return [...files].sort((a, b) => lastMs.get(b)! - lastMs.get(a)! || (a < b ? -1 : 1))
+  // Where both never ran the difference is no number, and they stay as they are.
+  return [...files].sort((a, b) => lastMs.get(b)! - lastMs.get(a)! || 0)
 }
 
 function lastDurationMs(file: string): number {

@@ -10,10 +10,10 @@ import { cpuSeconds } from './cpuSeconds.ts'
 import { type GatewayOptions, startGateway } from './gateway.ts'
 import { loadCpu, type Machine, pinned, serverCpu } from './machine.ts'
 
-/** Gateways run as cli/bin.js starts them: what is measured is what is shipped. */
-const gateways: readonly string[] = ['gateway.ts']
-const gatewayFlags = ['--max-semi-space-size=16']
-const gatewayEnv = { MALLOC_ARENA_MAX: '2' }
+/** Gateways and vaults run as cli/bin.js starts them: what is measured is what is shipped. */
+const ours: readonly string[] = ['gateway.ts', 'vault.ts']
+const ourFlags = ['--max-semi-space-size=16']
+const ourEnv = { MALLOC_ARENA_MAX: '2' }
 
 /** A server in a process of its own. */
 export interface Server {
@@ -113,10 +113,10 @@ export class Servers {
 
   async #spawn(file: string, options: object, cpu: number): Promise<Started> {
     const script = new URL(`../servers/${file}`, import.meta.url).pathname
-    const isGateway = gateways.includes(file)
-    const flags = isGateway ? gatewayFlags : []
+    const isOurs = ours.includes(file)
+    const flags = isOurs ? ourFlags : []
     const command = [process.execPath, ...flags, script, JSON.stringify(options)]
-    const child = this.#run(command, cpu, isGateway ? gatewayEnv : {})
+    const child = this.#run(command, cpu, isOurs ? ourEnv : {})
     const { port, ...facts } = JSON.parse(await firstLine(child, file)) as { port: number }
     const server = { ...serverOf(child, port), facts }
     this.#running.push(server)

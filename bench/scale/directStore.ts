@@ -72,7 +72,7 @@ export async function openDirect(path: string, clock: Clock) {
     stores: createStores(database),
     keys: createApiKeys(database),
     sessions: createSessions(database, thread),
-    webhooks: createWebhooks(database, machineClock),
+    webhooks: createWebhooks(database, thread, machineClock),
     /** Writes all of it, as the file of a gateway lies there: with its log beside it. */
     commit(): void {
       connection.exec('COMMIT; PRAGMA locking_mode = NORMAL; PRAGMA journal_mode = WAL')

@@ -11,6 +11,9 @@ import { DAY_MS, OPENED_DAYS_AGO, openStores } from './sellers.ts'
 
 /** Where the sellers of a store are that is filled to be kept. */
 export const UPSTREAM_PORT = 18_081
+/** An address of this machine for each seller, as far as they reach. */
+export const hostOf = (store: number): string =>
+  `127.${1 + (store >> 16)}.${(store >> 8) & 255}.${1 + (store & 127)}`
 
 export interface FillOptions {
   /** Empty, or not there: it gets the database, the server's secret and a configuration file. */
@@ -62,8 +65,7 @@ export async function fillStore(options: FillOptions): Promise<Filled> {
   const direct = await openDirect(join(folder, 'tollgate.db'), { now: () => clock.atMs })
   const sellers = await openStores(direct, seeded, sealer, {
     ...{ links, nowMs },
-    urlOf: (store) =>
-      `http://127.${1 + (store >> 16)}.${(store >> 8) & 255}.${1 + (store & 127)}:${upstreamPort}`,
+    urlOf: (store) => `http://${hostOf(store)}:${upstreamPort}`,
   })
   progress(`${sellers.length} stores, ${links} links`)
   await sellAll({

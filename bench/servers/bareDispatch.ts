@@ -1,10 +1,17 @@
 // What a relay on undici's dispatch costs with nothing around it: no limits, no rules, no link, no metrics. The head is
-// passed on as it came, less the hop-by-hop headers. The gateway is measured against this.
+// passed on as it came, less the hop-by-hop headers. The gateway is measured against this. With `byHost` a path begins with the address of
+// the seller that it goes to, each of whom has connections of its own.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type Dispatcher, Pool } from 'undici'
 
-const { upstreamPort } = JSON.parse(process.argv[2]!) as { upstreamPort: number }
-const pool = new Pool(`http://127.0.0.1:${upstreamPort}`, { connections: 128, pipelining: 1 })
+const { upstreamPort, byHost = false } = JSON.parse(process.argv[2]!) as {
+  upstreamPort: number
+  byHost?: boolean
+}
+const poolOf = (host: string) =>
+  new Pool(`http://${host}:${upstreamPort}`, { connections: 128, pipelining: 1 })
+const pool = poolOf('127.0.0.1')
+const pools = new Map<string, Pool>()
 
 class Relay {
   readonly #res: ServerResponse
@@ -59,8 +66,13 @@ function onRequest(req: IncomingMessage, res: ServerResponse): void {
     headers.push(name, raw[i + 1]!)
   }
   const body = req.headers['content-length'] === undefined ? null : req
-  const options = { path: req.url!, method: req.method as 'GET', headers, body }
-  pool.dispatch(options, new Relay(res) as never)
+  const method = req.method as 'GET'
+  if (!byHost) return void pool.dispatch({ path: req.url!, method, headers, body }, new Relay(res) as never)
+  const end = req.url!.indexOf('/', 1)
+  const host = req.url!.slice(1, end)
+  let own = pools.get(host)
+  if (own === undefined) pools.set(host, (own = poolOf(host)))
+  own.dispatch({ path: req.url!.slice(end), method, headers, body }, new Relay(res) as never)
 }
 
 const server = createServer({ keepAliveTimeout: 65_000 }, onRequest)

@@ -25,5 +25,6 @@ export function createForgetfulBooks(): Books {
     refundOf: async () => undefined,
     forgetAnswers: async () => 0,
     forgetSigned: async () => 0,
+    forgetDelivered: async () => 0,
   }
 }

@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { keepTickShape } from '../../cli/runtime/heap/keepTickShape.ts'
 import { initVault } from '../../cli/vault/initVault.ts'
 import { openHost } from '../../cli/vault/openHost.ts'
 import { silentLog } from '../../core/ports/log.ts'
@@ -17,6 +18,7 @@ const password = 'correct horse battery staple'
 const owner = { caller: { kind: 'owner', via: 'socket' }, requestId: 'bench' } as const
 const scopes = ['wallet.base', 'identity.name']
 
+keepTickShape()
 await initVault({ home, password, mnemonic: undefined })
 const relay = isRemote ? await startRelay({ host: '127.0.0.1', port: 0 }) : undefined
 const { api } = await openHost({

@@ -37,7 +37,7 @@ function pack(): Packed {
 
 const packed = pack()
 
-t.test('the package has what runs and what is read, and no sources or tests', async (t) => {
+t.test('the package has what runs and what is read, and no sources or tests but for examples', async (t) => {
   const files = packed.files.map(({ path }) => path)
   const needed = [
     'cli/bin.js',
@@ -53,13 +53,16 @@ t.test('the package has what runs and what is read, and no sources or tests', as
     'dist/core/plugin/public.js',
     'dist/vault/page/assets/index.html',
     'dist/vault/page/assets/views/approvals.js',
+    'deploy/systemd/tollgate.service',
     'docs/configuration.md',
+    'examples/plugin/index.ts',
     'LICENSE',
     'README.md',
   ]
   for (const file of needed) t.ok(files.includes(file), file)
   const isUnwanted = (file: string) =>
-    /\.test\.|fixture|(?<!\.d)\.ts$|^(test|bench|examples|node_modules)\//.test(file)
+    /\.test\.|fixture|^(test|node_modules)\//.test(file) ||
+    (/(?<!\.d)\.ts$/.test(file) && !file.startsWith('examples/'))
   t.strictSame(files.filter(isUnwanted), [])
 })
 
