@@ -47,10 +47,12 @@ export interface Gateway {
   listen(port: number, host: string): Promise<AddressInfo>
   /** Makes another generation answer from the next call on; the old one is `retired` when its last call has ended. */
   swap(generation: Generation): Promise<{ readonly retired: Promise<void> }>
-  /** Stops accepting, lets calls under way end within the drain time, then cuts what is left. */
+  /** Tells callers by their answers, stops accepting, lets calls under way end within the drain time, then cuts what is left. */
   close(): Promise<void>
 }
 
+/** For so long a gateway that was told to stop goes on as before, but for its answers: each says that its connection ends. */
+const NOTICE_MS = 250
 /** Connections that became idle while the gateway drains are looked for this often. */
 const SWEEP_MS = 50
 /** What calls may still write down after their connections were cut; recovery finishes the rest. */
@@ -85,6 +87,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       // `readHead` refuses a request without one, with an answer that says so.
       requireHostHeader: false,
       // Only WebSockets are upgraded; `Upgrade: h2c` and others are ordinary requests.
+      // Node drops what came behind one of those in the same piece; who offers HTTP/2 waits for the answer (RFC 7540, section 3.2).
       shouldUpgradeCallback: (req) => isWebSocket(req) && mayUpgrade(req),
     },
     onRequest,
@@ -209,6 +212,9 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
         for (const socket of upgraded) socket.destroy()
         cut()
       }, options.drainTimeoutMs)
+      // What callers have sent on idle connections, and nobody has read yet, would be reset with them.
+      const connections = await new Promise<number>((resolve) => server.getConnections((_, n) => resolve(n)))
+      if (connections > 0) await sleep(Math.min(NOTICE_MS, options.drainTimeoutMs))
       const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
       await new Promise<void>((resolve) => server.close(() => resolve()))
       clearInterval(sweep)
