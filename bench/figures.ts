@@ -100,6 +100,7 @@ export const scaleFigures = {
   scale_memory_read_mb: least('memory after all of the reads', 'MB', 400, 300),
   scale_idle_percent: least('CPU when idle, with health checks, of a core', '%', 5, 1),
   scale_free_vs_ten: least('free call of a random link, against ten links', '×', 1.25, 1.1),
+  scale_free_one_seller_vs_ten: least('the same, all of one seller', '×', 1.25, 1.1),
   scale_relay_vs_ten: least('the same of a bare undici relay, of as many sellers', '×', 1.25, 1.1),
   scale_402_vs_ten: least('402 of a random link, against ten links', '×', 1.25, 1.1),
   ...readFigures('links', 'links of a store, a page of 100', 20, 5),
