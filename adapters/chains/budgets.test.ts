@@ -326,12 +326,70 @@ t.test('who makes room for what a settlement may cost is one for which something
   for (const one of good) one.reserve(1n)
   clock.ms += 2_000
   const buyers = take('buyer', 'neighbour')
-  t.equal(budgets.apart, 3)
+  t.equal(budgets.waitingFor(), 3)
   t.ok(buyers.makeRoom())
-  t.equal(budgets.apart, 2)
+  t.equal(budgets.waitingFor(), 2)
   t.equal(good.filter((one) => one.begin()).length, 2)
   t.notOk(buyers.makeRoom(), 'what is being settled does not give way')
   t.ok(lookedAt.every((one) => one.begin()))
+  t.end()
+})
+
+t.test(
+  'what is only looked at, in the name of a store, does not make the good payments of that store give way',
+  (t) => {
+    const clock = { ms: 1e12, now: () => clock.ms }
+    const budgets = createBudgets({ ...limits, network, clock })
+    const good = (payer: string, store: string) => {
+      const flight = budgets.take(identityOf(payer), store) as Flight
+      t.equal(flight.reserve(1n), undefined)
+      return flight
+    }
+    const victims = Array.from({ length: 3 }, (_, i) => good(`buyer-${i}`, 'victim'))
+    const silent = Array.from({ length: 5 }, (_, i) => good(`accomplice-${i}`, 'silent'))
+    for (let i = 0; i < 4; i++) budgets.take(identityOf(`junk-${i}`), 'victim')
+    clock.ms += 2_000
+    for (let i = 0; i < 5; i++) good(`late-${i}`, `other-${i}`)
+    t.equal(budgets.waitingFor(), 12)
+    t.equal(silent.filter((one) => one.begin()).length, 4)
+    t.ok(victims.every((one) => one.begin()))
+    t.end()
+  },
+)
+
+t.test('who waits for an account counts against that one alone, until it has signed', (t) => {
+  const clock = { ms: 1e12, now: () => clock.ms }
+  const budgets = createBudgets({ ...limits, maxGasPerStoreAndDay: null, network, clock })
+  const good = (payer: string, store: string, account: string) => {
+    const flight = budgets.take(identityOf(payer), store) as Flight
+    t.equal(flight.reserve(1n, account), undefined)
+    return flight
+  }
+  const held = Array.from({ length: 4 }, (_, i) => good(`buyer-${i}`, 'silent', 'first'))
+  const others = Array.from({ length: 3 }, (_, i) => good(`another-${i}`, 'small', 'second'))
+  // What it has elsewhere is nothing that 'first' pays for.
+  for (let i = 0; i < 3; i++) good(`own-${i}`, 'neighbour', 'third')
+  t.same(
+    ['first', 'second', 'third', undefined].map((account) => budgets.waitingFor(account)),
+    [4, 3, 3, 0],
+  )
+  clock.ms += 2_000
+  const late = good('late', 'neighbour', 'second')
+  t.ok(late.makeRoom('first'))
+  t.ok(late.makeRoom('second'))
+  t.same([budgets.waitingFor('first'), budgets.waitingFor('second')], [3, 3])
+  t.equal(others.filter((one) => one.begin()).length, 2)
+  const [one] = held.filter((one) => one.begin())
+  one!.signed(true)
+  t.equal(budgets.waitingFor('first'), 2)
+  t.equal(one!.reserve(2n, 'first'), undefined)
+  t.equal(budgets.waitingFor('first'), 2, 'it stays signed')
+  one!.signed(false)
+  t.equal(budgets.waitingFor('first'), 3)
+  one!.signed(true)
+  one!.end(outcomes.settled)
+  one!.signed(false)
+  t.equal(budgets.waitingFor('first'), 2, 'what is over waits for nobody')
   t.end()
 })
 
@@ -380,7 +438,7 @@ t.test('nobody gives way to a payment whose store has no gas left for it', (t) =
   const dear = budgets.take(identityOf('other'), 't') as Flight
   t.equal(dear.reserve(1_001n), 'store_gas')
   dear.release()
-  t.equal(budgets.apart, 12)
+  t.equal(budgets.waitingFor(), 12)
   const late = budgets.take(identityOf('late'), 'u') as Flight
   t.ok(held.every((one) => one.begin()))
   t.equal(late.reserve(600n), 'in_flight', 'what is being settled does not give way')

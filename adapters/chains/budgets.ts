@@ -57,13 +57,23 @@ export interface Flight extends Hold {
   readonly storeId: string
   /** What the payer's other payments in this asset, those before this one, will take of the balance. */
   readonly aheadAtomic: bigint
-  /** Sets apart what its settlement may cost. @returns why not: the store's day has no room for it, good ones have all places, or it has given way */
-  reserve(gas: bigint): NoPlace | undefined
+  /**
+   * The chain has called it good: sets apart what its settlement may cost.
+   *
+   * @param account that pays it, where a settler has several that do not pay for each other
+   * @returns why not: the store's day has no room for it, good ones have all places, or it has given way
+   */
+  reserve(gas: bigint, account?: string): NoPlace | undefined
   /**
    * Of those that the chain has called good one gives way to it, as where all places are taken: what was set apart for that one is
-   * free again. @returns whether one did
+   * free again. Only for one that is good itself, and is not refused for anything else.
+   *
+   * @param account for which that one waits; whichever it is when absent
+   * @returns whether one did
    */
-  makeRoom(): boolean
+  makeRoom(account?: string): boolean
+  /** Whether a transaction of it is signed here: what that one may cost is the account's own to count. */
+  signed(is: boolean): void
   /** The chain refused it before anything was sent: it counts as a failure of its payer. */
   refused(): void
   /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before, or has given way. */
@@ -101,8 +111,8 @@ export interface Budgets {
   isSpent(payer: string): boolean
   /** Payments that have a place, those too that are still looked at. */
   readonly inFlight: number
-  /** Those of them that the chain has called good: what they may cost is set apart. */
-  readonly apart: number
+  /** Those of them that the chain has called good, and for which the account is still to sign. @param account see {@link Flight.reserve} */
+  waitingFor(account?: string): number
   /** Takes up what the day has cost before this process began. @throws when the book can't be read */
   start(): Promise<void>
   /** Stores that get no settlements for today, in words for the operator. */
@@ -116,7 +126,14 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const payers = new Map<string, Payer>()
   const flights = new Set<OpenFlight>()
   /** Of each store, how many of them. */
-  const ofStores = new Map<string, number>()
+  const ofStores = createCount()
+  /**
+   * And how many that the chain has called good, of all accounts and of each: of others anybody makes as many as he likes, in the name of
+   * any store.
+   */
+  const goodOf = createCount()
+  /** Of those, how many wait for each account. */
+  const waiting = createCount()
   const flightOf = new WeakMap<Hold, Flight>()
   /** Payments whose settlement stayed open, until they are looked up. */
   const open = new Map<PaymentKey, OpenFlight>()
@@ -165,36 +182,38 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   }
 
   /**
-   * Of those who give way the one whose store has most.
+   * Of those who give way the one whose store has most of its kind.
    *
+   * @param isApart whether of those that the chain has called good, or of those that are still looked at
    * @param has how many a store has with the one that needs the room
-   * @param mayGive leaves out those by which nothing would be won
+   * @param account leaves out those by which nothing would be won, as they wait for another
    */
-  const whoGivesWayTo = (has: number, mayGive: (one: OpenFlight) => boolean): OpenFlight | undefined => {
+  const whoGivesWayTo = (isApart: boolean, has: number, account?: string): OpenFlight | undefined => {
     const sinceMs = clock.now() - GIVES_WAY_AFTER_MS
     let gives: OpenFlight | undefined
     let most = has
     for (const flight of flights) {
-      if (flight.sinceMs > sinceMs || !mayGive(flight)) continue
-      const count = ofStores.get(flight.storeId)!
-      if (flight.state === 'held' && count > most) [gives, most] = [flight, count]
+      if (flight.isApart !== isApart || flight.state !== 'held' || flight.sinceMs > sinceMs) continue
+      if (account !== undefined && flight.account !== account) continue
+      const { storeId } = flight
+      const good = goodOf.get(keyOf(storeId, account))
+      const count = isApart ? good : ofStores.get(storeId) - good
+      if (count > most) [gives, most] = [flight, count]
     }
     return gives
-  }
-  /** @returns whether somebody gave way */
-  const makeRoomFor = (has: number, mayGive: (one: OpenFlight) => boolean): boolean => {
-    const gives = whoGivesWayTo(has, mayGive)
-    gives?.finish(0n)
-    return gives !== undefined
   }
   /**
    * Whether one more may be looked at where all places are taken. Anybody can have as many as he likes that never land, so that nobody
    * whose payment is good gives way before this one is found good as well: there is as much room again for those that are looked at.
    */
-  const mayBeLookedAt = (has: number): boolean =>
-    flights.size < 2 * maxInFlight
-      ? whoGivesWayTo(has, () => true) !== undefined
-      : makeRoomFor(has, ({ isApart }) => !isApart)
+  const mayBeLookedAt = (storeId: string): boolean => {
+    // Each of its own may be found good.
+    const all = ofStores.get(storeId) + 1
+    const lookedAt = whoGivesWayTo(false, all - goodOf.get(keyOf(storeId)))
+    if (flights.size < 2 * maxInFlight) return (lookedAt ?? whoGivesWayTo(true, all)) !== undefined
+    lookedAt?.finish(0n)
+    return lookedAt !== undefined
+  }
 
   function fly(identity: PaymentIdentity, storeId: string): Flight {
     const { payer: address, asset, amountAtomic } = identity
@@ -208,15 +227,18 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       ...{ identity, storeId, sinceMs: clock.now() },
       state: 'held',
       isApart: false,
+      account: '',
+      isWaiting: false,
       attempt: undefined,
       finish(spent = reserved) {
         if (own.state === 'over') return
         own.state = 'over'
         flights.delete(own)
-        if (own.isApart) apart--
-        const others = ofStores.get(storeId)! - 1
-        if (others === 0) ofStores.delete(storeId)
-        else ofStores.set(storeId, others)
+        ofStores.add(storeId, -1)
+        if (own.isApart) {
+          countGood(-1)
+          wait(false)
+        }
         payer.flights.delete(own)
         if (open.get(identity.key) === own) open.delete(identity.key)
         const left = payer.sums.get(asset)! - amountAtomic
@@ -229,13 +251,22 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       },
       failed: () => fail(payerOf(address)),
     }
+    const countGood = (more: 1 | -1): void => {
+      apart += more
+      goodOf.add(keyOf(storeId), more)
+      goodOf.add(keyOf(storeId, own.account), more)
+    }
+    const wait = (is: boolean): void => {
+      if (is !== own.isWaiting) waiting.add(own.account, is ? 1 : -1)
+      own.isWaiting = is
+    }
     flights.add(own)
-    ofStores.set(storeId, (ofStores.get(storeId) ?? 0) + 1)
+    ofStores.add(storeId, 1)
     payer.flights.add(own)
     const flight: Flight = {
       storeId,
       aheadAtomic,
-      reserve(most) {
+      reserve(most, account = '') {
         if (own.state === 'over') return 'in_flight'
         const why = gas.reserve(most - reserved)
         if (why !== undefined) return why
@@ -245,11 +276,25 @@ export function createBudgets(options: BudgetsOptions): Budgets {
           return 'in_flight'
         }
         reserved = lastReserved = most
-        if (!own.isApart) apart++
+        if (own.isApart) return
         own.isApart = true
+        own.account = account
+        countGood(1)
+        wait(true)
       },
-      makeRoom: () =>
-        own.state !== 'over' && makeRoomFor(ofStores.get(storeId)!, (one) => one.isApart && one !== own),
+      makeRoom(account) {
+        if (own.state === 'over') return false
+        const gives = whoGivesWayTo(
+          true,
+          goodOf.get(keyOf(storeId, account)) + (own.isApart ? 0 : 1),
+          account,
+        )
+        gives?.finish(0n)
+        return gives !== undefined
+      },
+      signed(is) {
+        if (own.isApart && own.state !== 'over') wait(!is)
+      },
       release() {
         if (own.state === 'held') own.finish(0n)
       },
@@ -303,8 +348,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (why !== undefined && !isFull) return why
       const { noGas } = gasBudget.of(storeId)
       if (noGas !== undefined) return noGas
-      const has = (ofStores.get(storeId) ?? 0) + 1
-      return isFull && !mayBeLookedAt(has) ? 'in_flight' : fly(identity, storeId)
+      return isFull && !mayBeLookedAt(storeId) ? 'in_flight' : fly(identity, storeId)
     },
     of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
     note({ key, payer, storeId }, outcome, gas) {
@@ -327,12 +371,27 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     get inFlight() {
       return flights.size
     },
-    get apart() {
-      return apart
-    },
+    waitingFor: (account = '') => waiting.get(account),
     start: () => gasBudget.start(),
     diagnose: () => gasBudget.diagnose(),
     close: () => gasBudget.close(),
+  }
+}
+
+/** A store, or what it has of one account. */
+const keyOf = (storeId: string, account?: string): string =>
+  account === undefined ? storeId : `${storeId} ${account}`
+
+/** How many there are of each. */
+function createCount() {
+  const counts = new Map<string, number>()
+  return {
+    get: (key: string): number => counts.get(key) ?? 0,
+    add(key: string, more: number): void {
+      const count = (counts.get(key) ?? 0) + more
+      if (count === 0) counts.delete(key)
+      else counts.set(key, count)
+    },
   }
 }
 
@@ -352,6 +411,10 @@ interface OpenFlight {
   state: 'held' | 'settling' | 'over'
   /** What its settlement may cost is set apart. */
   isApart: boolean
+  /** That pays it. */
+  account: string
+  /** Whether that one is still to sign. */
+  isWaiting: boolean
   /** With which its settlement stayed open, where several processes can look it up. */
   attempt: SettlementAttempt | undefined
   /** Gives its place back. @param spent what it cost; all that was set apart when absent */

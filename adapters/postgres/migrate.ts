@@ -10,6 +10,7 @@ import { discovery } from './migrations/0005-discovery.ts'
 import { sums } from './migrations/0006-sums.ts'
 import { delivered } from './migrations/0007-delivered.ts'
 import { leases } from './migrations/0008-leases.ts'
+import { heldWebhooks } from './migrations/0009-held-webhooks.ts'
 
 /** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
 const migrations: Readonly<Record<string, Migration>> = {
@@ -21,6 +22,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0006-sums': sums,
   '0007-delivered': delivered,
   '0008-leases': leases,
+  '0009-held-webhooks': heldWebhooks,
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { CLOCK_BEHIND_MS } from '../../core/ports/store/leases.ts'
 import { hasEnded, isThere, pidOf } from '../sql/processName.ts'
+import { leaseRuns } from './payments/leaseOperations.ts'
 
 /** A process that works on a database file, or would go on with it. */
 export interface FileWorker {
@@ -18,9 +18,7 @@ export function workerOf(database: DatabaseSync, nowMs: number): FileWorker | un
   if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'leases'").get() === undefined)
     return undefined
   const leases = database
-    .prepare(
-      `SELECT holder, expires_at_ms > ?1 AND expires_at_ms <= ?1 + ttl_ms + ${CLOCK_BEHIND_MS} AS runs FROM leases`,
-    )
+    .prepare(`SELECT holder, ${leaseRuns('?1')} AS runs FROM leases`)
     .all(nowMs)
     .map(({ holder, runs }) => ({ name: holder === null ? undefined : String(holder), runs: runs === 1 }))
   const worker =

@@ -60,6 +60,22 @@ t.test('every option is described, and its default is one that its own check acc
   t.end()
 })
 
+t.test('no time is longer than a timer waits: beyond that it ends at once', (t) => {
+  t.strictSame(
+    [...times(configSchema, 'config')].filter(([, maximum]) => !(maximum <= 2 ** 31 - 1)),
+    [],
+  )
+  t.end()
+})
+
+function* times(option: Record<string, unknown>, path: string): Iterable<readonly [string, number]> {
+  if (path.endsWith('Ms')) yield [path, Number(option['maximum'])]
+  for (const [name, member] of Object.entries(option['properties'] ?? {}))
+    yield* times(member, `${path}.${name}`)
+  for (const inner of ['items', 'additionalProperties'])
+    if (typeof option[inner] === 'object') yield* times(option[inner] as never, `${path}.${inner}`)
+}
+
 function* faults(option: Record<string, unknown>, path: string): Iterable<string> {
   if (!/^[A-Z`].*[.!?]$/.test(String(option['description']))) yield `${path}: describe it in a sentence`
   if ('default' in option) {

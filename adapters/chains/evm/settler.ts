@@ -95,21 +95,24 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       ? { ...noPlaceRefusals.payer_failures, identity: checked.identity }
       : checked
 
-  /**
-   * Whether the keys can pay for all that the chain has called good, and so many more; those that are signed are paid for
-   * already. What it has not is no reason: anybody can have as many that never land.
-   */
-  const judgeAll = async (more: number, flight: Flight): Promise<Backed> => {
-    const judge = () => keys.judge(Math.max(1, budgets.apart + more - keys.paymentsInFlight))
+  const judge = async (payments: number): Promise<Backed> => {
     try {
-      const affords = await judge()
-      return !affords.ok && affords.isForOthers && flight.makeRoom() ? await judge() : affords
+      return await keys.judge(payments)
     } catch {
       return refuseForNow(
         reasons.verifyFault,
         'The chain can not be asked now. Try again with the same payment.',
       )
     }
+  }
+  /**
+   * Whether the keys can pay for all that the chain has called good, this one among them; those that are signed are paid for
+   * already. What it has not is no reason: anybody can have as many that never land.
+   */
+  const judgeAll = async (flight: Flight): Promise<Backed> => {
+    const affords = await judge(budgets.waitingFor())
+    const isShort = !affords.ok && affords.isForOthers
+    return isShort && flight.makeRoom() ? judge(budgets.waitingFor()) : affords
   }
 
   /** Everything that could keep a settlement from being made or paid for, and then the chain. */
@@ -120,7 +123,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   ): Promise<{ readonly ok: true } | Refusal> => {
     const prepared = await calls.prepare(payment, identity)
     if (!prepared.ok) return prepared
-    const affords = await judgeAll(1, flight)
+    // Nobody gives way before the chain has called it good.
+    const affords = await judge(1)
     if (!affords.ok) return affords
     const { call, authorization } = prepared
     const { asset } = identity
@@ -133,9 +137,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     // Only now: anybody can have as many that never land, and they are not to keep out those that do.
     const why = verified.ok ? flight.reserve(affords.likelyWei) : undefined
     if (why !== undefined) return noPlaceRefusals[why]
-    // Others may have been called good meanwhile.
-    const stillAffords = verified.ok ? await judgeAll(0, flight) : undefined
-    if (stillAffords?.ok === false) return stillAffords
+    const affordsAll = verified.ok ? await judgeAll(flight) : undefined
+    if (affordsAll?.ok === false) return affordsAll
     const { from, signature } = authorization
     // A wallet that has to be made first has no code either.
     if (verified.ok && signature.length === plainSignatureChars && code.remembered(from) === false)

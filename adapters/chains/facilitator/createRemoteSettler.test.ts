@@ -157,6 +157,34 @@ t.test('a payer’s payments on their way are bounded where somebody else settle
   t.match(await verifyNext(), { ok: false, transient: true, reason: 'too_many_payments_in_flight' })
 })
 
+t.test('what the facilitator has called good gives way to nothing that it has not', async (t) => {
+  const junk = newAccount()
+  const facilitator = await startFacilitator(t, {
+    verify: ({ paymentPayload }) => {
+      const { authorization } = (paymentPayload as { payload: { authorization: { from: string } } }).payload
+      return { isValid: authorization.from !== junk.address, invalidReason: 'insufficient_funds' }
+    },
+  })
+  let aheadMs = 0
+  const clock = { now: () => Date.now() + aheadMs }
+  const settler = await start(t, facilitator.url, { maxInFlight: 2, clock })
+  const verify = async (storeId: string, buyer = newAccount()) => {
+    const { payment, identity } = await paymentFor(settler, buyer)
+    return { payment, identity, verified: await settler.verify(payment, terms, identity, { storeId }) }
+  }
+  const held = [await verify('honest'), await verify('honest')]
+  aheadMs += 2_100
+  t.match(await verify('neighbour'), { verified: { ok: true } }, 'one of a store that has more gives way')
+  for (let i = 0; i < 4; i++) t.match(await verify(`junk ${i}`, junk), { verified: { ok: false } })
+  t.match(await verify('another'), { verified: { ok: false, reason: 'settler_busy' } }, 'two places are two')
+  const begun = new Set<string>()
+  for (const { payment, identity, verified } of held) {
+    if (!verified.ok) throw new Error(verified.message)
+    await settler.settle(payment, terms, identity, async () => !begun.add(identity.key), verified.hold)
+  }
+  t.equal(begun.size, 1)
+})
+
 t.test(
   'a clear refusal and a request that never left are rejections; the store’s no sends nothing',
   async (t) => {

@@ -243,8 +243,10 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
           flight.aheadAtomic === 0n ? undefined : balanceOf?.(payment, terms, identity),
         ])
         const isTooMuch = balance !== undefined && balance < flight.aheadAtomic + identity.amountAtomic
-        if (verified.ok && !isTooMuch) return { ok: true, hold: flight }
+        const why = verified.ok && !isTooMuch ? flight.reserve(0n) : 'refused'
+        if (why === undefined) return { ok: true, hold: flight }
         flight.release()
+        if (why !== 'refused') return noPlaceRefusals[why]
         return verified.ok ? sumInFlight : verified
       } catch {
         flight.release()

@@ -116,18 +116,19 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       aheadAtomic === 0n ? undefined : balanceOf(source),
     ])
     if (!verified.ok) return 'account' in verified ? blame(verified, identity) : verified
-    const isShort = () => payments !== undefined && payments < BigInt(budgets.apart + 1)
-    if (isShort() && (payments === 0n || !flight.makeRoom() || isShort())) {
+    if (balance !== undefined && balance < aheadAtomic + identity.amountAtomic) return sumInFlight
+    // Only now: anybody can have as many that never land, and they are not to keep out those that do.
+    const why = flight.reserve(feeLamports, feePayer)
+    if (why !== undefined) return noPlaceRefusals[why]
+    // Last, as others may give way to it: of those alone whose fee is this fee payer's as well.
+    const isShort = () => payments !== undefined && payments < BigInt(budgets.waitingFor(feePayer))
+    if (isShort() && (payments === 0n || !flight.makeRoom(feePayer) || isShort())) {
       log.error({ network, feePayer, payments }, 'the fee payer can pay for no more settlements')
       return refuseForNow(
         reasons.settleFault,
         'Settlement is stopped for now. Try again with the same payment; nothing was charged.',
       )
     }
-    if (balance !== undefined && balance < aheadAtomic + identity.amountAtomic) return sumInFlight
-    // Only now: anybody can have as many that never land, and they are not to keep out those that do.
-    const why = flight.reserve(feeLamports)
-    if (why !== undefined) return noPlaceRefusals[why]
     found.verifiedAtMs = clock.now()
     found.seenSlot = verified.slot
     return { ok: true } as const
@@ -199,7 +200,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       }
       let outcome: SettleOutcome = stopping
       try {
-        const why = flight.reserve(found.feeLamports)
+        const why = flight.reserve(found.feeLamports, found.feePayer)
         if (why !== undefined) return { ...noPlaceRefusals[why], status: 'rejected' }
         const ageMs = Math.abs(clock.now() - found.verifiedAtMs)
         outcome = await settle(

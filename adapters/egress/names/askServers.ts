@@ -16,7 +16,7 @@ type Outcome = PromiseSettledResult<readonly string[]>
  */
 export async function askServers(servers: NameServers, host: string): Promise<readonly string[]> {
   const outcomeOf = async (question: Question): Promise<Outcome> =>
-    (await Promise.allSettled([servers.ask(question)]))[0]!
+    (await Promise.allSettled([servers.ask(host, question)]))[0]!
   const four = outcomeOf((resolver) => resolver.resolve4(host))
   const six = outcomeOf((resolver) => resolver.resolve6(host))
   const answers: Outcome[] = [await four]

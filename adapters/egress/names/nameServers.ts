@@ -1,11 +1,14 @@
 import type { ResolverOptions } from 'node:dns'
 import type { Resolver } from 'node:dns/promises'
+import { LRUCache } from 'lru-cache'
 import { systemError } from '../systemError.ts'
 
 /** Questions to each server. A slow name is found by the last of them: its server has been looking since the first. */
 const TRIES = 4
 /** A server that answers nothing gives way to the others for so long; then its place is its own again, until it is seen that it answers nothing. */
 const PASSED_OVER_MS = 30_000
+/** Names of which is known which server has them. */
+const MAX_KNOWN = 1_000
 
 /** What name servers say of a name that they do not know; the last one, that there is no server. */
 const unknownCodes: ReadonlySet<string> = new Set(['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'])
@@ -21,7 +24,7 @@ export type CreateResolver = (options?: ResolverOptions) => Resolver
 
 export interface NameServers {
   /** @throws {Error} the system's; one of {@link isUnknown} only when no server was silent or failed */
-  ask(question: Question): Promise<readonly string[]>
+  ask(host: string, question: Question): Promise<readonly string[]>
   /** Fails what is asked with `ECANCELLED`. */
   cancel(): void
 }
@@ -57,8 +60,11 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
     (resolver): Server => ({ resolver, unansweredSinceMs: undefined }),
   )
 
+  /** Who has found a name that the first one asked had no answer for, such as one of a zone that not every server reaches. */
+  const finders = new LRUCache<string, Server>({ max: MAX_KNOWN, ttl: PASSED_OVER_MS })
+
   /** The order to ask them in, over and over. Those that are silent come when the others were asked twice. */
-  function inOrder(): Server[] {
+  function inOrder(host: string): Server[] {
     const nowMs = performance.now()
     const isSilent = (server: Server) => {
       const silentMs = nowMs - (server.unansweredSinceMs ?? nowMs)
@@ -68,7 +74,8 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
     }
     const silent = servers.filter(isSilent)
     const others = servers.filter((server) => !silent.includes(server))
-    return [...others, ...others, ...silent]
+    const finder = finders.get(host)
+    return [...(finder === undefined ? [] : [finder]), ...others, ...others, ...silent]
   }
 
   async function askOne(server: Server, question: Question): Promise<readonly string[]> {
@@ -84,9 +91,9 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
   }
 
   return {
-    ask: (question) =>
+    ask: (host, question) =>
       new Promise((resolve, reject) => {
-        const order = inOrder()
+        const order = inOrder(host)
         const failures: unknown[] = []
         let asked = 0
         let nextTimer: NodeJS.Timeout | undefined
@@ -108,6 +115,7 @@ export function createNameServers(createResolver: CreateResolver, timeoutMs: num
           askOne(server, question).then(
             (found) => {
               end()
+              if (server !== order[0]) finders.set(host, server)
               resolve(found)
             },
             (error) => {

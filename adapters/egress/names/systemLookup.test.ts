@@ -314,6 +314,29 @@ t.test('what a server fails, the next one is asked at once; what it does not kno
   t.strictSame([...other.questions].sort(), ['A failed.test', 'AAAA failed.test'])
 })
 
+t.test(
+  'a name that only the second server finds waits for the first one once, not at each look-up',
+  async (t) => {
+    const other = await startNameServer(t, () => ['192.0.2.9'])
+    const resolver = await startBeside(
+      t,
+      { answer: (name) => (name === 'internal.test' ? 'silence' : [known]) },
+      (server) => [server, other.address],
+    )
+    let asked = 0
+    // The first one answers others all the time, so that nobody calls it silent.
+    const others = setInterval(() => void timed(resolver.resolve(`seller${asked++}.test`)), 20)
+    t.teardown(() => clearInterval(others))
+    t.strictSame(await resolver.resolve('internal.test'), ['192.0.2.9'])
+    for (let i = 0; i < 3; i++) {
+      const { outcome, tookMs } = await timed(resolver.resolve('internal.test'))
+      t.strictSame(outcome, ['192.0.2.9'])
+      t.ok(tookMs < 500, `in ${Math.round(tookMs)} ms`)
+    }
+    t.strictSame(await resolver.resolve('seller.test'), [known], 'which stays the first for others')
+  },
+)
+
 t.test('IPv6 addresses that nobody tells are not waited for where there are IPv4 ones', async (t) => {
   const { resolver } = await start(t, { answer: (_name, type) => (type === 'A' ? [known] : 'silence') })
   const { outcome, tookMs } = await timed(resolver.resolve('half.test'))

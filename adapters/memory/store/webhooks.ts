@@ -14,6 +14,7 @@ import {
   AT_ONCE_PER_ENDPOINT,
   AT_ONCE_PER_STORE,
   DELIVERY_LEASE_MS,
+  LONGEST_HELD_MS,
   LONGEST_WAIT_MS,
   type TakenDelivery,
   TRIES_KEPT,
@@ -96,7 +97,7 @@ export function createWebhooks(memory: Memory, { read, write }: Access): Webhook
   const isLeased = ({ leasedUntilMs }: DeliveryRow) =>
     leasedUntilMs !== null &&
     leasedUntilMs > storeClock.now() &&
-    leasedUntilMs <= storeClock.now() + DELIVERY_LEASE_MS
+    leasedUntilMs <= storeClock.now() + LONGEST_HELD_MS
 
   const isWaiting = (seq: number) =>
     deliveries.values().some((row) => row.seq === seq && row.state === 'waiting')

@@ -7,7 +7,6 @@ import {
   type PaymentChange,
   takenOver,
 } from '../../../core/ports/store/books.ts'
-import { CLOCK_BEHIND_MS } from '../../../core/ports/store/leases.ts'
 import { keyBytes, selectPayment, toPaymentRecord } from '../../sql/sales/paymentRows.ts'
 import { ask } from '../ask.ts'
 import type { ConstraintError } from '../failure.ts'
@@ -16,6 +15,7 @@ import { createAnswers } from './answers.ts'
 import { changeRow } from './changeRow.ts'
 import { claimRow } from './claimRow.ts'
 import type { GroupCommit } from './groupCommit.ts'
+import { leaseRuns } from './leases.ts'
 
 /** So many answers that are too young, one after the other, end the search for old ones: rows grow older by their number. */
 const YOUNG_IN_A_ROW = 1_000
@@ -37,8 +37,8 @@ const sql = {
   // Whoever has waited for a row looks whether it still has the lease that was over: by then somebody else may have adopted it.
   adopt: `WITH abandoned AS MATERIALIZED (
       SELECT p.id, p.lease FROM payments p
-      WHERE p.lease IS NOT NULL AND p.lease <> $2 AND p.state = ANY ($3::text[]) AND NOT EXISTS (SELECT 1 FROM leases l
-        WHERE l.id = p.lease AND l.expires_at_ms > ${now} AND l.expires_at_ms <= ${now} + l.ttl_ms + ${CLOCK_BEHIND_MS})
+      WHERE p.lease IS NOT NULL AND p.lease <> $2 AND p.state = ANY ($3::text[])
+        AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.id = p.lease AND ${leaseRuns(now)})
       ORDER BY p.id LIMIT $4)
     UPDATE payments p SET lease = $2, due_at_ms = ${now}, due_reason = $5 FROM abandoned a
     WHERE p.id = a.id AND p.lease = a.lease AND p.state = ANY ($3::text[])

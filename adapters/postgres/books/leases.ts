@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { CLOCK_BEHIND_MS, type LeaseHolder, type Leases } from '../../../core/ports/store/leases.ts'
+import { CLOCK_BEHIND_MS, type Leases } from '../../../core/ports/store/leases.ts'
 import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
 import type { Row } from '../../sql/row.ts'
 import { ask } from '../ask.ts'
@@ -7,12 +7,16 @@ import { ask } from '../ask.ts'
 /** How long a lease that is over is kept, so that a holder that was frozen may renew it while nobody took its name. */
 const KEPT_MS = 10 * 60 * 1000
 
+/** Whether a lease runs: the condition on a row of `leases` at the time that stands for `now` in the statement. */
+export const leaseRuns = (now: string): string =>
+  `(expires_at_ms > ${now} AND expires_at_ms <= ${now} + ttl_ms + ${CLOCK_BEHIND_MS})`
+
 const now = '(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))'
 const sql = {
   take: 'SELECT leases_take($1, $2, $3, $4, $5, $6) AS id',
   holders: 'SELECT DISTINCT holder FROM leases WHERE holder IS NOT NULL',
-  named: `SELECT name, id, ttl_ms, holder, expires_at_ms - ${now} AS ends_in_ms FROM leases WHERE name = $2`,
-  prefixed: `SELECT name, id, ttl_ms, holder, expires_at_ms - ${now} AS ends_in_ms FROM leases WHERE starts_with(name, $2)`,
+  named: `SELECT id, holder, expires_at_ms - ${now} AS ends_in_ms FROM leases WHERE name = $2 AND ${leaseRuns(now)}`,
+  prefixed: `SELECT name, holder FROM leases WHERE starts_with(name, $2) AND ${leaseRuns(now)}`,
   renew: `UPDATE leases SET ttl_ms = $2, expires_at_ms = ${now} + $2 WHERE id = $3 RETURNING id`,
   release: 'DELETE FROM leases WHERE id = $1',
 }
@@ -22,12 +26,17 @@ export function createLeases(pool: pg.Pool, storeNowMs: () => number | null): Le
   return {
     async holderOf(name) {
       const [row] = await ask(pool, sql.named, [storeNowMs(), name])
-      return row && holderIn(row)
+      if (row === undefined || isDead(row)) return undefined
+      return {
+        id: Number(row['id']),
+        endsInMs: Number(row['ends_in_ms']),
+        process: processOf(row['holder'] as string | null),
+      }
     },
 
     async heldNames(prefix) {
       const rows = await ask(pool, sql.prefixed, [storeNowMs(), prefix])
-      return rows.filter((row) => holderIn(row) !== undefined).map(({ name }) => String(name))
+      return rows.filter((row) => !isDead(row)).map(({ name }) => String(name))
     },
 
     async take(name, ttlMs) {
@@ -50,13 +59,7 @@ export function createLeases(pool: pg.Pool, storeNowMs: () => number | null): Le
   }
 }
 
-/** Undefined where it is over. */
-function holderIn(row: Row): LeaseHolder | undefined {
-  const [holder, endsInMs] = [row['holder'] as string | null, Number(row['ends_in_ms'])]
-  if (holder !== null && hasEnded(holder)) return undefined
-  if (endsInMs <= 0 || endsInMs > Number(row['ttl_ms']) + CLOCK_BEHIND_MS) return undefined
-  return { id: Number(row['id']), endsInMs, process: processOf(holder) }
-}
+const isDead = ({ holder }: Row): boolean => typeof holder === 'string' && hasEnded(holder)
 
 /** A number means something on the machine whose process it is only. */
 const processOf = (holder: string | null) =>

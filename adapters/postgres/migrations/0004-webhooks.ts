@@ -21,8 +21,88 @@ const MARKED_AT_ONCE = 1_000
 const STORES_VISITED = 100
 const ENDPOINTS_VISITED = 50
 
-// A lease that expires further ahead than it lasts was given by a clock that has been put back since.
-const isHeld = `(leased_until_ms > store_now AND leased_until_ms <= store_now + ${DELIVERY_LEASE_MS})`
+// A lease that expires further ahead was given by a clock that has been put back since.
+const isHeld = (longestHeldMs: number) =>
+  `(leased_until_ms > store_now AND leased_until_ms <= store_now + ${longestHeldMs})`
+
+/** @param longestHeldMs most that a lease can be ahead of the clock of who looks */
+export const takeWebhooks = (longestHeldMs: number): string => `
+  -- One process at a time chooses, so that what is in hand is counted right; it never waits for who writes an outcome.
+  CREATE OR REPLACE FUNCTION take_webhooks(most bigint, now_ms bigint, store_now bigint, after_store text, OUT taken bigint[], OUT last_store text)
+  LANGUAGE plpgsql AS $$
+  DECLARE
+    this_store text := after_store;
+    next_store text;
+    stores_around boolean := false;
+    from_endpoint text;
+    this_endpoint text;
+    next_endpoint text;
+    endpoints_around boolean;
+    endpoint_visits integer;
+    is_failing boolean;
+    room bigint;
+    these bigint[];
+  BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM pg_advisory_xact_lock(hashtext(current_schema() || '.take_webhooks'));
+    taken := '{}';
+    UPDATE webhook_deliveries SET is_due = 1 WHERE n IN (
+      SELECT n FROM webhook_deliveries
+      WHERE state = 'waiting' AND is_due = 0 AND (due_at_ms <= now_ms OR due_at_ms > now_ms + ${LONGEST_WAIT_MS})
+      ORDER BY due_at_ms DESC LIMIT ${MARKED_AT_ONCE} FOR UPDATE SKIP LOCKED);
+    FOR store_visits IN 1..${STORES_VISITED} LOOP
+      EXIT WHEN cardinality(taken) >= most;
+      SELECT min(store_id) INTO next_store FROM webhook_deliveries
+        WHERE state = 'waiting' AND is_due = 1 AND store_id > this_store;
+      EXIT WHEN stores_around AND (next_store IS NULL OR next_store > after_store);
+      IF next_store IS NULL THEN
+        stores_around := true;
+        this_store := '';
+        CONTINUE;
+      END IF;
+      this_store := next_store;
+      SELECT least(most - cardinality(taken), ${AT_ONCE_PER_STORE} - count(*)) INTO room FROM webhook_deliveries
+        WHERE leased_until_ms IS NOT NULL AND store_id = this_store AND ${isHeld(longestHeldMs)};
+      -- From anywhere among them, so that no endpoint of a store is always the last.
+      from_endpoint := gen_random_uuid()::text;
+      this_endpoint := from_endpoint;
+      endpoints_around := false;
+      endpoint_visits := 0;
+      WHILE room > 0 AND endpoint_visits < ${ENDPOINTS_VISITED} LOOP
+        endpoint_visits := endpoint_visits + 1;
+        SELECT min(endpoint_id) INTO next_endpoint FROM webhook_deliveries
+          WHERE state = 'waiting' AND is_due = 1 AND store_id = this_store AND endpoint_id > this_endpoint;
+        EXIT WHEN endpoints_around AND (next_endpoint IS NULL OR next_endpoint > from_endpoint);
+        IF next_endpoint IS NULL THEN
+          endpoints_around := true;
+          this_endpoint := '';
+          CONTINUE;
+        END IF;
+        this_endpoint := next_endpoint;
+        SELECT failing_since_ms IS NOT NULL INTO is_failing FROM webhook_endpoints WHERE id = this_endpoint;
+        CONTINUE WHEN NOT FOUND;
+        -- The oldest first: behind a backlog nothing would ever come to its last try.
+        WITH held AS (
+          SELECT count(*) AS n FROM webhook_deliveries
+          WHERE leased_until_ms IS NOT NULL AND store_id = this_store AND endpoint_id = this_endpoint AND ${isHeld(longestHeldMs)}),
+        due AS (
+          SELECT d.n FROM webhook_deliveries d
+          WHERE d.state = 'waiting' AND d.is_due = 1 AND d.store_id = this_store AND d.endpoint_id = this_endpoint
+            AND NOT coalesce(${isHeld(longestHeldMs)}, false)
+          ORDER BY d.n
+          LIMIT greatest(0, least(room, CASE WHEN is_failing THEN 1 ELSE ${AT_ONCE_PER_ENDPOINT} END - (SELECT n FROM held)))
+          FOR UPDATE SKIP LOCKED),
+        leased AS (
+          UPDATE webhook_deliveries SET taking = taking + 1, leased_until_ms = store_now + ${DELIVERY_LEASE_MS}
+          WHERE n IN (SELECT n FROM due) RETURNING n)
+        SELECT coalesce(array_agg(n ORDER BY n), '{}') INTO these FROM leased;
+        taken := taken || these;
+        room := room - cardinality(these);
+      END LOOP;
+    END LOOP;
+    last_store := this_store;
+  END $$;
+`
 
 const statements = `
   CREATE FUNCTION new_event_id() RETURNS text LANGUAGE sql VOLATILE AS $$
@@ -92,81 +172,7 @@ const statements = `
       WHERE v.seq = ANY (mine) ORDER BY v.seq, e.id;
   END $$;
 
-  -- One process at a time chooses, so that what is in hand is counted right; it never waits for who writes an outcome.
-  CREATE FUNCTION take_webhooks(most bigint, now_ms bigint, store_now bigint, after_store text, OUT taken bigint[], OUT last_store text)
-  LANGUAGE plpgsql AS $$
-  DECLARE
-    this_store text := after_store;
-    next_store text;
-    stores_around boolean := false;
-    from_endpoint text;
-    this_endpoint text;
-    next_endpoint text;
-    endpoints_around boolean;
-    endpoint_visits integer;
-    is_failing boolean;
-    room bigint;
-    these bigint[];
-  BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
-    PERFORM pg_advisory_xact_lock(hashtext(current_schema() || '.take_webhooks'));
-    taken := '{}';
-    UPDATE webhook_deliveries SET is_due = 1 WHERE n IN (
-      SELECT n FROM webhook_deliveries
-      WHERE state = 'waiting' AND is_due = 0 AND (due_at_ms <= now_ms OR due_at_ms > now_ms + ${LONGEST_WAIT_MS})
-      ORDER BY due_at_ms DESC LIMIT ${MARKED_AT_ONCE} FOR UPDATE SKIP LOCKED);
-    FOR store_visits IN 1..${STORES_VISITED} LOOP
-      EXIT WHEN cardinality(taken) >= most;
-      SELECT min(store_id) INTO next_store FROM webhook_deliveries
-        WHERE state = 'waiting' AND is_due = 1 AND store_id > this_store;
-      EXIT WHEN stores_around AND (next_store IS NULL OR next_store > after_store);
-      IF next_store IS NULL THEN
-        stores_around := true;
-        this_store := '';
-        CONTINUE;
-      END IF;
-      this_store := next_store;
-      SELECT least(most - cardinality(taken), ${AT_ONCE_PER_STORE} - count(*)) INTO room FROM webhook_deliveries
-        WHERE leased_until_ms IS NOT NULL AND store_id = this_store AND ${isHeld};
-      -- From anywhere among them, so that no endpoint of a store is always the last.
-      from_endpoint := gen_random_uuid()::text;
-      this_endpoint := from_endpoint;
-      endpoints_around := false;
-      endpoint_visits := 0;
-      WHILE room > 0 AND endpoint_visits < ${ENDPOINTS_VISITED} LOOP
-        endpoint_visits := endpoint_visits + 1;
-        SELECT min(endpoint_id) INTO next_endpoint FROM webhook_deliveries
-          WHERE state = 'waiting' AND is_due = 1 AND store_id = this_store AND endpoint_id > this_endpoint;
-        EXIT WHEN endpoints_around AND (next_endpoint IS NULL OR next_endpoint > from_endpoint);
-        IF next_endpoint IS NULL THEN
-          endpoints_around := true;
-          this_endpoint := '';
-          CONTINUE;
-        END IF;
-        this_endpoint := next_endpoint;
-        SELECT failing_since_ms IS NOT NULL INTO is_failing FROM webhook_endpoints WHERE id = this_endpoint;
-        CONTINUE WHEN NOT FOUND;
-        -- The oldest first: behind a backlog nothing would ever come to its last try.
-        WITH held AS (
-          SELECT count(*) AS n FROM webhook_deliveries
-          WHERE leased_until_ms IS NOT NULL AND store_id = this_store AND endpoint_id = this_endpoint AND ${isHeld}),
-        due AS (
-          SELECT d.n FROM webhook_deliveries d
-          WHERE d.state = 'waiting' AND d.is_due = 1 AND d.store_id = this_store AND d.endpoint_id = this_endpoint
-            AND NOT coalesce(${isHeld}, false)
-          ORDER BY d.n
-          LIMIT greatest(0, least(room, CASE WHEN is_failing THEN 1 ELSE ${AT_ONCE_PER_ENDPOINT} END - (SELECT n FROM held)))
-          FOR UPDATE SKIP LOCKED),
-        leased AS (
-          UPDATE webhook_deliveries SET taking = taking + 1, leased_until_ms = store_now + ${DELIVERY_LEASE_MS}
-          WHERE n IN (SELECT n FROM due) RETURNING n)
-        SELECT coalesce(array_agg(n ORDER BY n), '{}') INTO these FROM leased;
-        taken := taken || these;
-        room := room - cardinality(these);
-      END LOOP;
-    END LOOP;
-    last_store := this_store;
-  END $$;
+  ${takeWebhooks(DELIVERY_LEASE_MS)}
 
   CREATE FUNCTION note_webhook(
     delivery text, of_taking bigint, become text, next_due_ms bigint, try jsonb, off_reason text, off_since bigint

@@ -1,6 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { takenOver } from '../../../core/ports/store/books.ts'
-import { CLOCK_BEHIND_MS } from '../../../core/ports/store/leases.ts'
 import { packed } from '../../sql/packed.ts'
 import { keyBytes, selectPayment } from '../../sql/sales/paymentRows.ts'
 import { ConstraintError } from '../failure.ts'
@@ -17,6 +16,7 @@ import {
   updateOf,
   type Values,
 } from './bookRows.ts'
+import { leaseRuns } from './leaseOperations.ts'
 
 /** `values` are those of `claimColumns`, in that order; the key is the first, in hex. */
 export type ClaimArgs = readonly [values: Values, payload: string]
@@ -70,8 +70,7 @@ export interface AdoptArgs {
 export const adoptable = (states: readonly string[]): string => `
   SELECT p.id FROM payments p
   WHERE p.lease IS NOT NULL AND p.lease <> :own AND (${states.map((state) => `p.state = '${state}'`).join(' OR ')})
-    AND NOT EXISTS (SELECT 1 FROM leases l
-      WHERE l.id = p.lease AND l.expires_at_ms > :now AND l.expires_at_ms <= :now + l.ttl_ms + ${CLOCK_BEHIND_MS})
+    AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.id = p.lease AND ${leaseRuns(':now')})
   LIMIT :limit`
 
 const marks = (columns: readonly string[]) => columns.map(() => '?').join(', ')

@@ -1,21 +1,23 @@
 import type { Clock } from '../../../core/ports/clock.ts'
-import { CLOCK_BEHIND_MS, type LeaseHolder, type Leases } from '../../../core/ports/store/leases.ts'
+import type { LeaseHolder, Leases } from '../../../core/ports/store/leases.ts'
 import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
-import type { Schema } from '../../sql/schema.ts'
 import type { Database } from '../database.ts'
 import { reading } from '../failure.ts'
+import { leaseRuns } from './leaseOperations.ts'
 
 /** Leases in SQLite. `storeClock` is the machine's, so all processes that can use the file have the same. */
 export function createLeases({ reader, writer }: Database, storeClock: Clock): Leases {
-  const ofName = reader.prepare('SELECT id, ttl_ms, expires_at_ms, holder FROM leases WHERE name = ?')
+  const ofName = reader.prepare(
+    `SELECT id, expires_at_ms - ?2 AS ends_in_ms, holder FROM leases WHERE name = ?1 AND ${leaseRuns('?2')}`,
+  )
   const ofPrefix = reader.prepare('SELECT name FROM leases WHERE substr(name, 1, length(?1)) = ?1')
 
   async function holderOf(name: string): Promise<LeaseHolder | undefined> {
-    const row = reading(() => ofName.get(name)) as unknown as Schema['leases'] | undefined
-    if (row === undefined || (row.holder !== null && hasEnded(row.holder))) return undefined
-    const endsInMs = row.expires_at_ms - storeClock.now()
-    if (endsInMs <= 0 || endsInMs > row.ttl_ms + CLOCK_BEHIND_MS) return undefined
-    return { id: row.id, endsInMs, process: processOf(row.holder) }
+    const row = reading(() => ofName.get(name, storeClock.now()))
+    if (row === undefined) return undefined
+    const holder = row['holder'] as string | null
+    if (holder !== null && hasEnded(holder)) return undefined
+    return { id: Number(row['id']), endsInMs: Number(row['ends_in_ms']), process: processOf(holder) }
   }
 
   return {

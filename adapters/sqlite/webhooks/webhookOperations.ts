@@ -4,6 +4,7 @@ import {
   AT_ONCE_PER_ENDPOINT,
   AT_ONCE_PER_STORE,
   DELIVERY_LEASE_MS,
+  LONGEST_HELD_MS,
   LONGEST_WAIT_MS,
   TRIES_KEPT,
   type TryOutcome,
@@ -26,8 +27,7 @@ const MARKED_AT_ONCE = 1_000
 const STORES_VISITED = 100
 const ENDPOINTS_VISITED = 50
 
-/** A lease that expires further ahead than it lasts was given before the machine's last start. */
-const isHeld = `(leased_until_ms > :storeNow AND leased_until_ms <= :storeNow + ${DELIVERY_LEASE_MS})`
+const isHeld = `(leased_until_ms > :storeNow AND leased_until_ms <= :storeNow + ${LONGEST_HELD_MS})`
 
 /** The writes of the port Webhooks that are more than a statement, inside the writer's transaction. */
 export function webhookOperations(database: DatabaseSync) {

@@ -99,6 +99,7 @@ export const egressSection = {
     connectTimeoutMs: {
       type: 'integer',
       minimum: 1,
+      maximum: 600_000,
       default: 5_000,
       description: "Time a connection to a seller's API may take, in milliseconds.",
     },

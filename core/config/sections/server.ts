@@ -37,12 +37,14 @@ export const gatewaySection = {
     headersTimeoutMs: {
       type: 'integer',
       minimum: 100,
+      maximum: 3_600_000,
       default: 15_000,
       description: 'Time a client has to send its request headers, in milliseconds.',
     },
     requestTimeoutMs: {
       type: 'integer',
       minimum: 100,
+      maximum: 86_400_000,
       default: 60_000,
       description: 'Time a client has to send its whole request, body included, in milliseconds.',
     },
@@ -57,6 +59,7 @@ export const gatewaySection = {
     keepAliveTimeoutMs: {
       type: 'integer',
       minimum: 0,
+      maximum: 86_400_000,
       default: 65_000,
       description:
         'Time an idle connection stays open, in milliseconds. Keep it above that of a load balancer in front.',
@@ -64,6 +67,7 @@ export const gatewaySection = {
     drainTimeoutMs: {
       type: 'integer',
       minimum: 0,
+      maximum: 86_400_000,
       default: 15_000,
       description: 'Time that calls under way may take to finish when the gateway stops, in milliseconds.',
     },

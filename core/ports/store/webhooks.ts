@@ -6,9 +6,15 @@ import type {
   WebhookKind,
   WebhookTry,
 } from '../../domain/webhook.ts'
+import { CLOCK_BEHIND_MS } from './leases.ts'
 
 /** Longest a delivery that was taken is its taker's, by the store's clock: a try's timeout, and time to write it down. */
 export const DELIVERY_LEASE_MS = 30_000
+/**
+ * Nobody's delivery is one whose lease ends later than in this time: it was given before the machine's last start, or before the clock was
+ * set back. Whoever takes some may have read the clock before another took them.
+ */
+export const LONGEST_HELD_MS = DELIVERY_LEASE_MS + CLOCK_BEHIND_MS
 /** Deliveries of one store, and of one endpoint, that are on their way at once, whichever processes take them. */
 export const AT_ONCE_PER_STORE = 16
 export const AT_ONCE_PER_ENDPOINT = 8

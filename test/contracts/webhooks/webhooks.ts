@@ -60,6 +60,21 @@ export async function webhooksContract(
     })
   })
 
+  t.test('whoever has read the clock before another took a delivery does not take it as well', async (t) => {
+    const s = await make(t)
+    await s.webhooks.create(endpoint('e1'), 9)
+    await sold(s, ['a'])
+    // A writer has a queue, and a server's clock is put right by some milliseconds.
+    for (const beforeMs of [1, 250, 4_500]) {
+      s.storeClock.nowMs += beforeMs
+      const [taken] = await take(s)
+      t.ok(taken)
+      s.storeClock.nowMs -= beforeMs
+      t.same(await take(s), [], `${beforeMs} ms before`)
+      await s.webhooks.note({ ...taken!, try: null, to: 'waiting' })
+    }
+  })
+
   t.test(
     'a delivery waits for its time, and for none that only a clock that was ahead has set',
     async (t) => {

@@ -27,8 +27,6 @@ export interface EvmKeys {
   readonly all: readonly EvmKey[]
   /** Whether this process may sign with any. */
   readonly isStarted: boolean
-  /** Payments that are signed and not known to be on chain, of all keys. */
-  readonly paymentsInFlight: number
   /**
    * Whether the keys together have the means for so many settlements more. Rejects when no node says.
    *
@@ -67,9 +65,6 @@ export function createEvmKeys(all: readonly EvmKey[]): EvmKeys {
     all,
     get isStarted() {
       return all.some((key) => key.isStarted)
-    },
-    get paymentsInFlight() {
-      return all.reduce((sum, { account }) => sum + account.paymentsInFlight, 0)
     },
     async judge(waiting) {
       const started = inOrder()

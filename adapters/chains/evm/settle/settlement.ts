@@ -52,9 +52,16 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
   const send = async (call: EvmCall, store: Store, flight: Flight): Promise<Sent | Refusal> => {
     // Nobody else is on the way to whom it could be joined: it waits for nobody.
     const joins = budgets.inFlight > 1 && batches.isOn && parts.isPlain(flight)
-    const sent = joins ? await batches.join(call, store) : 'alone'
+    const noting: Store = (attempt) => {
+      flight.signed(true)
+      return store(attempt)
+    }
+    const sent = joins ? await batches.join(call, noting) : 'alone'
     if (sent === 'not_stored') return notBegun
-    return sent === 'alone' ? signAlone(call, store) : sent
+    if (sent !== 'alone') return sent
+    // What others kept from being sent is signed once more.
+    flight.signed(false)
+    return signAlone(call, noting)
   }
 
   const prove = async (
