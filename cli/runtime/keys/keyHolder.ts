@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { NetworkId } from '../../../core/domain/network.ts'
+import { bookedNumbers } from '../../../core/payments/bookedNumbers.ts'
 import { type KeyLease, leaseOfKey } from '../../../core/payments/keyLease.ts'
 import type { OwnKey, Settler } from '../../../core/ports/chains/settler.ts'
 import type { Log } from '../../../core/ports/log.ts'
@@ -105,15 +106,15 @@ export function createKeyHolder(settler: Settler, { books, leases, keys, log }: 
 
 /** Tells a settler, or one of its keys, what a former process left. @returns false when it can't settle yet */
 export async function takeUp(
-  network: string,
+  network: NetworkId,
   key: Pick<OwnKey, 'id' | 'start'>,
-  books: Pick<Books, 'openAttempts' | 'minedAttempts'>,
+  books: Pick<Books, 'openAttempts' | 'minedAttempts' | 'list'>,
   log: Log,
   mayGoOn?: () => boolean,
 ): Promise<boolean> {
   try {
     const attempts = await Promise.all([books.openAttempts(key.id), books.minedAttempts(key.id)])
-    await key.start?.(attempts.flat(), mayGoOn)
+    await key.start?.(attempts.flat(), mayGoOn, () => bookedNumbers(books, network, key.id))
     return true
   } catch (err) {
     log.warn({ err, network }, 'can not settle here yet; trying again')

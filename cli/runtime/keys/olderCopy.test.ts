@@ -34,13 +34,18 @@ function books(t: Test) {
     )
     await store.books.apply(change(claim, row, 'settled', 'delivered', { purchaseStatus: 'delivered' }))
   }
-  const said = async (mined: number) => {
+  /** Says `mined` at each look, or one after the other. */
+  const said = async (...mined: readonly [number, ...number[]]) => {
     const heard: object[] = []
     const hear = (facts: object) => void heard.push(facts)
-    const look = async () => ({
-      ...{ address: '0xabc', balance: 1n, paymentsLeft: 1n, inFlight: 0 },
-      nonce: { mined, pending: mined + 5 },
-    })
+    let looks = 0
+    const look = async () => {
+      const next = mined[Math.min(looks++, mined.length - 1)]!
+      return {
+        ...{ address: '0xabc', balance: 1n, paymentsLeft: 1n, inFlight: 0 },
+        nonce: { mined: next, pending: next + 5 },
+      }
+    }
     await tellOfOlderCopy(network, { id, look }, store.books, { ...silentLog, error: hear, warn: hear })
     return heard
   }
@@ -58,6 +63,7 @@ t.test('more transactions on chain than the books know of are said, and as many 
   t.strictSame(await said(42), [])
   t.strictSame(await said(41), [], 'the last one is on its way')
   t.strictSame(await said(44), [{ network, key: id, transactionsOnChain: 44, lastBooked: 41 }])
+  t.strictSame(await said(44, 42), [], 'one wrong count is no older copy')
 })
 
 t.test('books whose newest payments have forgotten what was signed say nothing', async (t) => {

@@ -131,8 +131,14 @@ export interface OwnKey {
    *
    * @param open attempts that it has signed
    * @param mayGoOn asked before anything is verified or signed: whether this is still the process that has it
+   * @param bookedNumbers asks the books for account numbers that they have attempts for, as far as they still do: what a node says
+   *   above them is asked for once more before it is believed
    */
-  start?(open: readonly OpenAttempt[], mayGoOn?: () => boolean): Promise<void>
+  start?(
+    open: readonly OpenAttempt[],
+    mayGoOn?: () => boolean,
+    bookedNumbers?: () => Promise<ReadonlySet<number> | undefined>,
+  ): Promise<void>
   /**
    * To be asked by the process that has it now and then, with a way to its attempts that are open in the store. Another
    * process's recovery can conclude a payment that stayed open here, and only whoever signs can give its payer's place back, and

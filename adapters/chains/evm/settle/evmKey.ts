@@ -72,9 +72,11 @@ export function createEvmKey(parts: EvmKeyParts): EvmKey {
     get isStuck() {
       return isStuck()
     },
-    async start(open, mayGoOn = () => true) {
+    async start(open, mayGoOn = () => true, bookedNumbers) {
+      // Where it comes back: nothing is signed before it is known what others have signed meanwhile.
+      isStarted = () => false
       account.recheck()
-      await Promise.all([account.adopt(open, mayGoOn), prepare()])
+      await Promise.all([account.adopt(open, mayGoOn, bookedNumbers), prepare()])
       await account.lookForOthers()
       isStarted = mayGoOn
     },

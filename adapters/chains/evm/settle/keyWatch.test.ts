@@ -21,10 +21,10 @@ async function supposing({
   const queue = createNonceQueue(countOf)
   const watch = createKeyWatch({
     ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs },
-    isLive: () => false,
+    isOwn: () => false,
     openInStore: async () => new Map(open.map((nonce) => [nonce, true])),
   })
-  watch.begin()
+  watch.begin(async () => new Set([4]))
   await watch.look()
   queue.giveBack(await queue.take())
   // Time for the next look.
@@ -57,7 +57,18 @@ const cases: readonly Case[] = [
   { name: 'the node knows of less than is signed here', says: [0], next: 5 },
   { name: 'the store has payments for some of them', says: [5], open: [3, 6, 30], next: 7 },
   { name: 'one above is given out', says: [5], meanwhile: (_, queue) => queue.take(), next: 10 },
-  { name: 'others may have had the key', says: [5], meanwhile: (watch) => watch.begin(), next: 9 },
+  {
+    name: 'it comes back, and a node lags',
+    says: [5, 5, 5, 9],
+    meanwhile: (watch) => watch.begin(),
+    next: 9,
+  },
+  {
+    name: 'it comes back, and nobody has used them',
+    says: [5],
+    meanwhile: (watch) => watch.begin(),
+    next: 5,
+  },
 ]
 
 t.test('numbers that somebody else seemed to have used are asked for once more after the wait', (t) =>
@@ -96,3 +107,120 @@ t.test('a node that lags takes nothing back before the wait is over', async (t) 
   await watch.look()
   t.match([watch.isShared, queue.next, queue.isSupposing], [false, 9, false])
 })
+
+interface StartCase {
+  readonly name: string
+  /** Answers for `latest` and `pending`, look by look; the last ones again and again. */
+  readonly says: readonly (readonly [number, number])[]
+  /** What the books have attempts for, all below included; none without. */
+  readonly bookedTo?: number
+  readonly next: number
+  readonly looks: number
+  readonly isShared?: boolean
+}
+
+const starts: readonly StartCase[] = [
+  { name: 'a key that nobody has used', says: [[0, 0]], next: 0, looks: 1 },
+  { name: 'the books know of all', says: [[7, 7]], bookedTo: 6, next: 7, looks: 1 },
+  { name: 'nobody knows of them', says: [[7, 7]], next: 7, looks: 2 },
+  {
+    name: 'one answer has too many',
+    says: [
+      [7, 37],
+      [7, 7],
+    ],
+    bookedTo: 6,
+    next: 7,
+    looks: 3,
+  },
+  {
+    name: 'a whole look has too many',
+    says: [
+      [37, 37],
+      [7, 7],
+    ],
+    next: 7,
+    looks: 3,
+  },
+  { name: 'the pool is asked of a node that lags', says: [[7, 3]], bookedTo: 6, next: 7, looks: 1 },
+  { name: 'the blocks are asked of a node that lags', says: [[3, 7]], bookedTo: 6, next: 7, looks: 1 },
+  {
+    name: 'it catches up',
+    says: [
+      [3, 3],
+      [7, 7],
+    ],
+    bookedTo: 6,
+    next: 7,
+    looks: 2,
+  },
+  {
+    name: 'it catches up late',
+    says: [
+      [3, 3],
+      [3, 3],
+      [7, 7],
+    ],
+    bookedTo: 6,
+    next: 7,
+    looks: 3,
+  },
+  {
+    name: 'nobody knows of them, and nodes take turns',
+    says: [
+      [7, 7],
+      [3, 3],
+      [7, 7],
+    ],
+    next: 7,
+    looks: 3,
+  },
+  { name: 'the chain has less than the books', says: [[3, 3]], bookedTo: 6, next: 3, looks: 3 },
+  { name: 'others wait in the pool', says: [[7, 9]], bookedTo: 6, next: 9, looks: 2, isShared: true },
+]
+
+t.test('at the start a number that nobody here knows of counts when it was said twice', (t) =>
+  Promise.all(
+    starts.map(async ({ name, says, bookedTo = -1, next, looks, isShared = false }) => {
+      let looked = 0
+      const countOf = async (block: string) => {
+        const [mined, pooled] = says[Math.min(looked, says.length - 1)]!
+        if (block === 'latest') return mined
+        looked++
+        return pooled
+      }
+      const queue = createNonceQueue(() => watch.firstFree())
+      const watch = createKeyWatch({
+        ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs: 60_000 },
+        isOwn: () => false,
+        openInStore: async () => new Map(),
+      })
+      watch.begin(async () => new Set(Array.from({ length: bookedTo + 1 }, (_, nonce) => nonce)))
+      await watch.look()
+      t.match([looked, watch.isShared, queue.next ?? 0], [looks, isShared, next], name)
+    }),
+  ),
+)
+
+t.test(
+  'where no node answers the look at the start, the first number waits until one was said twice',
+  async (t) => {
+    let isAway = true
+    let asked = 0
+    const countOf = async () => {
+      if (isAway) throw new Error('away')
+      return asked++ < 2 ? 37 : 7
+    }
+    const queue = createNonceQueue(() => watch.firstFree())
+    const watch = createKeyWatch({
+      ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs: 60_000 },
+      isOwn: () => false,
+      openInStore: async () => new Map(),
+    })
+    watch.begin()
+    await watch.look()
+    await t.rejects(queue.take())
+    isAway = false
+    t.equal(await queue.take(), 7)
+  },
+)

@@ -24,6 +24,8 @@ export interface KnownNonces {
   readonly abandoned: Set<number>
   /** Nonces that payments of former processes were settled with not long ago, and that the chain has not used any more. */
   readonly formerlyMined: Set<number>
+  /** Below this one all are used, as was seen here: numbers follow each other. */
+  readonly usedBelow: number
   /** The payments in `live`. */
   readonly payments: number
   /** How long the oldest transaction that was sent has waited for its block, in ms; 0 while there is none. */
@@ -72,6 +74,9 @@ export function createKnownNonces(): KnownNonces {
 
   return {
     ...{ live, abandoned, formerlyMined, forgetFormerly },
+    get usedBelow() {
+      return usedBelow
+    },
     get payments() {
       let sum = 0
       for (const { payments } of live.values()) sum += payments

@@ -8,7 +8,7 @@ import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 import type { Fees } from './fees.ts'
 import { createGapRepair } from './gapRepair.ts'
-import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
+import { type BookedNumbers, createKeyWatch, type KeyWatch } from './keyWatch.ts'
 import { createKnownNonces } from './knownNonces.ts'
 import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
 import { addressOfKey, signTransaction } from './signTransaction.ts'
@@ -83,8 +83,13 @@ export interface SettlingAccount {
    * Takes up what a former process signed, before anything new is.
    *
    * @param mayGoOn whether this is still the process that has the key: otherwise no number is used up
+   * @param bookedNumbers asks the books for the numbers that they have attempts for
    */
-  adopt(attempts: readonly OpenAttempt[], mayGoOn?: () => boolean): Promise<void>
+  adopt(
+    attempts: readonly OpenAttempt[],
+    mayGoOn?: () => boolean,
+    bookedNumbers?: BookedNumbers,
+  ): Promise<void>
   /** It is mined: its nonce is used. */
   mined(attempt: SettlementAttempt): void
   /** Its bytes can do no good any more; its nonce still has to be used. */
@@ -129,11 +134,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     if (count <= MOST_TRANSACTIONS) return count
     throw new RpcUnreachable(`the node says that the settling account has sent ${count} transactions`)
   }
-  const queue: NonceQueue = createNonceQueue(async () => {
-    const first = await countOf('pending')
-    // More than anybody here knows of is believed when it is said twice: what is signed above a number that nobody uses waits for good.
-    return first > (queue.next ?? 0) ? Math.min(first, await countOf('pending')) : first
-  })
+  const queue: NonceQueue = createNonceQueue(() => watch.firstFree())
   const known = createKnownNonces()
   const { live, abandoned, formerlyMined } = known
   /**
@@ -141,13 +142,17 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
    * there.
    */
   let openInStore: (() => Promise<ReadonlyMap<number, boolean>>) | undefined
+  /** Former processes' payments were settled with numbers up to here. */
+  let formerlyUsedBelow = 0
   /** What was stored and not known to be mined when it was last followed up. */
   let lingering = new Set<number>()
   let mayGoOn: () => boolean = () => true
 
   const watch = createKeyWatch({
     ...{ network, address, log, queue, countOf, sharedKeyMs: options.sharedKeyMs },
-    isLive: (nonce) => live.has(nonce) || abandoned.has(nonce),
+    // Numbers follow each other: of those below one that was mined none waits in a pool.
+    isOwn: (nonce) =>
+      live.has(nonce) || abandoned.has(nonce) || nonce < Math.max(known.usedBelow, formerlyUsedBelow),
     openInStore: () => openInStore?.(),
   })
 
@@ -271,16 +276,19 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       }
       return { attempt, isStored: answers.map((answer) => answer === true) }
     },
-    async adopt(attempts, mayStill = () => true) {
+    async adopt(attempts, mayStill = () => true, bookedNumbers) {
       mayGoOn = mayStill
-      watch.begin()
+      watch.begin(bookedNumbers)
       const open = attempts.filter(({ isMined }) => isMined !== true)
       const byNonce = Map.groupBy(open, ({ sequence }) => Number(sequence))
       const toSend = sendable(open)
       formerlyMined.clear()
       for (const { isMined, sequence } of attempts)
         if (isMined === true && !byNonce.has(Number(sequence))) formerlyMined.add(Number(sequence))
-      for (const nonce of formerlyMined) queue.raiseAbove(nonce)
+      for (const nonce of formerlyMined) {
+        queue.raiseAbove(nonce)
+        formerlyUsedBelow = Math.max(formerlyUsedBelow, nonce + 1)
+      }
       await forgetUsed()
       const highest = Math.max(-1, ...byNonce.keys())
       if (highest < 0) {

@@ -1,20 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { privateKeyToAccount } from 'viem/accounts'
-import { startSettler } from '../settler.fixture.ts'
+import type { OpenAttempt, SettlementAttempt } from '../../../../core/domain/payment.ts'
+import type { Settler } from '../../../../core/ports/chains/settler.ts'
+import { remember, type SettlerFixture, startSettler } from '../settler.fixture.ts'
+import type { Store } from './settlingAccount.ts'
+
+async function buyFrom(
+  settler: Settler,
+  { pay, terms }: Pick<SettlerFixture, 'pay' | 'terms'>,
+  store: Store = async () => true,
+) {
+  const { payment, identity } = await pay()
+  const verified = await settler.verify(payment, terms, identity, { storeId: 'store' })
+  if (!verified.ok) return verified
+  return settler.settle(payment, terms, identity, store, verified.hold)
+}
 
 /** A settler that has started, and a purchase after the other with its key. */
 async function startBuying(t: Test, options: Parameters<typeof startSettler>[1] = {}) {
   const stage = await startSettler(t, { receiptTimeoutMs: 2_000, ...options })
-  const { settler, pay, terms } = stage
+  const { settler } = stage
   await settler.start([])
-  async function buy(store: () => Promise<boolean> = async () => true) {
-    const { payment, identity } = await pay()
-    const verified = await settler.verify(payment, terms, identity, { storeId: 'store' })
-    if (!verified.ok) return verified
-    return settler.settle(payment, terms, identity, store, verified.hold)
-  }
-  return { ...stage, buy }
+  return { ...stage, buy: (store?: Store) => buyFrom(settler, stage, store) }
 }
 
 for (const more of [50, 2_000_000_000]) {
@@ -78,3 +86,50 @@ t.test('numbers that somebody else has used are not taken back by a node that la
   await sleep(2_100)
   t.match(await buy(), { status: 'settled' }, 'and nobody waits once more')
 })
+
+/** What the books have of attempts that have settled their payments. */
+const minedOf = (attempts: readonly SettlementAttempt[]): OpenAttempt[] =>
+  attempts.map((attempt) => ({ ...attempt, bytes: '', isMined: true }))
+
+for (const wrong of [1, 2]) {
+  t.test(`a start into ${wrong} answers that say 30 numbers too many leaves no gap`, async (t) => {
+    const stage = await startSettler(t, { receiptTimeoutMs: 2_000 })
+    const { settler, rpc } = stage
+    const tooMany = (real: unknown) => `0x${(Number(real) + 30).toString(16)}`
+    rpc.add('eth_getTransactionCount', { kind: 'result', result: tooMany }, wrong)
+    await settler.start([])
+    t.match(await buyFrom(settler, stage), { status: 'settled' })
+
+    rpc.add('eth_getTransactionCount', { kind: 'result', result: tooMany }, wrong)
+    await settler.start([])
+    t.match(await buyFrom(settler, stage), { status: 'settled' }, 'nor when the key comes back')
+  })
+}
+
+for (const isFirstBehind of [true, false]) {
+  t.test(
+    `behind two nodes, ${isFirstBehind ? 'the first' : 'the second'} of which is some blocks behind, a restart goes on at once with the next number`,
+    async (t) => {
+      const stage = await startSettler(t, { receiptTimeoutMs: 2_000 })
+      const { settler, rpc, another } = stage
+      const attempts: SettlementAttempt[] = []
+      await settler.start([])
+      for (let i = 0; i < 5; i++)
+        t.match(await buyFrom(settler, stage, remember(attempts)), { status: 'settled' })
+      let answers = isFirstBehind ? 0 : 1
+      const alternately = (real: unknown) =>
+        answers++ % 2 === 0 ? `0x${Math.max(0, Number(real) - 3).toString(16)}` : real
+      rpc.add('eth_getTransactionCount', { kind: 'result', result: alternately })
+      const known = another()
+      const beganMs = performance.now()
+      await known.start(minedOf(attempts))
+      t.ok(performance.now() - beganMs < 1_000, 'the books know of all its numbers')
+      for (let i = 0; i < 3; i++) t.match(await buyFrom(known, stage), { status: 'settled' })
+      t.strictSame(await known.diagnose(), [], 'and it does not take itself for somebody else')
+      const unknown = another()
+      await unknown.start([])
+      t.match(await buyFrom(unknown, stage), { status: 'settled' }, 'also where the books know of none')
+      t.strictSame(await unknown.diagnose(), [])
+    },
+  )
+}
