@@ -11,6 +11,7 @@ import { sums } from './migrations/0006-sums.ts'
 import { delivered } from './migrations/0007-delivered.ts'
 import { leases } from './migrations/0008-leases.ts'
 import { heldWebhooks } from './migrations/0009-held-webhooks.ts'
+import { errorWas } from './migrations/0010-error-was.ts'
 
 /** In order of their names; listed here so that a bundled or compiled copy needs no directory to read. */
 const migrations: Readonly<Record<string, Migration>> = {
@@ -23,6 +24,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0007-delivered': delivered,
   '0008-leases': leases,
   '0009-held-webhooks': heldWebhooks,
+  '0010-error-was': errorWas,
 }
 
 /**

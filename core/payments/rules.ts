@@ -293,9 +293,13 @@ export function leaveChain(payment: Standing, purchase: Purchase | undefined): P
 export const mayResume = ({ state, errorReason }: Pick<PaymentRecord, 'state' | 'errorReason'>): boolean =>
   state === 'refund_due' && errorReason === landedLate
 
-/** `refund_due` → `settled`, of a payment that {@link mayResume}: its buyer is back, and the seller is asked after all. */
+/**
+ * `refund_due` → `settled`, of a payment that {@link mayResume}: its buyer is back, and the seller is asked after all. Once: another
+ * process may have asked it since this one looked, in vain, and then the payment is `refund_due` again.
+ */
 export const resume = (payment: Held, lease: number): PaymentChange =>
   move(payment, ['refund_due'], 'settled', CHECK_MS, 'flushed', {
+    errorWas: landedLate,
     errorReason: null,
     takenBy: lease,
     purchaseStatus: 'settled',

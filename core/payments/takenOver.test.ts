@@ -56,6 +56,25 @@ t.test(
   },
 )
 
+t.test('a seller who was asked late, and in vain, is not asked again by who had looked before', async (t) => {
+  const memory = createMemory()
+  const first = await start({ memory })
+  const paid = await won(first.payments, first.presented, true)
+  await first.payments.settle(paid, null)
+  first.payments.deliver(paid, 'not_charged')
+  await ended(first.payments, paid)
+  await landElsewhere(first)
+  const second = await start({ memory, name: 'two' })
+  const seen = (await second.row())!
+  t.match(seen, { state: 'refund_due', errorReason: 'landed_late' })
+  const resumed = (await first.payments.resume(seen, first.presented, call(true)))!
+  first.payments.deliver(resumed, 'seller_failed', undefined, 'upstream_error')
+  await ended(first.payments, resumed)
+  t.match(await second.row(), { state: 'refund_due', errorReason: 'upstream_error' })
+  t.equal(await second.payments.resume(seen, second.presented, call(true)), undefined)
+  t.match(await second.row(), { state: 'refund_due', errorReason: 'upstream_error' })
+})
+
 t.test('a call that ends late is waited for by whoever takes its payment up, and owes nothing', async (t) => {
   const stage = await start()
   const { payments, presented, row } = stage

@@ -299,6 +299,7 @@ export const canonical = (network: string, transaction: string): string =>
 const holds = (change: PaymentChange, row: PaymentRow): boolean =>
   change.from.includes(row.state) &&
   (change.lease === null || change.lease === row.lease) &&
+  (change.errorWas === undefined || change.errorWas === row.errorReason) &&
   change.purchaseId === row.purchaseId
 
 function isRefund({ refunds }: Tables, { noRefund }: PaymentChange): boolean {

@@ -48,6 +48,7 @@ function fieldsOf(change: PaymentChange): object {
     from_states: change.from,
     lease: change.lease,
     purchase_id: change.purchaseId,
+    ...(change.errorWas !== undefined && { error_was: change.errorWas }),
     to_state: change.to,
     due_in_ms: change.dueInMs === null ? null : Math.min(change.dueInMs, LARGEST_DELAY_MS),
     ...(isLeaving ? { sets_lease: true } : takenBy !== undefined && { sets_lease: true, taken_by: takenBy }),

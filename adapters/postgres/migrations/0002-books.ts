@@ -151,51 +151,9 @@ const letGo = (isOver: string) => `
   ended_at_ms = CASE WHEN ${isOver} THEN p_now_ms ELSE s.ended_at_ms END
   WHERE s.id = c.session_id AND s.payment_id = c.row_id AND s.state = 'open'`
 
-const changes = `
-  CREATE TYPE book_change AS (
-    n int, row_id bigint, from_states text[], lease bigint, purchase_id text, to_state text, due_in_ms bigint,
-    sets_lease boolean, taken_by bigint, sets_error boolean, error_reason text,
-    sets_transfer boolean, tx_hash text, event text, block bigint, charged_atomic text,
-    sets_attempt boolean, settler text, attempt_bytes text, attempt_tx text, sequence text, is_shared boolean,
-    sets_answer boolean, status bigint, headers text, body_from int, body_length int,
-    purchase jsonb, purchase_status text, entries text,
-    refund_network text, refund_tx text, refund_keys text[], no_refund_network text, no_refund_tx text,
-    session_id text, session_does text, tells jsonb
-  );
-
-  CREATE FUNCTION books_move_session(c book_change, p_now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
-  BEGIN
-    CASE c.session_does
-    WHEN 'take' THEN
-      UPDATE payment_sessions SET payment_id = c.row_id WHERE id = c.session_id;
-    WHEN 'release' THEN
-      UPDATE payment_sessions s SET ${letGo(linkIsGone)};
-    WHEN 'fail' THEN
-      UPDATE payment_sessions s SET failures = s.failures + 1,
-        ${letGo(`(s.failures + 1 >= ${MOST_SETTLEMENT_FAILURES} OR ${linkIsGone})`)};
-    WHEN 'confirm' THEN
-      UPDATE payment_sessions SET state = 'confirmed', ended_at_ms = coalesce(ended_at_ms, p_now_ms), payment_id = c.row_id,
-        purchase_id = c.purchase ->> 'id', tx_hash = c.purchase ->> 'tx_hash', network = c.purchase ->> 'network',
-        buyer_wallet = c.purchase ->> 'buyer_wallet'
-      WHERE id = c.session_id;
-    END CASE;
-  END $$;
-
-  -- What the endpoints of a store hear of a payment: kind and detail of each. is_heard and new_event_id come with migration 0004.
-  CREATE FUNCTION books_tell(p_row bigint, p_tells jsonb) RETURNS void LANGUAGE plpgsql AS $$
-  BEGIN
-    IF NOT EXISTS (SELECT 1 FROM webhook_endpoints) THEN RETURN; END IF;
-    -- A sale that left the chain and came back is booked again, and was told.
-    INSERT INTO webhook_events (id, kind, detail, store_id, link_id, purchase_id, session_id, at_ms)
-      SELECT new_event_id(), t.told ->> 0, t.told ->> 1, p.store_id, nullif(p.link_id, ''), p.purchase_id, p.session_id,
-        p.updated_at_ms
-      FROM jsonb_array_elements(p_tells) WITH ORDINALITY AS t (told, place), payments p
-      WHERE p.id = p_row AND is_heard(t.told ->> 0, p.store_id, p.link_id)
-      ORDER BY t.place
-      ON CONFLICT DO NOTHING;
-  END $$;
-
-  CREATE FUNCTION books_apply(c book_change, p_bodies bytea, p_now_ms bigint, p_store_ms bigint)
+/** @param also a condition more on the row `payments` that is changed, after AND */
+export const booksApply = (also = 'true'): string => `
+  CREATE OR REPLACE FUNCTION books_apply(c book_change, p_bodies bytea, p_now_ms bigint, p_store_ms bigint)
   RETURNS boolean LANGUAGE plpgsql AS $$
   DECLARE
     refund_key text;
@@ -234,7 +192,7 @@ const changes = `
       block = CASE WHEN c.sets_transfer THEN c.block ELSE payments.block END,
       charged_atomic = CASE WHEN c.sets_transfer THEN c.charged_atomic ELSE payments.charged_atomic END
     WHERE id = c.row_id AND payments.purchase_id = c.purchase_id AND state = ANY (c.from_states)
-      AND (c.lease IS NULL OR payments.lease = c.lease);
+      AND (c.lease IS NULL OR payments.lease = c.lease) AND ${also};
     IF NOT FOUND THEN RETURN false; END IF;
 
     IF c.sets_attempt THEN
@@ -293,6 +251,53 @@ const changes = `
     IF c.tells IS NOT NULL THEN PERFORM books_tell(c.row_id, c.tells); END IF;
     RETURN true;
   END $$;
+`
+
+const changes = `
+  CREATE TYPE book_change AS (
+    n int, row_id bigint, from_states text[], lease bigint, purchase_id text, to_state text, due_in_ms bigint,
+    sets_lease boolean, taken_by bigint, sets_error boolean, error_reason text,
+    sets_transfer boolean, tx_hash text, event text, block bigint, charged_atomic text,
+    sets_attempt boolean, settler text, attempt_bytes text, attempt_tx text, sequence text, is_shared boolean,
+    sets_answer boolean, status bigint, headers text, body_from int, body_length int,
+    purchase jsonb, purchase_status text, entries text,
+    refund_network text, refund_tx text, refund_keys text[], no_refund_network text, no_refund_tx text,
+    session_id text, session_does text, tells jsonb
+  );
+
+  CREATE FUNCTION books_move_session(c book_change, p_now_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
+  BEGIN
+    CASE c.session_does
+    WHEN 'take' THEN
+      UPDATE payment_sessions SET payment_id = c.row_id WHERE id = c.session_id;
+    WHEN 'release' THEN
+      UPDATE payment_sessions s SET ${letGo(linkIsGone)};
+    WHEN 'fail' THEN
+      UPDATE payment_sessions s SET failures = s.failures + 1,
+        ${letGo(`(s.failures + 1 >= ${MOST_SETTLEMENT_FAILURES} OR ${linkIsGone})`)};
+    WHEN 'confirm' THEN
+      UPDATE payment_sessions SET state = 'confirmed', ended_at_ms = coalesce(ended_at_ms, p_now_ms), payment_id = c.row_id,
+        purchase_id = c.purchase ->> 'id', tx_hash = c.purchase ->> 'tx_hash', network = c.purchase ->> 'network',
+        buyer_wallet = c.purchase ->> 'buyer_wallet'
+      WHERE id = c.session_id;
+    END CASE;
+  END $$;
+
+  -- What the endpoints of a store hear of a payment: kind and detail of each. is_heard and new_event_id come with migration 0004.
+  CREATE FUNCTION books_tell(p_row bigint, p_tells jsonb) RETURNS void LANGUAGE plpgsql AS $$
+  BEGIN
+    IF NOT EXISTS (SELECT 1 FROM webhook_endpoints) THEN RETURN; END IF;
+    -- A sale that left the chain and came back is booked again, and was told.
+    INSERT INTO webhook_events (id, kind, detail, store_id, link_id, purchase_id, session_id, at_ms)
+      SELECT new_event_id(), t.told ->> 0, t.told ->> 1, p.store_id, nullif(p.link_id, ''), p.purchase_id, p.session_id,
+        p.updated_at_ms
+      FROM jsonb_array_elements(p_tells) WITH ORDINALITY AS t (told, place), payments p
+      WHERE p.id = p_row AND is_heard(t.told ->> 0, p.store_id, p.link_id)
+      ORDER BY t.place
+      ON CONFLICT DO NOTHING;
+  END $$;
+
+  ${booksApply()}
 
   -- The locks are {shared, alone, sessions, letGo}, or null where nothing of the group needs any. Answers with whether each was
   -- done, in their order, and with what was wrong with those that broke a rule of the tables.

@@ -59,19 +59,20 @@ const [keyAt, payerAt, payToAt, nonceAt, requestHashAt] = [
  * @param isLeaving the payment is open no more
  */
 export function updateKindOf(change: PaymentChange, isLeaving: boolean): number {
-  const { takenBy, errorReason, settled, lease, from } = change
+  const { takenBy, errorReason, errorWas, settled, lease, from } = change
   return (
     (isLeaving ? 2 : takenBy === undefined ? 0 : 1) +
     (errorReason === undefined ? 0 : 3) +
     (settled === undefined ? 0 : 6) +
     (lease === null ? 0 : 12) +
-    24 * from.length
+    (errorWas === undefined ? 0 : 24) +
+    48 * from.length
   )
 }
 
 /** The UPDATE of that kind; its values come in the order in which `books.ts` lists them. */
 export function updateOf(kind: number): string {
-  const states = Array.from({ length: Math.floor(kind / 24) }, () => 'state = ?')
+  const states = Array.from({ length: Math.floor(kind / 48) }, () => 'state = ?')
   return [
     'UPDATE payments SET state = ?, due_at_ms = ?, updated_at_ms = ?, tries = 0, due_reason = NULL',
     ['', ', lease = ?', ', lease = NULL'][kind % 3],
@@ -80,6 +81,7 @@ export function updateOf(kind: number): string {
     // Not IN: with more than two values SQLite builds a table for it at each run.
     ` WHERE id = ? AND purchase_id = ? AND (${states.join(' OR ') || '0'})`,
     Math.floor(kind / 12) % 2 === 0 ? '' : ' AND lease = ?',
+    Math.floor(kind / 24) % 2 === 0 ? '' : ' AND error_reason = ?',
   ].join('')
 }
 

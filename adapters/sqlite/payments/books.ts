@@ -89,6 +89,7 @@ export function createBooks(database: Database, answers: Answers, storeClock: Cl
     }
     values.push(row, purchaseId, ...change.from)
     if (change.lease !== null) values.push(change.lease)
+    if (change.errorWas !== undefined) values.push(change.errorWas)
     return {
       ...{ row, update: updateKindOf(change, isLeaving), values },
       ...(attempt !== undefined && { attempt: attempt && attemptValues(attempt) }),

@@ -59,6 +59,8 @@ export interface PaymentChange {
   readonly from: readonly PaymentState[]
   /** Condition: the row has this lease; null: whoever has it. */
   readonly lease: number | null
+  /** Condition: this is what it is there for ({@link PaymentRecord.errorReason}). Absent: whatever it is. */
+  readonly errorWas?: string
   /** Condition: the claim that is meant; a rejected payment may have been claimed anew, with a purchase id of its own. */
   readonly purchaseId: string
   /** May be one of `from`: the row keeps its state, and gets the rest. A row in no open state has no lease. */

@@ -46,6 +46,7 @@ export const action = fc.oneof(
         { weight: 9, arbitrary: fc.constant(false) },
         { weight: 1, arbitrary: fc.constant(true) },
       ),
+      was: rarely(fc.constantFrom('r1', 'r2')),
       to: state,
       reason: rarely(fc.constantFrom('r1', 'r2', null)),
       takenBy: rarely(holder),
@@ -89,7 +90,7 @@ export async function followModel(under: BooksUnderTest, actions: Action[], pref
   const changeOf = (name: string, action: Extract<Action, { do: 'apply' }>): PaymentChange => {
     const row = model.rows.get(name)
     const claim = { ...sampleClaim(name), purchaseId: row?.purchaseId ?? 'none' }
-    const { sale, reason, takenBy, attempt, answer, back } = action
+    const { sale, was, reason, takenBy, attempt, answer, back } = action
     const transaction = sale && prefix + sale.tx
     const purchase = transaction && samplePurchase(claim, transaction, { status: sale!.status })
     return change(
@@ -101,6 +102,7 @@ export async function followModel(under: BooksUnderTest, actions: Action[], pref
         lease: action.lease === 'present' ? (row?.lease ?? null) : idOf(action.lease),
         dueInMs: action.dueInMs,
         durability: action.durability as PaymentChange['durability'],
+        ...(was !== undefined && { errorWas: was }),
         ...(reason !== undefined && { errorReason: reason }),
         ...(takenBy !== undefined && { takenBy: idOf(takenBy) }),
         ...(attempt !== undefined && { attempt: attempt && { ...sampleAttempt, bytes: attempt } }),

@@ -43,6 +43,7 @@ export class BookModel {
     if (row === undefined || !change.from.includes(row.state)) return false
     if (row.purchaseId !== change.purchaseId) return false
     if (change.lease !== null && change.lease !== row.lease) return false
+    if (change.errorWas !== undefined && change.errorWas !== row.errorReason) return false
     const back = change.refund?.transaction
     if (back !== undefined && (this.refunds.has(key) || this.#isUsed(back))) return false
     const { settled, purchase } = change
