@@ -86,6 +86,19 @@ t.test('the date is the one of the answer', async (t) => {
   }
 })
 
+t.test('what somebody who traces calls has set on the response is in the head as well', async (t) => {
+  const server = createServer((_req, res) => {
+    res.setHeader('traceresponse', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')
+    send(res, prepared, null)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { headers } = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  t.match(headers.get('traceresponse'), /^00-/)
+  t.equal(headers.get('payment-required'), 'e30=')
+  server.closeAllConnections()
+  server.close()
+})
+
 t.test('what is made of a prepared reply is an ordinary one: its head would be another’s', (t) => {
   const changed = { ...prepared, headers: [...headers, 'X-Other', 'a'] }
   t.notOk(changed instanceof PreparedReply)

@@ -153,11 +153,14 @@ interface Head {
  * Gives node a head that is made already: by itself it puts one together for each answer and looks at each of its characters, which is a
  * tenth of what a 402 costs.
  *
- * @returns false where the connection ends with this answer, or node keeps heads otherwise: nothing is done then
+ * @returns false where the connection ends with this answer, node has headers of its own for it, or keeps heads otherwise: nothing is
+ *   done then
  */
 function writePrepared(res: ServerResponse, { status, head }: PreparedReply): boolean {
   const inside = res as unknown as Head
   if (inside._header !== null || !res.shouldKeepAlive || !(inside._keepAliveTimeout >= 1_000)) return false
+  // Such as what somebody who traces calls has set.
+  if (res.getHeaderNames().length > 0) return false
   res.statusCode = status
   inside._header = `${head}${dateLine()}${keepAliveLines(inside._keepAliveTimeout)}\r\n`
   inside._headerSent = false

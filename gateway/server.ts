@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TollgateError } from '../core/errors/error.ts'
@@ -47,11 +47,11 @@ export interface Gateway {
   listen(port: number, host: string): Promise<AddressInfo>
   /** Makes another generation answer from the next call on; the old one is `retired` when its last call has ended. */
   swap(generation: Generation): Promise<{ readonly retired: Promise<void> }>
-  /** Tells callers by their answers, stops accepting, lets calls under way end within the drain time, then cuts what is left. */
+  /** Stops accepting, tells callers by their answers, lets calls under way end within the drain time, then cuts what is left. */
   close(): Promise<void>
 }
 
-/** For so long a gateway that was told to stop goes on as before, but for its answers: each says that its connection ends. */
+/** For so long a gateway that was told to stop keeps idle connections: the answer to what still comes on one says that it ends. */
 const NOTICE_MS = 250
 /** Connections that became idle while the gateway drains are looked for this often. */
 const SWEEP_MS = 50
@@ -67,10 +67,10 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   const clientIpOf = createClientIp(options.trustedProxyCidrs)
   const calls = createCallPlane(first, parts, options)
   const { router } = calls
-  /** Sockets that left HTTP: the server no longer closes them itself. */
-  const upgraded = new Set<Duplex>()
-  /** Connections whose last answer is on its way: what came behind a refused request is not looked at. */
-  const refused = new Set<Duplex>()
+  /** All connections, those too that left HTTP, which the server no longer closes itself. */
+  const open = new Set<Socket>()
+  /** Connections whose last answer is known already: what comes behind it is not looked at. */
+  const ending = new Set<Duplex>()
   /** How many answers of a connection wait behind another one. */
   const behind = new WeakMap<Duplex, number>()
   /** Handshakes that came while their connection owed an answer. */
@@ -93,6 +93,13 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     onRequest,
   )
   lingerOnClose(server)
+  server.on('connection', (socket) => {
+    open.add(socket)
+    socket.once('close', () => {
+      open.delete(socket)
+      ending.delete(socket)
+    })
+  })
   server.on('checkContinue', onRequest)
   server.on('upgrade', onUpgrade)
   server.on('connect', (_req, socket) => {
@@ -104,7 +111,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   server.on('clientError', refuseBrokenRequest)
 
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
-    if (refused.size !== 0 && refused.has(req.socket)) return
+    if (ending.size !== 0 && ending.has(req.socket)) return throwAway(req.socket)
     const head = readHead(req)
     if (head.problem !== null) return refuseRequest(req, res, head.problem, head)
     // Only an answer that is not the connection's next has no socket yet.
@@ -115,7 +122,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
         return refuseRequest(req, res, `At most ${MOST_WAITING} requests may wait on one connection.`, head)
     }
     // Whether the body comes is open until the end, so nothing can follow it.
-    if (isDraining || head.expectsContinue) res.shouldKeepAlive = false
+    if (isDraining || head.expectsContinue) endAfter(req.socket, res)
     const url = req.url!
     if (!url.startsWith(linkPrefix)) {
       const problem = otherPathProblem(url)
@@ -130,6 +137,12 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (target === undefined) return router.notFound({ door, head })
     const waiting = head.expectsContinue ? door : undefined
     router.route({ door, head, target, url, clientIp: clientIpOf(req), waiting })
+  }
+
+  /** What is called behind it could not be answered, and would be charged all the same. */
+  function endAfter(socket: Duplex, last: ServerResponse): void {
+    ending.add(socket)
+    last.shouldKeepAlive = false
   }
 
   function mayWait(socket: Duplex, res: ServerResponse): boolean {
@@ -150,9 +163,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   function onUpgrade(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
     // The handlers of an upgraded socket are gone; without one, a reset would end the process.
     socket.on('error', () => socket.destroy())
-    if (refused.size !== 0 && refused.has(socket)) return void socket.destroy()
-    upgraded.add(socket)
-    socket.once('close', () => upgraded.delete(socket))
+    if (ending.size !== 0 && ending.has(socket)) return void socket.destroy()
     const res = new ServerResponse(req)
     const refuseUpgrade = (problem: string) => void sendOnSocket(res, socket, badRequest(problem), null)
     const head = readHead(req)
@@ -179,8 +190,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   function refuseRequest(req: IncomingMessage, res: ServerResponse, problem: string, head?: HeadFacts): void {
     const { socket } = req
     if (!socket.destroyed) {
-      refused.add(socket)
-      socket.once('close', () => refused.delete(socket))
+      ending.add(socket)
       // It may be long until its answer is written, which ends the connection.
       if (res.socket === null) throwAway(socket)
     }
@@ -206,17 +216,29 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     swap: (generation) => calls.swap(generation),
     async close() {
       isDraining = true
+      for (const socket of open) {
+        const underWay = answerUnderWay(socket)
+        const isLast = underWay?.headersSent === false && !behind.get(socket)
+        if (isLast) endAfter(socket, underWay)
+      }
       const { promise: isCut, resolve: cut } = Promise.withResolvers<void>()
       const deadline = setTimeout(() => {
-        server.closeAllConnections()
-        for (const socket of upgraded) socket.destroy()
+        for (const socket of open) socket.destroy()
         cut()
       }, options.drainTimeoutMs)
       // What callers have sent on idle connections, and nobody has read yet, would be reset with them.
-      const connections = await new Promise<number>((resolve) => server.getConnections((_, n) => resolve(n)))
-      if (connections > 0) await sleep(Math.min(NOTICE_MS, options.drainTimeoutMs))
+      let mayCloseIdle = false
+      const closeIdle = server.closeIdleConnections.bind(server)
+      server.closeIdleConnections = () => {
+        if (mayCloseIdle) sparing(open, closeIdle)
+      }
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
-      await new Promise<void>((resolve) => server.close(() => resolve()))
+      const notice = setTimeout(() => {
+        mayCloseIdle = true
+      }, NOTICE_MS)
+      await closed
+      clearTimeout(notice)
       clearInterval(sweep)
       handOver.close()
       const patience = new AbortController()
@@ -227,6 +249,14 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       clearTimeout(deadline)
     },
   }
+}
+
+/** Node takes a connection for idle whose last answer its caller has not read yet, and would throw the rest of it away. */
+function sparing(open: ReadonlySet<Socket>, closeIdle: () => void): void {
+  const unread = [...open].filter(({ writableLength }) => writableLength > 0)
+  for (const socket of unread) socket.destroy = () => socket
+  closeIdle()
+  for (const socket of unread) delete (socket as Partial<Socket>).destroy
 }
 
 /**

@@ -1,13 +1,17 @@
 import { once } from 'node:events'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { defaultPlugins, startGateway } from './helpers/gateway.ts'
-import { hasWholeAnswer, openSocket } from './helpers/rawHttp.ts'
+import { hasWholeAnswer, openSocket, talk, until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
-import { createScriptedSettler } from './helpers/settler.ts'
+import { createScriptedSettler, scriptedPayment } from './helpers/settler.ts'
 
-const seller = await sellerOf(t, (_req, res) => void res.end('{}'))
+let sold = 0
+const seller = await sellerOf(t, (_req, res) => {
+  sold++
+  res.end('{}')
+})
 
 async function start(drainTimeoutMs = 10_000) {
   const gateway = await startGateway(t, {
@@ -57,17 +61,94 @@ t.test(
   },
 )
 
-t.test('so is who asks a moment later, and comes by a connection that is new', async (t) => {
+t.test('so is who asks a moment later, while nobody is let in any more', async (t) => {
   const { paths, port, gateway } = await start()
   const kept = await used(await openSocket(t, port), paths[1]!)
+  const answer = heard(kept)
   const closed = gateway.close()
+  await t.rejects(openSocket(t, port), { code: 'ECONNREFUSED' })
   await sleep(50)
-  const fresh = await openSocket(t, port)
-  const answers = [kept, fresh].map(heard)
-  for (const socket of [kept, fresh]) socket.write(request(paths[1]!))
-  for (const answer of answers) t.match(await answer, /^HTTP\/1.1 402 .*\r\nConnection: close\r\n/is)
+  kept.write(request(paths[1]!))
+  t.match(await answer, /^HTTP\/1.1 402 .*\r\nConnection: close\r\n/is)
   await closed
 })
+
+t.test(
+  'the answer to a call that is under way says that it is the last, and what is sent behind it is not looked at',
+  async (t) => {
+    const mayAnswer = Promise.withResolvers<void>()
+    let asked = 0
+    const slow = await sellerOf(t, async (_req, res) => {
+      asked++
+      await mayAnswer.promise
+      res.end('{}')
+    })
+    const { addLink, port, gateway } = await start()
+    const { path } = await addLink({ slug: 'slow', url: slow.url, price: '0' })
+    const socket = await openSocket(t, port)
+    const answer = heard(socket)
+    socket.write(request(path))
+    await until(() => asked === 1)
+    const closed = gateway.close()
+    socket.write(request(path).repeat(3))
+    await sleep(400)
+    mayAnswer.resolve()
+    const said = await answer
+    t.match(said, /^HTTP\/1.1 200 .*\r\nConnection: close\r\n/is)
+    t.equal(said.split('HTTP/1.1 ').length, 2)
+    t.equal(asked, 1)
+    await closed
+  },
+)
+
+t.test('what stands behind a request that ends its connection is not looked at', async (t) => {
+  const { port, paths, gateway } = await start()
+  const before = sold
+  const expecting = `POST ${paths[0]!} HTTP/1.1\r\nHost: g\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}`
+  const { text } = await talk(port, expecting + request(paths[0]!).repeat(3))
+  t.match(text, /^HTTP\/1.1 100 .*HTTP\/1.1 200 .*\r\nConnection: close\r\n/is)
+  t.equal(sold - before, 1)
+  await gateway.close()
+})
+
+t.test(
+  'who reads slowly what was answered, and paid for, before a gateway stops gets all of it',
+  async (t) => {
+    const bytes = 5_000_000
+    const large = await sellerOf(
+      t,
+      (_req, res) => void res.writeHead(200, { 'content-length': bytes }).end(Buffer.alloc(bytes)),
+    )
+    const { addLink, port, gateway, store } = await start()
+    const { path } = await addLink({ slug: 'large', url: large.url, price: '0.10', responseMode: 'raw' })
+    const socket = await openSocket(t, port)
+    const payment = `PAYMENT-SIGNATURE: ${scriptedPayment('large', '100000')}`
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: g\r\n${payment}\r\n\r\n`)
+    await until(async () => (await store.books.list({ states: ['delivered'], limit: 1 })).length === 1)
+    const closed = gateway.close()
+    await sleep(600)
+    t.ok((await heard(socket)).length > bytes)
+    await closed
+  },
+)
+
+t.test(
+  'a connection that left HTTP does not keep a gateway from stopping within its drain time',
+  async (t) => {
+    const { port, gateway } = await start(300)
+    // A caller who does not end its side when the gateway does.
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    socket.on('error', () => {})
+    t.teardown(() => socket.destroy())
+    socket.write('CONNECT a.example:443 HTTP/1.1\r\nHost: g\r\n\r\n')
+    const trickle = setInterval(() => socket.write('x'), 50)
+    t.teardown(() => clearInterval(trickle))
+    await once(socket, 'data')
+    const ended = new Promise((resolve) => socket.once('close', resolve))
+    t.ok(await Promise.race([gateway.close().then(() => true), sleep(10_000, false, { ref: false })]))
+    await ended
+  },
+)
 
 t.test(
   'a gateway on which nobody is connected stops at once, and idle callers hold it up for a moment only',

@@ -22,6 +22,7 @@ import { createHealthChecks } from './links/healthChecks.ts'
 import { createLinks } from './links/links.ts'
 import { createReviews } from './links/reviews.ts'
 import { migrate } from './migrate.ts'
+import { createServerClock, type ServerClock } from './serverClock.ts'
 import { createSessions } from './sessions.ts'
 import { createApiKeys } from './stores/apiKeys.ts'
 import { createBrowserSessions } from './stores/browserSessions.ts'
@@ -56,6 +57,9 @@ export interface PostgresStore extends DataStore {
 /** After so long without an answer the server counts as away, in ms. */
 const HEALTH_MS = 2_000
 
+/** A clock that is handed in is set as whoever did so likes. */
+const alwaysSteady: ServerClock = { heard() {}, window: { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } }
+
 /**
  * Connects, and makes or migrates the tables.
  *
@@ -86,13 +90,14 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
     throw error
   }
   const storeNowMs = () => storeClock?.now() ?? null
+  const serverClock = storeClock === undefined ? createServerClock(() => performance.now()) : alwaysSteady
   const database: Database = { pool, query, clock, storeNow, storeNowMs }
   const groupPool = connectPool({ ...connection, maxConnections: forGroups })
   const group = createGroupCommit(groupPool, clock, storeNowMs)
   const letters = createLetters(pool, notices, log)
   return {
-    books: createBooks(pool, group, storeNowMs),
-    leases: createLeases(pool, storeNowMs),
+    books: createBooks(pool, group, storeNowMs, serverClock),
+    leases: createLeases(pool, storeNowMs, serverClock),
     letters,
     purchases: createPurchases(database),
     fees: createFees(database),

@@ -11,6 +11,7 @@ import { keyBytes, selectPayment, toPaymentRecord } from '../../sql/sales/paymen
 import { ask } from '../ask.ts'
 import type { ConstraintError } from '../failure.ts'
 import { jsonText } from '../jsonText.ts'
+import type { ServerClock } from '../serverClock.ts'
 import { createAnswers } from './answers.ts'
 import { changeRow } from './changeRow.ts'
 import { claimRow } from './claimRow.ts'
@@ -39,6 +40,7 @@ const sql = {
       SELECT p.id, p.lease FROM payments p
       WHERE p.lease IS NOT NULL AND p.lease <> $2 AND p.state = ANY ($3::text[])
         AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.id = p.lease AND ${leaseRuns(now)})
+        AND ${now} BETWEEN $6 AND $7
       ORDER BY p.id LIMIT $4)
     UPDATE payments p SET lease = $2, due_at_ms = ${now}, due_reason = $5 FROM abandoned a
     WHERE p.id = a.id AND p.lease = a.lease AND p.state = ANY ($3::text[])
@@ -71,6 +73,7 @@ export function createBooks(
   pool: pg.Pool,
   group: Pick<GroupCommit, 'claim' | 'change'>,
   storeNowMs: () => number | null,
+  clock: Pick<ServerClock, 'window'>,
 ): Books {
   const answers = createAnswers(pool)
 
@@ -116,7 +119,10 @@ export function createBooks(
     answerOf: answers,
 
     async adopt(lease, states, limit) {
-      const rows = await ask(pool, sql.adopt, [storeNowMs(), lease.id, states, limit, takenOver])
+      const { window } = clock
+      if (window === undefined) return 0
+      const times = [window.fromMs, window.toMs]
+      const rows = await ask(pool, sql.adopt, [storeNowMs(), lease.id, states, limit, takenOver, ...times])
       return rows.length
     },
 
