@@ -45,6 +45,8 @@ export interface PostgresOptions {
   readonly pollMs?: number | undefined
   /** Stands in for the server's clock, in tests. */
   readonly storeClock?: Clock
+  /** Judges that clock, in tests; by default one that is handed in may be set as its owner likes. */
+  readonly serverClock?: ServerClock
   readonly log: Log
 }
 
@@ -57,7 +59,6 @@ export interface PostgresStore extends DataStore {
 /** After so long without an answer the server counts as away, in ms. */
 const HEALTH_MS = 2_000
 
-/** A clock that is handed in is set as whoever did so likes. */
 const alwaysSteady: ServerClock = { heard() {}, window: { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } }
 
 /**
@@ -90,7 +91,9 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresSt
     throw error
   }
   const storeNowMs = () => storeClock?.now() ?? null
-  const serverClock = storeClock === undefined ? createServerClock(() => performance.now()) : alwaysSteady
+  const serverClock =
+    options.serverClock ??
+    (storeClock === undefined ? createServerClock(() => performance.now()) : alwaysSteady)
   const database: Database = { pool, query, clock, storeNow, storeNowMs }
   const groupPool = connectPool({ ...connection, maxConnections: forGroups })
   const group = createGroupCommit(groupPool, clock, storeNowMs)
