@@ -4,7 +4,7 @@ import type { Log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { type BroadcastResult, broadcast } from './broadcast.ts'
 import type { Fees } from './fees.ts'
-import type { KnownNonces } from './knownNonces.ts'
+import { type KnownNonces, MOST_FILLED } from './knownNonces.ts'
 import type { NonceQueue } from './nonceQueue.ts'
 
 /** Before what could not be filled is tried again, and twice as late each time up to the most. */
@@ -102,7 +102,13 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
     // What is used is in the pool's count as well: one wrong answer does not make a number that nobody has used a used one.
     const mined = Math.min(latest, pooled)
     // What a reorganisation took back is the recovery's to send again, as it was signed.
-    for (let nonce = pooled; nonce < adoptedBelow; nonce++)
+    const first = adoptedBelow - pooled > MOST_FILLED ? adoptedBelow : pooled
+    if (first !== pooled)
+      log.error(
+        { network, nonce: pooled, signedBelow: adoptedBelow },
+        'payments were signed with numbers far above those that the settling account has used: a node must have said a wrong count. They can not land, and nobody is charged; numbers in between are not filled',
+      )
+    for (let nonce = first; nonce < adoptedBelow; nonce++)
       if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)
     adoptedBelow = 0
     lookedAtMs = performance.now()

@@ -17,6 +17,9 @@ export interface LiveTransaction {
 }
 
 /** What this process knows of an account's nonces. It asks nobody: what chain and store say is told to it. */
+/** A gap with more numbers than this is none that this installation has left: a node has said what is not so. Each number filled costs gas. */
+export const MOST_FILLED = 10_000
+
 export interface KnownNonces {
   /** By nonce, until they are mined. */
   readonly live: Map<number, LiveTransaction>
@@ -46,7 +49,7 @@ export interface KnownNonces {
   from(next: number): number[]
   /**
    * Nonces from the next one on that nobody here knows, once transactions have waited behind them for `afterMs`. A former process
-   * used them, and a reorganisation took that back.
+   * used them, and a reorganisation took that back. None where they are more than {@link MOST_FILLED}.
    */
   strandedFrom(next: number, afterMs: number): number[]
   /** Transactions wait behind a nonce that nobody here knows. */
@@ -130,7 +133,7 @@ export function createKnownNonces(): KnownNonces {
       }
       const nowMs = performance.now()
       if (stranded?.nonce !== next) stranded = { nonce: next, sinceMs: nowMs }
-      else if (nowMs - stranded.sinceMs >= afterMs)
+      else if (nowMs - stranded.sinceMs >= afterMs && waiting - next <= MOST_FILLED)
         return Array.from({ length: waiting - next }, (_, i) => next + i).filter((nonce) => !isKnown(nonce))
       return []
     },

@@ -3,7 +3,9 @@ import t, { type Test } from 'tap'
 import { privateKeyToAccount } from 'viem/accounts'
 import type { OpenAttempt, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { Settler } from '../../../../core/ports/chains/settler.ts'
+import { silentLog } from '../../../../core/ports/log.ts'
 import { remember, type SettlerFixture, startSettler } from '../settler.fixture.ts'
+import { createKnownNonces } from './knownNonces.ts'
 import type { Store } from './settlingAccount.ts'
 
 async function buyFrom(
@@ -133,3 +135,27 @@ for (const isFirstBehind of [true, false]) {
     },
   )
 }
+
+t.test(
+  'a payment that is open with an absurd number neither holds up a start nor has numbers filled up to it',
+  async (t) => {
+    const errors: object[] = []
+    const log = { ...silentLog, error: (facts: object) => void errors.push(facts) }
+    const { settler, rpc } = await startSettler(t, { strandedMs: 100, log })
+    const sequence = '300000000'
+    await settler.start([{ settler: settler.id, bytes: '', transaction: `0x${'11'.repeat(32)}`, sequence }])
+    t.match(errors, [{ nonce: 0, signedBelow: 300_000_000 }])
+    await sleep(500)
+    t.equal(rpc.calls('eth_sendRawTransaction'), 0)
+  },
+)
+
+t.test('numbers that wait behind an absurd gap are not named one by one', (t) => {
+  const known = createKnownNonces()
+  known.live.set(300_000_000, { bytes: '0x', mostWei: 0n, payments: 1, sinceMs: 0 })
+  t.strictSame(known.strandedFrom(0, 0), [])
+  t.strictSame(known.strandedFrom(0, 0), [])
+  known.live.set(9_000, { bytes: '0x', mostWei: 0n, payments: 1, sinceMs: 0 })
+  t.equal(known.strandedFrom(0, 0).length, 9_000)
+  t.end()
+})
