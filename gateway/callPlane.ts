@@ -55,7 +55,7 @@ export function createCallPlane(first: Generation, parts: CallPlaneParts, limits
     router,
     linkCalls: {
       async call(request) {
-        if (isClosed) throw new TollgateError('NOT_READY', 'The gateway is stopping; call again.')
+        if (isClosed) throw stopping()
         return linkCalls.call(request)
       },
     },
@@ -71,3 +71,6 @@ export function createCallPlane(first: Generation, parts: CallPlaneParts, limits
     },
   }
 }
+
+/** What a call hears that comes when the gateway is about to stop. */
+export const stopping = () => new TollgateError('NOT_READY', 'The gateway is stopping; call again.')

@@ -4,14 +4,14 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
-import { lingerOnClose, throwAway } from '../core/http/lingeringClose.ts'
+import { closeInStages, lingerOnClose, throwAway } from '../core/http/lingeringClose.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
 import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
-import { type CallPlane, createCallPlane } from './callPlane.ts'
+import { type CallPlane, createCallPlane, stopping } from './callPlane.ts'
 import { corsHeaders } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
@@ -140,16 +140,19 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   }
 
   /** What is called behind it could not be answered, and would be charged all the same. */
-  function endAfter(socket: Duplex, last: ServerResponse): void {
+  function endAfter(socket: Socket, last: ServerResponse): void {
     ending.add(socket)
     last.shouldKeepAlive = false
+    // Whoever calls all the same is read from for a while: a reset would take what it has not read of the answer.
+    socket.destroySoon = () => closeInStages(socket)
   }
 
   function mayWait(socket: Duplex, res: ServerResponse): boolean {
     const before = behind.get(socket) ?? 0
     if (before === MOST_WAITING) return false
     behind.set(socket, before + 1)
-    res.once('close', () => behind.set(socket, behind.get(socket)! - 1))
+    // It gets the connection when it is the next.
+    res.once('socket', () => behind.set(socket, behind.get(socket)! - 1))
     return true
   }
 
@@ -166,6 +169,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (ending.size !== 0 && ending.has(socket)) return void socket.destroy()
     const res = new ServerResponse(req)
     const refuseUpgrade = (problem: string) => void sendOnSocket(res, socket, badRequest(problem), null)
+    // It would be charged, and cut at the end of the drain time.
+    if (isDraining) return void sendOnSocket(res, socket, stoppingReply(), null)
     const head = readHead(req)
     if (head.problem !== null) return refuseUpgrade(head.problem)
     // RFC 6455, section 4.1; a body would be taken for the first frames.
@@ -184,6 +189,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     router.route({ door, head, target, url, clientIp: clientIpOf(req) })
   }
 
+  const stoppingReply = () => errorReply(stopping(), log).reply
   const badRequest = (problem: string) => errorReply(new TollgateError('bad_request', problem), log).reply
 
   /** What can be read in two ways is answered and the connection closed: nothing after it can be trusted. */
@@ -230,7 +236,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       let mayCloseIdle = false
       const closeIdle = server.closeIdleConnections.bind(server)
       server.closeIdleConnections = () => {
-        if (mayCloseIdle) sparing(open, closeIdle)
+        const isLeft = (socket: Socket) => socket.writableLength > 0 || ending.has(socket)
+        if (mayCloseIdle) sparing([...open].filter(isLeft), closeIdle)
       }
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_MS)
@@ -252,8 +259,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
 }
 
 /** Node takes a connection for idle whose last answer its caller has not read yet, and would throw the rest of it away. */
-function sparing(open: ReadonlySet<Socket>, closeIdle: () => void): void {
-  const unread = [...open].filter(({ writableLength }) => writableLength > 0)
+function sparing(unread: readonly Socket[], closeIdle: () => void): void {
   for (const socket of unread) socket.destroy = () => socket
   closeIdle()
   for (const socket of unread) delete (socket as Partial<Socket>).destroy

@@ -132,6 +132,62 @@ t.test(
   },
 )
 
+t.test('what a caller sends behind the last answer costs it nothing of that answer', async (t) => {
+  const bytes = 1_000_000
+  const large = await sellerOf(
+    t,
+    (_req, res) => void res.writeHead(200, { 'content-length': bytes }).end(Buffer.alloc(bytes)),
+  )
+  const { addLink, port, gateway, store } = await start()
+  const { path } = await addLink({ slug: 'large', url: large.url, price: '0.10', responseMode: 'raw' })
+  const socket = await openSocket(t, port)
+  const payment = `PAYMENT-SIGNATURE: ${scriptedPayment('behind', '100000')}`
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nHost: g\r\nExpect: 100-continue\r\nContent-Length: 2\r\n${payment}\r\n\r\n{}`,
+  )
+  await until(async () => (await store.books.list({ states: ['delivered'], limit: 1 })).length === 1)
+  await sleep(200)
+  socket.write(request(path))
+  await sleep(200)
+  t.ok((await heard(socket)).length > bytes)
+  await gateway.close()
+})
+
+t.test('the last answer of several that were asked for in one piece says that it is the last', async (t) => {
+  const mayAnswer = Promise.withResolvers<void>()
+  let asked = 0
+  const slow = await sellerOf(t, async (req, res) => {
+    asked++
+    if (req.url!.endsWith('wait')) await mayAnswer.promise
+    res.end('{}')
+  })
+  const { addLink, port, gateway } = await start()
+  const { path } = await addLink({ slug: 'slow', url: slow.url, price: '0' })
+  const socket = await openSocket(t, port)
+  const answer = heard(socket)
+  socket.write(request(path) + request(`${path}?wait`))
+  await until(() => asked === 2)
+  await sleep(100)
+  const closed = gateway.close()
+  await sleep(50)
+  mayAnswer.resolve()
+  t.match((await answer).split('HTTP/1.1 ')[2], /^200 .*\r\nConnection: close\r\n/is)
+  await closed
+})
+
+t.test('nobody buys a WebSocket of a gateway that is about to cut it', async (t) => {
+  const { port, paths, gateway } = await start()
+  const kept = await used(await openSocket(t, port), paths[1]!)
+  const answer = heard(kept)
+  const closed = gateway.close()
+  const upgrade =
+    'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+  const payment = `PAYMENT-SIGNATURE: ${scriptedPayment('socket', '100000')}`
+  kept.write(`GET ${paths[1]!} HTTP/1.1\r\nHost: g\r\n${upgrade}\r\n${payment}\r\n\r\n`)
+  t.match(await answer, /^HTTP\/1.1 503 .*NOT_READY/s)
+  await closed
+})
+
 t.test(
   'a connection that left HTTP does not keep a gateway from stopping within its drain time',
   async (t) => {
