@@ -11,15 +11,10 @@ import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import type { GasBook } from '../../core/ports/store/gasBook.ts'
 import { createGasBudget, type GasBudget, type NoGas } from './gasBudget.ts'
+import { type Placed, Places } from './places.ts'
 
 /** Payers whose failures are remembered; those with payments on their way are never forgotten. */
 const MAX_REMEMBERED = 10_000
-/**
- * Where all places are taken, or all that the settling account can pay for, a payment that has waited for its seller for so long gives
- * way to one of a store that has fewer. A store whose API never answers, and who buys from himself, would otherwise hold all of them for
- * nothing. What gave way is not charged.
- */
-const GIVES_WAY_AFTER_MS = 2_000
 /** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
 const GONE_AFTER_MS = 600_000
 
@@ -124,21 +119,11 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const { maxInFlight, maxInFlightPerPayer, failureBudget, clock = systemClock, log = silentLog } = options
   const gasBudget: GasBudget = createGasBudget({ ...options, clock, log })
   const payers = new Map<string, Payer>()
-  const flights = new Set<OpenFlight>()
-  /** Of each store, how many of them. */
-  const ofStores = createCount()
-  /**
-   * And how many that the chain has called good, of all accounts and of each: of others anybody makes as many as he likes, in the name of
-   * any store.
-   */
-  const goodOf = createCount()
-  /** Of those, how many wait for each account. */
-  const waiting = createCount()
+  const places = new Places<OpenFlight>(maxInFlight, clock)
   const flightOf = new WeakMap<Hold, Flight>()
   /** Payments whose settlement stayed open, until they are looked up. */
   const open = new Map<PaymentKey, OpenFlight>()
   let lastReserved = 0n
-  let apart = 0
 
   const failuresOf = (payer: Payer): number => {
     const since = clock.now() - failureBudget.windowMs
@@ -168,7 +153,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     if (inFlight >= maxInFlightPerPayer || failures + inFlight >= failureBudget.failures)
       return 'payer_in_flight'
     // Last: nobody gives way to what is refused all the same.
-    if (flights.size >= maxInFlight) return 'in_flight'
+    if (places.isFull) return 'in_flight'
   }
   /** What can't land any more and nobody has said so: a process that ended, or one that stands still. */
   const sweep = (of: Iterable<OpenFlight>): void => {
@@ -179,40 +164,6 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       log.warn({ payment: flight.identity.key }, 'nobody told what became of a payment; it is over')
       flight.finish(flight.state === 'held' ? 0n : undefined)
     }
-  }
-
-  /**
-   * Of those who give way the one whose store has most of its kind.
-   *
-   * @param isApart whether of those that the chain has called good, or of those that are still looked at
-   * @param has how many a store has with the one that needs the room
-   * @param account leaves out those by which nothing would be won, as they wait for another
-   */
-  const whoGivesWayTo = (isApart: boolean, has: number, account?: string): OpenFlight | undefined => {
-    const sinceMs = clock.now() - GIVES_WAY_AFTER_MS
-    let gives: OpenFlight | undefined
-    let most = has
-    for (const flight of flights) {
-      if (flight.isApart !== isApart || flight.state !== 'held' || flight.sinceMs > sinceMs) continue
-      if (account !== undefined && flight.account !== account) continue
-      const { storeId } = flight
-      const good = goodOf.get(keyOf(storeId, account))
-      const count = isApart ? good : ofStores.get(storeId) - good
-      if (count > most) [gives, most] = [flight, count]
-    }
-    return gives
-  }
-  /**
-   * Whether one more may be looked at where all places are taken. Anybody can have as many as he likes that never land, so that nobody
-   * whose payment is good gives way before this one is found good as well: there is as much room again for those that are looked at.
-   */
-  const mayBeLookedAt = (storeId: string): boolean => {
-    // Each of its own may be found good.
-    const all = ofStores.get(storeId) + 1
-    const lookedAt = whoGivesWayTo(false, all - goodOf.get(keyOf(storeId)))
-    if (flights.size < 2 * maxInFlight) return (lookedAt ?? whoGivesWayTo(true, all)) !== undefined
-    lookedAt?.finish(0n)
-    return lookedAt !== undefined
   }
 
   function fly(identity: PaymentIdentity, storeId: string): Flight {
@@ -233,12 +184,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       finish(spent = reserved) {
         if (own.state === 'over') return
         own.state = 'over'
-        flights.delete(own)
-        ofStores.add(storeId, -1)
-        if (own.isApart) {
-          countGood(-1)
-          wait(false)
-        }
+        places.delete(own)
         payer.flights.delete(own)
         if (open.get(identity.key) === own) open.delete(identity.key)
         const left = payer.sums.get(asset)! - amountAtomic
@@ -251,17 +197,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       },
       failed: () => fail(payerOf(address)),
     }
-    const countGood = (more: 1 | -1): void => {
-      apart += more
-      goodOf.add(keyOf(storeId), more)
-      goodOf.add(keyOf(storeId, own.account), more)
-    }
-    const wait = (is: boolean): void => {
-      if (is !== own.isWaiting) waiting.add(own.account, is ? 1 : -1)
-      own.isWaiting = is
-    }
-    flights.add(own)
-    ofStores.add(storeId, 1)
+    places.add(own)
     payer.flights.add(own)
     const flight: Flight = {
       storeId,
@@ -271,29 +207,17 @@ export function createBudgets(options: BudgetsOptions): Budgets {
         const why = gas.reserve(most - reserved)
         if (why !== undefined) return why
         // Last: nobody gives way to what is refused all the same.
-        if (!own.isApart && apart >= maxInFlight && !flight.makeRoom()) {
+        if (!own.isApart && places.isFullOfGood && !places.makeRoom(own)) {
           gas.settle(most - reserved, 0n)
           return 'in_flight'
         }
         reserved = lastReserved = most
-        if (own.isApart) return
-        own.isApart = true
-        own.account = account
-        countGood(1)
-        wait(true)
+        if (!own.isApart) places.setApart(own, account)
+        return undefined
       },
-      makeRoom(account) {
-        if (own.state === 'over') return false
-        const gives = whoGivesWayTo(
-          true,
-          goodOf.get(keyOf(storeId, account)) + (own.isApart ? 0 : 1),
-          account,
-        )
-        gives?.finish(0n)
-        return gives !== undefined
-      },
+      makeRoom: (account) => own.state !== 'over' && places.makeRoom(own, account),
       signed(is) {
-        if (own.isApart && own.state !== 'over') wait(!is)
+        if (own.state !== 'over') places.signed(own, is)
       },
       release() {
         if (own.state === 'held') own.finish(0n)
@@ -341,14 +265,14 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       sweep(payers.get(identity.payer)?.flights ?? [])
       let why = noPlaceFor(identity.payer)
       if (why !== undefined) {
-        sweep(flights)
+        sweep(places)
         why = noPlaceFor(identity.payer)
       }
       const isFull = why === 'in_flight'
       if (why !== undefined && !isFull) return why
       const { noGas } = gasBudget.of(storeId)
       if (noGas !== undefined) return noGas
-      return isFull && !mayBeLookedAt(storeId) ? 'in_flight' : fly(identity, storeId)
+      return isFull && !places.mayBeLookedAt(storeId) ? 'in_flight' : fly(identity, storeId)
     },
     of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
     note({ key, payer, storeId }, outcome, gas) {
@@ -369,29 +293,12 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       return payer !== undefined && failuresOf(payer) >= failureBudget.failures
     },
     get inFlight() {
-      return flights.size
+      return places.taken
     },
-    waitingFor: (account = '') => waiting.get(account),
+    waitingFor: (account = '') => places.waitingFor(account),
     start: () => gasBudget.start(),
     diagnose: () => gasBudget.diagnose(),
     close: () => gasBudget.close(),
-  }
-}
-
-/** A store, or what it has of one account. */
-const keyOf = (storeId: string, account?: string): string =>
-  account === undefined ? storeId : `${storeId} ${account}`
-
-/** How many there are of each. */
-function createCount() {
-  const counts = new Map<string, number>()
-  return {
-    get: (key: string): number => counts.get(key) ?? 0,
-    add(key: string, more: number): void {
-      const count = (counts.get(key) ?? 0) + more
-      if (count === 0) counts.delete(key)
-      else counts.set(key, count)
-    },
   }
 }
 
@@ -404,17 +311,9 @@ interface Payer {
   readonly failedAtMs: number[]
 }
 
-interface OpenFlight {
+interface OpenFlight extends Placed {
   readonly identity: PaymentIdentity
-  readonly storeId: string
-  readonly sinceMs: number
   state: 'held' | 'settling' | 'over'
-  /** What its settlement may cost is set apart. */
-  isApart: boolean
-  /** That pays it. */
-  account: string
-  /** Whether that one is still to sign. */
-  isWaiting: boolean
   /** With which its settlement stayed open, where several processes can look it up. */
   attempt: SettlementAttempt | undefined
   /** Gives its place back. @param spent what it cost; all that was set apart when absent */

@@ -1,0 +1,168 @@
+import type { Clock } from '../../core/ports/clock.ts'
+
+/**
+ * Where all places are taken, or all that the settling account can pay for, a payment that has waited for its seller for so long gives
+ * way to one of a store that has fewer. A store whose API never answers, and who buys from himself, would otherwise hold all of them for
+ * nothing. What gave way is not charged.
+ */
+const GIVES_WAY_AFTER_MS = 2_000
+
+/** What a place knows of the payment that has it. Its marks are kept by {@link Places}. */
+export interface Placed {
+  readonly storeId: string
+  readonly sinceMs: number
+  /** Only what is held gives way. */
+  readonly state: 'held' | 'settling' | 'over'
+  /** The chain has called it good: what its settlement may cost is set apart. */
+  isApart: boolean
+  /** That pays it. */
+  account: string
+  /** Whether that one is still to sign. */
+  isWaiting: boolean
+  /** Gives its place back. @param spent what it cost */
+  finish(spent: bigint): void
+}
+
+/**
+ * The places of payments on their way on one network, and who gives way to whom. Of payments that are only looked at anybody makes as many
+ * as he likes, in the name of any store: they are counted apart from those that the chain has called good, and each gives way to its own
+ * kind.
+ */
+export class Places<Flight extends Placed> implements Iterable<Flight> {
+  readonly #maxInFlight: number
+  readonly #clock: Clock
+  readonly #flights = new Set<Flight>()
+  /** Of each store, how many of them. */
+  readonly #ofStores = createCount()
+  /** And how many good ones, of all accounts and of each. */
+  readonly #goodOf = createCount()
+  /** Of those, how many wait for each account. */
+  readonly #waiting = createCount()
+  #good = 0
+
+  constructor(maxInFlight: number, clock: Clock) {
+    this.#maxInFlight = maxInFlight
+    this.#clock = clock
+  }
+
+  /** Those too that are still looked at. */
+  get taken(): number {
+    return this.#flights.size
+  }
+
+  get isFull(): boolean {
+    return this.#flights.size >= this.#maxInFlight
+  }
+
+  /** Good payments have all places. */
+  get isFullOfGood(): boolean {
+    return this.#good >= this.#maxInFlight
+  }
+
+  /** Good payments for which the account is still to sign. */
+  waitingFor(account: string): number {
+    return this.#waiting.get(account)
+  }
+
+  [Symbol.iterator](): SetIterator<Flight> {
+    return this.#flights[Symbol.iterator]()
+  }
+
+  add(flight: Flight): void {
+    this.#flights.add(flight)
+    this.#ofStores.add(flight.storeId, 1)
+  }
+
+  delete(flight: Flight): void {
+    this.#flights.delete(flight)
+    this.#ofStores.add(flight.storeId, -1)
+    if (!flight.isApart) return
+    this.#countGood(flight, -1)
+    this.#wait(flight, false)
+  }
+
+  /** The chain has called it good. */
+  setApart(flight: Flight, account: string): void {
+    flight.isApart = true
+    flight.account = account
+    this.#countGood(flight, 1)
+    this.#wait(flight, true)
+  }
+
+  /** Whether a transaction of it is signed: the account counts itself what that one may cost. */
+  signed(flight: Flight, is: boolean): void {
+    if (flight.isApart) this.#wait(flight, !is)
+  }
+
+  /** Of the good ones one gives way to this one. @param account for which it waits; whichever when absent. @returns whether one did */
+  makeRoom({ storeId, isApart }: Flight, account?: string): boolean {
+    const has = this.#goodOf.get(keyOf(storeId, account)) + (isApart ? 0 : 1)
+    const gives = this.#whoGivesWayTo(true, has, account)
+    gives?.finish(0n)
+    return gives !== undefined
+  }
+
+  /**
+   * Whether one more may be looked at where all places are taken. Anybody can have as many as he likes that never land, so that nobody
+   * whose payment is good gives way before this one is found good as well: there is as much room again for those that are looked at.
+   */
+  mayBeLookedAt(storeId: string): boolean {
+    // Each of its own may be found good.
+    const all = this.#ofStores.get(storeId) + 1
+    const lookedAt = this.#whoGivesWayTo(false, all - this.#goodOf.get(keyOf(storeId)))
+    if (this.#flights.size < 2 * this.#maxInFlight)
+      return (lookedAt ?? this.#whoGivesWayTo(true, all)) !== undefined
+    lookedAt?.finish(0n)
+    return lookedAt !== undefined
+  }
+
+  /**
+   * Of those who give way the one whose store has most of its kind.
+   *
+   * @param isApart whether of the good ones, or of those that are still looked at
+   * @param has how many a store has with the one that needs the room
+   * @param account leaves out those by which nothing would be won, as they wait for another
+   */
+  #whoGivesWayTo(isApart: boolean, has: number, account?: string): Flight | undefined {
+    const sinceMs = this.#clock.now() - GIVES_WAY_AFTER_MS
+    let gives: Flight | undefined
+    let most = has
+    for (const flight of this.#flights) {
+      if (flight.isApart !== isApart || flight.state !== 'held' || flight.sinceMs > sinceMs) continue
+      if (account !== undefined && flight.account !== account) continue
+      const { storeId } = flight
+      const good = this.#goodOf.get(keyOf(storeId, account))
+      const count = isApart ? good : this.#ofStores.get(storeId) - good
+      if (count > most) [gives, most] = [flight, count]
+    }
+    return gives
+  }
+
+  #countGood({ storeId, account }: Flight, more: 1 | -1): void {
+    this.#good += more
+    this.#goodOf.add(keyOf(storeId), more)
+    this.#goodOf.add(keyOf(storeId, account), more)
+  }
+
+  #wait(flight: Flight, is: boolean): void {
+    if (is !== flight.isWaiting) this.#waiting.add(flight.account, is ? 1 : -1)
+    flight.isWaiting = is
+  }
+}
+
+/** A store, or what it has of one account. */
+const keyOf = (storeId: string, account?: string): string =>
+  account === undefined ? storeId : `${storeId} ${account}`
+
+/** How many there are of each. */
+function createCount() {
+  const counts = new Map<string, number>()
+  return {
+    get: (key: string): number => counts.get(key) ?? 0,
+    add(key: string, more: number): void {
+      const count = (counts.get(key) ?? 0) + more
+      if (count === 0) counts.delete(key)
+      else counts.set(key, count)
+    },
+  }
+}
