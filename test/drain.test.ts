@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { defaultPlugins, startGateway } from './helpers/gateway.ts'
 import { hasWholeAnswer, openSocket, talk, until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
@@ -22,6 +22,20 @@ async function start(drainTimeoutMs = 10_000) {
   const free = await gateway.addLink({ slug: 'free', url: seller.url, price: '0' })
   const paid = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
   return { ...gateway, paths: [free.path, paid.path, '/api/link/demo/nothing'] }
+}
+
+/** A connection, and what to send on it for an answer of so many bytes that is charged before it is written. */
+async function startLarge(t: Test, bytes: number) {
+  const large = await sellerOf(
+    t,
+    (_req, res) => void res.writeHead(200, { 'content-length': bytes }).end(Buffer.alloc(bytes)),
+  )
+  const { addLink, port, gateway, store } = await start()
+  const { path } = await addLink({ slug: 'large', url: large.url, price: '0.10', responseMode: 'raw' })
+  const socket = await openSocket(t, port)
+  const payment = `PAYMENT-SIGNATURE: ${scriptedPayment('large', '100000')}`
+  const isDelivered = async () => (await store.books.list({ states: ['delivered'], limit: 1 })).length === 1
+  return { path, payment, socket, gateway, isDelivered }
 }
 
 const request = (path: string) => `GET ${path} HTTP/1.1\r\nHost: g\r\n\r\n`
@@ -115,16 +129,9 @@ t.test(
   'who reads slowly what was answered, and paid for, before a gateway stops gets all of it',
   async (t) => {
     const bytes = 5_000_000
-    const large = await sellerOf(
-      t,
-      (_req, res) => void res.writeHead(200, { 'content-length': bytes }).end(Buffer.alloc(bytes)),
-    )
-    const { addLink, port, gateway, store } = await start()
-    const { path } = await addLink({ slug: 'large', url: large.url, price: '0.10', responseMode: 'raw' })
-    const socket = await openSocket(t, port)
-    const payment = `PAYMENT-SIGNATURE: ${scriptedPayment('large', '100000')}`
+    const { path, payment, socket, gateway, isDelivered } = await startLarge(t, bytes)
     socket.write(`GET ${path} HTTP/1.1\r\nHost: g\r\n${payment}\r\n\r\n`)
-    await until(async () => (await store.books.list({ states: ['delivered'], limit: 1 })).length === 1)
+    await until(isDelivered)
     const closed = gateway.close()
     await sleep(600)
     t.ok((await heard(socket)).length > bytes)
@@ -134,18 +141,11 @@ t.test(
 
 t.test('what a caller sends behind the last answer costs it nothing of that answer', async (t) => {
   const bytes = 1_000_000
-  const large = await sellerOf(
-    t,
-    (_req, res) => void res.writeHead(200, { 'content-length': bytes }).end(Buffer.alloc(bytes)),
-  )
-  const { addLink, port, gateway, store } = await start()
-  const { path } = await addLink({ slug: 'large', url: large.url, price: '0.10', responseMode: 'raw' })
-  const socket = await openSocket(t, port)
-  const payment = `PAYMENT-SIGNATURE: ${scriptedPayment('behind', '100000')}`
+  const { path, payment, socket, gateway, isDelivered } = await startLarge(t, bytes)
   socket.write(
     `POST ${path} HTTP/1.1\r\nHost: g\r\nExpect: 100-continue\r\nContent-Length: 2\r\n${payment}\r\n\r\n{}`,
   )
-  await until(async () => (await store.books.list({ states: ['delivered'], limit: 1 })).length === 1)
+  await until(isDelivered)
   await sleep(200)
   socket.write(request(path))
   await sleep(200)
