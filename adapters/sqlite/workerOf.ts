@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { leaseRuns } from '../sql/leaseRuns.ts'
 import { hasEnded, isThere, pidOf } from '../sql/processName.ts'
-import { leaseRuns } from './payments/leaseOperations.ts'
 
 /** A process that works on a database file, or would go on with it. */
 export interface FileWorker {

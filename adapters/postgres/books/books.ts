@@ -7,6 +7,7 @@ import {
   type PaymentChange,
   takenOver,
 } from '../../../core/ports/store/books.ts'
+import { leaseRuns } from '../../sql/leaseRuns.ts'
 import { keyBytes, selectPayment, toPaymentRecord } from '../../sql/sales/paymentRows.ts'
 import { ask } from '../ask.ts'
 import type { ConstraintError } from '../failure.ts'
@@ -16,7 +17,6 @@ import { createAnswers } from './answers.ts'
 import { changeRow } from './changeRow.ts'
 import { claimRow } from './claimRow.ts'
 import type { GroupCommit } from './groupCommit.ts'
-import { leaseRuns } from './leases.ts'
 
 /** So many answers that are too young, one after the other, end the search for old ones: rows grow older by their number. */
 const YOUNG_IN_A_ROW = 1_000

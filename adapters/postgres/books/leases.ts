@@ -1,5 +1,6 @@
 import type pg from 'pg'
-import { CLOCK_BEHIND_MS, type Leases } from '../../../core/ports/store/leases.ts'
+import type { Leases } from '../../../core/ports/store/leases.ts'
+import { leaseRuns } from '../../sql/leaseRuns.ts'
 import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
 import type { Row } from '../../sql/row.ts'
 import { ask } from '../ask.ts'
@@ -7,10 +8,6 @@ import { never, type ServerClock } from '../serverClock.ts'
 
 /** How long a lease that is over is kept, so that a holder that was frozen may renew it while nobody took its name. */
 const KEPT_MS = 10 * 60 * 1000
-
-/** Whether a lease runs: the condition on a row of `leases` at the time that stands for `now` in the statement. */
-export const leaseRuns = (now: string): string =>
-  `(expires_at_ms > ${now} AND expires_at_ms <= ${now} + ttl_ms + ${CLOCK_BEHIND_MS})`
 
 const now = '(SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint))'
 const sql = {

@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { takenOver } from '../../../core/ports/store/books.ts'
+import { leaseRuns } from '../../sql/leaseRuns.ts'
 import { packed } from '../../sql/packed.ts'
 import { keyBytes, selectPayment } from '../../sql/sales/paymentRows.ts'
 import { ConstraintError } from '../failure.ts'
@@ -16,7 +17,6 @@ import {
   updateOf,
   type Values,
 } from './bookRows.ts'
-import { leaseRuns } from './leaseOperations.ts'
 
 /** `values` are those of `claimColumns`, in that order; the key is the first, in hex. */
 export type ClaimArgs = readonly [values: Values, payload: string]

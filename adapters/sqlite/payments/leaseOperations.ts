@@ -5,10 +5,6 @@ import { hasEnded, thisProcess } from '../../sql/processName.ts'
 /** How long a lease that is over is kept, so that a holder that was frozen may renew it while nobody took its name. */
 const KEPT_MS = 10 * 60 * 1000
 
-/** Whether a lease runs: the condition on a row of `leases` at the time that stands for `now` in the statement. */
-export const leaseRuns = (now: string): string =>
-  `(expires_at_ms > ${now} AND expires_at_ms <= ${now} + ttl_ms + ${CLOCK_BEHIND_MS})`
-
 export interface TermArgs {
   readonly name: string
   readonly ttlMs: number

@@ -1,9 +1,9 @@
 import type { Clock } from '../../../core/ports/clock.ts'
 import type { LeaseHolder, Leases } from '../../../core/ports/store/leases.ts'
+import { leaseRuns } from '../../sql/leaseRuns.ts'
 import { hasEnded, pidOf, thisProcess } from '../../sql/processName.ts'
 import type { Database } from '../database.ts'
 import { reading } from '../failure.ts'
-import { leaseRuns } from './leaseOperations.ts'
 
 /** Leases in SQLite. `storeClock` is the machine's, so all processes that can use the file have the same. */
 export function createLeases({ reader, writer }: Database, storeClock: Clock): Leases {
