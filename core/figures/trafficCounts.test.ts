@@ -38,6 +38,30 @@ t.test('calls are written once, by link and hour, however late they end', async 
   t.strictSame(store.rows.at(-1), { linkId: 'a', hour: 0, ...none, views: 1 })
 })
 
+t.test('whoever keeps what is counted of a link adds to nothing that is written already', async (t) => {
+  const { store, counts } = kept()
+  const first = counts.of('a', 0)
+  first.views++
+  t.equal(counts.of('a', HOUR_MS - 1, first), first, 'while it counts')
+  const next = counts.of('a', HOUR_MS, first)
+  t.not(next, first, 'of another hour')
+  next.views += 2
+  t.equal(counts.of('a', 0, next), first, 'a call that took long')
+  await counts.flush()
+  counts.of('a', 0, first).views += 3
+  counts.of('a', HOUR_MS, next).views += 4
+  await counts.flush()
+  t.strictSame(
+    store.rows.map(({ hour, views }) => [hour, views]),
+    [
+      [0, 1],
+      [1, 2],
+      [0, 3],
+      [1, 4],
+    ],
+  )
+})
+
 t.test('what could not be written is written later, as one row', async (t) => {
   const { store, counts } = kept()
   store.isDown = true

@@ -4,7 +4,7 @@ import { type Figures, HOUR_MS, type Traffic } from '../ports/store/figures.ts'
 
 type Kind = 'views' | 'challenges' | 'calls' | 'failedCalls'
 /** What is counted of one link within one hour, for whoever adds to it at once. */
-type Counted = Pick<Traffic, 'linkId' | 'hour'> & { -readonly [K in Kind]: Traffic[K] }
+export type Counted = Pick<Traffic, 'linkId'> & { -readonly [K in Kind | 'hour']: Traffic[K] }
 
 /** What could not be written is kept and tried again, of so many links and hours. */
 const MAX_UNWRITTEN = 10_000
@@ -14,6 +14,8 @@ const WRITTEN_AT_ONCE = 25
 const LAST_AT_ONCE = 250
 /** Rows that are taken, or put in order, in one turn of the event loop. */
 const IN_A_TURN = 500
+/** The hour of what is not to be added to any more. */
+const WRITTEN = -1
 /**
  * Links whose counts are written in a second: each is a page or two of the store at a random place, as dear as the call that is
  * counted. Those that have to wait go on counting, so that many calls of many links become one row each.
@@ -38,10 +40,13 @@ export class TrafficCounts {
 
   /**
    * What is counted of a link in the hour of that time, to be added to before anything else happens: it is written now and then, and
-   * counted anew afterwards. Costs a look into a map; of a link that nobody calls nothing is kept.
+   * counted anew afterwards. Of a link that nobody calls nothing is kept.
+   *
+   * @param last what it said of the link before: where that still counts, all of it is a look at that
    */
-  of(linkId: string, atMs: number): Counted {
+  of(linkId: string, atMs: number, last: Counted | null = null): Counted {
     const hour = Math.floor(atMs / HOUR_MS)
+    if (last !== null && last.hour === hour) return last
     const hours = this.#changed.get(linkId)
     if (hours !== undefined && hours[0]!.hour === hour) return hours[0]!
     let found = hours?.find((one) => one.hour === hour)
@@ -88,7 +93,11 @@ export class TrafficCounts {
     let left = Math.min(links, this.#changed.size)
     for (const [linkId, hours] of this.#changed) {
       if (left-- <= 0) break
-      rows.push(...hours)
+      for (const counted of hours) {
+        rows.push({ ...counted })
+        // Whoever has kept it asks for another one.
+        counted.hour = WRITTEN
+      }
       this.#changed.delete(linkId)
       if (left % IN_A_TURN === 0 && left > 0) await nextTurn()
     }

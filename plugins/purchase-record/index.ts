@@ -1,10 +1,10 @@
-import { TrafficCounts } from '../../core/figures/trafficCounts.ts'
+import { type Counted, TrafficCounts } from '../../core/figures/trafficCounts.ts'
 import { callerOf } from '../../core/http/callerOf.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import { createViews } from './views.ts'
+import { createViews, type LinkViews } from './views.ts'
 
 /** Records what was sold, puts the paid answer together, and counts 402 answers and who saw a link. */
 export default gatewayPlugin({
@@ -23,38 +23,54 @@ export default gatewayPlugin({
     const views = createViews()
     let timer: NodeJS.Timeout | undefined
 
-    async function record(x: Exchange): Promise<undefined> {
-      // Served late: the purchase was written when the payment landed.
-      if (x.purchase !== null) return
-      const paid = x.claim!
-      await payments.record(paid)
-      x.purchase = notes.of(paid.purchaseId, x.link.responseMode === 'wrap')
+    /** How often a link was seen, and its price asked: what is counted stays with the link, so that a call need not look for it. */
+    class Seen {
+      readonly #linkId: string
+      readonly #views: LinkViews
+      #counted: Counted | null = null
+
+      constructor(linkId: string) {
+        this.#linkId = linkId
+        this.#views = views.of(linkId)
+      }
+
+      protected see({ clientIp, startedAtMs }: Exchange, challenges: 0 | 1): void {
+        const isNew = this.#views.isNew(callerOf(clientIp), startedAtMs)
+        if (!isNew && challenges === 0) return
+        const counted = counts.of(this.#linkId, startedAtMs, this.#counted)
+        if (counted !== this.#counted) this.#counted = counted
+        counted.challenges += challenges
+        if (isNew) counted.views++
+      }
     }
 
-    function respond(x: Exchange): Reply | undefined {
-      if (x.answer === null || x.answer.tunnel !== null) return
-      return paidReply(x.answer, x.answer.mediaType, x.purchase!, x.settlement!.headers, false)
+    class Free extends Seen implements RouteHooks {
+      log(x: Exchange): void {
+        if (x.status !== 429) this.see(x, 0)
+      }
     }
 
-    const isNewTo = ({ link: { id }, clientIp, startedAtMs }: Exchange): boolean =>
-      views.isNew(id, callerOf(clientIp), startedAtMs)
+    class Paid extends Seen implements RouteHooks {
+      async record(x: Exchange): Promise<undefined> {
+        // Served late: the purchase was written when the payment landed.
+        if (x.purchase !== null) return
+        const paid = x.claim!
+        await payments.record(paid)
+        x.purchase = notes.of(paid.purchaseId, x.link.responseMode === 'wrap')
+      }
 
-    function see(x: Exchange): void {
-      if (x.status !== 429 && isNewTo(x)) counts.add(x.link.id, 'views', x.startedAtMs)
+      respond(x: Exchange): Reply | undefined {
+        if (x.answer === null || x.answer.tunnel !== null) return
+        return paidReply(x.answer, x.answer.mediaType, x.purchase!, x.settlement!.headers, false)
+      }
+
+      log(x: Exchange): void {
+        if (x.payment === null && x.status === 402) this.see(x, 1)
+      }
     }
-
-    function seePrice(x: Exchange): void {
-      if (x.payment !== null || x.status !== 402) return
-      const counted = counts.of(x.link.id, x.startedAtMs)
-      counted.challenges++
-      if (isNewTo(x)) counted.views++
-    }
-
-    const paid: RouteHooks = { record, respond, log: seePrice }
-    const free: RouteHooks = { log: see }
 
     return {
-      route: ({ isPaid }) => (isPaid ? paid : free),
+      route: ({ isPaid, link: { id } }) => (isPaid ? new Paid(id) : new Free(id)),
       start() {
         timer = counts.flushEvery(viewsFlushMs)
       },
