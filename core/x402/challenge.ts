@@ -60,9 +60,7 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   readonly #resource: string
   readonly #accepts: SharedText
   readonly #rest: SharedText
-  #v2: Reply | null = null
-  #v1: Reply | null = null
-  #isAskedLately = false
+  readonly #number: number
 
   constructor(sold: S, offers: readonly Offer[], making: ChallengeMaking<S>) {
     this.#sold = sold
@@ -71,6 +69,7 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     const { resource, extensions } = making.describe(sold, offers)
     this.#resource = padded(bytesOf(resource))
     const { lately } = making
+    this.#number = lately.number()
     this.#accepts = lately.shared(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`))
     this.#rest = lately.shared(extensions === undefined ? '}' : `,"extensions":${bytesOf(extensions)}}`)
   }
@@ -81,17 +80,19 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   }
 
   get v2(): Reply {
-    if (this.#v2 !== null) return this.#v2
+    const kept = this.#making.lately.ask(this.#number)
+    if (kept !== null && kept.v2 !== null) return kept.v2
     const base64 = OFFER_BASE64 + btoa(this.#resource) + this.#accepts.base64 + this.#rest.base64
     const reply = this.#reply(this.#offer, base64, [])
-    if (this.#isWorthKeeping()) this.#v2 = reply
+    if (kept !== null) kept.v2 = reply
     return reply
   }
 
   get v1(): Reply {
-    if (this.#v1 !== null) return this.#v1
+    const kept = this.#making.lately.ask(this.#number)
+    if (kept !== null && kept.v1 !== null) return kept.v1
     const reply = this.because(1, 'payment_required', [])
-    if (this.#isWorthKeeping()) this.#v1 = reply
+    if (kept !== null) kept.v1 = reply
     return reply
   }
 
@@ -105,19 +106,6 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     return this.#reply(text, btoa(text), receipt)
   }
 
-  /** Its answers are not kept any more. */
-  forget(): void {
-    this.#v2 = this.#v1 = null
-    this.#isAskedLately = false
-  }
-
-  #isWorthKeeping(): boolean {
-    if (this.#isAskedLately) return true
-    this.#isAskedLately = true
-    this.#making.lately.add(this)
-    return false
-  }
-
   #reply(offer: string, base64: string, receipt: readonly string[]): Reply {
     const { legacyBody } = this.#making
     const body = legacyBody ? bytesOf(legacyForm(this.#sold, this.#offers)) : offer
@@ -125,22 +113,39 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   }
 }
 
-/** Of what was asked among so many it is remembered, and whoever is asked again meanwhile keeps its answers. */
+/** What is asked again while about so many others are asked keeps its answers. A power of two. */
 const KEPT = 1_024
+
+interface Kept {
+  v2: Reply | null
+  v1: Reply | null
+}
 
 /**
  * What was asked lately for its 402. Of a large market most answers are not asked again soon: to keep all of them would take
- * several times the memory of everything else that is known of a link.
+ * several times the memory of everything else that is known of a link. Each has its place by its number, so that nothing has to be
+ * written, nor read, where many others are known.
  */
 export class AskedLately {
-  readonly #ring: { forget(): void }[] = []
-  #next = 0
+  /** Who was asked last of those that share a place. */
+  readonly #asked = new Int32Array(KEPT).fill(-1)
+  readonly #kept: (Kept | null)[] = new Array(KEPT).fill(null)
+  #numbers = 0
   readonly #texts = new Map<string, SharedText>()
 
-  add(asked: { forget(): void }): void {
-    this.#ring[this.#next]?.forget()
-    this.#ring[this.#next] = asked
-    this.#next = (this.#next + 1) % KEPT
+  /** For one whose answers may be kept: those that came one after the other don't share places. */
+  number(): number {
+    this.#numbers = (this.#numbers + 1) & 0x7fff_ffff
+    return this.#numbers
+  }
+
+  /** It is asked. @returns its answers, to be kept there; null where it was not asked lately */
+  ask(number: number): Kept | null {
+    const place = number & (KEPT - 1)
+    if (this.#asked[place] === number) return (this.#kept[place] ??= { v2: null, v1: null })
+    this.#asked[place] = number
+    this.#kept[place] = null
+    return null
   }
 
   /** One copy of a text that others have as well. */
