@@ -4,7 +4,7 @@ import type { Exchange } from '../core/plugin/exchange.ts'
 import { handled } from '../core/plugin/reply.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { endOverdue, newCalls, runCall } from './call.ts'
-import type { Route } from './liveGeneration.ts'
+import type { Route } from './routeTable.ts'
 
 /** As much of an exchange, a route and a generation as a call looks at that a hook answers later. */
 function start() {
@@ -14,7 +14,7 @@ function start() {
   const postAnswer = [{ plugin: 'p', phase: 'deliver', hook: () => void counts.finished++ }]
   const hooks = [(x: { answer: Promise<unknown> }) => x.answer]
   const shape = { hooks, steps: [{ plugin: 'p', phase: 'claim' }], check: undefined, postAnswer }
-  const route = { isPaid: false, program: { parts: {}, shape } } as unknown as Route
+  const route = { isPaid: false, parts: [], shape } as unknown as Route
   const begin = () => {
     const { promise: answer, resolve, reject } = Promise.withResolvers<unknown>()
     const door = { hasBegun: false, hasEnded: false, isClosed: false, send: () => true }

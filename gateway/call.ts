@@ -9,7 +9,7 @@ import { handled, type Reply } from '../core/plugin/reply.ts'
 import type { CallCounts } from '../core/ports/callCounts.ts'
 import type { Log } from '../core/ports/log.ts'
 import { failureReceipt } from './failureReceipt.ts'
-import type { Route } from './liveGeneration.ts'
+import type { Route } from './routeTable.ts'
 
 /** A call of which a hook answers later. */
 export interface CallUnderWay {
@@ -50,10 +50,10 @@ export const newCalls = (log: Log): Calls => ({
  */
 export function runCall(x: Exchange, route: Route, generation: Generation, calls: Calls): void {
   generation.enter()
-  x.parts = route.program.parts
+  x.parts = route.parts
   let outcome: Reply | Promise<Reply>
   try {
-    outcome = run(route.program.shape.hooks, x, route.program.shape.check, watch)
+    outcome = run(route.shape.hooks, x, route.shape.check, watch)
   } catch (error) {
     return fail(x, route, generation, calls, error)
   }
@@ -102,7 +102,7 @@ export function endOverdue(calls: Calls, longestMs: number, nowMs = performance.
     const { door, claim, link, waitsAt } = x
     if (door.hasBegun && !door.hasEnded && !door.isClosed) continue
     leave(underWay, call)
-    const { plugin, phase } = route.program.shape.steps[waitsAt] ?? {}
+    const { plugin, phase } = route.shape.steps[waitsAt] ?? {}
     const what = { plugin, phase, linkId: link.id, purchaseId: claim?.purchaseId }
     log.error(what, 'a hook has not answered in time; its call is ended')
     // Handed over by a hook that does not say so.
@@ -141,7 +141,7 @@ function finish(
     if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed) answer(x, route, ...unanswered(x, log), log)
   } else if (reply !== handled) answer(x, route, reply, error, log)
   count(x, route.isPaid, calls.counts)
-  for (const step of route.program.shape.postAnswer) {
+  for (const step of route.shape.postAnswer) {
     try {
       const late: unknown = step.hook(x)
       if (late instanceof Promise) late.catch((err: unknown) => noteFailure(x, log, step, err))

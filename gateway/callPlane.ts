@@ -7,8 +7,9 @@ import type { Log } from '../core/ports/log.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
 import { endOverdue, newCalls } from './call.ts'
 import { createLinkCalls } from './linkCalls.ts'
-import { type Addresses, LiveGeneration } from './liveGeneration.ts'
+import { LiveGeneration } from './liveGeneration.ts'
 import { createRouter, type Router } from './router.ts'
+import type { Addresses } from './routeTable.ts'
 
 /** Calls that are over their time are looked for this often. */
 const OVERDUE_MS = 1_000

@@ -10,7 +10,7 @@ import { pluginOf } from '../test/helpers/plugins.ts'
 import { LiveGeneration } from './liveGeneration.ts'
 
 /** A live generation of free links, any address of which has one. @returns what is told of its programs, in order */
-async function live(maxRoutes?: number) {
+async function live(maxRoutes?: number, hashOf?: (key: string) => number) {
   const told: string[] = []
   const ports = { log: silentLog } as GatewayPorts
   const generationOf = (name: string) => {
@@ -35,7 +35,7 @@ async function live(maxRoutes?: number) {
   // The prototypes that every generation is checked with.
   told.length = 0
   return {
-    live: new LiveGeneration(first, links, changes, systemClock, maxRoutes),
+    live: new LiveGeneration(first, links, changes, systemClock, maxRoutes, hashOf),
     generationOf,
     changes,
     told,
@@ -154,4 +154,29 @@ t.test('links that are called all the time are never given up, however many othe
   t.equal(told.length, 410)
   t.notOk(told.some((what) => what.includes('busy')))
   await calls.close()
+})
+
+t.test('links whose addresses have the same hash are never taken for each other', async (t) => {
+  const { live: calls, changes, told } = await live(undefined, (key) => key.length)
+  const { table } = calls.current
+  const keys = ['ann/a', 'ann/b', 'ben/a', 'anna/a', 'annab/a']
+  for (let i = 0; i < 100; i++) {
+    const key = keys[(i * 7) % keys.length]!
+    const link = table.lookup(key)?.link ?? (await table.ask(key)).link!
+    t.equal(`${link.username}/${link.slug}`, key)
+    for (const other of keys) {
+      const known = table.lookup(other)?.link
+      if (known) t.equal(`${known.username}/${known.slug}`, other)
+    }
+  }
+  changes.publish({ kind: 'store', username: 'ann' })
+  t.notOk(table.lookup('ann/a'))
+  t.notOk(table.lookup('ann/b'))
+  t.ok(table.lookup('anna/a'))
+  await table.ask('ann/a')
+  changes.publish({ kind: 'link', username: 'ann', slug: 'a' })
+  t.notOk(table.lookup('ann/a'))
+  const compiled = told.length
+  await calls.close()
+  t.equal(told.length, compiled + 2 + 1, 'each program is given up once')
 })

@@ -1,12 +1,7 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import { LRUCache } from 'lru-cache'
-import { isPaid, type ServedLink } from '../core/domain/link.ts'
 import type { Generation } from '../core/kernel/generation.ts'
-import type { Program } from '../core/kernel/program.ts'
-import { noLink } from '../core/kernel/prototypeLinks.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
-import type { Links } from '../core/ports/store/links.ts'
+import { type Addresses, createHash, MAX_ROUTES, RouteTable } from './routeTable.ts'
 
 /** A generation and its compiled routes: swapped as one. */
 export interface Live {
@@ -16,31 +11,34 @@ export interface Live {
 
 /** The generation that answers now, and those that wait for their last call. */
 export class LiveGeneration {
-  #live: Live
+  /** What a call that comes now goes by; {@link swap} sets it. */
+  current: Live
   readonly #retiring = new Set<Promise<void>>()
   readonly #links: Addresses
   readonly #changes: Changes
   readonly #clock: Clock
   readonly #maxRoutes: number
+  readonly #hashOf: (key: string) => number
 
-  /** @param maxRoutes links that are kept compiled */
+  /**
+   * @param maxRoutes links that are kept compiled
+   * @param hashOf 32 bits of an address
+   */
   constructor(
     first: Generation,
     links: Addresses,
     changes: Changes,
     clock: Clock,
     maxRoutes: number = MAX_ROUTES,
+    hashOf: (key: string) => number = createHash(),
   ) {
+    this.#hashOf = hashOf
     this.#links = links
     this.#changes = changes
     this.#clock = clock
     this.#maxRoutes = maxRoutes
     first.start()
-    this.#live = this.#liveOf(first)
-  }
-
-  get current(): Live {
-    return this.#live
+    this.current = this.#liveOf(first)
   }
 
   /**
@@ -55,19 +53,20 @@ export class LiveGeneration {
       await next.closePlugins().catch(() => undefined)
       throw error
     }
-    const old = this.#live
-    this.#live = this.#liveOf(next)
+    const old = this.current
+    this.current = this.#liveOf(next)
     return { retired: this.#retire(old) }
   }
 
   /** Closes every generation as soon as its calls have ended. */
   async close(): Promise<void> {
-    void this.#retire(this.#live).catch(() => undefined)
+    void this.#retire(this.current).catch(() => undefined)
     await Promise.allSettled(this.#retiring)
   }
 
   #liveOf(generation: Generation): Live {
-    const table = new RouteTable(generation, this.#links, this.#changes, this.#clock, this.#maxRoutes)
+    const [links, changes, clock] = [this.#links, this.#changes, this.#clock]
+    const table = new RouteTable(generation, links, changes, clock, this.#maxRoutes, this.#hashOf)
     return { generation, table }
   }
 
@@ -79,179 +78,3 @@ export class LiveGeneration {
     return retiring
   }
 }
-
-/** One link version, ready to be called. */
-export interface Route {
-  readonly link: ServedLink
-  readonly program: Program
-  readonly isPaid: boolean
-  /** Methods that the link takes; null for all. */
-  readonly methods: ReadonlySet<string> | null
-}
-
-/** An address that no link has. */
-export interface NoRoute {
-  readonly link: null
-  /** Where the link went that was called here until lately. */
-  readonly movedTo: { readonly username: string; readonly slug: string } | undefined
-}
-
-/** What the table reads of the store. */
-export type Addresses = Pick<Links, 'served' | 'redirectOf'>
-
-/** How long an address without a link is remembered as such; what changes the answer is heard of before. */
-const MISSING_MS = 10_000
-const MAX_MISSING = 10_000
-/** Links that are kept compiled, about two kilobytes each where they say little of themselves… */
-const MAX_ROUTES = 131_072
-/** …and fewer where they say much: so many characters in all, of which a paid link keeps some a second time, in its 402. */
-const MAX_CHARS = 200_000_000
-/** Full to this part, the table begins to keep which routes were called last: a note at random places of memory for each call. */
-const NEARLY_FULL = 7 / 8
-/** Programs that are given up in one turn of the event loop, so that a reload does not hold calls up for those of all links. */
-const GIVEN_UP_IN_A_TURN = 25
-
-/**
- * The routes of one generation, compiled when a link is first called and dropped when it changes. A lookup of a known
- * address is immediate: one look into a map. Addresses without a link are known as well, with where they lead.
- */
-class RouteTable {
-  readonly #routes: LRUCache<string, Route>
-  readonly #missing = new LRUCache<string, NoRoute>({ max: MAX_MISSING, ttl: MISSING_MS })
-  readonly #loading = new Map<string, Promise<Route | NoRoute>>()
-  /** Keys of the routes of each seller: what a change of his drops is found without a look at all others. */
-  readonly #bySeller = new Map<string, Set<string>>()
-  readonly #unsubscribe: () => void
-  readonly #links: Addresses
-  readonly #clock: Clock
-  readonly #maxRoutes: number
-  readonly #generation: Generation
-  /** Grows with every change: what was read before a change is not kept after it. */
-  #epoch = 0
-
-  #isClosed = false
-  /** Compiled when it is first needed: one, however many links there were. */
-  #former: Route | null | undefined
-
-  constructor(generation: Generation, links: Addresses, changes: Changes, clock: Clock, maxRoutes: number) {
-    this.#generation = generation
-    this.#links = links
-    this.#clock = clock
-    this.#maxRoutes = maxRoutes
-    // Calls of a dropped version may still run; a plugin's dispose allows for them.
-    // Without `max`, for which it would make room at once: some MB that most gateways never use.
-    this.#routes = new LRUCache({
-      maxSize: MAX_CHARS,
-      sizeCalculation: charsOf,
-      dispose: (route, key) => this.#dropped(route, key),
-    })
-    this.#unsubscribe = changes.subscribe((change) => {
-      this.#epoch++
-      if (this.#missing.size > 0) this.#missing.clear()
-      // Who asks after the change must not join a read that began before it.
-      this.#loading.clear()
-      if (change.kind === 'link') this.#routes.delete(`${change.username}/${change.slug}`)
-      else for (const key of [...(this.#bySeller.get(change.username) ?? [])]) this.#routes.delete(key)
-    })
-  }
-
-  /**
-   * What is known of an address; undefined when the store has to be asked.
-   * @param key `<seller>/<slug>` as it stands in the address
-   */
-  lookup(key: string): Route | NoRoute | undefined {
-    const routes = this.#routes
-    const isNearlyFull =
-      routes.size > NEARLY_FULL * this.#maxRoutes || routes.calculatedSize > NEARLY_FULL * MAX_CHARS
-    return (isNearlyFull ? routes.get(key) : routes.peek(key)) ?? this.#missing.get(key)
-  }
-
-  /** Whether the store is being asked for an address: joining costs nothing. */
-  isAsking(key: string): boolean {
-    return this.#loading.has(key)
-  }
-
-  /** Asks the store for an address. Who asks for it meanwhile joins. */
-  ask(key: string): Promise<Route | NoRoute> {
-    const underWay = this.#loading.get(key)
-    if (underWay !== undefined) return underWay
-    const loading = this.#load(key).finally(() => {
-      if (this.#loading.get(key) === loading) this.#loading.delete(key)
-    })
-    this.#loading.set(key, loading)
-    return loading
-  }
-
-  /**
-   * For a call that comes with a payment to an address that no link has: by its payment and what it asks for it is known
-   * whether it was bought while there was one. Null where no payments are taken.
-   */
-  get former(): Route | null {
-    if (this.#isClosed) return null
-    if (this.#former === undefined) {
-      const { program, problems, takesNoPayment } = this.#generation.examine(noLink)
-      const holds = program !== undefined && problems.length === 0 && !takesNoPayment
-      if (!holds) program?.dispose()
-      this.#former = holds ? { link: noLink, program, isPaid: true, methods: null } : null
-    }
-    return this.#former
-  }
-
-  /**
-   * A lookup under way then finds nothing; whoever asked asks the table that came after this one.
-   * @returns when every program is given up
-   */
-  async close(): Promise<void> {
-    this.#isClosed = true
-    this.#unsubscribe()
-    this.#former?.program.dispose()
-    let givenUp = 0
-    for (const route of this.#routes.values()) {
-      if (givenUp++ % GIVEN_UP_IN_A_TURN === 0) await nextTurn()
-      route.program.dispose()
-    }
-  }
-
-  async #load(key: string): Promise<Route | NoRoute> {
-    const epoch = this.#epoch
-    const slash = key.indexOf('/')
-    const [username, slug] = [key.slice(0, slash), key.slice(slash + 1)]
-    const link = await this.#links.served(username, slug)
-    if (link === undefined) {
-      const movedTo = await this.#links.redirectOf(username, slug, this.#clock.now())
-      const missing: NoRoute = { link: null, movedTo }
-      if (epoch === this.#epoch) this.#missing.set(key, missing)
-      return missing
-    }
-    // The plugins of a closed table may be closed as well: nothing is compiled from them.
-    if (this.#isClosed) return { link: null, movedTo: undefined }
-    const route: Route = {
-      link,
-      program: this.#generation.compile(link),
-      isPaid: isPaid(link),
-      methods: link.methods.length === 0 ? null : new Set(link.methods),
-    }
-    if (epoch === this.#epoch) this.#keep(username, key, route)
-    else route.program.dispose()
-    return route
-  }
-
-  #keep(username: string, sliced: string, route: Route): void {
-    // A piece of the target that it came with would keep all of that.
-    const key = Buffer.from(sliced, 'latin1').toString('latin1')
-    this.#routes.set(key, route)
-    const keys = this.#bySeller.get(username)
-    if (keys === undefined) this.#bySeller.set(username, new Set([key]))
-    else keys.add(key)
-    if (this.#routes.size > this.#maxRoutes) this.#routes.pop()
-  }
-
-  #dropped(route: Route, key: string): void {
-    const username = key.slice(0, key.indexOf('/'))
-    const keys = this.#bySeller.get(username)
-    if (keys?.delete(key) && keys.size === 0) this.#bySeller.delete(username)
-    route.program.dispose()
-  }
-}
-
-const charsOf = ({ link }: Route): number => JSON.stringify(link).length

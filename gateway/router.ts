@@ -11,7 +11,8 @@ import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import { type HeadFacts, type LinkTarget, linkPrefix } from './head.ts'
 import type { HttpDoor } from './httpDoor.ts'
-import type { LiveGeneration, NoRoute, Route } from './liveGeneration.ts'
+import type { LiveGeneration } from './liveGeneration.ts'
+import type { NoRoute, Route } from './routeTable.ts'
 import { Strangers } from './strangers.ts'
 
 /** What the router asks of a head. */

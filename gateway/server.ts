@@ -17,7 +17,7 @@ import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
 import { createClientIp, type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
 import { HttpDoor, send, sendOnSocket } from './httpDoor.ts'
-import type { Addresses } from './liveGeneration.ts'
+import type { Addresses } from './routeTable.ts'
 import { WaitingUpgrade } from './waitingUpgrade.ts'
 
 export interface GatewayOptions {

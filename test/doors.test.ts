@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { isPaid } from '../core/domain/link.ts'
 import type { ExchangeInit } from '../core/plugin/exchange.ts'
 import { newCalls, runCall } from '../gateway/call.ts'
+import { routeOf } from '../gateway/routeTable.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { callThrough, MemoryDoor, type MemoryDoorInit } from './helpers/memoryDoor.ts'
 import { until } from './helpers/rawHttp.ts'
@@ -23,7 +23,7 @@ async function start(t: Test, link: { url: string; price?: string }) {
     { use: 'purchase-record' },
   ])
   t.teardown(() => generation.retire())
-  const route = { link: served, program: generation.compile(served), isPaid: isPaid(served), methods: null }
+  const route = routeOf('', served, generation.compile(served))
   return {
     settler,
     generation,
