@@ -74,7 +74,9 @@ export interface Flight extends Hold {
   /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before, or has given way. */
   begin(): boolean
   /**
-   * Its settlement has an outcome. A pending one stays on its way until {@link Budgets.note} hears of it.
+   * Its settlement has an outcome. A pending one stays on its way until {@link Budgets.note} hears of it: it counts against its payer,
+   * and keeps its place among those of all as long as it can cost gas here. One that can't gives that back: a payer whose payments are
+   * called good and then refused, because he spends the same money elsewhere meanwhile, would otherwise take all places for nothing.
    *
    * @param gas what it cost; what was set apart when that is not known
    * @param attempt by which {@link Budgets.followUp} knows a pending one
@@ -242,6 +244,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
               return own.failed()
             }
             own.attempt = attempt
+            if (reserved === 0n) places.delete(own)
             open.get(identity.key)?.finish()
             open.set(identity.key, own)
             return
