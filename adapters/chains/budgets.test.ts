@@ -296,6 +296,23 @@ t.test('what is sent again while others are looked for is no business of that lo
   t.equal((budgets.take(identityOf('a'), 's') as Flight).aheadAtomic, 5n)
 })
 
+t.test('what is concluded long after it could land costs its gas once', async (t) => {
+  let now = 0
+  const gasBook = memoryBook()
+  const budgets = createBudgets({ ...limits, network, gasBook, clock: { now: () => now } })
+  const identity = identityOf('a', 1n, 60_000)
+  const flight = budgets.take(identity, 's') as Flight
+  flight.reserve(100n)
+  flight.begin()
+  flight.end(outcomes.pending)
+  now = 60_000 + 600_000
+  await budgets.forgetConcluded(async () => [])
+  t.equal(budgets.inFlight, 0)
+  budgets.note({ ...identity, storeId: 's' } as PaymentRecord, outcomes.settled)
+  await budgets.close()
+  t.equal(gasBook.rows.get('s')?.spent, 100n)
+})
+
 t.test('what has left its place and is never concluded is over once it can’t land any more', async (t) => {
   let now = 0
   const budgets = createBudgets({

@@ -162,7 +162,9 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       const goneAfterMs = flight.state === 'held' ? 0 : GONE_AFTER_MS
       if (clock.now() < flight.identity.validBeforeMs + goneAfterMs) continue
       log.warn({ payment: flight.identity.key }, 'nobody told what became of a payment; it is over')
-      flight.finish(flight.state === 'held' ? 0n : undefined)
+      // What stayed open is counted by whoever finds what became of it.
+      const isOpen = open.get(flight.identity.key) === flight
+      flight.finish(flight.state === 'held' || isOpen ? 0n : undefined)
     }
   }
 
