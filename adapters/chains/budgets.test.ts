@@ -230,34 +230,112 @@ t.test('a new day is a new budget, and a clock that goes back brings none', (t) 
 })
 
 t.test('what another process has concluded is not in its payer’s way any more', async (t) => {
-  const budgets = createBudgets({ ...limits, network, maxGasPerStoreAndDay: null })
-  const attempts = ['0x1', '0x2', '0x3'].map((transaction, i) => ({
-    ...{ settler: i === 2 ? 'evm:other' : 'evm:one', transaction, sequence: `${i}`, bytes: '' },
-  }))
-  for (const attempt of attempts) {
-    const flight = budgets.take(identityOf('a', 5n), 's') as Flight
+  const gasBook = memoryBook()
+  const budgets = createBudgets({ ...limits, maxInFlightPerPayer: 9, network, gasBook })
+  const leaveOpen = (identity: PaymentIdentity) => {
+    const flight = budgets.take(identity, 's') as Flight
+    flight.reserve(100n)
     flight.begin()
-    flight.end({ ...outcomes.pending, transaction: attempt.transaction }, undefined, attempt)
+    flight.end(outcomes.pending)
+    return identity
   }
-  const ahead = () => {
-    const next = budgets.take(identityOf('a'), 's') as Flight
+  const paid = [identityOf('a', 1n), identityOf('a', 10n), identityOf('b', 100n)].map(leaveOpen)
+  const aheadOf = (payer: string) => {
+    const next = budgets.take(identityOf(payer), 's')
+    if (typeof next === 'string') return next
     next.release()
     return next.aheadAtomic
   }
-  let asked = 0
-  const openInStore = async () => {
-    asked++
-    return [attempts[1]!]
+  const asked: (readonly string[])[] = []
+  const conclude = (...records: Pick<PaymentRecord, 'key' | 'state' | 'errorReason'>[]) =>
+    budgets.forgetConcluded(
+      async (keys) => {
+        asked.push(keys)
+        return records as PaymentRecord[]
+      },
+      ({ errorReason }) => (errorReason === 'expired' ? 0n : undefined),
+    )
+  const [first, second, third] = paid.map(({ key }) => ({ key, errorReason: null }))
+  await conclude()
+  t.strictSame([aheadOf('a'), aheadOf('b')], [11n, 100n], 'they may land still')
+  await conclude({ ...first!, state: 'delivered' })
+  t.equal(aheadOf('a'), 10n)
+  t.strictSame(asked.at(-1)?.length, 3)
+  await conclude({ ...second!, state: 'failed_final', errorReason: 'expired' })
+  t.equal(aheadOf('a'), 0n)
+  const others = [identityOf('a'), identityOf('a'), identityOf('a')].map(leaveOpen)
+  t.equal(aheadOf('a'), 'payer_in_flight', 'a failure counts, whoever finds it')
+  await conclude(
+    ...[...others, third!].map(({ key }) => ({ key, state: 'rejected' as const, errorReason: null })),
+  )
+  t.strictSame([aheadOf('a'), aheadOf('b'), budgets.inFlight], [0n, 0n, 0])
+  const before = asked.length
+  await conclude()
+  t.equal(asked.length, before, 'nothing is asked while nothing stayed open')
+  await budgets.close()
+  t.equal(
+    gasBook.rows.get('s')?.spent,
+    100n,
+    'what was freed, or is known to have cost nothing, costs nothing',
+  )
+})
+
+t.test('what is sent again while others are looked for is no business of that look', async (t) => {
+  const budgets = createBudgets({ ...limits, network, maxGasPerStoreAndDay: null })
+  const identity = identityOf('a', 5n)
+  const leaveOpen = () => {
+    const flight = budgets.take(identity, 's') as Flight
+    flight.begin()
+    flight.end(outcomes.pending)
   }
-  t.equal(ahead(), 15n)
-  await budgets.followUp('evm:one', openInStore)
-  t.equal(ahead(), 10n, 'the other one may land still, and another key’s is not this one’s to conclude')
-  await budgets.followUp('evm:one', async () => [])
-  t.equal(ahead(), 5n)
-  await budgets.followUp('evm:one', openInStore)
-  t.equal(asked, 1, 'nothing is asked while nothing stayed open')
-  await budgets.followUp('evm:other', async () => [])
-  t.equal(ahead(), 0n)
+  leaveOpen()
+  await budgets.forgetConcluded(async (keys) => {
+    leaveOpen()
+    return keys.map((key) => ({ key, state: 'rejected' }) as PaymentRecord)
+  })
+  t.equal((budgets.take(identityOf('a'), 's') as Flight).aheadAtomic, 5n)
+})
+
+t.test('what is concluded long after it could land costs its gas once', async (t) => {
+  let now = 0
+  const gasBook = memoryBook()
+  const budgets = createBudgets({ ...limits, network, gasBook, clock: { now: () => now } })
+  const identity = identityOf('a', 1n, 60_000)
+  const flight = budgets.take(identity, 's') as Flight
+  flight.reserve(100n)
+  flight.begin()
+  flight.end(outcomes.pending)
+  now = 60_000 + 600_000
+  await budgets.forgetConcluded(async () => [])
+  t.equal(budgets.inFlight, 0)
+  budgets.note({ ...identity, storeId: 's' } as PaymentRecord, outcomes.settled)
+  await budgets.close()
+  t.equal(gasBook.rows.get('s')?.spent, 100n)
+})
+
+t.test('what has left its place and is never concluded is over once it can’t land any more', async (t) => {
+  let now = 0
+  const budgets = createBudgets({
+    ...{ ...limits, maxGasPerStoreAndDay: null, network, maxInFlight: 1 },
+    clock: { now: () => now },
+  })
+  for (const payer of ['a', 'b']) {
+    const flight = budgets.take(identityOf(payer, 1n, 60_000), 's') as Flight
+    flight.begin()
+    flight.end(outcomes.pending)
+  }
+  t.equal(budgets.inFlight, 0)
+  let asked = 0
+  const look = () =>
+    budgets.forgetConcluded(async (keys) => {
+      asked += keys.length
+      return []
+    })
+  await look()
+  t.equal(asked, 2)
+  now = 60_000 + 600_000
+  await look()
+  t.equal(asked, 2)
 })
 
 t.test('what was verified, and neither settled nor given back, holds nothing once its time is over', (t) => {

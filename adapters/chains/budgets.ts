@@ -1,12 +1,6 @@
 import type { NetworkId } from '../../core/domain/network.ts'
-import type {
-  OpenAttempt,
-  PaymentIdentity,
-  PaymentKey,
-  PaymentRecord,
-  SettlementAttempt,
-} from '../../core/domain/payment.ts'
-import type { Hold, SettleOutcome } from '../../core/ports/chains/settler.ts'
+import type { PaymentIdentity, PaymentKey, PaymentRecord } from '../../core/domain/payment.ts'
+import type { ConcludedOf, Hold, SettleOutcome } from '../../core/ports/chains/settler.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import type { GasBook } from '../../core/ports/store/gasBook.ts'
@@ -17,6 +11,9 @@ import { type Placed, Places } from './places.ts'
 const MAX_REMEMBERED = 10_000
 /** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
 const GONE_AFTER_MS = 600_000
+
+/** Payments that are asked for at once whether another process has concluded them. */
+const MOST_LOOKED_UP = 1_000
 
 /** What bad payments may cost; every settler has these options. */
 export interface BudgetLimits {
@@ -74,12 +71,13 @@ export interface Flight extends Hold {
   /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before, or has given way. */
   begin(): boolean
   /**
-   * Its settlement has an outcome. A pending one stays on its way until {@link Budgets.note} hears of it.
+   * Its settlement has an outcome. A pending one stays on its way until {@link Budgets.note} hears of it: it counts against its payer,
+   * and keeps its place among those of all as long as it can cost gas here. One that can't gives that back: a payer whose payments are
+   * called good and then refused, because he spends the same money elsewhere meanwhile, would otherwise take all places for nothing.
    *
    * @param gas what it cost; what was set apart when that is not known
-   * @param attempt by which {@link Budgets.followUp} knows a pending one
    */
-  end(outcome: SettleOutcome, gas?: bigint, attempt?: SettlementAttempt): void
+  end(outcome: SettleOutcome, gas?: bigint): void
 }
 
 /** Bounds what payments can cost whoever settles: by payer, by store and day, and in number. */
@@ -95,13 +93,15 @@ export interface Budgets {
    */
   note(record: PaymentRecord, outcome: SettleOutcome, gas?: bigint): void
   /**
-   * Gives back the places of payments whose settlement stayed open here, and is open no more in the store: another process has
-   * concluded them. Asks for nothing while there are none.
+   * Forgets payments whose settlement stayed open here, and is open no more in the store: another process has concluded them. See
+   * `Settler.forgetConcluded`.
    *
-   * @param settler whose attempts these are
-   * @param openAttempts those of this settler that are open in the store
+   * @param gasOf what one has cost, where that is known; what was set apart for it otherwise, unless nothing was sent
    */
-  followUp(settler: string, openAttempts: () => Promise<readonly OpenAttempt[]>): Promise<void>
+  forgetConcluded(
+    concludedOf: ConcludedOf,
+    gasOf?: (record: PaymentRecord) => bigint | undefined,
+  ): Promise<void>
   /** Whether the payer has failed so often that nothing more is tried. */
   isSpent(payer: string): boolean
   /** Payments that have a place, those too that are still looked at. */
@@ -162,7 +162,9 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       const goneAfterMs = flight.state === 'held' ? 0 : GONE_AFTER_MS
       if (clock.now() < flight.identity.validBeforeMs + goneAfterMs) continue
       log.warn({ payment: flight.identity.key }, 'nobody told what became of a payment; it is over')
-      flight.finish(flight.state === 'held' ? 0n : undefined)
+      // What stayed open is counted by whoever finds what became of it.
+      const isOpen = open.get(flight.identity.key) === flight
+      flight.finish(flight.state === 'held' || isOpen ? 0n : undefined)
     }
   }
 
@@ -180,7 +182,6 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       isApart: false,
       account: '',
       isWaiting: false,
-      attempt: undefined,
       finish(spent = reserved) {
         if (own.state === 'over') return
         own.state = 'over'
@@ -232,7 +233,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
         own.state = 'settling'
         return true
       },
-      end(outcome, spent, attempt) {
+      end(outcome, spent) {
         if (own.state === 'over') return
         switch (outcome.status) {
           case 'pending':
@@ -241,7 +242,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
               own.finish(spent)
               return own.failed()
             }
-            own.attempt = attempt
+            if (reserved === 0n) places.delete(own)
             open.get(identity.key)?.finish()
             open.set(identity.key, own)
             return
@@ -282,11 +283,25 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       else flight.finish(gas)
       if (outcome.status === 'failed_final') fail(payerOf(payer))
     },
-    async followUp(settler, openAttempts) {
-      const stayed = [...open.values()].filter((flight) => flight.attempt?.settler === settler)
-      if (stayed.length === 0) return
-      const stored = new Set((await openAttempts()).map(({ transaction }) => transaction))
-      for (const flight of stayed) if (!stored.has(flight.attempt!.transaction)) flight.finish()
+    async forgetConcluded(concludedOf, gasOf) {
+      // Who has no place is met by nobody who looks for one.
+      sweep(open.values())
+      const stayed = new Map([...open].slice(0, MOST_LOOKED_UP))
+      if (stayed.size === 0) return
+      for (const record of await concludedOf([...stayed.keys()])) {
+        const flight = stayed.get(record.key)!
+        if (flight.state === 'over') continue
+        // Freed, or freed and claimed anew.
+        const isUnsent = record.state === 'rejected' || record.state === 'claimed'
+        flight.finish(isUnsent ? 0n : gasOf?.(record))
+        if (record.state === 'failed_final') flight.failed()
+      }
+      // The others' turn is before theirs.
+      for (const [key, flight] of stayed) {
+        if (open.get(key) !== flight) continue
+        open.delete(key)
+        open.set(key, flight)
+      }
     },
     isSpent(address) {
       const payer = payers.get(address)
@@ -314,8 +329,6 @@ interface Payer {
 interface OpenFlight extends Placed {
   readonly identity: PaymentIdentity
   state: 'held' | 'settling' | 'over'
-  /** With which its settlement stayed open, where several processes can look it up. */
-  attempt: SettlementAttempt | undefined
   /** Gives its place back. @param spent what it cost; all that was set apart when absent */
   finish(spent?: bigint): void
   failed(): void

@@ -74,7 +74,8 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
   }
 
   delete(flight: Flight): void {
-    this.#flights.delete(flight)
+    // One that has left its place before it is over.
+    if (!this.#flights.delete(flight)) return
     this.#ofStores.add(flight.storeId, -1)
     if (!flight.isApart) return
     this.#countGood(flight, -1)

@@ -3,6 +3,7 @@ import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { createKeyHolder } from '../../cli/runtime/keys/keyHolder.ts'
 import { createKeySharing } from '../../cli/runtime/keys/keySharing.ts'
+import { forgetConcludedNowAndThen } from '../../cli/runtime/open/forgetConcluded.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import type { ServedLink } from '../../core/domain/link.ts'
 import { buildGeneration, type Generation } from '../../core/kernel/generation.ts'
@@ -182,7 +183,12 @@ export class GatewayProcess implements Owner {
     const settler = keys.wrap(this.#parts.plant?.settler?.(own) ?? own)
     const holder = createKeyHolder(settler, { books, leases, keys, log })
     await holder.begin()
-    return { settler, run: () => holder.run(this.#left.signal) }
+    const endForgetting = forgetConcludedNowAndThen({ settlers: [settler] }, books, log)
+    const run = async () => {
+      await holder.run(this.#left.signal)
+      await endForgetting()
+    }
+    return { settler, run }
   }
 
   call(x: Exchange, link: ServedLink): void {

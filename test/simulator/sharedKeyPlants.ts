@@ -49,6 +49,9 @@ export const sharedKeyPlants = {
     paymentsOf: () => [],
   })),
   'nobody tells the holder of a key what others have concluded': followUp(() => async () => {}),
+  'nobody tells who has sent a payment that others have concluded it': settler(() => ({
+    forgetConcluded: async () => {},
+  })),
   'the holder of a key asks the chain for ever': followUp((key) => async (open) => {
     await key.followUp!(open)
     await key.look().catch(() => undefined)

@@ -58,7 +58,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   const prepare = () => Promise.all([budgets.start(), syncSend.probe(), batches.probe()])
   const keys = createEvmKeys(
     options.privateKeys.map((privateKey) =>
-      createEvmKey({ options, privateKey, rpc, receipts, syncSend, budgets, prepare }),
+      createEvmKey({ options, privateKey, rpc, receipts, syncSend, prepare }),
     ),
   )
   const [first] = keys.all
@@ -184,6 +184,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       }
       return outcomes
     },
+    forgetConcluded: (concludedOf) => budgets.forgetConcluded(concludedOf),
     stillOnChain,
     paymentsOf: ({ bytes }) =>
       transfersIn(bytes).map(({ token, from, nonce }) =>

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { SettlementAttempt } from '../../../core/domain/payment.ts'
@@ -155,6 +156,45 @@ t.test('a payer’s payments on their way are bounded where somebody else settle
   t.match(await verifyNext(), { ok: true })
   t.match(await verifyNext(), { ok: true })
   t.match(await verifyNext(), { ok: false, transient: true, reason: 'too_many_payments_in_flight' })
+})
+
+t.test('what the facilitator leaves open is in its payer’s way, and in nobody else’s', async (t) => {
+  const chain = await startLocalEvm()
+  t.teardown(() => chain.close())
+  const answers: Record<string, (response: ServerResponse) => unknown> = {
+    refused: () => ({ success: false, errorReason: 'insufficient_funds', transaction: '', network }),
+    failed: () => ({
+      ...{ success: false, errorReason: 'invalid_exact_evm_transaction_failed', transaction: '', network },
+    }),
+    broken: (response) => void response.destroy(),
+  }
+  for (const [what, answer] of Object.entries(answers)) {
+    const facilitator = await startFacilitator(t, {
+      verify: () => ({ isValid: true }),
+      settle: (_body, response) => answer(response),
+    })
+    const settler = await start(t, facilitator.url, {
+      ...{ rpcUrls: [chain.rpcUrl], maxInFlight: 4, maxInFlightPerPayer: 3 },
+    })
+    const buyer = newAccount()
+    await chain.mintUsdc(buyer.address, 30_000n)
+    const verify = async (account = buyer) => {
+      const paid = await paymentFor(settler, account)
+      const { payment, identity } = paid
+      return { ...paid, verified: await settler.verify(payment, terms, identity, { storeId: 'store' }) }
+    }
+    const leaveOpen = async (account = buyer) => {
+      const { payment, identity, verified } = await verify(account)
+      if (!verified.ok) throw new Error(verified.message)
+      const outcome = await settler.settle(payment, terms, identity, async () => true, verified.hold)
+      t.match(outcome, { status: 'pending' }, what)
+    }
+    for (let i = 0; i < 4; i++) await leaveOpen(newAccount())
+    await leaveOpen()
+    await leaveOpen()
+    t.match(await verify(), { verified: { ok: true } }, `${what}: others’ have no place any more`)
+    t.match((await verify()).verified, { reason: 'too_many_payments_in_flight' }, 'its own count')
+  }
 })
 
 t.test('what the facilitator has called good gives way to nothing that it has not', async (t) => {

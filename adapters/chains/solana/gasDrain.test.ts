@@ -3,6 +3,7 @@ import t from 'tap'
 import { tokenProgramAddress } from '../../../core/solana/programs.ts'
 import { sendSolana, transferInstruction } from '../../../localnet/sendToken.fixture.ts'
 import { addressOf, realPayment, termsOf, usdc } from './payments.fixture.ts'
+import { reasons } from './reasons.ts'
 import { price, type Stage, setStage } from './stage.fixture.ts'
 
 async function staged(
@@ -85,3 +86,23 @@ t.test(
     t.same([...reasons].sort(), ['settler_busy', 'store_gas_budget_exhausted', 'too_many_payments_in_flight'])
   },
 )
+
+t.test('what another process finds expired costs no fee, and is in its payer’s way no more', async (t) => {
+  const stage = await staged(t, { maxInFlightPerPayer: 1, maxGasPerStoreAndDay: 15_000n })
+  stage.chain.dropNext()
+  const { record } = await stage.settle(await stage.verify(await stage.pay()))
+  const next = async () => {
+    stage.chain.advanceSlots(1)
+    const { payment, terms, identity } = await stage.pay()
+    const verified = await stage.settler.verify(payment, terms, identity, { storeId: 'store' })
+    if (verified.ok) verified.hold.release()
+    return verified.ok ? 'ok' : verified.reason
+  }
+  t.equal(await next(), 'too_many_payments_in_flight')
+  await stage.settler.forgetConcluded!(async () => [])
+  t.equal(await next(), 'too_many_payments_in_flight', 'it may land still')
+  await stage.settler.forgetConcluded!(async () => [
+    { ...record, state: 'failed_final', errorReason: reasons.blockhashExpired },
+  ])
+  t.equal(await next(), 'ok')
+})

@@ -221,12 +221,14 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
         // What failed on chain while it was settled has counted then.
         if (record.errorReason === reasons.transactionFailed) continue
         const outcome = outcomes[i]!
-        const isFree = outcome.status === 'failed_final' && outcome.reason === reasons.blockhashExpired
-        // What never got into a block has cost nobody a fee, and the seller its work.
-        budgets.note(record, outcome, isFree ? 0n : undefined)
+        budgets.note(record, outcome, outcome.status === 'failed_final' ? feeOf(outcome.reason) : undefined)
       }
       return outcomes
     },
+    forgetConcluded: (concludedOf) =>
+      budgets.forgetConcluded(concludedOf, ({ state, errorReason }) =>
+        state === 'failed_final' ? feeOf(errorReason) : undefined,
+      ),
     stillOnChain,
     payee: payees.payee,
     async start() {
@@ -253,5 +255,9 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     },
   }
 }
+
+/** What never got into a block has cost nobody a fee, and the seller its work. @returns undefined where it did */
+const feeOf = (reason: string | null): bigint | undefined =>
+  reason === reasons.blockhashExpired ? 0n : undefined
 
 const notNow = refuseForNow(reasons.settleFault, 'The settlement could not begin. Try again.')

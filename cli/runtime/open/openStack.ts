@@ -22,6 +22,7 @@ import type { Metrics } from '../../../core/ports/metrics.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
 import { createKeySharing, type KeySharing } from '../keys/keySharing.ts'
 import { createSharedJobLine } from '../keys/sharedJobLine.ts'
+import { forgetConcludedNowAndThen } from './forgetConcluded.ts'
 import { awaitOneSecret, processLeaseName } from './oneSecret.ts'
 import { type OpenChains, openChains } from './openChains.ts'
 import { openDataStore } from './openStore.ts'
@@ -102,6 +103,7 @@ export async function openStack(
     const notes = createPurchaseNotes(sealer, config.metadataField)
     const payments = createPayments({ books: store.books, chains, notes, lease, clock, log })
     if (worksOnPayments) closers.unshift(leaveStraysNowAndThen(payments, log))
+    if (worksOnPayments) closers.unshift(forgetConcludedNowAndThen(chains, store.books, log))
     const ports: GatewayPorts = {
       clock,
       log,

@@ -141,12 +141,15 @@ export interface OwnKey {
   ): Promise<void>
   /**
    * To be asked by the process that has it now and then, with a way to its attempts that are open in the store. Another
-   * process's recovery can conclude a payment that stayed open here, and only whoever signs can give its payer's place back, and
-   * use up the account number of one that was never sent, before which the chain takes none of the later ones. Asks for nothing
-   * while nothing has been under way for long. The way is kept: no number is used up that the store has a payment for.
+   * process's recovery can conclude a payment that stayed open here, and only whoever signs can use up the account number of one
+   * that was never sent, before which the chain takes none of the later ones. Asks for nothing while nothing has been under way
+   * for long. The way is kept: no number is used up that the store has a payment for.
    */
   followUp?(openAttempts: () => Promise<readonly OpenAttempt[]>): Promise<void>
 }
+
+/** Finds those of some payments that are open in the store no more. One whose attempt is not there yet is none of them. */
+export type ConcludedOf = (keys: readonly PaymentKey[]) => Promise<readonly PaymentRecord[]>
 
 /** Whether one wallet can be paid in one asset, as far as the settler knows now; it keeps it current by itself. */
 export interface Payee {
@@ -218,6 +221,11 @@ export interface Settler {
    * @returns an outcome for each, in order; never rejects
    */
   recover(records: readonly PaymentRecord[]): Promise<SettleOutcome[]>
+  /**
+   * To be asked now and then by every process that settles. Another one's recovery can conclude a payment that stayed open here, and
+   * only whoever has sent it can give its payer's place back. Asks for nothing while none stayed open, and for a bounded number at once.
+   */
+  forgetConcluded?(concludedOf: ConcludedOf): Promise<void>
   /**
    * Every payment that an attempt's bytes would settle, where they can be several. Bytes that not all of these payments
    * stand in the books for were never sent, and must not be: somebody has heard that nothing was charged.

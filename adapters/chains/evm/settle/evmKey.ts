@@ -1,6 +1,5 @@
 import type { OwnKey } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
-import type { Budgets } from '../../budgets.ts'
 import type { EvmSettlerOptions } from '../options.ts'
 import { createHeadCache, type HeadCache } from '../rpc/head.ts'
 import { createAffordable, type Means } from './affordable.ts'
@@ -35,14 +34,12 @@ export interface EvmKeyParts {
   readonly rpc: Rpc
   readonly receipts: ReceiptWatch
   readonly syncSend: SyncSend
-  /** Those of all keys. */
-  readonly budgets: Budgets
   /** Takes up what concerns all keys, before the first of them signs. */
   readonly prepare: () => Promise<unknown>
 }
 
 export function createEvmKey(parts: EvmKeyParts): EvmKey {
-  const { options, privateKey, rpc, receipts, syncSend, budgets, prepare } = parts
+  const { options, privateKey, rpc, receipts, syncSend, prepare } = parts
   const { network, clock, log, maxGas } = options
   const account = createSettlingAccount({
     ...{ network, privateKey, rpc, maxGas, log },
@@ -80,10 +77,7 @@ export function createEvmKey(parts: EvmKeyParts): EvmKey {
       await account.lookForOthers()
       isStarted = mayGoOn
     },
-    async followUp(openAttempts) {
-      await account.followUp(openAttempts)
-      await budgets.followUp(account.id, openAttempts)
-    },
+    followUp: account.followUp,
     async look() {
       const [head, nonce] = await Promise.all([heads.fresh(), account.nonces()])
       return {

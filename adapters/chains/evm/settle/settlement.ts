@@ -69,7 +69,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     identity: PaymentIdentity,
   ): Promise<Landed> => {
     const receipt = await landing
-    if (receipt === undefined) return { outcome: pendingOf(attempt), attempt }
+    if (receipt === undefined) return { outcome: pendingOf(attempt) }
     const judge = () => judgeReceipt(rpc, receipt, identity, clock.now(), payments > 1)
     // Of several, one that was left out is sent alone, now or never: what the node can't say is asked again.
     const outcome = payments > 1 ? await insist(judge, isOpen, identity) : await judge()
@@ -80,7 +80,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
         'a settlement failed on chain',
       )
     }
-    return { outcome, attempt, gas: costOf(receipt, payments) }
+    return { outcome, gas: costOf(receipt, payments) }
   }
 
   /** Asks until there is an answer, for as long as a call waits for its receipt, and while the payment can land. */
@@ -180,7 +180,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
       const leadMs = identity.validBeforeMs - clock.now()
       if (leadMs >= MIN_LEAD_MS) landed = await settle(payment, identity, store, flight)
     } finally {
-      flight.end(landed.outcome, landed.gas, landed.attempt)
+      flight.end(landed.outcome, landed.gas)
     }
     return landed.outcome
   }
@@ -189,8 +189,6 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
 /** An outcome, and what it cost in wei where a receipt says so. */
 interface Landed {
   readonly outcome: SettleOutcome
-  /** The last that was sent. */
-  readonly attempt?: SettlementAttempt
   readonly gas?: bigint | undefined
 }
 

@@ -1,0 +1,51 @@
+import { type PaymentState, unresolvedStates } from '../../../core/domain/payment.ts'
+import type { Chains } from '../../../core/ports/chains/chains.ts'
+import type { ConcludedOf } from '../../../core/ports/chains/settler.ts'
+import type { Log } from '../../../core/ports/log.ts'
+import type { Books } from '../../../core/ports/store/books.ts'
+
+/** Between two looks what others did about payments that stayed open here. */
+const LOOK_MS = 2_000
+
+/** While a payment is in one of these it may still land by what was sent here. */
+const open: readonly PaymentState[] = [...unresolvedStates, 'reorged']
+
+/**
+ * Lets settlers forget payments that stayed open here and that another process has concluded: one process recovers them for all, and
+ * they would be in their payers' way until they can't land any more. In every process that settles: no other one knows which those
+ * are. Networks that open later are among them.
+ *
+ * @returns a function that ends it
+ */
+export function forgetConcludedNowAndThen(
+  chains: Pick<Chains, 'settlers'>,
+  books: Pick<Books, 'statesOf' | 'find'>,
+  log: Log,
+  lookMs = LOOK_MS,
+): () => Promise<void> {
+  const concludedOf: ConcludedOf = async (keys) => {
+    const records = []
+    for (const [key, state] of await books.statesOf(keys)) {
+      const record = open.includes(state) ? undefined : await books.find(key)
+      // A row that was freed may have been claimed and sent anew since.
+      if (record !== undefined && !open.includes(record.state)) records.push(record)
+    }
+    return records
+  }
+  const look = async () => {
+    for (const settler of chains.settlers) await settler.forgetConcluded?.(concludedOf)
+  }
+  let looking: Promise<void> | undefined
+  const timer = setInterval(() => {
+    looking ??= look()
+      .catch((err: unknown) => log.warn({ err }, 'could not look what others have concluded; trying again'))
+      .finally(() => {
+        looking = undefined
+      })
+  }, lookMs)
+  timer.unref()
+  return async () => {
+    clearInterval(timer)
+    await looking
+  }
+}
