@@ -54,11 +54,6 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
     return this.#flights.size >= this.#maxInFlight
   }
 
-  /** Good payments have all places. */
-  get isFullOfGood(): boolean {
-    return this.#good >= this.#maxInFlight
-  }
-
   /** Good payments for which the account is still to sign. */
   waitingFor(account: string): number {
     return this.#waiting.get(account)
@@ -81,25 +76,43 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
     this.#wait(flight, false)
   }
 
-  /** The chain has called it good. */
-  setApart(flight: Flight, account: string): void {
+  /**
+   * The chain has called it good. Where good ones have all places, or all that the account can pay for, one of them gives way to it:
+   * only if that one is enough.
+   *
+   * @param account for which it waits
+   * @param affords how many the account can pay for, this one among them
+   * @param mayDisplace whether anybody gives way to it
+   * @returns whether somebody did, or what is missing
+   */
+  setApart(
+    flight: Flight,
+    account: string,
+    affords: number,
+    mayDisplace: boolean,
+  ): 'free' | 'displaced' | 'in_flight' | 'means' {
+    const waiting = this.#waiting.get(account)
+    const isShort = waiting >= affords
+    const isFull = this.#good >= this.#maxInFlight
+    const has = (of?: string): number => this.#goodOf.get(keyOf(flight.storeId, of)) + 1
+    let gives: Flight | undefined
+    if (isShort || isFull) {
+      const of = isShort ? account : undefined
+      if (mayDisplace && waiting <= affords)
+        gives = this.#whoGivesWayTo(true, has(of), of, isFull ? has() : undefined)
+      if (gives === undefined) return isShort ? 'means' : 'in_flight'
+      gives.finish(0n)
+    }
     flight.isApart = true
     flight.account = account
     this.#countGood(flight, 1)
     this.#wait(flight, true)
+    return gives === undefined ? 'free' : 'displaced'
   }
 
   /** Whether a transaction of it is signed: the account counts itself what that one may cost. */
   signed(flight: Flight, is: boolean): void {
     if (flight.isApart) this.#wait(flight, !is)
-  }
-
-  /** Of the good ones one gives way to this one. @param account for which it waits; whichever when absent. @returns whether one did */
-  makeRoom({ storeId, isApart }: Flight, account?: string): boolean {
-    const has = this.#goodOf.get(keyOf(storeId, account)) + (isApart ? 0 : 1)
-    const gives = this.#whoGivesWayTo(true, has, account)
-    gives?.finish(0n)
-    return gives !== undefined
   }
 
   /**
@@ -122,8 +135,9 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
    * @param isApart whether of the good ones, or of those that are still looked at
    * @param has how many a store has with the one that needs the room
    * @param account leaves out those by which nothing would be won, as they wait for another
+   * @param hasInAll how many good ones that store has, whichever account they wait for; left out where nothing but the account is short
    */
-  #whoGivesWayTo(isApart: boolean, has: number, account?: string): Flight | undefined {
+  #whoGivesWayTo(isApart: boolean, has: number, account?: string, hasInAll = 0): Flight | undefined {
     const sinceMs = this.#clock.now() - GIVES_WAY_AFTER_MS
     let gives: Flight | undefined
     let most = has
@@ -132,6 +146,7 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
       if (account !== undefined && flight.account !== account) continue
       const { storeId } = flight
       const good = this.#goodOf.get(keyOf(storeId, account))
+      if (isApart && this.#goodOf.get(keyOf(storeId)) <= hasInAll) continue
       const count = isApart ? good : this.#ofStores.get(storeId) - good
       if (count > most) [gives, most] = [flight, count]
     }
