@@ -479,6 +479,46 @@ t.test(
   },
 )
 
+t.test('who has paid before is neither kept out nor thrown out by those whom nobody knows', (t) => {
+  const clock = { ms: 1e12, now: () => clock.ms }
+  const budgets = createBudgets({ ...limits, network, clock })
+  const take = (payer: string, store: string) => budgets.take(identityOf(payer), store)
+  const pay = (payer: string) => {
+    const flight = take(payer, 'shop') as Flight
+    flight.begin()
+    flight.end(outcomes.settled)
+  }
+  for (const payer of ['ada', 'bob', 'cleo']) pay(payer)
+  const late = take('dan', 'shop') as Flight
+  late.begin()
+  late.end(outcomes.pending)
+  // The key of the last one that was taken.
+  budgets.note(
+    { ...identityOf('dan'), key: `key-${count - 1}`, storeId: 'shop' } as PaymentRecord,
+    outcomes.settled,
+  )
+  const looked = [take('ada', 'shop'), take('ada', 'shop'), take('ada', 'shop')] as Flight[]
+  let junk = 0
+  const flood = (storeOf: (i: number) => string) => {
+    for (let i = 0; i < 40; i++) take(`junk-${++junk}`, storeOf(junk))
+  }
+  flood(() => 'shop')
+  t.equal(budgets.inFlight, 12)
+  t.type(take('new', 'new one’s'), 'string', 'whom nobody knows waits for two seconds')
+  t.type(take('bob', 'shop'), 'object', 'who has paid before does not')
+  clock.ms += 2_000
+  flood((i) => `another-${i}`)
+  t.equal(budgets.inFlight, 24)
+  t.type(take('cleo', 'shop'), 'object', 'whatever else is looked at')
+  t.type(take('dan', 'shop'), 'object', 'and whoever found out that it had landed')
+  t.equal(budgets.inFlight, 24)
+  t.ok(
+    looked.every((one) => one.begin()),
+    'and none of theirs gives way',
+  )
+  t.end()
+})
+
 t.test('nobody gives way to a payment whose store has no gas left for it', (t) => {
   const clock = { ms: 1e12, now: () => clock.ms }
   const budgets = createBudgets({ ...limits, network, clock })

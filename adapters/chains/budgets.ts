@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type {
   OpenAttempt,
@@ -13,7 +14,7 @@ import type { GasBook } from '../../core/ports/store/gasBook.ts'
 import { createGasBudget, type GasBudget, type NoGas } from './gasBudget.ts'
 import { type Placed, Places } from './places.ts'
 
-/** Payers whose failures are remembered; those with payments on their way are never forgotten. */
+/** Payers whose failures are remembered, and as many who have paid; those with payments on their way are never forgotten. */
 const MAX_REMEMBERED = 10_000
 /** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
 const GONE_AFTER_MS = 600_000
@@ -114,6 +115,8 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const { maxInFlight, maxInFlightPerPayer, failureBudget, clock = systemClock, log = silentLog } = options
   const gasBudget: GasBudget = createGasBudget({ ...options, clock, log })
   const payers = new Map<string, Payer>()
+  /** Who has paid here since this process began. */
+  const known = new LRUCache<string, true>({ max: MAX_REMEMBERED })
   const places = new Places<OpenFlight>(maxInFlight, clock)
   const flightOf = new WeakMap<Hold, Flight>()
   /** Payments whose settlement stayed open, until they are looked up. */
@@ -142,6 +145,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const isForgotten = (payer: Payer): boolean =>
     payer.inFlight === 0 && payer.failedAtMs.length === 0 && !owes(payer)
   const hasPaid = (address: string): void => {
+    known.set(address, true)
     const payer = payers.get(address)
     if (payer !== undefined) payer.displacedAtMs = null
   }
@@ -179,7 +183,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     const gas = gasBudget.of(storeId)
     let reserved = 0n
     const own: OpenFlight = {
-      ...{ identity, storeId, sinceMs: clock.now() },
+      ...{ identity, storeId, sinceMs: clock.now(), isKnown: known.has(address) },
       state: 'held',
       isApart: false,
       account: '',
@@ -276,7 +280,9 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (why !== undefined && !isFull) return why
       const { noGas } = gasBudget.of(storeId)
       if (noGas !== undefined) return noGas
-      return isFull && !places.mayBeLookedAt(storeId) ? 'in_flight' : fly(identity, storeId)
+      return isFull && !places.mayBeLookedAt(storeId, known.has(identity.payer))
+        ? 'in_flight'
+        : fly(identity, storeId)
     },
     of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
     note({ key, payer, storeId }, outcome, gas) {
