@@ -163,6 +163,22 @@ for (const [what, bytes] of [
   })
 }
 
+t.test('what leaves HTTP behind a request that ends its connection costs its caller no answer', async (t) => {
+  const last = requests(1).replace('\r\n', '\r\nExpect: 100-continue\r\n')
+  for (const behind of ['CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', handshake(room.path)]) {
+    waiting.clear()
+    const before = asked
+    const said = talk(gateway.port, last + behind + requests(2))
+    await until(() => asked > before, 'the call to reach the seller')
+    await sleep(100)
+    for (const answer of waiting) answer()
+    const { statuses, closed } = await said
+    t.strictSame(statuses, [100, 200])
+    t.ok(closed)
+    t.equal(asked - before, 1)
+  }
+})
+
 t.test('a handshake on a connection that has read its answers is taken', async (t) => {
   const socket = await openSocket(t, gateway.port)
   let text = ''
