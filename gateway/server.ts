@@ -13,6 +13,7 @@ import type { Changes } from '../core/ports/store/changes.ts'
 import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { type CallPlane, createCallPlane, stopping } from './callPlane.ts'
 import { corsHeaders } from './cors.ts'
+import { dropWhatFollows } from './dropWhatFollows.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
 import { createClientIp, type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
@@ -111,7 +112,6 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   server.on('clientError', refuseBrokenRequest)
 
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
-    if (ending.size !== 0 && ending.has(req.socket)) return throwAway(req.socket)
     const head = readHead(req)
     if (head.problem !== null) return refuseRequest(req, res, head.problem, head)
     // Only an answer that is not the connection's next has no socket yet.
@@ -142,6 +142,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   /** What is called behind it could not be answered, and would be charged all the same. */
   function endAfter(socket: Socket, last: ServerResponse): void {
     ending.add(socket)
+    dropWhatFollows(socket)
     last.shouldKeepAlive = false
     // Whoever calls all the same is read from for a while: a reset would take what it has not read of the answer.
     socket.destroySoon = () => closeInStages(socket)
@@ -166,7 +167,6 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   function onUpgrade(req: IncomingMessage, socket: Duplex, rest: Buffer): void {
     // The handlers of an upgraded socket are gone; without one, a reset would end the process.
     socket.on('error', () => socket.destroy())
-    if (ending.size !== 0 && ending.has(socket)) return void socket.destroy()
     const res = new ServerResponse(req)
     const refuseUpgrade = (problem: string) => void sendOnSocket(res, socket, badRequest(problem), null)
     // It would be charged, and cut at the end of the drain time.
@@ -197,6 +197,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     const { socket } = req
     if (!socket.destroyed) {
       ending.add(socket)
+      dropWhatFollows(socket)
       // It may be long until its answer is written, which ends the connection.
       if (res.socket === null) throwAway(socket)
     }

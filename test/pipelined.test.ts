@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { startGateway } from './helpers/gateway.ts'
 import { openSocket, type Said, talk, until } from './helpers/rawHttp.ts'
@@ -52,6 +54,50 @@ t.test('what comes behind a refused request takes no memory while a call ahead i
   t.equal(said.split('HTTP/1.1 200').length - 1, 17, 'those ahead have their answers')
   t.equal(said.split('HTTP/1.1 400').length - 1, 1)
 })
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
+
+for (const [what, first, answers] of [
+  [
+    'a request that ends its connection',
+    requests(1).replace('\r\n', '\r\nExpect: 100-continue\r\n'),
+    [100, 200],
+  ],
+  [
+    'the body of one',
+    `POST ${link.path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}`,
+    [100, 200],
+  ],
+  ['a refused one, behind a call', `${requests(1)}GET /../ HTTP/1.1\r\nHost: x\r\n\r\n`, [200, 400]],
+] as const) {
+  t.test(`what comes in one piece behind ${what} takes no memory until that is answered`, async (t) => {
+    waiting.clear()
+    const connections = 10
+    const before = asked
+    const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(t, gateway.port)))
+    const said = sockets.map(async (socket) => {
+      let text = ''
+      socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+      await once(socket, 'close')
+      return [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((found) => Number(found[1]))
+    })
+    collect()
+    const heap = process.memoryUsage().heapUsed
+    // As small as requests are, and the last one is not whole.
+    const piece = Buffer.from(
+      `${first}${'GET / HTTP/1.1\r\n\r\n'.repeat(3_000)}POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nx`,
+    )
+    for (const socket of sockets) socket.write(piece)
+    await until(() => asked - before === connections, 'the calls to reach the seller')
+    await sleep(300)
+    collect()
+    const grownMb = (process.memoryUsage().heapUsed - heap) / 1e6
+    t.ok(grownMb < 15, `30,000 requests took ${grownMb.toFixed()} MB`)
+    for (const answer of waiting) answer()
+    for (const statuses of await Promise.all(said)) t.strictSame(statuses, answers)
+  })
+}
 
 t.test('who leaves behind a refused request is noticed by the call ahead of it', async (t) => {
   const left = Promise.withResolvers<void>()
@@ -116,6 +162,22 @@ for (const [what, bytes] of [
     t.ok(closed)
   })
 }
+
+t.test('what leaves HTTP behind a request that ends its connection costs its caller no answer', async (t) => {
+  const last = requests(1).replace('\r\n', '\r\nExpect: 100-continue\r\n')
+  for (const behind of ['CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', handshake(room.path)]) {
+    waiting.clear()
+    const before = asked
+    const said = talk(gateway.port, last + behind + requests(2))
+    await until(() => asked > before, 'the call to reach the seller')
+    await sleep(100)
+    for (const answer of waiting) answer()
+    const { statuses, closed } = await said
+    t.strictSame(statuses, [100, 200])
+    t.ok(closed)
+    t.equal(asked - before, 1)
+  }
+})
 
 t.test('a handshake on a connection that has read its answers is taken', async (t) => {
   const socket = await openSocket(t, gateway.port)

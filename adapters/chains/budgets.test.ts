@@ -395,21 +395,70 @@ t.test('a key that goes to another process and comes back gives a store one day,
   t.ok(spent > 0n)
 })
 
-t.test('who makes room for what a settlement may cost is one for which something was set apart', (t) => {
+t.test('who gives way to another, where an account can pay for no more, is one that waits for it', (t) => {
   const clock = { ms: 1e12, now: () => clock.ms }
   const budgets = createBudgets({ ...limits, maxGasPerStoreAndDay: null, network, clock })
   const take = (payer: string, store: string) => budgets.take(identityOf(payer), store) as Flight
   const lookedAt = Array.from({ length: 4 }, (_, i) => take(`junk-${i}`, 'silent'))
   const good = Array.from({ length: 3 }, (_, i) => take(`accomplice-${i}`, 'other'))
-  for (const one of good) one.reserve(1n)
+  for (const one of good) t.equal(one.reserve(1n, '', 3), undefined)
+  t.equal(take('hasty', 'neighbour').reserve(1n, '', 3), 'means', 'not at once')
   clock.ms += 2_000
   const buyers = take('buyer', 'neighbour')
   t.equal(budgets.waitingFor(), 3)
-  t.ok(buyers.makeRoom())
-  t.equal(budgets.waitingFor(), 2)
+  t.equal(buyers.reserve(1n, '', 3), undefined)
+  t.equal(budgets.waitingFor(), 3)
   t.equal(good.filter((one) => one.begin()).length, 2)
-  t.notOk(buyers.makeRoom(), 'what is being settled does not give way')
+  t.equal(take('late', 'another').reserve(1n, '', 3), 'means', 'what is being settled does not give way')
   t.ok(lookedAt.every((one) => one.begin()))
+  t.end()
+})
+
+t.test('nobody gives way to a payment for which one place, or what one would cost, is not enough', (t) => {
+  const clock = { ms: 1e12, now: () => clock.ms }
+  const budgets = createBudgets({ ...limits, network, clock })
+  const held = Array.from({ length: 12 }, (_, i) => budgets.take(identityOf(`buyer-${i}`), 's') as Flight)
+  for (const one of held) t.equal(one.reserve(1n, 'first'), undefined)
+  clock.ms += 2_000
+  const late = budgets.take(identityOf('late'), 't') as Flight
+  t.equal(late.reserve(1n, 'second', 0), 'means', 'an account that is empty')
+  t.equal(late.reserve(1n, 'first', 11), 'means', 'one that has got poorer since')
+  t.equal(late.reserve(1_001n, 'first'), 'store_gas')
+  t.equal(budgets.waitingFor('first'), 12)
+  t.equal(late.reserve(1_000n, 'first', 12), undefined, 'and the day of its store has kept nothing')
+  t.equal(budgets.waitingFor('first'), 12)
+  t.equal(held.filter((one) => one.begin()).length, 11, 'one gives way where place and account are short')
+  t.end()
+})
+
+t.test('nobody gives way twice to a payer of whom nothing has settled since', (t) => {
+  const clock = { ms: 1e12, now: () => clock.ms }
+  const budgets = createBudgets({ ...limits, network, clock })
+  const held = Array.from({ length: 12 }, (_, i) => budgets.take(identityOf(`buyer-${i}`), 's') as Flight)
+  for (const one of held) t.equal(one.reserve(1n), undefined)
+  const come = (payer: string) => {
+    const flight = budgets.take(identityOf(payer), `${payer}’s`) as Flight
+    const why = flight.reserve(1n)
+    if (why !== undefined) flight.release()
+    return why ?? flight
+  }
+  clock.ms += 2_000
+  const first = come('fickle') as Flight
+  t.type(first, 'object')
+  t.equal(come('fickle'), 'in_flight', 'while that one waits')
+  first.release()
+  const free = come('fickle') as Flight
+  t.type(free, 'object', 'a place that is free is for everybody')
+  t.equal(come('fickle'), 'in_flight', 'and the next one again of another')
+  t.type(come('other'), 'object', 'who gives way to others as before')
+  free.begin()
+  free.end(outcomes.settled)
+  t.type(come('other'), 'object')
+  t.type(come('fickle'), 'object', 'a buyer who pays')
+  t.equal(come('fickle'), 'in_flight')
+  clock.ms += 1_000
+  t.type(come('fickle'), 'object', 'or whose time is over')
+  t.equal(held.filter((one) => one.begin()).length, 8)
   t.end()
 })
 
@@ -452,22 +501,23 @@ t.test('who waits for an account counts against that one alone, until it has sig
     [4, 3, 3, 0],
   )
   clock.ms += 2_000
-  const late = good('late', 'neighbour', 'second')
-  t.ok(late.makeRoom('first'))
-  t.ok(late.makeRoom('second'))
-  t.same([budgets.waitingFor('first'), budgets.waitingFor('second')], [3, 3])
+  const late = (payer: string, account: string, affords: number) =>
+    (budgets.take(identityOf(payer), 'neighbour') as Flight).reserve(1n, account, affords)
+  t.equal(late('late', 'second', 3), undefined)
   t.equal(others.filter((one) => one.begin()).length, 2)
+  t.equal(late('later', 'first', 4), undefined)
+  t.same([budgets.waitingFor('first'), budgets.waitingFor('second')], [4, 3])
   const [one] = held.filter((one) => one.begin())
   one!.signed(true)
-  t.equal(budgets.waitingFor('first'), 2)
-  t.equal(one!.reserve(2n, 'first'), undefined)
-  t.equal(budgets.waitingFor('first'), 2, 'it stays signed')
-  one!.signed(false)
   t.equal(budgets.waitingFor('first'), 3)
+  t.equal(one!.reserve(2n, 'first'), undefined)
+  t.equal(budgets.waitingFor('first'), 3, 'it stays signed')
+  one!.signed(false)
+  t.equal(budgets.waitingFor('first'), 4)
   one!.signed(true)
   one!.end(outcomes.settled)
   one!.signed(false)
-  t.equal(budgets.waitingFor('first'), 2, 'what is over waits for nobody')
+  t.equal(budgets.waitingFor('first'), 3, 'what is over waits for nobody')
   t.end()
 })
 
@@ -506,6 +556,46 @@ t.test(
     t.equal(budgets.inFlight, 11, 'what is being settled does not give way')
   },
 )
+
+t.test('who has paid before is neither kept out nor thrown out by those whom nobody knows', (t) => {
+  const clock = { ms: 1e12, now: () => clock.ms }
+  const budgets = createBudgets({ ...limits, network, clock })
+  const take = (payer: string, store: string) => budgets.take(identityOf(payer), store)
+  const pay = (payer: string) => {
+    const flight = take(payer, 'shop') as Flight
+    flight.begin()
+    flight.end(outcomes.settled)
+  }
+  for (const payer of ['ada', 'bob', 'cleo']) pay(payer)
+  const late = take('dan', 'shop') as Flight
+  late.begin()
+  late.end(outcomes.pending)
+  // The key of the last one that was taken.
+  budgets.note(
+    { ...identityOf('dan'), key: `key-${count - 1}`, storeId: 'shop' } as PaymentRecord,
+    outcomes.settled,
+  )
+  const looked = [take('ada', 'shop'), take('ada', 'shop'), take('ada', 'shop')] as Flight[]
+  let junk = 0
+  const flood = (storeOf: (i: number) => string) => {
+    for (let i = 0; i < 40; i++) take(`junk-${++junk}`, storeOf(junk))
+  }
+  flood(() => 'shop')
+  t.equal(budgets.inFlight, 12)
+  t.type(take('new', 'new one’s'), 'string', 'whom nobody knows waits for two seconds')
+  t.type(take('bob', 'shop'), 'object', 'who has paid before does not')
+  clock.ms += 2_000
+  flood((i) => `another-${i}`)
+  t.equal(budgets.inFlight, 24)
+  t.type(take('cleo', 'shop'), 'object', 'whatever else is looked at')
+  t.type(take('dan', 'shop'), 'object', 'and whoever found out that it had landed')
+  t.equal(budgets.inFlight, 24)
+  t.ok(
+    looked.every((one) => one.begin()),
+    'and none of theirs gives way',
+  )
+  t.end()
+})
 
 t.test('nobody gives way to a payment whose store has no gas left for it', (t) => {
   const clock = { ms: 1e12, now: () => clock.ms }

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { NetworkId } from '../../core/domain/network.ts'
 import type { PaymentIdentity, PaymentKey, PaymentRecord } from '../../core/domain/payment.ts'
 import type { ConcludedOf, Hold, SettleOutcome } from '../../core/ports/chains/settler.ts'
@@ -7,7 +8,7 @@ import type { GasBook } from '../../core/ports/store/gasBook.ts'
 import { createGasBudget, type GasBudget, type NoGas } from './gasBudget.ts'
 import { type Placed, Places } from './places.ts'
 
-/** Payers whose failures are remembered; those with payments on their way are never forgotten. */
+/** Payers whose failures are remembered, and as many who have paid; those with payments on their way are never forgotten. */
 const MAX_REMEMBERED = 10_000
 /** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
 const GONE_AFTER_MS = 600_000
@@ -38,8 +39,8 @@ export interface BudgetsOptions extends BudgetLimits {
   readonly gasBook?: GasBook | undefined
 }
 
-/** Why a payment gets no place: too many on their way, the payer's failures, the store's gas. */
-export type NoPlace = 'in_flight' | 'payer_in_flight' | 'payer_failures' | NoGas
+/** Why a payment gets no place: too many on their way, the payer's failures, the store's gas, the means of the account that would pay. */
+export type NoPlace = 'in_flight' | 'payer_in_flight' | 'payer_failures' | 'means' | NoGas
 
 /**
  * A payment on its way, from before the chain is asked until its outcome is known. Whatever it could cost is set apart
@@ -50,20 +51,15 @@ export interface Flight extends Hold {
   /** What the payer's other payments in this asset, those before this one, will take of the balance. */
   readonly aheadAtomic: bigint
   /**
-   * The chain has called it good: sets apart what its settlement may cost.
+   * The chain has called it good: sets apart what its settlement may cost. Where all places are taken, or all that the account can pay
+   * for, another good one gives way to it: only if it is then taken for certain, and to a payer of whom something has settled since
+   * somebody last gave way to it. One who leaves again and again would throw out as many otherwise.
    *
    * @param account that pays it, where a settler has several that do not pay for each other
-   * @returns why not: the store's day has no room for it, good ones have all places, or it has given way
+   * @param affords how many settlements the account can pay for, this one and all that wait for it among them; no bound when absent
+   * @returns why not: what is missing, or that it has given way itself
    */
-  reserve(gas: bigint, account?: string): NoPlace | undefined
-  /**
-   * Of those that the chain has called good one gives way to it, as where all places are taken: what was set apart for that one is
-   * free again. Only for one that is good itself, and is not refused for anything else.
-   *
-   * @param account for which that one waits; whichever it is when absent
-   * @returns whether one did
-   */
-  makeRoom(account?: string): boolean
+  reserve(gas: bigint, account?: string, affords?: number): NoPlace | undefined
   /** Whether a transaction of it is signed here: what that one may cost is the account's own to count. */
   signed(is: boolean): void
   /** The chain refused it before anything was sent: it counts as a failure of its payer. */
@@ -119,6 +115,8 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const { maxInFlight, maxInFlightPerPayer, failureBudget, clock = systemClock, log = silentLog } = options
   const gasBudget: GasBudget = createGasBudget({ ...options, clock, log })
   const payers = new Map<string, Payer>()
+  /** Who has paid here since this process began. */
+  const known = new LRUCache<string, true>({ max: MAX_REMEMBERED })
   const places = new Places<OpenFlight>(maxInFlight, clock)
   const flightOf = new WeakMap<Hold, Flight>()
   /** Payments whose settlement stayed open, until they are looked up. */
@@ -134,12 +132,22 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     let payer = payers.get(address)
     if (payer === undefined) {
       if (payers.size >= MAX_REMEMBERED) forgetOne()
-      payers.set(address, (payer = { inFlight: 0, flights: new Set(), sums: new Map(), failedAtMs: [] }))
+      payer = { inFlight: 0, flights: new Set(), sums: new Map(), failedAtMs: [], displacedAtMs: null }
+      payers.set(address, payer)
     }
     return payer
   }
   const forgetOne = (): void => {
     for (const [address, payer] of payers) if (payer.inFlight === 0) return void payers.delete(address)
+  }
+  const owes = ({ displacedAtMs }: Payer): boolean =>
+    displacedAtMs !== null && clock.now() < displacedAtMs + failureBudget.windowMs
+  const isForgotten = (payer: Payer): boolean =>
+    payer.inFlight === 0 && payer.failedAtMs.length === 0 && !owes(payer)
+  const hasPaid = (address: string): void => {
+    known.set(address, true)
+    const payer = payers.get(address)
+    if (payer !== undefined) payer.displacedAtMs = null
   }
   const fail = (payer: Payer): void => {
     payer.failedAtMs.push(clock.now())
@@ -148,7 +156,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     const payer = payers.get(address)
     const failures = payer === undefined ? 0 : failuresOf(payer)
     const inFlight = payer?.inFlight ?? 0
-    if (failures === 0 && inFlight === 0) payers.delete(address)
+    if (payer !== undefined && isForgotten(payer)) payers.delete(address)
     if (failures >= failureBudget.failures) return 'payer_failures'
     if (inFlight >= maxInFlightPerPayer || failures + inFlight >= failureBudget.failures)
       return 'payer_in_flight'
@@ -177,7 +185,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     const gas = gasBudget.of(storeId)
     let reserved = 0n
     const own: OpenFlight = {
-      ...{ identity, storeId, sinceMs: clock.now() },
+      ...{ identity, storeId, sinceMs: clock.now(), isKnown: known.has(address) },
       state: 'held',
       isApart: false,
       account: '',
@@ -192,8 +200,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
         if (left === 0n) payer.sums.delete(asset)
         else payer.sums.set(asset, left)
         payer.inFlight--
-        if (payer.inFlight === 0 && payer.failedAtMs.length === 0 && payers.get(address) === payer)
-          payers.delete(address)
+        if (isForgotten(payer) && payers.get(address) === payer) payers.delete(address)
         gas.settle(reserved, spent)
       },
       failed: () => fail(payerOf(address)),
@@ -203,20 +210,20 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     const flight: Flight = {
       storeId,
       aheadAtomic,
-      reserve(most, account = '') {
+      reserve(most, account = '', affords = Number.POSITIVE_INFINITY) {
         if (own.state === 'over') return 'in_flight'
         const why = gas.reserve(most - reserved)
         if (why !== undefined) return why
         // Last: nobody gives way to what is refused all the same.
-        if (!own.isApart && places.isFullOfGood && !places.makeRoom(own)) {
+        const place = own.isApart ? 'free' : places.setApart(own, account, affords, !owes(payer))
+        if (place === 'in_flight' || place === 'means') {
           gas.settle(most - reserved, 0n)
-          return 'in_flight'
+          return place
         }
+        if (place === 'displaced') payer.displacedAtMs = clock.now()
         reserved = lastReserved = most
-        if (!own.isApart) places.setApart(own, account)
         return undefined
       },
-      makeRoom: (account) => own.state !== 'over' && places.makeRoom(own, account),
       signed(is) {
         if (own.state !== 'over') places.signed(own, is)
       },
@@ -249,6 +256,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
           case 'rejected':
             return own.finish(0n)
           case 'settled':
+            hasPaid(address)
             return own.finish(spent)
           case 'failed_final':
             own.finish(spent)
@@ -273,7 +281,9 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (why !== undefined && !isFull) return why
       const { noGas } = gasBudget.of(storeId)
       if (noGas !== undefined) return noGas
-      return isFull && !places.mayBeLookedAt(storeId) ? 'in_flight' : fly(identity, storeId)
+      return isFull && !places.mayBeLookedAt(storeId, known.has(identity.payer))
+        ? 'in_flight'
+        : fly(identity, storeId)
     },
     of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
     note({ key, payer, storeId }, outcome, gas) {
@@ -281,6 +291,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       const flight = open.get(key)
       if (flight === undefined) gasBudget.of(storeId).settle(0n, gas ?? lastReserved)
       else flight.finish(gas)
+      if (outcome.status === 'settled') hasPaid(payer)
       if (outcome.status === 'failed_final') fail(payerOf(payer))
     },
     async forgetConcluded(concludedOf, gasOf) {
@@ -324,6 +335,8 @@ interface Payer {
   readonly sums: Map<string, bigint>
   /** Oldest first, no older than the window. */
   readonly failedAtMs: number[]
+  /** When somebody last gave way to one of its payments; null once one has settled since. */
+  displacedAtMs: number | null
 }
 
 interface OpenFlight extends Placed {

@@ -11,6 +11,8 @@ const GIVES_WAY_AFTER_MS = 2_000
 export interface Placed {
   readonly storeId: string
   readonly sinceMs: number
+  /** Its payer has paid here before. Of those who have not anybody can be as many as he likes, for a signature each. */
+  readonly isKnown: boolean
   /** Only what is held gives way. */
   readonly state: 'held' | 'settling' | 'over'
   /** The chain has called it good: what its settlement may cost is set apart. */
@@ -54,11 +56,6 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
     return this.#flights.size >= this.#maxInFlight
   }
 
-  /** Good payments have all places. */
-  get isFullOfGood(): boolean {
-    return this.#good >= this.#maxInFlight
-  }
-
   /** Good payments for which the account is still to sign. */
   waitingFor(account: string): number {
     return this.#waiting.get(account)
@@ -82,12 +79,41 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
     this.#wait(flight, false)
   }
 
-  /** The chain has called it good. */
-  setApart(flight: Flight, account: string): void {
+  /**
+   * The chain has called it good. Where good ones have all places, or all that the account can pay for, one of them gives way to it:
+   * only if that one is enough.
+   *
+   * @param account for which it waits
+   * @param affords how many the account can pay for, this one among them
+   * @param mayDisplace whether anybody gives way to it
+   * @returns whether somebody did, or what is missing
+   */
+  setApart(
+    flight: Flight,
+    account: string,
+    affords: number,
+    mayDisplace: boolean,
+  ): 'free' | 'displaced' | 'in_flight' | 'means' {
+    const waiting = this.#waiting.get(account)
+    const isShort = waiting >= affords
+    const isFull = this.#good >= this.#maxInFlight
+    const has = (of?: string): number => this.#goodOf.get(keyOf(flight.storeId, of)) + 1
+    let gives: Flight | undefined
+    if (isShort || isFull) {
+      const of = isShort ? account : undefined
+      if (mayDisplace && waiting <= affords)
+        gives = this.#whoGivesWayTo({
+          ...{ isApart: true, has: has(of), afterMs: GIVES_WAY_AFTER_MS },
+          ...{ account: of, hasInAll: isFull ? has() : 0 },
+        })
+      if (gives === undefined) return isShort ? 'means' : 'in_flight'
+      gives.finish(0n)
+    }
     flight.isApart = true
     flight.account = account
     this.#countGood(flight, 1)
     this.#wait(flight, true)
+    return gives === undefined ? 'free' : 'displaced'
   }
 
   /** Whether a transaction of it is signed: the account counts itself what that one may cost. */
@@ -95,44 +121,39 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
     if (flight.isApart) this.#wait(flight, !is)
   }
 
-  /** Of the good ones one gives way to this one. @param account for which it waits; whichever when absent. @returns whether one did */
-  makeRoom({ storeId, isApart }: Flight, account?: string): boolean {
-    const has = this.#goodOf.get(keyOf(storeId, account)) + (isApart ? 0 : 1)
-    const gives = this.#whoGivesWayTo(true, has, account)
-    gives?.finish(0n)
-    return gives !== undefined
-  }
-
   /**
    * Whether one more may be looked at where all places are taken. Anybody can have as many as he likes that never land, so that nobody
    * whose payment is good gives way before this one is found good as well: there is as much room again for those that are looked at.
+   * Who has paid before never gives way to somebody who has not, who gives way to him at once.
    */
-  mayBeLookedAt(storeId: string): boolean {
+  mayBeLookedAt(storeId: string, isKnown: boolean): boolean {
     // Each of its own may be found good.
     const all = this.#ofStores.get(storeId) + 1
-    const lookedAt = this.#whoGivesWayTo(false, all - this.#goodOf.get(keyOf(storeId)))
-    if (this.#flights.size < 2 * this.#maxInFlight)
-      return (lookedAt ?? this.#whoGivesWayTo(true, all)) !== undefined
+    const rule = { isApart: false, has: all - this.#goodOf.get(keyOf(storeId)), afterMs: GIVES_WAY_AFTER_MS }
+    const lookedAt = isKnown
+      ? (this.#whoGivesWayTo({ isApart: false, isKnown: false, has: 0, afterMs: 0 }) ??
+        this.#whoGivesWayTo(rule))
+      : this.#whoGivesWayTo({ ...rule, isKnown: false })
+    if (this.#flights.size < 2 * this.#maxInFlight) {
+      const good = { isApart: true, has: all, afterMs: GIVES_WAY_AFTER_MS }
+      return (lookedAt ?? this.#whoGivesWayTo(good)) !== undefined
+    }
     lookedAt?.finish(0n)
     return lookedAt !== undefined
   }
 
-  /**
-   * Of those who give way the one whose store has most of its kind.
-   *
-   * @param isApart whether of the good ones, or of those that are still looked at
-   * @param has how many a store has with the one that needs the room
-   * @param account leaves out those by which nothing would be won, as they wait for another
-   */
-  #whoGivesWayTo(isApart: boolean, has: number, account?: string): Flight | undefined {
-    const sinceMs = this.#clock.now() - GIVES_WAY_AFTER_MS
+  /** Of those who give way by a rule the one whose store has most of its kind. */
+  #whoGivesWayTo({ isApart, has, afterMs, isKnown, account, hasInAll = 0 }: Rule): Flight | undefined {
+    const sinceMs = this.#clock.now() - afterMs
     let gives: Flight | undefined
     let most = has
     for (const flight of this.#flights) {
       if (flight.isApart !== isApart || flight.state !== 'held' || flight.sinceMs > sinceMs) continue
+      if (isKnown !== undefined && flight.isKnown !== isKnown) continue
       if (account !== undefined && flight.account !== account) continue
       const { storeId } = flight
       const good = this.#goodOf.get(keyOf(storeId, account))
+      if (isApart && this.#goodOf.get(keyOf(storeId)) <= hasInAll) continue
       const count = isApart ? good : this.#ofStores.get(storeId) - good
       if (count > most) [gives, most] = [flight, count]
     }
@@ -149,6 +170,22 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
     if (is !== flight.isWaiting) this.#waiting.add(flight.account, is ? 1 : -1)
     flight.isWaiting = is
   }
+}
+
+/** Who gives way. */
+interface Rule {
+  /** Whether one of the good ones, or of those that are still looked at. */
+  readonly isApart: boolean
+  /** How many a store has with the one that needs the room. */
+  readonly has: number
+  /** For how long it has to have its place. */
+  readonly afterMs: number
+  /** Whether one whose payer has paid before, or has not; either when absent. */
+  readonly isKnown?: boolean
+  /** Leaves out those by which nothing would be won, as they wait for another. */
+  readonly account?: string | undefined
+  /** How many good ones that store has, whichever account they wait for; left out where nothing but the account is short. */
+  readonly hasInAll?: number
 }
 
 /** A store, or what it has of one account. */

@@ -23,6 +23,7 @@ export const ownReasons = {
   settlerBusy: 'settler_busy',
   notStarted: 'settler_not_started',
   keyIsShared: 'settling_key_shared',
+  settleFault: 'unexpected_settle_error',
 } as const
 
 /** Why a payment got no place among those on their way. */
@@ -38,6 +39,10 @@ export const noPlaceRefusals: Readonly<Record<NoPlace, Refusal>> = {
   payer_failures: refuse(
     ownReasons.payerBudget,
     'Too many of this payer’s payments failed on chain lately. Try again later.',
+  ),
+  means: refuseForNow(
+    ownReasons.settleFault,
+    'Settlement is stopped for now. Try again with the same payment; nothing was charged.',
   ),
   store_in_flight: refuseForNow(
     ownReasons.settlerBusy,

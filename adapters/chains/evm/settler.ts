@@ -106,13 +106,17 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     }
   }
   /**
-   * Whether the keys can pay for all that the chain has called good, this one among them; those that are signed are paid for
-   * already. What it has not is no reason: anybody can have as many that never land.
+   * A place, and the means for all that the chain has called good, this one among them; what is signed is paid for already. What it
+   * has not is no reason: anybody can have as many that never land.
    */
-  const judgeAll = async (flight: Flight): Promise<Backed> => {
-    const affords = await judge(budgets.waitingFor())
-    const isShort = !affords.ok && affords.isForOthers
-    return isShort && flight.makeRoom() ? judge(budgets.waitingFor()) : affords
+  const reserve = async (flight: Flight): Promise<Refusal | undefined> => {
+    const affords = await judge(1)
+    if (!affords.ok) return affords
+    const why = flight.reserve(affords.likelyWei, undefined, affords.payments)
+    if (why !== 'means') return why && noPlaceRefusals[why]
+    // The log is told what is missing.
+    const all = await judge(budgets.waitingFor() + 1)
+    return all.ok ? noPlaceRefusals.means : all
   }
 
   /** Everything that could keep a settlement from being made or paid for, and then the chain. */
@@ -135,10 +139,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     if (!keys.isStarted) return notStarted
     if (keys.all.every(({ account, isStarted }) => account.isShared || !isStarted)) return keyIsShared
     // Only now: anybody can have as many that never land, and they are not to keep out those that do.
-    const why = verified.ok ? flight.reserve(affords.likelyWei) : undefined
-    if (why !== undefined) return noPlaceRefusals[why]
-    const affordsAll = verified.ok ? await judgeAll(flight) : undefined
-    if (affordsAll?.ok === false) return affordsAll
+    const refused = verified.ok ? await reserve(flight) : undefined
+    if (refused !== undefined) return refused
     const { from, signature } = authorization
     // A wallet that has to be made first has no code either.
     if (verified.ok && signature.length === plainSignatureChars && code.remembered(from) === false)

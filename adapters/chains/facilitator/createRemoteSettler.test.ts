@@ -197,6 +197,30 @@ t.test('what the facilitator leaves open is in its payer’s way, and in nobody 
   }
 })
 
+t.test('signatures that only the facilitator can judge are not asked for without end', async (t) => {
+  const mayAnswer = Promise.withResolvers<void>()
+  const facilitator = await startFacilitator(t, {
+    verify: async () => {
+      await mayAnswer.promise
+      return { isValid: false, invalidReason: 'invalid_exact_evm_signature' }
+    },
+  })
+  const settler = await start(t, facilitator.url)
+  const junk = await Promise.all(
+    Array.from({ length: 200 }, () => signPayment(newAccount(), terms, { from: newAccount().address })),
+  )
+  const said = junk.map((payment) => settler.check(payment, terms))
+  const isAsked = ({ route }: { route: string }) => route === 'verify'
+  await sleep(300)
+  const most = facilitator.asked.filter(isAsked).length
+  t.ok(most > 0 && most <= 32, `${most} of 200 are asked for at once`)
+  mayAnswer.resolve()
+  const refused = (await Promise.all(said)).filter((one) => !one.ok && one.transient === true)
+  t.equal(refused.length, 200 - most, 'and the others may come again')
+  await settler.check(junk.at(-1)!, terms)
+  t.equal(facilitator.asked.filter(isAsked).length, most + 1)
+})
+
 t.test('what the facilitator has called good gives way to nothing that it has not', async (t) => {
   const junk = newAccount()
   const facilitator = await startFacilitator(t, {

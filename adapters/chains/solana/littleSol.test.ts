@@ -8,12 +8,13 @@ import { addressOf, network, realPayment, termsOf, usdc } from './payments.fixtu
 import { price, staged } from './stage.fixture.ts'
 
 /** A settler whose fee payer can pay for some ten fees, beside what it has to keep. */
-async function withLittle(t: Test) {
+async function withLittle(t: Test, maxInFlight = 1_024) {
   const stage = await staged(t)
   const [feePayer, other] = [Keypair.generate(), Keypair.generate()]
   for (const one of [feePayer, other]) stage.chain.airdrop(addressOf(one), 1_090_880n)
   const settler = stage.another({
     privateKeys: [feePayer, other].map(({ secretKey }) => base58.encode(secretKey)),
+    maxInFlight,
   })
   await settler.start([])
   const verify = async (payment: PaymentPayload, terms: PaymentRequirements, storeId: string) => {
@@ -101,3 +102,20 @@ t.test(
     for (const { settle } of held) t.match(await settle(), { status: 'settled' })
   },
 )
+
+t.test('nobody gives up his place to what a fee payer can not pay for even so', async (t) => {
+  const { stage, pay, paySelf } = await withLittle(t, 24)
+  let stores = 0
+  while ((await pay(`one of ${stores}`)).verified.ok) stores++
+  t.ok(stores > 0 && stores < 20, `a fee payer can pay for one of ${stores} stores`)
+  const held = []
+  for (;;) {
+    const one = await paySelf('large')
+    if (!one.verified.ok) break
+    held.push(one)
+  }
+  t.equal(held.length, 24 - stores)
+  stage.ahead += 2_100
+  t.match((await pay('late')).verified, { reason: 'unexpected_settle_error' })
+  for (const { settle } of held) t.match(await settle(), { status: 'settled' })
+})

@@ -118,17 +118,11 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     if (!verified.ok) return 'account' in verified ? blame(verified, identity) : verified
     if (balance !== undefined && balance < aheadAtomic + identity.amountAtomic) return sumInFlight
     // Only now: anybody can have as many that never land, and they are not to keep out those that do.
-    const why = flight.reserve(feeLamports, feePayer)
-    if (why !== undefined) return noPlaceRefusals[why]
-    // Last, as others may give way to it: of those alone whose fee is this fee payer's as well.
-    const isShort = () => payments !== undefined && payments < BigInt(budgets.waitingFor(feePayer))
-    if (isShort() && (payments === 0n || !flight.makeRoom(feePayer) || isShort())) {
+    const affords = payments === undefined ? undefined : Number(payments)
+    const why = flight.reserve(feeLamports, feePayer, affords)
+    if (why === 'means')
       log.error({ network, feePayer, payments }, 'the fee payer can pay for no more settlements')
-      return refuseForNow(
-        reasons.settleFault,
-        'Settlement is stopped for now. Try again with the same payment; nothing was charged.',
-      )
-    }
+    if (why !== undefined) return noPlaceRefusals[why]
     found.verifiedAtMs = clock.now()
     found.seenSlot = verified.slot
     return { ok: true } as const

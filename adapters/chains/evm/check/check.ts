@@ -5,7 +5,7 @@ import { checksumAddress } from '../../../../core/evm/address.ts'
 import type { Checked, Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { Clock } from '../../../../core/ports/clock.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
-import { refuse } from '../../refuse.ts'
+import { refuse, refuseForNow } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
 import {
   type Authorization,
@@ -17,6 +17,8 @@ import { recoverSigner } from './recoverSigner.ts'
 
 /** Less than this is not enough to settle in; the reference verifier draws the same line. */
 const MIN_LEAD_SECONDS = 6
+/** Questions about signatures at once, because anybody can send those that only a node, or a facilitator, can judge. */
+const MAX_QUESTIONS = 32
 /** A buyer's clock may be this wrong; clients allow as much on the other side, by validAfter = now − 600. */
 export const CLOCK_SLACK_SECONDS = 600
 
@@ -48,6 +50,7 @@ export type EvmCheck = (payment: PaymentPayload, terms: PaymentRequirements) => 
 export function createEvmCheck(options: EvmCheckOptions): EvmCheck {
   const { network, clock, contractSignature } = options
   const tokens = tokensOf(network, options.assets)
+  let questions = 0
 
   return (payment, terms) => {
     if (payment.scheme !== 'exact' || terms.scheme !== 'exact') {
@@ -71,15 +74,22 @@ export function createEvmCheck(options: EvmCheckOptions): EvmCheck {
     const checked: Checked = wrong === undefined ? { ok: true, identity } : { ...wrong, identity }
     if (recoverSigner(digest, authorization.signature) === authorization.from) return checked
     if (contractSignature === undefined) return wrong ?? refuse(reasons.signature, wrongSignature)
-    return contractSignature(authorization, digest, payment, terms).then((refusal) =>
-      refusal === undefined ? checked : refusal.transient ? refusal : (wrong ?? refusal),
-    )
+    if (questions >= MAX_QUESTIONS) return tooManyQuestions
+    questions++
+    return contractSignature(authorization, digest, payment, terms)
+      .finally(() => questions--)
+      .then((refusal) => (refusal === undefined ? checked : refusal.transient ? refusal : (wrong ?? refusal)))
   }
 }
 
 /** Words for a signature that proves nothing; they name the usual cause. */
 export const wrongSignature =
   'The signature is not one of the payer over exactly these terms. Sign the EIP-712 domain in extra (name, version).'
+
+const tooManyQuestions = refuseForNow(
+  reasons.verifyFault,
+  'Too many contract wallet signatures at once. Try again.',
+)
 
 const tooLate = `Expected validBefore to be at least ${MIN_LEAD_SECONDS} seconds ahead.`
 

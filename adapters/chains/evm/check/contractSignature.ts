@@ -6,9 +6,6 @@ import type { AccountCode } from './accountCode.ts'
 import { type ContractSignatureCheck, wrongSignature } from './check.ts'
 import { type ContractVerdict, createContractJudge } from './contractJudge.ts'
 
-/** Questions to the node at once, because anybody can send signatures that only the chain can judge. */
-const MAX_QUESTIONS = 32
-
 export interface ContractSignatureOptions {
   readonly rpc: Rpc
   readonly code: AccountCode
@@ -23,13 +20,8 @@ export function createContractSignatureCheck(options: ContractSignatureOptions):
   const { rpc, code, maxGas } = options
   const factories = new Set(options.factories.map((factory) => factory.toLowerCase()))
   const judge = createContractJudge({ rpc, code, maxGas, mayCall: (factory) => factories.has(factory) })
-  let questions = 0
 
   return async (authorization, digest) => {
-    if (questions >= MAX_QUESTIONS) {
-      return refuseForNow(reasons.verifyFault, 'Too many contract wallet signatures at once. Try again.')
-    }
-    questions++
     try {
       return refusals[await judge(authorization.from, digest, authorization.signature)]
     } catch {
@@ -37,8 +29,6 @@ export function createContractSignatureCheck(options: ContractSignatureOptions):
         reasons.verifyFault,
         'The chain can not be asked about this signature now. Try again.',
       )
-    } finally {
-      questions--
     }
   }
 }

@@ -1,7 +1,6 @@
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
-import { keyIsShared, noPlaceRefusals, refuseForNow } from '../../refuse.ts'
+import { keyIsShared, noPlaceRefusals } from '../../refuse.ts'
 import type { EvmSettlerOptions } from '../options.ts'
-import { reasons } from '../reasons.ts'
 import type { Head } from '../rpc/head.ts'
 import { type Fees, feesFor, leastFee } from './fees.ts'
 import type { SettlingAccount } from './settlingAccount.ts'
@@ -11,14 +10,8 @@ const MAX_TRANSACTIONS = 256
 /** Every payment is refused meanwhile; the log is told so often only. */
 const TELL_AGAIN_MS = 10_000
 
-/** Whether the settling key can pay for one more settlement, and with which fees. */
-export type Affordable = { readonly ok: true; readonly fees: Fees; readonly likelyWei: bigint } | Unaffordable
-
-/** Why it can't. */
-export interface Unaffordable extends Refusal {
-  /** It could, were there fewer others. */
-  readonly isForOthers?: true
-}
+/** Whether the settling key can pay for one more settlement, and with which fees; why not otherwise. */
+export type Affordable = { readonly ok: true; readonly fees: Fees; readonly likelyWei: bigint } | Refusal
 
 /**
  * Whether the account has the means for so many transactions more.
@@ -50,10 +43,7 @@ export function createAffordable(
       toldAtMs = performance.now()
       log.error({ network }, `settlement stopped: ${why}`)
     }
-    return refuseForNow(
-      reasons.settleFault,
-      'Settlement is stopped for now. Try again with the same payment; nothing was charged.',
-    )
+    return noPlaceRefusals.means
   }
   const judge: JudgeMeans = (head, waiting, gas = maxGas) => {
     if (account.isShared) return keyIsShared
@@ -65,10 +55,9 @@ export function createAffordable(
     const likelyWei = BigInt(gas) * leastFee(head, options)
     const needed = likelyWei * BigInt(waiting)
     if (spareWei >= needed) return { ok: true, fees, likelyWei }
-    const refusal = stopped(
+    return stopped(
       `the settling account ${account.address} has ${spareWei} wei for fees, ${needed} are needed`,
     )
-    return spareWei < likelyWei ? refusal : { ...refusal, isForOthers: true }
   }
   return {
     judge,

@@ -2,13 +2,15 @@ import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import { notStarted } from '../../refuse.ts'
 import type { Head } from '../rpc/head.ts'
-import type { Affordable, Unaffordable } from './affordable.ts'
+import type { Affordable } from './affordable.ts'
 import { type EvmKey, troublesOf } from './evmKey.ts'
 import type { Sent } from './landing.ts'
 import type { Store } from './settlingAccount.ts'
 
-/** What a transaction of one of the keys may cost, and whose it would be now. */
-export type Backed = (Extract<Affordable, { readonly ok: true }> & { readonly from: string }) | Unaffordable
+/** What a transaction of one of the keys may cost, whose it would be now, and how many all of them together can pay for. */
+export type Backed =
+  | (Extract<Affordable, { readonly ok: true }> & { readonly from: string; readonly payments: number })
+  | Refusal
 
 /** A transaction that is on its way, or whose stores have not all said yes. */
 export interface Sending {
@@ -77,7 +79,8 @@ export function createEvmKeys(all: readonly EvmKey[]): EvmKeys {
       const ofOthers = backing.reduce((sum, payments, i) => (i === best ? sum : sum + payments), 0n)
       const left = BigInt(waiting) - ofOthers
       const judged = key.means.judge(heads[best]!, left < 1n ? 1 : Number(left))
-      return judged.ok ? { ...judged, from: key.account.address } : judged
+      if (!judged.ok) return judged
+      return { ...judged, from: key.account.address, payments: Number(ofOthers + backing[best]!) }
     },
     troubles() {
       const isStarted = all.some((key) => key.isStarted)

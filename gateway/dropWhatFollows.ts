@@ -1,0 +1,29 @@
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import { closeInStages, throwAway } from '../core/http/lingeringClose.ts'
+
+/** What of node's connection is used here beyond its types: the parser, and who is told of each head that it has read. */
+interface Connection extends Socket {
+  parser?: { incoming: IncomingMessage | null; onIncoming: () => number } | null
+}
+
+/**
+ * Nothing is looked at that comes on a connection behind the request whose answer is its last. The piece that node is reading has
+ * thousands of requests perhaps, and node would keep each, and an answer to it, until the last answer is written.
+ */
+export function dropWhatFollows(socket: Socket): void {
+  const { parser } = socket as Connection
+  if (parser === undefined || parser === null) return
+  let isFirst = true
+  parser.onIncoming = () => {
+    // Without it the parser drops the body, too, and takes a handshake for an ordinary request.
+    parser.incoming = null
+    if (isFirst) {
+      isFirst = false
+      throwAway(socket)
+      // Whoever calls all the same is read from for a while: a reset would take what it has not read of the answer.
+      socket.destroySoon = () => closeInStages(socket)
+    }
+    return 0
+  }
+}
