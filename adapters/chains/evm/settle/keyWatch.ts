@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { NetworkId } from '../../../../core/domain/network.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { NonceQueue } from './nonceQueue.ts'
+import { type BookedNumbers, type Counts, createStartCounts } from './startCounts.ts'
 
 /** Between two looks whether somebody else signs with the key. */
 const LOOK_MS = 2_000
@@ -10,8 +10,6 @@ const LOOK_MS = 2_000
  * them. They are in the next block, while an installation that works brings others.
  */
 const FIRST_LOOKS = 3
-/** Times that the chain is asked at the start, {@link LOOK_MS} apart, until a number that nobody here knows of was said twice. */
-const MOST_ASKED = 3
 
 /** Watches whether somebody else uses numbers of a key, such as an installation with a database of its own. */
 export interface KeyWatch {
@@ -32,8 +30,6 @@ export interface KeyWatch {
   readonly isShared: boolean
 }
 
-export type BookedNumbers = () => Promise<ReadonlySet<number> | undefined>
-
 export interface KeyWatchParts {
   readonly network: NetworkId
   readonly address: string
@@ -49,12 +45,6 @@ export interface KeyWatchParts {
   readonly openInStore: () => Promise<ReadonlyMap<number, unknown>> | undefined
 }
 
-/** An account's next number by the newest block, and with what waits in the pool. */
-interface Counts {
-  readonly mined: number
-  readonly pooled: number
-}
-
 export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   const { network, address, log, sharedKeyMs, queue, countOf, isOwn, openInStore } = parts
   /** Whether the queue's next number is what the chain had when this process began to settle; before, others may have used more. */
@@ -65,82 +55,15 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   let lookedAtMs = Number.NEGATIVE_INFINITY
   let looking: Promise<void> = Promise.resolve()
 
-  let askBooks: BookedNumbers | undefined
-  let booked: ReadonlySet<number> = new Set()
-  /** Below this nobody has to be asked twice: the books have it, or a node has said it twice before. */
-  let heard = 0
-  /** What the chain has said at the start; undefined before it was asked, and where it has to be asked again. */
-  let counts: Promise<Counts> | undefined
   /** How often others may have had the key, this process's start included. */
   let begun = 0
 
-  /** Only where the chain has used more than is known otherwise: after a time in which nobody bought. */
-  const readBooks = async (): Promise<void> => {
-    try {
-      booked = (await askBooks?.()) ?? new Set()
-    } catch (error) {
-      log.warn(
-        { network, error: String(error) },
-        'the books could not say which numbers of the settling key they know',
-      )
-    }
-    for (const nonce of booked) heard = Math.max(heard, nonce + 1)
-  }
-
-  const askBoth = async (): Promise<Counts> => {
-    const [mined, pooled] = await Promise.all([countOf('latest'), countOf('pending')])
-    // Of two nodes behind one address, the one that was asked for the pool may be behind.
-    return { mined, pooled: Math.max(mined, pooled) }
-  }
-
-  /**
-   * One that lags says too little, and another one may say too much: at the start, nobody here can tell which it is. Where an answer is
-   * none that is expected, the chain is asked again, with time for a block in between, and the highest number counts that was said twice
-   * or is known of.
-   */
-  const askUntilSure = async (): Promise<Counts> => {
-    const said: number[] = []
-    let mined = 0
-    for (;;) {
-      const answer = await askBoth()
-      if (said.length === 0 && answer.pooled > (queue.next ?? 0)) await readBooks()
-      const sure = queue.next ?? 0
-      const expected = Math.max(sure, heard)
-      mined = Math.max(mined, answer.mined)
-      said.push(Math.max(sure, answer.pooled))
-      said.sort((a, b) => b - a)
-      const [highest = 0, second = 0] = said
-      const pooled = Math.max(second, Math.min(highest, expected))
-      const isSure = pooled === highest && highest >= expected
-      const telling = { network, account: address, said, expected, next: pooled }
-      if (isSure || said.length === MOST_ASKED) {
-        if (!isSure)
-          log.warn(
-            telling,
-            'nodes disagree about the next number of the settling key, or say less than the database knows of; this gateway goes on with the highest that was said twice or is known here',
-          )
-        return { mined: Math.min(mined, pooled), pooled }
-      }
-      if (said.length === 1)
-        log.info(
-          telling,
-          'the next number of the settling key is not the one that is known here; it is asked for again before anything is signed',
-        )
-      await sleep(LOOK_MS)
-    }
-  }
-
-  const countsAtStart = (): Promise<Counts> => {
-    const asking = (counts ??= askUntilSure())
-    return asking.catch((error: unknown) => {
-      if (counts === asking) counts = undefined
-      throw error
-    })
-  }
+  const atStart = createStartCounts({ network, address, log, queue, countOf, pauseMs: LOOK_MS })
 
   /** What is in the pool, and neither signed here nor stored by a former process. */
   const isForeignInPool = ({ mined, pooled }: Counts): boolean => {
-    for (let nonce = mined; nonce < pooled; nonce++) if (!isOwn(nonce) && !booked.has(nonce)) return true
+    for (let nonce = mined; nonce < pooled; nonce++)
+      if (!isOwn(nonce) && !atStart.isBooked(nonce)) return true
     return false
   }
 
@@ -194,7 +117,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
 
   const lookAtStart = async (): Promise<void> => {
     const start = begun
-    const { mined, pooled } = await countsAtStart()
+    const { mined, pooled } = await atStart.ask()
     // They may be a former process's, which nobody here knows of: these are not taken back.
     queue.raiseAbove(pooled - 1)
     // Mined, as a node says that is not behind. Twice, so that of two that take turns both are asked.
@@ -205,7 +128,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
     // Meanwhile others may have had it once more, or another look has found out.
     if (start !== begun || knowsNext) return
     if (isForeign && ++doubts < FIRST_LOOKS) {
-      counts = undefined
+      atStart.forget()
       sharedUntilMs = soonMs()
       return
     }
@@ -231,12 +154,9 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
 
   return {
     begin(bookedNumbers) {
-      askBooks = bookedNumbers
-      booked = new Set()
       // What somebody has used may be theirs, which the chain is asked for now.
-      heard = queue.isSupposing ? queue.next! : 0
+      atStart.begin(bookedNumbers, queue.isSupposing ? queue.next! : 0)
       queue.supposeNothing()
-      counts = undefined
       begun++
       knowsNext = false
       doubts = 0
@@ -244,7 +164,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
     },
     async firstFree() {
       // Where no look has said it, as no node has answered.
-      if (begun > 0 && counts === undefined) queue.raiseAbove((await countsAtStart()).pooled - 1)
+      if (begun > 0 && !atStart.isAsked) queue.raiseAbove((await atStart.ask()).pooled - 1)
       const first = await countOf('pending')
       return first > (queue.next ?? 0) ? Math.min(first, await countOf('pending')) : first
     },

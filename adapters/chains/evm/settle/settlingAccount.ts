@@ -8,10 +8,11 @@ import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 import type { Fees } from './fees.ts'
 import { createGapRepair } from './gapRepair.ts'
-import { type BookedNumbers, createKeyWatch, type KeyWatch } from './keyWatch.ts'
+import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
 import { createKnownNonces } from './knownNonces.ts'
 import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
 import { addressOfKey, signTransaction } from './signTransaction.ts'
+import type { BookedNumbers } from './startCounts.ts'
 import { within } from './within.ts'
 
 /** Before a nonce that was given back is filled: the next payment may use it. */
