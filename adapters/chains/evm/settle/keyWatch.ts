@@ -6,8 +6,8 @@ import { type BookedNumbers, type Counts, createStartCounts } from './startCount
 /** Between two looks whether somebody else signs with the key. */
 const LOOK_MS = 2_000
 /**
- * Looks at the start that have to agree: a former process leaves empty transactions in the pool, which fill numbers, and no store knows
- * them. They are in the next block, while an installation that works brings others.
+ * Looks at the start until somebody else signs: a former process leaves empty transactions in the pool, which fill numbers, and no store
+ * knows them. They are in the next block, while an installation that works brings others.
  */
 const FIRST_LOOKS = 3
 
@@ -21,7 +21,8 @@ export interface KeyWatch {
   begin(bookedNumbers?: BookedNumbers): void
   /**
    * The account's next number by the chain, its pool included. What is above everything that is known here is believed when it is
-   * said twice: what is signed above a number that nobody uses waits for good. Rejects when no node says.
+   * said twice, and at a start when it is said once more after that: what is signed above a number that nobody uses waits for good.
+   * Rejects when no node says, and where that is not over.
    */
   firstFree(): Promise<number>
   /** Not again within {@link LOOK_MS}, but for the first one after a wait; those who ask share a look. Never rejects. */
@@ -49,11 +50,13 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   const { network, address, log, sharedKeyMs, queue, countOf, isOwn, openInStore } = parts
   /** Whether the queue's next number is what the chain had when this process began to settle; before, others may have used more. */
   let knowsNext = false
-  /** First looks in a row that found numbers in the pool which nobody here knows. */
+  /** First looks in a row that found numbers which nobody here knows, and which may be nobody's. */
   let doubts = 0
   let sharedUntilMs = Number.NEGATIVE_INFINITY
   let lookedAtMs = Number.NEGATIVE_INFINITY
   let looking: Promise<void> = Promise.resolve()
+  /** The look at the start that is under way. */
+  let finding: Promise<void> | undefined
 
   /** How often others may have had the key, this process's start included. */
   let begun = 0
@@ -115,25 +118,40 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
     )
   }
 
-  const lookAtStart = async (): Promise<void> => {
+  /**
+   * Numbers that only a node's word says are supposed: nothing is signed above them before the chain, asked again, has said that somebody
+   * has used them, and where it says that nobody has, they are nobody's.
+   */
+  const findNext = async (): Promise<void> => {
     const start = begun
-    const { mined, pooled } = await atStart.ask()
-    // They may be a former process's, which nobody here knows of: these are not taken back.
-    queue.raiseAbove(pooled - 1)
-    // Mined, as a node says that is not behind. Twice, so that of two that take turns both are asked.
-    let newest = mined
-    for (let i = 0; i < 2 && isForeignInPool({ mined: newest, pooled }); i++)
-      newest = Math.max(newest, await countOf('latest'))
-    const isForeign = isForeignInPool({ mined: newest, pooled })
-    // Meanwhile others may have had it once more, or another look has found out.
-    if (start !== begun || knowsNext) return
-    if (isForeign && ++doubts < FIRST_LOOKS) {
-      atStart.forget()
+    while (!knowsNext) {
+      queue.supposeNothing()
+      const { mined, pooled, known, isFirstSaid } = await atStart.ask()
+      // Mined, as a node says that is not behind. Twice, so that of two that take turns both are asked.
+      let newest = mined
+      for (let i = 0; i < 2 && isForeignInPool({ mined: newest, pooled }); i++)
+        newest = Math.max(newest, await countOf('latest'))
+      const isForeign = isForeignInPool({ mined: newest, pooled })
+      // Meanwhile others may have had it once more.
+      if (start !== begun) return
+      const isSure = !isForeign && !isFirstSaid
+      queue.raiseAbove((isSure ? pooled : Math.min(pooled, known)) - 1)
+      if (!isSure) queue.suppose(pooled)
+      knowsNext = isSure || ++doubts === FIRST_LOOKS
+      if (knowsNext) return isSure ? undefined : tellOfOthers(pooled)
+      // Time for its block.
+      if (!isForeign) continue
       sharedUntilMs = soonMs()
       return
     }
-    knowsNext = true
-    if (isForeign) tellOfOthers(pooled)
+  }
+
+  /** Whoever wants to know: they share it. */
+  const lookAtStart = (): Promise<void> => {
+    const own = (finding ??= findNext().finally(() => {
+      if (finding === own) finding = undefined
+    }))
+    return own
   }
 
   const lookOnce = async (): Promise<void> => {
@@ -157,14 +175,18 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       // What somebody has used may be theirs, which the chain is asked for now.
       atStart.begin(bookedNumbers, queue.isSupposing ? queue.next! : 0)
       queue.supposeNothing()
+      finding = undefined
       begun++
       knowsNext = false
       doubts = 0
       lookedAtMs = Number.NEGATIVE_INFINITY
     },
     async firstFree() {
-      // Where no look has said it, as no node has answered.
-      if (begun > 0 && !atStart.isAsked) queue.raiseAbove((await atStart.ask()).pooled - 1)
+      // Where no look has said it, as no node has answered, or nobody looks.
+      while (begun > 0 && !knowsNext) {
+        await lookAtStart()
+        if (isShared()) throw new Error('somebody else may be signing with the settling key')
+      }
       const first = await countOf('pending')
       return first > (queue.next ?? 0) ? Math.min(first, await countOf('pending')) : first
     },
@@ -178,11 +200,12 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       looking = lookOnce()
         .catch((error: unknown) => {
           // Nothing is signed above before a look has said so.
-          if (queue.isSupposing) sharedUntilMs = Math.max(sharedUntilMs, soonMs())
+          if (queue.isSupposing || (doubts > 0 && !knowsNext))
+            sharedUntilMs = Math.max(sharedUntilMs, soonMs())
           log.warn({ network, error: String(error) }, 'could not look who else signs with the settling key')
         })
         .finally(() => {
-          if (start === begun) lookedAtMs = nowMs
+          if (start === begun) lookedAtMs = isShared() ? performance.now() : nowMs
         })
       return looking
     },
