@@ -81,6 +81,10 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   }
 
   const isShared = () => performance.now() < sharedUntilMs
+  /** Nothing is signed with a number that is asked for now. */
+  const refuseShared = (): void => {
+    if (isShared()) throw new Error('somebody else may be signing with the settling key')
+  }
   /** Until the next look. */
   const soonMs = () => performance.now() + Math.min(LOOK_MS, sharedKeyMs)
 
@@ -185,10 +189,15 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       // Where no look has said it, as no node has answered, or nobody looks.
       while (begun > 0 && !knowsNext) {
         await lookAtStart()
-        if (isShared()) throw new Error('somebody else may be signing with the settling key')
+        refuseShared()
       }
       const first = await countOf('pending')
-      return first > (queue.next ?? 0) ? Math.min(first, await countOf('pending')) : first
+      if (first <= (queue.next ?? 0)) return first
+      if (sharedKeyMs === 0) return Math.min(first, await countOf('pending'))
+      // Whose it is, the look finds out.
+      await lookOnce()
+      refuseShared()
+      return Math.min(first, queue.next ?? 0)
     },
     look() {
       const nowMs = performance.now()
