@@ -41,8 +41,8 @@ export interface GapRepairParts {
   readonly known: KnownNonces
   /** The account's next nonce by `latest` or `pending`. */
   readonly countOf: (block: string) => Promise<number>
-  /** How long transactions wait behind nonces that nobody here knows before these are filled, in ms. */
-  readonly strandedMs: number
+  /** How long transactions wait behind nonces that nobody here knows, this one and more, before these are filled, in ms. */
+  readonly strandedMs: (nonce: number) => number
   /** Fees for a transaction that only uses up a nonce; undefined while they are above the cap. */
   readonly currentFees: () => Promise<Fees | undefined>
   /** A transaction of nothing to the account itself. */
@@ -115,7 +115,8 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
     known.minedBelow(mined)
     // Meanwhile.
     abandonGivenBack()
-    for (const nonce of await withoutOpen(known.strandedFrom(pooled, parts.strandedMs))) abandoned.add(nonce)
+    for (const nonce of await withoutOpen(known.strandedFrom(pooled, parts.strandedMs(pooled))))
+      abandoned.add(nonce)
     for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
     const nonces = known.from(pooled)
     for (let i = 0; i < nonces.length && !isClosed; i += AT_ONCE) await sendSome(nonces.slice(i, i + AT_ONCE))

@@ -29,6 +29,8 @@ export interface KeyWatch {
   look(): Promise<void>
   /** Somebody else has used numbers of this key lately. */
   readonly isShared: boolean
+  /** Numbers from the first on and below the second are used as nodes have said, and nobody here knows by whom. */
+  readonly onlySaid: readonly [number, number]
 }
 
 export interface KeyWatchParts {
@@ -54,6 +56,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   let doubts = 0
   let sharedUntilMs = Number.NEGATIVE_INFINITY
   let lookedAtMs = Number.NEGATIVE_INFINITY
+  let onlySaid: readonly [number, number] = [0, 0]
   let looking: Promise<void> = Promise.resolve()
   /** The look at the start that is under way. */
   let finding: Promise<void> | undefined
@@ -85,6 +88,13 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   const refuseShared = (): void => {
     if (isShared()) throw new Error('somebody else may be signing with the settling key')
   }
+  /** It was said again: something may be signed above it. */
+  const believe = (below: number): void => {
+    queue.supposeNothing()
+    const from = queue.next ?? 0
+    if (below > from) onlySaid = [from, below]
+    queue.raiseAbove(below - 1)
+  }
   /** Until the next look. */
   const soonMs = () => performance.now() + Math.min(LOOK_MS, sharedKeyMs)
 
@@ -104,9 +114,8 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
     }
     // Another look has seen more meanwhile.
     if (isShared()) return
-    queue.raiseAbove(used - 1)
-    if (!queue.isSupposing) return
-    queue.supposeNothing()
+    believe(used)
+    if (queue.next! >= supposed) return
     log.warn(
       { network, account: address, nonce: supposed, next: queue.next },
       'nobody has used the numbers of the settling key that a node said were used',
@@ -139,8 +148,9 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       // Meanwhile others may have had it once more.
       if (start !== begun) return
       const isSure = !isForeign && !isFirstSaid
-      queue.raiseAbove((isSure ? pooled : Math.min(pooled, known)) - 1)
-      if (!isSure) queue.suppose(pooled)
+      queue.raiseAbove(Math.min(pooled, known) - 1)
+      if (isSure) believe(pooled)
+      else queue.suppose(pooled)
       knowsNext = isSure || ++doubts === FIRST_LOOKS
       if (knowsNext) return isSure ? undefined : tellOfOthers(pooled)
       // Time for its block.
@@ -180,6 +190,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       atStart.begin(bookedNumbers, queue.isSupposing ? queue.next! : 0)
       queue.supposeNothing()
       finding = undefined
+      onlySaid = [0, 0]
       begun++
       knowsNext = false
       doubts = 0
@@ -220,6 +231,9 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
     },
     get isShared() {
       return isShared()
+    },
+    get onlySaid() {
+      return onlySaid
     },
   }
 }
