@@ -98,19 +98,24 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
   const repairOnce = async (): Promise<void> => {
     if (!mayGoOn()) return
     abandonGivenBack()
-    const [latest, pooled] = [await countOf('latest'), await countOf('pending')]
+    const [latest, said] = [await countOf('latest'), await countOf('pending')]
+    // What nobody stored is filled where two answers agree that nobody has used it: one node may lag, and another one say too much.
+    const saidAgain = adoptedBelow > 0 ? await countOf('pending') : said
+    const pooled = Math.min(said, saidAgain)
+    const unused = Math.max(said, saidAgain)
     // What is used is in the pool's count as well: one wrong answer does not make a number that nobody has used a used one.
     const mined = Math.min(latest, pooled)
     // What a reorganisation took back is the recovery's to send again, as it was signed.
-    const first = adoptedBelow - pooled > MOST_FILLED ? adoptedBelow : pooled
-    if (first !== pooled)
+    const first = adoptedBelow - unused > MOST_FILLED ? adoptedBelow : unused
+    if (first !== unused)
       log.error(
-        { network, nonce: pooled, signedBelow: adoptedBelow },
+        { network, nonce: unused, signedBelow: adoptedBelow },
         'payments were signed with numbers far above those that the settling account has used: a node must have said a wrong count. They can not land, and nobody is charged; numbers in between are not filled',
       )
     for (let nonce = first; nonce < adoptedBelow; nonce++)
       if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)
-    adoptedBelow = 0
+    // Where they disagree the others are looked at again.
+    adoptedBelow = unused > pooled ? Math.min(adoptedBelow, unused) : 0
     lookedAtMs = performance.now()
     known.minedBelow(mined)
     // Meanwhile.
