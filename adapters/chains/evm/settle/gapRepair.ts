@@ -41,8 +41,8 @@ export interface GapRepairParts {
   readonly known: KnownNonces
   /** The account's next nonce by `latest` or `pending`. */
   readonly countOf: (block: string) => Promise<number>
-  /** How long transactions wait behind nonces that nobody here knows before these are filled, in ms. */
-  readonly strandedMs: number
+  /** How long transactions wait behind nonces that nobody here knows, this one and more, before these are filled, in ms. */
+  readonly strandedMs: (nonce: number) => number
   /** Fees for a transaction that only uses up a nonce; undefined while they are above the cap. */
   readonly currentFees: () => Promise<Fees | undefined>
   /** A transaction of nothing to the account itself. */
@@ -98,24 +98,30 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
   const repairOnce = async (): Promise<void> => {
     if (!mayGoOn()) return
     abandonGivenBack()
-    const [latest, pooled] = [await countOf('latest'), await countOf('pending')]
+    const [latest, said] = [await countOf('latest'), await countOf('pending')]
+    // What nobody stored is filled where two answers agree that nobody has used it: one node may lag, and another one say too much.
+    const saidAgain = adoptedBelow > 0 ? await countOf('pending') : said
+    const pooled = Math.min(said, saidAgain)
+    const unused = Math.max(said, saidAgain)
     // What is used is in the pool's count as well: one wrong answer does not make a number that nobody has used a used one.
     const mined = Math.min(latest, pooled)
     // What a reorganisation took back is the recovery's to send again, as it was signed.
-    const first = adoptedBelow - pooled > MOST_FILLED ? adoptedBelow : pooled
-    if (first !== pooled)
+    const first = adoptedBelow - unused > MOST_FILLED ? adoptedBelow : unused
+    if (first !== unused)
       log.error(
-        { network, nonce: pooled, signedBelow: adoptedBelow },
+        { network, nonce: unused, signedBelow: adoptedBelow },
         'payments were signed with numbers far above those that the settling account has used: a node must have said a wrong count. They can not land, and nobody is charged; numbers in between are not filled',
       )
     for (let nonce = first; nonce < adoptedBelow; nonce++)
       if (!live.has(nonce) && !formerlyMined.has(nonce)) abandoned.add(nonce)
-    adoptedBelow = 0
+    // Where they disagree the others are looked at again.
+    adoptedBelow = unused > pooled ? Math.min(adoptedBelow, unused) : 0
     lookedAtMs = performance.now()
     known.minedBelow(mined)
     // Meanwhile.
     abandonGivenBack()
-    for (const nonce of await withoutOpen(known.strandedFrom(pooled, parts.strandedMs))) abandoned.add(nonce)
+    for (const nonce of await withoutOpen(known.strandedFrom(pooled, parts.strandedMs(pooled))))
+      abandoned.add(nonce)
     for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
     const nonces = known.from(pooled)
     for (let i = 0; i < nonces.length && !isClosed; i += AT_ONCE) await sendSome(nonces.slice(i, i + AT_ONCE))

@@ -1,17 +1,15 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { NetworkId } from '../../../../core/domain/network.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { NonceQueue } from './nonceQueue.ts'
+import { type BookedNumbers, type Counts, createStartCounts } from './startCounts.ts'
 
 /** Between two looks whether somebody else signs with the key. */
 const LOOK_MS = 2_000
 /**
- * Looks at the start that have to agree: a former process leaves empty transactions in the pool, which fill numbers, and no store knows
- * them. They are in the next block, while an installation that works brings others.
+ * Looks at the start until somebody else signs: a former process leaves empty transactions in the pool, which fill numbers, and no store
+ * knows them. They are in the next block, while an installation that works brings others.
  */
 const FIRST_LOOKS = 3
-/** Times that the chain is asked at the start, {@link LOOK_MS} apart, until a number that nobody here knows of was said twice. */
-const MOST_ASKED = 3
 
 /** Watches whether somebody else uses numbers of a key, such as an installation with a database of its own. */
 export interface KeyWatch {
@@ -23,16 +21,17 @@ export interface KeyWatch {
   begin(bookedNumbers?: BookedNumbers): void
   /**
    * The account's next number by the chain, its pool included. What is above everything that is known here is believed when it is
-   * said twice: what is signed above a number that nobody uses waits for good. Rejects when no node says.
+   * said twice, and at a start when it is said once more after that: what is signed above a number that nobody uses waits for good.
+   * Rejects when no node says, and where that is not over.
    */
   firstFree(): Promise<number>
   /** Not again within {@link LOOK_MS}, but for the first one after a wait; those who ask share a look. Never rejects. */
   look(): Promise<void>
   /** Somebody else has used numbers of this key lately. */
   readonly isShared: boolean
+  /** Numbers from the first on and below the second are used as nodes have said, and nobody here knows by whom. */
+  readonly onlySaid: readonly [number, number]
 }
-
-export type BookedNumbers = () => Promise<ReadonlySet<number> | undefined>
 
 export interface KeyWatchParts {
   readonly network: NetworkId
@@ -49,98 +48,28 @@ export interface KeyWatchParts {
   readonly openInStore: () => Promise<ReadonlyMap<number, unknown>> | undefined
 }
 
-/** An account's next number by the newest block, and with what waits in the pool. */
-interface Counts {
-  readonly mined: number
-  readonly pooled: number
-}
-
 export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   const { network, address, log, sharedKeyMs, queue, countOf, isOwn, openInStore } = parts
   /** Whether the queue's next number is what the chain had when this process began to settle; before, others may have used more. */
   let knowsNext = false
-  /** First looks in a row that found numbers in the pool which nobody here knows. */
+  /** First looks in a row that found numbers which nobody here knows, and which may be nobody's. */
   let doubts = 0
   let sharedUntilMs = Number.NEGATIVE_INFINITY
   let lookedAtMs = Number.NEGATIVE_INFINITY
+  let onlySaid: readonly [number, number] = [0, 0]
   let looking: Promise<void> = Promise.resolve()
+  /** The look at the start that is under way. */
+  let finding: Promise<void> | undefined
 
-  let askBooks: BookedNumbers | undefined
-  let booked: ReadonlySet<number> = new Set()
-  /** Below this nobody has to be asked twice: the books have it, or a node has said it twice before. */
-  let heard = 0
-  /** What the chain has said at the start; undefined before it was asked, and where it has to be asked again. */
-  let counts: Promise<Counts> | undefined
   /** How often others may have had the key, this process's start included. */
   let begun = 0
 
-  /** Only where the chain has used more than is known otherwise: after a time in which nobody bought. */
-  const readBooks = async (): Promise<void> => {
-    try {
-      booked = (await askBooks?.()) ?? new Set()
-    } catch (error) {
-      log.warn(
-        { network, error: String(error) },
-        'the books could not say which numbers of the settling key they know',
-      )
-    }
-    for (const nonce of booked) heard = Math.max(heard, nonce + 1)
-  }
-
-  const askBoth = async (): Promise<Counts> => {
-    const [mined, pooled] = await Promise.all([countOf('latest'), countOf('pending')])
-    // Of two nodes behind one address, the one that was asked for the pool may be behind.
-    return { mined, pooled: Math.max(mined, pooled) }
-  }
-
-  /**
-   * One that lags says too little, and another one may say too much: at the start, nobody here can tell which it is. Where an answer is
-   * none that is expected, the chain is asked again, with time for a block in between, and the highest number counts that was said twice
-   * or is known of.
-   */
-  const askUntilSure = async (): Promise<Counts> => {
-    const said: number[] = []
-    let mined = 0
-    for (;;) {
-      const answer = await askBoth()
-      if (said.length === 0 && answer.pooled > (queue.next ?? 0)) await readBooks()
-      const sure = queue.next ?? 0
-      const expected = Math.max(sure, heard)
-      mined = Math.max(mined, answer.mined)
-      said.push(Math.max(sure, answer.pooled))
-      said.sort((a, b) => b - a)
-      const [highest = 0, second = 0] = said
-      const pooled = Math.max(second, Math.min(highest, expected))
-      const isSure = pooled === highest && highest >= expected
-      const telling = { network, account: address, said, expected, next: pooled }
-      if (isSure || said.length === MOST_ASKED) {
-        if (!isSure)
-          log.warn(
-            telling,
-            'nodes disagree about the next number of the settling key, or say less than the database knows of; this gateway goes on with the highest that was said twice or is known here',
-          )
-        return { mined: Math.min(mined, pooled), pooled }
-      }
-      if (said.length === 1)
-        log.info(
-          telling,
-          'the next number of the settling key is not the one that is known here; it is asked for again before anything is signed',
-        )
-      await sleep(LOOK_MS)
-    }
-  }
-
-  const countsAtStart = (): Promise<Counts> => {
-    const asking = (counts ??= askUntilSure())
-    return asking.catch((error: unknown) => {
-      if (counts === asking) counts = undefined
-      throw error
-    })
-  }
+  const atStart = createStartCounts({ network, address, log, queue, countOf, pauseMs: LOOK_MS })
 
   /** What is in the pool, and neither signed here nor stored by a former process. */
   const isForeignInPool = ({ mined, pooled }: Counts): boolean => {
-    for (let nonce = mined; nonce < pooled; nonce++) if (!isOwn(nonce) && !booked.has(nonce)) return true
+    for (let nonce = mined; nonce < pooled; nonce++)
+      if (!isOwn(nonce) && !atStart.isBooked(nonce)) return true
     return false
   }
 
@@ -155,6 +84,17 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
   }
 
   const isShared = () => performance.now() < sharedUntilMs
+  /** Nothing is signed with a number that is asked for now. */
+  const refuseShared = (): void => {
+    if (isShared()) throw new Error('somebody else may be signing with the settling key')
+  }
+  /** It was said again: something may be signed above it. */
+  const believe = (below: number): void => {
+    queue.supposeNothing()
+    const from = queue.next ?? 0
+    if (below > from) onlySaid = [from, below]
+    queue.raiseAbove(below - 1)
+  }
   /** Until the next look. */
   const soonMs = () => performance.now() + Math.min(LOOK_MS, sharedKeyMs)
 
@@ -174,9 +114,8 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
     }
     // Another look has seen more meanwhile.
     if (isShared()) return
-    queue.raiseAbove(used - 1)
-    if (!queue.isSupposing) return
-    queue.supposeNothing()
+    believe(used)
+    if (queue.next! >= supposed) return
     log.warn(
       { network, account: address, nonce: supposed, next: queue.next },
       'nobody has used the numbers of the settling key that a node said were used',
@@ -192,25 +131,41 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
     )
   }
 
-  const lookAtStart = async (): Promise<void> => {
+  /**
+   * Numbers that only a node's word says are supposed: nothing is signed above them before the chain, asked again, has said that somebody
+   * has used them, and where it says that nobody has, they are nobody's.
+   */
+  const findNext = async (): Promise<void> => {
     const start = begun
-    const { mined, pooled } = await countsAtStart()
-    // They may be a former process's, which nobody here knows of: these are not taken back.
-    queue.raiseAbove(pooled - 1)
-    // Mined, as a node says that is not behind. Twice, so that of two that take turns both are asked.
-    let newest = mined
-    for (let i = 0; i < 2 && isForeignInPool({ mined: newest, pooled }); i++)
-      newest = Math.max(newest, await countOf('latest'))
-    const isForeign = isForeignInPool({ mined: newest, pooled })
-    // Meanwhile others may have had it once more, or another look has found out.
-    if (start !== begun || knowsNext) return
-    if (isForeign && ++doubts < FIRST_LOOKS) {
-      counts = undefined
+    while (!knowsNext) {
+      queue.supposeNothing()
+      const { mined, pooled, known, isFirstSaid } = await atStart.ask()
+      // Mined, as a node says that is not behind. Twice, so that of two that take turns both are asked.
+      let newest = mined
+      for (let i = 0; i < 2 && isForeignInPool({ mined: newest, pooled }); i++)
+        newest = Math.max(newest, await countOf('latest'))
+      const isForeign = isForeignInPool({ mined: newest, pooled })
+      // Meanwhile others may have had it once more.
+      if (start !== begun) return
+      const isSure = !isForeign && !isFirstSaid
+      queue.raiseAbove(Math.min(pooled, known) - 1)
+      if (isSure) believe(pooled)
+      else queue.suppose(pooled)
+      knowsNext = isSure || ++doubts === FIRST_LOOKS
+      if (knowsNext) return isSure ? undefined : tellOfOthers(pooled)
+      // Time for its block.
+      if (!isForeign) continue
       sharedUntilMs = soonMs()
       return
     }
-    knowsNext = true
-    if (isForeign) tellOfOthers(pooled)
+  }
+
+  /** Whoever wants to know: they share it. */
+  const lookAtStart = (): Promise<void> => {
+    const own = (finding ??= findNext().finally(() => {
+      if (finding === own) finding = undefined
+    }))
+    return own
   }
 
   const lookOnce = async (): Promise<void> => {
@@ -231,22 +186,29 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
 
   return {
     begin(bookedNumbers) {
-      askBooks = bookedNumbers
-      booked = new Set()
       // What somebody has used may be theirs, which the chain is asked for now.
-      heard = queue.isSupposing ? queue.next! : 0
+      atStart.begin(bookedNumbers, queue.isSupposing ? queue.next! : 0)
       queue.supposeNothing()
-      counts = undefined
+      finding = undefined
+      onlySaid = [0, 0]
       begun++
       knowsNext = false
       doubts = 0
       lookedAtMs = Number.NEGATIVE_INFINITY
     },
     async firstFree() {
-      // Where no look has said it, as no node has answered.
-      if (begun > 0 && counts === undefined) queue.raiseAbove((await countsAtStart()).pooled - 1)
+      // Where no look has said it, as no node has answered, or nobody looks.
+      while (begun > 0 && !knowsNext) {
+        await lookAtStart()
+        refuseShared()
+      }
       const first = await countOf('pending')
-      return first > (queue.next ?? 0) ? Math.min(first, await countOf('pending')) : first
+      if (first <= (queue.next ?? 0)) return first
+      if (sharedKeyMs === 0) return Math.min(first, await countOf('pending'))
+      // Whose it is, the look finds out.
+      await lookOnce()
+      refuseShared()
+      return Math.min(first, queue.next ?? 0)
     },
     look() {
       const nowMs = performance.now()
@@ -258,16 +220,20 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       looking = lookOnce()
         .catch((error: unknown) => {
           // Nothing is signed above before a look has said so.
-          if (queue.isSupposing) sharedUntilMs = Math.max(sharedUntilMs, soonMs())
+          if (queue.isSupposing || (doubts > 0 && !knowsNext))
+            sharedUntilMs = Math.max(sharedUntilMs, soonMs())
           log.warn({ network, error: String(error) }, 'could not look who else signs with the settling key')
         })
         .finally(() => {
-          if (start === begun) lookedAtMs = nowMs
+          if (start === begun) lookedAtMs = isShared() ? performance.now() : nowMs
         })
       return looking
     },
     get isShared() {
       return isShared()
+    },
+    get onlySaid() {
+      return onlySaid
     },
   }
 }

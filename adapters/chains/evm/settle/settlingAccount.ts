@@ -8,14 +8,20 @@ import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 import type { Fees } from './fees.ts'
 import { createGapRepair } from './gapRepair.ts'
-import { type BookedNumbers, createKeyWatch, type KeyWatch } from './keyWatch.ts'
+import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
 import { createKnownNonces } from './knownNonces.ts'
 import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
 import { addressOfKey, signTransaction } from './signTransaction.ts'
+import type { BookedNumbers } from './startCounts.ts'
 import { within } from './within.ts'
 
 /** Before a nonce that was given back is filled: the next payment may use it. */
 const GAP_MS = 250
+/**
+ * Where only nodes have said that nonces are used, transactions wait behind them for this part of the time: no payment of the books is lost
+ * when they are filled.
+ */
+const ONLY_SAID_PART = 60
 /** No account has sent as many. A node that says so is broken, and believing it would leave a gap that nothing closes. */
 const MOST_TRANSACTIONS = 2 ** 32
 
@@ -161,8 +167,14 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     return { settler: id, bytes, transaction: hash, sequence: String(nonce) }
   }
 
+  const strandedMs = (isOnlySaid: boolean) => options.strandedMs / (isOnlySaid ? ONLY_SAID_PART : 1)
+
   const repairs = createGapRepair({
-    ...{ network, rpc, log, queue, known, countOf, currentFees, strandedMs: options.strandedMs },
+    ...{ network, rpc, log, queue, known, countOf, currentFees },
+    strandedMs(nonce) {
+      const [from, below] = watch.onlySaid
+      return strandedMs(nonce >= from && nonce < below)
+    },
     signFiller: (nonce, gas, fees) => signed({ to: address, data: '0x' }, nonce, gas, fees),
     mayGoOn: () => mayGoOn(),
     openInStore: () => openInStore?.(),
@@ -244,7 +256,11 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     get hasGaps() {
       if (repairs.hasGaps) return true
       // Seldom, and only while something waits: what a former process had filled nobody here would miss.
-      if (live.size > 0 && performance.now() - repairs.lookedAtMs >= options.strandedMs) return true
+      if (
+        live.size > 0 &&
+        performance.now() - repairs.lookedAtMs >= strandedMs(known.usedBelow < watch.onlySaid[1])
+      )
+        return true
       return known.hasFillers
     },
     get committedWei() {

@@ -1,0 +1,229 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { silentLog as log } from '../../../../core/ports/log.ts'
+import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
+import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
+
+interface StartCase {
+  readonly name: string
+  /** Answers for `latest` and `pending`, look by look; the last ones again and again. */
+  readonly says: readonly (readonly [number, number])[]
+  /** What the books have attempts for, all below included; none without. */
+  readonly bookedTo?: number
+  readonly next: number
+  readonly looks: number
+  readonly isShared?: boolean
+}
+
+const starts: readonly StartCase[] = [
+  { name: 'a key that nobody has used', says: [[0, 0]], next: 0, looks: 1 },
+  { name: 'the books know of all', says: [[7, 7]], bookedTo: 6, next: 7, looks: 1 },
+  { name: 'nobody knows of them', says: [[7, 7]], next: 7, looks: 3 },
+  {
+    name: 'one answer has too many',
+    says: [
+      [7, 37],
+      [7, 7],
+    ],
+    bookedTo: 6,
+    next: 7,
+    looks: 3,
+  },
+  {
+    name: 'a whole look has too many',
+    says: [
+      [37, 37],
+      [7, 7],
+    ],
+    next: 7,
+    looks: 4,
+  },
+  {
+    name: 'two whole looks have too many',
+    says: [
+      [37, 37],
+      [37, 37],
+      [7, 7],
+    ],
+    bookedTo: 6,
+    next: 7,
+    looks: 5,
+  },
+  {
+    name: 'some of those that were said twice are used',
+    says: [
+      [37, 37],
+      [37, 37],
+      [9, 9],
+      [7, 7],
+    ],
+    bookedTo: 6,
+    next: 9,
+    looks: 5,
+  },
+  {
+    name: 'one that was said twice is said again by the last answer',
+    says: [
+      [37, 37],
+      [37, 37],
+      [7, 7],
+      [37, 37],
+    ],
+    bookedTo: 6,
+    next: 37,
+    looks: 4,
+  },
+  { name: 'the pool is asked of a node that lags', says: [[7, 3]], bookedTo: 6, next: 7, looks: 1 },
+  { name: 'the blocks are asked of a node that lags', says: [[3, 7]], bookedTo: 6, next: 7, looks: 1 },
+  {
+    name: 'it catches up',
+    says: [
+      [3, 3],
+      [7, 7],
+    ],
+    bookedTo: 6,
+    next: 7,
+    looks: 2,
+  },
+  {
+    name: 'it catches up late',
+    says: [
+      [3, 3],
+      [3, 3],
+      [7, 7],
+    ],
+    bookedTo: 6,
+    next: 7,
+    looks: 3,
+  },
+  {
+    name: 'nobody knows of them, and nodes take turns',
+    says: [
+      [7, 7],
+      [3, 3],
+      [7, 7],
+      [3, 3],
+      [7, 7],
+    ],
+    next: 7,
+    looks: 5,
+  },
+  { name: 'the chain has less than the books', says: [[3, 3]], bookedTo: 6, next: 3, looks: 3 },
+  { name: 'others wait in the pool', says: [[7, 9]], bookedTo: 6, next: 9, looks: 2, isShared: true },
+]
+
+t.test(
+  'at the start a number that nobody here knows of is supposed when it was said twice, and counts when it is said again',
+  (t) =>
+    Promise.all(
+      starts.map(async ({ name, says, bookedTo = -1, next, looks, isShared = false }) => {
+        let looked = 0
+        const countOf = async (block: string) => {
+          const [mined, pooled] = says[Math.min(looked, says.length - 1)]!
+          if (block === 'latest') return mined
+          looked++
+          return pooled
+        }
+        const queue = createNonceQueue(() => watch.firstFree())
+        const watch = createKeyWatch({
+          ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs: 60_000 },
+          isOwn: () => false,
+          openInStore: async () => new Map(),
+        })
+        watch.begin(async () => new Set(Array.from({ length: bookedTo + 1 }, (_, nonce) => nonce)))
+        await watch.look()
+        t.match([looked, watch.isShared, queue.next ?? 0], [looks, isShared, next], name)
+      }),
+    ),
+)
+
+t.test(
+  'where no node answers the look at the start, the first number waits until one was said twice',
+  async (t) => {
+    let isAway = true
+    let asked = 0
+    const countOf = async () => {
+      if (isAway) throw new Error('away')
+      return asked++ < 2 ? 37 : 7
+    }
+    const queue = createNonceQueue(() => watch.firstFree())
+    const watch = createKeyWatch({
+      ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs: 60_000 },
+      isOwn: () => false,
+      openInStore: async () => new Map(),
+    })
+    watch.begin()
+    await watch.look()
+    await t.rejects(queue.take())
+    isAway = false
+    t.equal(await queue.take(), 7)
+  },
+)
+
+/** A key of which the books know 7 numbers, at the start of a watch of it. */
+function starting(says: (block: string) => number, sharedKeyMs = 60_000) {
+  const countOf = async (block: string) => says(block)
+  const queue: NonceQueue = createNonceQueue(() => watch.firstFree())
+  const watch: KeyWatch = createKeyWatch({
+    ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs },
+    isOwn: () => false,
+    openInStore: async () => new Map(),
+  })
+  watch.begin(async () => new Set([5, 6]))
+  return { watch, queue }
+}
+
+t.test('what waits in the pool at the start, and is dropped, is taken back', async (t) => {
+  const dropIt = async (isSoon: boolean) => {
+    let pooled = 37
+    const { watch, queue } = starting((block) => (block === 'latest' ? 7 : pooled), isSoon ? 60_000 : 500)
+    await watch.look()
+    t.match([watch.isShared, queue.next, queue.isSupposing], [true, 37, true])
+    for (let look = 0; look < 2 && !isSoon; look++) {
+      await sleep(510)
+      await watch.look()
+      t.match([watch.isShared, queue.next, queue.isSupposing], [true, 37, true])
+    }
+    pooled = 7
+    await sleep(isSoon ? 2_100 : 800)
+    await watch.look()
+    t.match(
+      [watch.isShared, queue.isSupposing],
+      [false, false],
+      isSoon ? 'before anybody else is seen' : 'after that',
+    )
+    t.equal(await queue.take(), 7, isSoon ? 'before anybody else is seen' : 'after that')
+  }
+  await Promise.all([dropIt(true), dropIt(false)])
+})
+
+t.test('what waits in the pool at the start, and is mined, keeps nobody for longer', async (t) => {
+  let mined = 7
+  const { watch, queue } = starting((block) => (block === 'latest' ? mined : 9))
+  await watch.look()
+  t.match([watch.isShared, queue.next], [true, 9])
+  mined = 9
+  await sleep(2_100)
+  await watch.look()
+  t.match([watch.isShared, queue.next, queue.isSupposing], [false, 9, false])
+})
+
+t.test('where nobody looks, the first number waits until what was said twice is said again', async (t) => {
+  let asked = 0
+  const { queue } = starting(() => (asked++ < 4 ? 37 : 7), 0)
+  t.equal(await queue.take(), 7)
+})
+
+t.test('a number that is asked for beside the looks is believed no sooner than by them', async (t) => {
+  let wrong = 0
+  const { watch, queue } = starting(() => (wrong-- > 0 ? 37 : 7), 500)
+  await watch.look()
+  t.equal(await queue.take(), 7)
+  queue.recheck()
+  wrong = 3
+  await t.rejects(queue.take(), 'somebody else may be signing')
+  t.match([watch.isShared, queue.next], [true, 37])
+  await sleep(800)
+  await watch.look()
+  t.equal(await queue.take(), 8)
+})
