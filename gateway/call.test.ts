@@ -1,12 +1,12 @@
 import t from 'tap'
 import type { Generation } from '../core/kernel/generation.ts'
+import type { Program } from '../core/kernel/program.ts'
 import type { Exchange } from '../core/plugin/exchange.ts'
 import { handled } from '../core/plugin/reply.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { endOverdue, newCalls, runCall } from './call.ts'
-import type { Route } from './routeTable.ts'
 
-/** As much of an exchange, a route and a generation as a call looks at that a hook answers later. */
+/** As much of an exchange, a program and a generation as a call looks at that a hook answers later. */
 function start() {
   const calls = newCalls(silentLog)
   const counts = { entered: 0, left: 0, finished: 0 }
@@ -14,7 +14,7 @@ function start() {
   const postAnswer = [{ plugin: 'p', phase: 'deliver', hook: () => void counts.finished++ }]
   const hooks = [(x: { answer: Promise<unknown> }) => x.answer]
   const shape = { hooks, steps: [{ plugin: 'p', phase: 'claim' }], check: undefined, postAnswer }
-  const route = { isPaid: false, parts: [], shape } as unknown as Route
+  const program = { isPaid: false, shape } as unknown as Program
   const begin = () => {
     const { promise: answer, resolve, reject } = Promise.withResolvers<unknown>()
     const door = { hasBegun: false, hasEnded: false, isClosed: false, send: () => true }
@@ -23,7 +23,7 @@ function start() {
       isOver: false,
       status: 0,
     }
-    runCall(x as unknown as Exchange, route, generation, calls)
+    runCall(x as unknown as Exchange, program, generation, calls)
     return { x, resolve, reject }
   }
   return { calls, counts, begin }

@@ -1,7 +1,7 @@
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
 import type { Generation } from '../core/kernel/generation.ts'
-import type { PostAnswerStep } from '../core/kernel/program.ts'
+import type { PostAnswerStep, Program } from '../core/kernel/program.ts'
 import { passed, run, type Watch } from '../core/kernel/run.ts'
 import { settlementPending } from '../core/payments/refusals.ts'
 import type { Exchange } from '../core/plugin/exchange.ts'
@@ -9,12 +9,11 @@ import { handled, type Reply } from '../core/plugin/reply.ts'
 import type { CallCounts } from '../core/ports/callCounts.ts'
 import type { Log } from '../core/ports/log.ts'
 import { failureReceipt } from './failureReceipt.ts'
-import type { Route } from './routeTable.ts'
 
 /** A call of which a hook answers later. */
 export interface CallUnderWay {
   readonly x: Exchange
-  readonly route: Route
+  readonly program: Program
   readonly generation: Generation
   /** By this machine's monotonic clock. */
   readonly sinceMs: number
@@ -48,27 +47,27 @@ export const newCalls = (log: Log): Calls => ({
  *
  * @param calls where it stands until then, see {@link endOverdue}, and is counted
  */
-export function runCall(x: Exchange, route: Route, generation: Generation, calls: Calls): void {
+export function runCall(x: Exchange, program: Program, generation: Generation, calls: Calls): void {
   generation.enter()
-  x.parts = route.parts
+  x.program = program
   let outcome: Reply | Promise<Reply>
   try {
-    outcome = run(route.shape.hooks, x, route.shape.check, watch)
+    outcome = run(program.shape.hooks, x, program.shape.check, watch)
   } catch (error) {
-    return fail(x, route, generation, calls, error)
+    return fail(x, program, generation, calls, error)
   }
-  if (!(outcome instanceof Promise)) return finish(x, route, generation, calls, outcome)
+  if (!(outcome instanceof Promise)) return finish(x, program, generation, calls, outcome)
   const { underWay } = calls
-  const call: CallUnderWay = { x, route, generation, sinceMs: performance.now(), place: underWay.length }
+  const call: CallUnderWay = { x, program, generation, sinceMs: performance.now(), place: underWay.length }
   underWay.push(call)
   outcome.then(
     (reply) => {
       leave(underWay, call)
-      if (!x.isOver) finish(x, route, generation, calls, reply)
+      if (!x.isOver) finish(x, program, generation, calls, reply)
     },
     (error: unknown) => {
       leave(underWay, call)
-      if (!x.isOver) fail(x, route, generation, calls, error)
+      if (!x.isOver) fail(x, program, generation, calls, error)
     },
   )
 }
@@ -98,16 +97,16 @@ const watch: Watch<Exchange> = {
 export function endOverdue(calls: Calls, longestMs: number, nowMs = performance.now()): void {
   const { underWay, log } = calls
   for (const call of underWay.filter(({ sinceMs }) => nowMs - sinceMs >= longestMs)) {
-    const { x, route, generation } = call
+    const { x, program, generation } = call
     const { door, claim, link, waitsAt } = x
     if (door.hasBegun && !door.hasEnded && !door.isClosed) continue
     leave(underWay, call)
-    const { plugin, phase } = route.shape.steps[waitsAt] ?? {}
+    const { plugin, phase } = program.shape.steps[waitsAt] ?? {}
     const what = { plugin, phase, linkId: link.id, purchaseId: claim?.purchaseId }
     log.error(what, 'a hook has not answered in time; its call is ended')
     // Handed over by a hook that does not say so.
-    if (door.hasEnded) finish(x, route, generation, calls, handled)
-    else fail(x, route, generation, calls, overdue(x, route.isPaid))
+    if (door.hasEnded) finish(x, program, generation, calls, handled)
+    else fail(x, program, generation, calls, overdue(x, program.isPaid))
   }
 }
 
@@ -129,7 +128,7 @@ function overdue({ claim, purchase, paymentHeader }: Exchange, isPaid: boolean):
 /** Nothing that a plugin does may end the process here, or keep the generation from closing. */
 function finish(
   x: Exchange,
-  route: Route,
+  program: Program,
   generation: Generation,
   calls: Calls,
   reply: Reply,
@@ -138,10 +137,10 @@ function finish(
   const { log } = calls
   x.isOver = true
   if (reply === passed) {
-    if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed) answer(x, route, ...unanswered(x, log), log)
-  } else if (reply !== handled) answer(x, route, reply, error, log)
-  count(x, route.isPaid, calls.counts)
-  for (const step of route.shape.postAnswer) {
+    if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed) answer(x, program, ...unanswered(x, log), log)
+  } else if (reply !== handled) answer(x, program, reply, error, log)
+  count(x, program.isPaid, calls.counts)
+  for (const step of program.shape.postAnswer) {
     try {
       const late: unknown = step.hook(x)
       if (late instanceof Promise) late.catch((err: unknown) => noteFailure(x, log, step, err))
@@ -179,15 +178,15 @@ function noteFailure(x: Exchange, log: Log, { plugin, phase }: PostAnswerStep, e
   log.error({ err, plugin, phase, linkId: x.link.id }, 'a hook after the answer failed')
 }
 
-function fail(x: Exchange, route: Route, generation: Generation, calls: Calls, error: unknown): void {
+function fail(x: Exchange, program: Program, generation: Generation, calls: Calls, error: unknown): void {
   const { reply, code } = errorReply(error, calls.log)
   x.errorCode ??= code
-  finish(x, route, generation, calls, reply, error)
+  finish(x, program, generation, calls, reply, error)
 }
 
-function answer(x: Exchange, route: Route, given: Reply, error: unknown, log: Log): void {
+function answer(x: Exchange, program: Program, given: Reply, error: unknown, log: Log): void {
   try {
-    const reply = route.isPaid && x.paymentHeader !== null ? withReceipt(x, given, error) : given
+    const reply = program.isPaid && x.paymentHeader !== null ? withReceipt(x, given, error) : given
     x.status = reply.status
     x.reply = reply
     x.isUnsent = !x.door.send(reply, x.extraHeaders)

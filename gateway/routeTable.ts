@@ -1,27 +1,12 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { isPaid, type ServedLink } from '../core/domain/link.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Program } from '../core/kernel/program.ts'
 import { noLink } from '../core/kernel/prototypeLinks.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
 import type { Links } from '../core/ports/store/links.ts'
-
-/** One link version, ready to be called. What a call begins with stands side by side: of very many links nothing is in a cache. */
-export interface Route {
-  /** `<seller>/<slug>` */
-  readonly key: string
-  readonly link: ServedLink
-  readonly program: Program
-  /** Those of the program. */
-  readonly shape: Program['shape']
-  readonly parts: Program['parts']
-  readonly isPaid: boolean
-  /** Methods that the link takes; null for all. */
-  readonly methods: ReadonlySet<string> | null
-}
 
 /** An address that no link has. */
 export interface NoRoute {
@@ -54,10 +39,10 @@ export class RouteTable {
    * By a hash of their keys. By the keys themselves V8 would look each one up among all strings that it knows, and then in the map. Of
    * two links with the same hash, one pair among 100,000, the one that is called last is known.
    */
-  readonly #routes: LRUCache<number, Route>
+  readonly #routes: LRUCache<number, Program>
   readonly #hashOf: (key: string) => number
   readonly #missing = new LRUCache<string, NoRoute>({ max: MAX_MISSING, ttl: MISSING_MS })
-  readonly #loading = new Map<string, Promise<Route | NoRoute>>()
+  readonly #loading = new Map<string, Promise<Program | NoRoute>>()
   /** Where the routes of each seller are: what a change of his drops is found without a look at all others. */
   readonly #bySeller = new Map<string, Set<number>>()
   readonly #unsubscribe: () => void
@@ -70,7 +55,7 @@ export class RouteTable {
 
   #isClosed = false
   /** Compiled when it is first needed: one, however many links there were. */
-  #former: Route | null | undefined
+  #former: Program | null | undefined
 
   constructor(
     generation: Generation,
@@ -106,7 +91,7 @@ export class RouteTable {
    * What is known of an address; undefined when the store has to be asked.
    * @param key `<seller>/<slug>` as it stands in the address
    */
-  lookup(key: string): Route | NoRoute | undefined {
+  lookup(key: string): Program | NoRoute | undefined {
     const routes = this.#routes
     const isNearlyFull =
       routes.size > NEARLY_FULL * this.#maxRoutes || routes.calculatedSize > NEARLY_FULL * MAX_CHARS
@@ -121,7 +106,7 @@ export class RouteTable {
   }
 
   /** Asks the store for an address. Who asks for it meanwhile joins. */
-  ask(key: string): Promise<Route | NoRoute> {
+  ask(key: string): Promise<Program | NoRoute> {
     const underWay = this.#loading.get(key)
     if (underWay !== undefined) return underWay
     const loading = this.#load(key).finally(() => {
@@ -135,13 +120,13 @@ export class RouteTable {
    * For a call that comes with a payment to an address that no link has: by its payment and what it asks for it is known
    * whether it was bought while there was one. Null where no payments are taken.
    */
-  get former(): Route | null {
+  get former(): Program | null {
     if (this.#isClosed) return null
     if (this.#former === undefined) {
       const { program, problems, takesNoPayment } = this.#generation.examine(noLink)
       const holds = program !== undefined && problems.length === 0 && !takesNoPayment
       if (!holds) program?.dispose()
-      this.#former = holds ? routeOf('', noLink, program) : null
+      this.#former = holds ? program : null
     }
     return this.#former
   }
@@ -153,15 +138,15 @@ export class RouteTable {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#unsubscribe()
-    this.#former?.program.dispose()
+    this.#former?.dispose()
     let givenUp = 0
     for (const route of this.#routes.values()) {
       if (givenUp++ % GIVEN_UP_IN_A_TURN === 0) await nextTurn()
-      route.program.dispose()
+      route.dispose()
     }
   }
 
-  async #load(key: string): Promise<Route | NoRoute> {
+  async #load(key: string): Promise<Program | NoRoute> {
     const epoch = this.#epoch
     const slash = key.indexOf('/')
     const [username, slug] = [key.slice(0, slash), key.slice(slash + 1)]
@@ -174,15 +159,15 @@ export class RouteTable {
     }
     // The plugins of a closed table may be closed as well: nothing is compiled from them.
     if (this.#isClosed) return { link: null, movedTo: undefined }
+    const route = this.#generation.compile(link)
     // A piece of the target that it came with would keep all of that.
-    const own = Buffer.from(key, 'latin1').toString('latin1')
-    const route = routeOf(own, link, this.#generation.compile(link))
+    route.key = Buffer.from(key, 'latin1').toString('latin1')
     if (epoch === this.#epoch) this.#keep(username, route)
-    else route.program.dispose()
+    else route.dispose()
     return route
   }
 
-  #keep(username: string, route: Route): void {
+  #keep(username: string, route: Program): void {
     const hash = this.#hashOf(route.key)
     this.#routes.set(hash, route)
     const hashes = this.#bySeller.get(username)
@@ -191,11 +176,11 @@ export class RouteTable {
     if (this.#routes.size > this.#maxRoutes) this.#routes.pop()
   }
 
-  #dropped({ key, program }: Route, hash: number): void {
-    const username = key.slice(0, key.indexOf('/'))
+  #dropped(route: Program, hash: number): void {
+    const username = route.key.slice(0, route.key.indexOf('/'))
     const hashes = this.#bySeller.get(username)
     if (hashes?.delete(hash) && hashes.size === 0) this.#bySeller.delete(username)
-    program.dispose()
+    route.dispose()
   }
 }
 
@@ -212,11 +197,4 @@ export function createHash(): (key: string) => number {
   }
 }
 
-/** @param key empty where no address leads there */
-export function routeOf(key: string, link: ServedLink, program: Program): Route {
-  const { shape, parts } = program
-  const methods = link.methods.length === 0 ? null : new Set(link.methods)
-  return { key, link, program, shape, parts, isPaid: isPaid(link), methods }
-}
-
-const charsOf = ({ link }: Route): number => JSON.stringify(link).length
+const charsOf = ({ link }: Program): number => JSON.stringify(link).length

@@ -1,6 +1,7 @@
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
 import type { Generation } from '../core/kernel/generation.ts'
+import type { Program } from '../core/kernel/program.ts'
 import type { Door } from '../core/plugin/door.ts'
 import { Exchange } from '../core/plugin/exchange.ts'
 import type { Reply } from '../core/plugin/reply.ts'
@@ -12,7 +13,7 @@ import { failureReceipt, unread } from './failureReceipt.ts'
 import { type HeadFacts, type LinkTarget, linkPrefix } from './head.ts'
 import type { HttpDoor } from './httpDoor.ts'
 import type { LiveGeneration } from './liveGeneration.ts'
-import type { NoRoute, Route } from './routeTable.ts'
+import type { NoRoute } from './routeTable.ts'
 import { Strangers } from './strangers.ts'
 
 /** What the router asks of a head. */
@@ -77,7 +78,7 @@ export function createRouter({ live, calls, clock }: RouterParts): Router {
       .catch((error: unknown) => answerError(call, error))
   }
 
-  function arrive(call: Call, found: Route | NoRoute, generation: Generation): void {
+  function arrive(call: Call, found: Program | NoRoute, generation: Generation): void {
     if (found.link === null) return missing(call, found, generation)
     const { head, door, waiting } = call
     if (door.method === 'OPTIONS' && isOursToAnswer(call, found)) {
@@ -96,11 +97,11 @@ export function createRouter({ live, calls, clock }: RouterParts): Router {
     enter(call, found, generation)
   }
 
-  function enter(call: Call, route: Route, generation: Generation): void {
+  function enter(call: Call, program: Program, generation: Generation, link = program.link): void {
     const { head, target, clientIp, body } = call
     const x = new Exchange({
       door: call.door,
-      link: route.link,
+      link,
       subPath: target.subPath,
       query: target.query,
       clientIp,
@@ -111,7 +112,7 @@ export function createRouter({ live, calls, clock }: RouterParts): Router {
       ...(body !== undefined && { body }),
     })
     if (head.hasOrigin) x.extraHeaders = [...corsHeaders]
-    runCall(x, route, generation, calls)
+    runCall(x, program, generation, calls)
   }
 
   /** No link there: perhaps it had this address until lately. */
@@ -143,7 +144,7 @@ export function createRouter({ live, calls, clock }: RouterParts): Router {
     // Whoever reads the body asks for it.
     if (call.waiting !== undefined) call.waiting.owesContinue = true
     const [username, slug] = call.target.key.split('/') as [string, string]
-    enter(call, { ...former, link: { ...former.link, username, slug } }, generation)
+    enter(call, former, generation, { ...former.link, username, slug })
   }
 
   function answer(call: Answerable, reply: Reply, extra: readonly string[] = []): void {
@@ -179,11 +180,11 @@ const tooManyUnknown = () =>
   )
 
 /** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */
-const isOursToAnswer = ({ door }: Call, { isPaid, methods }: Route): boolean =>
+const isOursToAnswer = ({ door }: Call, { isPaid, methods }: Program): boolean =>
   isPaid || isPreflight(door) || (methods !== null && !methods.has('OPTIONS'))
 
 /** HEAD goes wherever GET goes (RFC 9110, section 9.3.2); on a paid link it is the 402 without its body. */
-function takes({ methods, isPaid }: Route, method: string): boolean {
+function takes({ methods, isPaid }: Program, method: string): boolean {
   if (methods === null || methods.has(method)) return true
   return method === 'HEAD' && (isPaid || methods.has('GET'))
 }

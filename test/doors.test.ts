@@ -2,7 +2,6 @@ import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import type { ExchangeInit } from '../core/plugin/exchange.ts'
 import { newCalls, runCall } from '../gateway/call.ts'
-import { routeOf } from '../gateway/routeTable.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { callThrough, MemoryDoor, type MemoryDoorInit } from './helpers/memoryDoor.ts'
 import { until } from './helpers/rawHttp.ts'
@@ -23,14 +22,14 @@ async function start(t: Test, link: { url: string; price?: string }) {
     { use: 'purchase-record' },
   ])
   t.teardown(() => generation.retire())
-  const route = routeOf('', served, generation.compile(served))
+  const program = generation.compile(served)
   return {
     settler,
     generation,
     call(init?: MemoryDoorInit, more?: Partial<ExchangeInit>) {
       const door = new MemoryDoor(init)
       const x = callThrough(door, served, more)
-      runCall(x, route, generation, newCalls(gateway.ports.log))
+      runCall(x, program, generation, newCalls(gateway.ports.log))
       return { door, x }
     },
   }

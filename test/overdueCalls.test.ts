@@ -2,7 +2,6 @@ import t, { type Test } from 'tap'
 import type { Link } from '../core/domain/link.ts'
 import { type Exchange, type GatewayPhase, gatewayPhases, gatewayPlugin } from '../core/plugin/gateway.ts'
 import { endOverdue, newCalls, runCall } from '../gateway/call.ts'
-import { routeOf } from '../gateway/routeTable.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { callThrough, MemoryDoor } from './helpers/memoryDoor.ts'
 import { noOptions } from './helpers/plugins.ts'
@@ -55,12 +54,12 @@ async function start(t: Test, phase: GatewayPhase | null, settle: Link['settle']
     { use: 'purchase-record' },
   ]
   const generation = await gateway.build(uses)
-  const route = routeOf('', served, generation.compile(served))
+  const program = generation.compile(served)
   const calls = newCalls(gateway.ports.log)
   const call = (nonce: string) => {
     const door = new MemoryDoor()
     const x = callThrough(door, served, { paymentHeader: scriptedPayment(nonce, '100000') })
-    runCall(x, route, generation, calls)
+    runCall(x, program, generation, calls)
     return { door, x }
   }
   return {
@@ -177,11 +176,11 @@ t.test('a call that is ended while its settlement is being stored is not sent', 
   const generation = await gateway.build(
     ['x402', 'replay-guard', 'upstream', 'purchase-record'].map((use) => ({ use })),
   )
-  const route = routeOf('', served, generation.compile(served))
+  const program = generation.compile(served)
   const calls = newCalls(gateway.ports.log)
   const door = new MemoryDoor()
   const x = callThrough(door, served, { paymentHeader: scriptedPayment('n', '100000') })
-  runCall(x, route, generation, calls)
+  runCall(x, program, generation, calls)
   await begun.promise
   endOverdue(calls, LONGEST_MS, performance.now() + LONGEST_MS)
   t.match(JSON.parse((await door.ended)!.body), { error: { code: 'settlement_pending' } })

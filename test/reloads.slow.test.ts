@@ -4,7 +4,6 @@ import { prototypeLinks } from '../core/kernel/prototypeLinks.ts'
 import { type AnyGatewayPlugin, gatewayPlugin } from '../core/plugin/gateway.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { newCalls, runCall } from '../gateway/call.ts'
-import { routeOf } from '../gateway/routeTable.ts'
 import { startGateway } from './helpers/gateway.ts'
 import { callThrough, MemoryDoor } from './helpers/memoryDoor.ts'
 import { noOptions, pluginOf, withUpstream } from './helpers/plugins.ts'
@@ -287,7 +286,7 @@ t.test(
       const link = { ...prototypeLinks[0]!, slug: 'live' }
       const program = generation.compile(link)
       const door = new MemoryDoor()
-      runCall(callThrough(door, link), routeOf('', link, program), generation, newCalls(silentLog))
+      runCall(callThrough(door, link), program, generation, newCalls(silentLog))
       calls.push(door.ended)
       program.dispose()
       retired.push(generation.retire())

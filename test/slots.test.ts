@@ -35,9 +35,9 @@ async function misuse(t: Test, plugin: Partial<AnyGatewayPlugin>, hooks: RouteHo
     { onSlotMisuse: ({ message }) => void said.push(message) },
   )
   const x = call()
-  const { shape, parts } = generation.compile(free)
-  const { hooks: compiled, postAnswer } = shape
-  x.parts = parts
+  const program = generation.compile(free)
+  const { hooks: compiled, postAnswer } = program.shape
+  x.program = program
   try {
     await run(compiled, x)
   } catch {}
@@ -134,10 +134,10 @@ t.test("a slot of a plugin's own holds one call's value, and others read it by i
       ports,
       options,
     )
-    const { shape, parts } = generation.compile(free)
-    const { hooks } = shape
+    const program = generation.compile(free)
+    const { hooks } = program.shape
     const [first, second] = [call(), call()]
-    first.parts = second.parts = parts
+    first.program = second.program = program
     t.equal(first.own, null, 'a call has room for them once one is written')
     run(hooks, first)
     run(hooks, second)

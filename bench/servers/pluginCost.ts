@@ -45,15 +45,17 @@ const more = programOf([...makers, answer])
 const fewLate = programOf([makers[0]!, late, answer])
 const moreLate = programOf([makers[0]!, ...new Array<Hook>(many + 1).fill(late), answer])
 
-function cost({ shape: { hooks }, parts }: Program): number {
-  exchange.parts = parts
+function cost(program: Program): number {
+  const { hooks } = program.shape
+  exchange.program = program
   const before = process.cpuUsage()
   for (let i = 0; i < calls; i++) run(hooks, exchange)
   return nsSince(before)
 }
 
-async function lateCost({ shape: { hooks }, parts }: Program): Promise<number> {
-  exchange.parts = parts
+async function lateCost(program: Program): Promise<number> {
+  const { hooks } = program.shape
+  exchange.program = program
   const before = process.cpuUsage()
   for (let i = 0; i < calls / many; i++) await run(hooks, exchange)
   return nsSince(before) * many

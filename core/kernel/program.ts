@@ -1,8 +1,8 @@
-import type { ServedLink } from '../domain/link.ts'
+import { isPaid, type ServedLink } from '../domain/link.ts'
 import type { GatewayPhase, Hook, PostAnswerHook, PostAnswerPhase, RouteHooks } from '../plugin/gateway.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { StepOf } from './lineUp.ts'
-import type { Check } from './run.ts'
+import { type Check, Parts } from './run.ts'
 
 /** One hook in its place. */
 export type Step = StepOf<GatewayPhase, Hook>
@@ -11,7 +11,7 @@ export type PostAnswerStep = StepOf<PostAnswerPhase, PostAnswerHook>
 
 /** What programs have in common in which the same plugins have hooks of the same phases. */
 export interface Shape {
-  /** What the runner loops over: hooks that find a link's own by the call's `parts`. */
+  /** What the runner loops over: hooks that find a link's own by the call's `program`. */
   readonly hooks: readonly Hook[]
   /** Tells a reply from what is none, by the name of the plugin that gave it. */
   readonly check: Check<Reply>
@@ -28,29 +28,36 @@ export interface Shape {
 export type NotDisposed = (link: ServedLink, error: Error) => void
 
 /** What one version of one link does with a call: hooks in order, nothing else. */
-export class Program {
+export class Program extends Parts {
+  /** `<seller>/<slug>`, by which the route table finds it; empty where no address leads there. */
+  key = ''
+  readonly link: ServedLink
   readonly shape: Shape
-  readonly #link: ServedLink
-  /** What its plugins have for this link: a call carries it along. */
-  readonly parts: readonly RouteHooks[]
+  readonly isPaid: boolean
+  /** Methods that the link takes; null for all. */
+  readonly methods: ReadonlySet<string> | null
 
   constructor(link: ServedLink, shape: Shape, parts: readonly RouteHooks[]) {
-    this.#link = link
+    super(parts)
+    this.link = link
     this.shape = shape
-    this.parts = parts
+    this.isPaid = isPaid(link)
+    this.methods = link.methods.length === 0 ? null : new Set(link.methods)
   }
 
   /** Says that no further call will run it; those that run already may go on. Never throws. */
   dispose(): void {
     const { plugins, notDisposed } = this.shape
-    this.parts.forEach((part, at) => {
+    const { p0, p1, p2, p3, p4, p5, p6, p7 } = this
+    const parts = this.all ?? [p0, p1, p2, p3, p4, p5, p6, p7]
+    plugins.forEach((plugin, at) => {
       const failed = (cause: unknown) =>
         notDisposed(
-          this.#link,
-          new Error(`Plugin ${plugins[at]} failed to dispose of a link: ${String(cause)}`, { cause }),
+          this.link,
+          new Error(`Plugin ${plugin} failed to dispose of a link: ${String(cause)}`, { cause }),
         )
       try {
-        const late: unknown = part.dispose?.()
+        const late: unknown = parts[at]?.dispose?.()
         if (late instanceof Promise) late.catch(failed)
       } catch (cause) {
         failed(cause)

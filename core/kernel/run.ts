@@ -87,7 +87,53 @@ function replyProblem(answer: Reply): string | undefined {
 
 export const kindOf = (value: unknown): string => (value === null ? 'null' : typeof value)
 
-const own = (x: Exchange, at: number) => x.parts[at] as RouteHooks
+/**
+ * What plugins have for one link, in the fields of one object: as a list it would be two more, and of very many links none of them is in
+ * a cache. What is not in the first fields is in a list.
+ */
+export class Parts {
+  readonly p0: RouteHooks | undefined
+  readonly p1: RouteHooks | undefined
+  readonly p2: RouteHooks | undefined
+  readonly p3: RouteHooks | undefined
+  readonly p4: RouteHooks | undefined
+  readonly p5: RouteHooks | undefined
+  readonly p6: RouteHooks | undefined
+  readonly p7: RouteHooks | undefined
+  /** All of them, where they are more. */
+  readonly all: readonly RouteHooks[] | undefined
+
+  constructor(parts: readonly RouteHooks[]) {
+    ;[this.p0, this.p1, this.p2, this.p3, this.p4, this.p5, this.p6, this.p7] = parts
+    this.all = parts.length > 8 ? parts : undefined
+  }
+}
+
+/** @returns undefined behind the last one */
+export function partAt(parts: Parts, at: number): RouteHooks | undefined {
+  switch (at) {
+    case 0:
+      return parts.p0
+    case 1:
+      return parts.p1
+    case 2:
+      return parts.p2
+    case 3:
+      return parts.p3
+    case 4:
+      return parts.p4
+    case 5:
+      return parts.p5
+    case 6:
+      return parts.p6
+    case 7:
+      return parts.p7
+    default:
+      return parts.all?.[at]
+  }
+}
+
+const own = (x: Exchange, at: number) => partAt(x.program as Parts, at)!
 
 /**
  * A hook of a shape: it runs that of the link whose call it is. One function for each phase, so that the name of the hook is known
@@ -117,4 +163,4 @@ export const lateHookAt: { readonly [P in PostAnswerPhase]: (at: number) => Post
 export const methodAt =
   <A>(method: (x: Exchange) => A, at: number) =>
   (x: Exchange): A =>
-    method.call(x.parts[at], x)
+    method.call(own(x, at), x)

@@ -38,8 +38,6 @@ export interface PurchaseNote {
 /** How the seller's API behaved, for the health monitor. Null while it was not asked. */
 export type UpstreamOutcome = 'answered' | 'failed' | 'timeout' | 'buyer-left'
 
-const noParts: readonly object[] = []
-
 /**
  * One call on its way through a link's program. All fields are set here, so that every exchange has one shape.
  */
@@ -73,8 +71,8 @@ export class Exchange {
   purchase: PurchaseNote | null = null
   upstreamStatus = 0
   upstreamOutcome: UpstreamOutcome | null = null
-  /** What the plugins of its program have for its link: the kernel's, to find their hooks by. */
-  parts: readonly object[] = noParts
+  /** The kernel's, to find by it what plugins have for its link; null while none runs. */
+  program: object | null = null
   /** Slots of plugins' own, by their places; null until one of them is written. Read and written through `env.slot(name)`. */
   own: unknown[] | null = null
   /** While the body comes: for {@link readBody}. No private field, because tests look at calls through a proxy. */

@@ -53,14 +53,17 @@ const OFFER = padded('{"x402Version":2,"error":"payment_required","resource":')
 const OFFER_BASE64 = btoa(OFFER)
 
 class Made<S extends Pick<Priced, 'price'>> implements Challenges {
-  readonly #sold: S
-  readonly #offers: readonly Offer[]
   readonly #making: ChallengeMaking<S>
+  readonly #number: number
   // Parts of the offer of version 2 as JSON, a char a byte: what the link says of itself, how it can be paid, and the rest.
   readonly #resource: string
-  readonly #accepts: SharedText
+  readonly #accepts: string
+  /** Null as long as few links have the same. */
+  #acceptsBase64: string | null = null
   readonly #rest: SharedText
-  readonly #number: number
+  readonly #shared: SharedText
+  readonly #sold: S
+  readonly #offers: readonly Offer[]
 
   constructor(sold: S, offers: readonly Offer[], making: ChallengeMaking<S>) {
     this.#sold = sold
@@ -70,22 +73,30 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     this.#resource = padded(bytesOf(resource))
     const { lately } = making
     this.#number = lately.number()
-    this.#accepts = lately.shared(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`))
+    this.#shared = lately.shared(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`))
+    this.#accepts = this.#shared.text
     this.#rest = lately.shared(extensions === undefined ? '}' : `,"extensions":${bytesOf(extensions)}}`)
   }
 
   /** Not by `join`, which copies: this is copied once, together with the head, when it is written. */
   get #offer(): string {
-    return OFFER + this.#resource + this.#accepts.text + this.#rest.text
+    return OFFER + this.#resource + this.#accepts + this.#rest.text
   }
 
   get v2(): Reply {
     const kept = this.#making.lately.ask(this.#number)
     if (kept !== null && kept.v2 !== null) return kept.v2
-    const base64 = OFFER_BASE64 + btoa(this.#resource) + this.#accepts.base64 + this.#rest.base64
+    const accepts = this.#acceptsBase64 ?? this.#encodeAccepts()
+    const base64 = OFFER_BASE64 + btoa(this.#resource) + accepts + this.#rest.base64
     const reply = this.#reply(this.#offer, base64, [])
     if (kept !== null) kept.v2 = reply
     return reply
+  }
+
+  #encodeAccepts(): string {
+    const { base64 } = this.#shared
+    if (this.#shared.isOfMany) this.#acceptsBase64 = base64
+    return base64
   }
 
   get v1(): Reply {
@@ -173,10 +184,14 @@ class SharedText {
     this.text = text
   }
 
+  get isOfMany(): boolean {
+    return this.links >= MANY
+  }
+
   get base64(): string {
     if (this.#base64 !== null) return this.#base64
     const made = btoa(this.text)
-    if (this.links >= MANY) this.#base64 = made
+    if (this.isOfMany) this.#base64 = made
     return made
   }
 }

@@ -4,7 +4,7 @@ import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import { createViews, type LinkViews } from './views.ts'
+import { createViews } from './views.ts'
 
 /** Records what was sold, puts the paid answer together, and counts 402 answers and who saw a link. */
 export default gatewayPlugin({
@@ -26,16 +26,17 @@ export default gatewayPlugin({
     /** How often a link was seen, and its price asked: what is counted stays with the link, so that a call need not look for it. */
     class Seen {
       readonly #linkId: string
-      readonly #views: LinkViews
+      readonly #markA: number
+      readonly #markB: number
       #counted: Counted | null = null
 
       constructor(linkId: string) {
         this.#linkId = linkId
-        this.#views = views.of(linkId)
+        ;[this.#markA, this.#markB] = views.markOf(linkId)
       }
 
       protected see({ clientIp, startedAtMs }: Exchange, challenges: 0 | 1): void {
-        const isNew = this.#views.isNew(callerOf(clientIp), startedAtMs)
+        const isNew = views.isNew(this.#markA, this.#markB, callerOf(clientIp), startedAtMs)
         if (!isNew && challenges === 0) return
         const counted = counts.of(this.#linkId, startedAtMs, this.#counted)
         if (counted !== this.#counted) this.#counted = counted

@@ -5,12 +5,13 @@ import { createViews } from './views.ts'
 const HOUR_MS = 3_600_000
 
 t.test('however many callers come, few are remembered', async (t) => {
-  const link = createViews().of('link')
+  const views = createViews()
+  const link = views.markOf('link')
   const most = 131_072
-  for (let i = 0; i < most + 1; i++) link.isNew(`caller-${i}`, 0)
-  t.equal(link.isNew(`caller-${most}`, 0), false)
-  t.equal(link.isNew('caller-0', 0), true, 'only the first was forgotten')
-  t.equal(link.isNew('caller-0', -HOUR_MS), true, 'a clock was set back')
+  for (let i = 0; i < most + 1; i++) views.isNew(...link, `caller-${i}`, 0)
+  t.equal(views.isNew(...link, `caller-${most}`, 0), false)
+  t.equal(views.isNew(...link, 'caller-0', 0), true, 'only the first was forgotten')
+  t.equal(views.isNew(...link, 'caller-0', -HOUR_MS), true, 'a clock was set back')
 })
 
 t.test('what is said of a caller is what a list of all that are remembered would say', async () => {
@@ -31,7 +32,7 @@ t.test('what is said of a caller is what a list of all that are remembered would
         if (!isKnown) {
           remembered = [...remembered.filter((one) => one.key !== key), { key, atMs: nowMs }].slice(-most)
         }
-        return views.of(link).isNew(caller, nowMs) === !isKnown
+        return views.isNew(...views.markOf(link), caller, nowMs) === !isKnown
       })
     }),
   )
@@ -43,6 +44,6 @@ t.test('callers of many links are told apart while the room for them grows', asy
     { length: 20_000 },
     (_, i) => [`link-${i % 200}`, `203.0.${i % 256}.${i >> 8}`] as const,
   )
-  t.ok(all.every(([link, caller]) => views.of(link).isNew(caller, 0)))
-  t.notOk(all.some(([link, caller]) => views.of(link).isNew(caller, 1)))
+  t.ok(all.every(([link, caller]) => views.isNew(...views.markOf(link), caller, 0)))
+  t.notOk(all.some(([link, caller]) => views.isNew(...views.markOf(link), caller, 1)))
 })

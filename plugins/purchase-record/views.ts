@@ -9,17 +9,15 @@ const FIRST_CALLERS = 1_024
 
 /** Who saw a link within the hour. Each worker process remembers its own. */
 export interface Views {
-  /** What is asked of one link, to be kept with it: nothing of the link itself is read then. */
-  of(linkId: string): LinkViews
-}
-
-export interface LinkViews {
+  /** What stands for a link: two numbers, to be kept with what else a call reads of it. */
+  markOf(linkId: string): readonly [a: number, b: number]
   /**
    * Whether this caller is to be counted now; remembers that he was.
    *
+   * @param a the link's, see {@link Views.markOf}
    * @param caller see {@link import('../../core/http/callerOf.ts').callerOf}
    */
-  isNew(caller: string, atMs: number): boolean
+  isNew(a: number, b: number, caller: string, atMs: number): boolean
 }
 
 /** @param maxCallers a power of two */
@@ -27,15 +25,8 @@ export function createViews(maxCallers = MAX_CALLERS): Views {
   let table = new Table(Math.min(FIRST_CALLERS, maxCallers))
   const seed = randomInt(2 ** 32)
 
-  /**
-   * Callers by a hash of 64 bits, of the link and then of themselves: two with the same one would be counted as one, which hardly ever
-   * happens and costs a view. The seed is there so that nobody can choose callers whose places in the table are all one.
-   */
-  class Link implements LinkViews {
-    readonly #a: number
-    readonly #b: number
-
-    constructor(linkId: string) {
+  return {
+    markOf(linkId) {
       let a = seed | 0
       let b = ~seed
       for (let i = 0; i < linkId.length; i++) {
@@ -44,13 +35,15 @@ export function createViews(maxCallers = MAX_CALLERS): Views {
         b = Math.imul(b ^ c, 0x85ebca6b)
         b ^= b >>> 15
       }
-      this.#a = a
-      this.#b = b
-    }
-
-    isNew(caller: string, atMs: number): boolean {
-      let a = this.#a
-      let b = this.#b
+      return [a, b]
+    },
+    /**
+     * Callers by a hash of 64 bits, of the link and then of themselves: two with the same one would be counted as one, which hardly
+     * ever happens and costs a view. The seed is there so that nobody can choose callers whose places in the table are all one.
+     */
+    isNew(linkA, linkB, caller, atMs) {
+      let a = linkA
+      let b = linkB
       for (let i = 0; i < caller.length; i++) {
         const c = caller.charCodeAt(i) + 0x100
         a = Math.imul(a ^ c, 0x01000193)
@@ -70,10 +63,8 @@ export function createViews(maxCallers = MAX_CALLERS): Views {
       }
       table.add(high, low, atMs)
       return true
-    }
+    },
   }
-
-  return { of: (linkId) => new Link(linkId) }
 }
 
 const NONE = -1

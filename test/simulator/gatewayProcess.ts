@@ -20,7 +20,6 @@ import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { newCalls, runCall } from '../../gateway/call.ts'
-import { routeOf } from '../../gateway/routeTable.ts'
 import purchaseRecord from '../../plugins/purchase-record/index.ts'
 import replayGuard from '../../plugins/replay-guard/index.ts'
 import x402 from '../../plugins/x402/index.ts'
@@ -193,8 +192,8 @@ export class GatewayProcess implements Owner {
 
   call(x: Exchange, link: ServedLink): void {
     const generation = this.#generation!
-    const route = routeOf('', link, generation.compile(link))
-    this.#parts.scheduler.as(this, () => runCall(x, route, generation, newCalls(silentLog)))
+    const program = generation.compile(link)
+    this.#parts.scheduler.as(this, () => runCall(x, program, generation, newCalls(silentLog)))
   }
 
   /** Runs them once more. @returns a function that ends them */
