@@ -313,6 +313,60 @@ t.test('what is concluded long after it could land costs its gas once', async (t
   t.equal(gasBook.rows.get('s')?.spent, 100n)
 })
 
+t.test('an end that is found again and again, before it is booked and after, counts once', async (t) => {
+  const gasBook = memoryBook()
+  const budgets = createBudgets({ ...limits, network, gasBook })
+  const last = budgets.take(identityOf('z'), 'other') as Flight
+  last.reserve(100n)
+  last.begin()
+  last.end(outcomes.settled)
+  const recordOf = (payer: string, state: string) =>
+    ({ ...identityOf(payer), storeId: 's', state }) as PaymentRecord
+  const [landed, lost] = [recordOf('a', 'pending'), recordOf('b', 'settling')]
+  // Books that can't be written, for as long as they like.
+  for (let i = 0; i < 50; i++) {
+    budgets.note(landed, outcomes.settled)
+    budgets.note(lost, outcomes.failed_final)
+  }
+  // Looked at once more, to be sure.
+  budgets.note({ ...lost, state: 'failed_final' }, outcomes.failed_final)
+  budgets.note(recordOf('b', 'failed_final'), outcomes.failed_final)
+  // Taken back by a reorganisation, and mined again.
+  budgets.note({ ...landed, state: 'reorged' }, outcomes.settled)
+  budgets.note(recordOf('a', 'reorged'), outcomes.settled)
+  t.type(budgets.take(identityOf('b'), 's'), 'object')
+  t.equal(budgets.isSpent('b'), false, 'of four failures it has one')
+  for (let i = 0; i < 3; i++) budgets.note(recordOf('b', 'pending'), outcomes.failed_final)
+  t.equal(budgets.isSpent('b'), true)
+  await budgets.close()
+  t.equal(gasBook.rows.get('s')?.spent, 500n, 'one that landed, and four that were lost')
+})
+
+t.test('whose payment others have found settled has paid here', async (t) => {
+  let nowMs = 1e12
+  const budgets = createBudgets({
+    ...{ ...limits, network, maxInFlight: 3, failureBudget: { failures: 4, windowMs: 60_000 } },
+    clock: { now: () => nowMs },
+  })
+  const held = (payer: string, store: string) => {
+    const flight = budgets.take(identityOf(payer), store) as Flight
+    return { flight, why: flight.reserve(1n) }
+  }
+  for (let i = 0; i < 3; i++) held('silent', 'silent')
+  nowMs += 2_000
+  const { flight, why } = held('ann', 'shop')
+  t.equal(why, undefined, 'the silent one gives way')
+  flight.begin()
+  flight.end(outcomes.pending)
+  await budgets.forgetConcluded(async (keys) =>
+    keys.map((key) => ({ key, payer: 'ann', state: 'delivered' }) as PaymentRecord),
+  )
+  held('silent', 'silent')
+  nowMs += 2_000
+  t.equal(held('ann', 'shop').why, undefined, 'and once more')
+  t.end()
+})
+
 t.test('what has left its place and is never concluded is over once it can’t land any more', async (t) => {
   let now = 0
   const budgets = createBudgets({

@@ -10,6 +10,8 @@ import { type Placed, Places } from './places.ts'
 
 /** Payers whose failures are remembered, and as many who have paid; those with payments on their way are never forgotten. */
 const MAX_REMEMBERED = 10_000
+/** Of these, so many are looked at to find one that can be forgotten. */
+const MOST_PASSED_OVER = 16
 /** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
 const GONE_AFTER_MS = 600_000
 
@@ -83,7 +85,7 @@ export interface Budgets {
   /** The flight behind a hold that {@link Budgets.take} gave. */
   of(hold: Hold | undefined): Flight | undefined
   /**
-   * A payment was looked up and has an outcome.
+   * A payment was looked up and has an outcome. It counts once, however often it is looked up before its end is booked and after.
    *
    * @param gas what it cost; when that is not known, what was set apart for it, or for the last one
    */
@@ -117,6 +119,8 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const payers = new Map<string, Payer>()
   /** Who has paid here since this process began. */
   const known = new LRUCache<string, true>({ max: MAX_REMEMBERED })
+  /** Ends that were noted here, by payment: recovery looks until an end is booked, and once more to be sure. */
+  const noted = new LRUCache<string, true>({ max: MAX_REMEMBERED })
   const places = new Places<OpenFlight>(maxInFlight, clock)
   const flightOf = new WeakMap<Hold, Flight>()
   /** Payments whose settlement stayed open, until they are looked up. */
@@ -138,7 +142,14 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     return payer
   }
   const forgetOne = (): void => {
-    for (const [address, payer] of payers) if (payer.inFlight === 0) return void payers.delete(address)
+    // Those that can't be forgotten now are passed over next time, however many they are.
+    let left = MOST_PASSED_OVER
+    for (const [address, payer] of payers) {
+      if (payer.inFlight === 0) return void payers.delete(address)
+      if (left-- === 0) return
+      payers.delete(address)
+      payers.set(address, payer)
+    }
   }
   const owes = ({ displacedAtMs }: Payer): boolean =>
     displacedAtMs !== null && clock.now() < displacedAtMs + failureBudget.windowMs
@@ -286,13 +297,18 @@ export function createBudgets(options: BudgetsOptions): Budgets {
         : fly(identity, storeId)
     },
     of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
-    note({ key, payer, storeId }, outcome, gas) {
-      if (outcome.status === 'pending' || outcome.status === 'rejected') return
+    note({ key, payer, storeId, state }, outcome, gas) {
+      const { status } = outcome
+      if (status === 'pending' || status === 'rejected') return
       const flight = open.get(key)
-      if (flight === undefined) gasBudget.of(storeId).settle(0n, gas ?? lastReserved)
-      else flight.finish(gas)
-      if (outcome.status === 'settled') hasPaid(payer)
-      if (outcome.status === 'failed_final') fail(payerOf(payer))
+      flight?.finish(gas)
+      const mark = `${key} ${status}`
+      if (state === status || noted.has(mark)) return
+      noted.set(mark, true)
+      // Of one that a reorganisation has taken back it was counted when it landed first.
+      if (flight === undefined && state !== 'reorged') gasBudget.of(storeId).settle(0n, gas ?? lastReserved)
+      if (status === 'settled') hasPaid(payer)
+      if (status === 'failed_final') fail(payerOf(payer))
     },
     async forgetConcluded(concludedOf, gasOf) {
       // Who has no place is met by nobody who looks for one.
@@ -306,6 +322,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
         const isUnsent = record.state === 'rejected' || record.state === 'claimed'
         flight.finish(isUnsent ? 0n : gasOf?.(record))
         if (record.state === 'failed_final') flight.failed()
+        else if (!isUnsent) hasPaid(record.payer)
       }
       // The others' turn is before theirs.
       for (const [key, flight] of stayed) {

@@ -118,7 +118,8 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
 
   /** Whether a transaction of it is signed: the account counts itself what that one may cost. */
   signed(flight: Flight, is: boolean): void {
-    if (flight.isApart) this.#wait(flight, !is)
+    // Who has left his place is waited for by nobody.
+    if (flight.isApart && this.#flights.has(flight)) this.#wait(flight, !is)
   }
 
   /**

@@ -4,7 +4,7 @@ import {
   type PaymentIdentity,
   type PaymentRecord,
 } from '../../../core/domain/payment.ts'
-import type { Checked, Refusal, Settler } from '../../../core/ports/chains/settler.ts'
+import type { Checked, Refusal, SettleOutcome, Settler } from '../../../core/ports/chains/settler.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
 import { createBudgets, type Flight } from '../budgets.ts'
 import { keyIsShared, noPlaceRefusals, notStarted, refuseForNow } from '../refuse.ts'
@@ -182,7 +182,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       const outcomes = await recover(records)
       for (const [i, record] of records.entries()) {
         // What was mined for nothing while it was settled has counted then.
-        if (!hasCounted(record)) budgets.note(record, outcomes[i]!)
+        if (!hasCounted(record)) budgets.note(record, outcomes[i]!, costOf(outcomes[i]!))
       }
       return outcomes
     },
@@ -217,6 +217,10 @@ const plainSignatureChars = 132
 
 const hasCounted = ({ errorReason }: PaymentRecord): boolean =>
   errorReason === reasons.transaction || errorReason === reasons.transferEvent
+
+/** What never got into a block before it could not any more has cost nothing. @returns undefined where that is not known */
+const costOf = (outcome: SettleOutcome): bigint | undefined =>
+  outcome.status === 'failed_final' && outcome.reason === reasons.validBefore ? 0n : undefined
 
 /** That of its key; where there are several, a name of all of them together. */
 const idOf = (network: string, keys: readonly EvmKey[]): string =>

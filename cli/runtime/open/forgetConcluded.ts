@@ -1,4 +1,4 @@
-import { type PaymentState, unresolvedStates } from '../../../core/domain/payment.ts'
+import { type PaymentRecord, type PaymentState, unresolvedStates } from '../../../core/domain/payment.ts'
 import type { Chains } from '../../../core/ports/chains/chains.ts'
 import type { ConcludedOf } from '../../../core/ports/chains/settler.ts'
 import type { Log } from '../../../core/ports/log.ts'
@@ -6,6 +6,9 @@ import type { Books } from '../../../core/ports/store/books.ts'
 
 /** Between two looks what others did about payments that stayed open here. */
 const LOOK_MS = 2_000
+
+/** Payments that are read side by side. */
+const READ_AT_ONCE = 8
 
 /** While a payment is in one of these it may still land by what was sent here. */
 const open: readonly PaymentState[] = [...unresolvedStates, 'reorged']
@@ -23,28 +26,31 @@ export function forgetConcludedNowAndThen(
   log: Log,
   lookMs = LOOK_MS,
 ): () => Promise<void> {
+  let isClosed = false
   const concludedOf: ConcludedOf = async (keys) => {
-    const records = []
-    for (const [key, state] of await books.statesOf(keys)) {
-      const record = open.includes(state) ? undefined : await books.find(key)
+    const records: PaymentRecord[] = []
+    const states = [...(await books.statesOf(keys))].filter(([, state]) => !open.includes(state))
+    for (let from = 0; from < states.length && !isClosed; from += READ_AT_ONCE) {
+      const some = states.slice(from, from + READ_AT_ONCE)
       // A row that was freed may have been claimed and sent anew since.
-      if (record !== undefined && !open.includes(record.state)) records.push(record)
+      for (const record of await Promise.all(some.map(([key]) => books.find(key))))
+        if (record !== undefined && !open.includes(record.state)) records.push(record)
     }
     return records
   }
-  const look = async () => {
-    for (const settler of chains.settlers) await settler.forgetConcluded?.(concludedOf)
-  }
+  const look = () =>
+    Promise.all([...chains.settlers].map((settler) => settler.forgetConcluded?.(concludedOf)))
   let looking: Promise<void> | undefined
   const timer = setInterval(() => {
     looking ??= look()
       .catch((err: unknown) => log.warn({ err }, 'could not look what others have concluded; trying again'))
-      .finally(() => {
+      .then(() => {
         looking = undefined
       })
   }, lookMs)
   timer.unref()
   return async () => {
+    isClosed = true
     clearInterval(timer)
     await looking
   }
