@@ -99,9 +99,8 @@ export function createRouter({ live, calls, clock }: RouterParts): Router {
 
   function enter(call: Call, program: Program, generation: Generation, link = program.link): void {
     const { head, target, clientIp, body } = call
-    const x = new Exchange({
+    const x = new Exchange(link, {
       door: call.door,
-      link,
       subPath: target.subPath,
       query: target.query,
       clientIp,

@@ -1,5 +1,13 @@
 import t from 'tap'
+import { buildGeneration } from '../core/kernel/generation.ts'
+import { prototypeLinks } from '../core/kernel/prototypeLinks.ts'
+import type { RouteHooks } from '../core/plugin/gateway.ts'
+import type { GatewayPorts } from '../core/plugin/ports.ts'
+import { silentLog } from '../core/ports/log.ts'
+import { newCalls, runCall } from '../gateway/call.ts'
+import { callThrough, MemoryDoor } from './helpers/memoryDoor.ts'
 import { startPaid } from './helpers/paid.ts'
+import { pluginOf } from './helpers/plugins.ts'
 import { startSeller } from './helpers/sellers.ts'
 import { scriptedPayment, testPayTo } from './helpers/settler.ts'
 
@@ -78,3 +86,55 @@ t.test(
     t.match(await accepts(), [{ amount: '300000', payTo: otherWallet }], 'and a new price')
   },
 )
+
+const closed = () => ({ status: 403, headers: [], body: null })
+const open = () => undefined
+const isClosed = (slug: string) => slug.startsWith('closed')
+
+class Gate {
+  guard(): ReturnType<typeof closed> | undefined {
+    return undefined
+  }
+}
+
+/** Ways in which a plugin may have another guard for some links, and the same kind of object for all. */
+const gates: Record<string, (slug: string) => RouteHooks> = {
+  'an own property': (slug) => Object.assign(new Gate(), isClosed(slug) && { guard: closed }),
+  'a getter': (slug) =>
+    new (class Got {
+      get guard() {
+        return isClosed(slug) ? closed : open
+      }
+    })(),
+  'a proxy': (slug) => new Proxy(new Gate(), { get: () => (isClosed(slug) ? closed : open) }),
+  'a list of functions': (slug) => ({ guard: isClosed(slug) ? closed : open }),
+}
+
+t.test('hooks that are called are those of the object that a plugin answered for the link', async (t) => {
+  for (const [what, gateOf] of Object.entries(gates)) {
+    const given: Record<string, RouteHooks> = {}
+    const route = ({ link: { slug } }: { link: { slug: string } }) => (given[slug] = gateOf(slug))
+    const gate = { ...pluginOf('gate', {}), setup: () => ({ route }) }
+    const answers = pluginOf('answers', { forward: () => ({ status: 200, headers: [], body: 'sold' }) })
+    const entries = [gate, answers].map((plugin) => ({ plugin, options: {} }))
+    // Without the guard of slots, that gives each hook a function of its own.
+    const generation = await buildGeneration(entries, { log: silentLog } as GatewayPorts)
+    const call = async (slug: string) => {
+      const link = { ...prototypeLinks[0]!, slug }
+      const door = new MemoryDoor()
+      runCall(callThrough(door, link), generation.compile(link), generation, newCalls(silentLog))
+      return (await door.ended)!.status
+    }
+    t.equal(await call('open'), 200, what)
+    t.equal(await call('closed'), 403, what)
+    t.equal(await call('open-2'), 200, what)
+    const link = { ...prototypeLinks[0]!, slug: 'later' }
+    const program = generation.compile(link)
+    if (what !== 'a proxy' && what !== 'a getter') {
+      Object.assign(given['later']!, { guard: closed })
+      const door = new MemoryDoor()
+      runCall(callThrough(door, link), program, generation, newCalls(silentLog))
+      t.equal((await door.ended)!.status, 403, `${what} that is set later`)
+    }
+  }
+})

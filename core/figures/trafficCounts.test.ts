@@ -203,3 +203,26 @@ t.test('counts of a whole market are taken and put in order in many turns of the
   await counts.flush()
   t.equal(written.at(-1), 'a later one')
 })
+
+t.test('a stop waits for what is being written already', async (t) => {
+  const mayWrite = Promise.withResolvers<void>()
+  const rows: Traffic[] = []
+  const addTraffic = async (some: readonly Traffic[]) => {
+    await mayWrite.promise
+    rows.push(...some)
+  }
+  const counts = new TrafficCounts({ addTraffic }, silentLog)
+  counts.add('a', 'views', 0)
+  const underWay = counts.flush(10)
+  counts.add('b', 'views', 0)
+  let isOver = false
+  const stop = counts.flush().then(() => {
+    isOver = true
+  })
+  await nextTurn()
+  t.notOk(isOver)
+  mayWrite.resolve()
+  await stop
+  t.strictSame(rows.map(({ linkId }) => linkId).sort(), ['a', 'b'])
+  await underWay
+})

@@ -30,6 +30,8 @@ export class TrafficCounts {
   /** By link, one for each hour. Those that have waited longest come first. */
   readonly #changed = new Map<string, Counted[]>()
   #unwritten: Traffic[] = []
+  /** What is under way. */
+  #writing: Promise<void> | undefined
   readonly #figures: Pick<Figures, 'addTraffic'>
   readonly #log: Log
 
@@ -65,14 +67,23 @@ export class TrafficCounts {
   /** Has them written so often, with as many links each time as the store takes beside calls. @returns what to clear at the end */
   flushEvery(ms: number): NodeJS.Timeout {
     const links = Math.ceil((ms * LINKS_A_SECOND) / 1_000)
-    return setInterval(() => void this.flush(links), ms).unref()
+    return setInterval(() => this.#writing ?? void this.flush(links), ms).unref()
   }
 
   /**
-   * Writes the counts of so many links, of all where it is not said. Never rejects. A store that fails after its commit may count
-   * some calls twice, and none is lost.
+   * Writes the counts of so many links, of all where it is not said, and is over when what was being written is written as well. Never
+   * rejects. A store that fails after its commit may count some calls twice, and none is lost.
    */
   async flush(links = Number.POSITIVE_INFINITY): Promise<void> {
+    const before = this.#writing
+    const writing = Promise.all([before, this.#write(links)]).then(() => {
+      if (this.#writing === writing) this.#writing = undefined
+    })
+    this.#writing = writing
+    return writing
+  }
+
+  async #write(links: number): Promise<void> {
     const rows = await inOrder(await this.#taken(links))
     const atOnce = Number.isFinite(links) ? WRITTEN_AT_ONCE : LAST_AT_ONCE
     let written = 0

@@ -155,12 +155,3 @@ export const lateHookAt: { readonly [P in PostAnswerPhase]: (at: number) => Post
   deliver: (at) => (x) => own(x, at).deliver!(x),
   log: (at) => (x) => own(x, at).log!(x),
 }
-
-/**
- * The same of hooks that are methods of a class, which a shape is of: nothing of the link's own is read before the method reads it. Of
- * very many links what is read of each is in no cache.
- */
-export const methodAt =
-  <A>(method: (x: Exchange) => A, at: number) =>
-  (x: Exchange): A =>
-    method.call(own(x, at), x)

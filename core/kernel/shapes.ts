@@ -11,7 +11,7 @@ import {
 import { lineUp } from './lineUp.ts'
 import type { NotDisposed, Shape } from './program.ts'
 import type { ReadyPlugin } from './readyPlugin.ts'
-import { hookAt, lateHookAt, methodAt, replyCheckOf } from './run.ts'
+import { hookAt, lateHookAt, replyCheckOf } from './run.ts'
 
 const settleFirst: readonly GatewayPhase[] = [
   'guard',
@@ -30,14 +30,9 @@ export interface Part {
   readonly hooks: RouteHooks
 }
 
-/** Classes of hooks that are told apart. A plugin that makes one for each link would make as many shapes. */
-const MOST_KINDS = 64
-
 /** The shapes of a generation's programs: a few, however many links there are. */
 export class Shapes {
   readonly #byKey = new Map<string, Shape>()
-  /** By what the hooks of a class have in common: its prototype. */
-  readonly #kinds = new Map<object, number>()
   readonly #plugins: readonly ReadyPlugin[]
   readonly #notDisposed: NotDisposed
 
@@ -50,8 +45,7 @@ export class Shapes {
   of({ isPaid, settle }: RouteInfo, parts: readonly Part[]): Shape {
     const isSettledFirst = isPaid && settle === 'before'
     let key = isPaid ? settle : 'free'
-    for (const { ready, hooks } of parts)
-      key += ` ${this.#plugins.indexOf(ready)}:${phasesOf(hooks)}:${this.#kindOf(hooks)}`
+    for (const { ready, hooks } of parts) key += ` ${this.#plugins.indexOf(ready)}:${phasesOf(hooks)}`
     let shape = this.#byKey.get(key)
     if (shape === undefined) {
       shape = this.#make(isSettledFirst ? settleFirst : gatewayPhases, parts)
@@ -64,17 +58,8 @@ export class Shapes {
     const plugins = parts.map(({ ready: { plugin } }) => plugin.name)
     const routed = parts.map(({ ready: { plugin }, hooks: own }, at) => {
       const hooks: { -readonly [P in keyof RouteHooks]: RouteHooks[P] } = {}
-      const isOfClass = this.#kindOf(own) !== NO_KIND
-      for (const phase of gatewayPhases) {
-        const hook = own[phase]
-        if (hook == null) continue
-        hooks[phase] = isOfClass && !Object.hasOwn(own, phase) ? methodAt(hook, at) : hookAt[phase](at)
-      }
-      for (const phase of postAnswerPhases) {
-        const hook = own[phase]
-        if (hook == null) continue
-        hooks[phase] = isOfClass && !Object.hasOwn(own, phase) ? methodAt(hook, at) : lateHookAt[phase](at)
-      }
+      for (const phase of gatewayPhases) if (own[phase] != null) hooks[phase] = hookAt[phase](at)
+      for (const phase of postAnswerPhases) if (own[phase] != null) hooks[phase] = lateHookAt[phase](at)
       return { name: plugin.name, slots: plugin.slots, hooks: hooks as RouteHooks }
     })
     const steps = lineUp<GatewayPhase, Hook>(phases, routed)
@@ -83,20 +68,7 @@ export class Shapes {
     const check = replyCheckOf(steps)
     return { hooks, check, steps, postAnswer, plugins, notDisposed: this.#notDisposed }
   }
-
-  /** Which class of hooks these are of. */
-  #kindOf(hooks: RouteHooks): number {
-    const prototype: object | null = Object.getPrototypeOf(hooks)
-    if (prototype === Object.prototype || prototype === null) return NO_KIND
-    const known = this.#kinds.get(prototype)
-    if (known !== undefined || this.#kinds.size === MOST_KINDS) return known ?? NO_KIND
-    this.#kinds.set(prototype, this.#kinds.size + 1)
-    return this.#kinds.size
-  }
 }
-
-/** Of no class, or of one of too many. */
-const NO_KIND = 0
 
 /** One bit for each phase that there is a hook of. */
 function phasesOf(hooks: RouteHooks): number {

@@ -46,7 +46,11 @@ export class Exchange {
   readonly door: Door
   /** Such as `GET`. */
   readonly method: string
-  readonly link: ServedLink
+  /**
+   * Null for a moment, and no field of {@link ExchangeInit}: where V8 has seen only links, it looks into each whether it is one, and of
+   * very many links none is in a cache.
+   */
+  readonly link: ServedLink = null as never
   /** What stands behind `/api/link/<seller>/<slug>`: empty, or `/rest`; canonical, never decoded. */
   readonly subPath: string
   /** With the leading `?`, or empty. */
@@ -92,10 +96,10 @@ export class Exchange {
   /** The reply that was sent, when it was whole: what a joined repeat of the call gets. */
   reply: Reply | null = null
 
-  constructor(init: ExchangeInit) {
+  constructor(link: ServedLink, init: ExchangeInit) {
+    this.link = link
     this.door = init.door
     this.method = init.door.method
-    this.link = init.link
     this.subPath = init.subPath
     this.query = init.query
     this.clientIp = init.clientIp
@@ -137,7 +141,6 @@ export class Exchange {
 
 export interface ExchangeInit {
   door: Door
-  link: ServedLink
   subPath: string
   query: string
   clientIp: string

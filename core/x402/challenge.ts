@@ -124,7 +124,7 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   }
 }
 
-/** What is asked again while about so many others are asked keeps its answers. A power of two. */
+/** What is asked again while about so many others are asked keeps its answers. */
 const KEPT = 1_024
 
 interface Kept {
@@ -139,20 +139,19 @@ interface Kept {
  */
 export class AskedLately {
   /** Who was asked last of those that share a place. */
-  readonly #asked = new Int32Array(KEPT).fill(-1)
+  readonly #asked = new Float64Array(KEPT)
   readonly #kept: (Kept | null)[] = new Array(KEPT).fill(null)
   #numbers = 0
   readonly #texts = new Map<string, SharedText>()
 
   /** For one whose answers may be kept: those that came one after the other don't share places. */
   number(): number {
-    this.#numbers = (this.#numbers + 1) & 0x7fff_ffff
-    return this.#numbers
+    return ++this.#numbers
   }
 
   /** It is asked. @returns its answers, to be kept there; null where it was not asked lately */
   ask(number: number): Kept | null {
-    const place = number & (KEPT - 1)
+    const place = number % KEPT
     if (this.#asked[place] === number) return (this.#kept[place] ??= { v2: null, v1: null })
     this.#asked[place] = number
     this.#kept[place] = null

@@ -47,3 +47,14 @@ t.test('callers of many links are told apart while the room for them grows', asy
   t.ok(all.every(([link, caller]) => views.isNew(...views.markOf(link), caller, 0)))
   t.notOk(all.some(([link, caller]) => views.isNew(...views.markOf(link), caller, 1)))
 })
+
+t.test('a caller is known for an hour in any year that a clock is likely to say', async (t) => {
+  const views = createViews()
+  for (const year of [1970, 2019, 2026, 2038, 2039, 2070]) {
+    const atMs = Date.UTC(year, 0, 20)
+    const mark = views.markOf(`link of ${year}`)
+    t.equal(views.isNew(...mark, 'caller', atMs), true)
+    t.equal(views.isNew(...mark, 'caller', atMs + HOUR_MS - 1), false, `${year}`)
+    t.equal(views.isNew(...mark, 'caller', atMs + HOUR_MS), true)
+  }
+})

@@ -72,6 +72,8 @@ const NONE = -1
 // What is known of a caller, side by side: whoever looks at one has all of it from the same place of memory.
 const [HIGH, LOW, OTHER, NEXT, BEFORE, AT_SECONDS, AT_MS] = [0, 1, 2, 3, 4, 5, 6]
 const EACH = 8
+/** Seconds are counted from 2020, so that they have room for as long before as after. */
+const FROM_SECONDS = 1_577_836_800
 
 /**
  * Callers by hash, in the order in which they were counted: numbers in arrays, of which a new caller makes no garbage. As strings in a
@@ -100,7 +102,8 @@ class Table {
 
   /** When a caller was counted. */
   atMs(at: number): number {
-    return this.#callers[at * EACH + AT_SECONDS]! * 1_000 + this.#callers[at * EACH + AT_MS]!
+    const seconds = this.#callers[at * EACH + AT_SECONDS]! + FROM_SECONDS
+    return seconds * 1_000 + this.#callers[at * EACH + AT_MS]!
   }
 
   find(high: number, low: number): number {
@@ -121,7 +124,7 @@ class Table {
     callers[at * EACH + HIGH] = high
     callers[at * EACH + LOW] = low
     callers[at * EACH + OTHER] = this.#first[place]!
-    callers[at * EACH + AT_SECONDS] = seconds
+    callers[at * EACH + AT_SECONDS] = seconds - FROM_SECONDS
     callers[at * EACH + AT_MS] = atMs - seconds * 1_000
     this.#first[place] = at
     const last = this.#longestKnown === NONE ? at : callers[this.#longestKnown * EACH + BEFORE]!

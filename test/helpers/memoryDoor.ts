@@ -126,8 +126,8 @@ export class MemoryDoor implements Door {
 
 /** A call of a link through a door. */
 export const callThrough = (door: Door, link: ServedLink, more: Partial<ExchangeInit> = {}): Exchange =>
-  new Exchange({
-    ...{ door, link, subPath: '', query: '', clientIp: '127.0.0.1', startedAtMs: 0 },
+  new Exchange(link, {
+    ...{ door, subPath: '', query: '', clientIp: '127.0.0.1', startedAtMs: 0 },
     ...{ paymentHeader: null, x402Version: 2, hasBody: false },
     ...more,
   })
