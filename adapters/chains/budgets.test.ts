@@ -41,7 +41,12 @@ function memoryBook(): GasBook & { rows: Map<string, GasOfStore> } {
   return {
     rows,
     read: async (_network, fromDay) => [...rows.values()].filter(({ day }) => day >= fromDay),
-    write: async (_network, gas) => void rows.set(gas.storeId, gas),
+    async add(_network, { storeId, day, spent }) {
+      const row = rows.get(storeId)
+      const sum = row?.day === day ? row.spent + spent : spent
+      rows.set(storeId, { storeId, day, spent: sum })
+      return sum
+    },
   }
 }
 
@@ -447,6 +452,55 @@ t.test('a key that goes to another process and comes back gives a store one day,
   }
   t.ok(spent <= 1_000n, `${spent} of a day’s 1000`)
   t.ok(spent > 0n)
+})
+
+t.test('processes that sell side by side give a store one day between them, not one each', async (t) => {
+  const gasBook = memoryBook()
+  const clock = { now: () => 1_000 }
+  const all = Array.from({ length: 3 }, () => createBudgets({ ...limits, network, clock, gasBook }))
+  await Promise.all(all.map((budgets) => budgets.start()))
+  let spent = 0n
+  for (let i = 0; i < 600; i++) {
+    const flight = all[i % 3]!.take(identityOf(`buyer-${i}`), 'store')
+    if (typeof flight === 'string') continue
+    if (flight.reserve(5n) === undefined) {
+      flight.begin()
+      flight.end(outcomes.settled)
+      spent += 5n
+    } else flight.release()
+    // What was noted arrives.
+    await new Promise(setImmediate)
+  }
+  t.ok(spent <= 1_000n + 2n * 5n, `${spent} of a day’s 1000`)
+  t.ok(spent >= 990n, `${spent} of a day’s 1000`)
+  await Promise.all(all.map((budgets) => budgets.close()))
+  t.equal(gasBook.rows.get('store')?.spent, spent, 'and nothing that was written ahead stays')
+})
+
+t.test('what a book could not note is noted with the next, and once', async (t) => {
+  const kept = memoryBook()
+  let isAway = true
+  const gasBook: GasBook = {
+    read: kept.read,
+    add: async (...gas) => {
+      if (isAway) throw new Error('away')
+      return kept.add(...gas)
+    },
+  }
+  const budgets = createBudgets({ ...limits, network, gasBook })
+  const spend = async () => {
+    const flight = budgets.take(identityOf('a'), 's') as Flight
+    flight.reserve(100n)
+    flight.begin()
+    flight.end(outcomes.settled)
+    await new Promise(setImmediate)
+  }
+  await spend()
+  t.equal(kept.rows.size, 0)
+  isAway = false
+  await spend()
+  await budgets.close()
+  t.equal(kept.rows.get('s')?.spent, 200n)
 })
 
 t.test('who gives way to another, where an account can pay for no more, is one that waits for it', (t) => {

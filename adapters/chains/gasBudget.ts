@@ -4,7 +4,7 @@ import type { Log } from '../../core/ports/log.ts'
 import type { GasBook } from '../../core/ports/store/gasBook.ts'
 
 const dayMs = 86_400_000
-/** The book is written once for so many parts of a day's budget, ahead of what was spent: a kill loses nothing. */
+/** The book is written once for so many parts of a day's budget, ahead of what was spent: a kill loses nothing. Only then is it known what others spend. */
 const stepsADay = 1_000n
 
 export interface GasBudgetOptions {
@@ -31,7 +31,9 @@ export interface StoreGas {
 
 /**
  * Gas by store and day (UTC): a seller who buys from himself costs the operator so much a day, and no more. It is written
- * ahead in small steps, so that restarting does not give a store a new day, and a settlement does not wait for a disk.
+ * ahead in small steps, so that restarting does not give a store a new day, and a settlement does not wait for a disk. Processes that
+ * settle for one store side by side add to one sum: together they spend no more than a step each beyond the day, and what each has on
+ * its way when it ends.
  */
 export interface GasBudget {
   of(storeId: string): StoreGas
@@ -56,20 +58,29 @@ export function createGasBudget(options: GasBudgetOptions): GasBudget {
       if (stores.size % 1_000 === 999) {
         for (const [id, old] of stores) if (old.day < day && old.reserved === 0n) stores.delete(id)
       }
-      stores.set(storeId, (entry = { day, spent: 0n, written: 0n, reserved: 0n, isTold: false }))
+      stores.set(storeId, (entry = { day, spent: 0n, ahead: 0n, reserved: 0n, isTold: false }))
     }
     // A clock that goes back does not bring a day back.
-    if (entry.day < day) Object.assign(entry, { day, spent: 0n, written: 0n, isTold: false })
+    if (entry.day < day) Object.assign(entry, { day, spent: 0n, ahead: 0n, isTold: false })
     return entry
   }
 
-  const write = (storeId: string, entry: Entry, spent: bigint): void => {
-    entry.written = spent
+  /** Of a sum in the book: what this process has not spent of it others have. One that was asked for before is older than what is known. */
+  const learn = (entry: Entry, sum: bigint): void => {
+    if (sum - entry.ahead > entry.spent) entry.spent = sum - entry.ahead
+  }
+
+  const add = (storeId: string, entry: Entry, spent: bigint): void => {
+    const { day } = entry
+    entry.ahead += spent
     const done: Promise<void> = gasBook!
-      .write(network, { storeId, day: entry.day, spent })
+      .add(network, { storeId, day, spent })
+      .then((sum) => {
+        if (entry.day === day) learn(entry, sum)
+      })
       .catch((err: unknown) => {
         // The next settlement tries again.
-        entry.written = 0n
+        if (entry.day === day) entry.ahead -= spent
         log.warn({ err, network, storeId }, 'could not note what gas was spent')
       })
       .finally(() => writing.delete(done))
@@ -102,8 +113,9 @@ export function createGasBudget(options: GasBudgetOptions): GasBudget {
           const entry = entryOf(storeId)
           entry.reserved -= reserved
           entry.spent += spent
-          if (gasBook !== undefined && !isClosed && entry.spent > entry.written)
-            write(storeId, entry, entry.spent + step)
+          if (gasBook === undefined) return
+          entry.ahead -= spent
+          if (!isClosed && entry.ahead < 0n) add(storeId, entry, step - entry.ahead)
         },
       }
     },
@@ -111,9 +123,8 @@ export function createGasBudget(options: GasBudgetOptions): GasBudget {
       if (gasBook === undefined) return
       for (const { storeId, day, spent } of await gasBook.read(network, today())) {
         const entry = entryOf(storeId)
-        // What was counted here is in the book already; what it has beyond that, another process spent meanwhile.
-        if (spent > entry.written) entry.spent += spent - entry.written
-        Object.assign(entry, { day: Math.max(entry.day, day), written: spent })
+        if (day > entry.day) Object.assign(entry, { day, spent: 0n, ahead: 0n, isTold: false })
+        learn(entry, spent)
       }
     },
     diagnose() {
@@ -129,7 +140,9 @@ export function createGasBudget(options: GasBudgetOptions): GasBudget {
       await Promise.all(writing)
       if (gasBook === undefined) return
       for (const [storeId, entry] of stores) {
-        if (entry.written > entry.spent + entry.reserved) write(storeId, entry, entry.spent + entry.reserved)
+        // What is on its way stays noted: nobody may know here any more what it has cost.
+        const over = entry.ahead - entry.reserved
+        if (over > 0n || entry.ahead < 0n) add(storeId, entry, over > 0n ? -over : -entry.ahead)
       }
       await Promise.all(writing)
     },
@@ -138,9 +151,10 @@ export function createGasBudget(options: GasBudgetOptions): GasBudget {
 
 interface Entry {
   day: number
+  /** By all processes, as far as known. */
   spent: bigint
-  /** What the book says: never less than what was spent, but for a write under way. */
-  written: bigint
+  /** What was added to the book and is not spent yet; below zero only while the book can't be written. */
+  ahead: bigint
   /** Of payments on their way. */
   reserved: bigint
   /** Whether the log has heard that the day is used up. */

@@ -1,13 +1,15 @@
 import t from 'tap'
 import { createReadiness } from './readiness.ts'
 
+const noneWaits = { waiting: new Set<never>() }
+
 t.test('a reason names its network once, whether its settler has named it or not', async (t) => {
   const network = 'eip155:84532'
   const diagnose = async () => [`${network}: gas costs too much.`, 'A key is passed over.']
   const chains = { missing: [], settlers: [{ network, diagnose }] }
   const store = { health: async () => [], leases: { holderOf: async () => undefined } }
   const readiness = createReadiness({
-    ...{ store: store as never, chains: chains as never, isSettledElsewhere: false },
+    ...{ store: store as never, chains: chains as never, starts: noneWaits, isSettledElsewhere: false },
   })
   t.strictSame((await readiness())[1]!.problems, [
     `${network}: gas costs too much.`,
@@ -22,9 +24,23 @@ t.test('who has one key of several settles, whatever the list is called', async 
   const problemsWith = async (held: string) => {
     const holderOf = async (name: string) => (name === held ? { id: 1, name } : undefined)
     const store = { health: async () => [], leases: { holderOf } }
-    const parts = { store: store as never, chains: chains as never, isSettledElsewhere: true }
+    const settled = { starts: noneWaits, isSettledElsewhere: true }
+    const parts = { store: store as never, chains: chains as never, ...settled }
     return (await createReadiness(parts)())[1]!.problems
   }
   for (const held of ['evm:a', 'evm:b', 'evm:a+b']) t.strictSame(await problemsWith(`settle:${held}`), [])
   t.match(await problemsWith('settle:evm:c'), [/no process has its settling key/])
+})
+
+t.test('a settler that could not start yet is no part that is ready, whatever its nodes say', async (t) => {
+  const network = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1'
+  const chains = { missing: [], settlers: [{ network, diagnose: async () => [] }] }
+  const waiting = new Set([network] as const)
+  const readiness = createReadiness({
+    ...{ store: { health: async () => [] } as never, chains: chains as never },
+    ...{ starts: { waiting }, isSettledElsewhere: false },
+  })
+  t.match((await readiness())[1]!.problems, [/^solana:\S+: .* paid calls are refused/])
+  waiting.delete(network)
+  t.strictSame((await readiness())[1]!.problems, [])
 })

@@ -5,6 +5,7 @@ import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { DataStore } from '../../core/ports/store/store.ts'
 import { keptLook } from './keptLook.ts'
 import type { OpenChains } from './open/openChains.ts'
+import type { SettlerStarts } from './open/startSettlers.ts'
 
 /** One of what has to work, for the service to sell everything that it offers. */
 export interface PartOfReadiness {
@@ -18,6 +19,7 @@ export interface PartOfReadiness {
 export interface ReadinessParts {
   readonly store: Pick<DataStore, 'health' | 'leases'>
   readonly chains: Pick<OpenChains, 'settlers' | 'missing'>
+  readonly starts: Pick<SettlerStarts, 'waiting'>
   /** This process takes no settling key: whether another one has it is asked. */
   readonly isSettledElsewhere: boolean
 }
@@ -31,6 +33,7 @@ const PATIENCE_MS = 3_000
 export function createReadiness({
   store,
   chains,
+  starts,
   isSettledElsewhere,
 }: ReadinessParts): () => Promise<readonly PartOfReadiness[]> {
   const looks = new WeakMap<Settler, ReturnType<typeof lookAt>>()
@@ -53,7 +56,10 @@ export function createReadiness({
     let look = looks.get(settler)
     if (look === undefined) looks.set(settler, (look = lookAt(settler)))
     const [{ value = [], fault }, holderless] = await Promise.all([look(), withoutHolder(settler)])
-    const problems = [...(fault === undefined ? value : [fault]), ...holderless]
+    const unstarted = starts.waiting.has(network)
+      ? ['what the database has for its settler can not be read, and paid calls are refused; trying again']
+      : []
+    const problems = [...(fault === undefined ? value : [fault]), ...holderless, ...unstarted]
     const prefix = `${network}: `
     // Most settlers name it themselves.
     const named = problems.map((problem) => (problem.startsWith(prefix) ? problem : prefix + problem))

@@ -43,7 +43,9 @@ function startStanding(scene: Scene) {
   const leases = { holderOf: () => said(holder) }
   const store = { health: async () => [...(await said(scene.store ?? []))], leases }
   const { isSettledElsewhere = false, isShared } = scene
-  const readiness = createReadiness({ store: store as never, chains, isSettledElsewhere })
+  const readiness = createReadiness({
+    ...{ store: store as never, chains, starts: { waiting: new Set() }, isSettledElsewhere },
+  })
   const metrics = withStanding(
     { register() {}, source: { contentType: 'text/plain', text: async () => '# of the plugins\n' } },
     { readiness, chains, leases, counters: isShared === undefined ? {} : { isShared: async () => isShared } },

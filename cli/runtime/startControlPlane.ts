@@ -63,9 +63,9 @@ export async function startControlPlane(
   data: FromDataPlane,
   only?: Role,
 ): Promise<ControlPlane> {
-  const { ports, store, chains } = stack
+  const { ports, store, chains, starts } = stack
   const maxTimeoutSeconds = paymentWindow(config)
-  const readiness = createReadiness({ store, chains, isSettledElsewhere: !does('jobs', only) })
+  const readiness = createReadiness({ store, chains, starts, isSettledElsewhere: !does('jobs', only) })
   const problems = async () => (await readiness()).flatMap((part) => part.problems)
   const deps: AdminApiDeps = {
     ...ports,

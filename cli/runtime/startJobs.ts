@@ -1,20 +1,16 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { transferScheme } from '../../core/payments/bookTransfer.ts'
 import { createRecovery, type RecoveryOptions, type RecoveryParts } from '../../core/payments/recovery.ts'
 import { createTransferWatch, type Looks } from '../../core/payments/transferWatch.ts'
-import type { Settler } from '../../core/ports/chains/settler.ts'
 import type { Log } from '../../core/ports/log.ts'
-import { createKeyHolder, type TakeUp, takeUp } from './keys/keyHolder.ts'
+import { createKeyHolder } from './keys/keyHolder.ts'
 import type { Stack } from './open/openStack.ts'
-
-const RETRY_MS = 5_000
 
 export interface Jobs {
   stop(): Promise<void>
 }
 
 /**
- * Starts what works beside the calls: the settlers' take-up of open attempts, and the recovery of open payments.
+ * Starts what one process does for all: taking settling keys that only one may have, and the recovery of open payments.
  *
  * @param keepDeliveredMs how long a repeated call gets an answer that was delivered, see {@link RecoveryOptions}
  */
@@ -33,34 +29,16 @@ export async function startJobs(
     },
     { keepDeliveredMs },
   )
-  const takeUps = chains.settlers.map((settler) =>
-    settler.isExclusive
-      ? createKeyHolder(settler, { books: store.books, leases: store.leases, keys, log })
-      : beside(settler),
-  )
+  const keyHolders = chains.settlers
+    .filter((settler) => settler.isExclusive === true)
+    .map((settler) => createKeyHolder(settler, { books: store.books, leases: store.leases, keys, log }))
   // Before the first call comes: a settler must know which account nonces are in use before it signs anything new.
-  await Promise.all(takeUps.map((one) => one.begin()))
+  await Promise.all(keyHolders.map((one) => one.begin()))
   // Side by side: a chain that is away must not keep the payments of the others open.
   const running = Promise.all([
     recovery.run(stopped.signal),
-    ...takeUps.map((one) => one.run(stopped.signal)),
+    ...keyHolders.map((one) => one.run(stopped.signal)),
   ])
-
-  /** A settler that any number of processes may have. */
-  function beside(settler: Settler): TakeUp {
-    let isUp = false
-    return {
-      async begin() {
-        isUp = await takeUp(settler.network, settler, store.books, log)
-      },
-      async run(signal) {
-        while (!isUp && !signal.aborted) {
-          await sleep(RETRY_MS, undefined, { signal, ref: false }).catch(() => undefined)
-          if (!signal.aborted) isUp = await takeUp(settler.network, settler, store.books, log)
-        }
-      },
-    }
-  }
 
   return {
     async stop() {

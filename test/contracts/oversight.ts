@@ -77,10 +77,10 @@ export function oversightContract(t: Test, make: (t: Test) => Promise<Under>): v
     const { oversight, gas } = await make(t)
     const base = 'eip155:8453'
     const large = 10n ** 30n + 1n
-    await gas.write(base, { storeId: 'a', day: 5, spent: large })
-    await gas.write(base, { storeId: 'b', day: 5, spent: 2n })
-    await gas.write(base, { storeId: 'a', day: 7, spent: 3n })
-    await gas.write('eip155:84532', { storeId: 'a', day: 7, spent: 4n })
+    await gas.add(base, { storeId: 'a', day: 5, spent: large })
+    await gas.add(base, { storeId: 'b', day: 5, spent: 2n })
+    await gas.add(base, { storeId: 'a', day: 7, spent: 3n })
+    await gas.add('eip155:84532', { storeId: 'a', day: 7, spent: 4n })
     t.strictSame(await oversight.gasByDay(base, 5), [
       { day: 5, spent: large + 2n },
       { day: 7, spent: 3n },

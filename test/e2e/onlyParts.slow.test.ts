@@ -1,4 +1,5 @@
 import t from 'tap'
+import { connectMcp } from '../../admin-api/mcp/testing/connectMcp.ts'
 import { openStore as openDatabase } from '../../cli/runtime/open/openStore.ts'
 import { checkedLedger } from '../helpers/checkedLedger.ts'
 import { freePort } from '../helpers/freePort.ts'
@@ -11,16 +12,15 @@ import { openStore } from './helpers/store.ts'
 
 // The gateway, the admin API and the background work in a process each, on one database.
 const chains = await startChains(t)
-const [evm] = chains.both
 const config = await writeConfig(t, chains, { sections: { log: { level: 'info', format: 'json' } } })
 const wallets = newSellerWallets(chains)
 const api = await startApi(t)
 const adminPort = await freePort()
 
-async function start(only: 'gateway' | 'admin' | 'jobs') {
+async function start(only: 'gateway' | 'admin' | 'jobs', others: { port?: number; workers?: number } = {}) {
   const port = only === 'admin' ? adminPort : await freePort()
   const admin = { port, url: `http://127.0.0.1:${adminPort}` }
-  const { file } = await config.beside(only, ({ gateway }) => ({ gateway, admin }))
+  const { file } = await config.beside(only, (own) => ({ gateway: { ...own.gateway, ...others }, admin }))
   const child = runTollgate(t, ['start', '--config', file, '--only', only], chains.env)
   await child.said('tollgate is running')
   const at = async (path: string) => {
@@ -32,21 +32,36 @@ async function start(only: 'gateway' | 'admin' | 'jobs') {
 
 const store = await openStore(config, chains.env, wallets)
 const parts = { jobs: await start('jobs'), admin: await start('admin'), gateway: await start('gateway') }
-const buyer = await newBuyer(chains, evm)
+const fleetPort = await freePort()
+await start('gateway', { port: fleetPort, workers: 2 })
+const url = await store.addLink({ url: `${api.url}/one`, slug: 'one', price: '0.01' })
 
-t.test(
-  'a call is sold by the gateway, settled where the jobs are, and managed where the admin API is',
-  async (t) => {
-    const url = await store.addLink({ url: `${api.url}/one`, slug: 'one', price: '0.01' })
-    const payments = await Promise.all(Array.from({ length: 4 }, (_, n) => buyer.sign(`${url}?n=${n}`)))
-    const answers = await Promise.all(payments.map((payment, n) => present(`${url}?n=${n}`, payment)))
-    for (const { status, text } of answers) t.equal(status, 200, text)
-    const books = await openDatabase(config.file, chains.env)
-    t.teardown(() => books.close())
-    t.match(await checkedLedger(books.purchases), { purchases: 4, unresolvedPayments: 0 })
-    t.equal((await evm.transfersTo(wallets.base)).length, 4)
-  },
-)
+for (const [i, chain] of chains.both.entries()) {
+  t.test(
+    `calls are sold on ${chain.name} by a gateway, by its workers, and by tools of the admin API`,
+    async (t) => {
+      const buyer = await newBuyer(chains, chain)
+      const targets = Array.from({ length: 4 }, (_, n) => `${url}?on=${chain.name}&n=${n}`)
+      const payments = await Promise.all(targets.map((target) => buyer.sign(target)))
+      const atFleet = (target: string) => target.replace(config.url, `http://127.0.0.1:${fleetPort}`)
+      const answers = await Promise.all(
+        payments.map((payment, n) => present(n < 2 ? targets[n]! : atFleet(targets[n]!), payment)),
+      )
+      for (const { status, text } of answers) t.equal(status, 200, text)
+      const { call } = await connectMcp(t, config.url)
+      const query = { on: chain.name, n: 'tool' }
+      const payment = await buyer.sign(`${url}?${new URLSearchParams(query)}`)
+      const payload = JSON.parse(Buffer.from(payment, 'base64').toString())
+      const called = await call('call_link', { link: url, query }, payload)
+      t.notOk(called.isError, JSON.stringify(called.structuredContent))
+      const books = await openDatabase(config.file, chains.env)
+      t.teardown(() => books.close())
+      t.match(await checkedLedger(books.purchases), { purchases: 5 * (i + 1), unresolvedPayments: 0 })
+      const payTo = chain.name === 'evm' ? wallets.base : wallets.solana
+      t.equal((await chain.transfersTo(payTo)).length, 5)
+    },
+  )
+}
 
 t.test('each answers the operator’s tools, and only the admin API the rest', async (t) => {
   for (const [name, { at }] of Object.entries(parts)) {

@@ -1,8 +1,11 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
+import { systemClock as clock } from '../../../core/ports/clock.ts'
 import { tokenProgramAddress } from '../../../core/solana/programs.ts'
 import { sendSolana, transferInstruction } from '../../../localnet/sendToken.fixture.ts'
-import { addressOf, realPayment, termsOf, usdc } from './payments.fixture.ts'
+import { createMemory } from '../../memory/store/memory.ts'
+import { openMemory } from '../../memory/store/openMemory.ts'
+import { addressOf, network, realPayment, termsOf, usdc } from './payments.fixture.ts'
 import { reasons } from './reasons.ts'
 import { price, type Stage, setStage } from './stage.fixture.ts'
 
@@ -106,3 +109,33 @@ t.test('what another process finds expired costs no fee, and is in its payer’s
   ])
   t.equal(await next(), 'ok')
 })
+
+for (const isKilled of [false, true]) {
+  t.test(
+    `what another process finds on chain costs the store’s day its fee, once, ${isKilled ? 'and where its own was killed' : 'while its own is there'}`,
+    async (t) => {
+      const { gas: gasBook } = openMemory({ memory: createMemory(clock), clock })
+      const stage = await staged(t, { gasBook, maxGasPerStoreAndDay: 1_000_000n })
+      const { settler } = stage
+      const finder = stage.another()
+      // Of this one nothing comes, and what was set apart for it is nobody's cost.
+      const other = await stage.verify(await stage.pay(), finder)
+      other.hold!.release()
+      stage.chain.advanceSlots(1)
+      const before = lamports(stage)
+      stage.rpc.add('getSignatureStatuses', { kind: 'refuse' })
+      const { outcome, record } = await stage.settle(await stage.verify(await stage.pay()))
+      t.match(outcome, { status: 'pending' })
+      stage.rpc.clear()
+      const sold = { ...record, storeId: 'store' }
+      t.match(await finder.recover([sold]), [{ status: 'settled' }])
+      if (!isKilled) {
+        await settler.forgetConcluded!(async () => [{ ...sold, state: 'delivered' }])
+        await settler.close()
+      }
+      await finder.close()
+      const [day] = await gasBook.read(network, 0)
+      t.equal(day?.spent, before - lamports(stage))
+    },
+  )
+}

@@ -1,6 +1,7 @@
-import type { PaymentIdentity } from '../../../core/domain/payment.ts'
+import type { PaymentIdentity, PaymentRecord } from '../../../core/domain/payment.ts'
 import type { Refusal, SettleOutcome, Settler } from '../../../core/ports/chains/settler.ts'
-import type { WireTransaction } from '../../../core/solana/wire.ts'
+import { readMessage } from '../../../core/solana/message.ts'
+import { readWireTransaction, type WireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { createBudgets, type Flight } from '../budgets.ts'
 import { noPlaceRefusals, notStarted, refuse, refuseForNow, sumInFlight } from '../refuse.ts'
@@ -8,14 +9,15 @@ import { checkSolanaPayment } from './check/checkSolanaPayment.ts'
 import { createMintFacts } from './check/mintFacts.ts'
 import { createPayees } from './check/payees.ts'
 import { type SimulationRefusal, simulatedAt, simulatePayment } from './check/simulate.ts'
-import { solanaRules } from './check/solanaRules.ts'
+import { type SolanaRules, solanaRules } from './check/solanaRules.ts'
+import { feeOf, readTransfer } from './check/transfer.ts'
 import { diagnoseSolana } from './diagnose.ts'
 import { readOptions, type SolanaSettlerOptions } from './options.ts'
 import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
 import { createSolanaRpc, type WithContext } from './rpc/createSolanaRpc.ts'
 import { createConfirmer } from './settle/confirm.ts'
-import { cosign } from './settle/cosign.ts'
+import { cosign, isSelfPaid } from './settle/cosign.ts'
 import { createFeePayers } from './settle/feePayers.ts'
 import { createSettle } from './settle/settlement.ts'
 
@@ -214,15 +216,12 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       for (const [i, record] of records.entries()) {
         // What failed on chain while it was settled has counted then.
         if (record.errorReason === reasons.transactionFailed) continue
-        const outcome = outcomes[i]!
-        budgets.note(record, outcome, outcome.status === 'failed_final' ? feeOf(outcome.reason) : undefined)
+        budgets.note(record, outcomes[i]!, costOf(record, outcomes[i]!, rules))
       }
       return outcomes
     },
-    forgetConcluded: (concludedOf) =>
-      budgets.forgetConcluded(concludedOf, ({ state, errorReason }) =>
-        state === 'failed_final' ? feeOf(errorReason) : undefined,
-      ),
+    // Whoever has found out what became of it has counted what it cost, where this process is gone as well.
+    forgetConcluded: (concludedOf) => budgets.forgetConcluded(concludedOf, () => 0n),
     stillOnChain,
     payee: payees.payee,
     async start() {
@@ -250,8 +249,18 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   }
 }
 
-/** What never got into a block has cost nobody a fee, and the seller its work. @returns undefined where it did */
-const feeOf = (reason: string | null): bigint | undefined =>
-  reason === reasons.blockhashExpired ? 0n : undefined
+/**
+ * What a payment that was found has cost, whoever sent it. What never got into a block has cost nobody a fee, and the seller its work.
+ *
+ * @returns undefined for bytes that are no payment under these caps, which only a foreign row can have, or one from before they changed
+ */
+function costOf({ attempt }: PaymentRecord, outcome: SettleOutcome, rules: SolanaRules): bigint | undefined {
+  if (outcome.status === 'failed_final' && outcome.reason === reasons.blockhashExpired) return 0n
+  const wire = readWireTransaction(Buffer.from(attempt?.bytes ?? '', 'base64'))
+  const message = wire && readMessage(wire.message)
+  if (wire === undefined || message === undefined) return undefined
+  if (isSelfPaid(wire)) return 0n
+  return 'reason' in readTransfer(message, rules) ? undefined : feeOf(message)
+}
 
 const notNow = refuseForNow(reasons.settleFault, 'The settlement could not begin. Try again.')

@@ -17,13 +17,16 @@ export function createGasBook({ gas }: Tables, { read, write }: Access): GasBook
           .map(({ storeId, day, spent }) => ({ storeId, day, spent })),
       ),
 
-    write: (network, { storeId, day, spent }) =>
+    add: (network, { storeId, day, spent }) =>
       write('flushed', () => {
         for (const key of gas.keys()) {
           const row = gas.get(key)!
           if (row.network === network && row.storeId === storeId && row.day < day - KEPT_DAYS) gas.delete(key)
         }
-        gas.set(`${network} ${storeId} ${day}`, { network, storeId, day, spent })
+        const id = `${network} ${storeId} ${day}`
+        const sum = (gas.get(id)?.spent ?? 0n) + spent
+        gas.set(id, { network, storeId, day, spent: sum })
+        return sum
       }),
   }
 }

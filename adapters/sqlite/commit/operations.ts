@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { ConstraintError } from '../failure.ts'
+import { gasOperations } from '../gasOperations.ts'
 import { letterOperations } from '../letterOperations.ts'
 import { bookOperations } from '../payments/bookOperations.ts'
 import { leaseOperations } from '../payments/leaseOperations.ts'
@@ -45,6 +46,7 @@ export function prepareOperations(database: DatabaseSync) {
   return {
     ...bookOperations(database),
     ...leaseOperations(database),
+    ...gasOperations(database),
     ...letterOperations(database),
     ...webhookOperations(database),
     ...sessionOperations(database),

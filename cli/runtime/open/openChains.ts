@@ -28,6 +28,8 @@ export interface ChainParts {
   readonly log: Log
   readonly egress: Egress
   readonly gasBook?: GasBook | undefined
+  /** Awaited before a network is offered, with its settler. */
+  readonly beginSettler?: ((settler: Settler) => Promise<void>) | undefined
   readonly wrapSettler?: ((settler: Settler) => Settler) | undefined
   /** False for a network that stays missing for now. */
   readonly mayOpen?: ((network: NetworkId) => boolean) | undefined
@@ -47,6 +49,7 @@ export async function openChains(config: Config, parts: ChainParts): Promise<Ope
     const choice = config.networks[network]!
     try {
       const settler = await openSettler(network, choice, own, parts)
+      await parts.beginSettler?.(settler)
       settlers.set(network, parts.wrapSettler?.(settler) ?? settler)
       missing.delete(network)
       return true

@@ -27,6 +27,7 @@ import { awaitOneSecret, processLeaseName } from './oneSecret.ts'
 import { type OpenChains, openChains } from './openChains.ts'
 import { openDataStore } from './openStore.ts'
 import { openTransferProofs } from './openTransferProofs.ts'
+import { createSettlerStarts, type SettlerStarts } from './startSettlers.ts'
 
 /** Everything that outlives a reload of the plugins: the ports, and the store and chains behind them. */
 export interface Stack {
@@ -40,6 +41,8 @@ export interface Stack {
   readonly lease: Pick<HeldLease, 'current'>
   /** Who settles with which key; undefined in a process that only looks, and in a worker, whose primary knows. */
   readonly keys: KeySharing | undefined
+  /** What can't settle here yet. */
+  readonly starts: Pick<SettlerStarts, 'waiting'>
   close(): Promise<void>
 }
 
@@ -97,8 +100,12 @@ export async function openStack(
     if (keys !== undefined) opened(keys)
     const wrap = wrapSettler ?? keys?.wrap
     const jobLine = givenLine ?? (await openJobLine())
+    const starts = opened(createSettlerStarts(store.books, log))
+    // What a worker sells its primary settles.
+    const beginSettler = worksOnPayments && wrapSettler === undefined ? starts.begin : undefined
+    const gasBook = store.gas
     const chains = opened(
-      await openChains(config, { clock, log, egress, gasBook: store.gas, wrapSettler: wrap, mayOpen }),
+      await openChains(config, { clock, log, egress, gasBook, beginSettler, wrapSettler: wrap, mayOpen }),
     )
     const notes = createPurchaseNotes(sealer, config.metadataField)
     const payments = createPayments({ books: store.books, chains, notes, lease, clock, log })
@@ -130,7 +137,7 @@ export async function openStack(
       answerMemory: createAnswerMemory(config.gateway.maxHeldBytes, config.gateway.workers),
     }
     const transferProofs = openTransferProofs(config, { clock, log })
-    return { ports, store, chains, notes, lease, keys, transferProofs, close }
+    return { ports, store, chains, notes, lease, keys, transferProofs, starts, close }
   } catch (error) {
     await close()
     throw error

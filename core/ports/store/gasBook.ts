@@ -9,10 +9,14 @@ export interface GasOfStore {
   readonly spent: bigint
 }
 
-/** Keeps what gas was spent for whom, so that a restart does not begin the day anew. */
+/** Keeps what gas was spent for whom, so that a restart does not begin the day anew, and processes that spend side by side have one. */
 export interface GasBook {
   /** Of this day and later ones: a clock that was ahead may have written those. */
   read(network: NetworkId, fromDay: number): Promise<readonly GasOfStore[]>
-  /** Puts a store's sum in the place of the former one of that day; days long past go. */
-  write(network: NetworkId, gas: GasOfStore): Promise<void>
+  /**
+   * Adds to a store's sum of that day, whoever else adds meanwhile; what is negative is given back. Days long past go.
+   *
+   * @returns the sum, with what all others have added
+   */
+  add(network: NetworkId, gas: GasOfStore): Promise<bigint>
 }

@@ -30,11 +30,11 @@ t.test('a gateway that is killed over and over gives a store no second day', asy
     failureBudget: { failures: 10, windowMs: 1_000 },
     maxGasPerStoreAndDay: most,
   }
-  const writing = new Set<Promise<void>>()
+  const writing = new Set<Promise<bigint>>()
   const gasBook: GasBook = {
     read: store.gas.read,
-    write(...entry) {
-      const written = store.gas.write(...entry).finally(() => writing.delete(written))
+    add(...entry) {
+      const written = store.gas.add(...entry).finally(() => writing.delete(written))
       writing.add(written)
       return written
     },
