@@ -170,6 +170,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
 
   const lookOnce = async (): Promise<void> => {
     if (!knowsNext) return lookAtStart()
+    const start = begun
     let pooled = await countOf('pending')
     let isForeign = await isUnknownBelow(pooled)
     if (isForeign) {
@@ -178,6 +179,8 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       pooled = Math.min(pooled, await countOf('pending'))
       isForeign = await isUnknownBelow(pooled)
     }
+    // Meanwhile others may have had it, and what it found may be theirs.
+    if (start !== begun) return
     if (isForeign) queue.suppose(pooled)
     else if (queue.isSupposing && pooled <= queue.next!) await judgeSupposed(pooled)
     else queue.raiseAbove(pooled - 1)
@@ -194,6 +197,8 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       begun++
       knowsNext = false
       doubts = 0
+      // Who was seen before may be gone: the look at the start finds out whether somebody is there now.
+      sharedUntilMs = Number.NEGATIVE_INFINITY
       lookedAtMs = Number.NEGATIVE_INFINITY
     },
     async firstFree() {
