@@ -7,7 +7,15 @@ import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
 function watching(countOf: (block: string) => Promise<number>) {
   const queue: NonceQueue = createNonceQueue(() => watch.firstFree())
   const watch: KeyWatch = createKeyWatch({
-    ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs: 60_000 },
+    ...{
+      network: 'eip155:84532',
+      address: '0x',
+      log,
+      queue,
+      countOf,
+      newestBlock: async () => 0,
+      sharedKeyMs: 60_000,
+    },
     isOwn: () => false,
     openInStore: async () => new Map(),
   })

@@ -160,6 +160,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     // Numbers follow each other: of those below one that was mined none waits in a pool.
     isOwn: (nonce) =>
       live.has(nonce) || abandoned.has(nonce) || nonce < Math.max(known.usedBelow, formerlyUsedBelow),
+    newestBlock: async () => Number(quantity(await rpc.call('eth_blockNumber'))),
     openInStore: () => openInStore?.(),
   })
 
