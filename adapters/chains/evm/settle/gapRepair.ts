@@ -41,7 +41,7 @@ export interface GapRepairParts {
   readonly known: KnownNonces
   /** The account's next nonce by `latest` or `pending`. */
   readonly countOf: (block: string) => Promise<number>
-  /** How long transactions wait behind nonces that nobody here knows, this one and more, before these are filled, in ms. */
+  /** How long transactions wait behind a nonce that nobody here knows before it is filled, in ms. */
   readonly strandedMs: (nonce: number) => number
   /** Fees for a transaction that only uses up a nonce; undefined while they are above the cap. */
   readonly currentFees: () => Promise<Fees | undefined>
@@ -120,8 +120,10 @@ export function createGapRepair(parts: GapRepairParts): GapRepair {
     known.minedBelow(mined)
     // Meanwhile.
     abandonGivenBack()
-    for (const nonce of await withoutOpen(known.strandedFrom(pooled, parts.strandedMs(pooled))))
-      abandoned.add(nonce)
+    const afterMs = parts.strandedMs(pooled)
+    // Those behind the first may have to wait for longer.
+    const stranded = known.strandedFrom(pooled, afterMs).filter((nonce) => parts.strandedMs(nonce) <= afterMs)
+    for (const nonce of await withoutOpen(stranded)) abandoned.add(nonce)
     for (const nonce of abandoned) if (nonce < mined) abandoned.delete(nonce)
     const nonces = known.from(pooled)
     for (let i = 0; i < nonces.length && !isClosed; i += AT_ONCE) await sendSome(nonces.slice(i, i + AT_ONCE))

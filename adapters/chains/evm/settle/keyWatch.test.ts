@@ -20,7 +20,15 @@ async function supposing({
   }
   const queue = createNonceQueue(countOf)
   const watch = createKeyWatch({
-    ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs },
+    ...{
+      network: 'eip155:84532',
+      address: '0x',
+      log,
+      queue,
+      countOf,
+      newestBlock: async () => 0,
+      sharedKeyMs,
+    },
     isOwn: () => false,
     openInStore: async () => new Map(open.map((nonce) => [nonce, true])),
   })

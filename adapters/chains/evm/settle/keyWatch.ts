@@ -2,14 +2,10 @@ import type { NetworkId } from '../../../../core/domain/network.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { NonceQueue } from './nonceQueue.ts'
 import { type BookedNumbers, type Counts, createStartCounts } from './startCounts.ts'
+import { createStartDoubts } from './startDoubts.ts'
 
 /** Between two looks whether somebody else signs with the key. */
 const LOOK_MS = 2_000
-/**
- * Looks at the start until somebody else signs: a former process leaves empty transactions in the pool, which fill numbers, and no store
- * knows them. They are in the next block, while an installation that works brings others.
- */
-const FIRST_LOOKS = 3
 
 /** Watches whether somebody else uses numbers of a key, such as an installation with a database of its own. */
 export interface KeyWatch {
@@ -42,6 +38,8 @@ export interface KeyWatchParts {
   readonly queue: NonceQueue
   /** The account's next number by `latest` or `pending`. */
   readonly countOf: (block: string) => Promise<number>
+  /** The number of the newest block. */
+  readonly newestBlock: () => Promise<number>
   /** Whether a number is of a transaction of this installation, on its way or mined, as far as this process knows. */
   readonly isOwn: (nonce: number) => boolean
   /** Numbers of payments that are open in the store, where the way there is known. */
@@ -49,11 +47,10 @@ export interface KeyWatchParts {
 }
 
 export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
-  const { network, address, log, sharedKeyMs, queue, countOf, isOwn, openInStore } = parts
+  const { network, address, log, sharedKeyMs, queue, countOf, newestBlock, isOwn, openInStore } = parts
   /** Whether the queue's next number is what the chain had when this process began to settle; before, others may have used more. */
   let knowsNext = false
-  /** First looks in a row that found numbers which nobody here knows, and which may be nobody's. */
-  let doubts = 0
+  const doubts = createStartDoubts(sharedKeyMs)
   let sharedUntilMs = Number.NEGATIVE_INFINITY
   let lookedAtMs = Number.NEGATIVE_INFINITY
   let onlySaid: readonly [number, number] = [0, 0]
@@ -145,13 +142,14 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       for (let i = 0; i < 2 && isForeignInPool({ mined: newest, pooled }); i++)
         newest = Math.max(newest, await countOf('latest'))
       const isForeign = isForeignInPool({ mined: newest, pooled })
+      const block = isForeign ? await newestBlock().catch(() => 0) : undefined
       // Meanwhile others may have had it once more.
       if (start !== begun) return
       const isSure = !isForeign && !isFirstSaid
       queue.raiseAbove(Math.min(pooled, known) - 1)
       if (isSure) believe(pooled)
       else queue.suppose(pooled)
-      knowsNext = isSure || ++doubts === FIRST_LOOKS
+      knowsNext = isSure || doubts.add(block)
       if (knowsNext) return isSure ? undefined : tellOfOthers(pooled)
       // Time for its block.
       if (!isForeign) continue
@@ -170,6 +168,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
 
   const lookOnce = async (): Promise<void> => {
     if (!knowsNext) return lookAtStart()
+    const start = begun
     let pooled = await countOf('pending')
     let isForeign = await isUnknownBelow(pooled)
     if (isForeign) {
@@ -178,6 +177,8 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       pooled = Math.min(pooled, await countOf('pending'))
       isForeign = await isUnknownBelow(pooled)
     }
+    // Meanwhile others may have had it, and what it found may be theirs.
+    if (start !== begun) return
     if (isForeign) queue.suppose(pooled)
     else if (queue.isSupposing && pooled <= queue.next!) await judgeSupposed(pooled)
     else queue.raiseAbove(pooled - 1)
@@ -193,7 +194,9 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       onlySaid = [0, 0]
       begun++
       knowsNext = false
-      doubts = 0
+      doubts.begin()
+      // Who was seen before may be gone: the look at the start finds out whether somebody is there now.
+      sharedUntilMs = Number.NEGATIVE_INFINITY
       lookedAtMs = Number.NEGATIVE_INFINITY
     },
     async firstFree() {
@@ -220,7 +223,7 @@ export function createKeyWatch(parts: KeyWatchParts): KeyWatch {
       looking = lookOnce()
         .catch((error: unknown) => {
           // Nothing is signed above before a look has said so.
-          if (queue.isSupposing || (doubts > 0 && !knowsNext))
+          if (queue.isSupposing || (doubts.hasAny && !knowsNext))
             sharedUntilMs = Math.max(sharedUntilMs, soonMs())
           log.warn({ network, error: String(error) }, 'could not look who else signs with the settling key')
         })

@@ -4,6 +4,10 @@ import { silentLog as log } from '../../../../core/ports/log.ts'
 import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
 import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
 
+let block = 0
+/** There is always a new one. */
+const newestBlock = async () => block++
+
 interface StartCase {
   readonly name: string
   /** Answers for `latest` and `pending`, look by look; the last ones again and again. */
@@ -126,7 +130,15 @@ t.test(
         }
         const queue = createNonceQueue(() => watch.firstFree())
         const watch = createKeyWatch({
-          ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs: 60_000 },
+          ...{
+            network: 'eip155:84532',
+            address: '0x',
+            log,
+            queue,
+            countOf,
+            newestBlock,
+            sharedKeyMs: 60_000,
+          },
           isOwn: () => false,
           openInStore: async () => new Map(),
         })
@@ -148,7 +160,7 @@ t.test(
     }
     const queue = createNonceQueue(() => watch.firstFree())
     const watch = createKeyWatch({
-      ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs: 60_000 },
+      ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, newestBlock, sharedKeyMs: 60_000 },
       isOwn: () => false,
       openInStore: async () => new Map(),
     })
@@ -165,7 +177,7 @@ function starting(says: (block: string) => number, sharedKeyMs = 60_000) {
   const countOf = async (block: string) => says(block)
   const queue: NonceQueue = createNonceQueue(() => watch.firstFree())
   const watch: KeyWatch = createKeyWatch({
-    ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, sharedKeyMs },
+    ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, newestBlock, sharedKeyMs },
     isOwn: () => false,
     openInStore: async () => new Map(),
   })

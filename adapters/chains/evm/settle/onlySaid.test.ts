@@ -1,10 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { parseTransaction } from 'viem/utils'
 import { silentLog as log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
+import type { Hex } from '../rpc/hex.ts'
 import { createSettlingAccount } from './settlingAccount.ts'
 
 const fees = { maxFeePerGas: 2n, maxPriorityFeePerGas: 1n }
+
+const accountAt = (rpc: Rpc) =>
+  createSettlingAccount({
+    ...{
+      network: 'eip155:84532',
+      privateKey: `0x${'11'.repeat(32)}`,
+      rpc,
+      log,
+      currentFees: async () => fees,
+    },
+    ...{ maxGas: 300_000, storeTimeoutMs: 1_000, maxFeePerGasWei: 2n, sharedKeyMs: 100, strandedMs: 6_000 },
+  })
 
 t.test('numbers that a node has said again and again, and nobody has used, are filled soon', async (t) => {
   for (const isReorganised of [false, true]) {
@@ -16,16 +30,7 @@ t.test('numbers that a node has said again and again, and nobody has used, are f
         return `0x${next.toString(16)}`
       },
     } as Rpc
-    const account = createSettlingAccount({
-      ...{
-        network: 'eip155:84532',
-        privateKey: `0x${'11'.repeat(32)}`,
-        rpc,
-        log,
-        currentFees: async () => fees,
-      },
-      ...{ maxGas: 300_000, storeTimeoutMs: 1_000, maxFeePerGasWei: 2n, sharedKeyMs: 100, strandedMs: 6_000 },
-    })
+    const account = accountAt(rpc)
     t.teardown(() => account.close())
     // The books know of 5.
     await account.adopt(
@@ -49,4 +54,83 @@ t.test('numbers that a node has said again and again, and nobody has used, are f
     // Three of nothing, and the payment behind them.
     t.equal(sent - before, isReorganised ? 1 : 4)
   }
+})
+
+interface Taken {
+  readonly name: string
+  /** What the books have attempts for, and which of these was mined lately. */
+  readonly booked: readonly number[]
+  readonly mined?: readonly number[]
+  readonly filled: readonly number[]
+}
+
+const taken: readonly Taken[] = [
+  { name: 'a node has said them to the former process', booked: [5, 9], filled: [6, 7, 8] },
+  { name: 'the next one is a payment’s', booked: [5, 6, 9], filled: [] },
+  { name: 'one between them is a payment’s', booked: [5, 7, 9], filled: [6, 8] },
+  { name: 'one of them was mined lately', booked: [5, 9], mined: [7], filled: [6, 8] },
+  { name: 'the books forget', booked: [9], filled: [] },
+  { name: 'the books can’t say', booked: [], filled: [] },
+]
+
+t.test(
+  'numbers below a former process’s payment, which the books have nothing for and nobody has used, are filled soon',
+  (t) =>
+    Promise.all(
+      taken.map(async ({ name, booked, mined = [], filled }) => {
+        let next = 9
+        const sent: number[] = []
+        const rpc = {
+          async call(method: string, bytes: unknown) {
+            if (method === 'eth_sendRawTransaction') sent.push(parseTransaction(bytes as Hex).nonce ?? 0)
+            return `0x${next.toString(16)}`
+          },
+        } as Rpc
+        const account = accountAt(rpc)
+        t.teardown(() => account.close())
+        const at = (nonce: number) => ({
+          ...{ settler: account.id, bytes: '', transaction: '0x', sequence: String(nonce) },
+        })
+        const askBooks = async () => {
+          if (booked.length === 0) throw new Error('away')
+          return new Set(booked)
+        }
+        const lately = mined.map((nonce) => ({ ...at(nonce), isMined: true as const }))
+        await account.adopt([at(9), ...lately], () => true, askBooks)
+        await account.lookForOthers()
+        next = 6
+        await sleep(110)
+        t.equal(account.hasGaps, booked.length > 1, name)
+        await account.repair()
+        t.strictSame(sent, [], name)
+        await sleep(110)
+        await account.repair()
+        t.strictSame(sent.toSorted(), filled, name)
+      }),
+    ),
+)
+
+t.test('where one of two nodes that take turns counts too many for good, they are filled soon', async (t) => {
+  const filled: number[] = []
+  let asked = 0
+  const rpc = {
+    async call(method: string, bytes: unknown) {
+      const wrong = asked++ % 2 === 0 ? 0 : 30
+      if (method === 'eth_sendRawTransaction') filled.push(parseTransaction(bytes as Hex).nonce ?? 0)
+      return `0x${(6 + wrong).toString(16)}`
+    },
+  } as Rpc
+  const account = accountAt(rpc)
+  t.teardown(() => account.close())
+  const payment = { settler: account.id, bytes: '', transaction: '0x', sequence: '7' }
+  await account.adopt(
+    [payment],
+    () => true,
+    async () => new Set([4, 5, 7]),
+  )
+  for (let look = 0; look < 20 && filled.length === 0; look++) {
+    await sleep(50)
+    if (account.hasGaps) await account.repair()
+  }
+  t.equal(filled[0], 6)
 })

@@ -11,6 +11,7 @@ import { createGapRepair } from './gapRepair.ts'
 import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
 import { createKnownNonces } from './knownNonces.ts'
 import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
+import { createOnlySaid } from './onlySaid.ts'
 import { addressOfKey, signTransaction } from './signTransaction.ts'
 import type { BookedNumbers } from './startCounts.ts'
 import { within } from './within.ts'
@@ -159,8 +160,11 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     // Numbers follow each other: of those below one that was mined none waits in a pool.
     isOwn: (nonce) =>
       live.has(nonce) || abandoned.has(nonce) || nonce < Math.max(known.usedBelow, formerlyUsedBelow),
+    newestBlock: async () => Number(quantity(await rpc.call('eth_blockNumber'))),
     openInStore: () => openInStore?.(),
   })
+
+  const onlySaid = createOnlySaid(() => watch.onlySaid)
 
   const signed = (call: EvmCall, nonce: number, gas: number, fees: Fees): SettlementAttempt => {
     const { bytes, hash } = signTransaction({ ...call, ...fees, chainId, nonce, gas }, key)
@@ -171,10 +175,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
 
   const repairs = createGapRepair({
     ...{ network, rpc, log, queue, known, countOf, currentFees },
-    strandedMs(nonce) {
-      const [from, below] = watch.onlySaid
-      return strandedMs(nonce >= from && nonce < below)
-    },
+    strandedMs: (nonce) => strandedMs(onlySaid.has(nonce)),
     signFiller: (nonce, gas, fees) => signed({ to: address, data: '0x' }, nonce, gas, fees),
     mayGoOn: () => mayGoOn(),
     openInStore: () => openInStore?.(),
@@ -202,6 +203,19 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     }
     queue.giveBack(nonce)
     if (queue.hasGaps) repairs.repairIn(GAP_MS)
+  }
+
+  /** What a former process has heard of nodes only payments can wait behind: otherwise the books are not asked. */
+  const adoptOnlySaid = async (
+    attempts: readonly OpenAttempt[],
+    bookedNumbers: BookedNumbers | undefined,
+  ): Promise<void> => {
+    const others = new Set(attempts.map(({ sequence }) => Number(sequence)))
+    try {
+      onlySaid.adopt((await bookedNumbers?.()) ?? new Set(), others)
+    } catch (error) {
+      log.warn({ network, error: String(error) }, 'the books could not say which numbers no payment has had')
+    }
   }
 
   /** Of numbers that the chain has used nothing has to be known: which is all of them where nothing has left it. */
@@ -258,7 +272,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       // Seldom, and only while something waits: what a former process had filled nobody here would miss.
       if (
         live.size > 0 &&
-        performance.now() - repairs.lookedAtMs >= strandedMs(known.usedBelow < watch.onlySaid[1])
+        performance.now() - repairs.lookedAtMs >= strandedMs(known.usedBelow < onlySaid.below)
       )
         return true
       return known.hasFillers
@@ -295,6 +309,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     async adopt(attempts, mayStill = () => true, bookedNumbers) {
       mayGoOn = mayStill
       watch.begin(bookedNumbers)
+      onlySaid.adopt(new Set(), new Set())
       const open = attempts.filter(({ isMined }) => isMined !== true)
       const byNonce = Map.groupBy(open, ({ sequence }) => Number(sequence))
       const toSend = sendable(open)
@@ -323,7 +338,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
       const underWay = open.filter(({ isReorged }) => isReorged !== true)
       repairs.adoptBelow(Math.max(0, ...underWay.map(({ sequence }) => Number(sequence))))
-      await repairs.repair()
+      await Promise.all([repairs.repair(), adoptOnlySaid(attempts, bookedNumbers)])
     },
     mined: ({ sequence, bytes }) => known.mined(Number(sequence), bytes),
     abandon({ sequence }) {
