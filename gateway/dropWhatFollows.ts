@@ -20,10 +20,15 @@ export function dropWhatFollows(socket: Socket): void {
     parser.incoming = null
     if (isFirst) {
       isFirst = false
-      throwAway(socket)
-      // Whoever calls all the same is read from for a while: a reset would take what it has not read of the answer.
-      socket.destroySoon = () => closeInStages(socket)
+      throwRestAway(socket)
     }
     return 0
   }
+}
+
+/** Nothing that still comes reaches the parser, and the connection ends behind the answers that it owes. */
+export function throwRestAway(socket: Socket): void {
+  throwAway(socket)
+  // Whoever calls all the same is read from for a while: a reset would take what it has not read of the answer.
+  socket.destroySoon = () => closeInStages(socket)
 }

@@ -13,7 +13,7 @@ import type { Changes } from '../core/ports/store/changes.ts'
 import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { type CallPlane, createCallPlane, stopping } from './callPlane.ts'
 import { corsHeaders } from './cors.ts'
-import { dropWhatFollows } from './dropWhatFollows.ts'
+import { dropWhatFollows, throwRestAway } from './dropWhatFollows.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
 import { createClientIp, type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
@@ -70,8 +70,11 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   const { router } = calls
   /** All connections, those too that left HTTP, which the server no longer closes itself. */
   const open = new Set<Socket>()
-  /** Connections whose last answer is known already: what comes behind it is not looked at. */
-  const ending = new Set<Duplex>()
+  /**
+   * Connections whose last answer is known already, so that what comes behind it is not looked at, each with its last request;
+   * null where the rest of that is not read either.
+   */
+  const ending = new Map<Duplex, IncomingMessage | null>()
   /** How many answers of a connection wait behind another one. */
   const behind = new WeakMap<Duplex, number>()
   /** Handshakes that came while their connection owed an answer. */
@@ -109,7 +112,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (answerUnderWay(socket) !== undefined) return void socket.destroy()
     refuseSocket(socket, '400 Bad Request', 'bad_request', 'Method CONNECT is not served here.')
   })
-  server.on('clientError', refuseBrokenRequest)
+  server.on('clientError', onBroken)
 
   function onRequest(req: IncomingMessage, res: ServerResponse): void {
     const head = readHead(req)
@@ -141,11 +144,20 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
 
   /** What is called behind it could not be answered, and would be charged all the same. */
   function endAfter(socket: Socket, last: ServerResponse): void {
-    ending.add(socket)
+    ending.set(socket, last.req)
     dropWhatFollows(socket)
     last.shouldKeepAlive = false
     // Whoever calls all the same is read from for a while: a reset would take what it has not read of the answer.
     socket.destroySoon = () => closeInStages(socket)
+  }
+
+  /** Behind the last request of a connection nothing is waited for and nothing refused: it would cost the answers ahead. */
+  function onBroken(error: Error, socket: Duplex): void {
+    const last = ending.get(socket)
+    const isBehind = last === null || last?.complete
+    // Who has ended its side is gone.
+    if (isBehind && socket.readable) throwRestAway(socket as Socket)
+    else refuseBrokenRequest(error, socket)
   }
 
   function mayWait(socket: Duplex, res: ServerResponse): boolean {
@@ -196,10 +208,11 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   function refuseRequest(req: IncomingMessage, res: ServerResponse, problem: string, head?: HeadFacts): void {
     const { socket } = req
     if (!socket.destroyed) {
-      ending.add(socket)
-      dropWhatFollows(socket)
       // It may be long until its answer is written, which ends the connection.
-      if (res.socket === null) throwAway(socket)
+      const mustWait = res.socket === null
+      ending.set(socket, mustWait ? null : req)
+      dropWhatFollows(socket)
+      if (mustWait) throwAway(socket)
     }
     res.shouldKeepAlive = false
     const error = new TollgateError('bad_request', problem)
