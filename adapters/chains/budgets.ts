@@ -85,7 +85,8 @@ export interface Budgets {
   /** The flight behind a hold that {@link Budgets.take} gave. */
   of(hold: Hold | undefined): Flight | undefined
   /**
-   * A payment was looked up and has an outcome. It counts once, however often it is looked up before its end is booked and after.
+   * A payment was looked up and has an outcome. It counts once, however often it is looked up before its end is booked and after; one
+   * that was mined for nothing at the first look that finds that, as recovery then writes so into its row.
    *
    * @param gas what it cost; when that is not known, what was set apart for it, or for the last one
    */
@@ -119,8 +120,8 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const payers = new Map<string, Payer>()
   /** Who has paid here since this process began. */
   const known = new LRUCache<string, true>({ max: MAX_REMEMBERED })
-  /** Ends that were noted here, by payment: recovery looks until an end is booked, and once more to be sure. */
-  const noted = new LRUCache<string, true>({ max: MAX_REMEMBERED })
+  /** Ends that were counted here, by payment: recovery looks until an end is booked, and once more to be sure. */
+  const counted = new LRUCache<string, true>({ max: MAX_REMEMBERED })
   const places = new Places<OpenFlight>(maxInFlight, clock)
   const flightOf = new WeakMap<Hold, Flight>()
   /** Payments whose settlement stayed open, until they are looked up. */
@@ -253,10 +254,11 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       },
       end(outcome, spent) {
         if (own.state === 'over') return
+        if (isEnd(outcome)) counted.set(endOf(identity.key, outcome), true)
         switch (outcome.status) {
           case 'pending':
-            // Mined for nothing: it has cost its fee, and what may still come of it costs nobody here anything.
-            if (outcome.message !== undefined) {
+            // What may still come of it costs nobody here anything.
+            if (isEnd(outcome)) {
               own.finish(spent)
               return own.failed()
             }
@@ -298,17 +300,16 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     },
     of: (hold) => (hold === undefined ? undefined : flightOf.get(hold)),
     note({ key, payer, storeId, state }, outcome, gas) {
-      const { status } = outcome
-      if (status === 'pending' || status === 'rejected') return
+      if (!isEnd(outcome)) return
       const flight = open.get(key)
       flight?.finish(gas)
-      const mark = `${key} ${status}`
-      if (state === status || noted.has(mark)) return
-      noted.set(mark, true)
+      const end = endOf(key, outcome)
+      if ((state === outcome.status && state !== 'pending') || counted.has(end)) return
+      counted.set(end, true)
       // Of one that a reorganisation has taken back it was counted when it landed first.
       if (flight === undefined && state !== 'reorged') gasBudget.of(storeId).settle(0n, gas ?? lastReserved)
-      if (status === 'settled') hasPaid(payer)
-      if (status === 'failed_final') fail(payerOf(payer))
+      if (outcome.status === 'settled') hasPaid(payer)
+      else fail(payerOf(payer))
     },
     async forgetConcluded(concludedOf, gasOf) {
       // Who has no place is met by nobody who looks for one.
@@ -344,6 +345,13 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     close: () => gasBudget.close(),
   }
 }
+
+/** Whether it is known what a payment has cost: one that was mined for nothing has cost its fee, whatever may still come of it. */
+const isEnd = (outcome: SettleOutcome): boolean =>
+  outcome.status === 'pending' ? outcome.message !== undefined : outcome.status !== 'rejected'
+
+const endOf = (key: PaymentKey, { status }: SettleOutcome): string =>
+  `${key} ${status === 'settled' ? 'settled' : 'failed'}`
 
 interface Payer {
   inFlight: number

@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { PaymentIdentity, PaymentRecord } from '../../core/domain/payment.ts'
+import type { SettleOutcome } from '../../core/ports/chains/settler.ts'
 import { identityOf, limits, memoryBook, network, outcomes } from './budgets.fixture.ts'
 import { createBudgets, type Flight } from './budgets.ts'
 
@@ -192,4 +193,37 @@ t.test('a place that nobody gives back is free once its payment can’t land any
   t.type(budgets.take(identityOf('c'), 's'), 'object')
   t.equal(budgets.inFlight, 1)
   t.end()
+})
+
+t.test('what is mined for nothing counts once, whether the call hears of it or recovery', async (t) => {
+  const minedForNothing = { ...outcomes.pending, message: 'It was reverted.' } as const
+  const gasBook = memoryBook()
+  const budgets = createBudgets({ ...limits, network, gasBook })
+  const settle = (payer: string, outcome: SettleOutcome) => {
+    const identity = identityOf(payer)
+    const flight = budgets.take(identity, 's') as Flight
+    flight.reserve(100n)
+    flight.begin()
+    flight.end(outcome, 60n)
+    return { ...identity, storeId: 's', state: 'pending' } as PaymentRecord
+  }
+  const heard = settle('a', minedForNothing)
+  const late = settle('b', outcomes.pending)
+  const known = settle('c', outcomes.settled)
+  for (const record of [heard, late]) {
+    // The row can't be written for a while, then it says so, then it is given up.
+    budgets.note(record, minedForNothing, 60n)
+    budgets.note(record, minedForNothing, 60n)
+    budgets.note(record, outcomes.failed_final, 60n)
+    budgets.note({ ...record, state: 'failed_final' }, outcomes.failed_final, 60n)
+  }
+  budgets.note(known, outcomes.settled, 60n)
+  for (const payer of ['a', 'b']) {
+    for (let i = 0; i < 2; i++) settle(payer, outcomes.failed_final)
+    t.equal(budgets.isSpent(payer), false, 'three of four')
+    settle(payer, outcomes.failed_final)
+    t.equal(budgets.isSpent(payer), true)
+  }
+  await budgets.close()
+  t.equal(gasBook.rows.get('s')?.spent, 9n * 60n)
 })

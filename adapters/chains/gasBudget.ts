@@ -60,6 +60,8 @@ export function createGasBudget(options: GasBudgetOptions): GasBudget {
       }
       stores.set(storeId, (entry = { day, spent: 0n, ahead: 0n, reserved: 0n, isTold: false }))
     }
+    // What the book could not be told yet is of the day before.
+    if (entry.day < day && entry.ahead < 0n && gasBook !== undefined) add(storeId, entry, -entry.ahead)
     // A clock that goes back does not bring a day back.
     if (entry.day < day) Object.assign(entry, { day, spent: 0n, ahead: 0n, isTold: false })
     return entry

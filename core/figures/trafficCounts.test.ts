@@ -226,3 +226,21 @@ t.test('a stop waits for what is being written already', async (t) => {
   t.strictSame(rows.map(({ linkId }) => linkId).sort(), ['a', 'b'])
   await underWay
 })
+
+t.test('a stop writes what could not be written a moment before', async (t) => {
+  const rows: Traffic[] = []
+  let first = true
+  const addTraffic = async (some: readonly Traffic[]) => {
+    const isFirst = first
+    first = false
+    await nextTurn()
+    if (isFirst) throw new Error('down')
+    rows.push(...some)
+  }
+  const counts = new TrafficCounts({ addTraffic }, silentLog)
+  counts.add('a', 'views', 0)
+  void counts.flush(10)
+  counts.add('b', 'views', 0)
+  await counts.flush()
+  t.strictSame(rows.map(({ linkId }) => linkId).sort(), ['a', 'b'])
+})

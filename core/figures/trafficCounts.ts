@@ -76,7 +76,9 @@ export class TrafficCounts {
    */
   async flush(links = Number.POSITIVE_INFINITY): Promise<void> {
     const before = this.#writing
-    const writing = Promise.all([before, this.#write(links)]).then(() => {
+    // Behind it: what could not be written then is written now.
+    const written = before === undefined ? this.#write(links) : before.then(() => this.#write(links))
+    const writing = written.then(() => {
       if (this.#writing === writing) this.#writing = undefined
     })
     this.#writing = writing

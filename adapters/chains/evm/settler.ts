@@ -181,12 +181,15 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       await Promise.all(keys.all.map(({ account }) => account.hasGaps && account.repair()))
       const outcomes = await recover(records)
       for (const [i, record] of records.entries()) {
-        // What was mined for nothing while it was settled has counted then.
+        // Whoever has written so into the row has counted what was mined for nothing.
         if (!hasCounted(record)) budgets.note(record, outcomes[i]!, costOf(outcomes[i]!))
       }
       return outcomes
     },
-    forgetConcluded: (concludedOf) => budgets.forgetConcluded(concludedOf),
+    forgetConcluded: (concludedOf) =>
+      budgets.forgetConcluded(concludedOf, ({ state, errorReason }) =>
+        state === 'failed_final' && errorReason === reasons.validBefore ? 0n : undefined,
+      ),
     stillOnChain,
     paymentsOf: ({ bytes }) =>
       transfersIn(bytes).map(({ token, from, nonce }) =>

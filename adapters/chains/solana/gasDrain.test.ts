@@ -1,5 +1,6 @@
 import { Keypair } from '@solana/web3.js'
 import t from 'tap'
+import type { PaymentRecord } from '../../../core/domain/payment.ts'
 import { systemClock as clock } from '../../../core/ports/clock.ts'
 import { tokenProgramAddress } from '../../../core/solana/programs.ts'
 import { sendSolana, transferInstruction } from '../../../localnet/sendToken.fixture.ts'
@@ -139,3 +140,57 @@ for (const isKilled of [false, true]) {
     },
   )
 }
+
+t.test(
+  'what is found to have failed on chain only after its call was over costs its store a day of fees at most',
+  async (t) => {
+    const { gas: gasBook } = openMemory({ memory: createMemory(clock), clock })
+    const stage = await staged(t, {
+      ...{ gasBook, maxGasPerStoreAndDay: 60_000n, confirmTimeoutMs: 300 },
+      failureBudget: { failures: 3, windowMs: 600_000 },
+    })
+    const { settler, chain, cast, rpc } = stage
+    const before = lamports(stage)
+    let refusals = 0
+    for (let wave = 0; wave < 6; wave++) {
+      const payer = Keypair.generate()
+      chain.mintUsdc(addressOf(payer), 10n * price)
+      const { ready, refused } = await verifyAtOnce(stage, payer, 3)
+      refusals += refused.length
+      const away = { from: addressOf(payer), to: addressOf(cast.payer), amountAtomic: 10n * price }
+      await sendSolana(chain, [payer], [transferInstruction(chain, tokenProgramAddress.token, away)])
+      // In a block, and not sure yet, for as long as the calls wait.
+      const unsure = (answer: { value: (object | null)[] }) => ({
+        ...answer,
+        value: answer.value.map((status) => status && { ...status, confirmationStatus: 'processed' }),
+      })
+      rpc.add('getSignatureStatuses', { kind: 'result', result: unsure as never })
+      const settled = await Promise.all(ready.map((one) => stage.settle(one)))
+      rpc.clear()
+      let rows = settled.map(({ outcome, record }) => {
+        t.match(outcome, { status: 'pending', reason: reasons.pending })
+        return {
+          ...record,
+          storeId: 'store',
+          state: 'pending',
+          errorReason: reasons.pending,
+        } as PaymentRecord
+      })
+      // As recovery does: the row says why it failed before it says that nothing can come of it any more.
+      for (const status of ['pending', 'failed_final'] as const) {
+        const outcomes = await settler.recover(rows)
+        rows = rows.map((row, i) => {
+          t.match(outcomes[i], { status, reason: reasons.transactionFailed })
+          return { ...row, state: status, errorReason: reasons.transactionFailed }
+        })
+        chain.advanceSlots(32)
+      }
+      await settler.forgetConcluded!(async (keys) => rows.filter(({ key }) => keys.includes(key)))
+    }
+    const lost = before - lamports(stage)
+    t.ok(lost > 0n && lost <= 60_000n, `${lost} lamports`)
+    t.ok(refusals > 0, 'then the store is refused')
+    await settler.close()
+    t.equal((await gasBook.read(network, 0))[0]?.spent, lost)
+  },
+)

@@ -214,7 +214,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
     async recover(records) {
       const outcomes = await recover(records)
       for (const [i, record] of records.entries()) {
-        // What failed on chain while it was settled has counted then.
+        // Whoever has written into the row that it failed on chain has counted it.
         if (record.errorReason === reasons.transactionFailed) continue
         budgets.note(record, outcomes[i]!, costOf(record, outcomes[i]!, rules))
       }

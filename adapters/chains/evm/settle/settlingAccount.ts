@@ -22,7 +22,7 @@ const GAP_MS = 250
  * Where only nodes have said that nonces are used, transactions wait behind them for this part of the time: no payment of the books is lost
  * when they are filled.
  */
-const ONLY_SAID_PART = 60
+const ONLY_SAID_PART = 20
 /** No account has sent as many. A node that says so is broken, and believing it would leave a gap that nothing closes. */
 const MOST_TRANSACTIONS = 2 ** 32
 
