@@ -17,7 +17,7 @@ const accountAt = (rpc: Rpc) =>
       log,
       currentFees: async () => fees,
     },
-    ...{ maxGas: 300_000, storeTimeoutMs: 1_000, maxFeePerGasWei: 2n, sharedKeyMs: 100, strandedMs: 6_000 },
+    ...{ maxGas: 300_000, storeTimeoutMs: 1_000, maxFeePerGasWei: 2n, sharedKeyMs: 100, strandedMs: 2_000 },
   })
 
 t.test('numbers that a node has said again and again, and nobody has used, are filled soon', async (t) => {
