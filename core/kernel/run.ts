@@ -110,7 +110,7 @@ export class Parts {
 }
 
 /** @returns undefined behind the last one */
-export function partAt(parts: Parts, at: number): RouteHooks | undefined {
+function partAt(parts: Parts, at: number): RouteHooks | undefined {
   switch (at) {
     case 0:
       return parts.p0

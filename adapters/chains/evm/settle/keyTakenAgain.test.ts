@@ -1,24 +1,9 @@
 import t from 'tap'
-import { silentLog as log } from '../../../../core/ports/log.ts'
-import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
-import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
+import { watchedKey } from './keyWatch.fixture.ts'
 
 /** A watch of a key of which the books know 7 numbers. */
 function watching(countOf: (block: string) => Promise<number>) {
-  const queue: NonceQueue = createNonceQueue(() => watch.firstFree())
-  const watch: KeyWatch = createKeyWatch({
-    ...{
-      network: 'eip155:84532',
-      address: '0x',
-      log,
-      queue,
-      countOf,
-      newestBlock: async () => 0,
-      sharedKeyMs: 60_000,
-    },
-    isOwn: () => false,
-    openInStore: async () => new Map(),
-  })
+  const { watch, queue } = watchedKey({ countOf })
   const begin = () => watch.begin(async () => new Set([5, 6]))
   begin()
   return { watch, queue, begin }

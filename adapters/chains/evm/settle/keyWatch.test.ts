@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { silentLog as log } from '../../../../core/ports/log.ts'
-import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
-import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
+import { watchedKey } from './keyWatch.fixture.ts'
+import type { KeyWatch } from './keyWatch.ts'
+import type { NonceQueue } from './nonceQueue.ts'
 
 /** A key whose next number is 5, and whose node has just said that somebody else has used those below 9. */
 async function supposing({
@@ -18,20 +18,7 @@ async function supposing({
     if (answer instanceof Error) throw answer
     return answer
   }
-  const queue = createNonceQueue(countOf)
-  const watch = createKeyWatch({
-    ...{
-      network: 'eip155:84532',
-      address: '0x',
-      log,
-      queue,
-      countOf,
-      newestBlock: async () => 0,
-      sharedKeyMs,
-    },
-    isOwn: () => false,
-    openInStore: async () => new Map(open.map((nonce) => [nonce, true])),
-  })
+  const { watch, queue } = watchedKey({ countOf, sharedKeyMs, open, firstFree: countOf })
   watch.begin(async () => new Set([4]))
   await watch.look()
   queue.giveBack(await queue.take())

@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { silentLog as log } from '../../../../core/ports/log.ts'
-import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
-import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
+import { watchedKey } from './keyWatch.fixture.ts'
 
 let block = 0
 /** There is always a new one. */
@@ -128,20 +126,7 @@ t.test(
           looked++
           return pooled
         }
-        const queue = createNonceQueue(() => watch.firstFree())
-        const watch = createKeyWatch({
-          ...{
-            network: 'eip155:84532',
-            address: '0x',
-            log,
-            queue,
-            countOf,
-            newestBlock,
-            sharedKeyMs: 60_000,
-          },
-          isOwn: () => false,
-          openInStore: async () => new Map(),
-        })
+        const { watch, queue } = watchedKey({ countOf, newestBlock })
         watch.begin(async () => new Set(Array.from({ length: bookedTo + 1 }, (_, nonce) => nonce)))
         await watch.look()
         t.match([looked, watch.isShared, queue.next ?? 0], [looks, isShared, next], name)
@@ -158,12 +143,7 @@ t.test(
       if (isAway) throw new Error('away')
       return asked++ < 2 ? 37 : 7
     }
-    const queue = createNonceQueue(() => watch.firstFree())
-    const watch = createKeyWatch({
-      ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, newestBlock, sharedKeyMs: 60_000 },
-      isOwn: () => false,
-      openInStore: async () => new Map(),
-    })
+    const { watch, queue } = watchedKey({ countOf, newestBlock })
     watch.begin()
     await watch.look()
     await t.rejects(queue.take())
@@ -175,12 +155,7 @@ t.test(
 /** A key of which the books know 7 numbers, at the start of a watch of it. */
 function starting(says: (block: string) => number, sharedKeyMs = 60_000) {
   const countOf = async (block: string) => says(block)
-  const queue: NonceQueue = createNonceQueue(() => watch.firstFree())
-  const watch: KeyWatch = createKeyWatch({
-    ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, newestBlock, sharedKeyMs },
-    isOwn: () => false,
-    openInStore: async () => new Map(),
-  })
+  const { watch, queue } = watchedKey({ countOf, newestBlock, sharedKeyMs })
   watch.begin(async () => new Set([5, 6]))
   return { watch, queue }
 }

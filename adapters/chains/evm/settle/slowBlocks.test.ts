@@ -1,20 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { type Log, silentLog } from '../../../../core/ports/log.ts'
-import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
-import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
+import { watchedKey } from './keyWatch.fixture.ts'
+import type { KeyWatch } from './keyWatch.ts'
 
 /** A watch at the start, of a key with two numbers in the pool of which nobody here knows, and how often it has told of somebody else. */
 function doubting(newestBlock: () => Promise<number>, sharedKeyMs = 500) {
   const chain = { mined: 7, pooled: 9, told: 0 }
   const log = { ...silentLog, error: () => void chain.told++ } as Log
   const countOf = async (block: string) => (block === 'latest' ? chain.mined : chain.pooled)
-  const queue: NonceQueue = createNonceQueue(() => watch.firstFree())
-  const watch: KeyWatch = createKeyWatch({
-    ...{ network: 'eip155:84532', address: '0x', log, queue, countOf, newestBlock, sharedKeyMs },
-    isOwn: () => false,
-    openInStore: async () => new Map(),
-  })
+  const { watch, queue } = watchedKey({ countOf, newestBlock, sharedKeyMs, log })
   watch.begin(async () => new Set([5, 6]))
   return { watch, queue, chain }
 }
