@@ -55,13 +55,11 @@ const OFFER_BASE64 = btoa(OFFER)
 class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   readonly #making: ChallengeMaking<S>
   readonly #number: number
-  // Parts of the offer of version 2 as JSON, a char a byte: what the link says of itself, how it can be paid, and the rest.
+  // Parts of the offer of version 2 as JSON, a char a byte: what the link says of itself, how it can be paid, and the rest. Base64 of
+  // the first two is made for each answer: it takes less time than to read it where it is in no cache.
   readonly #resource: string
   readonly #accepts: string
-  /** Null as long as few links have the same. */
-  #acceptsBase64: string | null = null
   readonly #rest: SharedText
-  readonly #shared: SharedText
   readonly #sold: S
   readonly #offers: readonly Offer[]
 
@@ -73,9 +71,8 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     this.#resource = padded(bytesOf(resource))
     const { lately } = making
     this.#number = lately.number()
-    this.#shared = lately.shared(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`))
-    this.#accepts = this.#shared.text
-    this.#rest = lately.shared(extensions === undefined ? '}' : `,"extensions":${bytesOf(extensions)}}`)
+    this.#accepts = lately.accepts.of(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`)).text
+    this.#rest = lately.rests.of(extensions === undefined ? '}' : `,"extensions":${bytesOf(extensions)}}`)
   }
 
   /** Not by `join`, which copies: this is copied once, together with the head, when it is written. */
@@ -86,17 +83,10 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   get v2(): Reply {
     const kept = this.#making.lately.ask(this.#number)
     if (kept !== null && kept.v2 !== null) return kept.v2
-    const accepts = this.#acceptsBase64 ?? this.#encodeAccepts()
-    const base64 = OFFER_BASE64 + btoa(this.#resource) + accepts + this.#rest.base64
+    const base64 = OFFER_BASE64 + btoa(this.#resource + this.#accepts) + this.#rest.base64
     const reply = this.#reply(this.#offer, base64, [])
     if (kept !== null) kept.v2 = reply
     return reply
-  }
-
-  #encodeAccepts(): string {
-    const { base64 } = this.#shared
-    if (this.#shared.isOfMany) this.#acceptsBase64 = base64
-    return base64
   }
 
   get v1(): Reply {
@@ -142,7 +132,10 @@ export class AskedLately {
   readonly #asked = new Float64Array(KEPT)
   readonly #kept: (Kept | null)[] = new Array(KEPT).fill(null)
   #numbers = 0
-  readonly #texts = new Map<string, SharedText>()
+  /** How things can be paid. */
+  readonly accepts = new SharedTexts()
+  /** What is said of how they are called; by itself, because there are few of these where many are sold for many prices. */
+  readonly rests = new SharedTexts()
 
   /** For one whose answers may be kept: those that came one after the other don't share places. */
   number(): number {
@@ -157,9 +150,13 @@ export class AskedLately {
     this.#kept[place] = null
     return null
   }
+}
 
-  /** One copy of a text that others have as well. */
-  shared(text: string): SharedText {
+/** Texts that several have, one copy of each. */
+class SharedTexts {
+  readonly #texts = new Map<string, SharedText>()
+
+  of(text: string): SharedText {
     let known = this.#texts.get(text)
     if (known === undefined) {
       if (this.#texts.size >= KEPT) this.#texts.clear()
@@ -183,14 +180,10 @@ class SharedText {
     this.text = text
   }
 
-  get isOfMany(): boolean {
-    return this.links >= MANY
-  }
-
   get base64(): string {
     if (this.#base64 !== null) return this.#base64
     const made = btoa(this.text)
-    if (this.isOfMany) this.#base64 = made
+    if (this.links >= MANY) this.#base64 = made
     return made
   }
 }

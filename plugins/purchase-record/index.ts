@@ -4,7 +4,7 @@ import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
-import { createViews } from './views.ts'
+import { SeenLink, Views } from './views.ts'
 
 /** Records what was sold, puts the paid answer together, and counts 402 answers and who saw a link. */
 export default gatewayPlugin({
@@ -20,23 +20,21 @@ export default gatewayPlugin({
   setup({ viewsFlushMs }, { ports: { payments, figures, sealer, service, log } }) {
     const notes = createPurchaseNotes(sealer, service.metadataField)
     const counts = new TrafficCounts(figures, log)
-    const views = createViews()
+    const views = new Views()
     let timer: NodeJS.Timeout | undefined
 
     /** How often a link was seen, and its price asked: what is counted stays with the link, so that a call need not look for it. */
-    class Seen {
+    class Seen extends SeenLink {
       readonly #linkId: string
-      readonly #markA: number
-      readonly #markB: number
       #counted: Counted | null = null
 
       constructor(linkId: string) {
+        super(views, linkId)
         this.#linkId = linkId
-        ;[this.#markA, this.#markB] = views.markOf(linkId)
       }
 
       protected see({ clientIp, startedAtMs }: Exchange, challenges: 0 | 1): void {
-        const isNew = views.isNew(this.#markA, this.#markB, callerOf(clientIp), startedAtMs)
+        const isNew = this.isNew(callerOf(clientIp), startedAtMs)
         if (!isNew && challenges === 0) return
         const counted = counts.of(this.#linkId, startedAtMs, this.#counted)
         if (counted !== this.#counted) this.#counted = counted

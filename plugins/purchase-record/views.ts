@@ -7,73 +7,108 @@ const MAX_CALLERS = 131_072
 /** There is room for so many at first, and for twice as many each time that it is full. */
 const FIRST_CALLERS = 1_024
 
-/** Who saw a link within the hour. Each worker process remembers its own. */
-export interface Views {
-  /** What stands for a link: two numbers, to be kept with what else a call reads of it. */
-  markOf(linkId: string): readonly [a: number, b: number]
+/** Who saw links within the hour. Each worker process remembers its own. */
+export class Views {
+  #table: Table
+  readonly #maxCallers: number
+  /** So that nobody can choose callers whose places in the table are all one. */
+  readonly seed = randomInt(2 ** 32)
+
+  /** @param maxCallers a power of two */
+  constructor(maxCallers = MAX_CALLERS) {
+    this.#maxCallers = maxCallers
+    this.#table = new Table(Math.min(FIRST_CALLERS, maxCallers))
+  }
+
   /**
-   * Whether this caller is to be counted now; remembers that he was.
+   * Whether a caller of a link is to be counted now; remembers that he was.
    *
-   * @param a the link's, see {@link Views.markOf}
-   * @param caller see {@link import('../../core/http/callerOf.ts').callerOf}
+   * @param high the hash of both, in two halves
    */
-  isNew(a: number, b: number, caller: string, atMs: number): boolean
-}
-
-/** @param maxCallers a power of two */
-export function createViews(maxCallers = MAX_CALLERS): Views {
-  let table = new Table(Math.min(FIRST_CALLERS, maxCallers))
-  const seed = randomInt(2 ** 32)
-
-  return {
-    markOf(linkId) {
-      let a = seed | 0
-      let b = ~seed
-      for (let i = 0; i < linkId.length; i++) {
-        const c = linkId.charCodeAt(i)
-        a = Math.imul(a ^ c, 0x01000193)
-        b = Math.imul(b ^ c, 0x85ebca6b)
-        b ^= b >>> 15
-      }
-      return [a, b]
-    },
-    /**
-     * Callers by a hash of 64 bits, of the link and then of themselves: two with the same one would be counted as one, which hardly
-     * ever happens and costs a view. The seed is there so that nobody can choose callers whose places in the table are all one.
-     */
-    isNew(linkA, linkB, caller, atMs) {
-      let a = linkA
-      let b = linkB
-      for (let i = 0; i < caller.length; i++) {
-        const c = caller.charCodeAt(i) + 0x100
-        a = Math.imul(a ^ c, 0x01000193)
-        b = Math.imul(b ^ c, 0x85ebca6b)
-        b ^= b >>> 15
-      }
-      const high = Math.imul(a ^ (a >>> 16), 0x45d9f3b)
-      const low = Math.imul(b ^ (b >>> 13), 0xc2b2ae35)
-      const known = table.find(high, low)
-      if (known !== NONE) {
-        // A clock that was set back must not silence a caller for good.
-        if (Math.abs(atMs - table.atMs(known)) < ONCE_MS) return false
-        table.forget(known)
-      } else if (table.isFull) {
-        if (table.size < maxCallers) table = table.doubled()
-        else table.forgetLongestKnown()
-      }
-      table.add(high, low, atMs)
-      return true
-    },
+  isNew(high: number, low: number, atMs: number): boolean {
+    const table = this.#table
+    const known = table.find(high, low)
+    if (known !== NONE) {
+      // A clock that was set back must not silence a caller for good.
+      if (Math.abs(atMs - table.atMs(known)) < ONCE_MS) return false
+      table.forget(known)
+    } else if (table.isFull) {
+      if (table.size < this.#maxCallers) this.#table = table.doubled()
+      else table.forgetLongestKnown()
+    }
+    this.#table.add(high, low, atMs)
+    return true
   }
 }
+
+/**
+ * A link and whoever sees it. Who was counted last is known here as well: mostly it is he who calls next, and of very many links
+ * the table lies in no cache.
+ */
+export class SeenLink {
+  readonly #views: Views
+  /** Of the link's id a hash in two halves, which goes on with each caller's. */
+  readonly #a: number
+  readonly #b: number
+  #lastHigh = 0
+  #lastLow = 0
+  /** Since 2020; far from every time while nobody was counted. */
+  #lastAtSeconds = NEVER
+
+  constructor(views: Views, linkId: string) {
+    this.#views = views
+    let a = views.seed | 0
+    let b = ~views.seed
+    for (let i = 0; i < linkId.length; i++) {
+      const c = linkId.charCodeAt(i)
+      a = Math.imul(a ^ c, 0x01000193)
+      b = Math.imul(b ^ c, 0x85ebca6b)
+      b ^= b >>> 15
+    }
+    this.#a = a
+    this.#b = b
+  }
+
+  /**
+   * Whether this caller is to be counted now; remembers that he was. Callers are known by a hash of 64 bits: two with the same one would
+   * be counted as one, which hardly ever happens and costs a view.
+   *
+   * @param caller see {@link import('../../core/http/callerOf.ts').callerOf}
+   */
+  isNew(caller: string, atMs: number): boolean {
+    let a = this.#a
+    let b = this.#b
+    for (let i = 0; i < caller.length; i++) {
+      const c = caller.charCodeAt(i) + 0x100
+      a = Math.imul(a ^ c, 0x01000193)
+      b = Math.imul(b ^ c, 0x85ebca6b)
+      b ^= b >>> 15
+    }
+    const high = Math.imul(a ^ (a >>> 16), 0x45d9f3b)
+    const low = Math.imul(b ^ (b >>> 13), 0xc2b2ae35)
+    const atSeconds = secondsOf(atMs)
+    // In the hour's last second the table says it, which knows the millisecond.
+    const isLast = high === this.#lastHigh && low === this.#lastLow
+    if (isLast && Math.abs(atSeconds - this.#lastAtSeconds) < ONCE_MS / 1_000 - 1) return false
+    if (!this.#views.isNew(high, low, atMs)) return false
+    this.#lastHigh = high
+    this.#lastLow = low
+    this.#lastAtSeconds = atSeconds
+    return true
+  }
+}
+
+const NEVER = -(2 ** 31)
+/** Seconds are counted from 2020, so that they have room in 32 bits for as long before as after. */
+const FROM_SECONDS = 1_577_836_800
+
+const secondsOf = (atMs: number): number => Math.floor(atMs / 1_000) - FROM_SECONDS
 
 const NONE = -1
 
 // What is known of a caller, side by side: whoever looks at one has all of it from the same place of memory.
 const [HIGH, LOW, OTHER, NEXT, BEFORE, AT_SECONDS, AT_MS] = [0, 1, 2, 3, 4, 5, 6]
 const EACH = 8
-/** Seconds are counted from 2020, so that they have room for as long before as after. */
-const FROM_SECONDS = 1_577_836_800
 
 /**
  * Callers by hash, in the order in which they were counted: numbers in arrays, of which a new caller makes no garbage. As strings in a
@@ -120,12 +155,12 @@ class Table {
     const at = this.#free
     this.#free = callers[at * EACH + NEXT]!
     const place = low & (this.size - 1)
-    const seconds = Math.floor(atMs / 1_000)
+    const seconds = secondsOf(atMs)
     callers[at * EACH + HIGH] = high
     callers[at * EACH + LOW] = low
     callers[at * EACH + OTHER] = this.#first[place]!
-    callers[at * EACH + AT_SECONDS] = seconds - FROM_SECONDS
-    callers[at * EACH + AT_MS] = atMs - seconds * 1_000
+    callers[at * EACH + AT_SECONDS] = seconds
+    callers[at * EACH + AT_MS] = atMs - (seconds + FROM_SECONDS) * 1_000
     this.#first[place] = at
     const last = this.#longestKnown === NONE ? at : callers[this.#longestKnown * EACH + BEFORE]!
     if (this.#longestKnown === NONE) this.#longestKnown = at
