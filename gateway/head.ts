@@ -52,7 +52,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
         if (!isHost(raw[i + 1]!)) hasBadHost = true
         break
       case 6:
-        readShort(facts, raw[i]!.toLowerCase())
+        readShort(facts, raw[i]!.toLowerCase(), req.httpVersionMinor)
         break
       case 9:
         if (raw[i]!.toLowerCase() === 'x-payment') addPayment(facts, raw[i + 1]!, 1)
@@ -81,9 +81,10 @@ export function readHead(req: IncomingMessage): HeadFacts {
   return facts
 }
 
-function readShort(facts: HeadFacts, name: string): void {
+function readShort(facts: HeadFacts, name: string, httpMinor: number): void {
   if (name === 'origin') facts.hasOrigin = true
-  else if (name === 'expect') facts.expectsContinue = true
+  // HTTP/1.0 knows no answer that another one follows (RFC 9110, section 10.1.1).
+  else if (name === 'expect' && httpMinor > 0) facts.expectsContinue = true
 }
 
 function addPayment(facts: HeadFacts, value: string, version: 1 | 2): void {

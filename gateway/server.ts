@@ -13,7 +13,7 @@ import type { Changes } from '../core/ports/store/changes.ts'
 import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { type CallPlane, createCallPlane, stopping } from './callPlane.ts'
 import { corsHeaders } from './cors.ts'
-import { dropWhatFollows, throwRestAway } from './dropWhatFollows.ts'
+import { dropWhatFollows, endBehindAnswers, isBetweenRequests, throwRestAway } from './dropWhatFollows.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
 import { createClientIp, type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
@@ -151,12 +151,13 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     socket.destroySoon = () => closeInStages(socket)
   }
 
-  /** Behind the last request of a connection nothing is waited for and nothing refused: it would cost the answers ahead. */
+  /** What comes behind whole requests, and is none, is neither waited for nor refused: it would cost the answers ahead. */
   function onBroken(error: Error, socket: Duplex): void {
     const last = ending.get(socket)
-    const isBehind = last === null || last?.complete
+    const isBehindLast = last === null || last?.complete
     // Who has ended its side is gone.
-    if (isBehind && socket.readable) throwRestAway(socket as Socket)
+    if (socket.readable && isBehindLast) throwRestAway(socket as Socket)
+    else if (socket.readable && isBetweenRequests(socket as Socket)) endBehindAnswers(socket as Socket)
     else refuseBrokenRequest(error, socket)
   }
 

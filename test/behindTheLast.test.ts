@@ -56,6 +56,43 @@ for (const [first, bytes, answers] of [
   })
 }
 
+t.test('what is no request costs no call ahead of it its answer, and ends the connection', async (t) => {
+  const broken = [behind['half a head'], behind.garbage, behind['a head that is too large']]
+  for (const ahead of [1, 3]) {
+    const all = await Promise.all(broken.map((rest) => talk(port, call().repeat(ahead) + rest)))
+    for (const [i, { statuses, closed }] of all.entries()) {
+      t.strictSame(statuses, new Array(ahead).fill(200), `${ahead} calls, ${broken[i]!.slice(0, 20)}`)
+      t.ok(closed)
+    }
+  }
+})
+
+t.test('nor of one whose answer has begun', async (t) => {
+  const begun = await sellerOf(t, (_req, res) => {
+    res.write('{"done":')
+    setTimeout(() => res.end('true}'), WORK_MS)
+  })
+  const link = await addLink({ slug: 'begun', url: begun.url })
+  for (const rest of ['GET /x HTT', 'garbage\r\n\r\n']) {
+    const socket = await openSocket(t, port)
+    let text = ''
+    socket.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+    socket.write(call('', link.path))
+    await until(() => text.includes('"done"'), 'the answer to begin')
+    socket.write(rest)
+    await once(socket, 'close')
+    t.match(text, /true\}\r\n0\r\n\r\n$/, rest)
+  }
+})
+
+t.test('half a request behind a call is given up together with the call', async (t) => {
+  for (const rest of [behind['half a body'], behind['a broken chunk']]) {
+    const { statuses, closed } = await talk(port, call() + rest)
+    t.strictSame(statuses, [], rest)
+    t.ok(closed)
+  }
+})
+
 t.test('nor does what stands behind a call whose connection ends because the gateway stops', async (t) => {
   const stopping = await start()
   const before = asked

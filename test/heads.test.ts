@@ -211,6 +211,9 @@ t.test('bytes behind a request never stand in the middle of its answer', async (
 t.test('HTTP/1.0 is served, without keeping the connection', async (t) => {
   const { statuses, closed } = await talk(gateway.port, `GET ${path} HTTP/1.0\r\n\r\n`)
   t.strictSame({ statuses, closed }, { statuses: [200], closed: true })
+  const waiting = 'Expect: 100-continue\r\nContent-Length: 1\r\n'
+  const post = await talk(gateway.port, `POST ${path} HTTP/1.0\r\n${waiting}\r\n1`)
+  t.strictSame(post.statuses, [200], 'and is told of no more than its answer (RFC 9110, section 10.1.1)')
 })
 
 t.test('pipelined good requests are answered in their order', async (t) => {
