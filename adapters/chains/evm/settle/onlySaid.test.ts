@@ -145,3 +145,22 @@ t.test('where one of two nodes that take turns counts too many for good, they ar
   }
   t.equal(filled[0], 6)
 })
+
+t.test('at a start with open payments the books are asked once, and again where they could not say', (t) =>
+  Promise.all(
+    [false, true].map(async (isAwayFirst) => {
+      const account = accountAt({ call: async () => '0x9' } as unknown as Rpc)
+      t.teardown(() => account.close())
+      let asked = 0
+      const askBooks = async () => {
+        if (asked++ === 0 && isAwayFirst) throw new Error('away')
+        return { numbers: new Set([4, 5, 7]), isWhole: false }
+      }
+      const payment = { settler: account.id, bytes: '', transaction: '0x', sequence: '7' }
+      await account.adopt([payment], () => true, askBooks)
+      // The chain has more than the payment's.
+      await account.lookForOthers()
+      t.equal(asked, isAwayFirst ? 2 : 1)
+    }),
+  ),
+)

@@ -6,6 +6,7 @@ import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
+import { askOnce } from './askOnce.ts'
 import type { Fees } from './fees.ts'
 import { createGapRepair } from './gapRepair.ts'
 import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
@@ -204,11 +205,11 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   /** What a former process has heard of nodes only payments can wait behind: otherwise the books are not asked. */
   const adoptOnlySaid = async (
     attempts: readonly OpenAttempt[],
-    bookedNumbers: AskBooks | undefined,
+    askBooks: AskBooks | undefined,
   ): Promise<void> => {
     const others = new Set(attempts.map(({ sequence }) => Number(sequence)))
     try {
-      onlySaid.adopt((await bookedNumbers?.()) ?? noneBooked, others)
+      onlySaid.adopt((await askBooks?.()) ?? noneBooked, others)
     } catch (error) {
       log.warn({ network, error: String(error) }, 'the books could not say which numbers no payment has had')
     }
@@ -304,7 +305,8 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     },
     async adopt(attempts, mayStill = () => true, bookedNumbers) {
       mayGoOn = mayStill
-      watch.begin(bookedNumbers)
+      const askBooks = bookedNumbers && askOnce(bookedNumbers)
+      watch.begin(askBooks)
       onlySaid.adopt(noneBooked, new Set())
       const open = attempts.filter(({ isMined }) => isMined !== true)
       const byNonce = Map.groupBy(open, ({ sequence }) => Number(sequence))
@@ -334,7 +336,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
       const underWay = open.filter(({ isReorged }) => isReorged !== true)
       repairs.adoptBelow(Math.max(0, ...underWay.map(({ sequence }) => Number(sequence))))
-      await Promise.all([repairs.repair(), adoptOnlySaid(attempts, bookedNumbers)])
+      await Promise.all([repairs.repair(), adoptOnlySaid(attempts, askBooks)])
     },
     mined: ({ sequence, bytes }) => known.mined(Number(sequence), bytes),
     abandon({ sequence }) {
