@@ -64,6 +64,8 @@ export interface Flight extends Hold {
   reserve(gas: bigint, account?: string, affords?: number): NoPlace | undefined
   /** Whether a transaction of it is signed here: what that one may cost is the account's own to count. */
   signed(is: boolean): void
+  /** A transaction of it was mined for nothing and has cost so much; it is sent once more, and what that costs comes on top. */
+  spent(gas: bigint): void
   /** The chain refused it before anything was sent: it counts as a failure of its payer. */
   refused(): void
   /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before, or has given way. */
@@ -234,6 +236,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       signed(is) {
         if (own.state !== 'over') places.signed(own, is)
       },
+      spent: (cost) => gas.settle(0n, cost),
       release() {
         if (own.state === 'held') own.finish(0n)
       },

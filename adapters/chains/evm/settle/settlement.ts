@@ -165,9 +165,11 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     if (sent.payments === 1 || !isLeftOut) return landed
     const again = await sendAlone(call, payment, identity, store)
     if (again === undefined) return landed
+    // Whoever finds what becomes of it from now on knows of the second only.
+    if (landed.gas !== undefined) flight.spent(landed.gas)
     const alone = await prove(again, identity)
     if (alone.outcome.status === 'settled') batches.distrust()
-    return { ...alone, gas: alone.gas && landed.gas && alone.gas + landed.gas }
+    return alone
   }
 
   return async (payment, _terms, identity, store, hold) => {
