@@ -64,6 +64,8 @@ export interface Flight extends Hold {
   reserve(gas: bigint, account?: string, affords?: number): NoPlace | undefined
   /** Whether a transaction of it is signed here: what that one may cost is the account's own to count. */
   signed(is: boolean): void
+  /** A transaction of it was mined for nothing and has cost so much; it is sent once more, and what that costs comes on top. */
+  spent(gas: bigint): void
   /** The chain refused it before anything was sent: it counts as a failure of its payer. */
   refused(): void
   /** Its settlement begins; from here on only {@link Flight.end} ends it. False when it was released before, or has given way. */
@@ -92,15 +94,10 @@ export interface Budgets {
    */
   note(record: PaymentRecord, outcome: SettleOutcome, gas?: bigint): void
   /**
-   * Forgets payments whose settlement stayed open here, and is open no more in the store: another process has concluded them. See
-   * `Settler.forgetConcluded`.
-   *
-   * @param gasOf what one has cost, where that is known; what was set apart for it otherwise, unless nothing was sent
+   * Forgets payments whose settlement stayed open here, and is open no more in the store: another process has concluded them, and has
+   * counted what they cost. See `Settler.forgetConcluded`.
    */
-  forgetConcluded(
-    concludedOf: ConcludedOf,
-    gasOf?: (record: PaymentRecord) => bigint | undefined,
-  ): Promise<void>
+  forgetConcluded(concludedOf: ConcludedOf): Promise<void>
   /** Whether the payer has failed so often that nothing more is tried. */
   isSpent(payer: string): boolean
   /** Payments that have a place, those too that are still looked at. */
@@ -239,6 +236,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       signed(is) {
         if (own.state !== 'over') places.signed(own, is)
       },
+      spent: (cost) => gas.settle(0n, cost),
       release() {
         if (own.state === 'held') own.finish(0n)
       },
@@ -311,7 +309,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (outcome.status === 'settled') hasPaid(payer)
       else fail(payerOf(payer))
     },
-    async forgetConcluded(concludedOf, gasOf) {
+    async forgetConcluded(concludedOf) {
       // Who has no place is met by nobody who looks for one.
       sweep(open.values())
       const stayed = new Map([...open].slice(0, MOST_LOOKED_UP))
@@ -319,9 +317,10 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       for (const record of await concludedOf([...stayed.keys()])) {
         const flight = stayed.get(record.key)!
         if (flight.state === 'over') continue
+        // Whoever writes a payment's end into its row counts what it cost, where this process is gone as well.
+        flight.finish(0n)
         // Freed, or freed and claimed anew.
         const isUnsent = record.state === 'rejected' || record.state === 'claimed'
-        flight.finish(isUnsent ? 0n : gasOf?.(record))
         if (record.state === 'failed_final') flight.failed()
         else if (!isUnsent) hasPaid(record.payer)
       }

@@ -114,7 +114,9 @@ async function questionOf(
       const sold = await store.purchases.soldIn(network, transactions)
       return transactions.filter((one) => !sold.has(one))
     },
-    numbersOf: (sender) => bookedNumbers(store.books, network, keyNameOf(network, sender)),
+    async numbersOf(sender) {
+      return (await bookedNumbers(store.books, network, keyNameOf(network, sender))).numbers
+    },
   }
 }
 

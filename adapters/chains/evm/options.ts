@@ -76,7 +76,7 @@ export interface EvmSettlerOptions {
   /**
    * How long transactions may wait behind account nonces that nobody here knows, in ms, before these are filled: a reorganisation took
    * back what a former process had sent. By then the recovery has sent again what was a payment, and its authorisation has
-   * mostly ended. A sixtieth of it where only a node has ever said that these numbers are used. Default 900,000.
+   * mostly ended. A twentieth of it where only a node has ever said that these numbers are used. Default 900,000.
    */
   readonly strandedMs?: number
   /**

@@ -4,9 +4,11 @@ import {
   type PaymentIdentity,
   type PaymentRecord,
 } from '../../../core/domain/payment.ts'
-import type { Checked, Refusal, SettleOutcome, Settler } from '../../../core/ports/chains/settler.ts'
+import type { Receipt } from '../../../core/evm/transferProof.ts'
+import type { Checked, Refusal, Settler } from '../../../core/ports/chains/settler.ts'
 import type { PaymentPayload } from '../../../core/x402/types.ts'
 import { createBudgets, type Flight } from '../budgets.ts'
+import type { TracedPayment } from '../facilitator/chainReader.ts'
 import { keyIsShared, noPlaceRefusals, notStarted, refuseForNow } from '../refuse.ts'
 import { createAccountCode } from './check/accountCode.ts'
 import { createEvmCheck } from './check/check.ts'
@@ -18,8 +20,10 @@ import { createRecovery } from './prove/recovery.ts'
 import { reasons } from './reasons.ts'
 import { createEvmRpc } from './rpc/createEvmRpc.ts'
 import { createBatches } from './settle/batches.ts'
+import { costOfFound } from './settle/costOfFound.ts'
 import { createEvmKey, type EvmKey } from './settle/evmKey.ts'
 import { type Backed, createEvmKeys } from './settle/evmKeys.ts'
+import { leastFee } from './settle/fees.ts'
 import { createPaymentCalls } from './settle/paymentCalls.ts'
 import { createReceiptWatch } from './settle/receipts.ts'
 import { createSettlement } from './settle/settlement.ts'
@@ -78,9 +82,12 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     isPlain: (flight) => plain.has(flight),
     verifyPayment,
   })
+  /** Receipts of the transactions of payments that are looked up. */
+  const mined = new WeakMap<TracedPayment, Receipt>()
   const { recover, stillOnChain } = createRecovery({
     ...{ options, rpc, heads: first!.heads },
     accounts: keys.all.map(({ account }) => account),
+    onReceipt: (record, receipt) => mined.set(record, receipt),
   })
   const check = createEvmCheck({
     network,
@@ -180,16 +187,17 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     async recover(records) {
       await Promise.all(keys.all.map(({ account }) => account.hasGaps && account.repair()))
       const outcomes = await recover(records)
+      const head = first!.heads.lately()
+      const likelyWei = head && BigInt(maxGas) * leastFee(head, options)
       for (const [i, record] of records.entries()) {
         // Whoever has written so into the row has counted what was mined for nothing.
-        if (!hasCounted(record)) budgets.note(record, outcomes[i]!, costOf(outcomes[i]!))
+        if (hasCounted(record)) continue
+        const outcome = outcomes[i]!
+        budgets.note(record, outcome, costOfFound(record, outcome, mined.get(record), likelyWei))
       }
       return outcomes
     },
-    forgetConcluded: (concludedOf) =>
-      budgets.forgetConcluded(concludedOf, ({ state, errorReason }) =>
-        state === 'failed_final' && errorReason === reasons.validBefore ? 0n : undefined,
-      ),
+    forgetConcluded: budgets.forgetConcluded,
     stillOnChain,
     paymentsOf: ({ bytes }) =>
       transfersIn(bytes).map(({ token, from, nonce }) =>
@@ -220,10 +228,6 @@ const plainSignatureChars = 132
 
 const hasCounted = ({ errorReason }: PaymentRecord): boolean =>
   errorReason === reasons.transaction || errorReason === reasons.transferEvent
-
-/** What never got into a block before it could not any more has cost nothing. @returns undefined where that is not known */
-const costOf = (outcome: SettleOutcome): bigint | undefined =>
-  outcome.status === 'failed_final' && outcome.reason === reasons.validBefore ? 0n : undefined
 
 /** That of its key; where there are several, a name of all of them together. */
 const idOf = (network: string, keys: readonly EvmKey[]): string =>

@@ -288,7 +288,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       }
       return outcomes
     },
-    forgetConcluded: (concludedOf) => budgets.forgetConcluded(concludedOf),
+    forgetConcluded: budgets.forgetConcluded,
     ...(payees !== undefined && { payee: payees.payee }),
     stillOnChain: async (records) => reader?.stillOnChain(records) ?? records.map(() => 'unknown'),
     async start() {},

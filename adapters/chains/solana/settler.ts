@@ -220,8 +220,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       }
       return outcomes
     },
-    // Whoever has found out what became of it has counted what it cost, where this process is gone as well.
-    forgetConcluded: (concludedOf) => budgets.forgetConcluded(concludedOf, () => 0n),
+    forgetConcluded: budgets.forgetConcluded,
     stillOnChain,
     payee: payees.payee,
     async start() {

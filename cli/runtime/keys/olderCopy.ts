@@ -20,9 +20,9 @@ export async function tellOfOlderCopy(
     // The chain first: what is signed meanwhile is in the books by then.
     const next = (await look?.())?.nonce?.mined
     if (next === undefined) return
-    const booked = await bookedNumbers(books, network, id)
-    if (booked === undefined) return
-    const lastBooked = Math.max(...booked)
+    const { numbers } = await bookedNumbers(books, network, id)
+    if (numbers.size === 0) return
+    const lastBooked = Math.max(...numbers)
     if (next <= lastBooked + 1) return
     // One answer does not say it: a node may say too many once.
     const again = (await look?.())?.nonce?.mined

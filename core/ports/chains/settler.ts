@@ -119,6 +119,14 @@ export interface SettlingKey {
  */
 export type KeyTrouble = 'shared' | 'stuck' | 'low'
 
+/** Account numbers that a key has used by the books. */
+export interface BookedNumbers {
+  /** All that the books have from the lowest of them on, without those of payments that are not among the newest. */
+  readonly numbers: ReadonlySet<number>
+  /** The books have every payment and what was signed for it, so that a lower number that is not there is none of a payment of theirs. */
+  readonly isWhole: boolean
+}
+
 /** One of the keys that a settler pays for gas with. */
 export interface OwnKey {
   /** What stands in the attempts that it signs: `evm:eip155:84532:0xabc…`, `svm:…`. */
@@ -132,12 +140,12 @@ export interface OwnKey {
    * @param open attempts that it has signed
    * @param mayGoOn asked before anything is verified or signed: whether this is still the process that has it
    * @param bookedNumbers asks the books for account numbers that they have attempts for, as far as they still do: what a node says
-   *   above them is asked for once more before it is believed
+   *   above them is asked for once more before it is believed. Rejects where they can't say
    */
   start?(
     open: readonly OpenAttempt[],
     mayGoOn?: () => boolean,
-    bookedNumbers?: () => Promise<ReadonlySet<number> | undefined>,
+    bookedNumbers?: () => Promise<BookedNumbers>,
   ): Promise<void>
   /**
    * To be asked by the process that has it now and then, with a way to its attempts that are open in the store. Another

@@ -21,6 +21,8 @@ export interface RecoveryParts {
   /** Whose account nonces are in question; none where somebody else signs. */
   readonly accounts: readonly Pick<SettlingAccount, 'id' | 'address' | 'mined' | 'abandon' | 'repair'>[]
   readonly heads: Pick<HeadCache, 'fresh'>
+  /** Is told of the receipt of a payment's own transaction, where that is deep enough to count. */
+  readonly onReceipt?: (record: TracedPayment, receipt: Receipt) => void
 }
 
 export type Recovery = Pick<ChainReader, 'recover' | 'stillOnChain'>
@@ -39,7 +41,7 @@ const CLOCK_SLACK_MS = 60_000
  * proof one each for the nonce and one to send the bytes again, all of them in batches; what is used without a receipt of
  * ours is found by its events ({@link findAuthorizations}).
  */
-export function createRecovery({ options, rpc, accounts, heads }: RecoveryParts): Recovery {
+export function createRecovery({ options, rpc, accounts, heads, onReceipt }: RecoveryParts): Recovery {
   const { log, network, confirmations, expiryMarginSeconds } = options
   /** A node that knows less than was known before is not asked for the absence of anything. */
   let highestSeen = 0
@@ -187,6 +189,7 @@ export function createRecovery({ options, rpc, accounts, heads }: RecoveryParts)
           if (!isDeep(Number(receipt.blockNumber), head)) continue
           const ours = oursOf(record)
           ours?.account.mined(ours.attempt)
+          onReceipt?.(record, receipt)
           if (settled !== undefined) {
             outcomes[i] = settled
             continue

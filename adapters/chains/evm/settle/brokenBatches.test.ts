@@ -1,8 +1,20 @@
 import t from 'tap'
-import type { SettlementAttempt } from '../../../../core/domain/payment.ts'
+import type { PaymentIdentity, PaymentRecord, SettlementAttempt } from '../../../../core/domain/payment.ts'
 import type { SettleOutcome } from '../../../../core/ports/chains/settler.ts'
+import { systemClock as clock } from '../../../../core/ports/clock.ts'
+import { createMemory } from '../../../memory/store/memory.ts'
+import { openMemory } from '../../../memory/store/openMemory.ts'
+import { reasons } from '../reasons.ts'
 import type { Hex } from '../rpc/hex.ts'
-import { newAccount, type SettlerFixture, seller, signPayment, startSettler } from '../settler.fixture.ts'
+import {
+  network,
+  newAccount,
+  recordOf,
+  type SettlerFixture,
+  seller,
+  signPayment,
+  startSettler,
+} from '../settler.fixture.ts'
 import { transfersIn } from './transfersIn.ts'
 
 /** Runs until there is no gas left: for(;;){} */
@@ -12,9 +24,15 @@ const endless = '0x5b600056'
 async function settleBroken(
   fixture: SettlerFixture,
   meanwhile: () => void,
-): Promise<{ outcomes: SettleOutcome[]; stored: SettlementAttempt[] }> {
+): Promise<{
+  outcomes: SettleOutcome[]
+  stored: SettlementAttempt[]
+  identities: PaymentIdentity[]
+  last: (SettlementAttempt | undefined)[]
+}> {
   const { chain, settler, terms } = fixture
   const stored: SettlementAttempt[] = []
+  const last: (SettlementAttempt | undefined)[] = []
   await settler.start([])
   const verified = []
   for (let i = 0; i < 6; i++) {
@@ -42,13 +60,14 @@ async function settleBroken(
         identity,
         async (attempt) => {
           stored.push(attempt)
+          last[i] = attempt
           return true
         },
         holds[i],
       ),
     ),
   )
-  return { outcomes, stored }
+  return { outcomes, stored, identities: verified.map(({ identity }) => identity), last }
 }
 
 const statuses = (outcomes: readonly SettleOutcome[]) => outcomes.map(({ status }) => status)
@@ -80,3 +99,40 @@ for (const [what, fault] of [
     )
   }
 }
+
+t.test(
+  'what a transaction of several left out costs its share of that, and what it is sent with alone, whoever finds that',
+  async (t) => {
+    const gasBook = openMemory({ memory: createMemory(clock), clock }).gas
+    const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 1_000 })
+    const { rpc, chain, settler, another } = fixture
+    let from: string | undefined
+    const balance = async () => BigInt(await chain.rpc<string>('eth_getBalance', from, 'latest'))
+    from = (await settler.keys![0]!.look()).address
+    const before = await balance()
+    const { outcomes, identities, last } = await settleBroken(fixture, () => {
+      let isFirst = true
+      rpc.onCall((method) => {
+        if (!isFirst || !method.startsWith('eth_sendRawTransaction')) return
+        isFirst = false
+        rpc.add('eth_sendRawTransaction', { kind: 'refuse' })
+      })
+    })
+    const rows = identities.flatMap((identity, i): PaymentRecord[] => {
+      const outcome = outcomes[i]!
+      if (outcome.status !== 'pending' || outcome.reason !== reasons.pending) return []
+      return [{ ...recordOf(identity, last[i]!), storeId: 'store', state: 'pending' }]
+    })
+    t.ok(rows.length > 0)
+    rpc.clear()
+    const other = another()
+    await other.recover(rows)
+    for (const outcome of await other.recover(rows)) t.equal(outcome.status, 'settled')
+    await settler.forgetConcluded!(async () => rows.map((row) => ({ ...row, state: 'settled' })))
+    await settler.close()
+    await other.close()
+    const [row] = await gasBook.read(network, 0)
+    const tooMuch = (row?.spent ?? 0n) - (before - (await balance()))
+    t.ok(tooMuch >= 0n && tooMuch < 6n, `${tooMuch} wei, by rounding six shares up`)
+  },
+)

@@ -4,7 +4,7 @@ import { watchedKey } from './keyWatch.fixture.ts'
 /** A watch of a key of which the books know 7 numbers. */
 function watching(countOf: (block: string) => Promise<number>) {
   const { watch, queue } = watchedKey({ countOf })
-  const begin = () => watch.begin(async () => new Set([5, 6]))
+  const begin = () => watch.begin(async () => ({ numbers: new Set([5, 6]), isWhole: false }))
   begin()
   return { watch, queue, begin }
 }

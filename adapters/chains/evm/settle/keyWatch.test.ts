@@ -19,7 +19,7 @@ async function supposing({
     return answer
   }
   const { watch, queue } = watchedKey({ countOf, sharedKeyMs, open, firstFree: countOf })
-  watch.begin(async () => new Set([4]))
+  watch.begin(async () => ({ numbers: new Set([4]), isWhole: false }))
   await watch.look()
   queue.giveBack(await queue.take())
   // Time for the next look.

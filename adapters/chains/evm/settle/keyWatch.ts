@@ -1,7 +1,7 @@
 import type { NetworkId } from '../../../../core/domain/network.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { NonceQueue } from './nonceQueue.ts'
-import { type BookedNumbers, type Counts, createStartCounts } from './startCounts.ts'
+import { type AskBooks, type Counts, createStartCounts } from './startCounts.ts'
 import { createStartDoubts } from './startDoubts.ts'
 
 /** Between two looks whether somebody else signs with the key. */
@@ -14,7 +14,7 @@ export interface KeyWatch {
    *
    * @param bookedNumbers asks the books for the numbers that they have attempts for
    */
-  begin(bookedNumbers?: BookedNumbers): void
+  begin(bookedNumbers?: AskBooks): void
   /**
    * The account's next number by the chain, its pool included. What is above everything that is known here is believed when it is
    * said twice, and at a start when it is said once more after that: what is signed above a number that nobody uses waits for good.

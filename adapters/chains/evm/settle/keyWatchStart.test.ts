@@ -127,7 +127,8 @@ t.test(
           return pooled
         }
         const { watch, queue } = watchedKey({ countOf, newestBlock })
-        watch.begin(async () => new Set(Array.from({ length: bookedTo + 1 }, (_, nonce) => nonce)))
+        const numbers = new Set(Array.from({ length: bookedTo + 1 }, (_, nonce) => nonce))
+        watch.begin(async () => ({ numbers, isWhole: false }))
         await watch.look()
         t.match([looked, watch.isShared, queue.next ?? 0], [looks, isShared, next], name)
       }),
@@ -156,7 +157,7 @@ t.test(
 function starting(says: (block: string) => number, sharedKeyMs = 60_000) {
   const countOf = async (block: string) => says(block)
   const { watch, queue } = watchedKey({ countOf, newestBlock, sharedKeyMs })
-  watch.begin(async () => new Set([5, 6]))
+  watch.begin(async () => ({ numbers: new Set([5, 6]), isWhole: false }))
   return { watch, queue }
 }
 

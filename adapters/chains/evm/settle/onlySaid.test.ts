@@ -36,7 +36,7 @@ t.test('numbers that a node has said again and again, and nobody has used, are f
     await account.adopt(
       [],
       () => true,
-      async () => new Set([4, 5]),
+      async () => ({ numbers: new Set([4, 5]), isWhole: false }),
     )
     await account.lookForOthers()
     t.equal(account.isShared, false)
@@ -60,6 +60,8 @@ interface Taken {
   readonly name: string
   /** What the books have attempts for, and which of these was mined lately. */
   readonly booked: readonly number[]
+  /** The books are whole. */
+  readonly isWhole?: true
   readonly mined?: readonly number[]
   readonly filled: readonly number[]
 }
@@ -70,6 +72,15 @@ const taken: readonly Taken[] = [
   { name: 'one between them is a payment’s', booked: [5, 7, 9], filled: [6, 8] },
   { name: 'one of them was mined lately', booked: [5, 9], mined: [7], filled: [6, 8] },
   { name: 'the books forget', booked: [9], filled: [] },
+  { name: 'the books are whole, and have none below', booked: [9], isWhole: true, filled: [6, 7, 8] },
+  { name: 'the books are whole, and one is a payment’s', booked: [7, 9], isWhole: true, filled: [6, 8] },
+  {
+    name: 'one that is not booked yet was mined lately',
+    booked: [9],
+    isWhole: true,
+    mined: [7],
+    filled: [6, 8],
+  },
   { name: 'the books can’t say', booked: [], filled: [] },
 ]
 
@@ -77,7 +88,7 @@ t.test(
   'numbers below a former process’s payment, which the books have nothing for and nobody has used, are filled soon',
   (t) =>
     Promise.all(
-      taken.map(async ({ name, booked, mined = [], filled }) => {
+      taken.map(async ({ name, booked, isWhole = false, mined = [], filled }) => {
         let next = 9
         const sent: number[] = []
         const rpc = {
@@ -93,14 +104,14 @@ t.test(
         })
         const askBooks = async () => {
           if (booked.length === 0) throw new Error('away')
-          return new Set(booked)
+          return { numbers: new Set(booked), isWhole }
         }
         const lately = mined.map((nonce) => ({ ...at(nonce), isMined: true as const }))
         await account.adopt([at(9), ...lately], () => true, askBooks)
         await account.lookForOthers()
         next = 6
         await sleep(110)
-        t.equal(account.hasGaps, booked.length > 1, name)
+        t.equal(account.hasGaps, booked.length > 1 || isWhole, name)
         await account.repair()
         t.strictSame(sent, [], name)
         await sleep(110)
@@ -126,7 +137,7 @@ t.test('where one of two nodes that take turns counts too many for good, they ar
   await account.adopt(
     [payment],
     () => true,
-    async () => new Set([4, 5, 7]),
+    async () => ({ numbers: new Set([4, 5, 7]), isWhole: false }),
   )
   for (let look = 0; look < 20 && filled.length === 0; look++) {
     await sleep(50)
@@ -134,3 +145,22 @@ t.test('where one of two nodes that take turns counts too many for good, they ar
   }
   t.equal(filled[0], 6)
 })
+
+t.test('at a start with open payments the books are asked once, and again where they could not say', (t) =>
+  Promise.all(
+    [false, true].map(async (isAwayFirst) => {
+      const account = accountAt({ call: async () => '0x9' } as unknown as Rpc)
+      t.teardown(() => account.close())
+      let asked = 0
+      const askBooks = async () => {
+        if (asked++ === 0 && isAwayFirst) throw new Error('away')
+        return { numbers: new Set([4, 5, 7]), isWhole: false }
+      }
+      const payment = { settler: account.id, bytes: '', transaction: '0x', sequence: '7' }
+      await account.adopt([payment], () => true, askBooks)
+      // The chain has more than the payment's.
+      await account.lookForOthers()
+      t.equal(asked, isAwayFirst ? 2 : 1)
+    }),
+  ),
+)

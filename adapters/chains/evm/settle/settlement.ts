@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PaymentIdentity, SettlementAttempt } from '../../../../core/domain/payment.ts'
-import { quantity } from '../../../../core/evm/quantity.ts'
 import type { EvmCall } from '../../../../core/evm/token.ts'
-import type { Receipt } from '../../../../core/evm/transferProof.ts'
 import type { Refusal, SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
@@ -13,6 +11,7 @@ import type { EvmSettlerOptions } from '../options.ts'
 import { judgeReceipt } from '../prove/judgeReceipt.ts'
 import { reasons } from '../reasons.ts'
 import type { Batches } from './batches.ts'
+import { costOf } from './costOf.ts'
 import type { EvmKeys } from './evmKeys.ts'
 import type { Sent } from './landing.ts'
 import type { PaymentCalls } from './paymentCalls.ts'
@@ -166,9 +165,11 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     if (sent.payments === 1 || !isLeftOut) return landed
     const again = await sendAlone(call, payment, identity, store)
     if (again === undefined) return landed
+    // Whoever finds what becomes of it from now on knows of the second only.
+    if (landed.gas !== undefined) flight.spent(landed.gas)
     const alone = await prove(again, identity)
     if (alone.outcome.status === 'settled') batches.distrust()
-    return { ...alone, gas: alone.gas && landed.gas && alone.gas + landed.gas }
+    return alone
   }
 
   return async (payment, _terms, identity, store, hold) => {
@@ -209,17 +210,3 @@ const notBegun = refuseForNow(
   reasons.settleFault,
   'The settlement could not begin. Try again with the same payment; nothing was charged.',
 )
-
-/**
- * What one of so many payments of a transaction has cost; rollups add what its bytes cost on the chain below (`l1Fee`).
- * Undefined when the node leaves it out.
- */
-function costOf(receipt: Receipt, payments: number): bigint | undefined {
-  const { gasUsed, effectiveGasPrice, l1Fee = '0x0' } = receipt as unknown as Record<string, unknown>
-  try {
-    const all = quantity(gasUsed) * quantity(effectiveGasPrice) + quantity(l1Fee)
-    return (all + BigInt(payments) - 1n) / BigInt(payments)
-  } catch {
-    return undefined
-  }
-}

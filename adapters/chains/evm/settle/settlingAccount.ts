@@ -6,14 +6,15 @@ import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
+import { askOnce } from './askOnce.ts'
 import type { Fees } from './fees.ts'
 import { createGapRepair } from './gapRepair.ts'
 import { createKeyWatch, type KeyWatch } from './keyWatch.ts'
 import { createKnownNonces } from './knownNonces.ts'
 import { createNonceQueue, type NonceQueue } from './nonceQueue.ts'
-import { createOnlySaid } from './onlySaid.ts'
+import { createOnlySaid, noneBooked } from './onlySaid.ts'
 import { addressOfKey, signTransaction } from './signTransaction.ts'
-import type { BookedNumbers } from './startCounts.ts'
+import type { AskBooks } from './startCounts.ts'
 import { within } from './within.ts'
 
 /** Before a nonce that was given back is filled: the next payment may use it. */
@@ -92,11 +93,7 @@ export interface SettlingAccount {
    * @param mayGoOn whether this is still the process that has the key: otherwise no number is used up
    * @param bookedNumbers asks the books for the numbers that they have attempts for
    */
-  adopt(
-    attempts: readonly OpenAttempt[],
-    mayGoOn?: () => boolean,
-    bookedNumbers?: BookedNumbers,
-  ): Promise<void>
+  adopt(attempts: readonly OpenAttempt[], mayGoOn?: () => boolean, bookedNumbers?: AskBooks): Promise<void>
   /** It is mined: its nonce is used. */
   mined(attempt: SettlementAttempt): void
   /** Its bytes can do no good any more; its nonce still has to be used. */
@@ -208,11 +205,11 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
   /** What a former process has heard of nodes only payments can wait behind: otherwise the books are not asked. */
   const adoptOnlySaid = async (
     attempts: readonly OpenAttempt[],
-    bookedNumbers: BookedNumbers | undefined,
+    askBooks: AskBooks | undefined,
   ): Promise<void> => {
     const others = new Set(attempts.map(({ sequence }) => Number(sequence)))
     try {
-      onlySaid.adopt((await bookedNumbers?.()) ?? new Set(), others)
+      onlySaid.adopt((await askBooks?.()) ?? noneBooked, others)
     } catch (error) {
       log.warn({ network, error: String(error) }, 'the books could not say which numbers no payment has had')
     }
@@ -308,8 +305,9 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
     },
     async adopt(attempts, mayStill = () => true, bookedNumbers) {
       mayGoOn = mayStill
-      watch.begin(bookedNumbers)
-      onlySaid.adopt(new Set(), new Set())
+      const askBooks = bookedNumbers && askOnce(bookedNumbers)
+      watch.begin(askBooks)
+      onlySaid.adopt(noneBooked, new Set())
       const open = attempts.filter(({ isMined }) => isMined !== true)
       const byNonce = Map.groupBy(open, ({ sequence }) => Number(sequence))
       const toSend = sendable(open)
@@ -338,7 +336,7 @@ export function createSettlingAccount(options: SettlingAccountOptions): Settling
       // What is not stored below a payment that left the chain may have left it as well, and be stored as settled still.
       const underWay = open.filter(({ isReorged }) => isReorged !== true)
       repairs.adoptBelow(Math.max(0, ...underWay.map(({ sequence }) => Number(sequence))))
-      await Promise.all([repairs.repair(), adoptOnlySaid(attempts, bookedNumbers)])
+      await Promise.all([repairs.repair(), adoptOnlySaid(attempts, askBooks)])
     },
     mined: ({ sequence, bytes }) => known.mined(Number(sequence), bytes),
     abandon({ sequence }) {

@@ -10,7 +10,7 @@ function doubting(newestBlock: () => Promise<number>, sharedKeyMs = 500) {
   const log = { ...silentLog, error: () => void chain.told++ } as Log
   const countOf = async (block: string) => (block === 'latest' ? chain.mined : chain.pooled)
   const { watch, queue } = watchedKey({ countOf, newestBlock, sharedKeyMs, log })
-  watch.begin(async () => new Set([5, 6]))
+  watch.begin(async () => ({ numbers: new Set([5, 6]), isWhole: false }))
   return { watch, queue, chain }
 }
 

@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { NetworkId } from '../../../../core/domain/network.ts'
+import type { BookedNumbers } from '../../../../core/ports/chains/settler.ts'
 import type { Log } from '../../../../core/ports/log.ts'
 import type { NonceQueue } from './nonceQueue.ts'
 
 /** Times that the chain is asked, until a number that nobody here knows of was said twice. */
 const MOST_ASKED = 3
 
-/** Asks the books for the numbers that they have attempts for; undefined where they can't say. */
-export type BookedNumbers = () => Promise<ReadonlySet<number> | undefined>
+/** Asks the books for the numbers that they have attempts for. Rejects where they can't say. */
+export type AskBooks = () => Promise<BookedNumbers>
 
 /** An account's next number by the newest block, and with what waits in the pool. */
 export interface Counts {
@@ -34,7 +35,7 @@ export interface StartCounts {
    *
    * @param heard below this nobody has to be asked twice: it was said before, by a node that may have been right
    */
-  begin(askBooks: BookedNumbers | undefined, heard: number): void
+  begin(askBooks: AskBooks | undefined, heard: number): void
   /**
    * The highest number that was said twice, or is known of, or was the answer before this one and is said once more. Not within `pauseMs`
    * after the time before, so that there is time for a block. Rejects when no node says.
@@ -57,7 +58,7 @@ export interface StartCountsParts {
 
 export function createStartCounts(parts: StartCountsParts): StartCounts {
   const { network, address, log, queue, countOf, pauseMs } = parts
-  let askBooks: BookedNumbers | undefined
+  let askBooks: AskBooks | undefined
   let booked: ReadonlySet<number> = new Set()
   /** The books have numbers up to here. */
   let bookedBelow = 0
@@ -69,7 +70,7 @@ export function createStartCounts(parts: StartCountsParts): StartCounts {
   /** Only where the chain has used more than is known otherwise: after a time in which nobody bought. */
   const readBooks = async (): Promise<void> => {
     try {
-      booked = (await askBooks?.()) ?? new Set()
+      booked = (await askBooks?.())?.numbers ?? new Set()
     } catch (error) {
       log.warn(
         { network, error: String(error) },
