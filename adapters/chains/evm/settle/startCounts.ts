@@ -132,3 +132,15 @@ export function createStartCounts(parts: StartCountsParts): StartCounts {
     isBooked: (nonce) => booked.has(nonce),
   }
 }
+
+/** Asks the books once for all who want to know at a start, and again where they could not say. */
+export function askOnce(ask: AskBooks): AskBooks {
+  let asked: ReturnType<AskBooks> | undefined
+  return () => {
+    asked ??= ask().catch((error: unknown) => {
+      asked = undefined
+      throw error
+    })
+    return asked
+  }
+}
