@@ -197,7 +197,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     const gas = gasBudget.of(storeId)
     let reserved = 0n
     const own: OpenFlight = {
-      ...{ identity, storeId, sinceMs: clock.now(), isKnown: known.has(address) },
+      ...{ identity, storeId, payer: address, sinceMs: clock.now(), isKnown: known.has(address) },
       state: 'held',
       isApart: false,
       account: '',
@@ -294,7 +294,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (why !== undefined && !isFull) return why
       const { noGas } = gasBudget.of(storeId)
       if (noGas !== undefined) return noGas
-      return isFull && !places.mayBeLookedAt(storeId, known.has(identity.payer))
+      return isFull && !places.mayBeLookedAt(identity.payer, storeId, known.has(identity.payer))
         ? 'in_flight'
         : fly(identity, storeId)
     },
