@@ -204,7 +204,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         if (record.errorReason !== neverSent) return decisions.putOff(record, outcome.message)
         const { purchaseId } = record
         log.info({ purchaseId }, 'a payment that was never sent is free again; nothing was charged')
-        return decisions.change(record, rules.free(record, neverSent))
+        return decisions.change(record, rules.freeUnsent(record))
       }
     }
   }
