@@ -15,6 +15,12 @@ const MOST_PASSED_OVER = 16
 /** So long after its end nothing can come of a payment that was sent any more, whoever has forgotten to say so. */
 const GONE_AFTER_MS = 600_000
 
+/**
+ * Payments of payers who have not paid before that may stay open without a place, each some 2 kB: wallets cost nothing, and a facilitator
+ * may leave open whatever it is sent. Those who have paid before have as many again, and beyond them one each.
+ */
+const MOST_OPEN = 20_000
+
 /** Payments that are asked for at once whether another process has concluded them. */
 const MOST_LOOKED_UP = 1_000
 
@@ -123,6 +129,8 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const flightOf = new WeakMap<Hold, Flight>()
   /** Payments whose settlement stayed open, until they are looked up. */
   const open = new Map<PaymentKey, OpenFlight>()
+  /** Those of them that have no place, and that nothing else bounds. */
+  const placeless = new Set<OpenFlight>()
   let lastReserved = 0n
 
   const failuresOf = (payer: Payer): number => {
@@ -172,6 +180,11 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     // Last: nobody gives way to what is refused all the same.
     if (places.isFull) return 'in_flight'
   }
+  const areTooManyOpen = (address: string): boolean => {
+    if (placeless.size < MOST_OPEN) return false
+    if (!known.has(address)) return true
+    return placeless.size >= 2 * MOST_OPEN && (payers.get(address)?.inFlight ?? 0) > 0
+  }
   /** What can't land any more and nobody has said so: a process that ended, or one that stands still. */
   const sweep = (of: Iterable<OpenFlight>): void => {
     for (const flight of of) {
@@ -194,7 +207,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     const gas = gasBudget.of(storeId)
     let reserved = 0n
     const own: OpenFlight = {
-      ...{ identity, storeId, sinceMs: clock.now(), isKnown: known.has(address) },
+      ...{ identity, storeId, payer: address, sinceMs: clock.now(), isKnown: known.has(address) },
       state: 'held',
       isApart: false,
       account: '',
@@ -203,6 +216,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
         if (own.state === 'over') return
         own.state = 'over'
         places.delete(own)
+        placeless.delete(own)
         payer.flights.delete(own)
         if (open.get(identity.key) === own) open.delete(identity.key)
         const left = payer.sums.get(asset)! - amountAtomic
@@ -260,7 +274,10 @@ export function createBudgets(options: BudgetsOptions): Budgets {
               own.finish(spent)
               return own.failed()
             }
-            if (reserved === 0n) places.delete(own)
+            if (reserved === 0n) {
+              places.delete(own)
+              placeless.add(own)
+            }
             open.get(identity.key)?.finish()
             open.set(identity.key, own)
             return
@@ -292,7 +309,8 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (why !== undefined && !isFull) return why
       const { noGas } = gasBudget.of(storeId)
       if (noGas !== undefined) return noGas
-      return isFull && !places.mayBeLookedAt(storeId, known.has(identity.payer))
+      if (areTooManyOpen(identity.payer)) return 'in_flight'
+      return isFull && !places.mayBeLookedAt(identity.payer, storeId, known.has(identity.payer))
         ? 'in_flight'
         : fly(identity, storeId)
     },

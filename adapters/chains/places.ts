@@ -6,10 +6,17 @@ import type { Clock } from '../../core/ports/clock.ts'
  * nothing. What gave way is not charged.
  */
 const GIVES_WAY_AFTER_MS = 2_000
+/**
+ * Where those that are looked at have taken all room, one that has been looked at for so long gives way to anybody who has fewer: wallets
+ * that have paid once, and as many stores, cost their owner nothing much, and a chain or a facilitator that is slow would have them hold
+ * all of it for as long as they come again. Longer than a look takes that is answered, so that hardly anybody else meets it.
+ */
+const LOOKED_AT_MS = 5_000
 
 /** What a place knows of the payment that has it. Its marks are kept by {@link Places}. */
 export interface Placed {
   readonly storeId: string
+  readonly payer: string
   readonly sinceMs: number
   /** Its payer has paid here before. Of those who have not anybody can be as many as he likes, for a signature each. */
   readonly isKnown: boolean
@@ -40,6 +47,10 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
   readonly #goodOf = createCount()
   /** Of those, how many wait for each account. */
   readonly #waiting = createCount()
+  /** Of each payer, how many are looked at. */
+  readonly #lookedAtOf = createCount()
+  /** And of all those who have paid before. */
+  #knownLookedAt = 0
   #good = 0
 
   constructor(maxInFlight: number, clock: Clock) {
@@ -68,13 +79,14 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
   add(flight: Flight): void {
     this.#flights.add(flight)
     this.#ofStores.add(flight.storeId, 1)
+    this.#countLookedAt(flight, 1)
   }
 
   delete(flight: Flight): void {
     // One that has left its place before it is over.
     if (!this.#flights.delete(flight)) return
     this.#ofStores.add(flight.storeId, -1)
-    if (!flight.isApart) return
+    if (!flight.isApart) return this.#countLookedAt(flight, -1)
     this.#countGood(flight, -1)
     this.#wait(flight, false)
   }
@@ -109,6 +121,7 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
       if (gives === undefined) return isShort ? 'means' : 'in_flight'
       gives.finish(0n)
     }
+    this.#countLookedAt(flight, -1)
     flight.isApart = true
     flight.account = account
     this.#countGood(flight, 1)
@@ -125,16 +138,18 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
   /**
    * Whether one more may be looked at where all places are taken. Anybody can have as many as he likes that never land, so that nobody
    * whose payment is good gives way before this one is found good as well: there is as much room again for those that are looked at.
-   * Who has paid before never gives way to somebody who has not, who gives way to him at once.
+   * Who has not paid before gives way at once to whoever has, while those have no more than half of that room: junk keeps no buyer out who
+   * comes again, and wallets that have paid once keep out no new one. He himself gives way to new ones only by {@link LOOKED_AT_MS}.
    */
-  mayBeLookedAt(storeId: string, isKnown: boolean): boolean {
+  mayBeLookedAt(payer: string, storeId: string, isKnown: boolean): boolean {
     // Each of its own may be found good.
     const all = this.#ofStores.get(storeId) + 1
     const rule = { isApart: false, has: all - this.#goodOf.get(keyOf(storeId)), afterMs: GIVES_WAY_AFTER_MS }
-    const lookedAt = isKnown
-      ? (this.#whoGivesWayTo({ isApart: false, isKnown: false, has: 0, afterMs: 0 }) ??
-        this.#whoGivesWayTo(rule))
-      : this.#whoGivesWayTo({ ...rule, isKnown: false })
+    const isFirst = isKnown && this.#knownLookedAt < this.#maxInFlight
+    const lookedAt =
+      (isFirst ? this.#whoGivesWayTo({ isApart: false, isKnown: false, has: 0, afterMs: 0 }) : undefined) ??
+      this.#whoGivesWayTo(isKnown ? rule : { ...rule, isKnown: false }) ??
+      this.#whoIsLookedAtForLong(payer)
     if (this.#flights.size < 2 * this.#maxInFlight) {
       const good = { isApart: true, has: all, afterMs: GIVES_WAY_AFTER_MS }
       return (lookedAt ?? this.#whoGivesWayTo(good)) !== undefined
@@ -159,6 +174,30 @@ export class Places<Flight extends Placed> implements Iterable<Flight> {
       if (count > most) [gives, most] = [flight, count]
     }
     return gives
+  }
+
+  /**
+   * Of those who have been looked at for long the one whose payer has most of them, and more than the one who comes: of whom nobody knows,
+   * or of those who have paid where these have more than their half.
+   */
+  #whoIsLookedAtForLong(payer: string): Flight | undefined {
+    const sinceMs = this.#clock.now() - LOOKED_AT_MS
+    const isKnownFirst = this.#knownLookedAt > this.#maxInFlight
+    let gives: Flight | undefined
+    let most = this.#lookedAtOf.get(payer)
+    for (const flight of this.#flights) {
+      if (flight.isApart || flight.state !== 'held' || flight.sinceMs > sinceMs) continue
+      const count = this.#lookedAtOf.get(flight.payer)
+      if (count <= this.#lookedAtOf.get(payer)) continue
+      const isOtherKind = gives !== undefined && gives.isKnown !== flight.isKnown
+      if (isOtherKind ? flight.isKnown === isKnownFirst : count > most) [gives, most] = [flight, count]
+    }
+    return gives
+  }
+
+  #countLookedAt({ payer, isKnown }: Flight, more: 1 | -1): void {
+    this.#lookedAtOf.add(payer, more)
+    if (isKnown) this.#knownLookedAt += more
   }
 
   #countGood({ storeId, account }: Flight, more: 1 | -1): void {

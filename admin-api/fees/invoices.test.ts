@@ -176,7 +176,7 @@ t.test(
     const recovery = () =>
       createRecovery({
         ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
-        payments: { isUnderWay: () => false },
+        payments: { isUnderWay: () => false, withhold: () => () => {} },
         ...{ chains, clock: f.clock, log: silentLog, lease: { current: { id: 1, name: 'test' } } },
         notes: { tokenHash: () => 'hash' },
       }).round()

@@ -238,7 +238,7 @@ t.test('an outcome that is open is 503 and not 402; the repeat hears the end', a
   settler.settleWith = async () => undefined
   const recovery = createRecovery({
     ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
-    payments: { isUnderWay: () => false },
+    payments: { isUnderWay: () => false, withhold: () => () => {} },
     ...{ chains, clock: f.clock, log: silentLog, lease: { current: { id: 1, name: 'test' } } },
     notes: { tokenHash: () => 'hash' },
   })
@@ -270,7 +270,7 @@ t.test(
     await f.db.books.putOff([{ row: failed.row, state: 'failed_final', afterMs: 0, tries: 0 }])
     const recovery = createRecovery({
       ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
-      payments: { isUnderWay: () => false },
+      payments: { isUnderWay: () => false, withhold: () => () => {} },
       ...{ chains, clock: f.clock, log: silentLog, lease: { current: { id: 1, name: 'test' } } },
       notes: { tokenHash: () => 'hash' },
     })

@@ -23,7 +23,11 @@ t.test(
       const lease = { current: (await leases.take(`process:${name}`, 60_000))! }
       const jobs = await startJobs(
         {
-          ports: { payments: { isUnderWay: () => false }, purchases: store.purchases, clock },
+          ports: {
+            payments: { isUnderWay: () => false, withhold: () => () => {} },
+            purchases: store.purchases,
+            clock,
+          },
           store: { books, leases },
           chains: { assets: [usdc], settlers: [settler], settler: () => settler },
           notes: { tokenHash: () => 'hash' },
@@ -83,7 +87,11 @@ t.test(
       const lease = { current: (await store.leases.take(`process:${name}`, 60_000))! }
       const jobs = await startJobs(
         {
-          ports: { payments: { isUnderWay: () => false }, purchases: store.purchases, clock },
+          ports: {
+            payments: { isUnderWay: () => false, withhold: () => () => {} },
+            purchases: store.purchases,
+            clock,
+          },
           store,
           chains: { assets: [usdc], settlers: [settler], settler: () => settler },
           notes: { tokenHash: () => 'hash' },

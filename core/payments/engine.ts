@@ -35,6 +35,8 @@ export interface EngineParts {
 export function createPayments({ books, chains, notes, lease, clock, log }: EngineParts): Payments {
   const watch = createChangeWatch(books)
   const calls = createOpenCalls(books, watch, log)
+  /** Rows that no call may take up now. */
+  const withheld = new Set<number>()
   const background = createBackground({ books, calls, watch, lease, log })
 
   /**
@@ -324,7 +326,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
 
     async resume(record, presented, call) {
       // One at a time in this process: they would have the same lease, and the end of one would be the end of the other.
-      if (!rules.mayResume(record) || calls.has(record.row)) return undefined
+      if (!rules.mayResume(record) || calls.has(record.row) || withheld.has(record.row)) return undefined
       const { row, purchaseId, transaction, event, block, chargedAtomic, amountAtomic } = record
       const held = { current: lease.current, lapses: lease.lapses }
       const paid = new OpenCall(presented, call, row, purchaseId, held, 'settled')
@@ -365,6 +367,11 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     },
 
     isUnderWay: calls.has,
+    withhold(row) {
+      if (calls.has(row) || withheld.has(row)) return undefined
+      withheld.add(row)
+      return () => void withheld.delete(row)
+    },
     leaveStrays: background.leaveStrays,
   }
 }

@@ -156,6 +156,12 @@ export interface Payments {
   /** Whether a call of this process works on the row. */
   isUnderWay(row: number): boolean
   /**
+   * Until it is let go no call of this process takes the row up ({@link Payments.resume}): it would be in the state and under the lease
+   * in which whoever decides about it has read it, and is another one all the same.
+   * @returns lets it go; undefined where a call works on it, or somebody else withholds it
+   */
+  withhold(row: number): (() => void) | undefined
+  /**
    * Leaves rows of this process's, that no call of it works on, to the recovery: claims that landed after their call had
    * heard that the store is away. To be asked now and then, with time between for a claim to come back in.
    * @returns how many

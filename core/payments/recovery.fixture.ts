@@ -64,7 +64,10 @@ export function stage(memory?: Memory) {
         createRecovery(
           {
             ...{ books: { ...books, ...over }, leases, chains, clock, log, lease },
-            payments: { isUnderWay: (row: number) => underWay.has(row) },
+            payments: {
+              isUnderWay: (row: number) => underWay.has(row),
+              withhold: (row: number) => (underWay.has(row) ? undefined : () => {}),
+            },
             purchases: store.purchases,
             sessions: store.sessions,
             notes: { tokenHash: (id: string) => `hash of ${id}` },

@@ -292,7 +292,7 @@ t.test('one process runs the loops; another takes over when it is gone, and its 
         lease: first.lease,
       },
       ...{
-        payments: { isUnderWay: () => false },
+        payments: { isUnderWay: () => false, withhold: () => () => {} },
         purchases: on.store.purchases,
         sessions: on.store.sessions,
       },

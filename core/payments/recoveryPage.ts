@@ -9,6 +9,7 @@ import { type Books, takenOver } from '../ports/store/books.ts'
 import type { Lease } from '../ports/store/leases.ts'
 import type { Purchases } from '../ports/store/purchases.ts'
 import type { Sessions } from '../ports/store/sessions.ts'
+import type { Payments } from './payments.ts'
 import { assetOf, type PurchaseNotes } from './purchase.ts'
 import { Decisions, LONGEST_PAUSE_MS, pauseMs } from './recoveryDecisions.ts'
 import * as rules from './rules.ts'
@@ -17,7 +18,7 @@ import type { Looks } from './transferWatch.ts'
 
 export interface RecoveryParts {
   readonly books: Books
-  readonly payments: { isUnderWay(row: number): boolean }
+  readonly payments: Pick<Payments, 'isUnderWay' | 'withhold'>
   readonly purchases: Pick<Purchases, 'find'>
   readonly sessions: Pick<Sessions, 'find'>
   readonly chains: Pick<Chains, 'assets' | 'settlers'> & {
@@ -204,7 +205,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         if (record.errorReason !== neverSent) return decisions.putOff(record, outcome.message)
         const { purchaseId } = record
         log.info({ purchaseId }, 'a payment that was never sent is free again; nothing was charged')
-        return decisions.change(record, rules.free(record, neverSent))
+        return decisions.change(record, rules.freeUnsent(record))
       }
     }
   }
@@ -257,6 +258,26 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
   const isAbandoned = ({ state, hasAnswer, lease: of, dueReason }: PaymentRecord): boolean =>
     state === 'settled' && !hasAnswer && (of === lease.current.id || dueReason === takenOver)
 
+  /**
+   * What is charged and that nobody will answer is owed back. Its buyer may come back for one that its call has left meanwhile, in the same
+   * state and under the same lease: then its seller is asked, and it is not owed.
+   */
+  async function oweBack(records: readonly PaymentRecord[]): Promise<number> {
+    const decisions = new Decisions(books, log)
+    const withheld: (() => void)[] = []
+    for (const record of records) {
+      const letGo = payments.withhold(record.row)
+      if (letGo === undefined) continue
+      withheld.push(letGo)
+      decisions.about(record, () => decisions.change(record, rules.owe(record, 'never_delivered')))
+    }
+    try {
+      return await decisions.write()
+    } finally {
+      for (const letGo of withheld) letGo()
+    }
+  }
+
   return {
     async free(records) {
       const decisions = new Decisions(books, log)
@@ -278,15 +299,17 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     async confirm(records) {
       const decisions = new Decisions(books, log)
       const charged: PaymentRecord[] = []
+      const abandoned: PaymentRecord[] = []
       const failed: PaymentRecord[] = []
       for (const record of withoutUnderWay(records, decisions)) {
         if (record.state === 'failed_final') failed.push(record)
-        else if (isAbandoned(record))
-          decisions.about(record, () => decisions.change(record, rules.owe(record, 'never_delivered')))
+        else if (isAbandoned(record)) abandoned.push(record)
         // A facilitator's word is all there is, and nothing to look up.
         else if (record.event?.startsWith('nonce:')) decisions.lookAgain(record, null)
         else charged.push(record)
       }
+      // Before the chain is asked, which may take long.
+      const owed = await oweBack(abandoned)
       await confirmCharged(charged, decisions)
       const late = await tooLate(failed)
       await askEach(failed, decisions, recover, (record, outcome) => {
@@ -294,7 +317,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         else if (outcome.status === 'pending') confirmLater(record, decisions)
         else confirmed(record, decisions)
       })
-      return decisions.write()
+      return owed + (await decisions.write())
     },
 
     async putOffStrays(records) {
@@ -305,13 +328,6 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       return decisions.write()
     },
 
-    async owe(records) {
-      const decisions = new Decisions(books, log)
-      for (const record of records) {
-        if (payments.isUnderWay(record.row)) continue
-        decisions.about(record, () => decisions.change(record, rules.owe(record, 'never_delivered')))
-      }
-      return decisions.write()
-    },
+    owe: oweBack,
   }
 }

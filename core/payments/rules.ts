@@ -2,6 +2,7 @@ import { debtorOf, entriesOfRefund, type LedgerEntry } from '../domain/ledger.ts
 import {
   landedLate,
   mayMove,
+  neverSent,
   type PaymentRecord,
   type PaymentState,
   refundableStates,
@@ -97,6 +98,15 @@ export function free(payment: Standing, reason?: string): PaymentChange {
       })
 }
 
+/**
+ * `pending` → `rejected`, of one that the books say was {@link neverSent}, and that its settler finds so. Not of one whose bytes somebody
+ * has found in a block since it was read: who stood still meanwhile knows nothing of that.
+ */
+export const freeUnsent = (payment: Standing): PaymentChange => ({
+  ...free(payment, neverSent),
+  errorWas: neverSent,
+})
+
 /** `settling` → `pending`: sent, and its outcome is the recovery's to find. */
 export const pend = (payment: Held, reason: string, dueInMs = SOON_MS): PaymentChange =>
   move(payment, ['settling'], 'pending', dueInMs, 'visible', { errorReason: reason })
@@ -145,9 +155,18 @@ function confirm(payment: Held, from: PaymentState, sale: Sale): PaymentChange {
  * there is an answer, delivered when the buyer has had it, and owed back otherwise. Where the seller was never asked it can
  * be asked when the buyer comes back; after a reorganisation nobody knows.
  *
+ * What left the chain is booked by what it was then ({@link leaveChain}), and only if that still holds: it may have come back, been
+ * delivered and left anew since it was read.
+ *
  * @param isSessionOver the session that it pays has ended otherwise, or somebody else is paying it: then it is owed back
  */
 export function land(payment: Read, sale: Sale, isSessionOver = false): PaymentChange {
+  const { state, errorReason } = payment
+  const change = landed(payment, sale, isSessionOver)
+  return state === 'reorged' && errorReason !== null ? { ...change, errorWas: errorReason } : change
+}
+
+function landed(payment: Read, sale: Sale, isSessionOver: boolean): PaymentChange {
   const { state, errorReason, hasAnswer } = payment
   if (payment.sessionId != null) return isSessionOver ? tooLate(payment, sale) : confirm(payment, state, sale)
   if (state === 'reorged' && errorReason === reorgedAfterDelivery)

@@ -35,7 +35,7 @@ async function confirmed() {
   const watch = createTransferWatch({ prove: async () => chain.verdict }, clock)
   const recovery = createRecovery({
     ...{ ...common, leases: store.leases, purchases: store.purchases },
-    payments: { isUnderWay: () => false },
+    payments: { isUnderWay: () => false, withhold: () => () => {} },
     chains: {
       assets: builtInAssets,
       settlers: [{ network }] as never,

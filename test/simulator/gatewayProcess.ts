@@ -137,7 +137,9 @@ export class GatewayProcess implements Owner {
       // Turns of the real loop are none of the scheduler's.
       nextTurn: async () => {},
     })
-    const underWay = this.#parts.plant?.isNothingUnderWay ? { isUnderWay: () => false } : payments
+    const underWay = this.#parts.plant?.isNothingUnderWay
+      ? { isUnderWay: () => false, withhold: () => () => {} }
+      : payments
     this.recovery = createRecovery(
       {
         ...{ books, leases, purchases, sessions, notes, lease, clock, log, payments: underWay },

@@ -139,6 +139,11 @@ function createTakenKey({ network, key, desk, isDesk, books, leases, log }: Take
   let held: Lease | undefined
   let started: Lease | undefined
   let isTold = false
+  let telling: Promise<void> | undefined
+  /** A node may take longer for it than this process has the key: what it says then is what it would say to a second question. */
+  const tellOnce = () => {
+    telling ??= tellOfOlderCopy(network, key, books, log).finally(() => (telling = undefined))
+  }
   return {
     /** Its lease, while that is this process's. */
     get held() {
@@ -162,7 +167,7 @@ function createTakenKey({ network, key, desk, isDesk, books, leases, log }: Take
         started = undefined
         if (!(await takeUp(network, key, books, log, () => desk.isHeld && lease.isHeld))) return
         started = held
-        void tellOfOlderCopy(network, key, books, log)
+        tellOnce()
       }
       await followUp()
     },

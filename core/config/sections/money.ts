@@ -69,7 +69,7 @@ const facilitator = {
       maximum: 20_000,
       default: 1_024,
       description:
-        'Payments on their way at once on this network, of all payers and by all keys. Where they are all taken, one that has waited for its seller for two seconds gives way to one of a store that has fewer. More are refused for the moment (503) before the seller is asked. Those that stay open and can cost no gas here, such as all that a facilitator settles, count against their payer only.',
+        'Payments on their way at once on this network, of all payers and by all keys. Where they are all taken, one that has waited for its seller for two seconds gives way to one of a store that has fewer. More are refused for the moment (503) before the seller is asked. Those that stay open and can cost no gas here, such as all that a facilitator settles, count against their payer only; while 20,000 are open, payers who have not paid since the process began are refused for the moment as well.',
     },
     maxInFlightPerPayer: {
       type: 'integer',

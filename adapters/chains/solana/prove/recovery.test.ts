@@ -25,7 +25,7 @@ async function stageWithBooks(t: Test) {
   const recovery = createRecovery({
     ...{ books, leases, clock, log, lease: { current: heir } },
     chains: { assets: [usdc], settlers: [settler], settler: () => settler },
-    payments: { isUnderWay: () => false },
+    payments: { isUnderWay: () => false, withhold: () => () => {} },
     purchases: store.purchases,
     sessions: store.sessions,
     notes: { tokenHash: () => 'hash' },

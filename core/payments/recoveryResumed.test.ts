@@ -1,0 +1,97 @@
+import t from 'tap'
+import { createMemory } from '../../adapters/memory/store/memory.ts'
+import { keptAnswer } from '../../test/helpers/rows.ts'
+import { testNetwork } from '../../test/helpers/settler.ts'
+import { builtInAssets } from '../domain/asset.ts'
+import { silentLog as log } from '../ports/log.ts'
+import type { Books } from '../ports/store/books.ts'
+import { call, ended, start, won } from './engine.fixture.ts'
+import type { PaidCall } from './payments.ts'
+import { createRecovery } from './recovery.ts'
+
+/** A call that is charged first and has not been answered, and a recovery of the same process, over books that a test may adapt. */
+async function charged() {
+  let storeMs = 1_000
+  const stage = await start({ memory: createMemory({ now: () => storeMs }) })
+  const { store, lease, payments, presented, settler } = stage
+  await store.leases.renew(lease.current, 100_000)
+  const paid = await won(payments, presented, true)
+  await payments.settle(paid, null)
+  await payments.record(paid)
+  storeMs += 30_000
+  const recovery = (over: Partial<Books>) =>
+    createRecovery({
+      ...{ ...store, payments, lease, log, books: { ...store.books, ...over } },
+      chains: {
+        assets: builtInAssets.filter(({ network }) => network === testNetwork),
+        settlers: [settler],
+        settler: () => settler,
+      },
+      notes: { tokenHash: (id: string) => `hash of ${id}` },
+      clock: { now: () => 1_800_000_030_000 },
+    })
+  /** It ends before its seller is asked, so that its buyer may come back for it. */
+  const leave = async () => {
+    payments.deliver(paid, 'not_asked')
+    await ended(payments, paid)
+  }
+  return { ...stage, recovery, leave }
+}
+
+t.test(
+  'a row that is withheld is taken up by nobody, and withheld by nobody else, until it is let go',
+  async (t) => {
+    const { payments, presented, row, leave } = await charged()
+    const { row: number } = (await row())!
+    const comeBack = async () => payments.resume((await row())!, presented, call(true))
+    t.equal(payments.withhold(number), undefined, 'a call works on it')
+    await leave()
+    const letGo = payments.withhold(number)!
+    t.equal(payments.withhold(number), undefined)
+    t.equal(await comeBack(), undefined)
+    t.match(await row(), { state: 'refund_due', errorReason: 'landed_late' })
+    letGo()
+    const resumed = (await comeBack())!
+    payments.deliver(resumed, 'delivered', keptAnswer)
+    await ended(payments, resumed)
+    t.match(await row(), { state: 'delivered' })
+  },
+)
+
+t.test(
+  'what its buyer takes up while recovery decides that it is owed is answered, and not owed',
+  async (t) => {
+    const { store, payments, presented, row, recovery, leave } = await charged()
+    let resumed: PaidCall | undefined
+    const comeBack = async () => {
+      resumed = await payments.resume((await row())!, presented, call(true))
+    }
+    let isRead = false
+    const due: Books['due'] = async (filter) => {
+      const records = await store.books.due(filter)
+      if (records.some(({ state }) => state === 'settled') && !isRead) {
+        isRead = true
+        await leave()
+        t.match(await row(), { state: 'refund_due', errorReason: 'landed_late' })
+      }
+      return records
+    }
+    let isDecided = false
+    const applyAll: Books['applyAll'] = async (changes) => {
+      if (isRead && !isDecided) {
+        isDecided = true
+        await comeBack()
+      }
+      return store.books.applyAll(changes)
+    }
+    await recovery({ due, applyAll }).round()
+    t.ok(isDecided)
+    // Whoever was too early comes again.
+    if (resumed === undefined) await comeBack()
+    t.ok(resumed)
+    t.match(await row(), { state: 'settled', errorReason: null }, 'the seller is being asked')
+    payments.deliver(resumed!, 'delivered', keptAnswer)
+    await ended(payments, resumed!)
+    t.match(await row(), { state: 'delivered' })
+  },
+)
