@@ -1,4 +1,6 @@
+import assert from 'node:assert/strict'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import fc from 'fast-check'
 import t from 'tap'
 import { createChanges } from '../adapters/memory/changes.ts'
 import { buildGeneration } from '../core/kernel/generation.ts'
@@ -8,6 +10,7 @@ import { systemClock } from '../core/ports/clock.ts'
 import { silentLog } from '../core/ports/log.ts'
 import { pluginOf } from '../test/helpers/plugins.ts'
 import { LiveGeneration } from './liveGeneration.ts'
+import { createHash } from './routeTable.ts'
 
 /** A live generation of free links, any address of which has one. @returns what is told of its programs, in order */
 async function live(maxRoutes?: number, hashOf?: (key: string) => number) {
@@ -180,3 +183,61 @@ t.test('links whose addresses have the same hash are never taken for each other'
   await calls.close()
   t.equal(told.length, compiled + 2 + 1, 'each program is given up once')
 })
+
+t.test(
+  'whatever is called, changed and forgotten, an address leads to its own link or is not known',
+  async () => {
+    const names = Array.from({ length: 700 }, (_, i) => `s${i % 7}/l${i}`)
+    const at = fc.nat(names.length - 1)
+    const step = fc.oneof(
+      {
+        weight: 8,
+        arbitrary: fc.record({ kind: fc.constant('calls' as const), from: at, many: fc.nat(300) }),
+      },
+      fc.record({ kind: fc.constant('link' as const), of: at }),
+      fc.record({ kind: fc.constant('store' as const), of: at }),
+    )
+    const ways = fc.record({
+      places: fc.constantFrom(1, 5, 300, 2 ** 31),
+      most: fc.constantFrom(2, 100, 5_000),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), ways, async (steps, { places, most }) => {
+        const own = createHash()
+        const hashOf = (key: string) => own(key) % places
+        const { live: calls, changes, told } = await live(most, hashOf)
+        const { table } = calls.current
+        const find = (key: string) => {
+          const found = table.lookup(key)
+          if (found === undefined || found.link === null) return undefined
+          assert.equal(`${found.link.username}/${found.link.slug}`, key)
+          return found
+        }
+        for (const one of steps) {
+          if (one.kind === 'calls') {
+            for (const key of names.slice(one.from, one.from + one.many)) {
+              if (find(key) === undefined) await table.ask(key)
+              assert.ok(find(key), 'what was just called is known')
+            }
+            continue
+          }
+          told.length = 0
+          const [username, slug] = names[one.of]!.split('/') as [string, string]
+          const changed =
+            one.kind === 'link' ? [names[one.of]!] : names.filter((key) => key.startsWith(`${username}/`))
+          const known = changed.filter((key) => find(key) !== undefined)
+          changes.publish(
+            one.kind === 'link' ? { kind: 'link', username, slug } : { kind: 'store', username },
+          )
+          for (const key of known) assert.ok(told.includes(`first ${key}`), 'it is given up')
+          assert.ok(
+            changed.every((key) => find(key) === undefined),
+            'what has changed is not known any more',
+          )
+        }
+        await calls.close()
+      }),
+      { numRuns: 60 },
+    )
+  },
+)

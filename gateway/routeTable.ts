@@ -27,6 +27,8 @@ export const MAX_ROUTES = 131_072
 const MAX_CHARS = 200_000_000
 /** Full to this part, the table begins to keep which routes were called last: a note at random places of memory for each call. */
 const NEARLY_FULL = 7 / 8
+/** Places of links that are found at one look: a power of two, and four times as many whenever a quarter as many links are known. */
+const LEAST_NEAR = 256
 /** Programs that are given up in one turn of the event loop, so that a reload does not hold calls up for those of all links. */
 const GIVEN_UP_IN_A_TURN = 25
 
@@ -41,6 +43,11 @@ export class RouteTable {
    */
   readonly #routes: LRUCache<number, Program>
   readonly #hashOf: (key: string) => number
+  /**
+   * Some of them by a few bits of the hash, two to a pair: one look, where the cache takes five in its map, its chains and its list, and of
+   * very many links each of these is at another place of memory. Never more than a copy.
+   */
+  #near: (Program | undefined)[] = new Array(LEAST_NEAR).fill(undefined)
   readonly #missing = new LRUCache<string, NoRoute>({ max: MAX_MISSING, ttl: MISSING_MS })
   readonly #loading = new Map<string, Promise<Program | NoRoute>>()
   /** Where the routes of each seller are: what a change of his drops is found without a look at all others. */
@@ -96,8 +103,21 @@ export class RouteTable {
     const isNearlyFull =
       routes.size > NEARLY_FULL * this.#maxRoutes || routes.calculatedSize > NEARLY_FULL * MAX_CHARS
     const hash = this.#hashOf(key)
-    const route = isNearlyFull ? routes.get(hash) : routes.peek(hash)
-    return route !== undefined && route.key === key ? route : this.#missing.get(key)
+    if (isNearlyFull) {
+      const route = routes.get(hash)
+      return route !== undefined && route.key === key ? route : this.#missing.get(key)
+    }
+    const near = this.#near
+    const place = hash & (near.length - 1)
+    let route = near[place]
+    if (route !== undefined && route.key === key) return route
+    route = near[place ^ 1]
+    if (route !== undefined && route.key === key) return route
+    route = routes.peek(hash)
+    if (route === undefined || route.key !== key) return this.#missing.get(key)
+    near[place ^ 1] = near[place]
+    near[place] = route
+    return route
   }
 
   /** Whether the store is being asked for an address: joining costs nothing. */
@@ -174,12 +194,19 @@ export class RouteTable {
     if (hashes === undefined) this.#bySeller.set(username, new Set([hash]))
     else hashes.add(hash)
     if (this.#routes.size > this.#maxRoutes) this.#routes.pop()
+    // What is called again finds its place in it.
+    const length = this.#near.length
+    if (this.#routes.size > length / 4) this.#near = new Array(length * 4).fill(undefined)
   }
 
   #dropped(route: Program, hash: number): void {
     const username = route.key.slice(0, route.key.indexOf('/'))
     const hashes = this.#bySeller.get(username)
     if (hashes?.delete(hash) && hashes.size === 0) this.#bySeller.delete(username)
+    const near = this.#near
+    const place = hash & (near.length - 1)
+    if (near[place] === route) near[place] = undefined
+    if (near[place ^ 1] === route) near[place ^ 1] = undefined
     route.dispose()
   }
 }
