@@ -10,7 +10,7 @@ export const options = {
       maximum: 3_600_000,
       default: 4_000,
       description:
-        'How often the counted views (callers of free links, and of paid ones that saw the price; each once an hour) are written to the database, those of up to 500 links a second, in milliseconds.',
+        'How often the counted views (callers of free links, and of paid ones that saw the price; each once an hour) are written to the database, those of up to 250 links a second, in milliseconds.',
     },
   },
 } as const satisfies OptionsSchema
