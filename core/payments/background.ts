@@ -105,8 +105,11 @@ export function createBackground({ books, calls, watch, lease, log }: Background
     for (const again of woken) again(false)
   }
 
-  async function apply(change: PaymentChange): Promise<void> {
-    if (await books.apply(change)) watch.tell(change.row)
+  /** @returns false when somebody else has moved the row */
+  async function apply(change: PaymentChange): Promise<boolean> {
+    const isDone = await books.apply(change)
+    if (isDone) watch.tell(change.row)
+    return isDone
   }
 
   return {
@@ -126,7 +129,10 @@ export function createBackground({ books, calls, watch, lease, log }: Background
     noteHandedOut({ row, purchaseId }) {
       if (handedOut.has(row)) return
       handedOut.add(row)
-      const note = () => apply(rules.deliver({ row, purchaseId, lease: null }))
+      const held = { row, purchaseId, lease: null }
+      const note = async () => {
+        if (!(await apply(rules.deliver(held)))) await apply(rules.deliverReorged(held))
+      }
       void insist(purchaseId, note).then(() => handedOut.delete(row))
     },
 

@@ -94,6 +94,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       }
       const change = rules.conclude(paid, fate, answer, reason)
       if (change === undefined || (await calls.write(paid, change))) return
+      if (change.to === 'delivered' && (await books.apply(rules.deliverReorged(paid)))) return
     }
   }
 

@@ -267,6 +267,16 @@ const keep = (payment: Held): PaymentChange =>
 export const deliver = (payment: Held): PaymentChange =>
   move(payment, ['settled'], 'delivered', CHECK_MS, 'visible', { purchaseStatus: 'delivered' })
 
+/**
+ * `reorged` stays, of what was answered although its transfer had left the chain meanwhile, as another process has found: when it comes back
+ * there is nothing to owe.
+ */
+export const deliverReorged = (payment: Held): PaymentChange =>
+  // Nobody's lease: whoever found it gone has taken it from its call.
+  move({ ...payment, lease: null }, ['reorged'], 'reorged', SOON_MS, 'visible', {
+    ...{ errorWas: 'reorged', errorReason: reorgedAfterDelivery },
+  })
+
 /** `settled`, `delivered` → `refund_due`. Nobody owes what has left the chain: it is looked up like any other. */
 export const owe = (payment: Standing, reason: string): PaymentChange =>
   move(payment, [payment.state], 'refund_due', CHECK_MS, 'visible', {

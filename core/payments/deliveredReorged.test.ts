@@ -1,0 +1,76 @@
+import t from 'tap'
+import { keptAnswer } from '../../test/helpers/rows.ts'
+import { builtInAssets } from '../domain/asset.ts'
+import { ended, landElsewhere, type Stage, start, won } from './engine.fixture.ts'
+import { land, leaveChain } from './rules.ts'
+
+/** What another process finds on chain: that the transfer is gone. */
+const goes = async ({ store, row }: Stage) => {
+  const record = (await row())!
+  const purchase = await store.purchases.find(record.purchaseId)
+  t.ok(await store.books.apply(leaveChain(record, purchase)))
+}
+
+/** And that it is back. */
+const comesBack = async ({ store, row }: Stage) => {
+  const record = (await row())!
+  const { network, asset: address } = record
+  const asset = builtInAssets.find((one) => one.network === network && one.address === address)!
+  const landed = { transaction: '0xaa', event: '0', block: 2, chargedAtomic: 100_000n }
+  t.ok(
+    await store.books.apply(land(record, { payment: record, landed, asset, reviewTokenHash: 'h', atMs: 1 })),
+  )
+}
+
+t.test(
+  'a call that was charged first and answered is delivered, although its payment had left the chain meanwhile',
+  async (t) => {
+    const stage = await start()
+    const { payments, presented, row } = stage
+    const paid = await won(payments, presented, true)
+    await payments.settle(paid, null)
+    await payments.record(paid)
+    await goes(stage)
+    t.match(await row(), { state: 'reorged', errorReason: 'reorged' })
+    payments.deliver(paid, 'delivered', keptAnswer)
+    await ended(payments, paid)
+    t.match(await row(), { state: 'reorged', errorReason: 'reorged_after_delivery' })
+    await comesBack(stage)
+    t.match(await row(), { state: 'delivered' }, 'and nothing is owed for it')
+  },
+)
+
+t.test('nor is a kept answer owed back whose buyer had it while the payment was gone', async (t) => {
+  const stage = await start()
+  const { payments, presented, row } = stage
+  const paid = await won(payments, presented)
+  stage.settler.settleWith = async () => ({ status: 'pending', transaction: '0xaa', reason: 'slow' })
+  await payments.settle(paid, keptAnswer)
+  payments.deliver(paid, 'unsent')
+  await ended(payments, paid)
+  await landElsewhere(stage)
+  const { row: number, purchaseId } = (await row())!
+  await goes(stage)
+  payments.deliver({ row: number, purchaseId }, 'delivered')
+  t.ok(await eventually(async () => (await row())!.errorReason === 'reorged_after_delivery'))
+  await comesBack(stage)
+  t.match(await row(), { state: 'delivered' })
+})
+
+t.test('what was not answered is owed when its payment comes back', async (t) => {
+  const stage = await start()
+  const { payments, presented, row } = stage
+  const paid = await won(payments, presented, true)
+  await payments.settle(paid, null)
+  await payments.record(paid)
+  await goes(stage)
+  payments.deliver(paid, 'seller_failed')
+  await ended(payments, paid)
+  await comesBack(stage)
+  t.match(await row(), { state: 'refund_due' })
+})
+
+async function eventually(holds: () => Promise<boolean>): Promise<boolean> {
+  for (let i = 0; i < 200 && !(await holds()); i++) await new Promise((resolve) => setTimeout(resolve, 5))
+  return holds()
+}
