@@ -1,13 +1,16 @@
 import t from 'tap'
 import { mnemonicToAccount } from 'viem/accounts'
 import type { PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
+import { recoverShared } from '../../../core/payments/sharedBytes.ts'
 import { systemClock as clock } from '../../../core/ports/clock.ts'
 import { LOCAL_EVM_MNEMONIC } from '../../../localnet/evm/startLocalEvm.ts'
 import { createMemory } from '../../memory/store/memory.ts'
 import { openMemory } from '../../memory/store/openMemory.ts'
 import { recoverOne } from '../lookUpOne.fixture.ts'
+import { transfersIn } from './settle/transfersIn.ts'
 import {
   network,
+  newAccount,
   recordOf,
   remember,
   type SettlerFixture,
@@ -94,5 +97,83 @@ t.test(
       'what was never sent has cost nothing',
     )
     t.ok(rows[0]!.spent > 0n)
+  },
+)
+
+for (const [what, spoil] of [
+  ['a price that nobody has signed', { effectiveGasPrice: `0x8${'0'.repeat(63)}` }],
+  ['an ether for the chain below', { l1Fee: '0xde0b6b3a7640000' }],
+] as const)
+  t.test(`a receipt with ${what} does not use up its store’s day`, async (t) => {
+    const gasBook = newBook()
+    const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 50 })
+    const { chain, another, rpc } = fixture
+    await chain.setAutomine(false)
+    const record = await leaveOpen(fixture)
+    await chain.mine()
+    await chain.setAutomine(true)
+    const other = another()
+    await other.start([])
+    const lift = rpc.add('eth_getTransactionReceipt', {
+      kind: 'result',
+      result: (real: unknown) => real && { ...real, ...spoil },
+    })
+    t.match(await recoverOne(other, record), { status: 'settled' })
+    lift()
+    const { payment, identity } = await fixture.pay()
+    t.match(await other.verify(payment, fixture.terms, identity, { storeId: 'shop' }), { ok: true })
+    const [row] = await gasBook.read(network, 0)
+    t.ok(row!.spent > 0n, 'what it likely was is counted')
+  })
+
+t.test(
+  'what a transaction of several has settled costs its share while one of them is not known in the books',
+  async (t) => {
+    const gasBook = newBook()
+    const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 300 })
+    const { chain, settler, another, terms } = fixture
+    await settler.start([])
+    const verified = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const buyer = newAccount()
+        await chain.mintUsdc(buyer.address, 10_000n)
+        const payment = await signPayment(buyer, terms)
+        const checked = await settler.check(payment, terms)
+        if (!checked.ok) throw new Error(checked.message)
+        const { identity } = checked
+        const held = await settler.verify(payment, terms, identity, { storeId: 'shop' })
+        if (!held.ok) throw new Error(held.message)
+        return { payment, identity, hold: held.hold }
+      }),
+    )
+    await chain.setAutomine(false)
+    const signed = await Promise.all(
+      verified.map(async ({ payment, identity, hold }) => {
+        const attempts: SettlementAttempt[] = []
+        await settler.settle(payment, terms, identity, remember(attempts), hold)
+        return { identity, attempt: attempts.at(-1)! }
+      }),
+    )
+    await chain.mine()
+    // Its process has ended, and the call of one of them is not taken up yet.
+    const rows = signed
+      .filter(({ attempt }) => transfersIn(attempt.bytes).length > 1)
+      .map(({ identity, attempt }, i): PaymentRecord => {
+        const state = i === 0 ? 'settling' : 'pending'
+        return { ...recordOf(identity, attempt), storeId: 'shop', state }
+      })
+    t.ok(rows.length > 1)
+    const books = { find: async (key: string) => rows.find((row) => row.key === key) }
+    const other = another()
+    for (const { status } of await recoverShared(books, other, rows.slice(1))) t.equal(status, 'settled')
+    await other.close()
+    const [hash] = rows.map(({ attempt }) => attempt!.transaction)
+    const { gasUsed, effectiveGasPrice } = await chain.rpc<Record<string, string>>(
+      'eth_getTransactionReceipt',
+      hash,
+    )
+    const [all, payments] = [BigInt(gasUsed!) * BigInt(effectiveGasPrice!), BigInt(rows.length)]
+    const [row] = await gasBook.read(network, 0)
+    t.equal(row?.spent, ((all + payments - 1n) / payments) * (payments - 1n))
   },
 )

@@ -193,7 +193,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
         // Whoever has written so into the row has counted what was mined for nothing.
         if (hasCounted(record)) continue
         const outcome = outcomes[i]!
-        budgets.note(record, outcome, costOfFound(record, outcome, mined.get(record), likelyWei))
+        budgets.note(record, outcome, costOfFound(record, outcome, mined.get(record), likelyWei, options))
       }
       return outcomes
     },

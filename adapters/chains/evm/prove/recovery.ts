@@ -190,10 +190,17 @@ export function createRecovery({ options, rpc, accounts, heads, onReceipt }: Rec
     async recover(records) {
       const outcomes: SettleOutcome[] = records.map(pendingOf)
       const [receipts, head] = await Promise.all([
-        receiptsOf(outcomes.map((outcome) => (outcome as { transaction: string }).transaction)),
+        receiptsOf(records.map(({ attempt, withheld }) => (attempt ?? withheld)?.transaction ?? '')),
         headNow(),
       ])
       if (head === undefined) return outcomes
+      // Of what is withheld it is known by this what it has cost, and nothing else.
+      for (const [i, record] of records.entries()) {
+        const receipt = receipts.get(i)
+        if (record.attempt !== null || receipt === undefined) continue
+        receipts.delete(i)
+        if (isDeep(Number(receipt.blockNumber), head)) onReceipt?.(record, receipt)
+      }
       const open: number[] = []
       for (const [i, record] of records.entries()) {
         const receipt = receipts.get(i)
