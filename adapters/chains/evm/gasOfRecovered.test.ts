@@ -165,7 +165,11 @@ t.test(
     t.ok(rows.length > 1)
     const books = { find: async (key: string) => rows.find((row) => row.key === key) }
     const other = another()
-    for (const { status } of await recoverShared(books, other, rows.slice(1))) t.equal(status, 'settled')
+    const found = await recoverShared(books, other, rows.slice(1))
+    for (const [i, outcome] of found.entries()) {
+      t.equal(outcome.status, 'settled')
+      other.booked!(rows[i + 1]!, outcome)
+    }
     await other.close()
     const [hash] = rows.map(({ attempt }) => attempt!.transaction)
     const { gasUsed, effectiveGasPrice } = await chain.rpc<Record<string, string>>(
@@ -175,5 +179,54 @@ t.test(
     const [all, payments] = [BigInt(gasUsed!) * BigInt(effectiveGasPrice!), BigInt(rows.length)]
     const [row] = await gasBook.read(network, 0)
     t.equal(row?.spent, ((all + payments - 1n) / payments) * (payments - 1n))
+  },
+)
+
+t.test('of two that find the same payment before either has booked it, one counts it', async (t) => {
+  const gasBook = newBook()
+  const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 50 })
+  const { chain, another } = fixture
+  const before = await balanceOf(fixture)
+  await chain.setAutomine(false)
+  const record = await leaveOpen(fixture)
+  await chain.mine()
+  const [first, second] = [another(), another()]
+  const [[found], [same]] = await Promise.all([first.recover([record]), second.recover([record])])
+  t.match([found, same], [{ status: 'settled' }, { status: 'settled' }])
+  // The other's row write is refused.
+  second.booked!(record, same!)
+  await first.close()
+  await second.close()
+  t.equal((await gasBook.read(network, 0))[0]?.spent, before - (await balanceOf(fixture)))
+})
+
+t.test(
+  'a call that hears of its receipt after somebody else has booked its payment counts nothing',
+  async (t) => {
+    const gasBook = newBook()
+    const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 20_000 })
+    const { chain, settler, another, pay, terms, rpc } = fixture
+    const before = await balanceOf(fixture)
+    await chain.setAutomine(false)
+    const { payment, identity } = await pay()
+    const verified = await settler.verify(payment, terms, identity, { storeId: 'shop' })
+    if (!verified.ok) throw new Error(verified.message)
+    const attempts: SettlementAttempt[] = []
+    const settling = settler.settle(payment, terms, identity, remember(attempts), verified.hold)
+    await rpc.whenCalled('eth_sendRawTransaction')
+    const lift = rpc.add('eth_getTransactionReceipt', { kind: 'refuse' })
+    await rpc.whenCalled('eth_getTransactionReceipt', 2)
+    await chain.mine()
+    const other = another({ rpcUrls: [chain.rpcUrl] })
+    const row: PaymentRecord = { ...recordOf(identity, attempts[0]!), storeId: 'shop', state: 'pending' }
+    t.match(await recoverOne(other, row), { status: 'settled' })
+    lift()
+    const late = await settling
+    t.match(late, { status: 'settled' })
+    settler.overtaken!(identity, late)
+    settler.overtaken!(identity, late)
+    await settler.close()
+    await other.close()
+    t.equal((await gasBook.read(network, 0))[0]?.spent, before - (await balanceOf(fixture)))
   },
 )
