@@ -93,12 +93,14 @@ export interface Budgets {
   /** The flight behind a hold that {@link Budgets.take} gave. */
   of(hold: Hold | undefined): Flight | undefined
   /**
-   * A payment was looked up and has an outcome. It counts once, however often it is looked up before its end is booked and after; one
-   * that was mined for nothing at the first look that finds that, as recovery then writes so into its row.
+   * A payment was looked up and has an outcome, which stands in its row now. It counts once, however often it is looked up after; one that
+   * was mined for nothing at the first look that finds that, as recovery then writes so into its row.
    *
    * @param gas what it cost; when that is not known, what was set apart for it, or for the last one
    */
   note(record: PaymentRecord, outcome: SettleOutcome, gas?: bigint): void
+  /** Takes back what the end of a flight has counted as its cost: somebody else has the row, and counts it. See `Settler.overtaken`. */
+  overtaken(payment: Pick<PaymentIdentity, 'key'>, outcome: SettleOutcome): void
   /**
    * Forgets payments whose settlement stayed open here, and is open no more in the store: another process has concluded them, and has
    * counted what they cost. See `Settler.forgetConcluded`.
@@ -127,12 +129,15 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const counted = new LRUCache<string, true>({ max: MAX_REMEMBERED })
   const places = new Places<OpenFlight>(maxInFlight, clock)
   const flightOf = new WeakMap<Hold, Flight>()
+  /** What ends of flights have cost, by the outcome itself. */
+  const ended = new WeakMap<SettleOutcome, Ended>()
   /** Payments whose settlement stayed open, until they are looked up. */
   const open = new Map<PaymentKey, OpenFlight>()
   /** Those of them that have no place, and that nothing else bounds. */
   const placeless = new Set<OpenFlight>()
   let lastReserved = 0n
 
+  const today = (): number => Math.floor(clock.now() / 86_400_000)
   const failuresOf = (payer: Payer): number => {
     const since = clock.now() - failureBudget.windowMs
     while (payer.failedAtMs.length > 0 && payer.failedAtMs[0]! <= since) payer.failedAtMs.shift()
@@ -266,7 +271,10 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       },
       end(outcome, spent) {
         if (own.state === 'over') return
-        if (isEnd(outcome)) counted.set(endOf(identity.key, outcome), true)
+        if (isEnd(outcome)) {
+          counted.set(endOf(identity.key, outcome), true)
+          ended.set(outcome, { key: identity.key, storeId, spent: spent ?? reserved, day: today() })
+        }
         switch (outcome.status) {
           case 'pending':
             // What may still come of it costs nobody here anything.
@@ -327,6 +335,14 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (outcome.status === 'settled') hasPaid(payer)
       else fail(payerOf(payer))
     },
+    overtaken({ key }, outcome) {
+      const end = ended.get(outcome)
+      if (end?.key !== key) return
+      ended.delete(outcome)
+      counted.delete(endOf(key, outcome))
+      // What was of another day is not of this one.
+      if (end.day === today()) gasBudget.of(end.storeId).settle(0n, -end.spent)
+    },
     async forgetConcluded(concludedOf) {
       // Who has no place is met by nobody who looks for one.
       sweep(open.values())
@@ -369,6 +385,14 @@ const isEnd = (outcome: SettleOutcome): boolean =>
 
 const endOf = (key: PaymentKey, { status }: SettleOutcome): string =>
   `${key} ${status === 'settled' ? 'settled' : 'failed'}`
+
+interface Ended {
+  readonly key: PaymentKey
+  readonly storeId: string
+  readonly spent: bigint
+  /** In UTC, since 1970. */
+  readonly day: number
+}
 
 interface Payer {
   inFlight: number

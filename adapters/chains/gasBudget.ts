@@ -25,7 +25,7 @@ export interface StoreGas {
   readonly noGas: NoGas | undefined
   /** A negative amount gives back. @returns why the day has no room for it */
   reserve(gas: bigint): NoGas | undefined
-  /** What was set apart is free again, and so much of it, or more, is spent. */
+  /** What was set apart is free again, and so much of it, or more, is spent. A negative amount takes back what was counted before. */
   settle(reserved: bigint, spent: bigint): void
 }
 

@@ -1,9 +1,12 @@
 import type { PaymentRecord } from '../../core/domain/payment.ts'
 import type { Settler } from '../../core/ports/chains/settler.ts'
 
-/** What became of one open payment. */
-export const recoverOne = async (settler: Pick<Settler, 'recover'>, record: PaymentRecord) =>
-  (await settler.recover([record]))[0]!
+/** What became of one open payment; the settler hears that it is booked. */
+export async function recoverOne(settler: Pick<Settler, 'recover' | 'booked'>, record: PaymentRecord) {
+  const [outcome] = await settler.recover([record])
+  settler.booked?.(record, outcome!)
+  return outcome!
+}
 
 /** Whether one settled payment is still on chain. */
 export const isOnChain = async (settler: Pick<Settler, 'stillOnChain'>, record: PaymentRecord) =>

@@ -1,6 +1,6 @@
 import { topics } from './token.ts'
 
-/** What a token says that it moved. The wallets are words of 32 bytes, hex without 0x, as `addressWord` writes them. */
+/** What a token says that it moved. The wallets are words of 32 bytes, hex without 0x, as `addressWord` writes them, whichever case a node writes. */
 export interface TransferEvent {
   readonly from: string
   readonly to: string
@@ -13,7 +13,11 @@ export function readTransferEvent(log: {
   readonly data: string
 }): TransferEvent | undefined {
   const [name, from, to] = log.topics
-  if (name !== topics.transfer || from === undefined || to === undefined) return
+  if (name?.toLowerCase() !== topics.transfer || from === undefined || to === undefined) return
   if (!/^0x[0-9a-f]{64}$/i.test(log.data)) return
-  return { from: from.slice(2), to: to.slice(2), amountAtomic: BigInt(log.data) }
+  return {
+    from: from.slice(2).toLowerCase(),
+    to: to.slice(2).toLowerCase(),
+    amountAtomic: BigInt(log.data),
+  }
 }

@@ -3,6 +3,7 @@ import { topics } from './token.ts'
 import {
   type ExpectedTransfer,
   findTransfer,
+  isUnreadable,
   type LogEntry,
   type Receipt,
   readReceipt,
@@ -96,3 +97,32 @@ t.test(
     }
   },
 )
+
+t.test('a receipt that says neither that it succeeded nor that it was reverted is none', async (t) => {
+  const whole = receipt(used(), moved())
+  for (const status of [undefined, null, '', '0x01', '0x2', 1, true])
+    t.equal(readReceipt({ ...whole, status }, '0x01'), undefined, String(status))
+  t.ok(readReceipt({ ...whole, status: '0x0' }, '0x01'), 'one that was reverted is a receipt')
+  t.ok(isUnreadable({ ...whole, status: null }, '0x01'), 'nor is its transaction missing')
+  for (const other of [whole, null, { ...whole, blockNumber: null }, { ...whole, transactionHash: '0x02' }])
+    t.notOk(isUnreadable(other, '0x01'))
+})
+
+t.test('a receipt of which an event can not be read, or whose numbers are none, is none', async (t) => {
+  const whole = receipt(used(), moved())
+  const [first] = whole.logs
+  const odd: unknown[] = [null, 'x', 1, {}, { ...first, address: undefined }, { ...first, data: null }]
+  odd.push({ ...first, topics: [1] }, { ...first, topics: {} }, { ...first, logIndex: undefined })
+  odd.push({ ...first, logIndex: `0x${'f'.repeat(14)}` }, { ...first, transactionHash: null })
+  for (const log of odd)
+    t.equal(readReceipt({ ...whole, logs: [...whole.logs, log] }, '0x01'), undefined, JSON.stringify(log))
+  t.equal(readReceipt({ ...whole, blockNumber: `0x${'f'.repeat(300)}` }, '0x01'), undefined)
+})
+
+t.test('nodes may write words in either case', async (t) => {
+  const shouted = (log: Partial<LogEntry>) => ({
+    ...log,
+    topics: log.topics!.map((topic) => `0x${topic.slice(2).toUpperCase()}`),
+  })
+  t.ok(findTransfer(receipt(shouted(used()), shouted(moved())), expected))
+})

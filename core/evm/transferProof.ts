@@ -24,16 +24,44 @@ export interface LogEntry {
 
 /**
  * The receipt of this very transaction, or undefined: proxies have been seen to answer with another one's. Nodes that
- * tell of a transaction before its block is made name no block, and a depth can't be counted from none.
+ * tell of a transaction before its block is made name no block, and a depth can't be counted from none. One that says neither
+ * that it succeeded nor that it was reverted, or whose events can't be read, says nothing: it is asked for again, and nobody's
+ * payment fails by it.
  */
 export function readReceipt(result: unknown, transaction: string): Receipt | undefined {
   if (typeof result !== 'object' || result === null) return undefined
-  const { transactionHash, blockNumber, logs } = result as { readonly [name in keyof Receipt]?: unknown }
+  const { transactionHash, blockNumber, status, logs } = result as {
+    readonly [name in keyof Receipt]?: unknown
+  }
   const isThis =
     typeof transactionHash === 'string' && transactionHash.toLowerCase() === transaction.toLowerCase()
-  const isInBlock = typeof blockNumber === 'string' && /^0x[0-9a-f]+$/i.test(blockNumber)
-  return isThis && isInBlock && Array.isArray(logs) ? (result as Receipt) : undefined
+  const isInBlock = isPlace(blockNumber)
+  const isJudged = status === '0x0' || status === '0x1'
+  const isWhole = isThis && isInBlock && isJudged && Array.isArray(logs) && logs.every(isLogEntry)
+  return isWhole ? (result as Receipt) : undefined
 }
+
+/** Whether a node has this transaction in a block, and what it says of it is no receipt: nothing is known, not even that it is missing. */
+export function isUnreadable(result: unknown, transaction: string): boolean {
+  const { transactionHash, blockNumber } = (result ?? {}) as Partial<Receipt>
+  const isThis = String(transactionHash).toLowerCase() === transaction.toLowerCase()
+  return isThis && isPlace(blockNumber) && readReceipt(result, transaction) === undefined
+}
+
+/** Whether a node's answer is an event: with all that is read of one. */
+export function isLogEntry(value: unknown): value is LogEntry {
+  if (typeof value !== 'object' || value === null) return false
+  const { address, topics, data, logIndex, transactionHash } = value as {
+    readonly [name in keyof LogEntry]?: unknown
+  }
+  const isSaid = typeof address === 'string' && typeof data === 'string'
+  const isNamed = Array.isArray(topics) && topics.every((topic) => typeof topic === 'string')
+  return isSaid && isNamed && isPlace(logIndex) && typeof transactionHash === 'string'
+}
+
+/** A number of a block, or of an event in it, as nodes write it: one that can be counted with. */
+const isPlace = (value: unknown): value is string =>
+  typeof value === 'string' && /^0x[0-9a-f]{1,13}$/i.test(value)
 
 /** The transfer that has to be on chain; a payment's identity is one. */
 export type ExpectedTransfer = Pick<PaymentIdentity, 'asset' | 'payer' | 'payTo' | 'amountAtomic' | 'nonce'>
@@ -67,10 +95,18 @@ export function findTransfer(receipt: Receipt, expected: ExpectedTransfer): Sett
   }
 }
 
+/** Whether an event is that of its token that ends the authorisation: by its use, or by its payer's taking it back. */
+export const isEndOf = (log: LogEntry, expected: ExpectedTransfer): boolean =>
+  isUse(log, expected) || isAbout(topics.authorizationCanceled, log, expected)
+
 const isUse = (log: LogEntry, expected: ExpectedTransfer): boolean =>
-  log.topics[0] === topics.authorizationUsed &&
-  log.topics[1]?.slice(2) === addressWord(expected.payer) &&
-  log.topics[2]?.toLowerCase() === expected.nonce.toLowerCase()
+  isAbout(topics.authorizationUsed, log, expected)
+
+/** Nodes write words in either case. */
+const isAbout = (name: string, log: LogEntry, { payer, nonce }: ExpectedTransfer): boolean =>
+  log.topics[0]?.toLowerCase() === name &&
+  log.topics[1]?.slice(2).toLowerCase() === addressWord(payer) &&
+  log.topics[2]?.toLowerCase() === nonce.toLowerCase()
 
 const isTransfer = (log: LogEntry, expected: ExpectedTransfer): boolean => {
   const moved = readTransferEvent(log)

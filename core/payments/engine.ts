@@ -103,7 +103,25 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     paid.hasLeftAnswer = fate === 'delivered' || fate === 'unsent'
     paid.hold?.release()
     const ended = background.insist(paid.purchaseId, () => conclude(paid, fate, answer, reason))
-    void ended.then(() => calls.remove(paid))
+    void ended.then(() => {
+      // Before this process's own recovery may look at it.
+      if (paid.isLost) overtaken(paid)
+      calls.remove(paid)
+    })
+  }
+
+  /** Somebody else has the row, and counts what its settlement has cost. */
+  function overtaken(paid: OpenCall): void {
+    const { unwritten, payment } = paid
+    paid.unwritten = null
+    if (unwritten !== null) payment.settler?.overtaken?.(payment.identity, unwritten)
+  }
+
+  /** Writes what the settler has said of a payment. @returns whether it stands in the row now */
+  async function noteOutcome(paid: OpenCall, writing: Promise<boolean>): Promise<boolean> {
+    const isDone = await writing
+    if (isDone) paid.unwritten = null
+    return isDone
   }
 
   /** @returns false when somebody else has moved the row */
@@ -118,7 +136,8 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       atMs: clock.now(),
     }
     try {
-      return await calls.write(paid, rules.sell(paid, sale, paid.attempt, call.settlesFirst))
+      const change = rules.sell(paid, sale, paid.attempt, call.settlesFirst)
+      return await noteOutcome(paid, calls.write(paid, change))
     } catch (error) {
       // Such as an event that is another payment's: no further try would help, and the recovery says so to the operator.
       if (!isStoreAway(error)) paid.landed = null
@@ -128,6 +147,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
 
   function begun(paid: OpenCall, outcome: SettleOutcome): Promise<SettleEnd> | SettleEnd {
     const sent = paid.attempt?.transaction ?? ''
+    paid.unwritten = outcome
     switch (outcome.status) {
       case 'settled': {
         const { transaction, event, block, chargedAtomic } = outcome
@@ -151,7 +171,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     transaction: string,
   ): Promise<SettleEnd> {
     log.warn({ purchaseId: paid.purchaseId, transaction, reason }, 'settlement pending')
-    await calls.tryToWrite(paid, rules.pend(paid, reason, lookAgainMs))
+    await noteOutcome(paid, calls.tryToWrite(paid, rules.pend(paid, reason, lookAgainMs)))
     return { status: 'pending', transaction, reason }
   }
 
@@ -159,7 +179,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
     paid: OpenCall,
     { transaction, reason }: SettleOutcome & { status: 'failed_final' },
   ): Promise<SettleEnd> {
-    await calls.tryToWrite(paid, rules.giveUp(paid, reason))
+    await noteOutcome(paid, calls.tryToWrite(paid, rules.giveUp(paid, reason)))
     return { status: 'failed', transaction, reason }
   }
 
@@ -314,6 +334,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
         record?.purchaseId === purchaseId &&
         (record.state === 'delivered' || (record.state === 'settled' && record.hasAnswer))
       if (!isBooked) throw movedMeanwhile(record, purchaseId, transaction)
+      if (paid.isLost) overtaken(paid)
       Object.assign(paid, { state: record.state, hasAnswer: record.hasAnswer, lease: null, isSure: true })
       paid.isLost = false
     },

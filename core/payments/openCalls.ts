@@ -1,5 +1,5 @@
 import type { PaymentState, SettlementAttempt } from '../domain/payment.ts'
-import type { Hold } from '../ports/chains/settler.ts'
+import type { Hold, SettleOutcome } from '../ports/chains/settler.ts'
 import type { Log } from '../ports/log.ts'
 import type { Books, PaymentChange } from '../ports/store/books.ts'
 import type { ChangeWatch } from './changeWatch.ts'
@@ -27,6 +27,8 @@ export class OpenCall implements PaidCall {
   hasBegun = false
   hasAnswer = false
   landed: Landed | null = null
+  /** What its settler has said, until it stands in the row. */
+  unwritten: SettleOutcome | null = null
   /** The last write, of which whoever made it hears; a call that ends waits until it has its answer, whichever. */
   written: Promise<unknown> | null = null
   /** The call has ended. */

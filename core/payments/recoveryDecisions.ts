@@ -10,9 +10,15 @@ export const LONGEST_PAUSE_MS = 60_000
 export const pauseMs = (tries: number, longestMs = LONGEST_PAUSE_MS): number =>
   Math.min(FIRST_PAUSE_MS * 2 ** Math.min(tries, 20), longestMs)
 
+interface Decided {
+  readonly record: PaymentRecord
+  readonly change: PaymentChange
+  readonly whenBooked: (() => void) | undefined
+}
+
 /** What is decided of the rows of one page: each is changed, or put off with its reason. Written together. */
 export class Decisions {
-  readonly #changes: { readonly record: PaymentRecord; readonly change: PaymentChange }[] = []
+  readonly #changes: Decided[] = []
   readonly #later: PutOff[] = []
   readonly #books: Pick<Books, 'applyAll' | 'putOff'>
   readonly #log: Log
@@ -22,8 +28,9 @@ export class Decisions {
     this.#log = log
   }
 
-  change(record: PaymentRecord, change: PaymentChange): void {
-    this.#changes.push({ record, change })
+  /** @param whenBooked called once it stands in the row; not where somebody else was there first */
+  change(record: PaymentRecord, change: PaymentChange, whenBooked?: () => void): void {
+    this.#changes.push({ record, change, whenBooked })
   }
 
   /** @param afterMs null: for good */
@@ -54,10 +61,12 @@ export class Decisions {
     const changes = this.#changes
     const done = changes.length === 0 ? [] : await this.#books.applyAll(changes.map(({ change }) => change))
     let moved = 0
-    for (const [i, { record, change }] of changes.entries()) {
+    for (const [i, { record, change, whenBooked }] of changes.entries()) {
       const result = done[i]
       if (result instanceof Error) this.#cannot(record, result)
-      else if (result === true && change.to !== record.state) moved++
+      if (result !== true) continue
+      if (change.to !== record.state) moved++
+      whenBooked?.()
     }
     if (this.#later.length > 0) await this.#books.putOff(this.#later)
     return moved

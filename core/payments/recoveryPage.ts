@@ -106,7 +106,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     records: readonly PaymentRecord[],
     decisions: Decisions,
     ask: (settler: Looks, records: readonly PaymentRecord[]) => Promise<readonly T[]>,
-    decide: (record: PaymentRecord, answer: T) => void,
+    decide: (record: PaymentRecord, answer: T, settler: Looks) => void,
   ): Promise<void> {
     const bySettler = Map.groupBy(records, ({ network, scheme }) => chains.settler(network, scheme))
     for (const [settler, own] of bySettler) {
@@ -116,7 +116,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
         for (const [i, record] of own.entries()) {
           decisions.about(record, () => {
             if (answers instanceof Error) throw answers
-            decide(record, answers[i]!)
+            decide(record, answers[i]!, settler)
           })
         }
       }
@@ -156,9 +156,10 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     outcome: Settled,
     decisions: Decisions,
     late: ReadonlySet<number>,
+    whenBooked: () => void,
   ): void {
     const change = rules.land(record, saleOf(record, outcome), late.has(record.row))
-    decisions.change(record, change)
+    decisions.change(record, change, whenBooked)
     const { purchaseId, state } = record
     const { transaction } = outcome
     log.info({ purchaseId, transaction, from: state, to: change.to }, 'an open payment was found on chain')
@@ -179,20 +180,21 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     decisions: Decisions,
     open: number,
     late: ReadonlySet<number>,
+    whenBooked: () => void,
   ): void {
     switch (outcome.status) {
       case 'settled':
-        return land(record, outcome, decisions, late)
+        return land(record, outcome, decisions, late, whenBooked)
       case 'failed_final': {
         const { purchaseId } = record
         log.info({ purchaseId, reason: outcome.reason }, 'a payment can never land; nothing was charged')
-        return decisions.change(record, rules.giveUp(record, outcome.reason))
+        return decisions.change(record, rules.giveUp(record, outcome.reason), whenBooked)
       }
       case 'pending': {
         const { reason, message, lookAgainMs } = outcome
         // The buyer hears why; a reorganised payment keeps what was known of its answer.
         if (record.state === 'pending' && message !== undefined && reason !== record.errorReason)
-          return decisions.change(record, rules.stayPending(record, reason, lookAgainMs))
+          return decisions.change(record, rules.stayPending(record, reason, lookAgainMs), whenBooked)
         const crowdedMs = Math.min(open * OPEN_ROW_MS, LONGEST_CROWDED_MS)
         const afterMs =
           lookAgainMs === undefined
@@ -290,8 +292,8 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       const decisions = new Decisions(books, log)
       const taken = await takeUp(withoutUnderWay(records, decisions))
       const late = await tooLate(taken)
-      await askEach(taken, decisions, recover, (record, outcome) =>
-        decideOpen(record, outcome, decisions, taken.length, late),
+      await askEach(taken, decisions, recover, (record, outcome, settler) =>
+        decideOpen(record, outcome, decisions, taken.length, late, () => settler.booked?.(record, outcome)),
       )
       return decisions.write()
     },
@@ -312,8 +314,9 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       const owed = await oweBack(abandoned)
       await confirmCharged(charged, decisions)
       const late = await tooLate(failed)
-      await askEach(failed, decisions, recover, (record, outcome) => {
-        if (outcome.status === 'settled') land(record, outcome, decisions, late)
+      await askEach(failed, decisions, recover, (record, outcome, settler) => {
+        const whenBooked = () => settler.booked?.(record, outcome)
+        if (outcome.status === 'settled') land(record, outcome, decisions, late, whenBooked)
         else if (outcome.status === 'pending') confirmLater(record, decisions)
         else confirmed(record, decisions)
       })

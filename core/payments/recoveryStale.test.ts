@@ -1,17 +1,24 @@
 import t from 'tap'
 import { neverSent, type PaymentRecord } from '../domain/payment.ts'
+import type { SettleOutcome } from '../ports/chains/settler.ts'
 import type { Books } from '../ports/store/books.ts'
 import { pending, settledIn, stage } from './recovery.fixture.ts'
 import type { Recovery } from './recovery.ts'
 import * as rules from './rules.ts'
 
+const expired: SettleOutcome = {
+  ...{ status: 'failed_final', transaction: '0x1', reason: 'expired', message: 'It has expired unused.' },
+}
+
 /** Books of a process that stands still with its decisions until all this has happened. */
-function standingStill({ books }: Pick<ReturnType<typeof stage>, 'books'>, meanwhile: () => Promise<void>) {
-  let happens: (() => Promise<void>) | undefined = meanwhile
+function standingStill(
+  { books }: Pick<ReturnType<typeof stage>, 'books'>,
+  meanwhile: () => Promise<void>,
+  at = 1,
+) {
+  let writes = 0
   const applyAll: Books['applyAll'] = async (changes) => {
-    const happen = happens
-    happens = undefined
-    await happen?.()
+    if (++writes === at) await meanwhile()
     return books.applyAll(changes)
   }
   return { applyAll }
@@ -73,3 +80,36 @@ t.test('what was never sent, and is found mined meanwhile, is not freed', async 
   await slow.recovery(books).round()
   t.match(await held(), { state: 'pending', errorReason: 'reverted' })
 })
+
+t.test(
+  'a settler hears of what it found once that is booked, and nothing where somebody else was first',
+  async (t) => {
+    for (const isFirst of [true, false]) {
+      const on = stage()
+      const { lease } = await on.process('dead')
+      const keys = [await on.payment(lease.current, 'settling'), await on.payment(lease.current, 'pending')]
+      const found = new Map<string, SettleOutcome>()
+      on.settle((record) => {
+        const { key } = record
+        found.set(key, key === keys[0] ? settledIn(record) : { ...expired })
+        return found.get(key)!
+      })
+      const heard: [string, SettleOutcome][] = []
+      for (const settler of on.chains.settlers)
+        settler.booked = ({ key }, outcome) => {
+          heard.push([key, outcome])
+          t.equal(found.get(key), outcome, 'the very object')
+        }
+      on.step(11_000)
+      const { recovery } = await on.process('heir')
+      const other = (await on.leases.take('process:other', 10_000))!
+      const takeBoth = async () => {
+        for (const key of isFirst ? [] : keys)
+          await on.books.apply(rules.takeUp(await on.find(key), other.id))
+      }
+      await recovery(standingStill(on, takeBoth, 2)).round()
+      t.strictSame(new Set(heard.map(([key]) => key)), new Set(isFirst ? keys : []))
+      t.equal(heard.length, isFirst ? 2 : 0)
+    }
+  },
+)

@@ -5,7 +5,7 @@ import {
   type PaymentState,
   type SettlementAttempt,
 } from '../domain/payment.ts'
-import type { SettleOutcome } from '../ports/chains/settler.ts'
+import type { LookedUp, SettleOutcome } from '../ports/chains/settler.ts'
 import type { Books } from '../ports/store/books.ts'
 import type { Looks } from './transferWatch.ts'
 
@@ -19,7 +19,7 @@ type MaySend = 'yes' | 'no' | 'not_yet'
 
 /**
  * Asks a settler what became of open payments, and hands it bytes to send only where that charges nobody who has heard that nothing was.
- * What may not be sent is handed over without its bytes, or as if there were none. Where the chain knows nothing of what is never
+ * What may not be sent is handed over without its bytes, or as if there were none, and withheld. Where the chain knows nothing of what is never
  * sent, the outcome says so ({@link neverSent}).
  *
  * @returns an outcome for each, in order
@@ -37,10 +37,13 @@ export async function recoverShared(
   }
   const answerOf = ({ attempt }: PaymentRecord) => (attempt === null ? 'yes' : may.get(attempt.bytes)!)
   const outcomes = await settler.recover(
-    records.map((record) => {
+    records.map((record): LookedUp => {
       const answer = answerOf(record)
       if (answer === 'yes') return record
-      return { ...record, attempt: answer === 'no' ? { ...record.attempt!, bytes: '' } : null }
+      const attempt = record.attempt!
+      return answer === 'no'
+        ? { ...record, attempt: { ...attempt, bytes: '' } }
+        : { ...record, attempt: null, withheld: attempt }
     }),
   )
   return outcomes.map((outcome, i) => {

@@ -2,8 +2,9 @@ import t from 'tap'
 import { createMemory } from '../../adapters/memory/store/memory.ts'
 import { until } from '../../test/helpers/rawHttp.ts'
 import { keptAnswer } from '../../test/helpers/rows.ts'
-import { testNetwork } from '../../test/helpers/settler.ts'
-import { call, ended, landElsewhere, start, won } from './engine.fixture.ts'
+import { scriptedSettled, testNetwork } from '../../test/helpers/settler.ts'
+import type { SettleOutcome } from '../ports/chains/settler.ts'
+import { call, ended, key, landElsewhere, start, won } from './engine.fixture.ts'
 import { free, owe, resume, takeUp } from './rules.ts'
 
 t.test('a buyer whose payment was paid back meanwhile hears that, and nothing is handed over', async (t) => {
@@ -35,6 +36,41 @@ t.test('a call whose payment somebody else has booked meanwhile hands its answer
   await ended(payments, paid)
   t.match(await row(), { state: 'delivered' })
 })
+
+t.test(
+  'a settler hears that its outcome is somebody else’s to count where the row was taken up before it was written',
+  async (t) => {
+    const pending: SettleOutcome = {
+      status: 'pending',
+      transaction: '0xaa',
+      reason: 'reverted',
+      message: 'x',
+    }
+    const failed: SettleOutcome = { ...pending, status: 'failed_final', message: 'x' }
+    for (const when of ['never', 'before the outcome', 'before the sale'] as const)
+      for (const outcome of [undefined, pending, failed]) {
+        const stage = await start()
+        const { payments, presented, settler } = stage
+        const told: unknown[] = []
+        settler.overtaken = (identity, said) => void told.push([identity.key, said])
+        let said: SettleOutcome | undefined
+        settler.settleWith = async (transfer, { amountAtomic }) => {
+          if (when === 'before the outcome') await landElsewhere(stage)
+          return (said = outcome ?? scriptedSettled(transfer(), amountAtomic))
+        }
+        const paid = await won(payments, presented)
+        await payments.settle(paid, keptAnswer)
+        if (when === 'before the sale' && outcome === undefined) await landElsewhere(stage)
+        if (outcome === undefined) await payments.record(paid)
+        payments.deliver(paid, outcome === undefined ? 'delivered' : 'not_charged')
+        await ended(payments, paid)
+        const isOvertaken =
+          when === 'before the outcome' || (when === 'before the sale' && outcome === undefined)
+        t.same(told, isOvertaken ? [[key, said]] : [], `${when}, ${outcome?.status ?? 'settled'}`)
+        if (isOvertaken) t.equal((told[0] as unknown[])[1], said, 'the very object')
+      }
+  },
+)
 
 t.test(
   'charged first, and answered by another process meanwhile: the seller is not asked again',

@@ -7,7 +7,7 @@ import type { Clock } from '../ports/clock.ts'
 const GIVEN_UP_MS = 24 * 60 * 60 * 1000
 
 /** What the recovery asks about payments: of a settler, or of {@link createTransferWatch}. */
-export type Looks = Pick<Settler, 'recover' | 'stillOnChain' | 'paymentsOf'>
+export type Looks = Pick<Settler, 'recover' | 'booked' | 'stillOnChain' | 'paymentsOf'>
 
 /** Looks plain transfers up after they were booked, for reorganisations: nobody settles them. Never rejects. */
 export function createTransferWatch(proofs: Pick<TransferProofs, 'prove'>, clock: Clock): Looks {

@@ -1,13 +1,16 @@
 import t from 'tap'
 import { mnemonicToAccount } from 'viem/accounts'
 import type { PaymentRecord, SettlementAttempt } from '../../../core/domain/payment.ts'
+import { recoverShared } from '../../../core/payments/sharedBytes.ts'
 import { systemClock as clock } from '../../../core/ports/clock.ts'
 import { LOCAL_EVM_MNEMONIC } from '../../../localnet/evm/startLocalEvm.ts'
 import { createMemory } from '../../memory/store/memory.ts'
 import { openMemory } from '../../memory/store/openMemory.ts'
 import { recoverOne } from '../lookUpOne.fixture.ts'
+import { transfersIn } from './settle/transfersIn.ts'
 import {
   network,
+  newAccount,
   recordOf,
   remember,
   type SettlerFixture,
@@ -94,5 +97,136 @@ t.test(
       'what was never sent has cost nothing',
     )
     t.ok(rows[0]!.spent > 0n)
+  },
+)
+
+for (const [what, spoil] of [
+  ['a price that nobody has signed', { effectiveGasPrice: `0x8${'0'.repeat(63)}` }],
+  ['an ether for the chain below', { l1Fee: '0xde0b6b3a7640000' }],
+] as const)
+  t.test(`a receipt with ${what} does not use up its store’s day`, async (t) => {
+    const gasBook = newBook()
+    const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 50 })
+    const { chain, another, rpc } = fixture
+    await chain.setAutomine(false)
+    const record = await leaveOpen(fixture)
+    await chain.mine()
+    await chain.setAutomine(true)
+    const other = another()
+    await other.start([])
+    const lift = rpc.add('eth_getTransactionReceipt', {
+      kind: 'result',
+      result: (real: unknown) => real && { ...real, ...spoil },
+    })
+    t.match(await recoverOne(other, record), { status: 'settled' })
+    lift()
+    const { payment, identity } = await fixture.pay()
+    t.match(await other.verify(payment, fixture.terms, identity, { storeId: 'shop' }), { ok: true })
+    const [row] = await gasBook.read(network, 0)
+    t.ok(row!.spent > 0n, 'what it likely was is counted')
+  })
+
+t.test(
+  'what a transaction of several has settled costs its share while one of them is not known in the books',
+  async (t) => {
+    const gasBook = newBook()
+    const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 300 })
+    const { chain, settler, another, terms } = fixture
+    await settler.start([])
+    const verified = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const buyer = newAccount()
+        await chain.mintUsdc(buyer.address, 10_000n)
+        const payment = await signPayment(buyer, terms)
+        const checked = await settler.check(payment, terms)
+        if (!checked.ok) throw new Error(checked.message)
+        const { identity } = checked
+        const held = await settler.verify(payment, terms, identity, { storeId: 'shop' })
+        if (!held.ok) throw new Error(held.message)
+        return { payment, identity, hold: held.hold }
+      }),
+    )
+    await chain.setAutomine(false)
+    const signed = await Promise.all(
+      verified.map(async ({ payment, identity, hold }) => {
+        const attempts: SettlementAttempt[] = []
+        await settler.settle(payment, terms, identity, remember(attempts), hold)
+        return { identity, attempt: attempts.at(-1)! }
+      }),
+    )
+    await chain.mine()
+    // Its process has ended, and the call of one of them is not taken up yet.
+    const rows = signed
+      .filter(({ attempt }) => transfersIn(attempt.bytes).length > 1)
+      .map(({ identity, attempt }, i): PaymentRecord => {
+        const state = i === 0 ? 'settling' : 'pending'
+        return { ...recordOf(identity, attempt), storeId: 'shop', state }
+      })
+    t.ok(rows.length > 1)
+    const books = { find: async (key: string) => rows.find((row) => row.key === key) }
+    const other = another()
+    const found = await recoverShared(books, other, rows.slice(1))
+    for (const [i, outcome] of found.entries()) {
+      t.equal(outcome.status, 'settled')
+      other.booked!(rows[i + 1]!, outcome)
+    }
+    await other.close()
+    const [hash] = rows.map(({ attempt }) => attempt!.transaction)
+    const { gasUsed, effectiveGasPrice } = await chain.rpc<Record<string, string>>(
+      'eth_getTransactionReceipt',
+      hash,
+    )
+    const [all, payments] = [BigInt(gasUsed!) * BigInt(effectiveGasPrice!), BigInt(rows.length)]
+    const [row] = await gasBook.read(network, 0)
+    t.equal(row?.spent, ((all + payments - 1n) / payments) * (payments - 1n))
+  },
+)
+
+t.test('of two that find the same payment before either has booked it, one counts it', async (t) => {
+  const gasBook = newBook()
+  const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 50 })
+  const { chain, another } = fixture
+  const before = await balanceOf(fixture)
+  await chain.setAutomine(false)
+  const record = await leaveOpen(fixture)
+  await chain.mine()
+  const [first, second] = [another(), another()]
+  const [[found], [same]] = await Promise.all([first.recover([record]), second.recover([record])])
+  t.match([found, same], [{ status: 'settled' }, { status: 'settled' }])
+  // The other's row write is refused.
+  second.booked!(record, same!)
+  await first.close()
+  await second.close()
+  t.equal((await gasBook.read(network, 0))[0]?.spent, before - (await balanceOf(fixture)))
+})
+
+t.test(
+  'a call that hears of its receipt after somebody else has booked its payment counts nothing',
+  async (t) => {
+    const gasBook = newBook()
+    const fixture = await startSettler(t, { gasBook, receiptTimeoutMs: 20_000 })
+    const { chain, settler, another, pay, terms, rpc } = fixture
+    const before = await balanceOf(fixture)
+    await chain.setAutomine(false)
+    const { payment, identity } = await pay()
+    const verified = await settler.verify(payment, terms, identity, { storeId: 'shop' })
+    if (!verified.ok) throw new Error(verified.message)
+    const attempts: SettlementAttempt[] = []
+    const settling = settler.settle(payment, terms, identity, remember(attempts), verified.hold)
+    await rpc.whenCalled('eth_sendRawTransaction')
+    const lift = rpc.add('eth_getTransactionReceipt', { kind: 'refuse' })
+    await rpc.whenCalled('eth_getTransactionReceipt', 2)
+    await chain.mine()
+    const other = another({ rpcUrls: [chain.rpcUrl] })
+    const row: PaymentRecord = { ...recordOf(identity, attempts[0]!), storeId: 'shop', state: 'pending' }
+    t.match(await recoverOne(other, row), { status: 'settled' })
+    lift()
+    const late = await settling
+    t.match(late, { status: 'settled' })
+    settler.overtaken!(identity, late)
+    settler.overtaken!(identity, late)
+    await settler.close()
+    await other.close()
+    t.equal((await gasBook.read(network, 0))[0]?.spent, before - (await balanceOf(fixture)))
   },
 )

@@ -9,6 +9,7 @@ import type { Checked, Refusal, Settler } from '../../../core/ports/chains/settl
 import type { PaymentPayload } from '../../../core/x402/types.ts'
 import { createBudgets, type Flight } from '../budgets.ts'
 import type { TracedPayment } from '../facilitator/chainReader.ts'
+import { createFinds } from '../finds.ts'
 import { keyIsShared, noPlaceRefusals, notStarted, refuseForNow } from '../refuse.ts'
 import { createAccountCode } from './check/accountCode.ts'
 import { createEvmCheck } from './check/check.ts'
@@ -56,6 +57,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   const ws = wsUrl === undefined ? undefined : { url: wsUrl, chainId }
   const receipts = createReceiptWatch({ rpc, firstPollMs, pollMs, confirmations, ws, log })
   const budgets = createBudgets(options)
+  const finds = createFinds(budgets)
   const code = createAccountCode(rpc)
   const calls = createPaymentCalls({ code, factories: options.factories })
   const syncSend = createSyncSend({ rpc, clock, log })
@@ -193,10 +195,12 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
         // Whoever has written so into the row has counted what was mined for nothing.
         if (hasCounted(record)) continue
         const outcome = outcomes[i]!
-        budgets.note(record, outcome, costOfFound(record, outcome, mined.get(record), likelyWei))
+        finds.add(record, outcome, costOfFound(record, outcome, mined.get(record), likelyWei, options))
       }
       return outcomes
     },
+    booked: finds.booked,
+    overtaken: budgets.overtaken,
     forgetConcluded: budgets.forgetConcluded,
     stillOnChain,
     paymentsOf: ({ bytes }) =>

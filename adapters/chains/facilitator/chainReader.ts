@@ -1,10 +1,11 @@
 import type { PaymentIdentity, PaymentRecord } from '../../../core/domain/payment.ts'
-import type { OnChain, SettleOutcome } from '../../../core/ports/chains/settler.ts'
+import type { LookedUp, OnChain, SettleOutcome } from '../../../core/ports/chains/settler.ts'
 
 /** What has to be known of a payment to look for it on chain; the payload, as JSON, tells when it has expired on Solana. */
 export type TracedPayment = PaymentIdentity &
   Pick<PaymentRecord, 'attempt' | 'claimedAtMs' | 'transaction'> &
-  Partial<Pick<PaymentRecord, 'payload' | 'block' | 'event'>>
+  Partial<Pick<PaymentRecord, 'payload' | 'block' | 'event'>> &
+  Pick<LookedUp, 'withheld'>
 
 /** Reads from the chain what became of a payment that somebody else settles. It sends nothing. */
 export interface ChainReader {

@@ -11,6 +11,7 @@ import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/typ
 import { type BudgetLimits, createBudgets } from '../budgets.ts'
 import { createEvmCheck } from '../evm/check/check.ts'
 import { createEvmChainReader } from '../evm/prove/chainReader.ts'
+import { createFinds } from '../finds.ts'
 import { noPlaceRefusals, sumInFlight } from '../refuse.ts'
 import { checkSolanaPayment } from '../solana/check/checkSolanaPayment.ts'
 import { createPayees, type Payees } from '../solana/check/payees.ts'
@@ -88,6 +89,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     failureBudget: options.failureBudget ?? { failures: 100, windowMs: 600_000 },
     maxGasPerStoreAndDay: null,
   })
+  const finds = createFinds(budgets)
 
   const supported = await askSupported(client, network, verifyTimeoutMs)
   if (!supported.ok && (supported.isAnswer || !isEvm)) {
@@ -280,7 +282,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       const outcomes = await reader.recover(records)
       for (const [i, record] of records.entries()) {
         const outcome = outcomes[i]!
-        budgets.note(record, outcome)
+        finds.add(record, outcome)
         if (outcome.status === 'pending' && outcome.isUnused && mayAskAgain(record)) {
           settleAgain(record)
           outcomes[i] = { ...outcome, lookAgainMs: ASKED_AGAIN_MS }
@@ -288,6 +290,8 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       }
       return outcomes
     },
+    booked: finds.booked,
+    overtaken: budgets.overtaken,
     forgetConcluded: budgets.forgetConcluded,
     ...(payees !== undefined && { payee: payees.payee }),
     stillOnChain: async (records) => reader?.stillOnChain(records) ?? records.map(() => 'unknown'),

@@ -129,7 +129,9 @@ for (const isKilled of [false, true]) {
       t.match(outcome, { status: 'pending' })
       stage.rpc.clear()
       const sold = { ...record, storeId: 'store' }
-      t.match(await finder.recover([sold]), [{ status: 'settled' }])
+      const [found] = await finder.recover([sold])
+      t.match(found, { status: 'settled' })
+      finder.booked!(sold, found!)
       if (!isKilled) {
         await settler.forgetConcluded!(async () => [{ ...sold, state: 'delivered' }])
         await settler.close()
@@ -181,6 +183,7 @@ t.test(
         const outcomes = await settler.recover(rows)
         rows = rows.map((row, i) => {
           t.match(outcomes[i], { status, reason: reasons.transactionFailed })
+          settler.booked!(row, outcomes[i]!)
           return { ...row, state: status, errorReason: reasons.transactionFailed }
         })
         chain.advanceSlots(32)

@@ -4,6 +4,7 @@ import { readMessage } from '../../../core/solana/message.ts'
 import { readWireTransaction, type WireTransaction } from '../../../core/solana/wire.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { createBudgets, type Flight } from '../budgets.ts'
+import { createFinds } from '../finds.ts'
 import { noPlaceRefusals, notStarted, refuse, refuseForNow, sumInFlight } from '../refuse.ts'
 import { checkSolanaPayment } from './check/checkSolanaPayment.ts'
 import { createMintFacts } from './check/mintFacts.ts'
@@ -53,6 +54,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
   const genesis = network.slice('solana:'.length)
   const rpc = createSolanaRpc({ urls: options.rpcUrls, genesis, timeoutMs: options.rpcTimeoutMs, clock, log })
   const budgets = createBudgets(options)
+  const finds = createFinds(budgets)
   const feePayers = createFeePayers(options, rpc, () => budgets.inFlight)
   const rules = solanaRules({ ...options, feePayers: feePayers.addresses, takesSelfPaid: true })
   const mintFacts = createMintFacts(rpc, assets, clock)
@@ -216,10 +218,12 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       for (const [i, record] of records.entries()) {
         // Whoever has written into the row that it failed on chain has counted it.
         if (record.errorReason === reasons.transactionFailed) continue
-        budgets.note(record, outcomes[i]!, costOf(record, outcomes[i]!, rules))
+        finds.add(record, outcomes[i]!, costOf(record, outcomes[i]!, rules))
       }
       return outcomes
     },
+    booked: finds.booked,
+    overtaken: budgets.overtaken,
     forgetConcluded: budgets.forgetConcluded,
     stillOnChain,
     payee: payees.payee,

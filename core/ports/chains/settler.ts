@@ -46,6 +46,15 @@ export interface Hold {
 
 export type Verified = { readonly ok: true; readonly hold: Hold } | Refusal
 
+/** A payment that is looked up. */
+export type LookedUp = PaymentRecord & {
+  /**
+   * What was signed for it, where that must not be sent now, and nothing be concluded from it: `attempt` is null then. It may have been
+   * sent all the same, and costs whoever settles what it costs.
+   */
+  readonly withheld?: SettlementAttempt
+}
+
 /** How a settlement ended. */
 export type SettleOutcome =
   /** The transfer is on chain: receipt and event (or token balances) were read. */
@@ -228,7 +237,21 @@ export interface Settler {
    *
    * @returns an outcome for each, in order; never rejects
    */
-  recover(records: readonly PaymentRecord[]): Promise<SettleOutcome[]>
+  recover(records: readonly LookedUp[]): Promise<SettleOutcome[]>
+  /**
+   * To be told once an outcome of {@link Settler.recover} stands in its payment's row by whoever had asked for it: only then it
+   * counts, for its payer and in what its store may cost. Of several that find the same, one books it.
+   *
+   * @param outcome the very object
+   */
+  booked?(record: Pick<PaymentRecord, 'key'>, outcome: SettleOutcome): void
+  /**
+   * To be told when an outcome of {@link Settler.settle} was not written into its payment's row because somebody else had taken that up:
+   * whoever did counts what it has cost.
+   *
+   * @param outcome the very object
+   */
+  overtaken?(identity: Pick<PaymentIdentity, 'key'>, outcome: SettleOutcome): void
   /**
    * To be asked now and then by every process that settles. Another one's recovery can conclude a payment that stayed open here, and
    * only whoever has sent it can give its payer's place back. Asks for nothing while none stayed open, and for a bounded number at once.

@@ -1,10 +1,10 @@
 import { quantity } from '../../../../core/evm/quantity.ts'
-import { readReceipt } from '../../../../core/evm/transferProof.ts'
 import type { RefundProofs, RefundVerdict, TransferBack } from '../../../../core/ports/chains/refundProofs.ts'
 import { resultOf } from '../../../../core/rpc/answer.ts'
 import { orUnavailable } from '../../orUnavailable.ts'
 import { judgeRefund } from './judgeRefund.ts'
 import { type EvmProofsOptions, openNodes } from './openNodes.ts'
+import { receiptIn } from './pastBlocks.ts'
 
 /** Makes the proof of refunds on one EVM network: one request, for both receipts and the height. */
 export function createEvmRefundProofs(options: EvmProofsOptions): RefundProofs {
@@ -19,11 +19,11 @@ export function createEvmRefundProofs(options: EvmProofsOptions): RefundProofs {
       { method: 'eth_getTransactionReceipt', params: [saleTransaction] },
       { method: 'eth_blockNumber', params: [] },
     ])
-    const receipt = readReceipt(resultOf(refund), transaction)
+    const receipt = receiptIn(refund, transaction)
     if (receipt === undefined) return { status: 'not_found' }
     const depth = quantity(resultOf(height)) - quantity(receipt.blockNumber) + 1n
     if (depth < BigInt(confirmations)) return { status: 'not_final' }
-    const sold = readReceipt(resultOf(sale), saleTransaction)
+    const sold = receiptIn(sale, saleTransaction)
     if (sold !== undefined) return judgeRefund(receipt, sold, expected)
     const message = `The nodes of ${network} do not know the sale's transaction ${saleTransaction}.`
     return { status: 'unavailable', message }

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { quantity } from '../../../../core/evm/quantity.ts'
 import { topics } from '../../../../core/evm/token.ts'
-import { type Receipt, readReceipt } from '../../../../core/evm/transferProof.ts'
+import type { Receipt } from '../../../../core/evm/transferProof.ts'
 import { addressWord } from '../../../../core/evm/words.ts'
 import type {
   FoundTransfer,
@@ -15,7 +15,7 @@ import { orUnavailable } from '../../orUnavailable.ts'
 import { takingTurns } from '../../takingTurns.ts'
 import { judgeTransfers } from './judgeTransfers.ts'
 import { type EvmProofsOptions, openNodes } from './openNodes.ts'
-import { BLOCKS_PER_QUERY, hex, logsOf, receiptsOf, timesBefore } from './pastBlocks.ts'
+import { BLOCKS_PER_QUERY, hex, logsOf, receiptIn, receiptsOf, timesBefore } from './pastBlocks.ts'
 
 /** Windows of blocks that one look goes through, newest first: eleven hours of a chain with a block every two seconds. */
 const MAX_QUERIES = 20
@@ -71,7 +71,7 @@ export function createEvmTransferProofs(options: EvmProofsOptions): TransferProo
       { method: 'eth_getTransactionReceipt', params: [transaction] },
       { method: 'eth_blockNumber', params: [] },
     ])
-    const receipt = readReceipt(resultOf(found), transaction)
+    const receipt = receiptIn(found, transaction)
     const seenUpTo = quantity(resultOf(height))
     if (receipt === undefined)
       return { status: 'pending', transaction, isKnown: false, seenUpTo: Number(seenUpTo) }

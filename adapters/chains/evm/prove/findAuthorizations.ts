@@ -2,6 +2,7 @@ import { reading, token, topics, wordOf } from '../../../../core/evm/token.ts'
 import {
   type ExpectedTransfer,
   findTransfer,
+  isEndOf,
   type LogEntry,
   type Receipt,
 } from '../../../../core/evm/transferProof.ts'
@@ -134,11 +135,21 @@ function judge(
     const settled = receipt && findTransfer(receipt, expected)
     if (settled !== undefined) return { fate: 'paid', settled }
   }
-  // The node that had the log a moment ago lacks its receipt: it is not the one to judge by.
-  if (logs.some(({ transactionHash }) => !receipts.has(transactionHash))) return lost
+  // The node that had the log a moment ago lacks its receipt, or has one that knows nothing of it: it is not the one to judge by.
+  if (!logs.every(({ transactionHash }) => hasEnd(receipts.get(transactionHash), expected))) return lost
   const { transactionHash, blockNumber } = receipts.get(logs[0]!.transactionHash)!
   return { fate: 'spent', transaction: transactionHash, block: Number(blockNumber) }
 }
+
+/** Whether a receipt says of an authorisation what its event says; a transaction that was reverted has said nothing at all. */
+const hasEnd = (receipt: Receipt | undefined, expected: ExpectedTransfer): boolean =>
+  receipt?.status === '0x1' &&
+  receipt.logs.some(
+    (log) =>
+      log.address.toLowerCase() === expected.asset.toLowerCase() &&
+      log.removed !== true &&
+      isEndOf(log, expected),
+  )
 
 /** The events of each, by its place; nothing for one that the node could not be asked about. */
 async function eventsOf(

@@ -1,7 +1,14 @@
 import { quantity } from '../../../../core/evm/quantity.ts'
-import { type LogEntry, type Receipt, readReceipt } from '../../../../core/evm/transferProof.ts'
-import type { LooseAnswer } from '../../../../core/rpc/answer.ts'
+import {
+  isLogEntry,
+  isUnreadable,
+  type LogEntry,
+  type Receipt,
+  readReceipt,
+} from '../../../../core/evm/transferProof.ts'
+import { type LooseAnswer, resultOf } from '../../../../core/rpc/answer.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
+import { RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
 
 // What every search of past blocks asks of a node, and how it reads the answers.
 
@@ -13,9 +20,19 @@ const probes = [11, 12, 13, 14, 15, 16, 17].map((power) => 2 ** power)
 /** Events, or undefined for an answer that is no list of them. */
 export function logsOf(answer: LooseAnswer | undefined): LogEntry[] | undefined {
   if (!answer?.ok || !Array.isArray(answer.result)) return undefined
-  const isLog = (log: Partial<LogEntry> | null) =>
-    typeof log?.transactionHash === 'string' && Array.isArray(log.topics)
-  return answer.result.every(isLog) ? (answer.result as LogEntry[]) : undefined
+  return answer.result.every(isLogEntry) ? answer.result : undefined
+}
+
+/**
+ * The receipt of one transaction; undefined where the node has none.
+ *
+ * @throws {RpcUnreachable} {RpcRefused} when the node did not answer, or what it has can not be read: that is not missing
+ */
+export function receiptIn(answer: LooseAnswer | undefined, transaction: string): Receipt | undefined {
+  const result = resultOf(answer)
+  if (isUnreadable(result, transaction))
+    throw new RpcUnreachable(`the node's receipt of ${transaction} can not be read`)
+  return readReceipt(result, transaction)
 }
 
 /** The receipts that a node has, by hash. */

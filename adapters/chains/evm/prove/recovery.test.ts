@@ -2,7 +2,7 @@ import t from 'tap'
 import type { PaymentRecord } from '../../../../core/domain/payment.ts'
 import { topics } from '../../../../core/evm/token.ts'
 import { addressWord, uintWord } from '../../../../core/evm/words.ts'
-import { silentLog as log } from '../../../../core/ports/log.ts'
+import { type Log, silentLog } from '../../../../core/ports/log.ts'
 import type { LooseAnswer } from '../../../../core/rpc/answer.ts'
 import type { Rpc, RpcCall } from '../../../../core/rpc/rpc.ts'
 import { RpcRefused, RpcUnreachable } from '../../../../core/rpc/rpcError.ts'
@@ -106,6 +106,8 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
     },
   }
   let isAway = false
+  const warnings: string[] = []
+  const log: Log = { ...silentLog, warn: (_facts, message) => void warnings.push(String(message)) }
   const recovery = createRecovery({
     options: { network: 'eip155:84532', log, confirmations, expiryMarginSeconds: 30 },
     rpc,
@@ -124,6 +126,9 @@ function scriptedChain({ number = 5_000, seconds = 2_900, confirmations = 1 } = 
     asked,
     requests: () => requests,
     abandoned,
+    warnings,
+    /** What it says to this, as it is. */
+    say: (method: string, ...params: unknown[]) => say[method]!(params) as object,
     use: (how: typeof numbersUsed) => void (numbersUsed = how),
     refuse: (how: typeof refuse) => void (refuse = how),
     away: (is: boolean) => void (isAway = is),
@@ -181,6 +186,62 @@ t.test(
     chain.mined.set(hashOf(0), { block: 4_901, nonces: [nonceOf(0)], reverted: true })
     chain.mined.set(hashOf(50), { block: 4_900, nonces: [nonceOf(0)] })
     t.match(await chain.recover([paymentOf(0)]), [{ status: 'settled', transaction: hashOf(50) }])
+  },
+)
+
+const spoiledReceipts = [
+  ['without a status', { status: undefined }],
+  ['with a status that is a number', { status: 1 }],
+  ['with a status of another form', { status: '0x01' }],
+  ['that says it was reverted', { status: '0x0' }],
+  ['that says it was reverted, without events', { status: '0x0', logs: [] }],
+  ['without the events', { logs: [] }],
+  ['with something else than an event', { logs: [null] }],
+  ['with an event of nobody', { logs: [{ topics: [], data: '0x', logIndex: '0x0' }] }],
+  ['with an event whose words are none', { logs: [{ address: payer, topics: [1], logIndex: '0x0' }] }],
+] as const
+const isReadable = (spoil: { status?: unknown; logs?: readonly unknown[] }): boolean =>
+  'status' in spoil ? spoil.status === '0x0' : spoil.logs?.length === 0
+for (const [what, spoil] of spoiledReceipts)
+  t.test(
+    `what the chain has charged does not fail by a receipt ${what}, nor does another one’s`,
+    async (t) => {
+      const chain = scriptedChain()
+      for (const n of [0, 1]) chain.mined.set(hashOf(n), { block: 4_900, nonces: [nonceOf(n)] })
+      const [whole] = await chain.recover([paymentOf(0)])
+      t.match(whole, { status: 'settled' })
+      chain.refuse(({ method, params: [hash] }) =>
+        method === 'eth_getTransactionReceipt' && hash === hashOf(0)
+          ? { ok: true, result: { ...chain.say(method, hash), ...spoil } }
+          : undefined,
+      )
+      const outcomes = await chain.recover([paymentOf(0), paymentOf(1)])
+      t.match(outcomes, [{ status: 'pending', reason: 'settlement_pending' }, { status: 'settled' }])
+      const unread = chain.warnings.filter((one) => one.includes('receipt that can not be read')).length
+      await chain.recover([paymentOf(0)])
+      t.equal(chain.warnings.filter((one) => one.includes('receipt that can not be read')).length, unread)
+      t.equal(unread, isReadable(spoil) ? 0 : 1, 'which is said once')
+      chain.refuse(() => undefined)
+      t.strictSame(await chain.recover([paymentOf(0)]), [whole], 'and is found once a node says it')
+    },
+  )
+
+t.test(
+  'an event that can not be read, among those that are looked for, is one payment’s fault',
+  async (t) => {
+    const chain = scriptedChain()
+    chain.mined.set(hashOf(99), { block: 4_900, nonces: [nonceOf(0), nonceOf(1)] })
+    for (const odd of [null, {}, { transactionHash: hashOf(99), topics: [1] }]) {
+      chain.refuse(({ method, params: [filter] }) =>
+        method === 'eth_getLogs' && JSON.stringify(filter).includes(nonceOf(0))
+          ? { ok: true, result: [odd] }
+          : undefined,
+      )
+      t.match(await chain.recover([paymentOf(0), paymentOf(1)]), [
+        { status: 'pending', reason: 'settlement_pending' },
+        { status: 'settled' },
+      ])
+    }
   },
 )
 

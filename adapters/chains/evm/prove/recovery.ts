@@ -1,6 +1,6 @@
 import { neverSent, type SettlementAttempt } from '../../../../core/domain/payment.ts'
 import { addressForm } from '../../../../core/evm/address.ts'
-import { findTransfer, type Receipt, readReceipt } from '../../../../core/evm/transferProof.ts'
+import { findTransfer, isUnreadable, type Receipt, readReceipt } from '../../../../core/evm/transferProof.ts'
 import type { OnChain, Settled, SettleOutcome } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import type { ChainReader, TracedPayment } from '../../facilitator/chainReader.ts'
@@ -57,6 +57,17 @@ export function createRecovery({ options, rpc, accounts, heads, onReceipt }: Rec
     }
   }
 
+  let hasSaidUnreadable = false
+  /** Once: whoever runs the node has to know why payments stay open that are in a block. */
+  const sayUnreadable = (transaction: string): void => {
+    if (hasSaidUnreadable) return
+    hasSaidUnreadable = true
+    log.warn(
+      { network, transaction },
+      'the node gave a receipt that can not be read; its payment stays pending',
+    )
+  }
+
   /** The receipts that are there, by their place; a node's fault for one is that one's alone. */
   const receiptsOf = async (hashes: readonly string[]): Promise<Map<number, Receipt>> => {
     const asked = [...new Set(hashes)].filter((hash) => hashForm.test(hash))
@@ -66,7 +77,9 @@ export function createRecovery({ options, rpc, accounts, heads, onReceipt }: Rec
     const found = new Map(
       asked.map((hash, n) => {
         const answer = answers[n]!
-        return [hash, answer.ok ? readReceipt(answer.result, hash) : undefined]
+        const receipt = answer.ok ? readReceipt(answer.result, hash) : undefined
+        if (answer.ok && isUnreadable(answer.result, hash)) sayUnreadable(hash)
+        return [hash, receipt]
       }),
     )
     const receipts = new Map<number, Receipt>()
@@ -177,10 +190,17 @@ export function createRecovery({ options, rpc, accounts, heads, onReceipt }: Rec
     async recover(records) {
       const outcomes: SettleOutcome[] = records.map(pendingOf)
       const [receipts, head] = await Promise.all([
-        receiptsOf(outcomes.map((outcome) => (outcome as { transaction: string }).transaction)),
+        receiptsOf(records.map(({ attempt, withheld }) => (attempt ?? withheld)?.transaction ?? '')),
         headNow(),
       ])
       if (head === undefined) return outcomes
+      // Of what is withheld it is known by this what it has cost, and nothing else.
+      for (const [i, record] of records.entries()) {
+        const receipt = receipts.get(i)
+        if (record.attempt !== null || receipt === undefined) continue
+        receipts.delete(i)
+        if (isDeep(Number(receipt.blockNumber), head)) onReceipt?.(record, receipt)
+      }
       const open: number[] = []
       for (const [i, record] of records.entries()) {
         const receipt = receipts.get(i)

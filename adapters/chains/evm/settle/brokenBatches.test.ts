@@ -24,6 +24,7 @@ const endless = '0x5b600056'
 async function settleBroken(
   fixture: SettlerFixture,
   meanwhile: () => void,
+  isStored: (attempt: SettlementAttempt, before: number) => boolean = () => true,
 ): Promise<{
   outcomes: SettleOutcome[]
   stored: SettlementAttempt[]
@@ -60,7 +61,9 @@ async function settleBroken(
         identity,
         async (attempt) => {
           stored.push(attempt)
+          const before = last[i] === undefined ? 0 : 1
           last[i] = attempt
+          if (!isStored(attempt, before)) throw new Error('the store has not said whether it is stored')
           return true
         },
         holds[i],
@@ -127,12 +130,31 @@ t.test(
     rpc.clear()
     const other = another()
     await other.recover(rows)
-    for (const outcome of await other.recover(rows)) t.equal(outcome.status, 'settled')
+    for (const [i, outcome] of (await other.recover(rows)).entries()) {
+      t.equal(outcome.status, 'settled')
+      other.booked!(rows[i]!, outcome)
+    }
     await settler.forgetConcluded!(async () => rows.map((row) => ({ ...row, state: 'settled' })))
     await settler.close()
     await other.close()
     const [row] = await gasBook.read(network, 0)
     const tooMuch = (row?.spent ?? 0n) - (before - (await balance()))
     t.ok(tooMuch >= 0n && tooMuch < 6n, `${tooMuch} wei, by rounding six shares up`)
+  },
+)
+
+t.test(
+  'what is to be sent alone, and may be stored, stays open with nothing said of it: what it costs is counted once it is found',
+  async (t) => {
+    const fixture = await startSettler(t, { receiptTimeoutMs: 1_000 })
+    const { outcomes, last } = await settleBroken(
+      fixture,
+      () => undefined,
+      (_attempt, before) => before === 0,
+    )
+    const left = outcomes.flatMap((outcome, i) => (outcome.status === 'pending' && i !== 1 ? [i] : []))
+    t.ok(left.length > 0)
+    for (const i of left)
+      t.match(outcomes[i], { reason: reasons.pending, transaction: last[i]!.transaction, message: undefined })
   },
 )

@@ -40,6 +40,27 @@ t.test('a transaction that is not mined in time is pending, and found later', as
   t.equal(await chain.balanceUsdc(seller as Hex), 10_000n)
 })
 
+for (const [what, spoil] of [
+  ['a status that is missing', { status: undefined }],
+  ['a status of another form', { status: '0x01' }],
+  ['something else than an event', { logs: [null] }],
+] as const)
+  t.test(`a receipt with ${what} is waited out, and its payment is found later`, async (t) => {
+    const { settler, rpc, pay, terms } = await startSettler(t, { receiptTimeoutMs: 100 })
+    const { payment, identity } = await pay()
+    const lift = rpc.add('eth_getTransactionReceipt', {
+      kind: 'result',
+      result: (real: unknown) => real && { ...real, ...spoil },
+    })
+    const attempts: SettlementAttempt[] = []
+    const outcome = await settler.settle(payment, terms, identity, remember(attempts))
+    t.match(outcome, { status: 'pending', reason: 'settlement_pending' })
+    const record = recordOf(identity, attempts[0]!)
+    t.match(await recoverOne(settler, record), { status: 'pending', reason: 'settlement_pending' })
+    lift()
+    t.match(await recoverOne(settler, record), { status: 'settled', transaction: attempts[0]!.transaction })
+  })
+
 t.test('a transaction that the pool lost is sent again as it was', async (t) => {
   const { chain, settler, pay, terms } = await startSettler(t, { receiptTimeoutMs: 100 })
   const { payment, identity } = await pay()

@@ -14,6 +14,7 @@ import type { Batches } from './batches.ts'
 import { costOf } from './costOf.ts'
 import type { EvmKeys } from './evmKeys.ts'
 import type { Sent } from './landing.ts'
+import { mostFees } from './mostFees.ts'
 import type { PaymentCalls } from './paymentCalls.ts'
 import type { Store } from './settlingAccount.ts'
 
@@ -79,7 +80,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
         'a settlement failed on chain',
       )
     }
-    return { outcome, gas: costOf(receipt, payments) }
+    return { outcome, gas: costOf(receipt, payments, mostFees(attempt.bytes, options)) }
   }
 
   /** Asks until there is an answer, for as long as a call waits for its receipt, and while the payment can land. */
@@ -119,24 +120,31 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
    * Among others a call can fail for a reason that is not its own. What could land by itself is sent once more, with bytes of
    * its own: those of before are mined, and a token takes an authorisation once.
    *
-   * @returns undefined when nothing was sent
+   * @returns undefined when nothing was sent, or can be; else what may be found in the books, and be sent from there
    */
   const sendAlone = async (
     call: EvmCall,
     payment: PaymentPayload,
     identity: PaymentIdentity,
     store: Store,
-  ): Promise<Sent | undefined> => {
+  ): Promise<Sent | Pick<Sent, 'attempt'> | undefined> => {
     if (identity.validBeforeMs - clock.now() < MIN_LEAD_MS) return undefined
     const judge = () => judgeAlone(call, payment, identity)
     if ((await insist(judge, (answer) => answer === 'unknown', identity)) !== 'good') return undefined
+    let attempt: SettlementAttempt | undefined
+    const noting: Store = async (given) => {
+      attempt = given
+      const isStored = await store(given)
+      if (!isStored) attempt = undefined
+      return isStored
+    }
     try {
-      const sent = await signAlone(call, store)
-      return 'attempt' in sent ? sent : undefined
+      const sent = await signAlone(call, noting)
+      if ('attempt' in sent) return sent
     } catch (error) {
       log.warn({ network, error: String(error) }, 'a settlement could not be sent alone')
-      return undefined
     }
+    return attempt && { attempt }
   }
 
   const settle = async (
@@ -149,11 +157,13 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     if (!prepared.ok) return rejected(prepared)
     const { call } = prepared
     let sent: Sent | Refusal = notBegun
+    let likelyWei = 0n
     try {
       await keys.lookForOthers()
       const affords = await keys.judge(1)
       if (!affords.ok) return rejected(affords)
-      const why = flight.reserve(affords.likelyWei)
+      likelyWei = affords.likelyWei
+      const why = flight.reserve(likelyWei)
       if (why !== undefined) return rejected(noPlaceRefusals[why])
       sent = await send(call, store, flight)
     } catch (error) {
@@ -166,7 +176,8 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     const again = await sendAlone(call, payment, identity, store)
     if (again === undefined) return landed
     // Whoever finds what becomes of it from now on knows of the second only.
-    if (landed.gas !== undefined) flight.spent(landed.gas)
+    flight.spent(landed.gas ?? likelyWei)
+    if (!('receipt' in again)) return { outcome: pendingOf(again.attempt) }
     const alone = await prove(again, identity)
     if (alone.outcome.status === 'settled') batches.distrust()
     return alone

@@ -4,7 +4,7 @@ import { keccak256 } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { loadNativeSecp256k1, loadNobleSecp256k1 } from '../check/recoverSigner.ts'
 import type { Hex } from '../rpc/hex.ts'
-import { addressOfKey, callOf, signTransaction } from './signTransaction.ts'
+import { addressOfKey, callOf, limitsOf, signTransaction } from './signTransaction.ts'
 
 const hex = (minLength: number, maxLength = minLength) =>
   fc.uint8Array({ minLength, maxLength }).map((bytes): Hex => `0x${Buffer.from(bytes).toString('hex')}`)
@@ -49,6 +49,8 @@ t.test('a transaction is signed byte for byte as viem signs it, by either arithm
       if (ours.bytes !== theirs || ours.hash !== keccak256(theirs)) return false
       const { to, data } = callOf(ours.bytes)
       if (to !== transaction.to || data !== transaction.data) return false
+      const limits = limitsOf(ours.bytes)
+      if (limits?.gas !== BigInt(transaction.gas) || limits.maxFeePerGas !== fees.maxFeePerGas) return false
     }
     return true
   })

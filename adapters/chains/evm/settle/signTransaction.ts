@@ -56,9 +56,25 @@ export function callOf(bytes: string): EvmCall {
   return { to: to.toLowerCase(), data }
 }
 
+/** What the bytes that {@link signTransaction} made may cost: units of gas, and wei for each; undefined for other bytes. */
+export function limitsOf(bytes: string): { readonly gas: bigint; readonly maxFeePerGas: bigint } | undefined {
+  if (!bytes.startsWith('0x02')) return undefined
+  try {
+    const [, , , maxFeePerGas, gas] = toHex(`0x${bytes.slice(4)}`)
+    return typeof maxFeePerGas === 'string' && typeof gas === 'string'
+      ? { gas: numberIn(gas), maxFeePerGas: numberIn(maxFeePerGas) }
+      : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** The address of a key, lower case. @throws for 32 bytes that are no key: zero, or not below the curve's order */
 export const addressOfKey = (privateKey: Uint8Array, curve: Secp256k1 = secp256k1): string =>
   hexOf(keccak256(curve.publicKey(privateKey).subarray(1)).subarray(12))
+
+/** RLP's zero has no bytes. */
+const numberIn = (bytes: string): bigint => BigInt(bytes === '0x' ? 0 : bytes)
 
 const hexOf = (bytes: Uint8Array): string =>
   `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')}`

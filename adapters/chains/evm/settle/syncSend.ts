@@ -65,7 +65,9 @@ export function createSyncSend({ rpc, clock, log }: SyncSendOptions): SyncSend {
       const answer = await rpc.callWithin(waitMs, method, bytes)
       if (most < MAX_AT_ONCE) most++
       const receipt = readReceipt(answer, transaction)
-      return receipt === undefined ? { taken: 'unknown', message: 'the receipt of another one' } : { receipt }
+      return receipt === undefined
+        ? { taken: 'unknown', message: 'it is no receipt of this one' }
+        : { receipt }
     } catch (error) {
       if (!(error instanceof RpcRefused)) {
         most = Math.max(1, most >> 1)

@@ -1,0 +1,39 @@
+import t from 'tap'
+import type { Receipt } from '../../../../core/evm/transferProof.ts'
+import { costOf } from './costOf.ts'
+import { mostFees } from './mostFees.ts'
+import { signTransaction } from './signTransaction.ts'
+
+const options = { maxGas: 300_000, maxFeePerGasWei: 2_000n }
+const { bytes } = signTransaction(
+  {
+    ...{ chainId: 1, nonce: 0, gas: 1_000, maxFeePerGas: 50n, maxPriorityFeePerGas: 1n },
+    ...{ to: `0x${'11'.repeat(20)}`, data: '0x' },
+  },
+  Buffer.alloc(32, 1),
+)
+const hex = (value: bigint | number) => `0x${value.toString(16)}`
+const cost = (fees: Record<string, unknown>, of = bytes, payments = 1) =>
+  costOf(fees as unknown as Receipt, payments, mostFees(of, options))
+
+t.test('a receipt’s fee is believed up to what was signed, and not beyond', async (t) => {
+  t.equal(cost({ gasUsed: hex(1_000), effectiveGasPrice: hex(50) }), 50_000n)
+  t.equal(cost({ gasUsed: hex(1_000), effectiveGasPrice: hex(51) }), undefined)
+  t.equal(cost({ gasUsed: hex(1_000), effectiveGasPrice: hex(2n ** 255n) }), undefined)
+  t.equal(cost({ gasUsed: hex(999), effectiveGasPrice: hex(50) }, bytes, 4), 12_488n, 'a share is rounded up')
+})
+
+t.test('where the bytes are forgotten, up to what one payment is signed for at most', async (t) => {
+  t.equal(cost({ gasUsed: hex(300_000), effectiveGasPrice: hex(2_000) }, ''), 600_000_000n)
+  t.equal(cost({ gasUsed: hex(300_000), effectiveGasPrice: hex(2_001) }, ''), undefined)
+})
+
+t.test(
+  'what the bytes cost on the chain below is believed up to what the gas may cost at the highest price',
+  async (t) => {
+    const fees = { gasUsed: hex(100), effectiveGasPrice: hex(10) }
+    t.equal(cost({ ...fees, l1Fee: hex(2_000_000) }), 2_001_000n)
+    for (const l1Fee of [hex(2_000_001), hex(10n ** 18n), null, -1, 'x'])
+      t.equal(cost({ ...fees, l1Fee }), undefined, String(l1Fee))
+  },
+)
