@@ -75,8 +75,8 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
    * null where the rest of that is not read either.
    */
   const ending = new Map<Duplex, IncomingMessage | null>()
-  /** How many answers of a connection wait behind another one. */
-  const behind = new WeakMap<Duplex, number>()
+  /** Answers of a connection that wait behind another one. */
+  const behind = new WeakMap<Duplex, Set<ServerResponse>>()
   /** Handshakes that came while their connection owed an answer. */
   const early = new WeakSet<IncomingMessage>()
   let isDraining = false
@@ -162,12 +162,25 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   }
 
   function mayWait(socket: Duplex, res: ServerResponse): boolean {
-    const before = behind.get(socket) ?? 0
-    if (before === MOST_WAITING) return false
-    behind.set(socket, before + 1)
+    const waiting = behind.get(socket) ?? waitOn(socket)
+    if (waiting.size === MOST_WAITING) return false
+    waiting.add(res)
     // It gets the connection when it is the next.
-    res.once('socket', () => behind.set(socket, behind.get(socket)! - 1))
+    res.once('socket', () => waiting.delete(res))
     return true
+  }
+
+  function waitOn(socket: Duplex): Set<ServerResponse> {
+    const waiting = new Set<ServerResponse>()
+    behind.set(socket, waiting)
+    // Node tells only the answer that has the connection when that is gone, and of one that has left HTTP (CONNECT) no call at all.
+    socket.once('close', () => {
+      for (const res of waiting) {
+        res.destroy()
+        res.emit('close')
+      }
+    })
+    return waiting
   }
 
   /** An upgraded connection is written on at once: ahead of an answer that it still owes, or into the middle of it. */
@@ -239,7 +252,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       isDraining = true
       for (const socket of open) {
         const underWay = answerUnderWay(socket)
-        const isLast = underWay?.headersSent === false && !behind.get(socket)
+        const isLast = underWay?.headersSent === false && !behind.get(socket)?.size
         if (isLast) endAfter(socket, underWay)
       }
       const { promise: isCut, resolve: cut } = Promise.withResolvers<void>()

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -160,6 +160,29 @@ for (const [what, bytes, answers] of [
     const { statuses, closed } = await sendBehind(bytes)
     t.strictSame(statuses, answers, 'nobody takes a refusal for the answer of the call')
     t.ok(closed)
+  })
+}
+
+for (const [how, leave] of [
+  ['is reset', (socket: Socket) => void socket.resetAndDestroy()],
+  ['leaves HTTP', (socket: Socket) => void socket.write('CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n')],
+] as const) {
+  t.test(`calls that wait behind another one end when their connection ${how}`, async (t) => {
+    let open = 0
+    const endless = await sellerOf(t, (req, res) => {
+      open++
+      res.once('close', () => open--)
+      // The first one never answers, and what waits behind it has begun to.
+      if (!req.url!.endsWith('first')) res.write('a'.repeat(1_000))
+    })
+    const link = await gateway.addLink({ slug: `endless-${how.slice(0, 2)}`, url: endless.url })
+    const socket = await openSocket(t, gateway.port)
+    const one = (query: string) => `GET ${link.path}?${query} HTTP/1.1\r\nHost: x\r\n\r\n`
+    socket.write(one('first') + one('next').repeat(16))
+    await until(() => open === 17, 'the calls to reach the seller')
+    leave(socket)
+    await until(() => open === 0, 'all of them to end')
+    t.pass()
   })
 }
 
