@@ -1,8 +1,18 @@
 import t from 'tap'
+import { until } from '../../test/helpers/rawHttp.ts'
 import { keptAnswer } from '../../test/helpers/rows.ts'
 import { builtInAssets } from '../domain/asset.ts'
 import { ended, landElsewhere, type Stage, start, won } from './engine.fixture.ts'
 import { land, leaveChain } from './rules.ts'
+
+/** A call that was charged first, and is not answered yet. */
+async function charged() {
+  const stage = await start()
+  const paid = await won(stage.payments, stage.presented, true)
+  await stage.payments.settle(paid, null)
+  await stage.payments.record(paid)
+  return { ...stage, stage, paid }
+}
 
 /** What another process finds on chain: that the transfer is gone. */
 const goes = async ({ store, row }: Stage) => {
@@ -25,11 +35,7 @@ const comesBack = async ({ store, row }: Stage) => {
 t.test(
   'a call that was charged first and answered is delivered, although its payment had left the chain meanwhile',
   async (t) => {
-    const stage = await start()
-    const { payments, presented, row } = stage
-    const paid = await won(payments, presented, true)
-    await payments.settle(paid, null)
-    await payments.record(paid)
+    const { stage, payments, row, paid } = await charged()
     await goes(stage)
     t.match(await row(), { state: 'reorged', errorReason: 'reorged' })
     payments.deliver(paid, 'delivered', keptAnswer)
@@ -52,25 +58,16 @@ t.test('nor is a kept answer owed back whose buyer had it while the payment was 
   const { row: number, purchaseId } = (await row())!
   await goes(stage)
   payments.deliver({ row: number, purchaseId }, 'delivered')
-  t.ok(await eventually(async () => (await row())!.errorReason === 'reorged_after_delivery'))
+  await until(async () => (await row())!.errorReason === 'reorged_after_delivery')
   await comesBack(stage)
   t.match(await row(), { state: 'delivered' })
 })
 
 t.test('what was not answered is owed when its payment comes back', async (t) => {
-  const stage = await start()
-  const { payments, presented, row } = stage
-  const paid = await won(payments, presented, true)
-  await payments.settle(paid, null)
-  await payments.record(paid)
+  const { stage, payments, row, paid } = await charged()
   await goes(stage)
   payments.deliver(paid, 'seller_failed')
   await ended(payments, paid)
   await comesBack(stage)
   t.match(await row(), { state: 'refund_due' })
 })
-
-async function eventually(holds: () => Promise<boolean>): Promise<boolean> {
-  for (let i = 0; i < 200 && !(await holds()); i++) await new Promise((resolve) => setTimeout(resolve, 5))
-  return holds()
-}

@@ -1,7 +1,6 @@
 import t from 'tap'
 import type { Receipt } from '../../../../core/evm/transferProof.ts'
 import { costOf } from './costOf.ts'
-import { mostFees } from './mostFees.ts'
 import { signTransaction } from './signTransaction.ts'
 
 const options = { maxGas: 300_000, maxFeePerGasWei: 2_000n }
@@ -14,7 +13,7 @@ const { bytes } = signTransaction(
 )
 const hex = (value: bigint | number) => `0x${value.toString(16)}`
 const cost = (fees: Record<string, unknown>, of = bytes, payments = 1) =>
-  costOf(fees as unknown as Receipt, payments, mostFees(of, options))
+  costOf(fees as unknown as Receipt, payments, of, options)
 
 t.test('a receipt’s fee is believed up to what was signed, and not beyond', async (t) => {
   t.equal(cost({ gasUsed: hex(1_000), effectiveGasPrice: hex(50) }), 50_000n)

@@ -4,7 +4,6 @@ import type { LookedUp, SettleOutcome } from '../../../../core/ports/chains/sett
 import type { EvmSettlerOptions } from '../options.ts'
 import { reasons } from '../reasons.ts'
 import { costOf } from './costOf.ts'
-import { mostFees } from './mostFees.ts'
 import { transfersIn } from './transfersIn.ts'
 
 /**
@@ -28,7 +27,7 @@ export function costOfFound(
     const payments = transfersIn(attempt.bytes).length
     // Where its bytes are forgotten nobody knows between how many it is shared.
     if (payments === 0 && attempt.isShared) return likelyWei
-    return costOf(receipt, Math.max(1, payments), mostFees(attempt.bytes, options)) ?? likelyWei
+    return costOf(receipt, Math.max(1, payments), attempt.bytes, options) ?? likelyWei
   }
   // Never sent, or it never got into a block before it could not any more.
   const isUnsent = attempt.bytes === ''

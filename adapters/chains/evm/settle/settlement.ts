@@ -14,7 +14,6 @@ import type { Batches } from './batches.ts'
 import { costOf } from './costOf.ts'
 import type { EvmKeys } from './evmKeys.ts'
 import type { Sent } from './landing.ts'
-import { mostFees } from './mostFees.ts'
 import type { PaymentCalls } from './paymentCalls.ts'
 import type { Store } from './settlingAccount.ts'
 
@@ -80,7 +79,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
         'a settlement failed on chain',
       )
     }
-    return { outcome, gas: costOf(receipt, payments, mostFees(attempt.bytes, options)) }
+    return { outcome, gas: costOf(receipt, payments, attempt.bytes, options) }
   }
 
   /** Asks until there is an answer, for as long as a call waits for its receipt, and while the payment can land. */
