@@ -5,6 +5,7 @@ import type { ConcludedOf, Hold, SettleOutcome } from '../../core/ports/chains/s
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
 import type { GasBook } from '../../core/ports/store/gasBook.ts'
+import { CountedEnds, isEnd } from './countedEnds.ts'
 import { createGasBudget, type GasBudget, type NoGas } from './gasBudget.ts'
 import { type Placed, Places } from './places.ts'
 
@@ -125,19 +126,15 @@ export function createBudgets(options: BudgetsOptions): Budgets {
   const payers = new Map<string, Payer>()
   /** Who has paid here since this process began. */
   const known = new LRUCache<string, true>({ max: MAX_REMEMBERED })
-  /** Ends that were counted here, by payment: recovery looks until an end is booked, and once more to be sure. */
-  const counted = new LRUCache<string, true>({ max: MAX_REMEMBERED })
+  const ends = new CountedEnds(clock)
   const places = new Places<OpenFlight>(maxInFlight, clock)
   const flightOf = new WeakMap<Hold, Flight>()
-  /** What ends of flights have cost, by the outcome itself. */
-  const ended = new WeakMap<SettleOutcome, Ended>()
   /** Payments whose settlement stayed open, until they are looked up. */
   const open = new Map<PaymentKey, OpenFlight>()
   /** Those of them that have no place, and that nothing else bounds. */
   const placeless = new Set<OpenFlight>()
   let lastReserved = 0n
 
-  const today = (): number => Math.floor(clock.now() / 86_400_000)
   const failuresOf = (payer: Payer): number => {
     const since = clock.now() - failureBudget.windowMs
     while (payer.failedAtMs.length > 0 && payer.failedAtMs[0]! <= since) payer.failedAtMs.shift()
@@ -271,10 +268,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       },
       end(outcome, spent) {
         if (own.state === 'over') return
-        if (isEnd(outcome)) {
-          counted.set(endOf(identity.key, outcome), true)
-          ended.set(outcome, { key: identity.key, storeId, spent: spent ?? reserved, day: today() })
-        }
+        if (isEnd(outcome)) ends.addOwn(identity.key, outcome, storeId, spent ?? reserved)
         switch (outcome.status) {
           case 'pending':
             // What may still come of it costs nobody here anything.
@@ -327,21 +321,16 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       if (!isEnd(outcome)) return
       const flight = open.get(key)
       flight?.finish(gas)
-      const end = endOf(key, outcome)
-      if ((state === outcome.status && state !== 'pending') || counted.has(end)) return
-      counted.set(end, true)
+      if ((state === outcome.status && state !== 'pending') || !ends.add(key, outcome)) return
       // Of one that a reorganisation has taken back it was counted when it landed first.
       if (flight === undefined && state !== 'reorged') gasBudget.of(storeId).settle(0n, gas ?? lastReserved)
       if (outcome.status === 'settled') hasPaid(payer)
       else fail(payerOf(payer))
     },
     overtaken({ key }, outcome) {
-      const end = ended.get(outcome)
-      if (end?.key !== key) return
-      ended.delete(outcome)
-      counted.delete(endOf(key, outcome))
+      const end = ends.takeBack(key, outcome)
       // What was of another day is not of this one.
-      if (end.day === today()) gasBudget.of(end.storeId).settle(0n, -end.spent)
+      if (end?.isOfToday) gasBudget.of(end.storeId).settle(0n, -end.spent)
     },
     async forgetConcluded(concludedOf) {
       // Who has no place is met by nobody who looks for one.
@@ -377,21 +366,6 @@ export function createBudgets(options: BudgetsOptions): Budgets {
     diagnose: () => gasBudget.diagnose(),
     close: () => gasBudget.close(),
   }
-}
-
-/** Whether it is known what a payment has cost: one that was mined for nothing has cost its fee, whatever may still come of it. */
-const isEnd = (outcome: SettleOutcome): boolean =>
-  outcome.status === 'pending' ? outcome.message !== undefined : outcome.status !== 'rejected'
-
-const endOf = (key: PaymentKey, { status }: SettleOutcome): string =>
-  `${key} ${status === 'settled' ? 'settled' : 'failed'}`
-
-interface Ended {
-  readonly key: PaymentKey
-  readonly storeId: string
-  readonly spent: bigint
-  /** In UTC, since 1970. */
-  readonly day: number
 }
 
 interface Payer {
