@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
 import { UsageError } from '../../buyer/usageError.ts'
+import { decodeSecret } from '../vault/readSecretFile.ts'
 
 const MAX_BYTES = 4_096
 
@@ -21,7 +22,9 @@ export async function readPrivateFile(path: string, name: string): Promise<strin
       throw new UsageError(`The ${name} is open to others; chmod 600 it first.`)
     }
     if (info.size > MAX_BYTES) throw new UsageError(`The ${name} is too long.`)
-    return (await handle.readFile('utf8')).trim()
+    const text = decodeSecret(await handle.readFile())
+    if (text === undefined) throw new UsageError(`The ${name} is not UTF-8. Save it as UTF-8.`)
+    return text.trim()
   } finally {
     await handle.close()
   }

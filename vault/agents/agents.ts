@@ -42,8 +42,8 @@ export interface Agents {
 }
 
 const namePattern = /^[A-Za-z0-9](?:[A-Za-z0-9 ._@-]{0,62}[A-Za-z0-9])?$/
-/** Names that the log uses for others. */
-const reserved = new Set(['owner', 'vault', 'unknown'])
+/** Names that the log and the rules use for others than one agent. */
+const reserved = new Set(['all', 'default', 'owner', 'unknown', 'vault'])
 const MOST_SCOPES = 100
 
 export function createAgents(records: Records, clock: Clock): Agents {

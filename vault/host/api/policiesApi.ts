@@ -16,7 +16,9 @@ export function createPoliciesApi(
   assets: AssetTable,
   budget: BudgetBook,
 ): VaultApi['policies'] {
-  const policyId = (id: string): string => registry.byName(id)?.id ?? id
+  /** Ids come first: a name must not take the rules that another agent, or all agents, have. */
+  const policyId = (id: string): string =>
+    isShared(id) || registry.get(id) !== undefined ? id : (registry.byName(id)?.id ?? id)
 
   return {
     list(context) {
@@ -35,7 +37,7 @@ export function createPoliciesApi(
       gate.open(context)
       const target = policyId(id)
       const agent = registry.get(target)
-      if (target !== 'default' && target !== 'vault' && agent === undefined) throw nobodys()
+      if (!isShared(target) && agent === undefined) throw noTarget()
       const frozen = freezeJson(policy)
       const [chain] = agent === undefined ? [] : chainsWithoutScope(frozen, agent, assets)
       if (chain !== undefined)
@@ -53,8 +55,8 @@ export function createPoliciesApi(
     async delete(id, context) {
       gate.open(context)
       const target = policyId(id)
-      const isKnown = target === 'default' || target === 'vault' || registry.get(target) !== undefined
-      if (!isKnown && rules.get(target) === undefined) throw nobodys()
+      const isKnown = isShared(target) || registry.get(target) !== undefined
+      if (!isKnown && rules.get(target) === undefined) throw noTarget()
       const deleted = await rules.delete(target)
       if (deleted) await gate.note('CONFIG', context.requestId, `policy of ${id} deleted`)
       return { deleted }
@@ -68,4 +70,7 @@ export function createPoliciesApi(
   }
 }
 
-const nobodys = () => new VaultError('NOT_FOUND', 'Expected the name or id of an agent, default, or vault.')
+/** Rules of agents without any of their own, and of all agents together. */
+const isShared = (id: string): boolean => id === 'default' || id === 'vault'
+
+const noTarget = () => new VaultError('NOT_FOUND', 'Expected the name or id of an agent, default, or vault.')

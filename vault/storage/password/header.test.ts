@@ -13,7 +13,7 @@ import {
   proofOf,
   type VaultHeader,
 } from './header.ts'
-import { argon2idHasher, assertWithinBounds, calibrateKdf, kdfCap, kdfFloor } from './kdf.ts'
+import { argon2idHasher, assertPassword, assertWithinBounds, calibrateKdf, kdfCap, kdfFloor } from './kdf.ts'
 
 const masterKey = Buffer.alloc(32, 9)
 const vault = {
@@ -161,3 +161,12 @@ t.test('a header reads back as it was, and says so when any byte of it was chang
   const weak = encodeHeader({ ...header, kdf: { ...kdfFloor, passes: 1 } })
   t.throws(() => decodeHeader(weak), { code: 'VAULT_CORRUPT' }, 'a right checksum over weak parameters')
 })
+
+t.test(
+  'a password with letters that could not be read is refused: another one would open the same vault',
+  async (t) => {
+    for (const password of ['\uFFFD'.repeat(12), 'correct horse \uFFFD', 'correct horse \uD800'])
+      t.throws(() => assertPassword(password), { code: 'VALIDATION_ERROR', message: /another encoding/ })
+    t.doesNotThrow(() => assertPassword('пароль-длинный 🔑'))
+  },
+)

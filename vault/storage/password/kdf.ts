@@ -84,6 +84,12 @@ export async function calibrateKdf(
 /** @throws `VALIDATION_ERROR` for a password that a new vault, or a change of password, does not take. */
 export function assertPassword(password: string): void {
   const length = typeof password === 'string' ? [...password].length : 0
+  // A terminal or a client in another encoding gives the same replacement character for every letter that it can't express.
+  if (length > 0 && (password.includes('\uFFFD') || !password.isWellFormed()))
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      'Expected a password whose characters could all be read; this one has letters in another encoding than UTF-8.',
+    )
   if (length >= SHORTEST_PASSWORD && length <= LONGEST_PASSWORD) return
   throw new VaultError(
     'VALIDATION_ERROR',
