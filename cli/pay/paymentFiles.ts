@@ -1,25 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, lstat, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Command, CommandLock, KeptPayment, KeptPayments } from '../../buyer/keptPayments.ts'
 import { UsageError } from '../../buyer/usageError.ts'
 import { familyOf } from '../../core/domain/network.ts'
 import { parseBody } from '../../core/x402/parseBody.ts'
 import { isObject, own } from '../../core/x402/strictJson.ts'
 import { isVaultError } from '../../vault/errors/error.ts'
-import {
-  type BeatingLock,
-  type ForeignLock,
-  foreignLockOf,
-  takeHome,
-} from '../../vault/storage/disk/homeLock.ts'
+import { type LockOptions, takeHome } from '../../vault/storage/disk/homeLock.ts'
 
-/** How often a run shows that it lives, in ms. */
-const BEAT_MS = 1_000
-/** So many beats must be missed in a row. */
-const LOOKS = 10
-/** A released lock's folder stays for a process that looked at it before; none looks for a week. */
+/** How long the folder of a released lock stays, in ms: a process that has read it may still be about to take it. */
 const KEEP_MS = 7 * 86_400_000
 
 /** Largest file that is read back: a request body of a few megabytes in base64. */
@@ -153,56 +143,25 @@ function isPaymentFile(value: unknown): value is KeptPayment {
  * Takes one command for this run, so that two runs at the same time do not each sign a payment. The lock of a run that was
  * killed is free again. The locks lie beside the folder of payments, in which there is nothing but what can be resumed.
  *
- * In a container that was started anew, the process of an older lock can't be asked about. It is watched instead: a run
- * that lives touches its lock every second. No clock is compared.
- *
  * @param commandId from {@link import('../../buyer/keptPayments.ts').KeptPayments.idOf}
- * @param betweenLooks for tests
  * @returns undefined while another run has it   @throws an error of the file system
  */
 export async function lockCommand(
   stateDir: string,
   commandId: string,
-  betweenLooks: () => Promise<unknown> = () => wait(BEAT_MS),
+  options?: LockOptions,
 ): Promise<CommandLock | undefined> {
   const locks = `${stateDir}-locks`
   await mkdir(locks, { recursive: true, mode: 0o700 })
   await removeOld(locks)
   const folder = join(locks, commandId)
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const lock = take(folder) ?? (await takeAbandoned(folder, betweenLooks))
-  if (lock === undefined) return undefined
-  const beats = setInterval(() => lock.beat(), BEAT_MS).unref()
-  return {
-    isOurs: () => lock.beat(),
-    release() {
-      clearInterval(beats)
-      lock.release()
-    },
-  }
-}
-
-function take(folder: string, abandoned?: ForeignLock): BeatingLock | undefined {
   try {
-    return takeHome(folder, abandoned)
+    return await takeHome(folder, options)
   } catch (error) {
     if (isVaultError(error) && error.code === 'VAULT_IN_USE') return undefined
     throw error
   }
-}
-
-async function takeAbandoned(
-  folder: string,
-  betweenLooks: () => Promise<unknown>,
-): Promise<BeatingLock | undefined> {
-  const first = foreignLockOf(folder)
-  if (first === undefined) return undefined
-  for (let look = 0; look < LOOKS; look++) {
-    await betweenLooks()
-    const now = foreignLockOf(folder)
-    if (now?.text !== first.text || now.beatAtMs !== first.beatAtMs) return take(folder)
-  }
-  return take(folder, first)
 }
 
 async function removeOld(locks: string): Promise<void> {

@@ -33,6 +33,8 @@ export interface AuditPlace {
   readonly folder: string
   readonly headFile: string
   readonly clock: Clock
+  /** Whether this process still has the vault's folder. Left out: it has. */
+  readonly isOurs?: (() => boolean) | undefined
   /** True for a vault that is being made. Of every other one, a log without a head was tampered with. */
   readonly isNew?: boolean
   /**
@@ -100,6 +102,7 @@ export class ChainedAuditLog implements AuditLog {
       place.segmentBytes ?? SEGMENT_BYTES,
       { seq, hash, file },
       {
+        isOurs: place.isOurs,
         written: (isNewFile) => {
           this.#noteWritable(true)
           if (isNewFile) setImmediate(() => void this.dropOld().catch(() => undefined))
@@ -107,7 +110,7 @@ export class ChainedAuditLog implements AuditLog {
         failed: () => this.#noteWritable(false),
       },
     )
-    this.#head = new KeptHead(headFile, clock, () => this.#end.durable, remember)
+    this.#head = new KeptHead(headFile, clock, () => this.#end.durable, remember, place.isOurs)
     this.#files = new LogFiles({ folder, headFile, clock, limits }, this.#head, this.#end)
     this.#alarms.look()
   }

@@ -20,6 +20,7 @@ export class KeptHead {
   readonly #clock: Clock
   readonly #tell: ((mark: AuditMark) => void) | undefined
   readonly #durable: () => AuditMark
+  readonly #isOurs: () => boolean
   #key: Buffer | undefined
   /** As it was written last. */
   #written: AuditHead | undefined
@@ -34,17 +35,20 @@ export class KeptHead {
   /**
    * @param durable the last entry on disk
    * @param tell told now and then how far the log has come
+   * @param isOurs false once another process has the vault's folder, and writes the head
    */
   constructor(
     file: string,
     clock: Clock,
     durable: () => AuditMark,
     tell: ((mark: AuditMark) => void) | undefined,
+    isOurs: () => boolean = () => true,
   ) {
     this.#file = file
     this.#clock = clock
     this.#durable = durable
     this.#tell = tell
+    this.#isOurs = isOurs
   }
 
   /** Undefined while locked. */
@@ -102,7 +106,7 @@ export class KeptHead {
   write(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    if (this.#key === undefined) return
+    if (this.#key === undefined || !this.#isOurs()) return
     const head = { ...this.#durable(), cut: this.#cut }
     try {
       writeHead(this.#file, this.#key, head)

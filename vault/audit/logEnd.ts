@@ -5,6 +5,8 @@ import { GroupWriter, type WriteTarget } from '../storage/disk/groupWriter.ts'
 import { segmentFile } from './segments.ts'
 
 export interface LogEndEvents {
+  /** Whether this process still has the vault's folder. */
+  readonly isOurs?: (() => boolean) | undefined
   /** More entries are on disk. @param isNewFile whether the log has gone on in another file */
   written(isNewFile: boolean): void
   /** What waited is not on disk; its numbers are given again. */
@@ -42,6 +44,7 @@ export class LogEnd {
         ? this.#newSegment(seq + 1)
         : { descriptor: openSync(file.name, 'r+', fileMode), offset: file.bytes }
     this.#writer = new GroupWriter('the log', target, {
+      isOurs: events.isOurs,
       redirect: (_batch, offset) => this.#redirect(offset),
       written: (count) => {
         this.#durable = this.#waiting.splice(0, count).at(-1)!

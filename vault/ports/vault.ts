@@ -4,8 +4,11 @@ import type { KeyFamily, KeyInfo, Keyring } from './keyring.ts'
 import type { Records } from './records.ts'
 import type { Signer } from './signer.ts'
 
-/** Why a vault locked itself, or was locked; `signer`: the signing process ended by itself, and the keys with it. */
-export type LockReason = 'owner' | 'idle' | 'age' | 'closing' | 'signer'
+/**
+ * Why a vault locked itself, or was locked; `signer`: the signing process ended by itself, and the keys with it; `taken`: this
+ * process stood still, and another one has the folder now.
+ */
+export type LockReason = 'owner' | 'idle' | 'age' | 'closing' | 'signer' | 'taken'
 
 /** Where a password came in: the owner's socket, or a signed-in approvals page. Wrong ones are counted apart. */
 export type Door = 'socket' | 'page'

@@ -53,7 +53,7 @@ export async function createVault(options: CreateVaultOptions): Promise<CreatedV
   const hasher = options.hasher ?? argon2idHasher
   const kdf = options.kdf ?? (await calibrateKdf(hasher))
   preparePrivateFolder(home)
-  const lock = takeHome(home)
+  const lock = await takeHome(home)
   let signer: SigningProcess | undefined
   try {
     assertNoVault(home)

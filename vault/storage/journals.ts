@@ -30,6 +30,7 @@ export class Journals {
       folder: files.auditFolder,
       headFile: files.auditHead,
       clock,
+      isOurs: files.isOurs,
       ...(limits !== undefined && { limits }),
       remember: (mark) => void this.store.note(logMarkId, mark).catch(() => {}),
     })

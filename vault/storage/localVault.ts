@@ -1,6 +1,7 @@
 import type { ChainedAuditLog } from '../audit/chainedAuditLog.ts'
 import type { AuditLimits } from '../audit/dropOld.ts'
 import type { JournaledBudget } from '../budget/journaledBudget.ts'
+import { VaultError } from '../errors/error.ts'
 import type { VaultKeyring } from '../keys/vaultKeyring.ts'
 import type { VaultClock } from '../ports/clock.ts'
 import type { KeyFamily, KeyInfo } from '../ports/keyring.ts'
@@ -58,6 +59,7 @@ export class LocalVault implements Vault {
     this.#files = files
     this.#clock = clock
     this.#homeLock = lock
+    lock.onLost(() => void this.lock('taken').catch(() => {}))
     this.#gate = new PasswordGate(files, clock, hasher)
     this.#lockState = new LockState(clock, autoLock, (reason) => void this.lock(reason).catch(() => {}))
     const beforeUse = () => {
@@ -190,6 +192,11 @@ export class LocalVault implements Vault {
    */
   async #openWith(process: SigningProcess, keys: HostKeys, proof?: Proof): Promise<void> {
     await this.#shut()
+    if (!this.#homeLock.isOurs())
+      throw new VaultError(
+        'VAULT_IN_USE',
+        'Another process has opened this vault, because this one stood still for too long. Stop one of the two.',
+      )
     this.#isOpen = true
     this.#isOpening = true
     try {

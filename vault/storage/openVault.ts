@@ -4,7 +4,7 @@ import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import type { PasswordHasher } from '../ports/passwordHasher.ts'
 import type { Vault } from '../ports/vault.ts'
 import { preparePrivateFolder } from './disk/files.ts'
-import { takeHome } from './disk/homeLock.ts'
+import { type HomeLock, takeHome } from './disk/homeLock.ts'
 import { noVaultIn, vaultFiles } from './disk/vaultFiles.ts'
 import { LocalVault } from './localVault.ts'
 import { argon2idHasher } from './password/kdf.ts'
@@ -36,7 +36,7 @@ export async function openVault(options: OpenVaultOptions): Promise<Vault> {
   const files = vaultFiles(options.home)
   if (!existsSync(files.header)) throw noVaultIn(options.home)
   preparePrivateFolder(options.home)
-  const lock = takeHome(options.home)
+  const lock = await takeHome(options.home)
   try {
     return openLocalVault(options, lock)
   } catch (error) {
@@ -46,9 +46,9 @@ export async function openVault(options: OpenVaultOptions): Promise<Vault> {
 }
 
 /** The vault of a folder that is taken already. */
-export function openLocalVault(options: OpenVaultOptions, lock: { release(): void }): LocalVault {
+export function openLocalVault(options: OpenVaultOptions, lock: HomeLock): LocalVault {
   return new LocalVault({
-    files: vaultFiles(options.home),
+    files: vaultFiles(options.home, lock.isOurs),
     lock,
     clock: options.clock ?? systemVaultClock,
     hasher: options.hasher ?? argon2idHasher,

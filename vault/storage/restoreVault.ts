@@ -78,7 +78,7 @@ export async function restoreVault(options: RestoreVaultOptions): Promise<Restor
     const records = isOld ? await adoptChanges(contents.records, signer) : contents.records
     const newest = isOld ? await upgradedHeader(header, signer, proof) : header
     preparePrivateFolder(home)
-    const lock = takeHome(home)
+    const lock = await takeHome(home)
     try {
       assertNoVault(home)
       const suspended = await writeContents(options, newest, keys, { ...contents, records }, isOld)

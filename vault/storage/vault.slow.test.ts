@@ -1,6 +1,15 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -518,3 +527,35 @@ t.test('passwords that are too short or no text are refused before anything is m
   }
   t.throws(() => statSync(home), { code: 'ENOENT' })
 })
+
+t.test(
+  'a vault whose folder another process took while it stood still writes nothing more and locks itself',
+  async (t) => {
+    const { vault, home, common, closing } = await make(t)
+    await vault.records.putJson('policy', 'default', { kept: 1 })
+    // As a process of another container leaves the folder that it takes over.
+    renameSync(join(home, 'lock.1'), join(home, 'lock.2'))
+    writeFileSync(join(home, 'lock.2'), 'released')
+    const successor = closing(await openVault(common))
+    await successor.unlock(password)
+    const before = readFileSync(join(home, 'records.log'))
+    const log = () =>
+      readdirSync(join(home, 'audit')).map((name) => readFileSync(join(home, 'audit', name)).length)
+    const logBefore = log()
+    const isLost = { code: /^(?:VAULT_IN_USE|VAULT_LOCKED)$/ }
+    await t.rejects(vault.records.putJson('policy', 'default', { kept: 2 }), isLost)
+    await t.rejects(vault.records.putJson('policy', 'other', { kept: 2 }), isLost)
+    await t.rejects(vault.audit.append({ agent: 'owner', action: 'CONFIG', status: 'APPROVED' }), isLost)
+    t.ok(readFileSync(join(home, 'records.log')).equals(before))
+    t.strictSame(log(), logBefore)
+    while (!vault.state.locked) await new Promise((resolve) => setTimeout(resolve, 50))
+    t.equal(vault.state.lockReason, 'taken')
+    await t.rejects(vault.unlock(password), { code: 'VAULT_IN_USE' })
+    await successor.records.putJson('policy', 'default', { kept: 3 })
+    await vault.close()
+    await successor.lock()
+    await successor.unlock(password)
+    t.strictSame(successor.records.getJson('policy', 'default'), { kept: 3 })
+    t.match(await successor.audit.verify(), { ok: true })
+  },
+)

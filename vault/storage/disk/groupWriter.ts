@@ -15,6 +15,8 @@ export interface WriteTarget {
 }
 
 export interface WriterHooks {
+  /** False once another process writes these files: nothing is written, cut or promised any more. */
+  readonly isOurs?: (() => boolean) | undefined
   /**
    * Asked before each batch, synchronously: undefined to go on, or another file to go on in. The old descriptor is
    * closed.
@@ -95,12 +97,25 @@ export class GroupWriter {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting
       this.#waiting = []
+      if (!this.#isOurs()) {
+        this.#refuse(batch)
+        break
+      }
       try {
         await this.#write(batch.map(({ bytes }) => bytes))
+        // What another process has not read when it took over is not on disk for it.
+        if (!this.#isOurs()) {
+          this.#refuse(batch)
+          break
+        }
         this.#durable = this.#offset
         this.#hooks.written?.(batch.length)
         for (const { done } of batch) done()
       } catch (cause) {
+        if (!this.#isOurs()) {
+          this.#refuse(batch)
+          break
+        }
         const refused = [...batch, ...this.#waiting]
         this.#waiting = []
         this.#fail(refused, cause)
@@ -125,6 +140,21 @@ export class GroupWriter {
       this.#offset += bytesWritten
     }
     await flushFile(this.#descriptor)
+  }
+
+  #isOurs(): boolean {
+    return this.#hooks.isOurs?.() ?? true
+  }
+
+  /** The file belongs to another process now: it is left as it is. */
+  #refuse(batch: readonly Waiting[]): void {
+    const failure = new VaultError(
+      'VAULT_IN_USE',
+      'Another process has opened this vault, because this one stood still for too long. What was asked for was not done.',
+    )
+    this.#failure = failure
+    for (const { failed } of [...batch, ...this.#waiting]) failed(failure)
+    this.#waiting = []
   }
 
   #fail(refused: readonly Waiting[], cause: unknown): void {

@@ -1,6 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
 import {
+  closeSync,
+  fstatSync,
   linkSync,
+  openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -11,71 +14,153 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { VaultError } from '../../errors/error.ts'
 import { fileMode } from './files.ts'
 
+/** The name of a lock. */
 const form = /^lock\.(\d{1,15})$/
 
-/** Who holds a lock, so that somebody else can tell whether that process still lives. */
+/** How often the holder of a lock touches its file, in ms. */
+const BEAT_MS = 1_000
+/** A lock of another kernel whose file is not touched for this many beats in a row has no holder any more. */
+const MISSED_BEATS = 10
+
+/** The process that took a lock. */
 interface Owner {
   readonly pid: number
-  /** A pid is used again; when its process began is not, on one boot. Empty where the system does not say. */
+  /** A pid is used again; the moment at which its process began is not, on one boot. Empty where the system does not say. */
   readonly startedAt: string
+  /** Containers can have boot ids of their own: a different one says nothing about the process. */
   readonly bootId: string
-  /** Another namespace's pids mean nothing here. */
+  /** The pids of another namespace mean nothing here. */
   readonly pidNamespace: string
   /** Tells the locks of one process apart. */
-  readonly nonce?: string
+  readonly nonce: string
 }
 
 export interface HomeLock {
-  /** Lets another process open the vault. */
+  /** Lets another process take the folder. */
   release(): void
+  /** False once another process has taken the folder from this one, which stood still for longer than the heartbeat allows. */
+  isOurs(): boolean
+  /** Calls back once, when another process has taken the folder. */
+  onLost(listener: () => void): void
 }
 
-export interface BeatingLock extends HomeLock {
-  /** Shows that this process lives to those who can't ask about it. False when another has taken the folder from it. */
-  beat(): boolean
-}
-
-/** A lock of which it can't be told from here whether its process lives. */
-export interface ForeignLock {
-  /** No two locks are the same. */
-  readonly text: string
-  /** When it was taken, or its process beat last; in ms, by the clock of whoever holds the file. */
-  readonly beatAtMs: number
+export interface LockOptions {
+  /** Waits between two reads of a heartbeat; for tests. */
+  readonly betweenReads?: () => Promise<unknown>
 }
 
 /**
- * Takes the vault's folder for this process. Two writers would each number the same log entries and each count
+ * Takes a folder for this process. Two writers of one vault would each number the same log entries and each count
  * its own half of a budget.
  *
- * Node has no flock. Here a lock is a file `lock.N` that comes into being whole (link) and only once; whoever has the
- * highest N has the folder. A lock whose process is gone, or that says `released`, is followed by N+1, never removed
- * first: of several processes that find it stale at once, the link lets one through.
+ * Node has no flock. Here a lock is a file `lock.N` that appears whole (link) and only once; the process with the
+ * highest N has the folder. A lock whose process has ended, or that says `released`, is followed by N+1, never removed
+ * first: of several processes that find it at once, the link lets one through.
  *
- * @param abandoned a lock whose process the caller knows to be gone
- * @throws `VAULT_IN_USE` when its process lives, or when that can not be told from here.
+ * Under the same kernel and in the same PID namespace the process of a lock is asked for. On another host or in another
+ * container that can't be done, so the holder touches its file every second, and a lock that is not touched for ten
+ * seconds is taken over. No clocks are compared.
+ *
+ * @throws `VAULT_IN_USE` when another process has the folder, or the lock file is damaged
  */
-export function takeHome(home: string, abandoned?: ForeignLock): BeatingLock {
-  const text = encode({ ...ownerOf(process.pid, 'self'), nonce: randomBytes(8).toString('hex') })
+export async function takeHome(home: string, options: LockOptions = {}): Promise<HomeLock> {
+  const { betweenReads = () => wait(BEAT_MS) } = options
+  const text = encode({ ...processOf(process.pid, 'self'), nonce: randomBytes(8).toString('hex') })
   for (;;) {
     const newest = locksIn(home).at(-1) ?? 0
-    if (newest > 0) assertGone(home, newest, abandoned?.text)
+    if (newest > 0 && !(await isAbandoned(nameOf(home, newest), betweenReads))) throw inUse(home, newest)
     const mine = newest + 1
     if (!makeLock(home, mine, text)) continue
-    // A slow process may have made a number that others have passed and removed since it looked.
+    // A slow process may have made a number that others have passed and removed since it read the folder.
     if (locksIn(home).at(-1) !== mine) {
       rmSync(nameOf(home, mine), { force: true })
       continue
     }
     for (const older of locksIn(home)) if (older < mine) rmSync(nameOf(home, older), { force: true })
-    const isMine = () => locksIn(home).at(-1) === mine
-    return {
-      release: () => void (isMine() && replaceLock(home, mine, 'released')),
-      beat: () => isMine() && touch(nameOf(home, mine)),
-    }
+    return hold(home, mine)
   }
+}
+
+function hold(home: string, number: number): HomeLock {
+  const file = nameOf(home, number)
+  let lost = () => {}
+  const beats = setInterval(() => {
+    if (isThere(file)) return touch(file)
+    clearInterval(beats)
+    lost()
+  }, BEAT_MS).unref()
+  return {
+    isOurs: () => isThere(file),
+    onLost: (listener) => void (lost = listener),
+    release() {
+      clearInterval(beats)
+      if (isThere(file)) replaceLock(home, number, 'released')
+    },
+  }
+}
+
+/** The process that takes a folder over removes the older locks before it reads anything else. */
+function isThere(file: string): boolean {
+  try {
+    return statSync(file, { throwIfNoEntry: false }) !== undefined
+  } catch {
+    // A disk that fails for a moment takes the lock from no process.
+    return true
+  }
+}
+
+function touch(file: string): void {
+  const now = new Date()
+  try {
+    utimesSync(file, now, now)
+  } catch {
+    // The next beat may succeed.
+  }
+}
+
+async function isAbandoned(file: string, betweenReads: () => Promise<unknown>): Promise<boolean> {
+  const first = readBeat(file)
+  if (first === undefined || first.text === 'released') return true
+  const owner = decode(first.text)
+  // Locks appear whole, so a text of another form is damage, and its process can't be found.
+  if (owner === undefined) return false
+  if (isVisible(owner)) return hasEnded(owner)
+  for (let read = 0; read < MISSED_BEATS; read++) {
+    await betweenReads()
+    const now = readBeat(file)
+    if (now === undefined || now.text === 'released') return true
+    if (now.text !== first.text || now.beatAtMs !== first.beatAtMs) return false
+  }
+  return true
+}
+
+/** Opened each time: a network file system answers from its cache for a file that is only looked up. */
+function readBeat(file: string): { readonly text: string; readonly beatAtMs: number } | undefined {
+  let opened: number
+  try {
+    opened = openSync(file, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    return { text: readFileSync(opened, 'utf8').trim(), beatAtMs: fstatSync(opened).mtimeMs }
+  } finally {
+    closeSync(opened)
+  }
+}
+
+const inUse = (home: string, number: number): VaultError => {
+  const { pid = '(unknown)' } = decode(readOr(nameOf(home, number))) ?? {}
+  return new VaultError(
+    'VAULT_IN_USE',
+    `Expected the vault in ${home} to be closed, but process ${pid} has it open, as lock.${number} says. ` +
+      'Stop that process. If it is certain that no process is left, on this machine or another one, remove the lock file.',
+  )
 }
 
 function makeLock(home: string, number: number, text: string): boolean {
@@ -92,53 +177,14 @@ function makeLock(home: string, number: number, text: string): boolean {
   }
 }
 
-/** The number stays taken after a release: a process that looked before it must not take a lower one for free. */
+/** The number stays taken after a release: a process that read the folder before must not take a lower one for free. */
 function replaceLock(home: string, number: number, text: string): void {
   const unfinished = join(home, `.lock.${process.pid}.${randomBytes(6).toString('hex')}`)
   writeFileSync(unfinished, text, { mode: fileMode, flag: 'wx' })
   renameSync(unfinished, nameOf(home, number))
 }
 
-function touch(file: string): boolean {
-  const now = new Date()
-  try {
-    utimesSync(file, now, now)
-  } catch {
-    // A disk that fails for a moment takes the lock from nobody.
-  }
-  return true
-}
-
-/** The lock of the folder, when its process can't be asked about: it is in another PID namespace of this boot. */
-export function foreignLockOf(home: string): ForeignLock | undefined {
-  const newest = locksIn(home).at(-1)
-  const text = newest === undefined ? '' : readOr(nameOf(home, newest))
-  const owner = decode(text)
-  if (owner === undefined || owner.pidNamespace === ownNamespace()) return undefined
-  const info = statSync(nameOf(home, newest!), { throwIfNoEntry: false })
-  return info && { text, beatAtMs: info.mtimeMs }
-}
-
-function assertGone(home: string, number: number, abandoned: string | undefined): void {
-  let text: string
-  try {
-    text = readFileSync(nameOf(home, number), 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
-    throw error
-  }
-  if (text === 'released' || text === abandoned) return
-  // Locks come into being whole, so another form is damage, and who holds it can not be told.
-  const owner = decode(text)
-  if (owner !== undefined && hasEnded(owner)) return
-  throw new VaultError(
-    'VAULT_IN_USE',
-    `Expected nobody to have the vault in ${home} open, but process ${owner?.pid ?? '(unknown)'} has it, as lock.${number} says. ` +
-      'Stop that process. If it is certain that none is left, remove the lock file.',
-  )
-}
-
-/** With a checksum: a changed boot id would look like a machine that was started again. */
+/** With a checksum: a changed pid would look like a process that has ended. */
 function encode(owner: Owner): string {
   const body = JSON.stringify(owner)
   return `${body} ${createHash('sha256').update(body).digest('hex')}`
@@ -153,27 +199,17 @@ function decode(text: string): Owner | undefined {
   }
 }
 
-function hasEnded(owner: Owner): boolean {
-  const now = ownerOf(owner.pid, String(owner.pid))
-  if (owner.bootId !== now.bootId) return true
-  if (owner.pidNamespace !== ownNamespace()) return false
-  if (process.platform === 'linux') return now.startedAt !== owner.startedAt
-  try {
-    process.kill(owner.pid, 0)
-    return false
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH'
-  }
+/** Whether a process of a lock can be asked for: it runs under this kernel, and its pid means the same here. */
+const isVisible = ({ bootId, pidNamespace }: Owner): boolean =>
+  bootId !== '' && bootId === readOr(bootIdFile) && pidNamespace === ownNamespace()
+
+const hasEnded = ({ pid, startedAt }: Owner): boolean => startOf(String(pid)) !== startedAt
+
+function processOf(pid: number, entry: string): Omit<Owner, 'nonce'> {
+  return { pid, startedAt: startOf(entry), bootId: readOr(bootIdFile), pidNamespace: ownNamespace() }
 }
 
-function ownerOf(pid: number, entry: string): Owner {
-  return {
-    pid,
-    startedAt: startOf(entry),
-    bootId: readOr('/proc/sys/kernel/random/boot_id'),
-    pidNamespace: ownNamespace(),
-  }
-}
+const bootIdFile = '/proc/sys/kernel/random/boot_id'
 
 /** Field 22 of /proc/PID/stat, behind the name in brackets, which may hold anything; a zombie counts as ended. */
 function startOf(entry: string): string {

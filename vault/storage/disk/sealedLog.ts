@@ -27,6 +27,8 @@ export interface SealedLogPlace {
   readonly vaultId: string
   /** Read while opening and creating; not kept. */
   readonly masterKey: Uint8Array
+  /** See {@link import('./groupWriter.ts').WriterHooks}. */
+  readonly isOurs?: (() => boolean) | undefined
 }
 
 export interface SealedLogState {
@@ -93,6 +95,7 @@ export class SealedLog {
     this.#nextIndex = at.index
     this.#snapshotBytes = at.snapshotEnd
     this.#writer = new GroupWriter(basename(options.file), at, {
+      isOurs: options.isOurs,
       redirect: (_batch, offset) => this.#compact(offset),
       failed: (bytes) => this.#readBack(bytes),
     })

@@ -11,9 +11,12 @@ export interface VaultFiles {
   readonly budget: string
   readonly auditFolder: string
   readonly auditHead: string
+  /** Whether this process still has the folder. */
+  readonly isOurs: () => boolean
 }
 
-export function vaultFiles(home: string): VaultFiles {
+/** @param isOurs of the lock of the folder */
+export function vaultFiles(home: string, isOurs: () => boolean = () => true): VaultFiles {
   return {
     home,
     header: join(home, 'vault.json'),
@@ -22,17 +25,18 @@ export function vaultFiles(home: string): VaultFiles {
     budget: join(home, 'budget.log'),
     auditFolder: join(home, 'audit'),
     auditHead: join(home, 'audit.head'),
+    isOurs,
   }
 }
 
 /** @param key of the file of records, as the signing process gives it to the host */
 export function recordsPlace(files: VaultFiles, vaultId: string, key: Uint8Array): SealedLogPlace {
-  return { file: files.records, use: 'records', vaultId, masterKey: key }
+  return { file: files.records, use: 'records', vaultId, masterKey: key, isOurs: files.isOurs }
 }
 
 /** @param key of the journal of budgets, as above */
 export function budgetPlace(files: VaultFiles, vaultId: string, key: Uint8Array): SealedLogPlace {
-  return { file: files.budget, use: 'budget', vaultId, masterKey: key }
+  return { file: files.budget, use: 'budget', vaultId, masterKey: key, isOurs: files.isOurs }
 }
 
 /** What is said of a folder without `vault.json`, which is what makes it a vault's. */
