@@ -10,7 +10,7 @@ import type { Vault } from '../ports/vault.ts'
 import type { SealedRecord } from '../signer/custodian.ts'
 import type { HostKeys } from '../signer/hostKeys.ts'
 import { SigningProcess } from '../signer/signingProcess.ts'
-import { preparePrivateFolder, replaceFile } from './disk/files.ts'
+import { preparePrivateFolder, replaceFile, unwritable } from './disk/files.ts'
 import { takeHome } from './disk/homeLock.ts'
 import { budgetPlace, recordsPlace, vaultFiles } from './disk/vaultFiles.ts'
 import { type OpenVaultOptions, openLocalVault } from './openVault.ts'
@@ -75,7 +75,7 @@ export async function createVault(options: CreateVaultOptions): Promise<CreatedV
   } catch (error) {
     await signer?.end()
     lock.release()
-    throw error
+    throw unwritable(home, error)
   }
 }
 

@@ -3,7 +3,7 @@ import type { AuditLimits } from '../audit/dropOld.ts'
 import { systemVaultClock, type VaultClock } from '../ports/clock.ts'
 import type { PasswordHasher } from '../ports/passwordHasher.ts'
 import type { Vault } from '../ports/vault.ts'
-import { preparePrivateFolder } from './disk/files.ts'
+import { preparePrivateFolder, unwritable } from './disk/files.ts'
 import { type HomeLock, takeHome } from './disk/homeLock.ts'
 import { noVaultIn, vaultFiles } from './disk/vaultFiles.ts'
 import { LocalVault } from './localVault.ts'
@@ -41,7 +41,7 @@ export async function openVault(options: OpenVaultOptions): Promise<Vault> {
     return openLocalVault(options, lock)
   } catch (error) {
     lock.release()
-    throw error
+    throw unwritable(options.home, error)
   }
 }
 

@@ -19,6 +19,7 @@ import {
   folderMode,
   preparePrivateFolder,
   replaceFile,
+  unwritable,
   writeAll,
 } from './disk/files.ts'
 import { readFrame } from './disk/frame.ts'
@@ -87,7 +88,7 @@ export async function restoreVault(options: RestoreVaultOptions): Promise<Restor
       return { vault, suspended }
     } catch (error) {
       lock.release()
-      throw error
+      throw unwritable(home, error)
     }
   } catch (error) {
     await signer.end()

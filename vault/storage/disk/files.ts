@@ -1,4 +1,14 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { VaultError } from '../../errors/error.ts'
 
@@ -6,9 +16,37 @@ import { VaultError } from '../../errors/error.ts'
 export const fileMode = 0o600
 export const folderMode = 0o700
 
-/** Makes the vault's folder when it is missing. @throws `VALIDATION_ERROR` when others may look into it. */
+/** What the codes of the file system say to a person. */
+const reasons: Readonly<Record<string, string>> = {
+  EROFS: 'the file system is read-only. Mount it for writing',
+  ENOSPC: 'the disk is full. Make room',
+  EDQUOT: "this user's share of the disk is used up. Make room",
+  EACCES: "this user may not write there. Change the folder's owner or mode",
+  EPERM: "this user may not write there. Change the folder's owner or mode",
+  ENOENT: 'it is not there, and can not be made. Make the folder above it first',
+  ENOTDIR: 'a file stands where a folder has to be. Choose another folder',
+  EIO: 'the disk fails. Check the disk',
+}
+
+/** A failure of the file system in words; every other error stays as it is. */
+export function unwritable(folder: string, cause: unknown): unknown {
+  const { code, syscall } = cause as NodeJS.ErrnoException
+  if (syscall === undefined) return cause
+  const reason = reasons[code ?? ''] ?? `the system says ${code}. Check the disk`
+  return new VaultError('STORAGE_UNAVAILABLE', `Could not write to ${folder}: ${reason}, then try again.`, {
+    cause,
+  })
+}
+
+/** Makes the vault's folder when it is missing. @throws `STORAGE_UNAVAILABLE`, `VALIDATION_ERROR` when others may look into it. */
 export function preparePrivateFolder(folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: folderMode })
+  try {
+    // First without `recursive`, which calls every failure ENOENT.
+    if (!existsSync(folder) && existsSync(dirname(folder))) mkdirSync(folder, { mode: folderMode })
+    mkdirSync(folder, { recursive: true, mode: folderMode })
+  } catch (cause) {
+    throw unwritable(folder, cause)
+  }
   const { mode } = statSync(folder)
   if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
     throw new VaultError(
@@ -43,9 +81,7 @@ export function replaceFile(file: string, bytes: Uint8Array): void {
     flushFolder(dirname(file))
   } catch (cause) {
     rmSync(unfinished, { force: true })
-    throw new VaultError('STORAGE_UNAVAILABLE', `Could not write ${basename(file)} in the vault's folder.`, {
-      cause,
-    })
+    throw unwritable(dirname(file), cause)
   }
 }
 

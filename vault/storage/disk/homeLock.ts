@@ -16,7 +16,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { VaultError } from '../../errors/error.ts'
-import { fileMode } from './files.ts'
+import { fileMode, unwritable } from './files.ts'
 
 /** The name of a lock. */
 const form = /^lock\.(\d{1,15})$/
@@ -98,7 +98,11 @@ function hold(home: string, number: number): HomeLock {
     onLost: (listener) => void (lost = listener),
     release() {
       clearInterval(beats)
-      if (isThere(file)) replaceLock(home, number, 'released')
+      try {
+        if (isThere(file)) replaceLock(home, number, 'released')
+      } catch {
+        // A full disk: the lock is free once this process has ended.
+      }
     },
   }
 }
@@ -165,13 +169,13 @@ const inUse = (home: string, number: number): VaultError => {
 
 function makeLock(home: string, number: number, text: string): boolean {
   const unfinished = join(home, `.lock.${process.pid}.${randomBytes(6).toString('hex')}`)
-  writeFileSync(unfinished, text, { mode: fileMode, flag: 'wx' })
   try {
+    writeFileSync(unfinished, text, { mode: fileMode, flag: 'wx' })
     linkSync(unfinished, nameOf(home, number))
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
-    throw error
+    throw unwritable(home, error)
   } finally {
     rmSync(unfinished, { force: true })
   }
