@@ -108,13 +108,13 @@ const facilitator = {
       type: 'integer',
       minimum: 1_000,
       maximum: 1_400_000,
-      default: 200_000,
+      default: 400_000,
       description: 'Most compute units that a payment may ask for (Solana).',
     },
     maxMicroLamportsPerUnit: {
       type: 'integer',
       minimum: 0,
-      default: 50_000,
+      default: 200_000,
       description:
         'Highest priority fee that a payment may set, in millionths of a lamport per unit (Solana).',
     },
