@@ -17,7 +17,8 @@ const version0 = 0x80
 /**
  * The one transaction that a payment is (x402, scheme `exact` on SVM), in wire format and unsigned: SetComputeUnitLimit,
  * SetComputeUnitPrice, TransferChecked, Memo. The fee payer of the offer signs first, the payer second, whose wallet may add
- * assertions. It makes no account and approves nothing. The memo, where the offer names none, makes two payments of the same price different transactions.
+ * assertions. It makes no account and approves nothing. The memo, where the offer names none, makes two payments of the same price
+ * different transactions.
  *
  * Written out, because its shape is fixed: eight accounts, of which the fee payer and the payer sign. The checkout builds it
  * in browsers, so it knows nothing of Node.

@@ -5,6 +5,7 @@ import type { PaymentPayload } from '../../../../core/x402/types.ts'
 import { refuse, refuseForNow } from '../../refuse.ts'
 import type { AccountCode } from '../check/accountCode.ts'
 import { type Authorization, readAuthorization } from '../check/authorization.ts'
+import { type Separators, withTokensV } from '../check/plainSignature.ts'
 import { reasons } from '../reasons.ts'
 import { payCall, readDeployment } from './payCall.ts'
 
@@ -19,13 +20,14 @@ export interface PaymentCalls {
 export function createPaymentCalls(options: {
   readonly code: AccountCode
   readonly factories: readonly string[]
+  readonly separators: Separators
 }): PaymentCalls {
   const factories = new Set(options.factories.map((factory) => factory.toLowerCase()))
   return {
     async prepare(payment, { asset }) {
       const read = readAuthorization(payment.payload)
       if (!read.ok) return read
-      const { authorization } = read
+      const authorization = withTokensV(read.authorization, asset, options.separators)
       const deployment = readDeployment(authorization.signature)
       if (deployment === undefined)
         return { ok: true, authorization, call: payCall(asset, authorization, undefined) }
