@@ -5,8 +5,8 @@ import { tokenAccountOf } from '../solana/tokenAccountOf.ts'
 import { signatureBytes } from '../solana/wire.ts'
 import type { OfferTerms } from './offerTerms.ts'
 
-/** Enough for one transfer and a memo; the fee payer's verifier caps it. */
-const COMPUTE_UNITS = 20_000
+/** Enough for a transfer, a memo and the assertions that a wallet adds; the fee payer's verifier caps it. */
+const COMPUTE_UNITS = 60_000
 /** In millionths of a lamport a unit: next to nothing, because the fee is the seller's. */
 const UNIT_PRICE_MICRO_LAMPORTS = 1n
 
@@ -16,8 +16,9 @@ const version0 = 0x80
 
 /**
  * The one transaction that a payment is (x402, scheme `exact` on SVM), in wire format and unsigned: SetComputeUnitLimit,
- * SetComputeUnitPrice, TransferChecked, Memo. The fee payer of the offer signs first, the payer second. It makes no account
- * and approves nothing. The memo, where the offer names none, makes two payments of the same price different transactions.
+ * SetComputeUnitPrice, TransferChecked, Memo. The fee payer of the offer signs first, the payer second, whose wallet may add
+ * assertions. It makes no account and approves nothing. The memo, where the offer names none, makes two payments of the same price
+ * different transactions.
  *
  * Written out, because its shape is fixed: eight accounts, of which the fee payer and the payer sign. The checkout builds it
  * in browsers, so it knows nothing of Node.

@@ -22,3 +22,5 @@ export const DEVNET_GENESIS_HASH = 'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG
 export const DEVNET_NETWORK = `solana:${DEVNET_GENESIS_HASH.slice(0, 32)}`
 /** SPL Memo, version 2. */
 export const MEMO_PROGRAM = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr'
+/** Lighthouse, whose assertions wallets add; a local chain has a stand-in there that never fails. */
+export const LIGHTHOUSE_PROGRAM = 'L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95'

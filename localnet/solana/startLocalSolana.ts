@@ -3,6 +3,7 @@ import {
   DEVNET_GENESIS_HASH,
   DEVNET_NETWORK,
   DEVNET_USDC_MINT,
+  LIGHTHOUSE_PROGRAM,
   LOCAL_TOKEN_2022_MINT,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
@@ -10,11 +11,12 @@ import {
 import { createFaucet } from './faucet.ts'
 import { createGate } from './gate.ts'
 import { createLedger, REAL_BLOCKHASH_LIFETIME } from './ledger.ts'
+import { lighthouseStandIn } from './lighthouseStandIn.ts'
 import { createLocalTokens } from './localTokens.ts'
 import { createRpcMethods } from './rpcMethods.ts'
 import { startRpcServer } from './rpcServer.ts'
 import { createSubscriptions } from './subscriptions.ts'
-import { readAccount } from './svmAccount.ts'
+import { readAccount, type SvmAddress } from './svmAccount.ts'
 
 /** How a local Solana chain is started. */
 export type LocalSolanaOptions = {
@@ -92,6 +94,7 @@ export async function startLocalSolana(options: LocalSolanaOptions = {}): Promis
   const { blockhashLifetimeSlots = REAL_BLOCKHASH_LIFETIME } = options
   const { LiteSVM, Clock } = await loadLiteSvm()
   const svm = new LiteSVM().withSigverify(false).withBlockhashCheck(false).withTransactionHistory(0n)
+  svm.addProgram(LIGHTHOUSE_PROGRAM as SvmAddress, lighthouseStandIn)
   const ledger = createLedger({
     svm,
     firstSlot: Number(svm.getClock().slot),

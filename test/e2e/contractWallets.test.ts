@@ -1,6 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { type Address, encodeAbiParameters, type Hex, serializeErc6492Signature } from 'viem'
+import {
+  type Address,
+  encodeAbiParameters,
+  encodeFunctionData,
+  getAddress,
+  type Hex,
+  parseAbi,
+  serializeErc6492Signature,
+} from 'viem'
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from 'viem/accounts'
 import { transferTypes } from '../../core/x402/transferTypes.ts'
 import { present } from './helpers/buyers.ts'
@@ -104,6 +112,41 @@ t.test(
     })
     t.equal(await chain.balance(wallet), 1_000_000n)
     t.equal(await evm.rpc('eth_getCode', wallet, 'latest'), '0x', 'nothing was deployed')
+  },
+)
+
+/** Coinbase Smart Wallet 1.1 and 1. Here our factory's code is there: a wallet's address is the factory's own to give. */
+const usualFactories: readonly Address[] = [
+  '0xBA5ED110eFDBa3D005bfC882d75358ACBbB85842',
+  '0x0BA5ED0c6AA8c49038F819E587E2633c4A9F428a',
+]
+
+t.test(
+  'a new wallet of a usual factory is made by its first payment as the gateway is installed',
+  async (t) => {
+    const code = await evm.rpc('eth_getCode', evm.smartWalletFactory, 'latest')
+    for (const factory of usualFactories) {
+      await evm.rpc('anvil_setCode', factory, code)
+      const owner = newOwner()
+      const data = encodeFunctionData({
+        abi: parseAbi(['function getAddress(address owner, uint256 salt) view returns (address)']),
+        args: [owner.address, 0n],
+      })
+      const word = await evm.rpc<Hex>('eth_call', { to: factory, data }, 'latest')
+      const wallet = getAddress(`0x${word.slice(26)}`)
+      await evm.mintUsdc(wallet, 1_000_000n)
+      const first = (signature: Hex) =>
+        serializeErc6492Signature({
+          address: factory,
+          data: evm.smartWalletCalldata(owner.address),
+          signature,
+        })
+      const before = await chain.balance(product.wallets.base)
+      const bought = await present(`${url}?n=${factory}`, await signFor(wallet, owner, url, first))
+      t.equal(bought.status, 200, bought.text)
+      t.equal((await chain.balance(product.wallets.base)) - before, 10_000n)
+      t.not(await evm.rpc('eth_getCode', wallet, 'latest'), '0x')
+    }
   },
 )
 

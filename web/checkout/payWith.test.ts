@@ -113,6 +113,14 @@ t.test('only the gateway says that nothing was charged', async (t) => {
   })
   const other = await pay(t, [() => over({ error }, 400, { 'payment-response': receipt })])
   t.match(other.end, { kind: 'refused', message: /Choose the account/ }, 'in words for whoever has a wallet')
+  const words = /has not been used on this network yet.*choose another wallet/
+  const unknownFactory = { success: false, errorReason: 'eip6492_factory_not_allowed', transaction: '' }
+  const notMade = { 'payment-response': encodeHeader(unknownFactory) }
+  t.match((await pay(t, [() => over({ error }, 402, notMade)])).end, { kind: 'refused', message: words })
+  const undeployed = await pay(t, [() => over({ error }, 402, { 'payment-response': receipt })], (method) =>
+    method === 'eth_signTypedData_v4' ? `0x${'1'.repeat(64)}${'6492'.repeat(16)}` : undefined,
+  )
+  t.match(undeployed.end, { kind: 'refused', message: words }, 'whatever its factory did not do')
   const later = await pay(t, [() => over({ error: 'insufficient_funds' }, 402)])
   t.match(later.end, { kind: 'too_little' })
 })

@@ -65,9 +65,9 @@ async function send(
       // What has no code was said by something between: the gateway may have the payment all the same, or have never seen it.
       if (error instanceof ApiFault && error.code !== '') {
         // Refused for good: nothing was charged. Everything else leaves it open whether it was.
-        if (error.status < 500 && ![408, 409, 425, 429].includes(error.status)) return refusal(error)
+        if (error.status < 500 && ![408, 409, 425, 429].includes(error.status)) return refusal(error, payment)
         const kind = chargedKinds.get(error.reason)
-        if (kind !== undefined) return { ...refusal(error), kind }
+        if (kind !== undefined) return { ...refusal(error, payment), kind }
         // Somebody else has paid, or pays, or time is over: the session says which.
         if (error.status === 409) return 'elsewhere'
       }
@@ -86,12 +86,24 @@ async function askPayer(network: string, address: string, asset: string) {
   return { recentBlockhash: String(data.recentBlockhash), balanceAtomic: BigInt(data.balanceAtomic) }
 }
 
+const factoryNotAllowed = 'eip6492_factory_not_allowed'
+
+/** Whether a contract wallet has signed that its first payment has to make (ERC-6492). @param payment value of `PAYMENT-SIGNATURE` */
+const isUndeployed = (payment: string): boolean => /(6492){16}"/.test(atob(payment))
+
 /** A refused payment comes as a 402 with its x402 reason, which is a code and no words for a buyer. */
-function refusal({ code, reason, message, requestId }: ApiFault): Fault {
+function refusal({ code, reason, message, requestId }: ApiFault, payment: string): Fault {
   if (/insufficient|balance/i.test(`${code} ${message}`))
     return {
       kind: 'too_little',
       message: message || 'The network says that this wallet has less than the price.',
+    }
+  if (reason === factoryNotAllowed || isUndeployed(payment))
+    return {
+      kind: 'refused',
+      message:
+        'This wallet has not been used on this network yet, and could not be set up with this payment. Send something with it first, or choose another wallet.',
+      requestId,
     }
   // The gateway's words are for programs that sign; here a wallet did.
   if (code === 'invalid_payment' && /signature/i.test(`${reason} ${message}`))

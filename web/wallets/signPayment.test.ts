@@ -1,13 +1,25 @@
+import { Keypair } from '@solana/web3.js'
 import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { verifyTypedData } from 'viem/utils'
 import { checkSolanaPayment } from '../../adapters/chains/solana/check/checkSolanaPayment.ts'
-import { addressOf, newCast, rulesOf, termsOf, usdc } from '../../adapters/chains/solana/payments.fixture.ts'
+import {
+  addressOf,
+  edit,
+  instruction,
+  newCast,
+  paymentOf,
+  rulesOf,
+  termsOf,
+  transactionOf,
+  usdc,
+} from '../../adapters/chains/solana/payments.fixture.ts'
 import { createWalletProofs } from '../../adapters/chains/wallets/createWalletProofs.ts'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { readPayment } from '../../core/x402/header.ts'
 import type { PaymentRequirements } from '../../core/x402/types.ts'
 import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
+import { LIGHTHOUSE_PROGRAM } from '../../localnet/solana/addresses.ts'
 import type { SignOptions } from './signOptions.ts'
 import { signPayment } from './signPayment.ts'
 import { connectWallet } from './signText.ts'
@@ -204,6 +216,30 @@ t.test('a Solana wallet signs the one transfer that the gateway’s own check ta
   const checked = checkSolanaPayment(read(t, header), entry, rulesOf(cast))
   t.match(checked, { ok: true, identity: { payer: wallet.address } })
   t.strictSame(wallet.mood.asked, ['connect', 'signTransaction'])
+})
+
+t.test('a Solana wallet may put assertions around the transfer that it signs', async (t) => {
+  const cast = newCast()
+  const secret = newSolanaSecret()
+  const wallet = solanaTestWallet(secret)
+  const guarding: TestWallet = {
+    ...wallet,
+    async request(asked) {
+      if (asked.method !== 'signTransaction') return wallet.request(asked)
+      const given = paymentOf(String(asked.params?.[0]))
+      const guarded = edit(given, Keypair.fromSecretKey(secret), ({ feePayer, instructions }) => {
+        const reads = [{ pubkey: feePayer, isSigner: false, isWritable: false }]
+        const guard = instruction(LIGHTHOUSE_PROGRAM, Uint8Array.of(5, 0, 255), reads)
+        instructions.splice(2, 0, guard, guard, guard)
+        instructions.push(guard)
+      })
+      return transactionOf(guarded)
+    },
+  }
+  const entry = termsOf(cast, usdc, { decimals: 6 })
+  const header = await signPayment(asSolana(guarding), offerOf(entry), entry, builtInAssets, optionsOf())
+  const checked = checkSolanaPayment(read(t, header), entry, rulesOf(cast))
+  t.match(checked, { ok: true, identity: { payer: wallet.address } })
 })
 
 t.test('a Solana wallet with too little, of the seller’s, or that only sends, signs nothing', async (t) => {

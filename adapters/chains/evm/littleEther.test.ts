@@ -10,7 +10,7 @@ import { newAccount, remember, type SettlerFixture, signPayment, startSettler } 
 async function makePoor({ chain }: SettlerFixture): Promise<void> {
   const { address } = mnemonicToAccount(LOCAL_EVM_MNEMONIC, { addressIndex: 3 })
   await chain.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00')
-  await chain.rpc('anvil_setBalance', address, `0x${(10n * 300_000n * 2_000_000_000n).toString(16)}`)
+  await chain.rpc('anvil_setBalance', address, `0x${(10n * 600_000n * 2_000_000_000n).toString(16)}`)
 }
 
 t.test(

@@ -20,7 +20,7 @@ export interface EvmSettlerOptions {
   readonly privateKeys: readonly string[]
   /** Tokens that may be paid in; those of other networks are left out. */
   readonly assets: readonly Asset[]
-  /** Most gas that one settlement may use. Default 300,000. */
+  /** Most gas that one settlement may use. Default 600,000: enough for a payment that makes its wallet (ERC-6492). */
   readonly maxGas?: number
   /**
    * Payments that one transaction may settle where several come at once, and the chain has Multicall3; 1: each has a transaction of
@@ -117,7 +117,7 @@ export function readOptions(options: EvmSettlerOptions): Required<EvmSettlerOpti
   }
   return {
     wsUrl: undefined,
-    maxGas: 300_000,
+    maxGas: 600_000,
     maxPaymentsPerTransaction: 32,
     gatherMs: 5,
     maxFeePerGasWei: 2_000_000_000n,

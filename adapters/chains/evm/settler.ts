@@ -14,6 +14,7 @@ import { keyIsShared, noPlaceRefusals, notStarted, refuseForNow } from '../refus
 import { createAccountCode } from './check/accountCode.ts'
 import { createEvmCheck } from './check/check.ts'
 import { createContractSignatureCheck } from './check/contractSignature.ts'
+import { separatorsOf } from './check/plainSignature.ts'
 import { createVerifyPayment } from './check/verifyPayment.ts'
 import { diagnoseEvm } from './diagnose.ts'
 import { type EvmSettlerOptions, readOptions } from './options.ts'
@@ -59,7 +60,11 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   const budgets = createBudgets(options)
   const finds = createFinds(budgets)
   const code = createAccountCode(rpc)
-  const calls = createPaymentCalls({ code, factories: options.factories })
+  const calls = createPaymentCalls({
+    code,
+    factories: options.factories,
+    separators: separatorsOf(network, assets),
+  })
   const syncSend = createSyncSend({ rpc, clock, log })
   const prepare = () => Promise.all([budgets.start(), syncSend.probe(), batches.probe()])
   const keys = createEvmKeys(

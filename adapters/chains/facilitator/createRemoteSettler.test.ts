@@ -43,6 +43,19 @@ t.test('the reference facilitator verifies and settles, and the chain proves it'
   t.equal(await isOnChain(settler, recordOf(identity, attempts[0]!, transaction)), 'no')
 })
 
+t.test('a facilitator is given v as the token takes it', async (t) => {
+  const facilitator = await startFacilitator(t, { verify: () => ({ isValid: true }) })
+  const settler = await start(t, facilitator.url)
+  const payment = await signPayment(newAccount(), terms, {}, (signed) => {
+    return `${signed.slice(0, -2)}0${Number.parseInt(signed.slice(-2), 16) - 27}` as `0x${string}`
+  })
+  const checked = await settler.check(payment, terms)
+  if (!checked.ok) return t.fail(checked.message)
+  t.match(await settler.verify(payment, terms, checked.identity, { storeId: 'store' }), { ok: true })
+  const { body } = facilitator.asked.find(({ route }) => route === 'verify')!
+  t.match(body, { paymentPayload: { payload: { signature: /^0x[0-9a-f]{128}1[bc]$/ } } })
+})
+
 t.test('a facilitator that claims what the chain does not show is not believed', async (t) => {
   const chain = await startLocalEvm()
   t.teardown(() => chain.close())

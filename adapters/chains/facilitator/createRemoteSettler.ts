@@ -10,6 +10,7 @@ import { type Log, silentLog } from '../../../core/ports/log.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../core/x402/types.ts'
 import { type BudgetLimits, createBudgets } from '../budgets.ts'
 import { createEvmCheck } from '../evm/check/check.ts'
+import { paymentWithTokensV, separatorsOf } from '../evm/check/plainSignature.ts'
 import { createEvmChainReader } from '../evm/prove/chainReader.ts'
 import { createFinds } from '../finds.ts'
 import { noPlaceRefusals, sumInFlight } from '../refuse.ts'
@@ -101,11 +102,18 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
   if (!supported.ok)
     log.warn({ network, why: supported.message }, 'the facilitator could not say what it supports')
 
+  const separators = isEvm ? separatorsOf(network, options.assets) : undefined
+  // The public facilitators hand v to the token as it came, and the token refuses 0 and 1.
+  const bodyOf = (payment: PaymentPayload, terms: PaymentRequirements): object =>
+    facilitatorBody(
+      separators === undefined ? payment : paymentWithTokensV(payment, terms.asset, separators),
+      terms,
+    )
   const verify = async (
     payment: PaymentPayload,
     terms: PaymentRequirements,
   ): Promise<{ readonly ok: true } | Refusal> => {
-    const answer = await client.post('verify', facilitatorBody(payment, terms), verifyTimeoutMs)
+    const answer = await client.post('verify', bodyOf(payment, terms), verifyTimeoutMs)
     if (answer.arrived !== 'answered' || answer.status >= 500) return unavailable
     const { isValid, invalidReason } = answer.body
     if (isValid === true && answer.status < 300) return { ok: true }
@@ -145,7 +153,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
     claimedAtMs: number,
   ): Promise<SettleOutcome> => {
     const endMs = performance.now() + settleTimeoutMs
-    const answer = await client.post('settle', facilitatorBody(payment, terms), settleTimeoutMs)
+    const answer = await client.post('settle', bodyOf(payment, terms), settleTimeoutMs)
     const claim = readSettleAnswer(answer, identity)
     const tracedBy = (transaction: string): TracedPayment => ({
       ...{ ...identity, claimedAtMs, transaction: null },
@@ -226,7 +234,7 @@ export async function createRemoteSettler(options: RemoteSettlerOptions): Promis
       'the facilitator is asked for a settlement once more',
     )
     void client
-      .post('settle', facilitatorBody(payment, terms), settleTimeoutMs)
+      .post('settle', bodyOf(payment, terms), settleTimeoutMs)
       .finally(() => askedAgain.delete(record.row))
   }
 

@@ -11,7 +11,7 @@ import { price, staged } from './stage.fixture.ts'
 async function withLittle(t: Test, maxInFlight = 1_024) {
   const stage = await staged(t)
   const [feePayer, other] = [Keypair.generate(), Keypair.generate()]
-  for (const one of [feePayer, other]) stage.chain.airdrop(addressOf(one), 1_090_880n)
+  for (const one of [feePayer, other]) stage.chain.airdrop(addressOf(one), 1_890_880n)
   const settler = stage.another({
     privateKeys: [feePayer, other].map(({ secretKey }) => base58.encode(secretKey)),
     maxInFlight,

@@ -22,9 +22,9 @@ export interface SolanaSettlerOptions {
   readonly privateKeys: readonly string[]
   /** Tokens that may be paid in; those of other networks are left out. */
   readonly assets: readonly Asset[]
-  /** Most compute units that a payment may ask for. Default 200,000. */
+  /** Most compute units that a payment may ask for. Default 400,000. */
   readonly maxComputeUnits?: number
-  /** Highest price of a compute unit, in millionths of a lamport. Default 50,000: with the limit, 10,000 lamports. */
+  /** Highest price of a compute unit, in millionths of a lamport. Default 200,000: with the limit, 80,000 lamports. */
   readonly maxMicroLamportsPerUnit?: number
   /** When a transfer counts. `confirmed` (default): two thirds of the stake voted for its block. */
   readonly commitment?: Commitment

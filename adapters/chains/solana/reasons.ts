@@ -28,12 +28,14 @@ export const reasons = {
   amountMismatch: 'invalid_exact_svm_payload_amount_mismatch',
   memoCount: 'invalid_exact_svm_payload_memo_count',
   memoMismatch: 'invalid_exact_svm_payload_memo_mismatch',
-  /** By place, from the fourth instruction to the sixth. */
+  /** By place, from the fourth instruction to the seventh; `unknownOptional` at any other place. */
   unknownInstruction: [
     'invalid_exact_svm_payload_unknown_fourth_instruction',
     'invalid_exact_svm_payload_unknown_fifth_instruction',
     'invalid_exact_svm_payload_unknown_sixth_instruction',
+    'invalid_exact_svm_payload_unknown_seventh_instruction',
   ],
+  unknownOptional: 'invalid_exact_svm_payload_unknown_optional_instruction',
   senderAccount: 'invalid_exact_svm_payload_transaction_sender_ata_not_found',
   receiverAccount: 'invalid_exact_svm_payload_transaction_receiver_ata_not_found',
   simulationFailed: 'invalid_exact_svm_transaction_simulation_failed',

@@ -7,6 +7,8 @@ import {
 } from '@solana/kit'
 import { parseTransferCheckedInstruction } from '@solana-program/token'
 
+const transferChecked = 12
+
 /** What @solana/kit finds in a serialised transaction of scheme `exact`. */
 export interface SecondReading {
   readonly feePayer: string
@@ -25,8 +27,8 @@ export function readWithKit(bytes: Uint8Array): SecondReading {
   const transaction = getTransactionDecoder().decode(bytes)
   const compiled = getCompiledTransactionMessageDecoder().decode(transaction.messageBytes)
   const message = decompileTransactionMessage(compiled as never)
-  const third = message.instructions[2]!
-  const parsed = parseTransferCheckedInstruction(third as never)
+  const transfer = message.instructions.find(({ data }) => data?.length === 10 && data[0] === transferChecked)
+  const parsed = parseTransferCheckedInstruction(transfer as never)
   const messageBytes = getCompiledTransactionMessageEncoder().encode(compiled as never)
   return {
     feePayer: message.feePayer.address,

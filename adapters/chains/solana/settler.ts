@@ -10,8 +10,8 @@ import { checkSolanaPayment } from './check/checkSolanaPayment.ts'
 import { createMintFacts } from './check/mintFacts.ts'
 import { createPayees } from './check/payees.ts'
 import { type SimulationRefusal, simulatedAt, simulatePayment } from './check/simulate.ts'
-import { type SolanaRules, solanaRules } from './check/solanaRules.ts'
-import { feeOf, readTransfer } from './check/transfer.ts'
+import { solanaRules } from './check/solanaRules.ts'
+import { readTransfer } from './check/transfer.ts'
 import { diagnoseSolana } from './diagnose.ts'
 import { readOptions, type SolanaSettlerOptions } from './options.ts'
 import { createRecovery } from './prove/recovery.ts'
@@ -218,7 +218,7 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
       for (const [i, record] of records.entries()) {
         // Whoever has written into the row that it failed on chain has counted it.
         if (record.errorReason === reasons.transactionFailed) continue
-        finds.add(record, outcomes[i]!, costOf(record, outcomes[i]!, rules))
+        finds.add(record, outcomes[i]!, costOf(record, outcomes[i]!))
       }
       return outcomes
     },
@@ -255,15 +255,17 @@ export function createSolanaSettler(given: SolanaSettlerOptions): Settler {
 /**
  * What a payment that was found has cost, whoever sent it. What never got into a block has cost nobody a fee, and the seller its work.
  *
- * @returns undefined for bytes that are no payment under these caps, which only a foreign row can have, or one from before they changed
+ * @returns undefined for bytes that are no payment, which only a foreign row can have
  */
-function costOf({ attempt }: PaymentRecord, outcome: SettleOutcome, rules: SolanaRules): bigint | undefined {
+function costOf({ attempt }: PaymentRecord, outcome: SettleOutcome): bigint | undefined {
   if (outcome.status === 'failed_final' && outcome.reason === reasons.blockhashExpired) return 0n
   const wire = readWireTransaction(Buffer.from(attempt?.bytes ?? '', 'base64'))
   const message = wire && readMessage(wire.message)
   if (wire === undefined || message === undefined) return undefined
   if (isSelfPaid(wire)) return 0n
-  return 'reason' in readTransfer(message, rules) ? undefined : feeOf(message)
+  // Under any caps: they may have changed since.
+  const transfer = readTransfer(message, undefined)
+  return 'reason' in transfer ? undefined : transfer.feeLamports
 }
 
 const notNow = refuseForNow(reasons.settleFault, 'The settlement could not begin. Try again.')

@@ -54,7 +54,7 @@ export function createWalletProofs(options: WalletProofsOptions = {}): WalletPro
     if (signature.length > MAX_SIGNATURE_CHARS || !hexForm.test(signature)) return false
     const digest = personalDigest(message)
     const [wallet, proof] = [address.toLowerCase(), signature.toLowerCase()]
-    if (recoverSigner(digest, withEthereumV(proof)) === wallet) return true
+    if (recoverSigner(digest, proof) === wallet) return true
     return judge !== undefined && (await judge(wallet, digest, proof)) === 'valid'
   }
 
@@ -77,13 +77,6 @@ export function createWalletProofs(options: WalletProofsOptions = {}): WalletPro
 function personalDigest(message: string): Uint8Array {
   const text = Buffer.from(message, 'utf8')
   return keccak256(Buffer.concat([Buffer.from(`\x19Ethereum Signed Message:\n${text.length}`, 'utf8'), text]))
-}
-
-/** Some hardware wallets write v as 0 or 1; a token would refuse that, a sign-in need not. */
-function withEthereumV(signature: string): string {
-  if (signature.length !== 132) return signature
-  if (signature.endsWith('00')) return `${signature.slice(0, 130)}1b`
-  return signature.endsWith('01') ? `${signature.slice(0, 130)}1c` : signature
 }
 
 /** The 64 bytes that a text may stand for: base64 or base58. Few texts are both, so both readings are tried. */

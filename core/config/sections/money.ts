@@ -30,8 +30,9 @@ const facilitator = {
     maxGas: {
       type: 'integer',
       minimum: 21_000,
-      default: 300_000,
-      description: 'Most gas that settling one payment may use (EVM). A payment that needs more is refused.',
+      default: 600_000,
+      description:
+        'Most gas that settling one payment may use (EVM). A payment that needs more is refused. A plain one needs 85,000; one that makes its wallet, five times that.',
     },
     maxPaymentsPerTransaction: {
       type: 'integer',
@@ -95,26 +96,26 @@ const facilitator = {
     },
     factories: {
       type: 'array',
-      default: [],
+      default: ['0xBA5ED110eFDBa3D005bfC882d75358ACBbB85842', '0x0BA5ED0c6AA8c49038F819E587E2633c4A9F428a'],
       items: {
         type: 'string',
         pattern: '^0x[0-9a-fA-F]{40}$',
         description: 'Address of a wallet factory contract.',
       },
       description:
-        "Wallet factories that may be called to deploy a buyer's contract wallet (ERC-6492). Empty: none, because the call is paid by this account.",
+        "Wallet factories that may be called to deploy a buyer's contract wallet with its first payment (ERC-6492). This account pays for the call, so only those listed are called. Default: Coinbase Smart Wallet 1.1 and 1. Empty: none.",
     },
     maxComputeUnits: {
       type: 'integer',
       minimum: 1_000,
       maximum: 1_400_000,
-      default: 200_000,
+      default: 400_000,
       description: 'Most compute units that a payment may ask for (Solana).',
     },
     maxMicroLamportsPerUnit: {
       type: 'integer',
       minimum: 0,
-      default: 50_000,
+      default: 200_000,
       description:
         'Highest priority fee that a payment may set, in millionths of a lamport per unit (Solana).',
     },

@@ -7,12 +7,8 @@ import type { Clock } from '../../../../core/ports/clock.ts'
 import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/types.ts'
 import { refuse, refuseForNow } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
-import {
-  type Authorization,
-  authorizationDigest,
-  domainSeparator,
-  readAuthorization,
-} from './authorization.ts'
+import { type Authorization, authorizationDigest, readAuthorization } from './authorization.ts'
+import { separatorsOf } from './plainSignature.ts'
 import { recoverSigner } from './recoverSigner.ts'
 
 /** Less than this is not enough to settle in; the reference verifier draws the same line. */
@@ -100,17 +96,13 @@ interface Token {
 }
 
 function tokensOf(network: NetworkId, assets: readonly Asset[]): ReadonlyMap<string, Token> {
-  const chainId = Number(network.slice('eip155:'.length))
+  const separators = separatorsOf(network, assets)
   const tokens = new Map<string, Token>()
-  for (const asset of assets) {
-    if (asset.network !== network || asset.eip712 === undefined) continue
-    const address = asset.address.toLowerCase()
-    const separator = domainSeparator({ ...asset.eip712, chainId, verifyingContract: address })
-    tokens.set(address, {
-      address: asset.address,
-      separator,
-      keyPrefix: evmPaymentKeyPrefix(network, address),
-    })
+  for (const { network: own, address } of assets) {
+    const key = address.toLowerCase()
+    const separator = separators.get(key)
+    if (own !== network || separator === undefined) continue
+    tokens.set(key, { address, separator, keyPrefix: evmPaymentKeyPrefix(network, key) })
   }
   return tokens
 }

@@ -33,11 +33,14 @@ export function createContractSignatureCheck(options: ContractSignatureOptions):
   }
 }
 
+/** The wallet's first payment would have to make it, by a call that the settling account pays. */
+export const factoryNotAllowed = refuse(
+  reasons.factory,
+  'The payer is a contract wallet that is not deployed yet, of a factory that this gateway does not call. Send something with that wallet first, or pay with another one.',
+)
+
 const refusals = {
   valid: undefined,
   invalid: refuse(reasons.signature, wrongSignature),
-  factory_not_allowed: refuse(
-    reasons.factory,
-    'The payer is a wallet that is not deployed, of a factory that is not allowed.',
-  ),
+  factory_not_allowed: factoryNotAllowed,
 } as const satisfies Record<ContractVerdict, Refusal | undefined>

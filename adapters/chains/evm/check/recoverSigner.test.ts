@@ -50,26 +50,31 @@ t.test('any 65 bytes: both curves and viem name the same signer, or none', async
   await fc.assert(run, { numRuns: 100 })
 })
 
-t.test('the twin of a signature, another v and another length name nobody', async (t) => {
-  const account = newAccount()
-  const digest = randomBytes(32)
-  const signature = await account.sign({ hash: `0x${digest.toString('hex')}` })
-  const r = signature.slice(2, 66)
-  const s = BigInt(`0x${signature.slice(66, 130)}`)
-  const v = Number.parseInt(signature.slice(130), 16)
-  const twin = `0x${r}${(order - s).toString(16).padStart(64, '0')}${(v === 27 ? 28 : 27).toString(16)}`
-  const base = signature.slice(0, 130)
-  for (const curve of curves) {
-    t.equal(recoverSigner(digest, twin, curve), undefined, 'a high s is refused (EIP-2)')
-    for (const other of ['00', '01', '1d', '23', 'ff']) {
-      t.equal(recoverSigner(digest, base + other, curve), undefined, `v of 0x${other}`)
+t.test(
+  'a recovery id of 0 or 1 is a v of 27 or 28; the twin of a signature, another v and another length name nobody',
+  async (t) => {
+    const account = newAccount()
+    const digest = randomBytes(32)
+    const signature = await account.sign({ hash: `0x${digest.toString('hex')}` })
+    const r = signature.slice(2, 66)
+    const s = BigInt(`0x${signature.slice(66, 130)}`)
+    const v = Number.parseInt(signature.slice(130), 16)
+    const twin = `0x${r}${(order - s).toString(16).padStart(64, '0')}${(v === 27 ? 28 : 27).toString(16)}`
+    const base = signature.slice(0, 130)
+    for (const curve of curves) {
+      t.equal(recoverSigner(digest, twin, curve), undefined, 'a high s is refused (EIP-2)')
+      t.equal(recoverSigner(digest, `${base}0${v - 27}`, curve), account.address.toLowerCase())
+      t.not(recoverSigner(digest, `${base}0${28 - v}`, curve), account.address.toLowerCase())
+      for (const other of ['02', '1a', '1d', '23', 'ff']) {
+        t.equal(recoverSigner(digest, base + other, curve), undefined, `v of 0x${other}`)
+      }
+      t.not(recoverSigner(digest, base + (v === 27 ? '1c' : '1b'), curve), account.address.toLowerCase())
+      t.equal(recoverSigner(digest, base, curve), undefined, '64 bytes')
+      t.equal(recoverSigner(digest, `${signature}00`, curve), undefined, '66 bytes')
+      t.equal(recoverSigner(digest, `0x${'00'.repeat(64)}1b`, curve), undefined, 'r and s of zero')
     }
-    t.not(recoverSigner(digest, base + (v === 27 ? '1c' : '1b'), curve), account.address.toLowerCase())
-    t.equal(recoverSigner(digest, base, curve), undefined, '64 bytes')
-    t.equal(recoverSigner(digest, `${signature}00`, curve), undefined, '66 bytes')
-    t.equal(recoverSigner(digest, `0x${'00'.repeat(64)}1b`, curve), undefined, 'r and s of zero')
-  }
-})
+  },
+)
 
 interface Vectors {
   testGroups: {

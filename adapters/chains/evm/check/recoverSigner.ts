@@ -7,9 +7,17 @@ const require = createRequire(import.meta.url)
 const halfOrder = Buffer.from('7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0', 'hex')
 const signatureChars = 2 + 65 * 2
 
+/** v as a token takes it, 27 or 28, in a signature of 65 bytes that has 0 or 1; any other signature as it is. @param signature lower case */
+export function withEthereumV(signature: string): string {
+  if (signature.length !== signatureChars) return signature
+  if (signature.endsWith('00')) return `${signature.slice(0, -2)}1b`
+  return signature.endsWith('01') ? `${signature.slice(0, -2)}1c` : signature
+}
+
 /**
- * Whose key made this signature: the lower-case address, or undefined when it is not a plain 65-byte signature as a
- * token takes it: v is 27 or 28, s in the lower half. Anything else may still be a contract wallet's.
+ * Whose key made this signature: the lower-case address, or undefined when it is not a plain 65-byte signature: v is 27 or 28, or 0 or
+ * 1 as hardware and MPC wallets write it, and s in the lower half. Anything else may still be a contract wallet's. A token takes 27 and
+ * 28 only (see withEthereumV).
  *
  * It must stay a recovery. A check against a known public key is faster, but ignores v, which the token does not.
  *
@@ -22,10 +30,11 @@ export function recoverSigner(
 ): string | undefined {
   if (signature.length !== signatureChars) return undefined
   const bytes = Buffer.from(signature.slice(2), 'hex')
-  const v = bytes[64]
-  if (v !== 27 && v !== 28) return undefined
+  const v = bytes[64]!
+  const recovery = v < 27 ? v : v - 27
+  if (recovery > 1) return undefined
   if (bytes.compare(halfOrder, 0, 32, 32, 64) > 0) return undefined
-  const key = curve.recover(bytes.subarray(0, 64), v - 27, digest)
+  const key = curve.recover(bytes.subarray(0, 64), recovery, digest)
   if (key === undefined) return undefined
   const hash = keccak256(key.subarray(1))
   return `0x${Buffer.from(hash.buffer, hash.byteOffset + 12, 20).toString('hex')}`

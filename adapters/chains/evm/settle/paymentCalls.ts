@@ -2,9 +2,11 @@ import type { PaymentIdentity } from '../../../../core/domain/payment.ts'
 import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
-import { refuse, refuseForNow } from '../../refuse.ts'
+import { refuseForNow } from '../../refuse.ts'
 import type { AccountCode } from '../check/accountCode.ts'
 import { type Authorization, readAuthorization } from '../check/authorization.ts'
+import { factoryNotAllowed } from '../check/contractSignature.ts'
+import { type Separators, withTokensV } from '../check/plainSignature.ts'
 import { reasons } from '../reasons.ts'
 import { payCall, readDeployment } from './payCall.ts'
 
@@ -19,13 +21,14 @@ export interface PaymentCalls {
 export function createPaymentCalls(options: {
   readonly code: AccountCode
   readonly factories: readonly string[]
+  readonly separators: Separators
 }): PaymentCalls {
   const factories = new Set(options.factories.map((factory) => factory.toLowerCase()))
   return {
     async prepare(payment, { asset }) {
       const read = readAuthorization(payment.payload)
       if (!read.ok) return read
-      const { authorization } = read
+      const authorization = withTokensV(read.authorization, asset, options.separators)
       const deployment = readDeployment(authorization.signature)
       if (deployment === undefined)
         return { ok: true, authorization, call: payCall(asset, authorization, undefined) }
@@ -42,10 +45,7 @@ export function createPaymentCalls(options: {
       }
       // The factory is called with our gas, so the list is asked again here, whatever the check said.
       if (!factories.has(deployment.factory)) {
-        return refuse(
-          reasons.factory,
-          'The payer is a wallet that is not deployed, of a factory that is not allowed.',
-        )
+        return factoryNotAllowed
       }
       // This very call makes the wallet: its next payment must not meet what is remembered from before.
       options.code.forget(authorization.from)

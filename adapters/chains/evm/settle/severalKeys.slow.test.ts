@@ -89,7 +89,7 @@ t.test('a key without gas is passed over, and said; with gas it settles again', 
 /** What one settlement is set apart for now, in wei: all the gas that it may use, at twice the base fee. */
 async function likelyWei(chain: { rpc<T>(method: string, ...params: unknown[]): Promise<T> }) {
   const block = await chain.rpc<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', 'latest', false)
-  return 300_000n * 2n * BigInt(block.baseFeePerGas)
+  return 600_000n * 2n * BigInt(block.baseFeePerGas)
 }
 
 t.test('nobody is served for whom all keys together have too little', async (t) => {

@@ -4,7 +4,6 @@ import {
   MessageV0,
   PublicKey,
   SystemProgram,
-  type TransactionInstruction,
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js'
@@ -84,34 +83,15 @@ t.test('three instructions without a memo pass, and so does a legacy message', a
   t.ok(check(legacy).ok)
 })
 
-t.test(
-  '3 to 6 instructions are taken, whatever is optional in whatever order; 2, 7 and 8 are not',
-  async (t) => {
-    const assertion = instruction(lighthouse, Uint8Array.of(2, 0, 1, 2), [
-      { pubkey: ata(payer), isSigner: false, isWritable: false },
-    ])
-    const optionals: [string, (draft: Draft) => TransactionInstruction][] = [
-      ['memo', (draft) => draft.instructions[3]!],
-      ['Lighthouse', () => assertion],
-    ]
-    for (let count = 0; count <= 5; count++) {
-      for (let mix = 0; mix < 2 ** count; mix++) {
-        const chosen = Array.from({ length: count }, (_, i) => optionals[(mix >> i) & 1]!)
-        const payment = edited((draft) => {
-          draft.instructions.splice(3, 1, ...chosen.map(([, make]) => make(draft)))
-        })
-        const what = `${3 + count} instructions: ${chosen.map(([name]) => name).join(', ')}`
-        if (count <= 3) t.ok(check(payment).ok, what)
-        else t.match(check(payment), { ok: false, reason: reasons.instructionsLength }, what)
-      }
-    }
-    const two = edited((draft) => {
-      draft.instructions.splice(2)
-      draft.signers = []
-    })
-    t.match(check(two), { ok: false, reason: reasons.instructionsLength })
-  },
-)
+t.test('one or two instructions are no payment', async (t) => {
+  const two = edited((draft) => {
+    draft.instructions.splice(2)
+    draft.signers = []
+  })
+  t.match(check(two), { ok: false, reason: reasons.noTransfer })
+  const alone = edited((draft) => draft.instructions.splice(0, 2))
+  t.match(check(alone), { ok: false, reason: reasons.computeLimit })
+})
 
 t.test('the same message is the same payment, and another message is another', async (t) => {
   const again = check(editMessage(real, payer, (message) => message))
@@ -159,9 +139,9 @@ const stranger = Keypair.generate()
 /** One wrong thing each, and the reason that it is refused with. */
 const refusals: [string, string, (draft: Draft) => void][] = [
   ['a fee payer that is not ours', reasons.feePayerMismatch, (d) => (d.feePayer = stranger.publicKey)],
-  ['a compute limit above the cap', reasons.computeLimitTooHigh, (d) => budget(d, 0, limitOf(200_001))],
+  ['a compute limit above the cap', reasons.computeLimitTooHigh, (d) => budget(d, 0, limitOf(400_001))],
   ['the largest compute limit', reasons.computeLimitTooHigh, (d) => budget(d, 0, limitOf(2 ** 32 - 1))],
-  ['a compute price above the cap', reasons.computePriceTooHigh, (d) => budget(d, 1, priceOf(50_001n))],
+  ['a compute price above the cap', reasons.computePriceTooHigh, (d) => budget(d, 1, priceOf(200_001n))],
   ['the largest compute price', reasons.computePriceTooHigh, (d) => budget(d, 1, priceOf(2n ** 64n - 1n))],
   [
     'a limit with a byte too many',
@@ -169,19 +149,15 @@ const refusals: [string, string, (draft: Draft) => void][] = [
     (d) => budget(d, 0, Buffer.concat([limitOf(1), Buffer.of(0)])),
   ],
   ['a price with a byte too few', reasons.computePrice, (d) => budget(d, 1, priceOf(1n).subarray(0, 8))],
-  [
-    'limit and price swapped',
-    reasons.computeLimit,
-    (d) => d.instructions.splice(0, 2, d.instructions[1]!, d.instructions[0]!),
-  ],
-  ['two limits', reasons.computePrice, (d) => (d.instructions[1] = d.instructions[0]!)],
+  ['two limits', reasons.computeLimit, (d) => (d.instructions[1] = d.instructions[0]!)],
   [
     'a heap frame instead of a limit',
     reasons.computeLimit,
     (d) => budget(d, 0, Uint8Array.of(1, 0, 0, 1, 0)),
   ],
   ['no limit', reasons.computeLimit, (d) => d.instructions.shift()],
-  ['a price repeated later', reasons.unknownInstruction[1], (d) => d.instructions.push(d.instructions[1]!)],
+  ['no price', reasons.computePrice, (d) => d.instructions.splice(1, 1)],
+  ['a price repeated later', reasons.computePrice, (d) => d.instructions.push(d.instructions[1]!)],
   ['a second transfer', reasons.unknownInstruction[1], (d) => d.instructions.push(d.instructions[2]!)],
   [
     'a System transfer in the end',
@@ -297,14 +273,6 @@ const refusals: [string, string, (draft: Draft) => void][] = [
     (d) => {
       const keys = [{ pubkey: feePayer.publicKey, isSigner: true, isWritable: false }]
       d.instructions[3] = changed(d.instructions[3]!, { keys })
-    },
-  ],
-  [
-    'the fee payer among the accounts of an assertion',
-    reasons.feePayerInAccounts,
-    (d) => {
-      const keys = [{ pubkey: feePayer.publicKey, isSigner: false, isWritable: false }]
-      d.instructions.push(instruction(lighthouse, Uint8Array.of(2, 0), keys))
     },
   ],
   [

@@ -5,7 +5,7 @@ import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import { sameBytes } from '../../../../core/solana/bytes.ts'
 import { verifyEd25519 } from '../../../../core/solana/ed25519.ts'
 import { type Message, readMessage } from '../../../../core/solana/message.ts'
-import { tokenProgramAddress } from '../../../../core/solana/programs.ts'
+import { lighthouseProgram, tokenProgramAddress } from '../../../../core/solana/programs.ts'
 import {
   MAX_TRANSACTION_BYTES,
   readWireTransaction,
@@ -16,7 +16,7 @@ import type { PaymentPayload, PaymentRequirements } from '../../../../core/x402/
 import { refuse } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
 import type { AssetRule, SolanaRules } from './solanaRules.ts'
-import { feeOf, readTransfer, type Transfer } from './transfer.ts'
+import { readTransfer, type Transfer } from './transfer.ts'
 
 /**
  * How long a block hash is taken, in ms: 150 blocks of 400 ms, and half as much again for skipped slots. It is an
@@ -106,7 +106,7 @@ export function checkSolanaPayment(
     transaction,
     transferAt: transfer.at,
     source: base58.encode(message.keys[transfer.source]!),
-    feeLamports: isSelfPaid ? 0n : feeOf(message),
+    feeLamports: isSelfPaid ? 0n : transfer.feeLamports,
     feePayer: base58.encode(message.keys[0]!),
   }
 }
@@ -222,9 +222,12 @@ function checkAccounts(
   used[0] = 1
   for (const { program, accounts } of instructions) {
     used[program] = 1
+    // Wallets assert what the fee payer's balance is. An assertion can't change it.
+    const mayName = isSelfPaid || sameBytes(keys[program]!, lighthouseProgram)
     for (const account of accounts) {
-      if (account === 0 && !isSelfPaid) {
-        return refuse(reasons.feePayerInAccounts, 'The fee payer must not be an account of any instruction.')
+      if (account === 0 && !mayName) {
+        const where = 'an account of any instruction but a Lighthouse assertion'
+        return refuse(reasons.feePayerInAccounts, `The fee payer must not be ${where}.`)
       }
       used[account] = 1
     }

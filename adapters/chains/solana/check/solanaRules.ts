@@ -8,16 +8,16 @@ import { associatedTokenAddress } from '../../../../core/solana/associatedTokenA
 import { tokenProgramBytes } from '../../../../core/solana/programs.ts'
 
 /**
- * The public clients ask for 20,000, ten times what TransferChecked with a memo of 256 bytes takes; wallets that add
- * assertions ask for more. What a payment asks for above this is refused, because the fee payer pays what is asked for,
- * not what is used.
+ * The specification's own default. The public clients ask for 20,000, ten times what TransferChecked with a memo of 256 bytes takes;
+ * wallets that add assertions ask for more. A payment that asks for more than this is refused, because the fee payer pays for what is
+ * asked for, not for what is used.
  */
-export const DEFAULT_MAX_COMPUTE_UNITS = 200_000
+export const DEFAULT_MAX_COMPUTE_UNITS = 400_000
 /**
- * With the limit above, 10,000 lamports of priority fee at most, as much as the two signatures cost. The reference
- * facilitator allows 5,000,000 and any limit, which is 7,000,000 lamports for a payment of a cent.
+ * With the limit above, 80,000 lamports of priority fee at most. Clients that mean to land in a full block set 100,000. The reference
+ * facilitator takes 5,000,000 and any limit, which is 7,000,000 lamports for a payment of a cent.
  */
-export const DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT = 50_000
+export const DEFAULT_MAX_MICRO_LAMPORTS_PER_UNIT = 200_000
 
 const CACHED_DESTINATIONS = 10_000
 
@@ -29,9 +29,9 @@ export interface SolanaRulesOptions {
   readonly takesSelfPaid?: boolean
   /** Tokens that are taken; those of other networks are ignored. */
   readonly assets: readonly Asset[]
-  /** Most compute units that a payment may ask for. Default 200,000. */
+  /** Most compute units that a payment may ask for. Default 400,000. */
   readonly maxComputeUnits?: number
-  /** Highest price of a compute unit, in millionths of a lamport. Default 50,000. */
+  /** Highest price of a compute unit, in millionths of a lamport. Default 200,000. */
   readonly maxMicroLamportsPerUnit?: number
   readonly clock?: Clock
 }

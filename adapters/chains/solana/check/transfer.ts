@@ -6,10 +6,9 @@ import { reasons } from '../reasons.ts'
 const setComputeUnitLimit = 2
 const setComputeUnitPrice = 3
 const transferChecked = 12
-/** The three that every payment has, and up to three optional ones (x402, scheme exact on SVM). */
-const minInstructions = 3
-const MAX_INSTRUCTIONS = 6
-/** Lighthouse's MemoryWrite and MemoryClose make and end accounts; every number above is an assertion. */
+/** Phantom makes 8 instructions of a payment of 4. What has more than this is no wallet's payment, and costs a node to simulate. */
+const MAX_INSTRUCTIONS = 16
+/** Lighthouse's MemoryWrite and MemoryClose make and end accounts; every number above is an assertion, which only reads. */
 const firstLighthouseAssertion = 2
 
 /** What one payment moves, as places in the message's keys, and what it says beside. */
@@ -24,6 +23,8 @@ export interface Transfer {
   readonly amount: bigint
   readonly decimals: number
   readonly memos: readonly Uint8Array[]
+  /** What the transaction costs its fee payer, in lamports, whether it succeeds or fails. */
+  readonly feeLamports: bigint
 }
 
 export interface FeeCaps {
@@ -38,53 +39,51 @@ export interface Fault {
 }
 
 /**
- * Reads a message of exactly the shape that scheme `exact` has on Solana: SetComputeUnitLimit, SetComputeUnitPrice,
- * TransferChecked, then up to three Lighthouse assertions or memos, and nothing else. Where the payer pays the fee itself,
- * the first two may be left out. Every instruction has exactly the
- * bytes and accounts of its form, so nothing can be hidden behind them: a transfer with more accounts would be one by
- * several signers, or one that calls a hook.
+ * Reads the payment in a message of scheme `exact`: SetComputeUnitLimit, SetComputeUnitPrice, one TransferChecked, and memos and
+ * Lighthouse assertions anywhere around them, because wallets add assertions before and after the transfer. Nothing else may be
+ * there. Where the payer pays the fee itself, the first two may be left out. Every instruction that counts has exactly the bytes and
+ * accounts of its form, so nothing can be hidden behind it: a transfer with more accounts would be one by several signers, or one
+ * that calls a hook.
  *
  * The message must be free of lookup tables.
  *
  * @param caps what the fee may be; undefined where the payer pays it
- * @see https://github.com/coinbase/x402/blob/main/specs/schemes/exact/scheme_exact_svm.md
+ * @see https://github.com/x402-foundation/x402/blob/main/specs/schemes/exact/scheme_exact_svm.md
  */
 export function readTransfer(message: Message, caps: FeeCaps | undefined): Transfer | Fault {
-  const { instructions, keys } = message
-  const least = caps === undefined ? 1 : minInstructions
-  if (instructions.length < least || instructions.length > MAX_INSTRUCTIONS) {
-    const expected = `${least} to ${MAX_INSTRUCTIONS} instructions are expected`
+  const { instructions, keys, requiredSignatures } = message
+  if (instructions.length > MAX_INSTRUCTIONS) {
+    const expected = `at most ${MAX_INSTRUCTIONS} instructions are expected`
     return fault(reasons.instructionsLength, `${expected}, ${instructions.length} came`)
   }
-  const feeFault = caps === undefined ? undefined : checkFee(instructions[0]!, instructions[1]!, keys, caps)
-  if (feeFault !== undefined) return feeFault
-  const at = caps === undefined ? feeInstructions(instructions, keys) : 2
-
-  const transfer = instructions[at]
-  if (
-    transfer === undefined ||
-    transfer.accounts.length !== 4 ||
-    transfer.data.length !== 10 ||
-    transfer.data[0] !== transferChecked
-  ) {
+  const budget: Instruction[] = []
+  const memos: Uint8Array[] = []
+  let at: number | undefined
+  let unknownAt: number | undefined
+  for (let i = 0; i < instructions.length; i++) {
+    const instruction = instructions[i]!
+    const program = keys[instruction.program]!
+    if (sameBytes(program, computeBudgetProgram)) budget.push(instruction)
+    else if (sameBytes(program, memoProgram)) memos.push(instruction.data)
+    else if (sameBytes(program, lighthouseProgram) && isAssertion(instruction)) continue
+    else if (at === undefined && isTransferChecked(instruction)) at = i
+    else unknownAt ??= i
+  }
+  const fee = readFee(budget, caps)
+  if ('reason' in fee) return fee
+  if (at === undefined) {
     return fault(
       reasons.noTransfer,
-      `instruction ${at + 1} must be TransferChecked with its 4 accounts and 10 bytes of data`,
+      'one instruction must be TransferChecked with its 4 accounts and 10 bytes of data',
     )
   }
-  const { program, accounts, data } = transfer
-  const memos: Uint8Array[] = []
-  for (let i = at + 1; i < instructions.length; i++) {
-    const optional = instructions[i]!
-    const key = keys[optional.program]!
-    if (sameBytes(key, memoProgram)) memos.push(optional.data)
-    else if (!sameBytes(key, lighthouseProgram) || !isAssertion(optional)) {
-      return fault(
-        reasons.unknownInstruction[Math.max(0, i - 3)]!,
-        `instruction ${i + 1} must be a memo or a Lighthouse assertion`,
-      )
-    }
+  if (unknownAt !== undefined) {
+    return fault(
+      reasons.unknownInstruction[unknownAt - 3] ?? reasons.unknownOptional,
+      `instruction ${unknownAt + 1} must be a memo or a Lighthouse assertion, beside the one TransferChecked`,
+    )
   }
+  const { program, accounts, data } = instructions[at]!
   return {
     program: keys[program]!,
     at,
@@ -95,73 +94,65 @@ export function readTransfer(message: Message, caps: FeeCaps | undefined): Trans
     amount: readU64(data, 1),
     decimals: data[9]!,
     memos,
+    feeLamports: BigInt(requiredSignatures) * lamportsPerSignature + fee.priorityLamports,
   }
-}
-
-/** The two instructions that decide what the fee payer spends. */
-function checkFee(
-  limit: Instruction,
-  price: Instruction,
-  keys: readonly Uint8Array[],
-  caps: FeeCaps,
-): Fault | undefined {
-  if (!isComputeBudget(limit, keys, setComputeUnitLimit, 5)) {
-    return fault(reasons.computeLimit, 'the first instruction must be SetComputeUnitLimit')
-  }
-  if (!isComputeBudget(price, keys, setComputeUnitPrice, 9)) {
-    return fault(reasons.computePrice, 'the second instruction must be SetComputeUnitPrice')
-  }
-  const units = readU32(limit.data, 1)
-  if (units > caps.maxComputeUnits) {
-    return fault(
-      reasons.computeLimitTooHigh,
-      `at most ${caps.maxComputeUnits} compute units are paid for, ${units} were asked`,
-    )
-  }
-  const microLamports = readU64(price.data, 1)
-  if (microLamports <= caps.maxMicroLamportsPerUnit) return undefined
-  return fault(
-    reasons.computePriceTooHigh,
-    `at most ${caps.maxMicroLamportsPerUnit} micro-lamports a unit are paid, ${microLamports} were asked`,
-  )
 }
 
 /** What a signature costs, in lamports. */
 export const lamportsPerSignature = 5_000n
 
-/**
- * What a transaction costs its fee payer, in lamports, by its signatures and its first two instructions: one that
- * {@link readTransfer} has taken under caps.
- */
-export function feeOf({ instructions, requiredSignatures }: Message): bigint {
-  const units = BigInt(readU32(instructions[0]!.data, 1))
-  const priority = (units * readU64(instructions[1]!.data, 1) + 999_999n) / 1_000_000n
-  return BigInt(requiredSignatures) * lamportsPerSignature + priority
+/** The most that the compute budget may cost, in lamports. */
+export const highestPriorityFee = (caps: FeeCaps): bigint =>
+  priorityFee(caps.maxComputeUnits, caps.maxMicroLamportsPerUnit)
+
+/** The network charges for the units that are asked for, not for those that are used. */
+const priorityFee = (units: number, microLamportsPerUnit: bigint): bigint =>
+  (BigInt(units) * microLamportsPerUnit + 999_999n) / 1_000_000n
+
+/** What the compute budget's instructions have the fee payer spend beyond signatures. */
+function readFee(
+  budget: readonly Instruction[],
+  caps: FeeCaps | undefined,
+): { readonly priorityLamports: bigint } | Fault {
+  let units: number | undefined
+  let microLamports: bigint | undefined
+  for (const { accounts, data } of budget) {
+    const [kind] = data
+    if (accounts.length > 0) return oddBudget(kind)
+    if (kind === setComputeUnitLimit && data.length === 5 && units === undefined) units = readU32(data, 1)
+    else if (kind === setComputeUnitPrice && data.length === 9 && microLamports === undefined)
+      microLamports = readU64(data, 1)
+    else return oddBudget(kind)
+  }
+  if (caps !== undefined) {
+    if (units === undefined) return oddBudget(setComputeUnitLimit)
+    if (microLamports === undefined) return oddBudget(setComputeUnitPrice)
+    if (units > caps.maxComputeUnits) {
+      return fault(
+        reasons.computeLimitTooHigh,
+        `at most ${caps.maxComputeUnits} compute units are paid for, ${units} were asked`,
+      )
+    }
+    if (microLamports > caps.maxMicroLamportsPerUnit) {
+      return fault(
+        reasons.computePriceTooHigh,
+        `at most ${caps.maxMicroLamportsPerUnit} micro-lamports a unit are paid, ${microLamports} were asked`,
+      )
+    }
+  }
+  return { priorityLamports: priorityFee(units ?? 0, microLamports ?? 0n) }
 }
 
-/** How many instructions decide the fee, where any fee may be paid: the limit and the price, each or both. */
-function feeInstructions(instructions: readonly Instruction[], keys: readonly Uint8Array[]): number {
-  let count = 0
-  if (isComputeBudget(instructions[count], keys, setComputeUnitLimit, 5)) count++
-  if (isComputeBudget(instructions[count], keys, setComputeUnitPrice, 9)) count++
-  return count
-}
+const oddBudget = (kind: number | undefined): Fault =>
+  kind === setComputeUnitPrice
+    ? fault(reasons.computePrice, 'exactly one SetComputeUnitPrice of 9 bytes is expected')
+    : fault(
+        reasons.computeLimit,
+        'exactly one SetComputeUnitLimit of 5 bytes is expected, and of the compute budget program nothing but it and SetComputeUnitPrice',
+      )
 
-function isComputeBudget(
-  instruction: Instruction | undefined,
-  keys: readonly Uint8Array[],
-  kind: number,
-  length: number,
-): boolean {
-  if (instruction === undefined) return false
-  const { program, accounts, data } = instruction
-  return (
-    data.length === length &&
-    data[0] === kind &&
-    accounts.length === 0 &&
-    sameBytes(keys[program]!, computeBudgetProgram)
-  )
-}
+const isTransferChecked = ({ accounts, data }: Instruction): boolean =>
+  accounts.length === 4 && data.length === 10 && data[0] === transferChecked
 
 const isAssertion = ({ data }: Instruction) => data.length > 0 && data[0]! >= firstLighthouseAssertion
 

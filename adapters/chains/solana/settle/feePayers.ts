@@ -1,7 +1,7 @@
 import { TollgateError } from '../../../../core/errors/error.ts'
 import type { OwnKey } from '../../../../core/ports/chains/settler.ts'
 import type { SigningKey } from '../../../../core/solana/signingKey.ts'
-import { lamportsPerSignature } from '../check/transfer.ts'
+import { highestPriorityFee, lamportsPerSignature } from '../check/transfer.ts'
 import type { ReadOptions } from '../options.ts'
 import type { Rpc, WithContext } from '../rpc/createSolanaRpc.ts'
 import { parseFeePayerKey } from './parseFeePayerKey.ts'
@@ -126,8 +126,9 @@ const runsLow = { kind: 'low', words: 'It runs low; payees are offered the other
 
 /** How many settlements a fee payer with so much can pay for, each at the highest fee allowed. */
 export function paymentsAhead(lamports: bigint, options: ReadOptions): bigint {
-  const priority = BigInt(options.maxComputeUnits) * BigInt(options.maxMicroLamportsPerUnit)
-  const highestFee = 2n * lamportsPerSignature + (priority + 999_999n) / 1_000_000n
+  const { maxComputeUnits, maxMicroLamportsPerUnit } = options
+  const caps = { maxComputeUnits, maxMicroLamportsPerUnit: BigInt(maxMicroLamportsPerUnit) }
+  const highestFee = 2n * lamportsPerSignature + highestPriorityFee(caps)
   return lamports <= keptLamports ? 0n : (lamports - keptLamports) / highestFee
 }
 
