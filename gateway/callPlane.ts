@@ -32,6 +32,8 @@ export interface CallPlane {
   readonly generation: Generation
   /** Makes another generation answer from the next call on; the old one is `retired` when its last call has ended. */
   swap(generation: Generation): Promise<{ readonly retired: Promise<void> }>
+  /** Breaks off all calls under way: what they owe their callers was not sent by the gateway's own doing. */
+  cutOff(): void
   /** Waits for the calls under way. */
   close(): Promise<void>
 }
@@ -65,6 +67,9 @@ export function createCallPlane(first: Generation, parts: CallPlaneParts, limits
       return live.current.generation
     },
     swap: (generation) => live.swap(generation),
+    cutOff() {
+      for (const { x } of calls.underWay) x.door.cutOff()
+    },
     close() {
       isClosed = true
       clearInterval(overdue)

@@ -12,6 +12,7 @@ export class HeldDoor implements Door {
   readonly body = null
   readonly upgrade = null
   isClosed = false
+  hasLeft = false
   hasBegun = false
   hasEnded = false
   /** Fulfilled once, with the answer or the wanted part of it; with undefined when there is none. */
@@ -91,6 +92,7 @@ export class HeldDoor implements Door {
 
   /** The caller waits no longer. */
   hangUp(): void {
+    if (!this.isClosed) this.hasLeft = true
     this.#conclude(undefined)
   }
 

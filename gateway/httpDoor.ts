@@ -11,6 +11,7 @@ export class HttpDoor implements Door {
   readonly upgrade: Upgrade | null
   /** The caller sends its body once it is told to (RFC 9110, section 10.1.1): when somebody reads it. */
   owesContinue = false
+  #isCutOff = false
 
   /** @param res of an upgrade: one that has no connection yet */
   constructor(req: IncomingMessage, res: ServerResponse, upgrade: Upgrade | null) {
@@ -57,6 +58,10 @@ export class HttpDoor implements Door {
     ;(this.upgrade === null ? this.res : this.upgrade.socket).once('close', listener)
   }
 
+  get hasLeft(): boolean {
+    return this.isClosed && !this.isSent && !this.#isCutOff
+  }
+
   get hasBegun(): boolean {
     return this.res.headersSent
   }
@@ -99,6 +104,7 @@ export class HttpDoor implements Door {
 
   /** To HTTP/1.0 the end of the connection says that the answer is whole, so that only a reset says that it is not. */
   cutOff(): void {
+    if (!this.isClosed) this.#isCutOff = true
     if (this.upgrade !== null) this.upgrade.socket.destroy()
     else if (this.req.httpVersionMinor === 0) this.req.socket.resetAndDestroy()
     // It waits behind another answer of its connection, and would be broken off only when that one has been read.

@@ -257,6 +257,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
       }
       const { promise: isCut, resolve: cut } = Promise.withResolvers<void>()
       const deadline = setTimeout(() => {
+        calls.cutOff()
         for (const socket of open) socket.destroy()
         cut()
       }, options.drainTimeoutMs)

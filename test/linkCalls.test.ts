@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import type { LinkAnswer, LinkCall } from '../core/ports/linkCalls.ts'
 import type { TestGateway } from './helpers/gateway.ts'
@@ -63,19 +64,28 @@ t.test('without a payment it is the 402 of the link, header and body', async (t)
   t.equal(headerOf(answer, 'PAYMENT-REQUIRED'), response.headers.get('payment-required'))
 })
 
-t.test('whoever hangs up before the charge is not charged, and the seller is let go', async (t) => {
-  const seller = await startSeller(t, 'silent')
+t.test('a caller who hangs up while the seller works is charged, and a repeat gets the answer', async (t) => {
+  const answers: ServerResponse[] = []
+  const seller = await sellerOf(t, (_req, res) => void answers.push(res))
   const { gateway, settler, payment, call } = await start(t)
-  const { path } = await gateway.addLink({ slug: 'it', url: seller.url, price: '0.10' })
+  const { path, url } = await gateway.addLink({ slug: 'it', url: seller.url, price: '0.10' })
   const caller = new AbortController()
   const answer = call(path, { payment, signal: caller.signal })
-  await until(() => seller.connections.size === 1)
+  await until(() => answers.length === 1)
   caller.abort()
   t.equal(await answer, undefined)
-  await until(() => seller.connections.size === 0)
-  await reaches(gateway, 'rejected')
-  t.strictSame(settler.transfers, [])
-  t.equal(await call(path, { payment, signal: caller.signal }), undefined, 'nor is a late one begun')
+  t.equal(
+    await call(path, { payment, signal: caller.signal }),
+    undefined,
+    'a call that is canceled already is not begun',
+  )
+  const again = fetch(url, { headers: { 'payment-signature': payment.header } })
+  await until(() => settler.calls.check === 2)
+  answers[0]!.end('done')
+  t.equal((await again).status, 200)
+  t.equal(seller.calls, 1)
+  t.strictSame(settler.transfers, ['n'])
+  await reaches(gateway, 'delivered')
 })
 
 t.test('whoever hangs up after the charge gets the answer when it comes again', async (t) => {

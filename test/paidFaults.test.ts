@@ -2,7 +2,6 @@ import t from 'tap'
 import { reaches, receiptOf, shortPlugins, startPaid } from './helpers/paid.ts'
 import { openSocket, until } from './helpers/rawHttp.ts'
 import { recoveryOf } from './helpers/recovery.ts'
-import { sellerOf } from './helpers/sellerOf.ts'
 import { type SellerKind, startSeller } from './helpers/sellers.ts'
 import { scriptedPayment, scriptedSettled } from './helpers/settler.ts'
 
@@ -237,28 +236,6 @@ t.test(
     t.equal(settler.transfers.length, 1)
   },
 )
-
-t.test('who joined a call whose first caller hung up gets an answer of its own', async (t) => {
-  const { settler, gateway, headers, call } = await startPaid(t, {
-    plugins: shortPlugins.map((p) => (p.use === 'replay-guard' ? { use: p.use } : p)),
-  })
-  let calls = 0
-  const seller = await sellerOf(t, (_req, res) => {
-    calls++
-    if (calls > 1) res.setHeader('content-type', 'application/json').end('{}')
-  })
-  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
-  const socket = await openSocket(t, gateway.port)
-  socket.write(
-    `GET ${link.path} HTTP/1.1\r\nHost: g\r\nPayment-Signature: ${headers['payment-signature']}\r\n\r\n`,
-  )
-  await until(() => calls === 1)
-  const joined = call(link.url)
-  await until(() => settler.calls.check === 2)
-  socket.destroy()
-  t.match(await joined, { status: 200, body: { data: {} } })
-  t.equal(settler.transfers.length, 1)
-})
 
 t.test('a round asks about many open or settled payments in one go', async (t) => {
   const { gateway, settler, call } = await startPaid(t)

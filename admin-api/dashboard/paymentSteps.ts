@@ -1,3 +1,4 @@
+import { notCollected } from '../../core/domain/payment.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import type { Api } from '../deps.ts'
 import { isoTime } from '../http/envelope.ts'
@@ -32,7 +33,9 @@ export async function stepsOf(api: Api, purchase: Purchase): Promise<PaymentStep
   const reason = payment?.errorReason == null ? '' : ` Reason: ${payment.errorReason}.`
   switch (purchase.status) {
     case 'delivered':
-      add('delivered', atMs, 'The buyer got the answer.')
+      if (payment?.errorReason === notCollected)
+        add('delivered', atMs, 'The buyer hung up, and did not come back for the answer within a day.')
+      else add('delivered', atMs, 'The buyer got the answer.')
       break
     case 'refund_due':
       add('refund_due', atMs, `The buyer is owed the money back.${reason}`)

@@ -106,6 +106,12 @@ export const neverSent = 'settlement_never_sent'
 /** Kept with a payment whose transfer left the chain after its answer was delivered, so that it is not owed when it returns. */
 export const reorgedAfterDelivery = 'reorged_after_delivery'
 
+/**
+ * Kept with a charged payment whose buyer had hung up when its answer was ready. What the gateway itself failed to send has no such note,
+ * and is owed back when its buyer has not come for it; this one counts as delivered then.
+ */
+export const notCollected = 'answer_not_collected'
+
 /** States in which money may be on its way and nobody knows the outcome: the recovery's work. */
 export const unresolvedStates = ['settling', 'pending'] as const satisfies readonly PaymentState[]
 

@@ -129,9 +129,9 @@ export function createBackground({ books, calls, watch, lease, log }: Background
     noteHandedOut({ row, purchaseId }) {
       if (handedOut.has(row)) return
       handedOut.add(row)
-      const held = { row, purchaseId, lease: null }
       const note = async () => {
-        if (!(await apply(rules.deliver(held)))) await apply(rules.deliverReorged(held))
+        if (!(await apply(rules.handOut({ row, purchaseId }))))
+          await apply(rules.deliverReorged({ row, purchaseId, lease: null }))
       }
       void insist(purchaseId, note).then(() => handedOut.delete(row))
     },

@@ -100,7 +100,7 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
 
   function end(paid: OpenCall, fate: Fate, answer?: StoredAnswer, reason?: string): void {
     paid.isOver = true
-    paid.hasLeftAnswer = fate === 'delivered' || fate === 'unsent'
+    paid.hasLeftAnswer = fate === 'delivered' || fate === 'not_collected' || fate === 'unsent'
     paid.hold?.release()
     const ended = background.insist(paid.purchaseId, () => conclude(paid, fate, answer, reason))
     void ended.then(() => {

@@ -67,7 +67,9 @@ export type SettleEnd =
 export type Fate =
   /** It was handed over. */
   | 'delivered'
-  /** Nobody was there to take it. */
+  /** Its buyer had hung up. */
+  | 'not_collected'
+  /** The gateway itself failed to send it. */
   | 'unsent'
   /** The seller refused, broke off or never answered. */
   | 'seller_failed'

@@ -271,7 +271,7 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       const letGo = payments.withhold(record.row)
       if (letGo === undefined) continue
       withheld.push(letGo)
-      decisions.about(record, () => decisions.change(record, rules.owe(record, 'never_delivered')))
+      decisions.about(record, () => decisions.change(record, rules.expire(record)))
     }
     try {
       return await decisions.write()

@@ -3,6 +3,7 @@ import {
   landedLate,
   mayMove,
   neverSent,
+  notCollected,
   type PaymentRecord,
   type PaymentState,
   refundableStates,
@@ -251,21 +252,39 @@ function concludeCharged(payment: Left, fate: Fate, answer?: StoredAnswer): Paym
   const kept = answer === undefined || payment.hasAnswer ? undefined : { answer }
   if (fate === 'delivered') return { ...deliver(payment), ...kept }
   // Who did not get it may come back for it, to whichever process.
-  if (payment.hasAnswer) return keep(payment)
+  if (payment.hasAnswer) return keep(payment, fate)
   if (fate === 'seller_failed') return owe(payment, 'upstream_error')
-  if (kept !== undefined) return { ...keep(payment), ...kept }
+  if (kept !== undefined) return { ...keep(payment, fate), ...kept }
   // The seller was not asked, and can be when the buyer comes back; or it was, and nothing is left to hand out.
   const wasAsked = fate !== 'not_asked' && fate !== 'not_charged'
   return owe(payment, wasAsked ? 'never_delivered' : landedLate)
 }
 
-/** `settled` stays: charged, with an answer that waits for its buyer. Nobody works on it. */
-const keep = (payment: Held): PaymentChange =>
-  move(payment, ['settled'], 'settled', CHECK_MS, 'visible', { takenBy: null })
+/** `settled` stays: charged, with an answer that waits for its buyer. No call works on it. */
+const keep = (payment: Held, fate: Fate): PaymentChange =>
+  move(payment, ['settled'], 'settled', CHECK_MS, 'visible', {
+    takenBy: null,
+    ...(fate === 'not_collected' && { errorReason: notCollected }),
+  })
 
-/** `settled` → `delivered`: by its call, or by whoever handed a kept answer out (then under no lease). */
+/** `settled` → `delivered`, by its call. */
 export const deliver = (payment: Held): PaymentChange =>
   move(payment, ['settled'], 'delivered', CHECK_MS, 'visible', { purchaseStatus: 'delivered' })
+
+/** `settled` → `delivered`, by a repeat that got the stored answer. */
+export const handOut = ({ row, purchaseId }: Pick<Held, 'row' | 'purchaseId'>): PaymentChange => ({
+  ...deliver({ row, purchaseId, lease: null }),
+  errorReason: null,
+})
+
+/**
+ * `settled` → `delivered` or `refund_due`, of what its buyer has not come for in time: an answer that the buyer had hung up on was there
+ * to be collected, and what the gateway failed to send, or has no answer to, is owed back.
+ */
+export const expire = (payment: Read): PaymentChange =>
+  payment.hasAnswer && payment.errorReason === notCollected
+    ? deliver(payment)
+    : owe(payment, 'never_delivered')
 
 /**
  * `reorged` stays, of what was answered although its transfer had left the chain meanwhile, as another process has found: when it comes back

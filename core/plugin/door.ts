@@ -30,6 +30,8 @@ export interface Door {
   readonly isClosed: boolean
   /** @param listener called once when that happens; never when it had happened before */
   onClose(listener: () => void): void
+  /** The caller hung up, or stopped reading, before it had the answer; false where this process broke the call off. */
+  readonly hasLeft: boolean
   /** The head of an answer was sent: no other one can be given. */
   readonly hasBegun: boolean
   /** The answer was written to its end. */

@@ -6,7 +6,7 @@ import { options } from './options.ts'
 
 /**
  * Refuses a caller who asks too often, before any payment work, so that a flood never costs a signature check. Calls
- * that carry a payment draw from their own, smaller bucket, and only when they fail.
+ * that carry a payment draw from their own, smaller bucket, and only when they fail, or are hung up on.
  */
 export default gatewayPlugin({
   name: 'rate-limit',
@@ -45,8 +45,9 @@ export default gatewayPlugin({
       log: (x) => {
         if (x.paymentHeader === null) return
         const isRefused = x.status >= 400 && x.status < 500 && x.status !== 429
-        // What is ours or the chain's trouble is 503 as well, and costs nobody anything.
-        if (isRefused || payersDoing.get(x))
+        const isHungUpOn = x.door.hasLeft && (x.status === 0 || x.isUnsent)
+        // What is ours or the chain's trouble is 503 as well, and counts against no caller.
+        if (isRefused || isHungUpOn || payersDoing.get(x))
           void counters.take(payments + keyOf(x), 1, paymentPoints, windowMs)
       },
     }

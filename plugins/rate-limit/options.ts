@@ -16,7 +16,7 @@ export const options = {
       minimum: 1,
       default: 20,
       description:
-        'Failed payment attempts that one caller may make in a window. A paid success costs nothing.',
+        'Failed payment attempts that one caller may make in a window, those that the caller hung up on included. A paid success costs nothing.',
     },
     windowMs: {
       type: 'integer',

@@ -4,7 +4,13 @@ import type { PaymentRecord, StoredAnswer } from '../../core/domain/payment.ts'
 import type { Fate, HandedOut, PaidCall, PaidFor } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { boughtByAnother, inUse, wasDelivered } from '../../core/payments/refusals.ts'
-import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
+import {
+  type Exchange,
+  gatewayPlugin,
+  handled,
+  type Reply,
+  type RouteHooks,
+} from '../../core/plugin/gateway.ts'
 import { options } from './options.ts'
 import { judgeRepeat, linkOfRepeat, noMemory, notInTime, storedReceipt, storedReply } from './repeat.ts'
 import {
@@ -16,6 +22,7 @@ import {
   requestHash,
   runningOf,
   sharedOf,
+  whileThere,
 } from './running.ts'
 
 /** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
@@ -70,6 +77,8 @@ export default gatewayPlugin({
       // Whoever has a payment that nobody has sent to the chain yet is its buyer.
       let isBuyers = false
       for (;;) {
+        // A caller who hangs up waits for nothing any more: neither here nor in the database.
+        if (x.door.isClosed) return handled
         const first = running[key]
         if (first !== undefined) {
           if ((await linkOfRepeat(x, first, hash, links)) === undefined) throw inUse(first.paid)
@@ -81,6 +90,7 @@ export default gatewayPlugin({
             x.upstreamStatus = joined.upstreamStatus
             return joined.reply
           }
+          if (x.door.isClosed) return handled
         }
         if (seen === undefined) {
           seen = await tryClaim(x, call)
@@ -100,7 +110,8 @@ export default gatewayPlugin({
         if (way === 'wait' || way === 'resume') {
           const isLong = way === 'wait' && link !== undefined
           const waitMs = leftMs(isLong ? joinTimeoutMs : Math.min(joinTimeoutMs, NOTED_MS))
-          const next = waitMs > 0 ? await payments.changed(seen, waitMs) : undefined
+          const next = waitMs > 0 ? await whileThere(x, payments.changed(seen, waitMs)) : undefined
+          if (x.door.isClosed) return handled
           if (next === undefined) throw notInTime(seen, running[key] !== undefined)
           seen = next
         } else seen = undefined
@@ -199,7 +210,8 @@ function fateOf(x: Exchange): Fate {
   if (upstreamOutcome === null && errorCode === 'upstream_busy') return 'not_asked'
   // A buyer who left by itself is not the seller's failure.
   if (upstreamOutcome !== 'buyer-left' && hasFailed(x)) return 'seller_failed'
-  return x.status === 0 || (x.isUnsent && answer !== null) ? 'unsent' : 'delivered'
+  if (x.status !== 0 && (!x.isUnsent || answer === null)) return 'delivered'
+  return x.door.hasLeft ? 'not_collected' : 'unsent'
 }
 
 /** The seller may be asked by another plugin than `upstream`, or not at all: then the answer says how it went. */

@@ -54,14 +54,20 @@ export function createRunning(paid: PaidCall, linkId: string, requestHash: strin
 export async function join(first: Running, x: Exchange, waitMs: number): Promise<Shared | undefined> {
   const late = Promise.withResolvers<null>()
   const timer = setTimeout(late.resolve, Math.max(waitMs, 0), null)
-  const shared = await Promise.race([first.shared, late.promise])
+  const shared = await whileThere(x, Promise.race([first.shared, late.promise]))
   clearTimeout(timer)
-  if (shared === null) return undefined
+  if (shared === null || shared === undefined) return undefined
   const { x402Version } = x.payment!.payload
   if (x402Version === shared.x402Version) return shared
   // The offer of a 402 is in the first one's version: this one hears from the store how it stands.
   if (shared.reply.status === 402) return undefined
   return { ...shared, reply: { ...shared.reply, headers: withReceiptIn(x402Version, shared.reply.headers) } }
+}
+
+/** Waits for as long as the caller does. @returns undefined once the caller has hung up */
+export function whileThere<T>({ door }: Exchange, waiting: Promise<T>): Promise<T | undefined> {
+  const left = new Promise<undefined>((resolve) => door.onClose(() => resolve(undefined)))
+  return Promise.race([waiting, left])
 }
 
 /** What those who waited for this call get; null when they have to look for themselves. */

@@ -176,16 +176,19 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
     }
   }
 
-  /** A body that does not come keeps the seller from answering. */
-  const causeOf = (error: Error, { isUploading }: Pace) =>
-    isUploading && egress.failureOf(error) === 'EGRESS_TIMEOUT' ? new BuyerLeft(bodyTooSlow) : error
+  /** A body that does not come, or ends in its middle, keeps the seller from answering. */
+  function causeOf(x: Exchange, error: Error, { isUploading }: Pace): Error {
+    if (!isUploading) return error
+    if (x.door.isClosed) return new BuyerLeft()
+    return egress.failureOf(error) === 'EGRESS_TIMEOUT' ? new BuyerLeft(bodyTooSlow) : error
+  }
 
   const streamOn = (x: Exchange, way: Way, keepBytes: number, place: Place) =>
     new Promise<Reply>((resolve, reject) => {
       const answer = new StreamAnswer(x, place, held.get(x), keepBytes, limits, (error) => {
         place.release()
         if (error === null) return resolve(handled)
-        const failed = failure(x, causeOf(error, answer.pace))
+        const failed = failure(x, causeOf(x, error, answer.pace))
         if (answer.headSent) x.errorCode = failed.code
         if (answer.headSent || x.door.isClosed) return resolve(handled)
         reject(failed)
@@ -198,7 +201,7 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
       const answer = new BufferAnswer(x, place, held.get(x)!, limits, (error) => {
         place.release()
         if (error === null) resolve(unlessCharged(x))
-        else reject(failure(x, causeOf(error, answer.pace)))
+        else reject(failure(x, causeOf(x, error, answer.pace)))
       })
       dispatch(x, way, place, answer, true)
     })

@@ -49,12 +49,11 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
       ...(x.purchase !== null && { extra: { purchaseId: x.purchase.id } }),
     })
   }
-  // First, because an answer that is refused in its middle has been cut by now, which looks like a buyer who left.
   if (error instanceof AnswerRefused) {
     x.upstreamOutcome = x.upstreamStatus >= 500 ? 'failed' : 'answered'
     return failed(x, error.message, error)
   }
-  if (error instanceof BuyerLeft || (x.door.isClosed && x.settlement === null)) {
+  if (error instanceof BuyerLeft) {
     x.upstreamOutcome = 'buyer-left'
     const why =
       error instanceof BuyerLeft && error.message !== '' ? error.message : 'The call was broken off.'

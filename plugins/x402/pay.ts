@@ -3,7 +3,7 @@ import { isTollgateError } from '../../core/errors/error.ts'
 import type { Payments } from '../../core/payments/payments.ts'
 import { settlementPending } from '../../core/payments/refusals.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
-import type { Reply, RouteHooks } from '../../core/plugin/gateway.ts'
+import { handled, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { OwnSlot } from '../../core/plugin/slots.ts'
 import { linkNotFound } from '../../core/ports/refusals.ts'
 import type { Challenges } from '../../core/x402/challenge.ts'
@@ -100,6 +100,8 @@ async function verify(x: Exchange, { payments, payersDoing }: Selling): Promise<
 /** The settle phase: charges the price, and says what a settlement that did not go through means for the buyer. */
 async function settle(x: Exchange, payments: Payments, challenges: Challenges): Promise<Reply | undefined> {
   if (x.settlement !== null) return
+  // The seller has not been asked: a buyer who hung up keeps the payment.
+  if (x.link.settle === 'before' && x.door.isClosed) return handled
   const { payload, identity } = x.payment!
   const version = payload.x402Version
   const receipt = (success: boolean, transaction: string, amountAtomic: bigint, errorReason?: string) =>

@@ -27,6 +27,7 @@ export class MemoryDoor implements Door {
   readonly body: Readable | null
   readonly upgrade = null
   isClosed = false
+  hasLeft = false
   hasBegun = false
   hasEnded = false
   /** Set once the answer is whole. */
@@ -114,7 +115,9 @@ export class MemoryDoor implements Door {
 
   /** The caller leaves, unless it has its answer. */
   hangUp(): void {
-    if (!this.hasEnded) this.cutOff()
+    if (this.isClosed) return
+    this.hasLeft = true
+    this.cutOff()
   }
 
   #close(): void {

@@ -1,6 +1,9 @@
+import type { ServerResponse } from 'node:http'
 import type { Test } from 'tap'
 import { paymentStates } from '../../core/domain/payment.ts'
+import type { Door } from '../../core/plugin/door.ts'
 import { startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts'
+import { pluginOf } from './plugins.ts'
 import { until } from './rawHttp.ts'
 import { sellerOf } from './sellerOf.ts'
 import { createScriptedSettler, scriptedPayment } from './settler.ts'
@@ -17,31 +20,42 @@ export const shortPlugins = [
 
 export async function startPaid(t: Test, options: TestGatewayOptions = {}) {
   const settler = createScriptedSettler()
-  const gateway = await startGateway(t, { settlers: [settler], plugins: shortPlugins, ...options })
+  const doors: Door[] = []
+  const spy = pluginOf('doors', { guard: ({ door }) => void doors.push(door) })
+  const gateway = await startGateway(t, {
+    settlers: [settler],
+    ...options,
+    plugins: [...(options.plugins ?? shortPlugins), { use: 'doors' }],
+    extraPlugins: [...(options.extraPlugins ?? []), spy],
+  })
   const headers = { 'payment-signature': scriptedPayment('n', '100000') }
   return {
     settler,
     gateway,
     headers,
+    /** Of the calls that came so far. */
+    doors,
     call: (url: string, init: RequestInit = {}) =>
       ask(url, { ...init, headers: { ...headers, ...init.headers } }),
   }
 }
 
-/** Calls a link of this price, and goes while its seller works. Resolves when the call has ended. */
+/** Calls a link of this price, and hangs up while its seller works, which answers then. Resolves when the call has ended. */
 export async function callAndGo(
   t: Test,
-  { gateway, call }: Awaited<ReturnType<typeof startPaid>>,
+  { gateway, call, doors }: Awaited<ReturnType<typeof startPaid>>,
   price: string,
 ): Promise<void> {
-  const asked = Promise.withResolvers<void>()
-  const seller = await sellerOf(t, () => asked.resolve())
+  const asked = Promise.withResolvers<ServerResponse>()
+  const seller = await sellerOf(t, (_req, res) => asked.resolve(res))
   const { url } = await gateway.addLink({ slug: 'slow', url: seller.url, price })
   const leaving = new AbortController()
   const called = t.rejects(call(url, { signal: leaving.signal }))
-  await asked.promise
+  const answer = await asked.promise
   leaving.abort()
   await called
+  await until(() => doors.at(-1)!.hasLeft, 'the gateway to see that its caller has left')
+  answer.setHeader('content-type', 'application/json').end('{}')
   await until(() => gateway.gateway.calls.counts().underWay === 0, 'the call to end')
 }
 

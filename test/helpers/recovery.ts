@@ -2,10 +2,14 @@ import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { createRecovery } from '../../core/payments/recovery.ts'
 import type { TestGateway } from './gateway.ts'
 
-/** What works on open payments beside the calls. Before each round so much time passes that whatever is open is due. */
-export function recoveryOf(gateway: TestGateway) {
+/**
+ * What works on open payments beside the calls. Before each round so much time passes that whatever is open is due.
+ * @param daysLater how many days have passed by its own clock
+ */
+export function recoveryOf(gateway: TestGateway, daysLater = 0) {
   const { ports, store, books, lease } = gateway
-  const { payments, purchases, chains, clock, log, sealer, service } = ports
+  const { payments, purchases, chains, log, sealer, service } = ports
+  const clock = { now: () => ports.clock.now() + daysLater * 86_400_000 }
   const notes = createPurchaseNotes(sealer, service.metadataField)
   const { leases, sessions } = store
   const parts = { books, leases, payments, purchases, sessions, chains, notes, clock, log, lease }

@@ -22,6 +22,8 @@ export interface Signed {
   /** The call that it is meant for: 0 is charged after the answer, 1 before. Of a session's it is none: -1. */
   readonly link: number
   readonly header: string
+  /** Its buyer never comes back for an answer once the trouble is over. */
+  readonly isGivenUp: boolean
 }
 
 /** One call of a buyer, for the judgement in the end. */
@@ -52,7 +54,11 @@ export function sign(
   world: World,
   nonce: string,
   buyer: string,
-  { link, validForMs }: { readonly link: number; readonly validForMs: number },
+  {
+    link,
+    validForMs,
+    isGivenUp = false,
+  }: { readonly link: number; readonly validForMs: number; readonly isGivenUp?: boolean },
 ): Signed {
   const validBeforeMs = Chain.timeOf(world.scheduler.nowMs) + validForMs
   if (world.isShared) {
@@ -61,7 +67,7 @@ export function sign(
     })
     const { key, payer } = authorisation
     world.authorisations.set(key, authorisation)
-    return { nonce, buyer, payer, link, validBeforeMs: authorisation.validBeforeMs, header, key }
+    return { nonce, buyer, payer, link, validBeforeMs: authorisation.validBeforeMs, header, key, isGivenUp }
   }
   const payer = `0x${hash('sha256', buyer, 'hex').slice(24)}`
   const header = encodeHeader({
@@ -69,7 +75,8 @@ export function sign(
     accepted: { scheme: 'exact', network: testNetwork, asset: testAsset },
     payload: { payer, nonce, validBeforeMs },
   })
-  return { nonce, buyer, payer, link, validBeforeMs, header, key: hash('sha256', `${payer}|${nonce}`, 'hex') }
+  const key = hash('sha256', `${payer}|${nonce}`, 'hex')
+  return { nonce, buyer, payer, link, validBeforeMs, header, key, isGivenUp }
 }
 
 /** A buyer calls a link with his payment. @returns undefined when the process takes no calls */

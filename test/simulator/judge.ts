@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { PaymentRecord } from '../../core/domain/payment.ts'
+import { notCollected, type PaymentRecord } from '../../core/domain/payment.ts'
 import type { Asked, Signed } from './buyers.ts'
 import { closedStates, type World } from './world.ts'
 
@@ -118,6 +118,11 @@ function judgeRuns(world: World, { key, nonce }: Signed, record: PaymentRecord |
       `${nonce}: the seller worked for two calls at a time`,
     )
   }
+  for (const [i, { isGood, purchaseId, by }] of own.entries()) {
+    if (!isGood || own[i + 1] === undefined || world.wasTakenForDead(by)) continue
+    const call = world.asked.find(({ x }) => x.claim?.purchaseId === purchaseId)
+    assert.ok(call?.x.errorCode, `${nonce}: the seller worked again for what it had answered well`)
+  }
   const landedAtMs = world.chain.landedAtMs.get(key)
   if (landedAtMs === undefined) return
   const afterwards = own.filter(({ startedAtMs }) => startedAtMs > landedAtMs)
@@ -152,8 +157,19 @@ function judgeAnswers(world: World, payment: Signed, record: PaymentRecord | und
       `${nonce} was delivered by a process that lives, and is ${state}`,
     )
   }
+  if (record?.errorReason === 'never_delivered' && !world.hasReorganised)
+    assert.ok(
+      !hasHungUp(world, own, record),
+      `${nonce}: its buyer hung up on its answer, and is owed it back`,
+    )
   if (record === undefined || record.state !== 'delivered') return
-  assert.ok(delivered.length > 0 || wasLost(own), `${nonce} is delivered, and nobody got it`)
+  if (record.errorReason === notCollected) {
+    world.seen.add('an answer is never collected')
+    assert.ok(
+      delivered.length === 0 && own.some(({ door }) => door.hasLeft),
+      `${nonce}: no buyer has hung up on it`,
+    )
+  } else assert.ok(delivered.length > 0 || wasLost(own), `${nonce} is delivered, and nobody got it`)
   const claim = world.ways.claims.find(({ purchaseId }) => purchaseId === record.purchaseId)
   assert.ok(claim, `${nonce}: somebody has claimed it`)
   for (const asked of own) {
@@ -164,6 +180,19 @@ function judgeAnswers(world: World, payment: Signed, record: PaymentRecord | und
     assert.ok(!isOfIt, `${nonce}: its buyer heard that it was not charged: ${asked.door.got!.body} ${key}`)
   }
 }
+
+/** The answer was ready, at a process that lived on, when the buyer had hung up. */
+const hasHungUp = (world: World, own: readonly Asked[], { purchaseId }: PaymentRecord): boolean =>
+  own.some(({ x, door, process, lease }) => {
+    if (world.wasTakenForDead(process) || process.lease!.current.id !== lease) return false
+    return (
+      x.claim?.purchaseId === purchaseId &&
+      door.hasLeft &&
+      x.isUnsent &&
+      x.purchase !== null &&
+      x.status === 200
+    )
+  })
 
 /** Handed to a connection that ended before its buyer had read it. */
 const wasLost = (asked: readonly Asked[]): boolean => asked.some(({ door }) => door.hasBegun)

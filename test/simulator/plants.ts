@@ -1,4 +1,4 @@
-import { openStates, paymentStates, sessionOver } from '../../core/domain/payment.ts'
+import { notCollected, openStates, paymentStates, sessionOver } from '../../core/domain/payment.ts'
 import type { PaymentChange, SessionMove } from '../../core/ports/store/books.ts'
 import type { Plant } from './plant.ts'
 import { sharedKeyPlants } from './sharedKeyPlants.ts'
@@ -100,6 +100,10 @@ export const plants = {
   'what lands for a session is booked and confirms nothing': changing((change) => without(change, 'confirm')),
   'what can never land holds its session for ever': changing((change) => without(change, 'fail')),
   'what was not sent holds its session for ever': changing((change) => without(change, 'release')),
+  'what its buyer hung up on is owed back': changing((change) => {
+    const { errorReason, ...rest } = change
+    return errorReason === notCollected ? rest : change
+  }),
   'nobody hears that a session is confirmed': changing((change) =>
     change.tells === undefined
       ? change

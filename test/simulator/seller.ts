@@ -12,6 +12,8 @@ export interface Run {
   readonly startedAtMs: number
   /** Infinity when it never came to an end. */
   endedAtMs: number
+  /** The answer was whole and good: it is to be paid for. */
+  isGood: boolean
 }
 
 export interface SellerParts {
@@ -25,11 +27,8 @@ export interface SellerParts {
 
 const headers = ['Content-Type', 'application/json']
 
-/** Stands for the seller and the way to it: slow, failing, broken off in the middle, and left by its caller. */
+/** Stands for the seller and the way to it: slow, failing, and broken off in the middle. */
 export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerParts) {
-  /** Who is charged already gets the call done even when gone. */
-  const hasLeft = (x: Exchange) => x.door.isClosed && x.settlement === null
-
   const fail = (x: Exchange, outcome: NonNullable<Exchange['upstreamOutcome']>, status: number) => {
     x.upstreamOutcome = outcome
     x.upstreamStatus = status
@@ -43,14 +42,17 @@ export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerPar
   async function forward(x: Exchange): Promise<Reply | undefined> {
     const { key } = x.payment!.identity
     const { purchaseId } = x.claim!
-    if (hasLeft(x)) throw fail(x, 'buyer-left', 0)
+    // Nothing has reached the seller; a buyer who is charged already gets the call done all the same.
+    if (x.door.isClosed && x.settlement === null) throw fail(x, 'buyer-left', 0)
     const by = scheduler.owner!
-    const run: Run = { key, purchaseId, by, startedAtMs: scheduler.nowMs, endedAtMs: Infinity }
+    const run: Run = {
+      ...{ key, purchaseId, by, startedAtMs: scheduler.nowMs, endedAtMs: Infinity },
+      isGood: false,
+    }
     runs.push(run)
     tell('seller works', key.slice(0, 6), purchaseId)
     await scheduler.wait(fails(0.1) ? scheduler.between(5_000, 25_000) : scheduler.between(5, workMs))
     run.endedAtMs = scheduler.nowMs
-    if (hasLeft(x)) throw fail(x, 'buyer-left', 0)
     if (fails(0.08)) throw fail(x, 'failed', 500)
     if (fails(0.04)) throw fail(x, 'timeout', 0)
     const status = fails(0.05) ? 404 : 200
@@ -58,6 +60,7 @@ export function sellerPlugin({ scheduler, runs, workMs, fails, tell }: SellerPar
     x.upstreamStatus = status
     const answer = { status, headers, mediaType: 'application/json', body, tunnel: null }
     if (x.settlement !== null) return stream(x, answer)
+    run.isGood = status === 200
     x.upstreamOutcome = 'answered'
     x.answer = answer
     return status === 404 ? { status, headers, body } : undefined

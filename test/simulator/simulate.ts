@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { paymentStates } from '../../core/domain/payment.ts'
+import { type PaymentRecord, paymentStates } from '../../core/domain/payment.ts'
 import { ask, PRICE, type Signed, sign } from './buyers.ts'
 import { judge, judgeTakeover } from './judge.ts'
 import { judgeHolds, judgeRest } from './judgeRest.ts'
@@ -16,6 +16,10 @@ import { closedStates, type Sight, World } from './world.ts'
 const SQLITE_EVERY = 21
 /** One seed in so many has gateways that share a settling key, and the settler that has it. */
 export const SHARED_EVERY = 5
+/** One seed in so many has buyers whose clients give up soon and repeat their calls. */
+const IMPATIENT_EVERY = 4
+/** How often such a client repeats a call at most. */
+const MAX_REPEATS = 4
 /** In one seed of so many payers take back on chain what they have signed. */
 const CANCELLED_EVERY = 4
 
@@ -67,6 +71,7 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
     await trouble(world, payments)
     await recover(world, payments)
     await comeBack(world, payments)
+    await waitDays(world)
     await judge(world, payments)
     await judgeSessions(world)
     await judgeRest(world)
@@ -91,7 +96,8 @@ function signAll(world: World): Signed[] {
   const payments = Array.from({ length: count }, (_, i) => {
     const validForMs = scheduler.pick([25_000, 60_000, 120_000, 300_000])
     const link = scheduler.chance(0.6) ? 0 : 1
-    return sign(world, `${scheduler.seed}-${i}`, `buyer ${isShared ? 0 : i}`, { link, validForMs })
+    const isGivenUp = scheduler.seed % IMPATIENT_EVERY === 2 && i % 2 === 0
+    return sign(world, `${scheduler.seed}-${i}`, `buyer ${isShared ? 0 : i}`, { link, validForMs, isGivenUp })
   })
   for (const payer of new Set(payments.map((one) => one.payer))) {
     const needed = payments.filter((one) => one.payer === payer).length
@@ -143,7 +149,12 @@ async function trouble(world: World, payments: readonly Signed[]): Promise<void>
   const { scheduler } = world
   const endMs = scheduler.nowMs + scheduler.between(8_000, 40_000)
   // Each seed has a mixture of its own: faults hide one another.
-  const all = scheduler.seed % CANCELLED_EVERY === 3 ? [...acts, [8, cancel] as const] : acts
+  const { seed } = scheduler
+  const all = [
+    ...acts,
+    ...(seed % CANCELLED_EVERY === 3 ? [[8, cancel] as const] : []),
+    ...(seed % IMPATIENT_EVERY === 2 ? [[40, askImpatiently] as const] : []),
+  ]
   const mixture = all.map(
     ([weight, act], i) => [weight * (i === 0 ? 1 : scheduler.pick([0, 0.5, 1, 3])), act] as const,
   )
@@ -199,6 +210,22 @@ function askOne(world: World, payment: Signed, link: number, path: string): void
   scheduler.at(scheduler.between(0, 10_000), process, () => door.hangUp())
 }
 
+/** A client that hangs up after a while and repeats its call with the same payment, wherever that comes to. */
+function askImpatiently(world: World, payment: Signed): void {
+  const { scheduler } = world
+  const patienceMs = scheduler.between(20, 2_000)
+  const attempt = (nth: number): void => {
+    const asked = ask(world, payment, payment.link, '', scheduler.pick(world.processes))
+    if (asked === undefined) return
+    scheduler.at(patienceMs, asked.process, () => asked.door.hangUp())
+    void asked.door.ended.then((got) => {
+      if (got === undefined && nth < MAX_REPEATS && world.isFaulty)
+        scheduler.at(scheduler.between(10, 500), null, () => attempt(nth + 1))
+    })
+  }
+  attempt(0)
+}
+
 /** All is well from here on, but for one process that dies as the last thing: its rows are taken up within 30 s. */
 async function recover(world: World, payments: readonly Signed[]): Promise<void> {
   const { scheduler } = world
@@ -210,10 +237,11 @@ async function recover(world: World, payments: readonly Signed[]): Promise<void>
   for (const process of world.processes) process.stopLoops()
 }
 
-/** What buyers have asked for or mean to, each once. */
+/** What buyers have asked for or mean to, each once; without those who never come back for their answers. */
 function allCalls({ asked }: World, payments: readonly Signed[]) {
   const home = payments.map((payment) => ({ payment, link: payment.link, path: '' }))
-  const calls = [...home, ...asked].map(({ payment, link, path }) => ({ payment, link, path }))
+  const wanted = [...home, ...asked].filter(({ payment }) => !payment.isGivenUp)
+  const calls = wanted.map(({ payment, link, path }) => ({ payment, link, path }))
   return new Map(calls.map((call) => [`${call.payment.nonce} ${call.link}${call.path}`, call]))
 }
 
@@ -249,8 +277,25 @@ async function comeBack(world: World, payments: readonly Signed[]): Promise<void
     // A call of before, which waited for its turn until now, may buy something for which its buyer has to come.
     const all = [...payments, ...world.signedForSessions, ...world.sent]
     const records = await Promise.all(all.map(({ key }) => world.store.books.find(key)))
-    if (records.every((record) => record === undefined || closedStates.includes(record.state))) return
+    // What its buyer never comes back for waits for its day.
+    const given = new Set(payments.filter(({ isGivenUp }) => isGivenUp).map(({ key }) => key))
+    const isOver = (record: PaymentRecord | undefined) =>
+      record === undefined ||
+      closedStates.includes(record.state) ||
+      (given.has(record.key) && record.state === 'settled' && record.hasAnswer)
+    if (records.every(isOver)) return
     open = allCalls(world, payments)
+  }
+}
+
+/** So long passes that what no buyer has come for is given up. */
+async function waitDays({ scheduler, processes }: World): Promise<void> {
+  for (const process of processes) {
+    process.clockAheadMs += 2 * 86_400_000
+    let isDone = false
+    void scheduler.as(process, () => process.recovery!.round()).then(() => (isDone = true))
+    await scheduler.until(scheduler.nowMs + 20_000, () => isDone)
+    process.clockAheadMs -= 2 * 86_400_000
   }
 }
 

@@ -33,6 +33,7 @@ export const sights = [
   'a notice is lost',
   'the server crashes',
   'an answer of the server is lost',
+  'an answer is never collected',
 ] as const
 
 export type Sight = (typeof sights)[number]
