@@ -308,6 +308,20 @@ const forbidden = [
     'Refresh: 0',
     'Origin-Agent-Cluster: ?1',
   ],
+  'Attribution-Reporting-Register-Source: {"source_event_id":"1"}',
+  'Attribution-Reporting-Register-Trigger: {}',
+  'Observe-Browsing-Topics: ?1',
+  'Onion-Location: http://evil.onion/',
+  'X-I2P-Location: http://evil.i2p/',
+  'Ad-Auction-Allowed: true',
+  'X-Allow-FLEDGE: true',
+  'Shared-Storage-Write: clear',
+  'Cache-Group-Invalidation: "all"',
+  'Cache-Groups: "all"',
+  'Accept-CH-Lifetime: 86400',
+  'X-Permitted-Cross-Domain-Policies: all',
+  'Supports-Loading-Mode: credentialed-prerender',
+  'Origin-Trial: token',
   ...['Keep-Alive: timeout=500', 'Proxy-Authenticate: Basic', 'Trailer: X-T', 'X-Nominated: x'],
 ]
 
@@ -342,6 +356,49 @@ for (const slug of ['free', 'paid', 'first'] as const) {
       else t.equal(value, null, name)
     }
     t.equal(response.headers.get('cache-control'), slug === 'free' ? null : 'private, no-store')
+  })
+}
+
+const cacheWords = [
+  'Cache-Control',
+  'CDN-Cache-Control',
+  'Cloudflare-CDN-Cache-Control',
+  'Vercel-CDN-Cache-Control',
+  'Netlify-CDN-Cache-Control',
+  'X-LiteSpeed-Cache-Control',
+  'any_cache_control',
+  'Surrogate-Control',
+  'surrogate_control',
+  'Edge-Control',
+  'Edge-Cache-TTL',
+  'Expires',
+]
+
+for (const status of ['200 OK', '404 Not Found']) {
+  t.test(`no cache may keep what a paid link answers, whichever word it reads (${status})`, async (t) => {
+    const lines = cacheWords.map((name) => `${name}: public, max-age=86400`)
+    const cached = await rawSeller(
+      t,
+      `HTTP/1.1 ${status}\r\n${lines.join('\r\n')}\r\nContent-Length: 2\r\n\r\n{}`,
+    )
+    for (const settle of ['after', 'before'] as const) {
+      const slug = `cached-${status.slice(0, 3)}-${settle}`
+      const link = await gateway.addLink({ slug, url: cached.url, price: '0.10', settle })
+      const buy = () => fetch(link.url, { headers: { 'payment-signature': scriptedPayment(slug, '100000') } })
+      for (const response of [await buy(), await buy()]) {
+        const found = cacheWords.filter((name) => response.headers.has(name))
+        t.strictSame(found, ['Cache-Control'])
+        // What the gateway says itself, of a charged failure, says no more than this.
+        t.match(response.headers.get('cache-control'), /^(?:private, )?no-store$/)
+      }
+    }
+    const free = await gateway.addLink({
+      slug: `cached-${status.slice(0, 3)}-free`,
+      url: cached.url,
+      price: '0',
+    })
+    const response = await fetch(free.url)
+    t.equal(response.headers.get('cdn-cache-control'), 'public, max-age=86400', 'a free link keeps its own')
   })
 }
 

@@ -4,13 +4,13 @@ import type { Stores } from '../../core/ports/store/stores.ts'
 import { REDIRECT_MS } from '../sql/links/linkReads.ts'
 import type { Schema, StoreTable } from '../sql/schema.ts'
 import { toApiKeyColumns } from '../sql/stores/apiKeyRows.ts'
-import { dayMs, renamesRefused, storeReads } from '../sql/stores/storeReads.ts'
+import { anySaleOf, dayMs, renamesRefused, storeReads } from '../sql/stores/storeReads.ts'
 import { toNewStoreColumns, toStore, toStoreColumns } from '../sql/stores/storeRows.ts'
 import { compiled } from './compiled.ts'
 import type { Database } from './database.ts'
 import { ConstraintError } from './failure.ts'
 
-/** Stores in SQLite. A former username belongs to its store as long as it redirects: nobody else may take it. */
+/** Stores in SQLite. A former username belongs to its store as long as it redirects: no other store may take it. */
 export function createStores({ query, writer }: Database): Stores {
   return {
     async create(store, wallet, key) {
@@ -54,11 +54,18 @@ export function createStores({ query, writer }: Database): Stores {
           .deleteFrom('renames')
           .where('store_id', '=', id)
           .where('at_ms', '<=', updatedAtMs - dayMs),
-        // Of sixty names in a month, fifty-nine are not kept from everybody else.
+        // A store without sales keeps one former name: of sixty names in a month, fifty-nine are free for other stores.
         query
           .deleteFrom('username_redirects')
           .where('store_id', '=', id)
-          .where((e) => e.exists(renamed(username).select('id'))),
+          .where((e) => e.exists(renamed(username).select('id')))
+          .where((e) =>
+            e.or([
+              e('username', '=', username),
+              e('expires_at_ms', '<=', updatedAtMs),
+              e.not(e.exists(anySaleOf(query, id))),
+            ]),
+          ),
         query
           .deleteFrom('username_redirects')
           .where('username', '=', username)

@@ -73,6 +73,7 @@ const documentedRoutes = [
   'POST /api/v1/payments/{id}/confirm',
   'POST /api/v1/payments/{id}/pay',
   'POST /api/v1/profile/payout/nonce',
+  'POST /api/v1/profile/username/nonce',
   'POST /api/v1/purchases/{id}/refunds',
   'POST /api/v1/socials',
   'POST /api/v1/webhooks',

@@ -5,9 +5,10 @@ import type { StorePatch } from '../../core/ports/store/stores.ts'
 import type { Api } from '../deps.ts'
 import { hourMs } from '../http/rateLimits.ts'
 import { validationError } from '../schema/validationError.ts'
-import { reservedUsername } from '../stores/username.ts'
-import { canBePaid, type PayoutChange, readPayoutChange, withPayoutProof } from './payout.ts'
+import { canBePaid, type PayoutChange, payoutSigners, payoutStatement, readPayoutChange } from './payout.ts'
 import type { ProfileBody } from './profileBody.ts'
+import { needsSignature, readRename, signedRename } from './rename.ts'
+import { withStoreProof } from './storeProof.ts'
 
 /**
  * How often within an hour a store's links may all be listed anew because it is called otherwise: of a thousand links that is
@@ -20,17 +21,17 @@ const PAYOUT_CHAINS_PER_HOUR = 10
 type ChangeProfile = (store: Store, body: ProfileBody) => Promise<Store>
 
 /**
- * Makes the change of a store by its owner. Those of one store's payout wait for each other: a client that heard no answer
- * sends the same again, and finds nothing left to change and no text to use up.
+ * Makes the change of a store by its owner. Those that a wallet signs wait for each other, store by store: a client that
+ * got no answer sends the same again, and finds nothing left to change and no text to use up.
  *
  * @returns a function that throws `VALIDATION_ERROR`, `INVALID_ADDRESS`, `CONFLICT`, `USERNAME_TAKEN`,
- *   `RATE_LIMIT_EXCEEDED`, and for payout what {@link withPayoutProof} throws
+ *   `RATE_LIMIT_EXCEEDED`, and for payout and username what {@link withStoreProof} throws
  */
 export function profileChanger(api: Api): ChangeProfile {
   const lastOf = new Map<StoreId, Promise<unknown>>()
 
   return (store, body) => {
-    if (body.payout === undefined) return change(api, store, body)
+    if (body.payout === undefined && body.username === undefined) return change(api, store, body)
     const before = lastOf.get(store.id)
     const run = async () => {
       await before?.catch(() => undefined)
@@ -43,34 +44,54 @@ export function profileChanger(api: Api): ChangeProfile {
 }
 
 async function change(api: Api, store: Store, body: ProfileBody): Promise<Store> {
-  const { payout, payoutProof } = body
-  if (payout === undefined && payoutProof !== undefined) {
-    const message = 'This belongs to a change of payout; send the payout that it is the proof of.'
-    throw validationError([{ path: 'payoutProof', code: 'conflict', message }])
+  refuseLooseProofs(body)
+  const { payout, payoutProof, username, usernameProof } = body
+  const renamed = username === undefined ? undefined : readRename(api, store, username)
+  const fields: StorePatch = {
+    ...readFields(store, body),
+    ...(renamed !== undefined && { username: renamed }),
   }
-  const fields = readFields(api, store, body)
   const moved = payout === undefined ? undefined : readPayoutChange(api, store, payout)
   if (fields.displayName !== undefined && fields.displayName !== store.displayName)
     await takeChange(api, store, 'display name', DISPLAY_NAMES_PER_HOUR)
-  if (moved === undefined) {
-    return Object.keys(fields).length === 0 ? store : ((await save(api, store, fields)) ?? gone())
-  }
-  await refuseUnpayable(api, store, moved)
-  return withPayoutProof(api, store, moved, payoutProof, async () => {
-    if (chainsChange(store, moved)) await takeChange(api, store, 'payout chains', PAYOUT_CHAINS_PER_HOUR)
-    const saved = await save(api, store, { ...fields, payout: moved.to }, moved)
-    if (saved === undefined) {
-      throw new TollgateError(
-        'CONFLICT',
-        'The payout was changed meanwhile; read the profile and decide anew.',
-      )
-    }
-    api.log.info(
-      { storeId: store.id, ...moved },
-      'the payout wallets of a store were changed, signed by its wallet',
+  const make = async () => {
+    if (moved === undefined)
+      return Object.keys(fields).length === 0 ? store : ((await save(api, store, fields)) ?? gone())
+    await refuseUnpayable(api, store, moved)
+    const statement = payoutStatement(store, moved)
+    const signers = await payoutSigners(api, store, moved)
+    return withStoreProof(api, { field: 'payout', statement, signers }, payoutProof, () =>
+      movePayout(api, store, fields, moved),
     )
-    return saved
-  })
+  }
+  if (renamed === undefined || !(await needsSignature(api, store))) return make()
+  return withStoreProof(api, await signedRename(api, store, renamed), usernameProof, make)
+}
+
+/** @throws `VALIDATION_ERROR` for a proof of a change that is not asked for */
+function refuseLooseProofs(body: ProfileBody): void {
+  for (const field of ['payout', 'username'] as const) {
+    const path = `${field}Proof` as const
+    if (body[path] === undefined || body[field] !== undefined) continue
+    const message = `This belongs to a change of ${field}; send the ${field} that it is the proof of.`
+    throw validationError([{ path, code: 'conflict', message }])
+  }
+}
+
+async function movePayout(api: Api, store: Store, fields: StorePatch, moved: PayoutChange): Promise<Store> {
+  if (chainsChange(store, moved)) await takeChange(api, store, 'payout chains', PAYOUT_CHAINS_PER_HOUR)
+  const saved = await save(api, store, { ...fields, payout: moved.to }, moved)
+  if (saved === undefined) {
+    throw new TollgateError(
+      'CONFLICT',
+      'The payout was changed meanwhile; read the profile and decide again.',
+    )
+  }
+  api.log.info(
+    { storeId: store.id, ...moved },
+    'the payout wallets of a store were changed, signed by its wallet',
+  )
+  return saved
 }
 
 const chainsChange = ({ payout }: Store, { to }: PayoutChange): boolean =>
@@ -114,14 +135,10 @@ export const changeStore = async (
   patch: Pick<StorePatch, 'avatarUrl' | 'socials'>,
 ): Promise<Store> => (await save(api, store, patch)) ?? gone()
 
-/** What is set beside payout; null clears. */
-function readFields(api: Api, store: Store, body: ProfileBody): StorePatch {
+/** What needs no signature; null clears. */
+function readFields(store: Store, body: ProfileBody): StorePatch {
   const { username, displayName, bio, avatarUrl, developerModeEnabled } = body
-  if (username !== undefined && username !== store.username && api.isReservedUsername(username)) {
-    throw reservedUsername()
-  }
   return {
-    ...(username !== undefined && { username }),
     ...(displayName !== undefined && { displayName: displayName ?? username ?? store.username }),
     ...(bio !== undefined && { bio: bio ?? '' }),
     ...(avatarUrl !== undefined && { avatarUrl: avatarUrl ?? '' }),

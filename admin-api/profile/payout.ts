@@ -2,8 +2,9 @@ import { type Payout, payoutFor } from '../../core/domain/link.ts'
 import type { ChainName } from '../../core/domain/network.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { canonicalAddress, takeText, withProof } from '../auth/walletText.ts'
+import { canonicalAddress } from '../auth/walletText.ts'
 import type { Api } from '../deps.ts'
+import { type Signer, signInWallets } from './storeProof.ts'
 
 const chains = ['base', 'solana'] as const satisfies readonly ChainName[]
 
@@ -49,22 +50,14 @@ export function payoutStatement({ username }: Pick<Store, 'username'>, { from, t
   return `Change where buyers pay the store @${username}. ${changes.join(' ')} Its sales are paid there from then on. Signing costs nothing.`
 }
 
-export interface Signer {
-  readonly chain: ChainName
-  readonly address: string
-}
-
 /**
  * The wallets whose signature allows a change: those that sign in to the store. One that the operator opened has none;
- * there it is the wallet that is paid on that chain now, and where there is none either, nobody but the operator.
+ * there it is the wallet that is paid on that chain now, and where there is none either, only the operator makes the change.
  *
  * @throws `FORBIDDEN` that says what to do instead
  */
-export async function signersOf(api: Api, store: Store, { from, to }: PayoutChange): Promise<Signer[]> {
-  const signIn = (await api.stores.walletsOf(store.id)).map(({ chain, address }) => ({
-    chain,
-    address: canonicalAddress(api, chain, address),
-  }))
+export async function payoutSigners(api: Api, store: Store, { from, to }: PayoutChange): Promise<Signer[]> {
+  const signIn = await signInWallets(api, store)
   if (signIn.length > 0) return signIn
   const changed = chains.filter((chain) => to[chain] !== undefined)
   const [chain] = changed
@@ -79,46 +72,5 @@ export async function signersOf(api: Api, store: Store, { from, to }: PayoutChan
   throw new TollgateError(
     'FORBIDDEN',
     'No wallet can sign for both chains at once: none signs in to your store. Change one chain, signed by the wallet that is paid there, and then the other.',
-  )
-}
-
-/** What a client sends for a change: the text that it was given, and the wallet's signature of it. */
-export interface PayoutProof {
-  readonly message: string
-  readonly signature: string
-}
-
-/**
- * Makes a change that the store's wallet has signed. An API key is not enough: it lies in scripts and on servers, and
- * whoever takes it would take every sale from then on. Uses the text up, unless `save` fails.
- *
- * @throws `WALLET_SIGNATURE_REQUIRED` without a proof, `FORBIDDEN` where no wallet can give one
- * @throws `NONCE_EXPIRED` for a text that is not of this very change, `INVALID_SIGNATURE`, `CHAIN_UNAVAILABLE`
- */
-export async function withPayoutProof<T>(
-  api: Api,
-  store: Store,
-  change: PayoutChange,
-  proof: PayoutProof | undefined,
-  save: () => Promise<T>,
-): Promise<T> {
-  const signers = await signersOf(api, store, change)
-  if (proof === undefined) throw signatureRequired(signers)
-  const text = await takeText(api, proof.message, payoutStatement(store, change))
-  const isSigner = signers.some(({ chain, address }) => chain === text?.chain && address === text.address)
-  if (text === undefined || !isSigner) {
-    throw new TollgateError(
-      'NONCE_EXPIRED',
-      'The signed text is unknown, used, older than five minutes, or of another change. POST this payout to /api/v1/profile/payout/nonce and sign the message of the answer.',
-    )
-  }
-  return withProof(api, text, proof.signature, save)
-}
-
-function signatureRequired(signers: readonly Signer[]): TollgateError {
-  const wallets = signers.map(({ chain, address }) => `${address} (${chain})`).join(' or ')
-  return new TollgateError(
-    'WALLET_SIGNATURE_REQUIRED',
-    `A change of payout is signed by the store's wallet ${wallets}; the API key alone may not make it. POST the same payout to /api/v1/profile/payout/nonce, sign the message of the answer, and send this request again with payoutProof: {"message", "signature"}.`,
   )
 }

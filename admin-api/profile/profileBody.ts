@@ -19,6 +19,20 @@ export const payoutField = {
   properties: { base: payoutWallet, solana: payoutWallet, ...fromAnswers('changedAt', 'warnings') },
 } as const
 
+export const usernameNonceField = {
+  ...usernameField,
+  description: 'The name that the store is to have.',
+} as const
+
+const proofField = (when: string, field: 'payout' | 'username') =>
+  ({
+    type: 'object',
+    additionalProperties: false,
+    required: ['message', 'signature'],
+    description: `${when}: the message of POST /api/v1/profile/${field}/nonce, unchanged, and the store's wallet's signature of it.`,
+    properties: { message: signedTextField, signature: signatureField },
+  }) as const
+
 /** What `PATCH /api/v1/profile` takes; null clears. */
 export const profileBody = {
   type: 'object',
@@ -27,7 +41,7 @@ export const profileBody = {
     username: {
       ...usernameField,
       description:
-        'The last old name redirects for 30 days. A store is renamed so many times in 24 hours (two, unless the operator says otherwise).',
+        'An old name redirects for 30 days. A store that has sold keeps each of them from other stores for that long, and its rename needs usernameProof; one that has not keeps the last. A store is renamed so many times in 24 hours (two, unless the operator says otherwise).',
     },
     displayName: { ...displayNameField, type: ['string', 'null'] },
     bio: bioField,
@@ -38,14 +52,8 @@ export const profileBody = {
         'Of the dashboard: off hides keys and webhooks there. Keys go on working, and this API is not touched.',
     },
     payout: payoutField,
-    payoutProof: {
-      type: 'object',
-      additionalProperties: false,
-      required: ['message', 'signature'],
-      description:
-        "With a payout that changes: the message of POST /api/v1/profile/payout/nonce, unchanged, and the store's wallet's signature of it.",
-      properties: { message: signedTextField, signature: signatureField },
-    },
+    payoutProof: proofField('With a payout that changes', 'payout'),
+    usernameProof: proofField('With a username that changes, of a store that has sold', 'username'),
     ...fromAnswers('userId', 'createdBy', 'createdAt', 'updatedAt', 'socials'),
   },
 } as const

@@ -40,7 +40,7 @@ const confirmedSchema = {
     refundDue: {
       ...exactly(
         { purchaseId: uuid, txHash: text() },
-        'Only where the transfer landed for a session that had ended without it: the purchase to pay back.',
+        'Only where a transfer landed for a session that had ended without it, or was paid already: the purchase to pay back.',
       ),
     },
     credited: exactly(
@@ -52,7 +52,7 @@ const confirmedSchema = {
 
 /** `POST /api/v1/payments/:id/confirm`: the seller says that a plain transfer has paid, and the chain decides. */
 export function confirmRoute(app: FastifyInstance, api: Api): void {
-  const inTurnOf = takingTurnsOfStores()
+  const inTurnOf = takingTurns()
   /** Looks that wait or are under way, by session and chain: who asks sooner than a slow node answers begins no other. */
   const looks = new Map<string, Promise<Confirmation>>()
   function looked(body: ConfirmBody, session: Session, store: Store): Promise<Confirmation> {
@@ -99,11 +99,14 @@ export function confirmRoute(app: FastifyInstance, api: Api): void {
       const confirmation =
         request.body.txHash == null
           ? await looked(request.body, session, store)
-          : await confirmSession(api, store, session, request.body)
+          : await inTurnOf(session.id, async () =>
+              confirmSession(api, store, (await api.sessions.find(id)) ?? session, request.body),
+            )
       const now = (await api.sessions.find(id)) ?? session
       const view = toOwnView(await viewOf(api, now), now)
       if (confirmation.status === 'pending') return reply.code(202).header('retry-after', 5).send(ok(view))
-      if (confirmation.status === 'confirmed') return ok(view)
+      if (confirmation.status === 'confirmed')
+        return ok(confirmation.further === undefined ? view : { ...view, refundDue: confirmation.further })
       if (confirmation.status === 'credited')
         return ok({ ...view, credited: { txHash: confirmation.txHash } })
       const { purchaseId, txHash } = confirmation
@@ -114,16 +117,18 @@ export function confirmRoute(app: FastifyInstance, api: Api): void {
 
 /**
  * Looks for one store begin one after the other: the chain's line, which all stores stand in, is short, and the store that
- * asks most must not fill it.
+ * asks most must not fill it. So do confirmations of one session by name: the second finds what the first has counted.
+ *
+ * @returns a function of the id of either, and the work
  */
-function takingTurnsOfStores(): <T>(storeId: string, work: () => Promise<T>) => Promise<T> {
+function takingTurns(): <T>(id: string, work: () => Promise<T>) => Promise<T> {
   const lines = new Map<string, Promise<void>>()
-  return (storeId, work) => {
-    const turn = (lines.get(storeId) ?? Promise.resolve()).then(work)
+  return (id, work) => {
+    const turn = (lines.get(id) ?? Promise.resolve()).then(work)
     const ended = turn.then(ignore, ignore).then(() => {
-      if (lines.get(storeId) === ended) lines.delete(storeId)
+      if (lines.get(id) === ended) lines.delete(id)
     })
-    lines.set(storeId, ended)
+    lines.set(id, ended)
     return turn
   }
 }

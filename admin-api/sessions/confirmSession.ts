@@ -1,15 +1,17 @@
 import { debtorOf } from '../../core/domain/ledger.ts'
 import { type ChainName, chainFamilyOf, familyOf, type NetworkId } from '../../core/domain/network.ts'
+import type { PaymentRecord } from '../../core/domain/payment.ts'
 import { SESSION_LIFETIME_MS, type Session, statusOf } from '../../core/domain/session.ts'
 import type { Store } from '../../core/domain/store.ts'
 import { canonicalTransaction } from '../../core/domain/transactionId.ts'
-import { TollgateError } from '../../core/errors/error.ts'
+import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
 import { type ProvedTransfer, standingOf, type TransferBooked } from '../../core/payments/bookTransfer.ts'
 import type { WantedTransfer } from '../../core/ports/chains/transferProofs.ts'
+import { BLOCK_TIME_STEP_MS } from '../../core/ports/store/sessions.ts'
 import type { Api } from '../deps.ts'
 import { askedTerms } from './askedTerms.ts'
 import { malformed, notNamed, type Seen, throwWorst, used } from './transferFaults.ts'
-import { CLOCK_SLACK_MS, isFromDebtor, isMeantFor, refuseOthers } from './whoseTransfer.ts'
+import { isFromDebtor, isMeantFor, refuseOthers } from './whoseTransfer.ts'
 
 /** So long after its end a transfer for a session is looked for: a look goes through all that its wallet got since. */
 const LOOKED_FOR_MS = 60 * 60 * 1000
@@ -20,13 +22,18 @@ export interface ConfirmBody {
   readonly chain?: ChainName | null
 }
 
+export interface Owed {
+  readonly purchaseId: string
+  readonly txHash: string
+}
+
 export type Confirmation =
-  /** The session is confirmed, now or before. */
-  | { readonly status: 'confirmed' }
+  /** The session is confirmed, now or before. `further`: the same transaction paid it once more, which is owed back. */
+  | { readonly status: 'confirmed'; readonly further?: Owed }
   /** An invoice that had ended without this transfer: what its store owes is less by it all the same. */
   | { readonly status: 'credited'; readonly txHash: string }
   /** It had ended without this transfer, which is owed back. */
-  | { readonly status: 'owed'; readonly purchaseId: string; readonly txHash: string }
+  | ({ readonly status: 'owed' } & Owed)
   /** Nothing is known yet that would decide it. */
   | { readonly status: 'pending' }
 
@@ -46,8 +53,12 @@ export async function confirmSession(
   const { paid } = session
   if (paid !== null) {
     if (txHash == null) return { status: 'confirmed' }
-    // What is booked is not asked of the chain again: a node may have forgotten it by now.
-    if (canonicalTransaction(paid.network, txHash) === paid.txHash) return { status: 'confirmed' }
+    if (canonicalTransaction(paid.network, txHash) === paid.txHash) {
+      // The chain is asked for further transfers only: a node may have forgotten the transaction by now.
+      return byName(api, session, waysToPay(api, store, session, undefined), txHash)
+        .then((found): Confirmation => (found.status === 'confirmed' ? found : { status: 'confirmed' }))
+        .catch(unlessRefused)
+    }
   }
   const ways = waysToPay(api, store, session, chain ?? undefined)
   if (txHash != null) return byName(api, session, ways, txHash)
@@ -81,17 +92,77 @@ async function byName(
   // One transaction may have transfers of several stores.
   const fromWhom = await Promise.all(transfers.map((transfer) => isFromDebtor(api, session, transfer)))
   const own = transfers.filter((_, i) => fromWhom[i])
-  let isBusy = false
-  for (const transfer of own.length > 0 ? own : transfers) {
-    await refuseOthers(api, session, transfer)
-    const booked = await confirmationOf(api, session, transfer, await api.transfers.book(session, transfer))
-    if (booked?.status === 'pending') isBusy = true
-    else if (booked !== undefined) return booked
+  const fitting = own.length > 0 ? own : transfers
+  const first = await takeOne(api, session, fitting)
+  if (first === 'busy') return { status: 'pending' }
+  if (first !== undefined) {
+    const further = await oweFurther(api, session, fitting)
+    return first.status === 'confirmed' && further !== undefined ? { ...first, further } : first
   }
-  if (isBusy) return { status: 'pending' }
   if (transfers.length > 0) throw used()
   throwWorst(api, seen)
   return { status: 'pending' }
+}
+
+/**
+ * Counts one of a transaction's transfers for the session: the one that does so already, or the first that is free.
+ *
+ * @returns `busy` while another request is counting one of them, undefined where all of them count for something else
+ */
+async function takeOne(
+  api: Api,
+  session: Session,
+  transfers: readonly ProvedTransfer[],
+): Promise<Confirmation | 'busy' | undefined> {
+  const records = await Promise.all(transfers.map(({ key }) => api.payments.find(key)))
+  const counted = transfers.filter((_, i) => records[i]?.sessionId === session.id && !isFree(records[i]))
+  let isBusy = false
+  for (const transfer of new Set([...counted, ...transfers])) {
+    await refuseOthers(api, session, transfer)
+    const booked = await confirmationOf(api, session, transfer, await api.transfers.book(session, transfer))
+    if (booked === undefined) continue
+    if (booked.status !== 'pending') return booked
+    // It is this session's own: a second one may be meant for another session.
+    const record = await api.payments.find(transfer.key)
+    if (record === undefined || record.sessionId === session.id) return 'busy'
+    isBusy = true
+  }
+  return isBusy ? 'busy' : undefined
+}
+
+/**
+ * Owes back what else a transaction has paid for a session: one of its transfers counts already. What may be meant for another
+ * session is left to that one.
+ *
+ * @returns the first that is owed, now or before
+ */
+async function oweFurther(
+  api: Api,
+  session: Session,
+  transfers: readonly ProvedTransfer[],
+): Promise<Owed | undefined> {
+  let owed: Owed | undefined
+  for (const transfer of transfers) {
+    const record = await api.payments.find(transfer.key)
+    if (isFree(record) && (await isMeantFor(api, session, transfer))) continue
+    try {
+      await refuseOthers(api, session, transfer)
+      const booked = await api.transfers.book(session, transfer)
+      if (booked.status === 'owed') owed ??= { purchaseId: booked.purchaseId, txHash: transfer.transaction }
+    } catch (error) {
+      unlessRefused(error)
+    }
+  }
+  return owed
+}
+
+const isFree = (record: PaymentRecord | undefined): boolean =>
+  record === undefined || record.state === 'rejected'
+
+/** What is refused of a transaction that counts already changes nothing about that. @throws what is not a refusal */
+function unlessRefused(error: unknown): Confirmation {
+  if (isTollgateError(error)) return { status: 'confirmed' }
+  throw error
 }
 
 /** @returns undefined when there is no transfer that fits */
@@ -107,14 +178,14 @@ async function byLook(
   let isBusy = seen.some(({ verdict }) => verdict.status === 'pending')
   for (const transfer of seen.flatMap(transfersIn)) {
     const record = await api.payments.find(transfer.key)
-    const isFree = record === undefined || record.state === 'rejected'
     // What had been given up is booked as what it was signed for.
     const isGivenUp = record?.state === 'failed_final'
-    const known = isFree
-      ? undefined
-      : isGivenUp
-        ? await api.transfers.book(session, transfer)
-        : standingOf(record, session.id)
+    const known =
+      record === undefined || isFree(record)
+        ? undefined
+        : isGivenUp
+          ? await api.transfers.book(session, transfer)
+          : standingOf(record, session.id)
     if (known === undefined) {
       if (await isFromDebtor(api, session, transfer)) free.push(transfer)
     } else if (known.status === 'confirmed' || known.status === 'owed')
@@ -186,7 +257,7 @@ function waysToPay(api: Api, store: Store, session: Session, chain: ChainName | 
     .filter(({ network }) => chain === undefined || familyOf(network) === chainFamilyOf(chain))
     .map(({ network, asset, payTo, amount }) => ({
       ...{ network: network as NetworkId, asset, payTo, amountAtomic: BigInt(amount) },
-      notBeforeMs: madeAtMs - CLOCK_SLACK_MS,
+      notBeforeMs: madeAtMs - (madeAtMs % BLOCK_TIME_STEP_MS),
     }))
   if (ways.length > 0) return ways
   const where = chain === undefined ? 'no network is open' : `no network of ${chain} is open`

@@ -9,7 +9,6 @@ import type {
 import type { Api } from '../deps.ts'
 import { isoTime } from '../http/envelope.ts'
 import { validationError } from '../schema/validationError.ts'
-import { CLOCK_SLACK_MS } from './whoseTransfer.ts'
 
 /** A block comes every few seconds; asking sooner is of no use. */
 const RETRY_AFTER_SECONDS = 5
@@ -78,8 +77,7 @@ function mismatch(
 /** Both times, and whose they are: who paid in time sees by them which clock is wrong. */
 function timesOf(atMs: number, { notBeforeMs }: WantedTransfer): string {
   const landed = `landed at ${isoTime(atMs)} by the clock of the chain`
-  const made = `made at ${isoTime(notBeforeMs + CLOCK_SLACK_MS)} by the clock of the gateway`
-  return `${landed}, more than ${CLOCK_SLACK_MS / 1_000} s before the session was ${made}`
+  return `${landed}, before the session was made at ${isoTime(notBeforeMs)} by the clock of the gateway`
 }
 
 export const used = () =>

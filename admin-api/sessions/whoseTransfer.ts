@@ -9,8 +9,8 @@ import { TollgateError } from '../../core/errors/error.ts'
 import type { ProvedTransfer } from '../../core/payments/bookTransfer.ts'
 import type { Api } from '../deps.ts'
 
-/** Blocks are dated by their makers' clocks: what landed this much before the session was made may be meant for it. */
-export const CLOCK_SLACK_MS = 30_000
+/** Blocks are dated by their makers' clocks: what landed this much after a session had ended may be meant for it. */
+const CLOCK_SLACK_MS = 30_000
 /** So long a transfer that may be a refund is left to whoever owes it, to be recorded. */
 const REFUND_RECORDED_MS = 24 * 60 * 60 * 1000
 /** So long one that may be a refund which nobody owes. Longer would outlast sessions that are paid so. */

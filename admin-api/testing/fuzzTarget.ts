@@ -24,9 +24,19 @@ export const bodies = [
   {
     method: 'PATCH',
     path: '/api/v1/profile',
-    fields: ['username', 'displayName', 'bio', 'avatarUrl', 'developerModeEnabled', 'payout', 'payoutProof'],
+    fields: [
+      'username',
+      'displayName',
+      'bio',
+      'avatarUrl',
+      'developerModeEnabled',
+      'payout',
+      'payoutProof',
+      'usernameProof',
+    ],
   },
   { method: 'POST', path: '/api/v1/profile/payout/nonce', fields: ['payout'] },
+  { method: 'POST', path: '/api/v1/profile/username/nonce', fields: ['username'] },
   { method: 'POST', path: `/api/v1/purchases/${linkId}/refunds`, fields: ['txHash'] },
   { method: 'POST', path: '/api/reviews', fields: ['purchaseId', 'wallet', 'token', 'positive', 'comment'] },
   {
@@ -106,6 +116,7 @@ export async function target(t: Test) {
     txHash: `0x${'ab'.repeat(32)}`,
     payout: { base: '0x00000000000000000000000000000000000000b1' },
     payoutProof: { message: 'Nonce: abcdefgh12345678', signature: '0x00' },
+    usernameProof: { message: 'Nonce: abcdefgh12345678', signature: '0x00' },
     url,
     title: 'Right',
     ...{ purchaseId: linkId, wallet: wallet.address, token: 'x', positive: true, comment: 'Right' },

@@ -74,7 +74,7 @@ export const codes = {
     403,
     false,
     "The store's wallet has to sign this change; an API key alone may not make it.",
-    'Ask POST /api/v1/profile/payout/nonce for the text, sign it with that wallet, and send it along as payoutProof.',
+    'POST the change to /api/v1/profile/payout/nonce or /api/v1/profile/username/nonce, sign the message of the answer with that wallet, and send both along as payoutProof or usernameProof.',
   ),
   NOT_FOUND: entry(404, false, 'There is nothing at this address.', 'Check the path and the id.'),
   STORE_NOT_FOUND: entry(

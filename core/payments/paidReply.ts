@@ -52,12 +52,25 @@ export function paidHeaders(
   receipt: readonly string[],
 ): string[] {
   const isWrapped = kind !== 'pass'
+  const headers = uncachedHeaders(sellers, isWrapped)
+  if (isWrapped) headers.push('Content-Type', 'application/json; charset=utf-8')
+  headers.push(...note.headers, ...receipt)
+  return headers
+}
+
+/**
+ * The seller's head for one buyer and no cache. A CDN obeys its own `*-Cache-Control` (RFC 9213), `Surrogate-Control` or
+ * `Edge-Control` before `Cache-Control`, so none of them may cross.
+ *
+ * @param isWrapped the body is not the seller's bytes: its type and validators are left out too
+ * @returns flat; without `Content-Length`
+ */
+export function uncachedHeaders(sellers: readonly string[], isWrapped = false): string[] {
   const headers: string[] = []
   for (let i = 0; i < sellers.length; i += 2) {
     if (!isReplaced(sellers[i]!, isWrapped)) headers.push(sellers[i]!, sellers[i + 1]!)
   }
-  if (isWrapped) headers.push('Content-Type', 'application/json; charset=utf-8')
-  headers.push('Cache-Control', 'private, no-store', ...note.headers, ...receipt)
+  headers.push('Cache-Control', 'private, no-store')
   return headers
 }
 
@@ -103,11 +116,12 @@ const isJsonSpace = (byte: number) => byte === 0x20 || byte === 0x0a || byte ===
 
 /** Headers that the paid answer states itself. */
 function isReplaced(name: string, isWrapped: boolean): boolean {
+  if (name.length >= MIN_CACHE_WORD_CHARS && cacheWord.test(name)) return true
   switch (name.length) {
     case 14:
       return name.toLowerCase() === 'content-length'
     case 13:
-      return name.toLowerCase() === 'cache-control' || (isWrapped && name.toLowerCase() === 'last-modified')
+      return isWrapped && name.toLowerCase() === 'last-modified'
     case 12:
       return isWrapped && name.toLowerCase() === 'content-type'
     case 7:
@@ -118,6 +132,11 @@ function isReplaced(name: string, isWrapped: boolean): boolean {
       return false
   }
 }
+
+/** Of `Edge-Control`; shorter names need not be looked through. */
+const MIN_CACHE_WORD_CHARS = 12
+/** Any spelling of what tells a cache how long to keep an answer: careless readers take `_` and others for `-`. */
+const cacheWord = /(?:^|[^a-z0-9])cache[^a-z0-9](?:control|ttl)$|^(?:surrogate|edge)[^a-z0-9]/i
 
 /**
  * How a paid answer of a media type is handed over: JSON is spliced into the wrapper byte by byte, text becomes a JSON

@@ -1,3 +1,4 @@
+import { uncachedHeaders } from '../../core/payments/paidReply.ts'
 import { type Exchange, handled, type Reply } from '../../core/plugin/gateway.ts'
 import type { OwnSlot } from '../../core/plugin/slots.ts'
 import type { AnswerMemory, HeldAnswer } from '../../core/ports/answerMemory.ts'
@@ -244,10 +245,10 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
 const mayBeMisread = (method: string, body: RequestBody) =>
   method === 'HEAD' || (body !== null && method !== 'POST' && method !== 'PUT' && method !== 'PATCH')
 
-/** What the seller refused (4xx) reaches the buyer as it is, and costs nothing. */
+/** What the seller refused (4xx) reaches the buyer and no cache, which would answer the next buyer with it, and costs nothing. */
 function unlessCharged({ answer, upstreamStatus }: Exchange): Reply | undefined {
   if (upstreamStatus < 300) return
   const { status, headers, body } = answer!
   const length = status === 304 ? [] : ['Content-Length', String(body.length)]
-  return { status, headers: [...headers, ...length], body }
+  return { status, headers: [...uncachedHeaders(headers), ...length], body }
 }

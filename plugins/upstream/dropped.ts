@@ -79,27 +79,53 @@ const claims = [
   'proxy',
 ]
 
+/**
+ * What a browser, a proxy or a wallet takes as said by the whole origin, which all sellers share: its cookies, caches, reports,
+ * permissions, logins and other addresses.
+ */
 const originWords = [
-  ...[
-    'accept-ch',
-    'activate-storage-access',
-    'alt-svc',
-    'clear-site-data',
-    'critical-ch',
-    'expect-ct',
-    'nel',
-  ],
-  ...['origin-agent-cluster', 'public-key-pins', 'public-key-pins-report-only', 'refresh', 'report-to'],
-  ...[
-    'reporting-endpoints',
-    'sec-session-registration',
-    'secure-session-registration',
-    'service-worker-allowed',
-  ],
-  ...['set-cookie', 'set-cookie2', 'set-login', 'speculation-rules', 'strict-transport-security'],
-  ...['use-as-dictionary', 'x-content-type-options', 'x-purchase-id', 'x-review-token'],
+  'accept-ch',
+  'accept-ch-lifetime',
+  'activate-storage-access',
+  'alt-svc',
+  'cache-group-invalidation',
+  'cache-groups',
+  'clear-site-data',
+  'critical-ch',
+  'expect-ct',
+  'i2p-location',
+  'nel',
+  'observe-browsing-topics',
+  'onion-location',
+  'origin-agent-cluster',
+  'origin-policy',
+  'origin-trial',
+  'p3p',
+  'public-key-pins',
+  'public-key-pins-report-only',
+  'refresh',
+  'report-to',
+  'reporting-endpoints',
+  'service-worker-allowed',
+  'set-cookie',
+  'set-cookie2',
+  'set-login',
+  'speculation-rules',
+  'strict-transport-security',
+  'supports-loading-mode',
+  'use-as-dictionary',
+  'x-allow-fledge',
+  'x-content-type-options',
+  'x-i2p-location',
+  'x-permitted-cross-domain-policies',
+  'x-purchase-id',
+  'x-review-token',
   // Words by which a server in front of the gateway is told to send one of its own files instead.
-  ...['x-lighttpd-send-file', 'x-litespeed-location', 'x-reproxy-url', 'x-sendfile', 'x-sendfile2'],
+  'x-lighttpd-send-file',
+  'x-litespeed-location',
+  'x-reproxy-url',
+  'x-sendfile',
+  'x-sendfile2',
 ]
 
 /**
@@ -144,7 +170,18 @@ export const isDroppedFromRequest = judge(
 /** @param name in any case */
 export const isDroppedFromAnswer = judge(
   [...hop, ...payment, ...originWords],
-  ['payment-', 'access-control-', 'content-security-policy', 'x-accel-'],
+  [
+    'access-control-',
+    'ad-auction-',
+    'attribution-reporting-',
+    'content-security-policy',
+    'payment-',
+    'private-aggregation-',
+    'sec-session-',
+    'secure-session-',
+    'shared-storage-',
+    'x-accel-',
+  ],
 )
 
 /** Header names that `Connection` lists beside the usual two; null when there are none. */

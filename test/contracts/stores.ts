@@ -1,12 +1,14 @@
 import type { Test } from 'tap'
+import type { Books } from '../../core/ports/store/books.ts'
 import type { ApiKeys, SignInNonces, Stores } from '../../core/ports/store/stores.ts'
-import { sampleKey, sampleStore, startMs, type TestClock } from './samples.ts'
+import { sampleKey, sampleStore, sell, startMs, type TestClock } from './samples.ts'
 
 const dayMs = 24 * 60 * 60 * 1000
 
 export interface StoresUnderTest {
   readonly stores: Stores
   readonly keys: ApiKeys
+  readonly books: Books
 }
 
 /** What every implementation of the port Stores keeps. */
@@ -176,6 +178,31 @@ export function renamesContract(t: Test, make: (t: Test) => Promise<StoresUnderT
     await stores.update('s1', { username: 'name_60', bio: 'same name' }, now)
     t.equal(await stores.redirectOf('name_59', now), 'name_60', 'the same name again is no rename')
   })
+
+  t.test(
+    'a store that has sold keeps each former name for 30 days, however often it is renamed',
+    async (t) => {
+      const { stores, books } = await make(t)
+      await stores.create(sampleStore('s1', { username: 'name_0' }), null, sampleKey('k1', 's1'))
+      await stores.create(sampleStore('s2', { username: 'other' }), null, sampleKey('k2', 's2'))
+      await sell({ books }, 'first', '0xfirst', { storeId: 's1' })
+      for (let i = 1; i <= 5; i++) await stores.update('s1', { username: `name_${i}` }, startMs + i * dayMs)
+      const now = startMs + 30 * dayMs
+      for (let i = 0; i < 5; i++) {
+        t.equal(await stores.redirectOf(`name_${i}`, now), 'name_5')
+        await t.rejects(stores.update('s2', { username: `name_${i}` }, now), { code: 'USERNAME_TAKEN' })
+        const newcomer = sampleStore(`n${i}`, { username: `name_${i}`, updatedAtMs: now })
+        await t.rejects(stores.create(newcomer, null, null), { code: 'USERNAME_TAKEN' })
+      }
+      await stores.update('s1', { username: 'name_2' }, now)
+      t.equal(await stores.redirectOf('name_2', now), undefined, 'its own name again leads nowhere else')
+      t.equal(await stores.redirectOf('name_5', now), 'name_2')
+      t.match(await stores.update('s2', { username: 'name_0' }, startMs + 31 * dayMs), { username: 'name_0' })
+      await t.rejects(stores.update('s2', { username: 'name_1' }, startMs + 31 * dayMs), {
+        code: 'USERNAME_TAKEN',
+      })
+    },
+  )
 
   t.test('renames of 24 hours are counted with the rename itself, however many come at once', async (t) => {
     const { stores } = await make(t)

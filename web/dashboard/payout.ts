@@ -6,17 +6,8 @@ import { Notice } from '../components/notice.ts'
 import { showToast } from '../components/toast.ts'
 import { Fault, useAction } from '../desk/load.ts'
 import { html } from '../html.ts'
-import { findWallets } from '../wallets/findWallets.ts'
-import { connectWallet } from '../wallets/signText.ts'
-import type { Wallet } from '../wallets/wallet.ts'
 import type { ProfileAnswer } from './profileTypes.ts'
-import { useSeller } from './seller.ts'
-
-interface ToSign {
-  readonly message: string
-  readonly address: string
-  readonly chain: 'base' | 'solana'
-}
+import { useSignedChange } from './signedChange.ts'
 
 interface PayoutProps {
   readonly profile: ProfileAnswer
@@ -25,7 +16,7 @@ interface PayoutProps {
 
 /** Which wallets buyers pay. The wallet that signs in has to sign a change: a stolen session moves no money. */
 export function Payout({ profile: { payout }, onChanged }: PayoutProps) {
-  const { ask } = useSeller()
+  const changeProfile = useSignedChange('payout')
   const [base, setBase] = useState(payout.base ?? '')
   const [solana, setSolana] = useState(payout.solana ?? '')
   const action = useAction()
@@ -35,12 +26,7 @@ export function Payout({ profile: { payout }, onChanged }: PayoutProps) {
   const save = (event: Event) => {
     event.preventDefault()
     void action.run(async () => {
-      const { message, address, chain } = await ask<ToSign>('POST', '/api/v1/profile/payout/nonce', {
-        payout: wanted,
-      })
-      const signature = await signWith(address, chain, message)
-      const body = { payout: wanted, payoutProof: { message, signature } }
-      onChanged(await ask<ProfileAnswer>('PATCH', '/api/v1/profile', body))
+      onChanged(await changeProfile({ payout: wanted }))
       showToast({ text: 'Buyers pay there from now on' })
     })
   }
@@ -54,34 +40,4 @@ export function Payout({ profile: { payout }, onChanged }: PayoutProps) {
       <div class="row"><${Button} kind=${isChanged ? 'primary' : 'plain'} type="submit" isBusy=${action.isBusy} disabled=${!isChanged}>Sign and save<//></div>
     </form>
   <//>`
-}
-
-/** Looks through the wallets of this browser for the one that has to sign. */
-async function signWith(address: string, chain: ToSign['chain'], message: string): Promise<string> {
-  const family = chain === 'base' ? 'eip155' : 'solana'
-  const isSame = (other: string) =>
-    chain === 'base' ? other.toLowerCase() === address.toLowerCase() : other === address
-  for (const wallet of (await lookForWallets()).filter((one) => one.family === family)) {
-    const connected = await connectWallet(wallet)
-    if (isSame(connected.address)) return connected.signText(message)
-  }
-  throw new Error(
-    `The wallet ${address} has to sign this, and no wallet of this browser is on that account. Choose it there and try again.`,
-  )
-}
-
-/** Wallets tell of themselves within a moment. */
-const LOOKING_MS = 600
-
-function lookForWallets(): Promise<readonly Wallet[]> {
-  let found: readonly Wallet[] = []
-  const end = findWallets((wallets) => {
-    found = wallets
-  })
-  return new Promise((resolve) =>
-    setTimeout(() => {
-      end()
-      resolve(found)
-    }, LOOKING_MS),
-  )
 }

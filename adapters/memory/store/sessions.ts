@@ -9,6 +9,7 @@ import {
 import { idempotencyKeyReused, tooManySessions } from '../../../core/ports/refusals.ts'
 import type { PaymentChange } from '../../../core/ports/store/books.ts'
 import {
+  BLOCK_TIME_STEP_MS,
   IDEMPOTENCY_KEPT_MS,
   type Idempotency,
   type Sessions,
@@ -95,7 +96,7 @@ export function createSessions(memory: Memory, { read, write }: Access): Session
               one.storeId === storeId &&
               one.id !== id &&
               one.state !== 'confirmed' &&
-              one.createdAtMs <= landedAtMs + slackMs &&
+              one.createdAtMs < landedAtMs + BLOCK_TIME_STEP_MS &&
               one.createdAtMs >= openAtMs - 2 * SESSION_LIFETIME_MS &&
               (one.endedAtMs ?? one.expiresAtMs) >= openAtMs,
           )

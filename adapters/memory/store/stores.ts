@@ -10,7 +10,7 @@ const redirectMs = 30 * dayMs
 
 /** Sellers' accounts in memory. A former username belongs to its store as long as it redirects. */
 export function createStores(memory: Memory, { read, write }: Access): Stores {
-  const { stores, paidSince, pictures, wallets, formerNames, renames, keys } = memory.tables
+  const { stores, paidSince, pictures, wallets, formerNames, renames, keys, purchases } = memory.tables
   const called = (username: string) => stores.values().find((store) => store.username === username)
 
   function put(store: Store): void {
@@ -26,9 +26,13 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
       memory.note({ kind: 'store', username: before.username })
   }
 
-  function forgetFormerNames(storeId: string): void {
+  /** A store that has sold keeps its former names until they expire; one that has not keeps the last. */
+  function forgetFormerNames(storeId: string, renamedTo: string, atMs: number): void {
+    const hasSold = purchases.values().some(({ purchase }) => purchase.storeId === storeId)
     for (const username of formerNames.keys()) {
-      if (formerNames.get(username)!.storeId !== storeId) continue
+      const former = formerNames.get(username)!
+      if (former.storeId !== storeId) continue
+      if (hasSold && username !== renamedTo && former.expiresAtMs > atMs) continue
       formerNames.delete(username)
       memory.note({ kind: 'store', username })
     }
@@ -65,7 +69,7 @@ export function createStores(memory: Memory, { read, write }: Access): Stores {
         const next: Store = { ...store, ...given, ...paidTo, updatedAtMs }
         if (next.username !== store.username) {
           countRename(store, updatedAtMs, maxRenamesADay ?? Number.MAX_SAFE_INTEGER)
-          forgetFormerNames(id)
+          forgetFormerNames(id, next.username, updatedAtMs)
           formerNames.set(store.username, { storeId: id, expiresAtMs: updatedAtMs + redirectMs })
         }
         put(next)

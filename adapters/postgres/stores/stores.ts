@@ -5,13 +5,13 @@ import type { StorePatch, Stores } from '../../../core/ports/store/stores.ts'
 import { REDIRECT_MS } from '../../sql/links/linkReads.ts'
 import type { Schema } from '../../sql/schema.ts'
 import { toApiKeyColumns } from '../../sql/stores/apiKeyRows.ts'
-import { dayMs, renamesRefused, storeReads } from '../../sql/stores/storeReads.ts'
+import { anySaleOf, dayMs, renamesRefused, storeReads } from '../../sql/stores/storeReads.ts'
 import { toNewStoreColumns, toStore, toStoreColumns } from '../../sql/stores/storeRows.ts'
 import type { Database } from '../database.ts'
 import { ConstraintError } from '../failure.ts'
 import { transact } from '../transact.ts'
 
-/** Stores in PostgreSQL. A former username belongs to its store as long as it redirects: nobody else may take it. */
+/** Stores in PostgreSQL. A former username belongs to its store as long as it redirects: no other store may take it. */
 export function createStores(database: Pick<Database, 'query'>): Stores {
   const { query } = database
   return {
@@ -101,12 +101,17 @@ async function rename(
     .where('store_id', '=', id)
     .where('at_ms', '<=', updatedAtMs - dayMs)
     .execute()
-  // Of sixty names in a month, fifty-nine are not kept from everybody else.
+  // A store without sales keeps one former name: of sixty names in a month, fifty-nine are free for other stores.
+  const sale = await anySaleOf(transaction, id).executeTakeFirst()
   await transaction
     .deleteFrom('username_redirects')
-    .where((e) =>
-      e.or([e('store_id', '=', id), e.and([e('username', '=', to), e('expires_at_ms', '<=', updatedAtMs)])]),
-    )
+    .where((e) => {
+      const isOwn = e('store_id', '=', id)
+      const isTaken = e('username', '=', to)
+      const isOver = e('expires_at_ms', '<=', updatedAtMs)
+      const goes = sale === undefined ? isOwn : e.and([isOwn, e.or([isTaken, isOver])])
+      return e.or([goes, e.and([isTaken, isOver])])
+    })
     .execute()
   await transaction
     .insertInto('username_redirects')

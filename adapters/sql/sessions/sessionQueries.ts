@@ -2,7 +2,12 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { PurchaseStatus } from '../../../core/domain/purchase.ts'
 import { SESSION_LIFETIME_MS, type SessionStatus } from '../../../core/domain/session.ts'
 import { readCursor } from '../../../core/ports/store/purchases.ts'
-import { type SessionFilter, type Sessions, STRAGGLING_MS } from '../../../core/ports/store/sessions.ts'
+import {
+  BLOCK_TIME_STEP_MS,
+  type SessionFilter,
+  type Sessions,
+  STRAGGLING_MS,
+} from '../../../core/ports/store/sessions.ts'
 import { cutPage } from '../cutPage.ts'
 import type { Schema, SessionTable } from '../schema.ts'
 
@@ -55,7 +60,7 @@ export function sessionQueries(query: Kysely<Schema>) {
         .distinct()
         .where('store_id', '=', storeId)
         .where('created_at_ms', '>=', openAtMs - 2 * SESSION_LIFETIME_MS)
-        .where('created_at_ms', '<=', landedAtMs + slackMs)
+        .where('created_at_ms', '<=', landedAtMs + BLOCK_TIME_STEP_MS - 1)
         .where('id', '<>', id)
         .where(sql<boolean>`state <> 'confirmed'`)
         .where((e) => e(e.fn.coalesce('ended_at_ms', 'expires_at_ms'), '>=', openAtMs))

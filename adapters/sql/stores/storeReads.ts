@@ -8,6 +8,10 @@ import { toStore } from './storeRows.ts'
 
 export const dayMs = 24 * 60 * 60 * 1000
 
+/** One sale of a store, where it has any. */
+export const anySaleOf = (query: Kysely<Schema>, storeId: string) =>
+  query.selectFrom('purchases').select('store_id').where('store_id', '=', storeId).limit(1)
+
 /** How stores are read, in any SQL. */
 export function storeReads(query: Kysely<Schema>): Omit<Stores, 'create' | 'update'> {
   return {

@@ -210,7 +210,7 @@ export const adminSection = {
       maximum: 1_000,
       default: 2,
       description:
-        'How often a store may change its username within 24 hours. Its last former name redirects for 30 days; older ones are free for others.',
+        'How often a store may change its username within 24 hours. A former name redirects for 30 days and is kept from other stores; of a store that has sold nothing yet, only the last one is.',
     },
     maxLinksPerStore: {
       type: 'integer',

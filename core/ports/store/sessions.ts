@@ -14,6 +14,12 @@ export type NewSession = Omit<Session, 'state' | 'endedAtMs' | 'paymentRow' | 'f
 /** A transfer that was sent while a session was open may land this much later. */
 export const STRAGGLING_MS = 60_000
 
+/**
+ * Chains date their blocks in whole seconds: a transfer that landed in the second in which a session was made may pay it, and
+ * one that landed before that does not.
+ */
+export const BLOCK_TIME_STEP_MS = 1_000
+
 /** How long the key of a creation is remembered at least. */
 export const IDEMPOTENCY_KEPT_MS = 24 * 60 * 60 * 1000
 
@@ -72,9 +78,9 @@ export interface Sessions {
   list(storeId: string, filter: SessionFilter): Promise<SessionPage>
   /**
    * What a store's other sessions ask for that a transfer which landed at this time could have been meant for: those that were
-   * made before, were open then or until {@link STRAGGLING_MS} before, and are not confirmed.
+   * made before or within {@link BLOCK_TIME_STEP_MS} after, were open then or until {@link STRAGGLING_MS} before, and are not confirmed.
    *
-   * @param slackMs the time may be as much too early, and too late: it is by another clock than the sessions'
+   * @param slackMs the time may be as much too late: it is by another clock than the sessions'
    * @returns in no order; what several ask for may be there once
    */
   rivals(

@@ -26,7 +26,8 @@ export interface Stores {
     key: ApiKey | null,
   ): Promise<void>
   /**
-   * The old name redirects for 30 days; a store has one old name, an older one is free again.
+   * The old name redirects for 30 days, during which no other store may take it. A store that has sold keeps every old name
+   * for that long; one that has not keeps the last, and older ones are free again.
    * All of it or nothing, in one commit.
    *
    * @returns undefined when there is no such store, or its payout is not `payoutWas`

@@ -12,6 +12,7 @@ import { Payout } from '../payout.ts'
 import { Picture } from '../picture.ts'
 import type { ProfileAnswer } from '../profileTypes.ts'
 import { useSeller } from '../seller.ts'
+import { useSignedChange } from '../signedChange.ts'
 import { Socials } from '../socials.ts'
 
 /** What buyers see of the store, who it is paid to, and who is signed in to it. */
@@ -38,7 +39,8 @@ interface PartProps {
 }
 
 function Names({ profile, onChanged }: PartProps) {
-  const { ask, refresh } = useSeller()
+  const { refresh } = useSeller()
+  const changeProfile = useSignedChange('username')
   const [fields, setFields] = useState({
     ...{ displayName: profile.displayName, username: profile.username, bio: profile.bio },
   })
@@ -55,7 +57,7 @@ function Names({ profile, onChanged }: PartProps) {
         ([name, value]) => value !== profile[name as keyof typeof fields],
       )
       if (changed.length === 0) return
-      onChanged(await ask<ProfileAnswer>('PATCH', '/api/v1/profile', Object.fromEntries(changed)))
+      onChanged(await changeProfile(Object.fromEntries(changed)))
       showToast({ text: 'Saved' })
       refresh()
     })
@@ -63,7 +65,7 @@ function Names({ profile, onChanged }: PartProps) {
   return html`<${Card} title="Your store">
     <form class="stack" onSubmit=${save} novalidate>
       <${Field} ...${at('displayName')} label="Name" maxlength="50" />
-      <${Field} ...${at('username')} label="Username" hint="Part of every address of yours. The old one leads here for 30 days." autocapitalize="none" spellcheck=${false} />
+      <${Field} ...${at('username')} label="Username" hint="Part of every address of yours. The old one leads here for 30 days. Once you have sold, the wallet of your store signs a change." autocapitalize="none" spellcheck=${false} />
       <${Field} ...${at('bio')} label="About" rows=${3} maxlength="160" />
       <${Fault} of=${action} />
       <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Save<//></div>
