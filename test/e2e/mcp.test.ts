@@ -46,7 +46,7 @@ for (const chain of chains.both) {
     const unpaid = await call('call_link', args)
     t.ok(unpaid.isError)
     t.strictSame(JSON.parse(unpaid.content[0]!.text), unpaid.structuredContent)
-    t.match(unpaid.structuredContent, { x402Version: 2, resource: { url: link } })
+    t.match(unpaid.structuredContent, { x402Version: 2, resource: { url: `${link}?n=one` } })
     t.strictSame(await since(chain, before), nothing)
 
     const header = await buyer.signOffer(offerOf(unpaid.structuredContent) as never)
