@@ -68,6 +68,8 @@ t.test('what is for sale is listed with its terms in the form of the Bazaar', as
   t.equal(headers['access-control-allow-origin'], '*')
   const { extensions, ...item } = body.items[0]
   t.same(body, { x402Version: 2, items: body.items, pagination: { limit: 1, offset: 1, total: 2 } })
+  const most = (await get('/discovery/resources?limit=1000')).body
+  t.same(most.pagination, { limit: 100, offset: 0, total: 2 }, 'AgentKit asks for a thousand')
   t.same(item, {
     resource: fullUrl,
     type: 'http',
@@ -85,7 +87,12 @@ t.test('what is for sale is listed with its terms in the form of the Bazaar', as
       },
     ],
     lastUpdated: new Date(f.clock.nowMs - 1_000).toISOString(),
-    metadata: { name: 'Weather', provider: store.username, tags: ['weather'] },
+    metadata: {
+      name: 'Weather',
+      description: 'Of a city',
+      provider: store.username,
+      tags: ['weather'],
+    },
   })
   t.same(extensions.bazaar.info, {
     input: { type: 'http', method: 'POST', bodyType: 'json', body: { city: 'Oslo', days: 1 } },
@@ -192,7 +199,7 @@ t.test('a search takes words, a network and the most that one would pay', async 
     ['', ['News', 'Dear maps', 'Cheap maps']],
   ] as const)
     t.same(await names(query), expected, query)
-  for (const query of ['limit=0', 'limit=101', 'maxUsdPrice=-1', 'network=eip155:1'])
+  for (const query of ['limit=0', 'limit=1.5', 'maxUsdPrice=-1', 'network=eip155:1'])
     t.equal((await get(`/discovery/search?${query}`)).status, 400, query)
 })
 

@@ -9,7 +9,7 @@ import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { findStore } from '../stores/storeRoute.ts'
 import type { AnswerCache } from './answerCache.ts'
 import { addressOf, describedLinks } from './described.ts'
-import { endpointOf } from './discoverRoute.ts'
+import { urlOf } from './discoverRoute.ts'
 import { sendKept } from './sendKept.ts'
 
 /** As many as a store has by default. */
@@ -96,7 +96,7 @@ function besideOf(inputSchema: Schema): object[] {
 
 const briefOf = (api: Api, { title, price, ...link }: FoundLink) => ({
   summary: title,
-  description: `${isPaid({ price }) ? `${price} USDC a call` : 'Free'}. This store has too many links to describe them all here: ${api.publicUrl}/discovery/resources has the terms and the input of paid ones, and so has the 402 of ${endpointOf(api, link)}.`,
+  description: `${isPaid({ price }) ? `${price} USDC a call` : 'Free'}. This store has too many links to describe them all here: ${api.publicUrl}/discovery/resources has the terms and the input of paid ones, and so has the 402 of ${urlOf(api, link)}.`,
 })
 
 function operationsOf(api: Api, link: ServedLink): [method: string, operation: object][] {
