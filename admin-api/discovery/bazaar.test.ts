@@ -255,9 +255,11 @@ t.test("a store's own OpenAPI document names its public links, their input and t
   t.same(buying.responses['200'].content['application/json'].example, { data: { ok: true } })
   t.match(buying['x-payment-info'], {
     price: { mode: 'fixed', currency: 'USD', amount: '0.10' },
-    protocols: ['x402'],
+    protocols: [{ x402: {} }],
   })
-  t.ok(buying.responses['402'])
+  t.match(buying, { security: [], operationId: `${store.username}-post-post` })
+  t.same(buying.responses['402'], { $ref: '#/components/responses/PaymentRequired' })
+  t.ok(body.components.responses.PaymentRequired.content['application/json'].schema)
   const { get: reading, head } = body.paths[pathOf(read)]
   t.ok(head)
   t.equal(reading['x-payment-info'], undefined)
@@ -287,14 +289,14 @@ t.test(
     for (let i = 0; i < 45; i++) await create(`Long ${i}`, long)
     const first = await get(`/${store.username}/openapi.json`)
     const paths = Object.values(first.body.paths) as {
-      post?: object
-      summary?: string
-      description?: string
+      post?: { requestBody?: object }
     }[]
     t.equal(paths.length, 45, 'every link is named')
     t.ok(first.text.length < 1_100_000, `${first.text.length} characters`)
-    t.ok(paths[0]!.post, 'the newest are whole')
-    t.match(paths[44], { summary: 'Long 0', description: /0\.10 USDC a call\..*\/discovery\/resources/ })
+    t.ok(paths[0]!.post?.requestBody, 'the newest are whole')
+    t.match(paths[44], {
+      post: { summary: 'Long 0', requestBody: undefined, 'x-payment-info': { price: { amount: '0.10' } } },
+    })
     let reads = 0
     const served = f.db.links.served.bind(f.db.links)
     Object.assign(f.db.links, {

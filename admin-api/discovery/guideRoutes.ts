@@ -66,7 +66,7 @@ the same request with the header PAYMENT-SIGNATURE, as every x402 client does. A
 
 ## Service
 
-- [OpenAPI document](${publicUrl}/openapi.json): every route
+- [OpenAPI document](${publicUrl}/openapi.json): every route, and the paid links with their price
 - [Reference](${publicUrl}/docs): the same, to read
 - [MCP](${publicUrl}/mcp): tools to find, buy and sell, over streamable HTTP
 
