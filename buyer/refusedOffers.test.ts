@@ -54,7 +54,7 @@ const entries: Record<string, [entry: object, message: RegExp]> = {
   'uses the version 1 name of the network': [{ network: 'base-sepolia' }, /network that is not known/],
   'is on a chain without a wallet': [
     { network: 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1' },
-    /no Solana key was given/,
+    /no Solana key was given \(TOLLGATE_SOLANA_KEY, or --key-file\)/,
   ],
   "names another token's EIP-712 domain": [{ extra: { name: 'USD Coin', version: '2' } }, /EIP-712 domain/],
   'names another EIP-712 version': [{ extra: { name: 'USDC', version: '1' } }, /EIP-712 domain/],

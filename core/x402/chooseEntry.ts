@@ -49,6 +49,8 @@ export interface EntryWishes {
   readonly fits?: (terms: OfferTerms) => boolean
   /** The tokens that may be paid in. Default: those that Tollgate knows. */
   readonly assets?: readonly Asset[]
+  /** Where a wallet that is missing would be named, in words for the user. */
+  readonly missing?: Readonly<Record<ChainFamily, string>> | undefined
 }
 
 /**
@@ -62,13 +64,13 @@ export interface EntryWishes {
 export function chooseEntry<P extends Payer>(
   accepts: readonly Readonly<Record<string, unknown>>[],
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
-  { only, fits = () => true, assets = builtInAssets }: EntryWishes = {},
+  { only, fits = () => true, assets = builtInAssets, missing }: EntryWishes = {},
 ): Choice<P> {
   const passedOver: string[] = []
   const fitting: ChosenEntry<P>[] = []
   let cheapest: ChosenEntry<P> | undefined
   for (const [i, entry] of accepts.entries()) {
-    const candidate = candidateOf(entry, wallets, only, assets)
+    const candidate = candidateOf(entry, wallets, only, assets, missing)
     if (typeof candidate === 'string') {
       passedOver.push(`${i + 1}: ${candidate}`)
       continue
@@ -99,6 +101,7 @@ function candidateOf<P extends Payer>(
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
   only: NetworkId | undefined,
   assets: readonly Asset[],
+  missing: EntryWishes['missing'],
 ): { asset: Asset; buyer: P } | string {
   if (own(entry, 'scheme') !== 'exact') return 'another scheme than exact'
   const network = own(entry, 'network')
@@ -108,7 +111,10 @@ function candidateOf<P extends Payer>(
   const ofNetwork = assets.filter((asset) => asset.network === network)
   if (ofNetwork.length === 0) return 'a network that is not known'
   const buyer = wallets[family]
-  if (buyer === undefined) return `no ${family === 'solana' ? 'Solana' : 'EVM'} key was given`
+  if (buyer === undefined) {
+    const where = missing === undefined ? '' : ` (${missing[family]})`
+    return `no ${family === 'solana' ? 'Solana' : 'EVM'} key was given${where}`
+  }
   if (buyer.networks?.has(network as string) === false)
     return `no wallet for ${factsOf(network as string)?.title ?? network}`
   const asset = ofNetwork.find((a) => isSameAddress(family, own(entry, 'asset'), a.address))
