@@ -56,7 +56,7 @@ export function presentPayment(
  * address of the web, such as an MCP client's name of a tool, names no server.
  */
 function resourceFault(url: string | undefined, { publicUrl, host }: Taken): TollgateError | null {
-  if (url === undefined || url.startsWith(`${publicUrl}/`)) return null
+  if (url === undefined || (url.startsWith(publicUrl) && url[publicUrl.length] === '/')) return null
   const named = URL.parse(url)
   if (named === null || !['http:', 'https:'].includes(named.protocol)) return null
   const called = [publicUrl, `${named.protocol}//${host()}`]
