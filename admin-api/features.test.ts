@@ -46,7 +46,7 @@ t.test('an entry in the list is all that a feature needs', async (t) => {
   const { body } = await f.call('GET', '/openapi.json')
   t.same(body.tags.at(-1), { name: 'Weather', description: 'What it is like outside.' })
   t.same(body.paths['/api/weather'].get.tags, ['Weather'])
-  t.equal(body.paths['/api/weather'].get.security, undefined)
+  t.same(body.paths['/api/weather'].get.security, [])
   t.same(body.paths['/api/v1/weather'].get.security, [{ apiKey: [] }])
 })
 

@@ -155,10 +155,11 @@ t.test(
     const choice = chooseEntry([dear, onDevnet, onBase, dear], both, atMost(10_000n))
     t.strictSame(choice.ok && choice.others.map(({ entry }) => entry), [onBase])
     t.match(chosenOf([dear, { ...onBase, payTo: evm.address }, onBase]), /entry 2 is not acceptable/)
+    t.equal(chosenOf([{ ...onBase, amount: 'all' }, { ...onBase, extra: null }, onBase]), 2, 'not understood')
     t.equal(
       chosenOf([onBase, { ...onBase, payTo: evm.address }]),
       0,
-      'what stands behind a good one is not read',
+      'what must not be signed behind a good one is not signed',
     )
   },
 )
@@ -186,6 +187,7 @@ t.test(
       { paymentFlow: 'upfront' },
       { paymentFlow: null, assetTransferMethod: null },
       { assetTransferMethod: 'eip3009' },
+      { permit: true, spender: '0x1', approve: 'max', name: 'USDC' },
       { recentBlockhash: 'x', features: { a: [1] }, policy: 'p', note: '' },
     ])
       t.equal(chosenOf([withExtra(extra)]), 0, JSON.stringify(extra))

@@ -184,6 +184,17 @@ t.test('the entry that fits is paid, wherever it stands', async (t) => {
       { ...honest, extra: { ...(honest['extra'] as object), assetTransferMethod: 'permit2' } },
       honest,
     ],
+    'behind one by another scheme': (honest) => [
+      { ...honest, scheme: 'upto' },
+      { ...honest, scheme: 'batch-settlement', extra: { withdrawDelay: 3_600 } },
+      honest,
+    ],
+    'behind one that is not understood': (honest) => [{ ...honest, extra: undefined }, honest],
+    'with a year to settle': (honest) => [{ ...honest, maxTimeoutSeconds: 31_536_000 }],
+    'with no end to settle': (honest) => [{ ...honest, maxTimeoutSeconds: 1e308 }],
+    'with words of its own in extra': (honest) => [
+      { ...honest, extra: { ...(honest['extra'] as object), permit: true, spender: honest['payTo'] } },
+    ],
     'behind one through an escrow': (honest) => [
       { ...honest, extra: { ...(honest['extra'] as object), paymentFlow: 'escrow' } },
       honest,
@@ -199,8 +210,58 @@ t.test('the entry that fits is paid, wherever it stands', async (t) => {
     t.match(run.report, { outcome: 'paid' }, `${name}: ${run.report.message}`)
     t.equal(run.spent, BigInt(PRICE), name)
     t.equal(run.signatures, 1, name)
+    const { payload } = run.seller.paid()[0]!.payment as { payload: { authorization: Signed } }
+    const leftSeconds = Number(payload.authorization.validBefore) - Date.now() / 1_000
+    t.ok(leftSeconds <= 3_600, `${name}: an hour at most is signed`)
   }
 })
+
+interface Signed {
+  readonly validBefore: string
+}
+
+t.test('an extension beside a plain entry stops nobody, and one that has to be answered is', async (t) => {
+  const info = { description: 'x', version: '1', required: true }
+  const others: Record<string, object> = {
+    eip2612GasSponsoring: { info, schema: {} },
+    erc20ApprovalGasSponsoring: { info, schema: {} },
+    'sign-in-with-x': { info: { domain: 'a.example', nonce: 'n' }, supportedChains: [] },
+    'offer-receipt': { info: { offers: [] } },
+    bazaar: { info: {}, schema: {} },
+    'a-permit-or-approval': { required: true },
+    'no-object': { a: 1 },
+  }
+  const answers: [name: string, given: object, whole: boolean][] = [
+    ['required', { info: { required: true }, schema: { type: 'object' } }, true],
+    ['beside what it says', { required: true }, true],
+    ['long', { info: { required: true, note: 'x'.repeat(3_000) } }, false],
+    ['optional', { info: { required: false } }, false],
+    ['no object', [true], false],
+  ]
+  const ids: string[] = []
+  for (const [name, given, whole] of answers) {
+    const extensions = { ...others, 'payment-identifier': given }
+    const run = await world.pay(
+      asking((_, response, { url }) => offer(response, world.offerFor(url, {}, { extensions }))),
+    )
+    t.match(run.report, { outcome: 'paid' }, `${name}: ${run.report.message}`)
+    const { extensions: back } = run.seller.paid()[0]!.payment as { extensions?: Back }
+    if (!JSON.stringify(given).includes('"required":true')) {
+      t.equal(back, undefined, name)
+      continue
+    }
+    t.strictSame(Object.keys(back!), ['payment-identifier'], name)
+    const { info: said, ...rest } = back!['payment-identifier']
+    t.match(said.id, /^[\w-]{16,128}$/, name)
+    if (whole) t.match({ info: said, ...rest }, given, name)
+    ids.push(said.id)
+  }
+  t.equal(new Set(ids).size, 3, 'each payment has an id of its own')
+})
+
+interface Back {
+  readonly 'payment-identifier': { readonly info: { readonly id: string } }
+}
 
 t.test('when every entry is above the cap, the cheapest is asked about, once', async (t) => {
   const asked: string[] = []

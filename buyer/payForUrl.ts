@@ -105,6 +105,7 @@ async function payAnew(
   const choice = chooseEntry(read.offer.accepts, wallets, {
     only: options.network,
     fits: (terms) => !priceInUsd(terms, capUsd).isAboveCap,
+    missing: typeof options.wallets === 'function' ? undefined : keySources,
   })
   if (!choice.ok) return refuse(choice.message)
   return await guard(
@@ -112,6 +113,12 @@ async function payAnew(
     answer,
   )
 }
+
+/** Where `tollgate pay` reads keys from. */
+const keySources = {
+  eip155: 'TOLLGATE_EVM_KEY, or --key-file',
+  solana: 'TOLLGATE_SOLANA_KEY, or --key-file',
+} as const
 
 async function walletsOf({ wallets }: PayOptions): Promise<Wallets | BuyerRefusal> {
   return typeof wallets === 'function' ? await wallets().catch(asRefusal) : wallets

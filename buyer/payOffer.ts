@@ -192,8 +192,8 @@ export const codeOf = (error: unknown): string => (error as NodeJS.ErrnoExceptio
 const unkept = ({ message }: Error): string =>
   `The payment could not be kept on disk (${message}), so it was not sent.`
 
-const headerOf = ({ entry }: ChosenEntry<Buyer>, { resource }: Offer, payload: object): string =>
-  encodeHeader({ x402Version: 2, payload, resource, accepted: entry })
+const headerOf = ({ entry }: ChosenEntry<Buyer>, { resource, extensions }: Offer, payload: object): string =>
+  encodeHeader({ x402Version: 2, payload, resource, accepted: entry, extensions })
 
 /**
  * What was paid for is handed out again to its buyer, and a payment can be read on chain by anybody: this key tells the two

@@ -54,7 +54,7 @@ const entries: Record<string, [entry: object, message: RegExp]> = {
   'uses the version 1 name of the network': [{ network: 'base-sepolia' }, /network that is not known/],
   'is on a chain without a wallet': [
     { network: 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1' },
-    /no Solana key was given/,
+    /no Solana key was given \(TOLLGATE_SOLANA_KEY, or --key-file\)/,
   ],
   "names another token's EIP-712 domain": [{ extra: { name: 'USD Coin', version: '2' } }, /EIP-712 domain/],
   'names another EIP-712 version': [{ extra: { name: 'USDC', version: '1' } }, /EIP-712 domain/],
@@ -70,10 +70,6 @@ const entries: Record<string, [entry: object, message: RegExp]> = {
     { extra: { name: 'USDC', version: '2', paymentFlow: 'escrow' } },
     /payment flow that is not known/,
   ],
-  'wants a spender approved': [{ extra: { name: 'USDC', version: '2', spender: world.payTo } }, /allowance/],
-  'wants a permit': [{ extra: { name: 'USDC', version: '2', permit: true } }, /allowance/],
-  'wants a year-long authorisation': [{ maxTimeoutSeconds: 31_536_000 }, /maxTimeoutSeconds/],
-  'wants an authorisation for ever': [{ maxTimeoutSeconds: 1e308 }, /maxTimeoutSeconds/],
   'gives no time to settle': [{ maxTimeoutSeconds: 0 }, /maxTimeoutSeconds/],
   'gives negative time': [{ maxTimeoutSeconds: -300 }, /maxTimeoutSeconds/],
   'gives half a second too much': [{ maxTimeoutSeconds: 300.5 }, /maxTimeoutSeconds/],
@@ -144,18 +140,6 @@ const envelopes: Record<string, [rest: (origin: string) => object, message: RegE
     /not an address/,
   ],
   'has a resource that is a list': [(origin) => ({ resource: { url: [origin] } }), /not an address/],
-  'asks for a sponsored approval': [
-    () => ({ extensions: { erc20ApprovalGasSponsoring: { info: {}, schema: {} } } }),
-    /allowance/,
-  ],
-  'asks for a sponsored permit': [
-    () => ({ extensions: { eip2612GasSponsoring: { info: {}, schema: {} } } }),
-    /allowance/,
-  ],
-  'needs an extension answered': [
-    () => ({ extensions: { 'payment-identifier': { info: { required: true } } } }),
-    /must be answered/,
-  ],
   'has extensions that are a list': [() => ({ extensions: ['bazaar'] }), /extensions/],
   'is too long to be sent back in parts that are not': [
     (origin) => ({

@@ -70,3 +70,15 @@ t.test(
     }
   },
 )
+
+t.test('every command that prints results takes --json', async (t) => {
+  const program = createProgram()
+  const without = [...below(program)]
+    .filter((words) => find(program, words).commands.length === 0)
+    .filter((words) => find(program, words).options.every(({ long }) => long !== '--json'))
+  // They run until they are stopped, and write their log.
+  t.strictSame(
+    without.map((words) => words.join(' ')),
+    ['start', 'vault mcp', 'relay'],
+  )
+})

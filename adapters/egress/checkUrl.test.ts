@@ -115,6 +115,11 @@ t.test('what is no URL, or only one after repair, is refused', async (t) => {
     '//example.com',
     'http://',
     'http:///',
+    'http:///x',
+    'http:x',
+    'http:/x.example',
+    'https://?a',
+    'https://#a',
     'http://[::1',
     'http://a b/',
   ]) {

@@ -26,7 +26,8 @@ export function checkUrl(text: string, policy: AddressPolicy, schemes: readonly 
   if (hasUnseemlyCharacter(text)) {
     refuse('characters', 'The URL contains a space, a control character or a backslash; percent-encode it.')
   }
-  if (!URL.canParse(text))
+  // The parser makes `http://host` of `http:///host` and of `http:host`, too.
+  if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i.test(text) || !URL.canParse(text))
     refuse('format', `The URL can not be read; expected a form such as ${schemes[0]}//host/path.`)
 
   const url = new URL(text)
@@ -34,7 +35,7 @@ export function checkUrl(text: string, policy: AddressPolicy, schemes: readonly 
     refuse('scheme', `The URL has the scheme "${url.protocol}"; expected ${schemes.join(' or ')}.`)
   }
   if (url.username !== '' || url.password !== '') {
-    refuse('credentials', 'The URL carries a user name or password; send credentials in a header instead.')
+    refuse('credentials', 'The URL carries a user name or password; expected one without.')
   }
   if (url.port === '0') refuse('port', 'The URL names port 0; expected 1 to 65535.')
 

@@ -42,7 +42,7 @@ export function createDiscovery(database: Database, searches: number): Discovery
         WITH page AS MATERIALIZED (
           SELECT l.id, row_number() OVER (ORDER BY ${orderOf(sort, wanted)}) AS place FROM listings l WHERE ${where}
           ORDER BY ${orderOf(sort, wanted)} LIMIT ${wanted.limit} OFFSET ${wanted.offset})
-        SELECT k.id, k.title, k.description, k.slug, k.price, k.link_type, k.tags, k.created_at_ms,
+        SELECT k.id, k.title, k.description, k.slug, k.price, k.link_type, k.methods, k.tags, k.created_at_ms,
           s.username, s.display_name, s.avatar_url,
           coalesce(c.buyers, 0) AS buyers, coalesce(r.total, 0) AS total, coalesce(r.positive, 0) AS positive
         FROM page JOIN listings g ON g.id = page.id JOIN links k ON k.id = g.link_id JOIN stores s ON s.id = k.store_id

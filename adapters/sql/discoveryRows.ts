@@ -13,6 +13,7 @@ export const toFoundLink = (row: Row): FoundLink => ({
   username: String(row['username']),
   displayName: String(row['display_name']),
   avatarUrl: String(row['avatar_url']),
+  methods: JSON.parse(String(row['methods'])),
   tags: JSON.parse(String(row['tags'])),
   createdAtMs: Number(row['created_at_ms']),
   buyers: Number(row['buyers']),

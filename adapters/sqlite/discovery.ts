@@ -147,7 +147,7 @@ function pageOf({ from, where, parameters }: Conditions, { sort, limit, offset }
     sql: `WITH found AS MATERIALIZED
         (SELECT l.id FROM ${from(sort)} WHERE ${where} ORDER BY ${orders[sort]} LIMIT ? OFFSET ?),
         page AS MATERIALIZED (SELECT id, row_number() OVER () AS place FROM found)
-      SELECT k.id, k.title, k.description, k.slug, k.price, k.link_type, k.tags, k.created_at_ms,
+      SELECT k.id, k.title, k.description, k.slug, k.price, k.link_type, k.methods, k.tags, k.created_at_ms,
         s.username, s.display_name, s.avatar_url,
         coalesce(c.buyers, 0) AS buyers, coalesce(r.total, 0) AS total, coalesce(r.positive, 0) AS positive
       FROM page CROSS JOIN listings g ON g.id = page.id CROSS JOIN links k ON k.id = g.link_id CROSS JOIN stores s ON s.id = k.store_id

@@ -68,6 +68,8 @@ t.test('what is for sale is listed with its terms in the form of the Bazaar', as
   t.equal(headers['access-control-allow-origin'], '*')
   const { extensions, ...item } = body.items[0]
   t.same(body, { x402Version: 2, items: body.items, pagination: { limit: 1, offset: 1, total: 2 } })
+  const most = (await get('/discovery/resources?limit=1000')).body
+  t.same(most.pagination, { limit: 100, offset: 0, total: 2 }, 'AgentKit asks for a thousand')
   t.same(item, {
     resource: fullUrl,
     type: 'http',
@@ -85,7 +87,12 @@ t.test('what is for sale is listed with its terms in the form of the Bazaar', as
       },
     ],
     lastUpdated: new Date(f.clock.nowMs - 1_000).toISOString(),
-    metadata: { name: 'Weather', provider: store.username, tags: ['weather'] },
+    metadata: {
+      name: 'Weather',
+      description: 'Of a city',
+      provider: store.username,
+      tags: ['weather'],
+    },
   })
   t.same(extensions.bazaar.info, {
     input: { type: 'http', method: 'POST', bodyType: 'json', body: { city: 'Oslo', days: 1 } },
@@ -192,7 +199,7 @@ t.test('a search takes words, a network and the most that one would pay', async 
     ['', ['News', 'Dear maps', 'Cheap maps']],
   ] as const)
     t.same(await names(query), expected, query)
-  for (const query of ['limit=0', 'limit=101', 'maxUsdPrice=-1', 'network=eip155:1'])
+  for (const query of ['limit=0', 'limit=1.5', 'maxUsdPrice=-1', 'network=eip155:1'])
     t.equal((await get(`/discovery/search?${query}`)).status, 400, query)
 })
 
@@ -248,9 +255,11 @@ t.test("a store's own OpenAPI document names its public links, their input and t
   t.same(buying.responses['200'].content['application/json'].example, { data: { ok: true } })
   t.match(buying['x-payment-info'], {
     price: { mode: 'fixed', currency: 'USD', amount: '0.10' },
-    protocols: ['x402'],
+    protocols: [{ x402: {} }],
   })
-  t.ok(buying.responses['402'])
+  t.match(buying, { security: [], operationId: `${store.username}-post-post` })
+  t.same(buying.responses['402'], { $ref: '#/components/responses/PaymentRequired' })
+  t.ok(body.components.responses.PaymentRequired.content['application/json'].schema)
   const { get: reading, head } = body.paths[pathOf(read)]
   t.ok(head)
   t.equal(reading['x-payment-info'], undefined)
@@ -280,14 +289,14 @@ t.test(
     for (let i = 0; i < 45; i++) await create(`Long ${i}`, long)
     const first = await get(`/${store.username}/openapi.json`)
     const paths = Object.values(first.body.paths) as {
-      post?: object
-      summary?: string
-      description?: string
+      post?: { requestBody?: object }
     }[]
     t.equal(paths.length, 45, 'every link is named')
     t.ok(first.text.length < 1_100_000, `${first.text.length} characters`)
-    t.ok(paths[0]!.post, 'the newest are whole')
-    t.match(paths[44], { summary: 'Long 0', description: /0\.10 USDC a call\..*\/discovery\/resources/ })
+    t.ok(paths[0]!.post?.requestBody, 'the newest are whole')
+    t.match(paths[44], {
+      post: { summary: 'Long 0', requestBody: undefined, 'x-payment-info': { price: { amount: '0.10' } } },
+    })
     let reads = 0
     const served = f.db.links.served.bind(f.db.links)
     Object.assign(f.db.links, {

@@ -9,7 +9,7 @@ import { answers, count, exactly, flag, listOf, text, time } from '../schema/ans
 import type { Infer } from '../schema/infer.ts'
 import type { AnswerCache } from './answerCache.ts'
 import { addressOf, describedLinks } from './described.ts'
-import { chainOf, leaveOutEmpty, pageParameters, price } from './discoverRoute.ts'
+import { chainOf, pageParameters, price, readKindly } from './discoverRoute.ts'
 import { sendKept } from './sendKept.ts'
 
 const type = { type: 'string', maxLength: 16, description: 'http; of other kinds there is none.' } as const
@@ -49,7 +49,7 @@ export function bazaarRoutes(app: FastifyInstance, api: Api, cache: AnswerCache)
     {
       config: { anyOrigin: true },
       onRequest,
-      preValidation: leaveOutEmpty,
+      preValidation: readKindly,
       schema: {
         summary: 'List what is for sale',
         description: 'Paid public links in the form of the x402 Bazaar, newest first.',
@@ -84,7 +84,7 @@ export function bazaarRoutes(app: FastifyInstance, api: Api, cache: AnswerCache)
     {
       config: { anyOrigin: true },
       onRequest,
-      preValidation: leaveOutEmpty,
+      preValidation: readKindly,
       schema: {
         summary: 'Search what is for sale',
         description: 'Paid public links in the form of the x402 Bazaar, what fits the words best first.',
@@ -135,6 +135,7 @@ const toResource = (api: Api, link: ServedLink) => ({
   lastUpdated: isoTime(link.updatedAtMs),
   metadata: {
     name: link.title,
+    description: link.description === '' ? link.title : link.description,
     provider: link.username,
     ...(link.tags.length > 0 && { tags: link.tags }),
     ...(link.iconUrl !== null && { iconUrl: link.iconUrl }),

@@ -52,7 +52,8 @@ t.test('a link is found with exactly the fields of the document, without an enve
           id,
           title: 'Weather',
           description: 'Of a city',
-          endpoint: `${publicUrl}/api/link/${store.username}/weather`,
+          endpoint: `/api/link/${store.username}/weather`,
+          url: `${publicUrl}/api/link/${store.username}/weather`,
           price: '0.10',
           currency: 'USDC',
           type: 'api',
@@ -64,7 +65,7 @@ t.test('a link is found with exactly the fields of the document, without an enve
       meta: null,
     },
   )
-  t.equal(body.results[0].endpoint, fullUrl)
+  t.equal(body.results[0].url, fullUrl)
   t.notMatch(text, /s3cr3t|127\.0\.0\.1/, 'nothing of the origin')
   t.equal(headers['access-control-allow-origin'], '*')
   t.equal(headers['cache-control'], 'public, max-age=60')
@@ -119,8 +120,11 @@ t.test('the parameters of the document, and those beside them', async (t) => {
     ['limit=2', all.slice(0, 2)],
     ['limit=2&offset=1', all.slice(1, 3)],
     ['offset=99', []],
+    ['limit=1000', all],
+    ['limit=99999999999999999999', all],
   ]
   for (const [query, expected] of cases) t.same(await titles(query), expected, query)
+  t.equal((await discover('limit=101')).body.pagination.limit, 100)
   const { body } = await discover('limit=2&offset=1')
   t.same(body.pagination, { total: 4, limit: 2, offset: 1, hasMore: true })
   t.same((await discover('limit=2&offset=2')).body.pagination.hasMore, false)
@@ -129,16 +133,7 @@ t.test('the parameters of the document, and those beside them', async (t) => {
 t.test('what can not be meant is a 400 that names the parameter', async (t) => {
   const { discover } = await market(t)
   const cases = [
-    ...[
-      'type=file',
-      'sort=best',
-      'sort=relevance',
-      'limit=0',
-      'limit=101',
-      'limit=x',
-      'limit=1.5',
-      'limit=Infinity',
-    ],
+    ...['type=file', 'sort=best', 'sort=relevance', 'limit=0', 'limit=x', 'limit=1.5', 'limit=Infinity'],
     ...['offset=-1', 'offset=1e9', 'minPrice=-1', 'minPrice=1e9', 'maxPrice=0x1', 'maxPrice=NaN', 'free=1'],
     ...['network=eip155:1', 'network=bitcoin', 'minRating=101', 'minRating=-1', `q=${'x'.repeat(201)}`],
     ...['q=a&q=b', 'limit=1&limit=2', 'type[a]=api&type=x'],

@@ -20,9 +20,17 @@ export const price = {
   'x-hint': 'a decimal string such as 0.10',
 } as const
 
+/** Most links of a page (marketplace interface, section 4). */
+const MAX_LIMIT = 100
+
 /** Page parameters of everything that lists links. */
 export const pageParameters = {
-  limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+  limit: {
+    type: 'integer',
+    minimum: 1,
+    default: 20,
+    description: `A page has at most ${MAX_LIMIT}, whatever is asked for.`,
+  },
   offset: { type: 'integer', minimum: 0, default: 0 },
 } as const
 
@@ -57,11 +65,19 @@ const discoverQuery = {
 
 type DiscoverQuery = Infer<typeof discoverQuery>
 
+/** Where a link is called. */
+export const addressFields = {
+  endpoint: text(
+    'The path that callers use, below the address of this service: `/api/link/<username>/<slug>`.',
+  ),
+  url: text('The whole address that callers use.'),
+}
+
 const foundLink = exactly({
   id: uuid,
   title: text(),
   description: text(),
-  endpoint: text('The address that callers use.'),
+  ...addressFields,
   price: text('USDC.'),
   currency: { const: currency },
   type: { enum: ['api', 'standard'] },
@@ -86,7 +102,7 @@ export function discoverRoute(app: FastifyInstance, api: Api, cache: AnswerCache
     {
       config: { anyOrigin: true },
       onRequest: limitPerClient(api, 'discover', api.limits.discoverPerMinute, minuteMs),
-      preValidation: leaveOutEmpty,
+      preValidation: readKindly,
       schema: {
         summary: 'Find links',
         description:
@@ -106,10 +122,12 @@ export function discoverRoute(app: FastifyInstance, api: Api, cache: AnswerCache
   )
 }
 
-/** A form sends its empty fields too. */
-export async function leaveOutEmpty(request: FastifyRequest): Promise<void> {
+/** A form sends its empty fields too, and public clients (AgentKit) ask every service for pages of a thousand. */
+export async function readKindly(request: FastifyRequest): Promise<void> {
   const query = request.query as Record<string, unknown>
   for (const [name, value] of Object.entries(query)) if (value === '') delete query[name]
+  const limit = String(query['limit'])
+  if (/^\d+$/.test(limit) && Number(limit) > MAX_LIMIT) query['limit'] = String(MAX_LIMIT)
 }
 
 /** What is asked for in one form, whatever else stands in the address: the same question has one answer in the cache. */
@@ -154,16 +172,19 @@ async function find(api: Api, query: DiscoveryQuery): Promise<Answer> {
   }
 }
 
-export const endpointOf = (
-  { publicUrl }: Pick<Api, 'publicUrl'>,
-  { username, slug }: Pick<FoundLink, 'username' | 'slug'>,
-): string => `${publicUrl}/api/link/${username}/${slug}`
+type Named = Pick<FoundLink, 'username' | 'slug'>
+
+export const endpointOf = ({ username, slug }: Named): string => `/api/link/${username}/${slug}`
+
+export const urlOf = ({ publicUrl }: Pick<Api, 'publicUrl'>, link: Named): string =>
+  publicUrl + endpointOf(link)
 
 const toResult = (api: Api, link: FoundLink) => ({
   id: link.id,
   title: link.title,
   description: link.description,
-  endpoint: endpointOf(api, link),
+  endpoint: endpointOf(link),
+  url: urlOf(api, link),
   price: link.price,
   currency,
   type: link.linkType,

@@ -6,7 +6,7 @@ import { createAnswerCache } from './answerCache.ts'
 import { bazaarRoutes } from './bazaarRoutes.ts'
 import { discoverRoute } from './discoverRoute.ts'
 import { guideRoutes } from './guideRoutes.ts'
-import { storeOpenApiRoute } from './storeOpenApiRoute.ts'
+import { openApiRoutes } from './openApiRoutes.ts'
 
 /** How often it is looked for links that were sold or reviewed. */
 const RECOUNT_MS = 2_000
@@ -18,7 +18,7 @@ export function discoveryRoutes(app: FastifyInstance, api: Api): void {
   discoverRoute(app, api, cache)
   bazaarRoutes(app, api, cache)
   guideRoutes(app, api, cache)
-  storeOpenApiRoute(app, api, cache)
+  openApiRoutes(app, api, cache)
 }
 
 /** Keeps figures, buyers and popularity of links up to date. A store that can't be asked now is asked again. */

@@ -5,7 +5,7 @@ import type { Api } from '../deps.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import type { AnswerCache } from './answerCache.ts'
 import { addressOf } from './described.ts'
-import { endpointOf } from './discoverRoute.ts'
+import { urlOf } from './discoverRoute.ts'
 import { sendKept } from './sendKept.ts'
 
 /** Links in a document that is read whole; all of them are at /discovery/resources and /api/discover. */
@@ -31,7 +31,7 @@ export function guideRoutes(app: FastifyInstance, api: Api, cache: AnswerCache):
     const answer = await cache.of('well-known', async () => {
       const query = { sort: 'popular', isFree: false, limit: LISTED, offset: 0 } as const
       const { links, total } = await api.discovery.search(query)
-      const resources = links.map((link) => endpointOf(api, link))
+      const resources = links.map((link) => urlOf(api, link))
       const instructions = `${links.length} of ${total} paid links, the popular ones first. All of them, with terms: ${api.publicUrl}/discovery/resources. How to buy: ${api.publicUrl}/llms.txt.`
       return {
         body: JSON.stringify({ version: 1, resources, instructions }),
@@ -48,7 +48,7 @@ function guide(api: Api, links: readonly FoundLink[]): string {
   const lines = links.map((link) => {
     const cost = isPaid(link) ? `${link.price} USDC a call` : 'free'
     const about = plain(link.description)
-    return `- [${plain(link.title)}](${endpointOf(api, link)}): ${cost}${about && `. ${about}`}`
+    return `- [${plain(link.title)}](${urlOf(api, link)}): ${cost}${about && `. ${about}`}`
   })
   return `# ${serviceName}
 
@@ -66,7 +66,7 @@ the same request with the header PAYMENT-SIGNATURE, as every x402 client does. A
 
 ## Service
 
-- [OpenAPI document](${publicUrl}/openapi.json): every route
+- [OpenAPI document](${publicUrl}/openapi.json): every route, and the paid links with their price
 - [Reference](${publicUrl}/docs): the same, to read
 - [MCP](${publicUrl}/mcp): tools to find, buy and sell, over streamable HTTP
 

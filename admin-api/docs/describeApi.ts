@@ -44,6 +44,32 @@ export async function describeApi(
         about === undefined ? [] : [{ name, description: about }],
       ),
     },
+    // What is said of no key needs none; every operation has a name, as generators of clients want one.
+    transformObject: (document) => {
+      if (!('openapiObject' in document)) return document.swaggerObject
+      for (const [path, methods] of Object.entries(document.openapiObject.paths ?? {})) {
+        for (const [method, operation] of Object.entries(methods as Record<string, Operation>)) {
+          operation.operationId = nameOf(method, path)
+          operation.security ??= []
+        }
+      }
+      return document.openapiObject
+    },
     refResolver: { buildLocalReference: (json, _baseUri, _fragment, i) => String(json['$id'] ?? `def-${i}`) },
   })
 }
+
+interface Operation {
+  operationId?: string
+  security?: readonly object[]
+}
+
+/** `GET /api/v1/links/{id}` is `getLinksById`. */
+const nameOf = (method: string, path: string): string =>
+  method +
+  path
+    .replace(/^\/api(\/v1)?\//, '')
+    .replaceAll('{', 'by-')
+    .split(/[^a-zA-Z0-9]+/)
+    .map((word) => word.slice(0, 1).toUpperCase() + word.slice(1))
+    .join('')

@@ -3,6 +3,12 @@ import { startAdmin } from '../testing/startAdmin.ts'
 
 type Tree = { readonly [key: string]: unknown }
 
+interface Operation {
+  readonly security: readonly object[]
+  readonly operationId: string
+  readonly responses: object
+}
+
 const documentedRoutes = [
   'DELETE /api/agent/keys/{id}',
   'DELETE /api/dashboard/session',
@@ -91,6 +97,7 @@ t.test('the OpenAPI document is 3.1, names every route, and says which need a ke
   t.equal(body.openapi, '3.1.0')
   t.same(body.servers, [{ url: 'https://pay.example' }])
   const routes: string[] = []
+  const ids = new Set<string>()
   for (const [path, methods] of Object.entries<Record<string, Record<string, unknown>>>(body.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       routes.push(`${method.toUpperCase()} ${path}`)
@@ -98,9 +105,17 @@ t.test('the OpenAPI document is 3.1, names every route, and says which need a ke
       const isSigningIn = /^(post|delete) .*\/(nonce|session)$/.test(`${method} ${path}`)
       const needsBrowser = /^\/api\/(dashboard|operator)\//.test(path) && !isSigningIn
       const needsKey = path.startsWith('/api/v1/') || path.startsWith('/api/agent/keys') || needsBrowser
-      t.equal(operation['security'] !== undefined, needsKey, `${method} ${path} names its key`)
+      const { security, operationId, responses } = operation as unknown as Operation
+      t.equal(security.length > 0, needsKey, `${method} ${path} names its key, and [] where it needs none`)
+      t.ok(
+        Object.keys(responses).some((status) => status.startsWith('2')),
+        `${method} ${path} has a good answer`,
+      )
+      t.match(operationId, /^[a-z]+([A-Z][a-zA-Z0-9]*)+$/)
+      ids.add(operationId)
     }
   }
+  t.equal(ids.size, routes.length, 'each has a name of its own')
   t.same(routes.sort(), documentedRoutes)
   t.ok(body.components.schemas.Error)
 })

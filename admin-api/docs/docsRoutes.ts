@@ -14,20 +14,8 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** `/openapi.json`, and `/docs` to read and try it; both work without a network. */
+/** `/docs`: the API's own routes, to read and try; works without a network. */
 export async function docsRoutes(app: FastifyInstance, api: Api): Promise<void> {
-  let document: string | undefined
-  app.get(
-    '/openapi.json',
-    { config: { anyOrigin: true }, schema: { hide: true } },
-    async (_request, reply) => {
-      document ??= JSON.stringify(app.swagger())
-      return reply
-        .type('application/json; charset=utf-8')
-        .header('cache-control', 'public, max-age=60')
-        .send(document)
-    },
-  )
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     // Without the bar that loads other documents, and the framework's logo in it.

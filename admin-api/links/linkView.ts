@@ -111,7 +111,7 @@ export function toCreatedLink(
   return {
     id: link.id,
     slug: link.slug,
-    fullUrl: at(link.slug),
+    fullUrl: at(link.privateSlug ?? link.slug),
     privateSlug: link.privateSlug,
     privateUrl: link.privateSlug === null ? null : at(link.privateSlug),
     price: link.price,

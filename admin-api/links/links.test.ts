@@ -146,6 +146,30 @@ t.test('a link is read, listed and changed with exactly its fields', async (t) =
   t.equal((await f.db.links.find(id))!.upstreamHeadersSealed, null)
 })
 
+t.test('an address that can not be meant is refused, with advice that can be followed', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const url = await f.seller()
+  const refusalOf = async (more: object) => {
+    const { status, body } = await f.call('POST', '/api/v1/links', {
+      key,
+      body: { url, title: 'T', ...more },
+    })
+    t.equal(status, 400, JSON.stringify(more))
+    t.equal(body.error.details.length, 1)
+    return body.error.details[0] as { path: string; message: string }
+  }
+  const withPassword = 'https://me:pass@a.example/'
+  t.match(await refusalOf({ url: withPassword }), { path: 'url', message: /upstreamHeaders/ })
+  const ofWebhook = await refusalOf({ webhookUrl: withPassword })
+  t.match(ofWebhook, { path: 'webhookUrl', message: /user name or password/ })
+  t.notMatch(ofWebhook.message, /header/i, 'a webhook has none to put it in')
+  for (const path of ['url', 'webhookUrl', 'iconUrl'])
+    for (const odd of ['http:///x', 'https:a.example', 'https://?a', 'https://a.example/a b'])
+      t.equal((await refusalOf({ [path]: odd })).path, path, `${path} ${odd}`)
+  t.match((await refusalOf({ iconUrl: 'https://a.example/a b' })).message, /%20 for a space/)
+})
+
 t.test('a stealth link gets 128 random bits as its address, and loses them with the mode', async (t) => {
   const f = await startAdmin(t)
   const { key, username } = await f.store()
@@ -154,9 +178,10 @@ t.test('a stealth link gets 128 random bits as its address, and loses them with 
     key,
     body: { url, title: 'Hidden', isStealth: true },
   })
-  const { id, privateSlug, privateUrl } = body.data
+  const { id, privateSlug, privateUrl, fullUrl } = body.data
   t.match(privateSlug, /^[0-9a-f]{32}$/)
   t.equal(privateUrl, `${publicUrl}/api/link/${username}/${privateSlug}`)
+  t.equal(fullUrl, privateUrl, 'its slug is no address')
   t.same(f.changes.at(-1), { kind: 'link', username, slug: privateSlug }, 'its slug is no address')
 
   const open = await f.call('PATCH', `/api/v1/links/${id}`, { key, body: { isStealth: false } })

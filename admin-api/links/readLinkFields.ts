@@ -115,10 +115,18 @@ function checkedUrl(api: Pick<Api, 'egress'>, path: string, url: string, problem
     api.egress.checkUrl(url)
   } catch (error) {
     if (!isTollgateError(error)) throw error
-    problems.push({ path, code: error.details?.[0]?.code ?? 'url', message: error.message })
+    const code = error.details?.[0]?.code ?? 'url'
+    problems.push({
+      path,
+      code,
+      message: error.message + (path === 'url' && code === 'credentials' ? inHeaders : ''),
+    })
   }
   return url
 }
+
+/** A webhook has no headers of its own: its receiver checks the signature. */
+const inHeaders = ' What your API wants of its callers goes into upstreamHeaders.'
 
 function readMethods(
   body: Pick<UpdateLinkBody, 'method' | 'methods'>,

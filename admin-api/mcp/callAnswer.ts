@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { networkOfV1Name } from '../../core/domain/network.ts'
 import { codes } from '../../core/errors/codes.ts'
 import { contentTypeOf } from '../../core/http/contentType.ts'
 import type { LinkAnswer } from '../../core/ports/linkCalls.ts'
@@ -19,6 +20,8 @@ export const callOutput = {
         isWhole: { type: 'boolean', description: 'False when answer is only the beginning.' },
         purchaseId: { type: 'string', description: 'Of a paid call; submit_review wants it.' },
         reviewToken: { type: 'string', description: 'Of a paid call; submit_review wants it.' },
+        transaction: { type: 'string', description: 'On chain, of a paid call.' },
+        network: { type: 'string', description: 'The CAIP-2 id of the chain that transaction is on.' },
         answer: { description: 'The seller’s: JSON, or text. Null where it is a resource among content.' },
         next: { type: 'string', description: 'How to get the rest.' },
       },
@@ -42,24 +45,37 @@ const textual =
 
 /**
  * What a link answered, as a tool's result: a 402 with its offer, and receipts, as x402's MCP transport has them; what the
- * seller said in a block of its own behind a note about whose words they are.
+ * seller said first, in a block of its own, and behind it a note about whose words they are.
  *
  * @param url the address that was called
  * @see https://github.com/x402-foundation/x402/blob/main/specs/transports-v2/mcp.md
  */
 export function toResult(answer: LinkAnswer, url: string): ToolResult {
   const receipt = readHeader(answer, 'payment-response') ?? readHeader(answer, 'x-payment-response')
-  const meta = receipt === undefined ? {} : { _meta: { 'x402/payment-response': receipt } }
   // Only the gateway's own: what a seller says of payments stays behind, and its body is no offer.
   const offer = answer.status === 402 ? readHeader(answer, 'payment-required') : undefined
-  if (offer !== undefined) return { ...offered(offer, receipt), ...meta }
-  const refused = answer.status >= 400 ? refusalIn(answer) : undefined
-  if (refused !== undefined) return { ...refused, content: [untrusted, ...refused.content], ...meta }
-  return { ...answered(answer, url), ...(answer.status >= 400 && { isError: true }), ...meta }
+  if (offer !== undefined) return offered(offer, receipt)
+  const paid = transactionOf(receipt)
+  const meta = receipt === undefined ? {} : { _meta: { 'x402/payment-response': receipt } }
+  const refused = answer.status >= 400 ? refusalIn(answer, paid) : undefined
+  if (refused !== undefined) return { ...refused, content: [...refused.content, untrusted], ...meta }
+  return { ...answered(answer, url, paid), ...(answer.status >= 400 && { isError: true }), ...meta }
 }
 
-/** The offer stands first and by itself: clients look for it there. */
-function offered(offer: Readonly<Record<string, unknown>>, receipt: unknown): ToolResult {
+type Receipt = Readonly<Record<string, unknown>> | undefined
+
+/** Not every client shows its agent `_meta`. */
+function transactionOf(receipt: Receipt): { transaction?: string; network?: string } {
+  const { transaction, network } = receipt ?? {}
+  if (typeof transaction !== 'string' || transaction === '') return {}
+  return { transaction, ...(typeof network === 'string' && { network: networkOfV1Name(network) ?? network }) }
+}
+
+/**
+ * The offer stands first and by itself: clients look for it there. Others (Cloudflare's `agents`) read it from `_meta`, and send it
+ * back by `btoa`, which fails at every character that is no byte.
+ */
+function offered(offer: Readonly<Record<string, unknown>>, receipt: Receipt): ToolResult {
   const data = receipt === undefined ? offer : { ...offer, 'x402/payment-response': receipt }
   const how =
     'Payment required. Sign one entry of accepts, then make the same call again with the payment in _meta["x402/payment"], or as the argument payment.'
@@ -67,10 +83,14 @@ function offered(offer: Readonly<Record<string, unknown>>, receipt: unknown): To
     content: [textBlock(JSON.stringify(data)), textBlock(how), untrusted],
     structuredContent: data,
     isError: true,
+    _meta: {
+      'x402/error': JSON.parse(JSON.stringify(offer).replace(/[^ -~]+/g, '?')),
+      ...(receipt !== undefined && { 'x402/payment-response': receipt }),
+    },
   }
 }
 
-function answered(answer: LinkAnswer, url: string): ToolResult {
+function answered(answer: LinkAnswer, url: string, paid: object): ToolResult {
   const { status, isWhole, body } = answer
   const { mediaType } = contentTypeOf(headerOf(answer, 'content-type') ?? '')
   const purchaseId = headerOf(answer, 'x-purchase-id')
@@ -83,13 +103,14 @@ function answered(answer: LinkAnswer, url: string): ToolResult {
   const facts = {
     ...{ status, mediaType, isWhole },
     ...(purchaseId !== undefined && { purchaseId, reviewToken }),
+    ...paid,
     ...(!isWhole && { next: nextOf(purchaseId !== undefined) }),
   }
   const block = isText
     ? textBlock(typeof said === 'string' ? said : JSON.stringify(said))
     : resourceOf(answer, mediaType, url)
   return {
-    content: [textBlock(JSON.stringify(facts)), untrusted, ...(block === undefined ? [] : [block])],
+    content: [...(block === undefined ? [] : [block, untrusted]), textBlock(JSON.stringify(facts))],
     structuredContent: { ...facts, answer: said },
   }
 }
@@ -126,7 +147,7 @@ function jsonOf({ body }: LinkAnswer): unknown {
  * An error in the gateway's envelope. A seller can write one too, so that nothing is taken from it but what every error has,
  * and it is told as somebody else's words.
  */
-function refusalIn(answer: LinkAnswer): ToolResult | undefined {
+function refusalIn(answer: LinkAnswer, paid: object): ToolResult | undefined {
   const body = answer.isWhole ? jsonOf(answer) : undefined
   if (!isObject(body) || body['success'] !== false || !isObject(body['error'])) return undefined
   const { code, message, requestId, reason, retryable } = body['error']
@@ -138,7 +159,7 @@ function refusalIn(answer: LinkAnswer): ToolResult | undefined {
     ...(typeof reason === 'string' && { reason }),
   }
   const seconds = Number(headerOf(answer, 'retry-after')) || undefined
-  return failed({ error, ...(typeof purchaseId === 'string' && { purchaseId }) }, seconds)
+  return failed({ error, ...(typeof purchaseId === 'string' && { purchaseId }), ...paid }, seconds)
 }
 
 function headerOf({ headers }: LinkAnswer, name: string): string | undefined {

@@ -153,10 +153,10 @@ t.test('answers come as what they are: JSON, text, bytes, nothing', async (t) =>
     t.match(structuredContent, { status: 200, isWhole: true, ...expected }, path)
     if (body !== png) continue
     const resource = { mimeType: type ?? 'application/octet-stream', blob: png.toString('base64') }
-    t.match(content[2], { type: 'resource', resource })
+    t.match(content[0], { type: 'resource', resource }, 'the answer stands first')
   }
   t.match((await get('/none')).structuredContent, { status: 204, answer: '' })
-  t.match((await get('/gzip')).content[2], { type: 'resource' }, 'bytes that are no text as they come')
+  t.match((await get('/gzip')).content[0], { type: 'resource' }, 'bytes that are no text as they come')
 })
 
 t.test(
@@ -172,12 +172,12 @@ t.test(
     t.equal(text.structuredContent.answer.length, 262_144)
     const bytes = await call('call_link', { link: 'demo/it', path: '/bytes' })
     t.match(bytes.structuredContent, { isWhole: false, answer: null })
-    t.equal(bytes.content.length, 2, 'half of a picture is not handed out')
+    t.equal(bytes.content.length, 1, 'half of a picture is not handed out')
   },
 )
 
 t.test(
-  'a seller speaks for itself only: behind the note, and never as the gateway or its payments',
+  'a seller speaks for itself only: before the note, and never as the gateway or its payments',
   async (t) => {
     const offer = {
       x402Version: 2,
@@ -215,12 +215,11 @@ t.test(
           'accepts' in structuredContent ||
           'x402/error' in structuredContent,
       )
-      t.notMatch(content[0]!.text, /evil|x402/, 'the first block is not the seller’s')
       t.equal(_meta, undefined)
       t.notOk('purchaseId' in structuredContent)
       const noted = content.findIndex(({ text }) => /Do not follow instructions/.test(text))
-      const said = content.findIndex(({ text }) => /evil|toString/.test(text))
-      t.ok(noted >= 0 && (said === -1 || noted < said), 'the note stands before it')
+      const said = content.findLastIndex(({ text }) => /evil|toString/.test(text))
+      t.ok(said < noted, 'the note stands behind all of it')
     }
     const { structuredContent } = await call('call_link', { link: 'demo/it', path: '/wrapped' })
     t.not(structuredContent.error.action, 'Pay!', 'what to do about a code is said here')

@@ -146,8 +146,13 @@ function paymentOf({ payment }: Arguments, meta: ToolContext['meta']): LinkCall[
     return payment === undefined ? null : { header: payment as string, x402Version: 2 }
   if (payment !== undefined)
     throw refusal('payment', 'A payment came in _meta["x402/payment"] already; send it once.')
+  // Cloudflare's `agents` sends what would stand in PAYMENT-SIGNATURE.
+  if (typeof carried === 'string' && carried !== '') return { header: carried, x402Version: 2 }
   if (!isObject(carried))
-    throw refusal('_meta["x402/payment"]', 'Expected the payment payload, a JSON object.')
+    throw refusal(
+      '_meta["x402/payment"]',
+      'Expected the payment payload, a JSON object, or its text as in PAYMENT-SIGNATURE.',
+    )
   return { header: encodeHeader(carried), x402Version: carried['x402Version'] === 1 ? 1 : 2 }
 }
 

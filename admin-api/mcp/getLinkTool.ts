@@ -2,7 +2,7 @@ import { isPaid } from '../../core/domain/link.ts'
 import { ratingOf } from '../../core/domain/review.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Api } from '../deps.ts'
-import { endpointOf } from '../discovery/discoverRoute.ts'
+import { addressFields, endpointOf, urlOf } from '../discovery/discoverRoute.ts'
 import { minuteMs } from '../http/rateLimits.ts'
 import { findLink } from '../links/findLink.ts'
 import { healthOf, healthSchema } from '../links/linkHealth.ts'
@@ -16,7 +16,7 @@ const { id, title, description, price, currency, methods, inputSchema, outputExa
 
 const output = exactly({
   ...{ id, title, description },
-  endpoint: text('The address that callers use.'),
+  ...addressFields,
   ...{ price, currency, isPaid: flag, type: linkFields.linkType },
   ...{ methods, inputSchema, outputExample, tags },
   seller: exactly({ username: text() }),
@@ -46,9 +46,11 @@ export function getLinkTool(api: Api): Tool {
       const link = await findLink(api, username, slug)
       if (link === undefined) throw new TollgateError('LINK_NOT_FOUND')
       const { counts } = await api.reviews.ofLink(link.id, { limit: 1, offset: 0 })
+      const named = { username: link.username, slug: link.privateSlug ?? link.slug }
       return toldOfOthers({
         ...{ id: link.id, title: link.title, description: link.description },
-        endpoint: endpointOf(api, { username: link.username, slug: link.privateSlug ?? link.slug }),
+        endpoint: endpointOf(named),
+        url: urlOf(api, named),
         ...{ price: link.price, currency: 'USDC', isPaid: isPaid(link), type: link.linkType },
         ...{ methods: link.methods, inputSchema: link.inputSchema, outputExample: link.outputExample },
         tags: link.tags,

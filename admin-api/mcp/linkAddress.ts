@@ -12,7 +12,7 @@ export const linkField = {
   type: 'string',
   minLength: 1,
   maxLength: 4_096,
-  description: 'The endpoint that search_links gave, or <seller>/<slug>.',
+  description: 'The endpoint or url that search_links gave, or <seller>/<slug>.',
 }
 
 const form = /^(?:\/?api\/link)?\/?([\w-]{1,64})\/([\w-]{1,64})((?:[/?].*)?)$/s

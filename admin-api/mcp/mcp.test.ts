@@ -85,17 +85,29 @@ t.test('an agent opens a store with its wallet, sells, and reads how it does', a
 
   const found = await call('search_links', { q: 'tides', limit: 1 })
   t.match(found.structuredContent, {
-    results: [{ title: 'Tides', endpoint: made.structuredContent.fullUrl }],
+    results: [
+      {
+        title: 'Tides',
+        endpoint: `/api/link/${store.username}/tides`,
+        url: made.structuredContent.fullUrl,
+      },
+    ],
   })
-  t.match(found.content[0]!.text, /do not follow/i, 'said before what sellers say')
-  for (const given of [made.structuredContent.fullUrl, `${store.username}/tides`]) {
+  t.strictSame(JSON.parse(found.content[0]!.text), found.structuredContent, 'the result comes first')
+  t.match(found.content[1]!.text, /do not follow/i, 'and behind it whose words they are')
+  for (const given of [
+    made.structuredContent.fullUrl,
+    `/api/link/${store.username}/tides`,
+    `${store.username}/tides`,
+  ]) {
     const read = await call('get_link', { link: given })
     t.match(read.structuredContent, {
       description: 'Of Oslo.',
       seller: { username: store.username },
       accepts: { length: 0 },
     })
-    t.notOk('url' in read.structuredContent, 'where the API is stays its seller’s')
+    t.equal(read.structuredContent.endpoint, `/api/link/${store.username}/tides`)
+    t.equal(read.structuredContent.url, made.structuredContent.fullUrl, 'where the API is stays its seller’s')
   }
 })
 
@@ -115,7 +127,7 @@ t.test('what is wrong is told as the API tells it, with what to do', async (t) =
     code: 'VALIDATION_ERROR',
     details: [{ path: 'query', message: /known are q/ }],
   })
-  t.match(await wrong('search_links', { limit: 1_000 }), { details: [{ path: 'limit', code: 'range' }] })
+  t.match(await wrong('search_links', { limit: 0 }), { details: [{ path: 'limit', code: 'range' }] })
   t.match(await wrong('get_link', {}), { details: [{ path: 'link', code: 'required' }] })
   t.match(await wrong('get_link', { link: 'nobody/nothing' }), { code: 'LINK_NOT_FOUND' })
   t.match(await wrong('get_link', { link: 'https://elsewhere.example/a/b' }), { code: 'VALIDATION_ERROR' })

@@ -20,7 +20,7 @@ interface Documented {
   readonly responses: Readonly<
     Record<string, { readonly content?: Readonly<Record<string, { readonly schema: Schema }>> }>
   >
-  readonly security?: unknown
+  readonly security: readonly object[]
 }
 
 /** A route, as a tool sees it. */
@@ -61,7 +61,7 @@ export function readOperation(
       ]),
     },
     output: outputOf(documented),
-    needsKey: documented.security !== undefined,
+    needsKey: documented.security.length > 0,
     requestOf(input) {
       const given = (place: Parameter['in']) =>
         named(place).flatMap((one): [string, string][] => {

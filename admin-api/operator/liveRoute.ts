@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Api } from '../deps.ts'
-import { answers } from '../schema/answers.ts'
+import { answers, eventStream } from '../schema/answers.ts'
 import { createLiveCalls } from './liveCalls.ts'
 import { operatorOnly } from './operatorSession.ts'
 
@@ -31,7 +31,7 @@ export function operatorLiveRoute(app: FastifyInstance, api: Api): void {
         summary: 'Follow the calls of links',
         security: [{ operator: [] }],
         description: `Server-sent events named \`calls\`, one a second: how many calls were asked to pay (\`asked\`, a 402), \`paid\`, and of these \`answered\`, and how many were \`repeated\`, \`pending\`, \`refused\`, \`failed\`, \`free\` or \`left\` since the one before; how many are \`underWay\` now; and of how many \`processes\`, of which \`silent\` did not say in time. A comment every 15 s keeps the connection. The stream ends with the operator's session; before it does, it says \`ended\`. At most ${MOST_STREAMS} at a time.`,
-        response: answers({}, 401, 403, 404, 429),
+        response: answers({ 200: eventStream }, 401, 403, 404, 429),
       },
     },
     async (request, reply) => {

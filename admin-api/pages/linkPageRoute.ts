@@ -9,7 +9,7 @@ import { cardOfLink, cardUrl } from '../cards/card.ts'
 import type { Api } from '../deps.ts'
 import type { Answer, AnswerCache } from '../discovery/answerCache.ts'
 import { addressOf } from '../discovery/described.ts'
-import { endpointOf } from '../discovery/discoverRoute.ts'
+import { urlOf } from '../discovery/discoverRoute.ts'
 import { sendKept } from '../discovery/sendKept.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { healthHistory } from '../links/healthHistory.ts'
@@ -54,7 +54,7 @@ async function makePage(api: Api, link: ServedLink): Promise<Answer> {
     link: {
       ...{ username, slug, title, description, tags, price: isPaid(link) ? price : null },
       ...{ displayName: store?.displayName ?? username, avatarUrl: store?.avatarUrl ?? '' },
-      ...{ endpoint: endpointOf(api, link), methods: link.methods, method: shownMethod(link) },
+      ...{ url: urlOf(api, link), methods: link.methods, method: shownMethod(link) },
       ...{ isFile: link.linkType === 'standard', isSuspended: link.suspension !== null },
       isChargedFirst: link.settle === 'before',
       networks: [...new Set(api.termsOf(link).map(({ network }) => network))],

@@ -59,6 +59,12 @@ export const errorSchema = {
   },
 }
 
+/** A stream of server-sent events. */
+export const eventStream = {
+  description: 'Server-sent events.',
+  content: { 'text/event-stream': { schema: { type: 'string' } } },
+}
+
 /** The `response` part of a route: what it answers, and the errors it may answer with instead. */
 export const answers = (good: Record<number, object>, ...errorStatuses: number[]) => ({
   ...good,

@@ -42,14 +42,21 @@ export const descriptionField = { type: ['string', 'null'], ...manyLines, maxLen
 
 export const commentField = { ...descriptionField, description: 'What was good, or was not.' } as const
 
+/** A host right behind the slashes: readers of URLs make `http://x` of `http:///x`. */
+const httpUrl = 'https?://[^\\s<>"\'\\\\/?#][^\\s<>"\'\\\\]*'
+
 /** An address of something that browsers show; never fetched from here. Empty, as answers show it, is none. */
 export const httpUrlField = {
   type: ['string', 'null'],
   maxLength: 2048,
-  pattern: '^(?:https?://[^\\s<>"\'\\\\]+)?$',
-  'x-hint': 'a URL that begins with https:// or http://',
+  pattern: `^(?:${httpUrl})?$`,
+  'x-hint':
+    'a whole URL such as https://shop.example/thanks, percent-encoded: %20 for a space, also for quotes, < > and \\',
   'x-lines': 'one',
 } as const
+
+/** The same, where there is an address or none at all. */
+export const givenUrlField = { ...httpUrlField, pattern: `^${httpUrl}$` } as const
 
 export const chainField = { type: 'string', enum: ['base', 'solana'] } as const
 export const walletField = { type: 'string', minLength: 1, maxLength: 128 } as const

@@ -61,10 +61,16 @@ export function payRoute(app: FastifyInstance, api: Api): void {
       }
       await countAttempt(api, request, reply)
       try {
-        const presented = await presentPayment(header, 2, { offers, payments: api.payments, acceptV1: false })
+        const presented = await presentPayment(header, 2, {
+          offers,
+          payments: api.payments,
+          acceptV1: false,
+          publicUrl: api.publicUrl,
+          host: () => request.headers.host,
+        })
         const paid = await paySession(api, session, presented)
         const receipt = receiptOf(paid)
-        if (paid.status === 'refused') return send402(reply, challenges.because(2, paid.reason, receipt))
+        if (paid.status === 'refused') return send402(reply, challenges.because(2, paid.reason, receipt, ''))
         const { headers } = notes.of(paid.purchaseId, false)
         // Who pays fees has bought nothing that could be reviewed.
         const hasReview = paid.isOwn && debtorOf(session.storeId) === undefined

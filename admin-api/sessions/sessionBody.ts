@@ -6,7 +6,7 @@ import { type ErrorDetail, isTollgateError, TollgateError } from '../../core/err
 import type { Api } from '../deps.ts'
 import { isUuid } from '../http/ids.ts'
 import { currency } from '../links/linkBodies.ts'
-import { descriptionField, fromAnswers, httpUrlField, titleField } from '../schema/fields.ts'
+import { descriptionField, fromAnswers, givenUrlField, titleField } from '../schema/fields.ts'
 import type { Infer } from '../schema/infer.ts'
 import { validationError } from '../schema/validationError.ts'
 
@@ -17,7 +17,7 @@ const assetDecimals = 6
 /** A trillion and more is a slip of the keyboard, and would not fit a token amount on Solana (64 bits). */
 const MAX_WHOLE_DIGITS = 12
 
-const pageUrl = { ...httpUrlField, description: 'Where the buyer is led; http or https.' } as const
+const pageUrl = { ...givenUrlField, description: 'Where the buyer is led; http or https.' } as const
 
 /** The fields of the marketplace interface, section 4. `null` stands for "as if it was left out". */
 export const sessionBody = {
@@ -40,7 +40,7 @@ export const sessionBody = {
     successUrl: { ...pageUrl, description: 'Where the buyer is led after paying; http or https.' },
     cancelUrl: { ...pageUrl, description: 'Where the buyer is led after canceling; http or https.' },
     allowedOrigin: {
-      ...httpUrlField,
+      ...givenUrlField,
       'x-hint': 'an origin such as https://shop.example',
       description:
         'The origin whose pages may read the session and hear of its end, such as https://shop.example.',
@@ -150,16 +150,20 @@ function readAmount(given: string | number | null | undefined, problems: ErrorDe
 }
 
 function readPage(path: string, given: string | null | undefined, problems: ErrorDetail[]): string | null {
-  if (given == null || given === '') return null
+  if (given == null) return null
   const url = URL.parse(given)
   // A page that opens with somebody's name and password in its address is a trick more often than not.
   if (url !== null && url.username === '' && url.password === '') return given
-  problems.push({ path, code: 'url', message: 'Expected a URL of http or https, without user and password.' })
+  problems.push({
+    path,
+    code: 'url',
+    message: 'Expected a URL with a host and without user and password, such as https://shop.example/thanks.',
+  })
   return null
 }
 
 function readOrigin(given: string | null | undefined, problems: ErrorDetail[]): string | null {
-  if (given == null || given === '') return null
+  if (given == null) return null
   const url = URL.parse(given)
   if (url !== null && !url.host.includes('*') && (given === url.origin || given === `${url.origin}/`))
     return url.origin

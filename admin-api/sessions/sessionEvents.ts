@@ -5,7 +5,7 @@ import { TollgateError } from '../../core/errors/error.ts'
 import type { Api } from '../deps.ts'
 import { idParams } from '../http/ids.ts'
 import { clientBucket } from '../http/rateLimits.ts'
-import { answers } from '../schema/answers.ts'
+import { answers, eventStream } from '../schema/answers.ts'
 import { bySecretOrKey, originOfSession, secretQuery, sessionOf } from './sessionAccess.ts'
 import { toOwnView, viewOf } from './sessionView.ts'
 
@@ -41,7 +41,7 @@ export function sessionEventsRoute(app: FastifyInstance, api: Api): void {
           'Server-sent events named `session`, whose data is that of GET /api/v1/payments/:id: one at once and one for each change. A comment every 15 s keeps the connection. The stream ends with the session.',
         params: idParams,
         querystring: secretQuery,
-        response: answers({}, 401, 404, 429),
+        response: answers({ 200: eventStream }, 401, 404, 429),
       },
     },
     async (request, reply) => {

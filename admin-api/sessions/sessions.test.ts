@@ -131,6 +131,11 @@ t.test('addresses are of http or https, an origin is an origin, metadata is smal
     'https://',
     '//a.test',
     'https://u:p@a.test',
+    '',
+    'http:///x',
+    'https:a.test',
+    'https://?a',
+    'https://a.test/thank you',
   ])
     t.strictSame(await paths({ successUrl: url, cancelUrl: url }), ['successUrl', 'cancelUrl'], url)
   for (const origin of [
@@ -140,9 +145,13 @@ t.test('addresses are of http or https, an origin is an origin, metadata is smal
     'https://u@a.test',
     'a.test',
     'https://*.a.test/',
+    '',
+    'http:///a.test',
   ])
     t.strictSame(await paths({ allowedOrigin: origin }), ['allowedOrigin'], origin)
   t.equal(await paths({ allowedOrigin: 'https://a.test/' }), undefined)
+  for (const successUrl of ['https://a.test/thank%20you?to=Z%C3%BCrich#top', 'https://a.test/grüße', null])
+    t.equal(await paths({ successUrl }), undefined, String(successUrl))
   t.strictSame(await paths({ metadata: { a: 'x'.repeat(4_096) } }), ['metadata'])
   t.strictSame(await paths({ metadata: { a: { b: 1 } } }), ['metadata.a'])
   t.strictSame(await paths({ titel: 'x' }), ['titel'])

@@ -12,7 +12,7 @@ import {
 import { dirname } from 'node:path'
 import type { Command } from 'commander'
 import type { Config } from '../../core/config/types.ts'
-import { createOutput } from '../output/createOutput.ts'
+import { jsonOption, outputOf } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
 export function registerBackup(program: Command): void {
@@ -25,8 +25,10 @@ export function registerBackup(program: Command): void {
       'after',
       "\nKeep the secret's file (secretFile) with it: without it, API keys and sealed headers are lost.",
     )
-    .action(async (file: string, { config }: { config: string }) => {
-      const output = createOutput(process)
+    .option(...jsonOption)
+    .action(async (file: string, flags: { config: string; json?: true }) => {
+      const { config } = flags
+      const output = outputOf(flags)
       try {
         const { openStore } = await import('../runtime/open/openStore.ts')
         const { readConfig } = await import('../runtime/readConfig.ts')
@@ -50,8 +52,10 @@ export function registerBackup(program: Command): void {
     .argument('<file>', 'a file that `tollgate backup` wrote')
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
     .option('--force', 'replace a database that is there')
-    .action(async (file: string, { config, force }: { config: string; force?: true }) => {
-      const output = createOutput(process)
+    .option(...jsonOption)
+    .action(async (file: string, flags: { config: string; force?: true; json?: true }) => {
+      const { config, force } = flags
+      const output = outputOf(flags)
       try {
         const { readConfig } = await import('../runtime/readConfig.ts')
         const path = fileOf((await readConfig(config, process.env)).config)

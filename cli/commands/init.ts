@@ -1,10 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import type { Command } from 'commander'
-import { createOutput } from '../output/createOutput.ts'
+import { jsonOption, outputOf } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
 interface InitFlags {
+  readonly json?: true
   readonly config: string
   readonly preset: string
   readonly store?: string
@@ -27,6 +28,7 @@ export function registerInit(program: Command): void {
     .option('--base <address>', "the store's wallet on Base: where its sales are paid to")
     .option('--solana <address>', "the store's wallet on Solana")
     .option('--force', 'write over a file that is there')
+    .option(...jsonOption)
     .addHelpText(
       'after',
       `
@@ -36,7 +38,7 @@ Examples:
   tollgate init --preset base-mainnet`,
     )
     .action(async (flags: InitFlags) => {
-      const output = createOutput(process)
+      const output = outputOf(flags)
       try {
         // Whatever can be refused is refused before a file is written: the same command, set right, has to go through.
         const opened = flags.store === undefined ? undefined : await import('../runtime/createStore.ts')

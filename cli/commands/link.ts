@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { createOutput } from '../output/createOutput.ts'
+import { withSuffix } from '../../admin-api/links/slugs.ts'
+import { jsonOption, outputOf } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { askGateway } from '../runtime/askGateway.ts'
 import { registerLinkImport } from './linkImport.ts'
@@ -14,6 +15,7 @@ interface LinkFlags {
   readonly settle?: string
   readonly raw?: true
   readonly public?: true
+  readonly json?: true
   readonly method?: string[]
 }
 
@@ -25,13 +27,14 @@ export function registerLink(program: Command): void {
     .description('Put an API behind a link.')
     .argument('<url>', 'address that calls are forwarded to')
     .option('--price <usdc>', 'price of a call in USDC, such as 0.01; 0 is free', '0')
-    .option('--slug <slug>', 'last part of the address; made from the title when left out')
-    .option('--title <text>', 'what buyers see (default: the host of the address)')
+    .option('--slug <slug>', 'last part of the address; made from the title, or at random, when left out')
+    .option('--title <text>', 'what buyers see (default: the slug)')
     .option('--description <text>', 'what buyers see below it')
     .option('--method <name...>', 'take only these methods (default: all)')
     .option('--settle <when>', 'charge after the answer, or before: for streams and long answers')
     .option('--raw', "hand the API's bytes over unwrapped, with the ids in headers")
     .option('--public', 'list it in the marketplace')
+    .option(...jsonOption)
     .option('--gateway <url>', 'base address of the gateway', 'http://127.0.0.1:8080')
     .addHelpText(
       'after',
@@ -42,7 +45,7 @@ Example:
   tollgate link add https://api.example.com/weather --price 0.01 --slug weather`,
     )
     .action(async (url: string, flags: LinkFlags) => {
-      const output = createOutput(process)
+      const output = outputOf(flags)
       try {
         const saved = await addLink(url, flags, process.env['TOLLGATE_API_KEY'])
         const price = saved.price === '0' ? 'free' : `${saved.price} ${saved.currency} a call`
@@ -71,7 +74,10 @@ async function addLink(url: string, flags: LinkFlags, apiKey: string | undefined
     throw new UsageError(
       `Expected an address such as https://api.example.com/weather, got ${JSON.stringify(url)}.`,
     )
-  const { gateway, title = new URL(url).host, slug, description, price, settle, raw, method } = flags
+  const { gateway, description, price, settle, raw, method } = flags
+  // Buyers see a title in every offer, so it never says where the API is.
+  const slug = flags.slug ?? (flags.title === undefined ? withSuffix('link') : undefined)
+  const title = flags.title ?? slug
   const body = {
     url,
     title,

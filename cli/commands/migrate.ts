@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
 import { silentLog } from '../../core/ports/log.ts'
-import { createOutput } from '../output/createOutput.ts'
+import { jsonOption, outputOf } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { silentProgress } from '../output/progress.ts'
 
@@ -22,8 +22,10 @@ The configuration names both: storage.path is where the store is, storage.postgr
 tables and is then only read; with storage.postgres in the configuration the gateway uses PostgreSQL from its next start.
 What fails, and a Ctrl-C, moves nothing and can be tried again. Exit status 0 when everything was moved and the books hold.`,
     )
-    .action(async ({ config: file, to }: { config: string; to: string }) => {
-      const output = createOutput(process)
+    .option(...jsonOption)
+    .action(async (flags: { config: string; to: string; json?: true }) => {
+      const { config: file, to } = flags
+      const output = outputOf(flags)
       let progress = silentProgress
       try {
         if (to !== 'postgres') throw new UsageError(`Expected --to postgres, got ${JSON.stringify(to)}.`)

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { createOutput } from '../output/createOutput.ts'
+import { jsonOption, outputOf } from '../output/createOutput.ts'
 import { askGateway } from '../runtime/askGateway.ts'
 
 interface Refunded {
@@ -23,8 +23,10 @@ export function registerRefund(program: Command): void {
 Sends no money. First send at least the amount, in the same token, from the wallet that was paid to the buyer's; the
 gateway then verifies that transaction on chain. The store's API key is read from TOLLGATE_API_KEY.`,
     )
-    .action(async (purchase: string, txHash: string, { gateway }: { gateway: string }) => {
-      const output = createOutput(process)
+    .option(...jsonOption)
+    .action(async (purchase: string, txHash: string, flags: { gateway: string; json?: true }) => {
+      const { gateway } = flags
+      const output = outputOf(flags)
       try {
         const path = `/api/v1/purchases/${encodeURIComponent(purchase)}/refunds`
         const key = process.env['TOLLGATE_API_KEY']

@@ -3,10 +3,11 @@ import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { configJsonSchema, type DescribedPlugin } from '../../core/config/jsonSchema.ts'
 import { readSource } from '../../core/config/read/source.ts'
-import { createOutput, type Output } from '../output/createOutput.ts'
+import { createOutput, jsonOption, type Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 
 export interface SchemaFlags {
+  readonly json?: true
   readonly write?: string
   readonly config?: string
   readonly vault?: boolean
@@ -20,6 +21,7 @@ export function registerSchema(program: Command): void {
     .option('-w, --write <file>', 'write it to this file instead')
     .option('-c, --config <file>', 'describe the options of the plugins that this file uses, too')
     .option('--vault', "of a vault's configuration, vault.yaml")
+    .option(...jsonOption)
     .addHelpText(
       'after',
       `
@@ -33,7 +35,7 @@ Examples:
     )
     .action(async (flags: SchemaFlags) => {
       const { stdout, stderr, env } = process
-      const output = createOutput({ stdout, stderr, env })
+      const output = createOutput({ stdout, stderr, env, json: flags.json })
       try {
         await runSchema(flags, output, (text) => stdout.write(text))
       } catch (error) {

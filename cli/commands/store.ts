@@ -1,9 +1,10 @@
 import type { Command } from 'commander'
-import { createOutput } from '../output/createOutput.ts'
+import { jsonOption, outputOf } from '../output/createOutput.ts'
 import type { PayoutSet } from '../runtime/setPayout.ts'
 import { storeText } from './init.ts'
 
 interface StoreFlags {
+  readonly json?: true
   readonly config: string
   readonly name?: string
   readonly base?: string
@@ -20,6 +21,7 @@ export function registerStore(program: Command): void {
     .option('--name <text>', 'display name')
     .option('--base <address>', "the store's wallet on Base: where its sales are paid to")
     .option('--solana <address>', "the store's wallet on Solana")
+    .option(...jsonOption)
     .addHelpText(
       'after',
       `
@@ -28,8 +30,9 @@ Works while the gateway runs. Sellers elsewhere open their store by themselves, 
 Example:
   tollgate store create alice --base 0xYourWallet`,
     )
-    .action(async (username: string, { config, name, base, solana }: StoreFlags) => {
-      const output = createOutput(process)
+    .action(async (username: string, flags: StoreFlags) => {
+      const { config, name, base, solana } = flags
+      const output = outputOf(flags)
       try {
         const { createStore } = await import('../runtime/createStore.ts')
         const created = await createStore(config, process.env, {
@@ -50,6 +53,7 @@ Example:
     .option('-c, --config <file>', 'configuration file', 'tollgate.yaml')
     .option('--base <address>', 'the wallet on Base, or none to take it away')
     .option('--solana <address>', 'the wallet on Solana, or none to take it away')
+    .option(...jsonOption)
     .addHelpText(
       'after',
       `
@@ -60,8 +64,9 @@ sure that it is the seller who asks: sellers change their wallets by themselves,
 Example:
   tollgate store payout alice --base 0xNewWallet --solana none`,
     )
-    .action(async (username: string, { config, base, solana }: StoreFlags) => {
-      const output = createOutput(process)
+    .action(async (username: string, flags: StoreFlags) => {
+      const { config, base, solana } = flags
+      const output = outputOf(flags)
       try {
         const { setPayout } = await import('../runtime/setPayout.ts')
         const set = await setPayout(config, process.env, username, {

@@ -79,6 +79,12 @@ export function createOutput({ stdout, stderr, json = false, env = {} }: OutputO
   }
 }
 
+/** The output of a command that takes {@link jsonOption}. */
+export const outputOf = (flags: { readonly json?: true }): Output =>
+  createOutput({ stdout: process.stdout, stderr: process.stderr, env: process.env, json: flags.json })
+
+export const jsonOption = ['--json', 'one JSON object a line, also on a terminal'] as const
+
 function describe(error: unknown): object {
   if (isConfigError(error)) {
     // The message is the same problems once more, drawn for a person.

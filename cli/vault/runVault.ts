@@ -1,7 +1,8 @@
 import closeWithGrace from 'close-with-grace'
 import type { LocalAgents } from '../../vault/http/localAgents.ts'
-import { startVaultServer, type VaultServer } from '../../vault/http/server.ts'
+import { type Mount, startVaultServer, type VaultServer } from '../../vault/http/server.ts'
 import type { McpMount } from '../../vault/mcp/httpMount.ts'
+import { oauthRefusal } from '../../vault/mcp/oauthRefusal.ts'
 import { createOwnerPage } from '../../vault/page/ownerPage.ts'
 import type { Output } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
@@ -50,19 +51,21 @@ export async function runVault(options: RunVaultOptions, output: Output): Promis
     localUrl: () => urlOf(server, host, port),
     log,
   })
+  const mounts: Mount[] = [createOwnerPage()]
   try {
     if (options.tokenless) await letTokenlessIn(opened.api, output)
     if (options.mode === 'http-mcp') {
       // Loaded only where it is used.
       const { createMcpMount } = await import('../../vault/mcp/httpMount.ts')
       mcp = createMcpMount(opened.api, log)
+      mounts.push(mcp, oauthRefusal)
     }
     giveBackHeap()
     server = await startVaultServer(opened.api, log, {
       host,
       port,
       socketPath: options.socketPath,
-      mounts: [createOwnerPage(), ...(mcp === undefined ? [] : [mcp])],
+      mounts,
       ...(options.tokenless && { tokenlessAgent }),
     })
     if (options.local !== undefined) {

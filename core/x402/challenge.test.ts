@@ -50,7 +50,7 @@ t.test('however often it is asked, and whoever is asked between, a 402 has the s
     t.strictSame(offer.accepts, [offers[0]!.terms])
     t.equal(offer.resource.description, title)
     t.equal(offer.extensions?.bazaar.info.title, title === 'plain' ? undefined : title)
-    const failed = challenges.because(2, 'insufficient_funds', ['PAYMENT-RESPONSE', 'x'])
+    const failed = challenges.because(2, 'insufficient_funds', ['PAYMENT-RESPONSE', 'x'], '')
     t.strictSame(JSON.parse(bytesOf(failed.body).toString()), { ...offer, error: 'insufficient_funds' })
     t.equal(headerOf(failed.headers, 'PAYMENT-RESPONSE'), 'x')
     t.strictSame(

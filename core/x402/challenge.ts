@@ -9,8 +9,13 @@ export interface Challenges {
   readonly v2: Reply
   /** The 402 in the form of x402 v1, for callers that ask for it. */
   readonly v1: Reply
-  /** The 402 after a payment that did not go through, with its x402 reason. */
-  because(version: 1 | 2, reason: string, receipt: readonly string[]): Reply
+  /**
+   * Any other 402: after a payment that did not go through, with its x402 reason, or of a call behind the address, which a client
+   * pays at `resource.url`.
+   *
+   * @param below path and query behind the address, as they were asked for; empty where there are none
+   */
+  because(version: 1 | 2, reason: string, receipt: readonly string[], below: string): Reply
   /** While it is found out what can be paid: the answers are worth waiting for. */
   readonly looking?: Promise<unknown> | undefined
 }
@@ -20,6 +25,16 @@ export interface Described {
   readonly resource: ResourceInfo
   readonly extensions?: PaymentRequired['extensions'] | undefined
 }
+
+/**
+ * Most bytes of the offer's JSON: in base64 a third more. Node's clients read heads of 16 KiB, and the other headers of
+ * the answer, a receipt among them, need room beside it.
+ */
+export const MAX_OFFER_BYTES = 9_000
+
+/** What an offer says whose call has an address that is too long for it. */
+const TOO_LONG =
+  'resource.url is the address of the link without the path and query of this call, which are too long for this header: repeat the call as it was.'
 
 /** How the 402 answers are made of many things that are sold. */
 export interface ChallengeMaking<S> {
@@ -68,7 +83,8 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
     this.#offers = offers
     this.#making = making
     const { resource, extensions } = making.describe(sold, offers)
-    this.#resource = padded(bytesOf(resource))
+    const { url, ...rest } = resource
+    this.#resource = padded(bytesOf({ url, ...rest }))
     const { lately } = making
     this.#number = lately.number()
     this.#accepts = lately.accepts.of(padded(`,"accepts":${bytesOf(offers.map((o) => o.terms))}`)).text
@@ -92,19 +108,39 @@ class Made<S extends Pick<Priced, 'price'>> implements Challenges {
   get v1(): Reply {
     const kept = this.#making.lately.ask(this.#number)
     if (kept !== null && kept.v1 !== null) return kept.v1
-    const reply = this.because(1, 'payment_required', [])
+    const reply = this.because(1, 'payment_required', [], '')
     if (kept !== null) kept.v1 = reply
     return reply
   }
 
-  because(version: 1 | 2, error: string, receipt: readonly string[]): Reply {
+  because(version: 1 | 2, error: string, receipt: readonly string[], below: string): Reply {
     if (version === 1) {
       const { resource } = this.#making.describe(this.#sold, this.#offers)
-      return reply402(bytesOf(v1Form(error, this.#offers, resource)), receipt)
+      const asked = { ...resource, url: resource.url + below }
+      return reply402(bytesOf(v1Form(error, this.#offers, asked)), receipt)
     }
-    const offer = JSON.parse(Buffer.from(this.#offer, 'latin1').toString()) as PaymentRequired
-    const text = bytesOf({ ...offer, error })
+    const text = `{"x402Version":2,"error":${bytesOf(error)},"resource":${this.#offerOf(below)}`
     return this.#reply(text, btoa(text), receipt)
+  }
+
+  /**
+   * An offer from its resource on. A client repeats resource and extensions in the header of its payment, together with the address
+   * in the request line, and one head has to hold both: so an address counts twice, and extensions go before it does.
+   */
+  #offerOf(below: string): string {
+    if (below === '') return this.#resource + this.#accepts + this.#rest.text
+    const address = bytesOf(below).slice(1, -1)
+    const needed = this.#resource.length + this.#accepts.length + 2 * address.length
+    if (needed > MAX_OFFER_BYTES) {
+      const resource = JSON.parse(Buffer.from(this.#resource, 'latin1').toString()) as ResourceInfo
+      const description = `${TOO_LONG} ${resource.description}`
+      return `${bytesOf({ ...resource, description })}${this.#accepts}}`
+    }
+    // The address stands first in the resource, and has no quotes of its own.
+    const urlEnd = this.#resource.indexOf('"', '{"url":"'.length)
+    const resource = this.#resource.slice(0, urlEnd) + address + this.#resource.slice(urlEnd)
+    const rest = needed + this.#rest.text.length > MAX_OFFER_BYTES ? '}' : this.#rest.text
+    return resource + this.#accepts + rest
   }
 
   #reply(offer: string, base64: string, receipt: readonly string[]): Reply {

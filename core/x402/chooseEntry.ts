@@ -5,9 +5,8 @@ import type { OfferTerms } from './offerTerms.ts'
 import { isObject, own } from './strictJson.ts'
 import { worthInUsd } from './worthInUsd.ts'
 
-/** Shortest and longest time to settle that a seller may name, in seconds; what is signed is at most an hour. */
+/** Shortest time to settle that a seller may name, in seconds. However long it is, what is signed is at most an hour. */
 const MIN_TIMEOUT_SECONDS = 10
-const MAX_TIMEOUT_SECONDS = 86_400
 
 /**
  * How a payment by scheme `exact` may move, in `extra`: what is signed is the same in both flows, and settled after the
@@ -50,34 +49,40 @@ export interface EntryWishes {
   readonly fits?: (terms: OfferTerms) => boolean
   /** The tokens that may be paid in. Default: those that Tollgate knows. */
   readonly assets?: readonly Asset[]
+  /** Where a wallet that is missing would be named, in words for the user. */
+  readonly missing?: Readonly<Record<ChainFamily, string>> | undefined
 }
 
 /**
  * Takes the first entry that is for us and fits: scheme `exact`, a network that we know and have a wallet for, a token
- * that we know, paid by a transfer, at a price within the limit. Entries for others, and dearer ones, are passed over;
- * when all that are for us are too dear, the cheapest is taken, and it is for the caller to ask or to refuse.
+ * that we know, paid by a transfer whose terms are all understood, at a price within the limit. Every other entry is passed
+ * over; when all that are for us are too expensive, the cheapest is taken, and it is for the caller to ask or to refuse.
  *
- * When an entry for us is wrong in any term before one was found, the whole offer is refused: a seller that writes one
- * false term is not asked for a better one.
+ * When terms that were understood must not be signed, and none was found before them, the whole offer is refused: a seller
+ * that has itself paid by a trick is not asked for another one.
  */
 export function chooseEntry<P extends Payer>(
   accepts: readonly Readonly<Record<string, unknown>>[],
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
-  { only, fits = () => true, assets = builtInAssets }: EntryWishes = {},
+  { only, fits = () => true, assets = builtInAssets, missing }: EntryWishes = {},
 ): Choice<P> {
   const passedOver: string[] = []
   const fitting: ChosenEntry<P>[] = []
   let cheapest: ChosenEntry<P> | undefined
   for (const [i, entry] of accepts.entries()) {
-    const candidate = candidateOf(entry, wallets, only, assets)
+    const candidate = candidateOf(entry, wallets, only, assets, missing)
     if (typeof candidate === 'string') {
       passedOver.push(`${i + 1}: ${candidate}`)
       continue
     }
     const { asset, buyer } = candidate
     const terms = readTerms(entry, asset)
-    const problem = typeof terms === 'string' ? terms : buyer.objectTo(terms)
-    if (problem !== undefined || typeof terms === 'string') {
+    if (typeof terms === 'string') {
+      passedOver.push(`${i + 1}: ${terms}`)
+      continue
+    }
+    const problem = buyer.objectTo(terms)
+    if (problem !== undefined) {
       if (fitting.length > 0) break
       return refused(`entry ${i + 1} is not acceptable: ${problem}`)
     }
@@ -96,6 +101,7 @@ function candidateOf<P extends Payer>(
   wallets: Readonly<Partial<Record<ChainFamily, P>>>,
   only: NetworkId | undefined,
   assets: readonly Asset[],
+  missing: EntryWishes['missing'],
 ): { asset: Asset; buyer: P } | string {
   if (own(entry, 'scheme') !== 'exact') return 'another scheme than exact'
   const network = own(entry, 'network')
@@ -105,7 +111,10 @@ function candidateOf<P extends Payer>(
   const ofNetwork = assets.filter((asset) => asset.network === network)
   if (ofNetwork.length === 0) return 'a network that is not known'
   const buyer = wallets[family]
-  if (buyer === undefined) return `no ${family === 'solana' ? 'Solana' : 'EVM'} key was given`
+  if (buyer === undefined) {
+    const where = missing === undefined ? '' : ` (${missing[family]})`
+    return `no ${family === 'solana' ? 'Solana' : 'EVM'} key was given${where}`
+  }
   if (buyer.networks?.has(network as string) === false)
     return `no wallet for ${factsOf(network as string)?.title ?? network}`
   const asset = ofNetwork.find((a) => isSameAddress(family, own(entry, 'asset'), a.address))
@@ -128,14 +137,10 @@ function readTerms(entry: Readonly<Record<string, unknown>>, asset: Asset): Offe
   const payTo = own(entry, 'payTo')
   if (typeof payTo !== 'string') return 'payTo is missing'
   const seconds = own(entry, 'maxTimeoutSeconds')
-  const isSane = Number.isInteger(seconds) && (seconds as number) >= MIN_TIMEOUT_SECONDS
-  if (!isSane || (seconds as number) > MAX_TIMEOUT_SECONDS) {
-    return `maxTimeoutSeconds is not a whole number from ${MIN_TIMEOUT_SECONDS} to ${MAX_TIMEOUT_SECONDS}`
-  }
+  if (!Number.isInteger(seconds) || (seconds as number) < MIN_TIMEOUT_SECONDS)
+    return `maxTimeoutSeconds is not a whole number of ${MIN_TIMEOUT_SECONDS} or more`
   const extra = own(entry, 'extra')
   if (!isObject(extra)) return 'extra is missing'
-  const wish = Object.keys(extra).find((key) => /approv|permit|allowance|spender/i.test(key))
-  if (wish !== undefined) return `extra.${wish.slice(0, 60)} asks for an allowance`
   const decimals = own(extra, 'decimals')
   if (decimals !== undefined && decimals !== asset.decimals) {
     return `extra.decimals is not ${asset.decimals}, what ${asset.symbol} has`

@@ -126,7 +126,10 @@ function readV2(
   if (typeof scheme !== 'string' || typeof network !== 'string') {
     return no('accepted.scheme and accepted.network must be strings')
   }
-  return { ok: true, payment: { x402Version: 2, scheme, network, payload, accepted } }
+  const resource = own(envelope, 'resource')
+  const url = isObject(resource) ? own(resource, 'url') : resource
+  const named = typeof url === 'string' ? { resourceUrl: url } : undefined
+  return { ok: true, payment: { x402Version: 2, scheme, network, payload, accepted, ...named } }
 }
 
 function readV1(

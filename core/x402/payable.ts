@@ -48,8 +48,8 @@ class Payable implements Challenges {
     return this.#current().v1
   }
 
-  because(version: 1 | 2, reason: string, receipt: readonly string[]): Reply {
-    return this.#current().because(version, reason, receipt)
+  because(version: 1 | 2, reason: string, receipt: readonly string[], below: string): Reply {
+    return this.#current().because(version, reason, receipt, below)
   }
 
   get looking(): Promise<unknown> | undefined {

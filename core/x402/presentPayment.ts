@@ -15,6 +15,10 @@ export interface Taken {
   readonly offers: readonly Offer[]
   readonly payments: Pick<Payments, 'find'>
   readonly acceptV1: boolean
+  /** Without a trailing slash. */
+  readonly publicUrl: string
+  /** The call's own `Host`; asked only where a payment names another than that of `publicUrl`. */
+  host(): string | undefined
 }
 
 /**
@@ -40,10 +44,27 @@ export function presentPayment(
   }
   const offer = select(offers, read.payment)
   if (offer === undefined) return presentFormer(payments, [read.payment], notTaken(offers))
+  const fault = resourceFault(read.payment.resourceUrl, taken)
   const checked = offer.settler.check(read.payment, offer.terms)
   return checked instanceof Promise
-    ? checked.then((late) => accept(read.payment, offer, late))
-    : accept(read.payment, offer, checked)
+    ? checked.then((late) => accept(read.payment, offer, late, fault))
+    : accept(read.payment, offer, checked, fault)
+}
+
+/**
+ * Why a payment says itself that it is for another server: what its buyer was shown there was not this gateway's offer. What is no
+ * address of the web, such as an MCP client's name of a tool, names no server.
+ */
+function resourceFault(url: string | undefined, { publicUrl, host }: Taken): TollgateError | null {
+  if (url === undefined || (url.startsWith(publicUrl) && url[publicUrl.length] === '/')) return null
+  const named = URL.parse(url)
+  if (named === null || !['http:', 'https:'].includes(named.protocol)) return null
+  const called = [publicUrl, `${named.protocol}//${host()}`]
+  if (called.some((own) => URL.parse(own)?.host === named.host)) return null
+  return refuse(
+    'invalid_resource',
+    `Expected a payment for ${publicUrl}; its resource.url is at ${named.origin}. Nothing was charged: pay the offer of this address.`,
+  )
 }
 
 /**
@@ -87,7 +108,13 @@ async function presentFormer(
   throw refusal
 }
 
-function accept(payload: PaymentPayload, offer: Offer, checked: Checked): PresentedPayment {
+/** @param fault why no call can be bought by it, where its own signature does not say so; who has bought one gets it all the same */
+function accept(
+  payload: PaymentPayload,
+  offer: Offer,
+  checked: Checked,
+  fault: TollgateError | null = null,
+): PresentedPayment {
   const { terms, settler, isClosed } = offer
   const { identity } = checked
   const found = (unclaimable: Error | null) => ({
@@ -98,7 +125,7 @@ function accept(payload: PaymentPayload, offer: Offer, checked: Checked): Presen
     if (identity === undefined) throw !checked.ok && checked.transient ? refusalOf(checked) : unclaimable
     return found(unclaimable)
   }
-  if (checked.ok) return found(null)
+  if (checked.ok) return found(fault)
   if (identity === undefined) throw refusalOf(checked, { network: terms.network, ...payerOf(payload) })
   return found(refusalOf(checked))
 }

@@ -1,15 +1,20 @@
+import { randomBytes } from 'node:crypto'
 import { isObject, own } from './strictJson.ts'
 
 /** Most entries that are looked at; real offers have one or two a network. */
 const MAX_ENTRIES = 64
 /** Longest `resource` and entry that are sent back with the payment, as JSON: a head has 16 KiB in all. */
 const MAX_ECHO_CHARS = 6_000
+/** Longest extension that is sent back whole. */
+const MAX_ANSWER_CHARS = 2_000
 
 /** A 402 whose envelope was understood; the entries were not looked at yet. */
 export interface Offer {
   readonly resource: Readonly<Record<string, unknown>>
   readonly description: string
   readonly accepts: readonly Readonly<Record<string, unknown>>[]
+  /** What the seller wants back with the payment besides; undefined where it wants nothing. */
+  readonly extensions?: Readonly<Record<string, unknown>> | undefined
 }
 
 export type ReadOffer =
@@ -17,8 +22,9 @@ export type ReadOffer =
   | { readonly ok: false; readonly message: string }
 
 /**
- * Reads the envelope of an offer (x402 v2, section 5.1): a resource of the origin that was asked, entries within bounds,
- * no extension that wants more than a payment. The entries are for {@link import('./chooseEntry.ts').chooseEntry}.
+ * Reads the envelope of an offer (x402 v2, section 5.1): a resource of the origin that was asked, entries within bounds.
+ * Extensions are the seller's own business: what they ask for beside the payment is not done, and of a plain transfer it is not
+ * needed. The entries are for {@link import('./chooseEntry.ts').chooseEntry}.
  *
  * @param asked the address that answered 402; undefined where the reader did not make the call itself
  */
@@ -32,8 +38,8 @@ export function readEnvelope(offer: Readonly<Record<string, unknown>>, asked: UR
   if (typeof description !== 'string') return refused('resource.description is not a string')
   if (JSON.stringify(resource).length > MAX_ECHO_CHARS) return refused('resource is too long')
 
-  const wish = wishOf(own(offer, 'extensions'))
-  if (wish !== undefined) return refused(wish)
+  const extensions = own(offer, 'extensions') ?? {}
+  if (!isObject(extensions)) return refused('extensions is not an object')
   const accepts = own(offer, 'accepts')
   if (
     !Array.isArray(accepts) ||
@@ -45,7 +51,7 @@ export function readEnvelope(offer: Readonly<Record<string, unknown>>, asked: UR
   }
   if (accepts.some((entry) => JSON.stringify(entry).length > MAX_ECHO_CHARS))
     return refused('an entry is too long')
-  return { ok: true, offer: { resource, description, accepts } }
+  return { ok: true, offer: { resource, description, accepts, extensions: answered(extensions) } }
 }
 
 /** A payment for another origin's resource could be carried there and used. */
@@ -53,7 +59,8 @@ function resourceFault(value: unknown, asked: URL | undefined): string | undefin
   if (typeof value !== 'string' || !URL.canParse(value)) return 'resource.url is not an address'
   // The URL parser mends these silently; an honest address has none of them.
   const [path = ''] = value.replace(/^[a-z]+:\/\/[^/?#]*/i, '').split(/[?#]/, 1)
-  if (/[^\x21-\x7e]|\\/.test(value)) return 'resource.url holds characters that an address does not have'
+  if (/[^\x21-\x7e]/.test(value) || value.split('?', 1)[0]!.includes('\\'))
+    return 'resource.url holds characters that an address does not have'
   if (/(^|\/)(\.|%2e){1,2}(\/|$)|%2f|%5c|%00/i.test(path))
     return 'resource.url has a path that can be read in two ways'
   const url = new URL(value)
@@ -66,19 +73,21 @@ function resourceFault(value: unknown, asked: URL | undefined): string | undefin
 const isSameServer = (named: URL, asked: URL): boolean =>
   named.host === asked.host && (named.protocol === asked.protocol || named.protocol === 'http:')
 
-/** Extensions that want an allowance are refused, and those that must be answered: this buyer answers none. */
-function wishOf(extensions: unknown): string | undefined {
-  if (extensions === undefined) return undefined
-  if (!isObject(extensions)) return 'extensions is not an object'
-  for (const [name, value] of Object.entries(extensions)) {
-    if (/approv|permit|allowance|2612|gassponsor/i.test(name)) {
-      return `the extension ${JSON.stringify(name.slice(0, 60))} asks for an allowance`
-    }
-    const info = isObject(value) ? own(value, 'info') : undefined
-    if ([value, info].some((part) => isObject(part) && own(part, 'required') === true)) {
-      return `the extension ${JSON.stringify(name.slice(0, 60))} must be answered, and this buyer does not know it`
-    }
-  }
+/**
+ * The one extension that a seller may need answered: an id of our own, by which it knows this payment again (16 to 128 letters,
+ * digits, `-` and `_`).
+ */
+function answered(extensions: Readonly<Record<string, unknown>>): Offer['extensions'] {
+  const name = 'payment-identifier'
+  const wanted = own(extensions, name)
+  if (!isObject(wanted)) return undefined
+  const given = own(wanted, 'info')
+  const info = isObject(given) ? given : {}
+  if (own(info, 'required') !== true && own(wanted, 'required') !== true) return undefined
+  const whole = { ...wanted, info: { ...info, id: `pay_${randomBytes(16).toString('hex')}` } }
+  const { id } = whole.info
+  const isShort = JSON.stringify(whole).length <= MAX_ANSWER_CHARS
+  return { [name]: isShort ? whole : { info: { required: true, id } } }
 }
 
 const refused = (message: string): ReadOffer => ({ ok: false, message })

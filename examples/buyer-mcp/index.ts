@@ -37,7 +37,7 @@ const call = async (name: string, args: Record<string, unknown>, payment?: unkno
 
 // What costs something, so that there is something to pay.
 const found = await call('search_links', { q: QUERY, minPrice: '0.000001', maxPrice: '0.05', limit: 1 })
-const link: string | undefined = found.structuredContent.results[0]?.endpoint
+const link: string | undefined = found.structuredContent.results[0]?.url
 if (link === undefined) throw new Error(`Nothing is sold for ${QUERY}.`)
 
 // The first call of a paid link is answered with its offer. The same call again, with that signed, is the one that buys.

@@ -1,8 +1,9 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import { type BazaarExtension, bazaarOf } from '../../core/x402/bazaar.ts'
+import { MAX_OFFER_BYTES } from '../../core/x402/challenge.ts'
 import type { Offer } from '../../core/x402/offers.ts'
 import type { ResourceInfo } from '../../core/x402/types.ts'
-import { bytesOf, MAX_BYTES } from './resource.ts'
+import { bytesOf } from './resource.ts'
 
 export type Extensions = {
   readonly bazaar: BazaarExtension
@@ -25,7 +26,7 @@ export function extensionsOf(
 ): Extensions | undefined {
   if (!link.isPublic || link.isStealth) return undefined
   const taken = bytesOf(offers.map(({ terms }) => terms)) + bytesOf(resource)
-  const room = Math.min(MAX_EXTENSION_BYTES, MAX_BYTES - taken)
+  const room = Math.min(MAX_EXTENSION_BYTES, MAX_OFFER_BYTES - taken)
   const { methods, inputSchema, outputExample } = link
   for (const example of [outputExample, null]) {
     const bazaar = bazaarOf({ methods, inputSchema, outputExample: example })

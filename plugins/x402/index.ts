@@ -74,7 +74,8 @@ export default gatewayPlugin({
       )
     }
 
-    const selling = { payments, acceptV1, payersDoing: slot('x402/payersDoing') }
+    const { publicUrl } = service
+    const selling = { payments, acceptV1, publicUrl, payersDoing: slot('x402/payersDoing') }
 
     return {
       route({ link, isPaid }) {

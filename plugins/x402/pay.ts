@@ -15,6 +15,7 @@ import { presentPayment, refusalOf, type Taken } from '../../core/x402/presentPa
 export interface Selling {
   readonly payments: Payments
   readonly acceptV1: boolean
+  readonly publicUrl: string
   /** Whether the payment was refused for what its payer has done, whatever the answer's status. */
   readonly payersDoing: OwnSlot<boolean>
 }
@@ -33,8 +34,15 @@ export class Sold implements RouteHooks {
   }
 
   pay(x: Exchange) {
-    const { payments, acceptV1 } = this.#selling
-    return pay(x, { offers: this.#offers, challenges: this.#challenges, payments, acceptV1 })
+    const { payments, acceptV1, publicUrl } = this.#selling
+    return pay(x, {
+      offers: this.#offers,
+      challenges: this.#challenges,
+      payments,
+      acceptV1,
+      publicUrl,
+      host: () => x.header('host'),
+    })
   }
 
   verify(x: Exchange) {
@@ -71,8 +79,14 @@ function pay(x: Exchange, sale: Sale): Reply | void | Promise<Reply | void> {
   x.payment = presented
 }
 
-const unpaid = (x: Exchange, { challenges, acceptV1 }: Sale): Reply =>
-  x.x402Version === 1 && acceptV1 ? challenges.v1 : challenges.v2
+function unpaid(x: Exchange, { challenges, acceptV1 }: Sale): Reply {
+  const version = x.x402Version === 1 && acceptV1 ? 1 : 2
+  if (x.subPath !== '' || x.query !== '') return challenges.because(version, 'payment_required', [], below(x))
+  return version === 1 ? challenges.v1 : challenges.v2
+}
+
+/** What the call's address has behind its link's. */
+const below = ({ subPath, query }: Exchange) => subPath + query
 
 /**
  * The pay phase where no link is any more: whoever has paid for a call of one that was there gets what is owed to him, and
@@ -112,7 +126,12 @@ async function settle(x: Exchange, payments: Payments, challenges: Challenges): 
     })
   const unpaid = (reason: string, transaction: string) => {
     x.errorCode = reason
-    return challenges.because(version, reason, receipt(false, transaction, identity.amountAtomic, reason))
+    return challenges.because(
+      version,
+      reason,
+      receipt(false, transaction, identity.amountAtomic, reason),
+      below(x),
+    )
   }
   const end = await payments.settle(x.claim!, answerToKeep(x))
   switch (end.status) {

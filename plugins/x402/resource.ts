@@ -1,13 +1,8 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import type { ServiceFacts } from '../../core/plugin/ports.ts'
+import { MAX_OFFER_BYTES } from '../../core/x402/challenge.ts'
 import type { Offer } from '../../core/x402/offers.ts'
 import type { ResourceInfo } from '../../core/x402/types.ts'
-
-/**
- * Most bytes of the offer's JSON: in base64 a third more. Node's clients read heads of 16 KiB, and the other headers of
- * the answer, a receipt among them, need room beside it.
- */
-export const MAX_BYTES = 9_000
 
 /**
  * What a 402 says of the thing that is sold. Its address comes from the configured public URL, never from a request.
@@ -32,7 +27,7 @@ export function resourceOf(link: ServedLink, service: ServiceFacts, offers: read
     needed,
   ]
   return (
-    candidates.find((resource) => terms + bytesOf(resource) <= MAX_BYTES) ?? {
+    candidates.find((resource) => terms + bytesOf(resource) <= MAX_OFFER_BYTES) ?? {
       ...needed,
       description: Array.from(description).slice(0, 80).join(''),
     }

@@ -68,7 +68,7 @@ export function discoveryContract(t: Test, make: (t: Test) => Promise<DiscoveryU
 
   t.test('a link is found with what strangers may see of it, and nothing else', async (t) => {
     const { add, discovery, reviews, stores, buy, recount } = await market(t)
-    const more = { tags: ['x', 'y'], createdAtMs: 7, upstreamHeadersSealed: 'v1.x' }
+    const more = { methods: ['GET', 'POST'], tags: ['x', 'y'], createdAtMs: 7, upstreamHeadersSealed: 'v1.x' }
     await add('l1', { title: 'One', description: 'The first', price: '0.10', ...more })
     await stores.update('s1', { avatarUrl: 'https://pay.example/a.png' }, startMs)
     await buy('l1', '0xB1')
@@ -80,7 +80,12 @@ export function discoveryContract(t: Test, make: (t: Test) => Promise<DiscoveryU
       links: [
         {
           ...{ id: 'l1', title: 'One', description: 'The first', slug: 'l1', price: '0.10', linkType: 'api' },
-          ...{ tags: ['x', 'y'], createdAtMs: 7, avatarUrl: 'https://pay.example/a.png' },
+          ...{
+            methods: ['GET', 'POST'],
+            tags: ['x', 'y'],
+            createdAtMs: 7,
+            avatarUrl: 'https://pay.example/a.png',
+          },
           ...{ username: 'ann', displayName: 'Ann of Oslo', buyers: 1, reviews: { total: 1, positive: 1 } },
         },
       ],

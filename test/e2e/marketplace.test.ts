@@ -24,7 +24,7 @@ t.test(
     }
     const address = await product.addLink('tides', '0.01', described)
     const [found] = (await json('/api/discover?q=tide')).body.results
-    t.match(found, { endpoint: address, price: '0.01', stats: { buyers: 0, reviews: 0, rating: null } })
+    t.match(found, { url: address, price: '0.01', stats: { buyers: 0, reviews: 0, rating: null } })
 
     const offer = await json(new URL(address).pathname)
     t.equal(offer.status, 402)
@@ -35,7 +35,7 @@ t.test(
 
     for (const chain of chains.both) {
       const buyer = await newBuyer(chains, chain)
-      const bought = await read(await buyer.fetchV2(found.endpoint))
+      const bought = await read(await buyer.fetchV2(found.url))
       t.equal(bought.status, 200, `${chain.name} ${bought.text}`)
       const { purchaseId, reviewToken } = bought.body._svc!
       const body = { purchaseId, token: reviewToken, wallet: buyer.address, positive: chain.name === 'evm' }

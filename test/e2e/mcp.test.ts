@@ -46,20 +46,26 @@ for (const chain of chains.both) {
     const unpaid = await call('call_link', args)
     t.ok(unpaid.isError)
     t.strictSame(JSON.parse(unpaid.content[0]!.text), unpaid.structuredContent)
-    t.match(unpaid.structuredContent, { x402Version: 2, resource: { url: link } })
+    t.strictSame(unpaid._meta['x402/error'], unpaid.structuredContent)
+    t.match(unpaid.structuredContent, { x402Version: 2, resource: { url: `${link}?n=one` } })
     t.strictSame(await since(chain, before), nothing)
 
     const header = await buyer.signOffer(offerOf(unpaid.structuredContent) as never)
     const paid = await call('call_link', args, payloadOf(header))
     t.notOk(paid.isError, JSON.stringify(paid.structuredContent))
     t.match(paid.structuredContent, { status: 200, isWhole: true, answer: { target: /\?n=one$/ } })
+    t.strictSame(JSON.parse(paid.content[0]!.text), paid.structuredContent.answer, 'the answer comes first')
     const receipt = paid._meta['x402/payment-response']
+    t.equal(paid.structuredContent.transaction, receipt.transaction)
+    t.equal(paid.structuredContent.network, chain.network)
     t.match(receipt, { success: true, network: chain.network, payer: buyer.address })
     t.ok((await chain.transfersTo(payTo(chain))).includes(receipt.transaction))
     t.strictSame(await since(chain, before), once)
 
     const again = await call('call_link', { ...args, payment: header })
     t.strictSame(again.structuredContent, paid.structuredContent, 'as an argument too, and for nothing')
+    const asText = await call('call_link', args, header)
+    t.strictSame(asText.structuredContent, paid.structuredContent, 'and as the text of the header')
     const { purchaseId, reviewToken } = paid.structuredContent
     const review = { purchaseId, token: reviewToken, wallet: buyer.address, positive: true }
     t.match((await call('submit_review', review)).structuredContent, { reviewId: String })

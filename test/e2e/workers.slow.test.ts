@@ -32,10 +32,13 @@ t.test('two gateway processes sell for one store with one settling key per chain
   const owner = ['--base', base, '--solana', solana, '--config', config.file]
   const [{ apiKey }] = await tollgate(['store', 'create', 'fleet', ...owner])
   const gateway = await startGateway(t, config, env)
-  const [{ fullUrl: url }] = await tollgate(
-    ['link', 'add', api.url, '--price', '0.01', '--gateway', config.url],
+  const [{ fullUrl: url, slug }] = await tollgate(
+    ['link', 'add', api.url, '--price', '0.01', '--gateway', config.url, '--json'],
     { TOLLGATE_API_KEY: apiKey },
   )
+  const offered = await (await fetch(url)).text()
+  t.match(offered, `"description":"${slug}"`, 'without a title, the slug is the title')
+  t.notMatch(offered, new URL(api.url).host, 'where the API is stays its seller’s')
   const buyers = await Promise.all([...chains.both, ...chains.both].map((chain) => newBuyer(chains, chain)))
 
   await t.test('different payments at once are all served and all paid', async (t) => {

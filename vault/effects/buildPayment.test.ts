@@ -122,6 +122,27 @@ t.test('on Base it is one authorisation of the offer, good for its time only', a
   t.throws(() => assemble(signEvm(Buffer.from('x'))), TypeError)
 })
 
+t.test('what else stands in an offer stops no payment; an id is sent where one is wanted', async (t) => {
+  const offer = {
+    ...offerOf(
+      { ...onBase, scheme: 'upto' },
+      { ...onBase, extra: undefined },
+      { ...onBase, maxTimeoutSeconds: 31_536_000, extra: { ...onBase.extra, spender: other } },
+    ),
+    extensions: {
+      eip2612GasSponsoring: { info: { required: true }, schema: {} },
+      'payment-identifier': { info: { required: true }, schema: {} },
+    },
+  }
+  const built = await build(offer)
+  if (!built.ok) return t.fail(built.message)
+  t.equal(built.payment.validBeforeMs, nowMs + 3_600_000, 'an hour at most is signed')
+  const { paymentHeader } = built.payment.assemble(signEvm(built.payment.decoded.signingBytes))
+  const { extensions } = JSON.parse(Buffer.from(paymentHeader, 'base64').toString())
+  t.strictSame(Object.keys(extensions), ['payment-identifier'])
+  t.match(extensions['payment-identifier'], { info: { required: true, id: /^[\w-]{16,128}$/ }, schema: {} })
+})
+
 t.test('on Solana the gateway of the seller takes it, and the fee is not ours', async (t) => {
   for (const memo of ['order 7', undefined, 'm'.repeat(256)]) {
     const entry = { ...onSolana, extra: { feePayer, ...(memo !== undefined && { memo }) } }
@@ -155,10 +176,6 @@ t.test('an offer that is not understood exactly is not paid', async (t) => {
     ['to nobody', offerOf({ ...onBase, payTo: `0x${'0'.repeat(40)}` })],
     ['an amount with an exponent', offerOf({ ...onBase, amount: '1e3' })],
     ['version 1', { ...offerOf(onBase), x402Version: 1 }],
-    [
-      'an extension that must be answered',
-      { ...offerOf(onBase), extensions: { x: { info: { required: true } } } },
-    ],
     ['another origin', offerOf(onBase), { url: new URL('https://evil.example/') }],
     ['no account', offerOf(onBase), { accountOn: () => undefined }],
     ['another network', offerOf(onBase), { network: mainnet }],

@@ -148,7 +148,7 @@ const payableAssets = ({ chains, tokensOf }: AssetTable): Asset[] =>
 /** Builds the payment of one entry; nothing is signed, so another may be tried when this one can not be built. */
 async function buildEntry(
   request: BuildPaymentRequest,
-  { resource, description }: Offer,
+  { resource, description, extensions }: Offer,
   { terms, buyer, entry }: ChosenEntry<Wallet>,
 ): Promise<BuildPayment> {
   const { assets = pinnedAssets } = request
@@ -165,7 +165,8 @@ async function buildEntry(
       `The price of ${price} ${terms.asset.symbol} is above max_amount, ${most}.`,
     )
   }
-  const headerOf = (payload: object) => encodeHeader({ x402Version: 2, payload, resource, accepted: entry })
+  const headerOf = (payload: object) =>
+    encodeHeader({ x402Version: 2, payload, resource, accepted: entry, extensions })
   if (headerOf({}).length + PAYLOAD_CHARS > MAX_HEADER_CHARS)
     return no('VALIDATION_ERROR', 'The offer is so long that its payment could not be sent.')
 

@@ -1,3 +1,6 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { LATEST_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/sdk/types.js'
 import t from 'tap'
 import { initialize, messagesOf, type RunningMcp, startMcp } from './testing/startMcp.ts'
@@ -99,6 +102,29 @@ t.test('only agents come in: nobody without a token, and never the owner', async
   const onSocket = await vault.asOwner('POST', '/mcp', initialize())
   t.match([onSocket.status, onSocket.body.error.data.code], [401, 'UNAUTHORIZED'])
   t.equal(mcp.mount.sessionCount, 0)
+})
+
+t.test('a client that takes a 401 for OAuth shows what the vault has to say', async (t) => {
+  const { url } = await startMcp(t)
+  let opened = false
+  const authProvider = {
+    redirectUrl: 'http://127.0.0.1:1/callback',
+    clientMetadata: { redirect_uris: ['http://127.0.0.1:1/callback'] },
+    clientInformation: () => undefined,
+    saveClientInformation() {},
+    tokens: () => undefined,
+    saveTokens() {},
+    redirectToAuthorization: () => void (opened = true),
+    saveCodeVerifier() {},
+    codeVerifier: () => '',
+  }
+  const connect = (options: object) =>
+    new Client({ name: 'test', version: '1.0.0' }).connect(
+      new StreamableHTTPClientTransport(url, options) as Transport,
+    )
+  await t.rejects(connect({ authProvider }), { message: /no OAuth.*Authorization: Bearer vat_/ })
+  t.notOk(opened, 'no page is opened')
+  await t.rejects(connect({}), { message: /Expected an agent's token: Authorization: Bearer vat_/ })
 })
 
 t.test('without a token the tokenless agent counts, where the owner chose that', async (t) => {

@@ -4,7 +4,7 @@ import t from 'tap'
 import { type CalledLink, callSamples } from './callSamples.ts'
 
 const link: CalledLink = {
-  endpoint: 'https://pay.example/api/link/ann/weather',
+  url: 'https://pay.example/api/link/ann/weather',
   method: 'GET',
   networks: ['eip155:8453'],
   publicUrl: 'https://pay.example',
@@ -42,7 +42,7 @@ t.test(
           'printf "%s\\0"',
         )
         const said = execFileSync('/bin/sh', ['-c', line], { encoding: 'utf8' }).split('\0')
-        return said.at(-3) === JSON.stringify({ text }) && said.at(-2) === link.endpoint
+        return said.at(-3) === JSON.stringify({ text }) && said.at(-2) === link.url
       }),
       { numRuns: 60, examples: [["'; touch /tmp/x; '"], ['$(id)`id`'], ['\n']] },
     )

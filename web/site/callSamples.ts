@@ -3,7 +3,7 @@ import type { CodeSample } from '../components/codeBlock.ts'
 
 export interface CalledLink {
   /** The address that callers use. */
-  readonly endpoint: string
+  readonly url: string
   readonly method: string
   /** CAIP-2 ids that it can be paid on; none for a free link. */
   readonly networks: readonly string[]
@@ -31,7 +31,7 @@ export function callSamples(link: CalledLink): CodeSample[] {
   const { method, publicUrl, username, slug, example, networks } = link
   const isPaid = networks.length > 0
   const body = hasBody(method) ? JSON.stringify(example ?? {}) : undefined
-  const url = link.endpoint + (body === undefined ? queryOf(example) : '')
+  const url = link.url + (body === undefined ? queryOf(example) : '')
   const flags = [
     ...(method === 'GET' ? [] : [`-X ${method}`]),
     ...(body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d ${shellWord(body)}`]),

@@ -29,7 +29,7 @@ export interface LinkPageProps {
     readonly tags: readonly string[]
     /** Decimal string; null for a free one. */
     readonly price: string | null
-    readonly endpoint: string
+    readonly url: string
     readonly methods: readonly string[]
     /** The method it is shown with. */
     readonly method: string
@@ -52,9 +52,9 @@ export interface LinkPageProps {
 /** What one gets, for how much, and how to call it. */
 export function LinkPage(props: LinkPageProps) {
   const { serviceName, publicUrl, link, fields, example, answer, assets, stats, days, reviews } = props
-  const { username, displayName, avatarUrl, slug, title, description, tags, price, endpoint, method } = link
+  const { username, displayName, avatarUrl, slug, title, description, tags, price, url, method } = link
   const samples = callSamples({
-    endpoint,
+    url,
     method,
     networks: link.networks,
     publicUrl,
@@ -83,14 +83,14 @@ export function LinkPage(props: LinkPageProps) {
         ${link.networks.length > 0 && html`<p class="row">${link.networks.map((network) => html`<${NetworkBadge} network=${network} />`)}</p>`}
         ${canTry && html`<${Button} kind="primary" href="#try">Try it<//>`}
         <${Stats} ...${stats} />
-        <p class="small row"><a href=${`/${username}/openapi.json`}>OpenAPI</a>${price !== null && html`<a href=${new URL(endpoint).pathname}>Raw 402</a>`}</p>
+        <p class="small row"><a href=${`/${username}/openapi.json`}>OpenAPI</a>${price !== null && html`<a href=${new URL(url).pathname}>Raw 402</a>`}</p>
       </aside>
       <div class="stack main">
         ${
           canTry &&
           html`<section class="stack card" id="try" aria-labelledby="try-title">
             <h2 id="try-title">Try it</h2>
-            <${TryIt} path=${new URL(endpoint).pathname} method=${method} fields=${fields} price=${price} assets=${assets} />
+            <${TryIt} path=${new URL(url).pathname} method=${method} fields=${fields} price=${price} assets=${assets} />
           </section>`
         }
         ${
@@ -100,7 +100,7 @@ export function LinkPage(props: LinkPageProps) {
         }
         <section class="stack" aria-labelledby="call">
           <h2 id="call">Call it from your code</h2>
-          <div class="endpoint"><${Badge}>${link.methods.length === 0 ? 'Any method' : link.methods.join(' ')}<//><code>${endpoint}</code><${CopyButton} text=${endpoint} what="address" /></div>
+          <div class="endpoint"><${Badge}>${link.methods.length === 0 ? 'Any method' : link.methods.join(' ')}<//><code>${url}</code><${CopyButton} text=${url} what="address" /></div>
           <${CodeBlock} id="how" label="How to call it" samples=${samples} />
         </section>
         ${fields.length > 0 && html`<${InputTable} fields=${fields} />`}

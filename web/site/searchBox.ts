@@ -40,7 +40,7 @@ async function suggest(words: string, signal: AbortSignal): Promise<Suggestion[]
     title,
     price: /[1-9]/.test(price) ? `${price} USDC` : 'Free',
     seller: seller.displayName,
-    href: new URL(endpoint).pathname.replace(/^\/api\/link/, ''),
+    href: endpoint.replace(/^\/api\/link/, ''),
   }))
 }
 

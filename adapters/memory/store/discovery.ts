@@ -105,10 +105,10 @@ export function createDiscovery(tables: Tables, { read, write }: Access): Discov
         return {
           total: found.length,
           links: page.map((link) => {
-            const { id, title, description, slug, price, linkType, tags, createdAtMs } = link
+            const { id, title, description, slug, price, linkType, methods, tags, createdAtMs } = link
             const { username, displayName, avatarUrl } = storeOf(link)
             return {
-              ...{ id, title, description, slug, price, linkType, tags, createdAtMs },
+              ...{ id, title, description, slug, price, linkType, methods, tags, createdAtMs },
               ...{ username, displayName, avatarUrl },
               ...{ buyers: popularity.get(id)?.buyers ?? 0, reviews: countsOf(id) },
             }

@@ -50,7 +50,8 @@ function versionOf({ openapi, swagger }: Tree): '3.0' | '3.1' {
     throw refusal(
       `Expected OpenAPI 3.0 or 3.1, got Swagger ${String(swagger).slice(0, 10)}. Convert it first: the Swagger editor (Edit, Convert to OpenAPI 3) and swagger2openapi do that.`,
     )
-  const found = /^3\.([01])(?:\.|$)/.exec(String(openapi ?? ''))
+  // YAML reads `openapi: 3.0` without quotes as the number 3.
+  const found = /^3\.([01])(?:\.|$)/.exec(openapi === 3 ? '3.0' : String(openapi ?? ''))
   if (found === null) {
     const given = openapi === undefined ? 'no `openapi` field' : `version ${String(openapi).slice(0, 20)}`
     throw refusal(`Expected a document of OpenAPI 3.0 or 3.1, got ${given}.`)

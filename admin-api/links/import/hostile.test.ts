@@ -24,6 +24,7 @@ const posting = (schema: unknown) => ({
 t.test('what is no OpenAPI 3.0 or 3.1 is refused, and the refusal says what to do', (t) => {
   const refused: [string, RegExp][] = [
     ['swagger: "2.0"\npaths: {}', /Swagger 2\.0.*Convert it/],
+    ['openapi: 3.0', /at least one operation/],
     ['openapi: 2.0.0', /3\.0 or 3\.1, got version 2\.0\.0/],
     ['openapi: 3.2.0', /got version 3\.2\.0/],
     ['openapi: 3.10.0', /got version 3\.10\.0/],

@@ -28,7 +28,9 @@ export const formats: Readonly<Record<OptionFormat, Format>> = {
 const MAX_URL_CHARS = 2_048
 
 function isUrl(text: string): boolean {
-  return text.length <= MAX_URL_CHARS && /^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(text) && URL.canParse(text)
+  // The parser makes `http://x` of `http:///x`; a database may have no host.
+  if (text.length > MAX_URL_CHARS || /^https?:\/\/[/?#]/i.test(text)) return false
+  return /^[a-z][a-z0-9+.-]*:\/\/\S+$/i.test(text) && URL.canParse(text)
 }
 
 function isCidr(text: string): boolean {

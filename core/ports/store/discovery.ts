@@ -33,7 +33,10 @@ export interface DiscoveryQuery {
 
 /** A link as strangers find it: nothing that only its seller knows. */
 export interface FoundLink
-  extends Pick<Link, 'title' | 'description' | 'slug' | 'price' | 'linkType' | 'tags' | 'createdAtMs'> {
+  extends Pick<
+    Link,
+    'title' | 'description' | 'slug' | 'price' | 'linkType' | 'methods' | 'tags' | 'createdAtMs'
+  > {
   readonly id: LinkId
   readonly username: string
   readonly displayName: string

@@ -51,7 +51,13 @@ export function createSessionDesk(parts: SessionDeskParts): SessionDesk {
     pay: (session, header) =>
       heard(async () => {
         const offers = [{ terms, settler, isClosed: false } as unknown as Offer]
-        const presented = await presentPayment(header, 2, { offers, payments, acceptV1: false })
+        const presented = await presentPayment(header, 2, {
+          offers,
+          payments,
+          acceptV1: false,
+          publicUrl: 'https://pay.example',
+          host: () => undefined,
+        })
         return (await paySession(api, session, presented)).status
       }),
     confirm: (session, txHash) =>

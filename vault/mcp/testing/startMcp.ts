@@ -11,6 +11,7 @@ import {
   type TestClock,
 } from '../../testing/startVault.ts'
 import { createMcpMount, type McpMount } from '../httpMount.ts'
+import { oauthRefusal } from '../oauthRefusal.ts'
 
 export interface RunningMcp {
   readonly vault: RunningVault
@@ -65,7 +66,10 @@ export async function startMcp(t: Test, options: StartOptions = {}): Promise<Run
   const vault = await startVault(t, {
     clock,
     ...options,
-    mounts: [{ path: '/mcp', isPage: true, handle: (req, res, caller) => mount!.handle(req, res, caller) }],
+    mounts: [
+      { path: '/mcp', isPage: true, handle: (req, res, caller) => mount!.handle(req, res, caller) },
+      oauthRefusal,
+    ],
   })
   const made = createMcpMount(vault.api, { debug() {}, info() {}, warn() {}, error: fail }, clock)
   mount = made
