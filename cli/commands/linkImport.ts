@@ -5,6 +5,7 @@ import { createOutput } from '../output/createOutput.ts'
 import { exitCodes, UsageError } from '../output/exitCodes.ts'
 import type { Column } from '../output/table.ts'
 import { askGateway } from '../runtime/askGateway.ts'
+import { type BundledDocument, bundleDocument } from './bundleDocument.ts'
 
 interface ImportFlags {
   readonly gateway: string
@@ -65,7 +66,8 @@ export function registerLinkImport(link: Command): void {
       `
 A rule is METHOD /path, /path or an operationId, with * at its end for all that begin so, and a price, or none for what is
 not for sale. It goes before x-price in the document, which goes before the price without a rule. Importing the document
-again changes what has changed. The store's API key is read from TOLLGATE_API_KEY.
+again changes what has changed. Files that the document refers to are read in its folder and below it, and nothing is
+fetched. The store's API key is read from TOLLGATE_API_KEY.
 
 Examples:
   tollgate link import openapi.yaml --price 0.01 --dry-run
@@ -77,7 +79,9 @@ Examples:
         ...{ json: flags.json, env: process.env },
       })
       try {
-        const body = bodyOf(await documentIn(file), flags)
+        const { text, unread } = await documentIn(file)
+        for (const why of unread) output.warn(why)
+        const body = bodyOf(text, flags)
         const progress = output.progress('importing')
         const answers: ImportAnswer[] = []
         try {
@@ -137,8 +141,12 @@ function summaryOf(rows: readonly ImportedRow[], isDryRun: boolean): string {
   return `${parts.flatMap(([many, what]) => (many > 0 ? [`${many} ${what}`] : [])).join(', ')}.`
 }
 
-async function documentIn(file: string): Promise<string> {
-  if (file === '-') return text(process.stdin)
+async function documentIn(file: string): Promise<BundledDocument> {
+  if (file === '-') return { text: await text(process.stdin), unread: [] }
+  return bundleDocument(file, await textOf(file))
+}
+
+async function textOf(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {

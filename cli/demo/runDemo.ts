@@ -78,11 +78,13 @@ export async function runDemo(flags: DemoFlags): Promise<number> {
 }
 
 /** How the person at the terminal answers the vault's question. */
-async function invite({ owner, home }: DemoVault, id: string, tell: (text: string) => void): Promise<void> {
+async function invite(vault: DemoVault, id: string, tell: (text: string) => void): Promise<void> {
+  const { owner, home, passwordFile } = vault
   const link = await owner.call<{ url: string }>('POST', '/v1/vault/owner/links', {}).catch(() => undefined)
   tell("  You are the vault's owner. Allow it within five minutes:")
   tell(`    npx tollgate vault approve ${id} --home ${home}`)
   if (link !== undefined) tell(`  or in a browser, with a link that works once: ${link.url}`)
+  tell(`  The vault's password, should you lock it: in ${passwordFile}`)
 }
 
 function show(output: Output, { answer, ...payment }: DemoPayment): void {

@@ -53,6 +53,8 @@ export interface DemoOptions {
 }
 
 const BUYER_USDC = 5_000_000n
+/** Blocks as often as on Base: the time of the newest one is what a payment's validity is judged by. */
+const chainClock = { blockTimeMs: 2_000, minesAtOnce: true }
 
 export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Promise<Demo> {
   const closers: (() => unknown)[] = []
@@ -62,7 +64,7 @@ export async function startDemo({ port, evmPort = 0, onStep }: DemoOptions): Pro
   try {
     onStep('Starting a local EVM node (as Base Sepolia) and a local Solana runtime (as Devnet)')
     const [evm, solana] = await Promise.all([
-      freePort(evmPort).then((chosen) => startLocalEvm({ port: chosen })),
+      freePort(evmPort).then((chosen) => startLocalEvm({ port: chosen, ...chainClock })),
       startLocalSolana(),
     ])
     closers.push(

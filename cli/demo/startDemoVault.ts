@@ -15,6 +15,9 @@ const program = fileURLToPath(new URL(`../main${extname(import.meta.url)}`, impo
 
 const walletUsdc = 5_000_000n
 
+/** A demo that was left alone over a meal still pays. The longest that a vault takes: a week. */
+const longestOpen = ['--idle-minutes', '10080', '--max-hours', '168']
+
 /** What the demo's vault pays without asking, in USDC: more than the one link costs and less than the other. */
 export const autoApproveUpTo = '0.05'
 
@@ -22,6 +25,8 @@ export const autoApproveUpTo = '0.05'
 export interface DemoVault {
   readonly url: string
   readonly home: string
+  /** For the owner who locks it, or comes after a week. */
+  readonly passwordFile: string
   /** The agent's token. */
   readonly token: string
   /** Speaks on the owner's socket. */
@@ -47,7 +52,7 @@ export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solan
     process.execPath,
     [
       ...[program, 'vault', '--home', home, '--password-file', passwordFile, '--json'],
-      ...['--port', '0', '--testnets', '--solana-rpc', solana.rpcUrl],
+      ...['--port', '0', '--testnets', '--solana-rpc', solana.rpcUrl, ...longestOpen],
     ],
     // The channel tells it when this process is gone, however that came.
     { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], cwd: dataDir },
@@ -73,7 +78,7 @@ export async function startDemoVault(demo: Pick<Demo, 'dataDir' | 'evm' | 'solan
       scopes: ['wallet.base-sepolia', 'wallet.solana-devnet'],
     })
     await owner.call('PUT', `/v1/vault/policies/${id}`, policy)
-    return { url, home, token, owner, close }
+    return { url, home, passwordFile, token, owner, close }
   } catch (error) {
     await close()
     throw error

@@ -16,6 +16,8 @@ export type AnvilOptions = {
   port: number
   /** Milliseconds between blocks; absent, every transaction gets a block at once. */
   blockTimeMs?: number
+  /** With `blockTimeMs`: every transaction gets a block at once as well. */
+  minesAtOnce?: boolean
   /** Gas that the transactions of one block may use. Default: anvil's. */
   blockGas?: number
 }
@@ -45,6 +47,7 @@ export async function spawnAnvil(options: AnvilOptions): Promise<AnvilProcess> {
   args.push('--cache-path', scratch)
   if (options.blockGas !== undefined) args.push('--gas-limit', String(options.blockGas))
   if (options.blockTimeMs !== undefined) args.push('--block-time', String(options.blockTimeMs / 1000))
+  if (options.minesAtOnce) args.push('--mixed-mining')
 
   const child = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] })
   const guard = guardOf(child.pid, scratch)

@@ -38,6 +38,8 @@ export type LocalEvmOptions = {
   port?: number
   /** Milliseconds between blocks. Default: every transaction is mined at once, in a block of its own. */
   blockTimeMs?: number
+  /** With `blockTimeMs`: every transaction is mined at once as well. An idle chain's clock then goes on. */
+  minesAtOnce?: boolean
   /** Gas that the transactions of one block may use. Default 30,000,000. */
   blockGas?: number
 }

@@ -53,9 +53,46 @@ t.test('without --once the demo waits for a person to answer its vault', async (
   await eventually(
     async () => demo.stderr().match(/Paid; the chain confirms it\./g)?.length === 2 || undefined,
   )
+  const status = await runTollgate(t, ['vault', 'status', '--home', home!]).exited
+  const { idle_locks_at: idle } = JSON.parse(status.stdout)
+  t.ok(Date.parse(idle) - Date.now() > 6 * 86_400_000, `an idle demo's vault stays open: ${idle}`)
+  const [, passwordFile] = /password, should you lock it: in (\S+)/.exec(demo.stderr())!
+  t.match(await readFile(passwordFile!, 'utf8'), /^\S{20,}\n$/)
   demo.signal('SIGTERM')
   t.equal((await demo.exited).code, 0)
 })
+
+t.test(
+  "while nobody pays, the local EVM chain's clock goes on, or payments would lie in its future",
+  async (t) => {
+    const demo = runTollgate(t, ['demo', '--port', '0'])
+    await demo.said('or in a browser')
+    const [, rpc] = /EVM node +(http:\S+)/.exec(demo.stderr())!
+    const newest = async (): Promise<{ number: string; timestamp: string }> => {
+      const body = JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'eth_getBlockByNumber',
+        params: ['latest', false],
+      })
+      const answer = await fetch(rpc!, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body,
+      })
+      return ((await answer.json()) as { result: { number: string; timestamp: string } }).result
+    }
+    const before = await newest()
+    const after = await eventually(async () => {
+      const block = await newest()
+      return Number(block.number) >= Number(before.number) + 3 ? block : undefined
+    })
+    t.ok(Number(after.timestamp) > Number(before.timestamp))
+    t.ok(Math.abs(Number(after.timestamp) - Date.now() / 1000) < 30, 'it is the time of this machine')
+    demo.signal('SIGTERM')
+    t.equal((await demo.exited).code, 0)
+  },
+)
 
 interface Found {
   readonly seller: { readonly username: string }

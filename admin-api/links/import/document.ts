@@ -1,11 +1,16 @@
-import { parseDocument } from 'yaml'
+import { CORE_SCHEMA, load, mergeTag, YAMLException } from 'js-yaml'
 
 /** Of an OpenAPI document as it is sent, in UTF-8. */
-export const MAX_OPENAPI_BYTES = 2_000_000
+export const MAX_OPENAPI_BYTES = 16_000_000
 /** Deeper than any document that somebody wrote; what walks a document recurses no further. */
 const MAX_DEPTH = 100
-/** Aliases may repeat what they lead to: as plain JSON a document has no more characters than this. */
-const MAX_PLAIN_CHARS = 8_000_000
+/** Aliases repeat what they lead to: written out, a document has no more characters than this. */
+const MAX_PLAIN_CHARS = 4 * MAX_OPENAPI_BYTES
+/** Keys that `<<` brings in, of all places together. */
+const MAX_MERGED_KEYS = 1_000_000
+
+/** YAML 1.2, whose `no` is a word, with the merge keys of 1.1, which hand-written documents use. */
+const schema = CORE_SCHEMA.withTags([mergeTag])
 
 export type Tree = { readonly [key: string]: unknown }
 
@@ -21,23 +26,28 @@ export class ImportRefusal extends Error {
   }
 }
 
-/** An OpenAPI document that is what it says: of version 3.0 or 3.1, no key there twice, no value within itself. */
+/** An OpenAPI document of version 3.0 or 3.1: no key is there twice, no value within itself. */
 export interface OpenApiDocument {
   readonly root: Tree
   readonly version: '3.0' | '3.1'
 }
 
-/** Reads YAML 1.2 or JSON. @throws {ImportRefusal} */
+/** Reads YAML or JSON. @throws {ImportRefusal} */
 export function readDocument(text: string): OpenApiDocument {
+  const root = readTree(text)
+  if (!isTree(root))
+    throw refusal('Expected an OpenAPI document: an object that begins with `openapi: 3.1.0`.')
+  return { root, version: versionOf(root) }
+}
+
+/** The value of a text in YAML or JSON, which has no value within itself. @throws {ImportRefusal} */
+export function readTree(text: string): unknown {
   const bytes = Buffer.byteLength(text)
   if (bytes > MAX_OPENAPI_BYTES)
     throw refusal(`Expected at most ${MAX_OPENAPI_BYTES} bytes, got ${bytes}. Import a part of it at a time.`)
-  const root = treeOf(text)
-  if (!isTree(root))
-    throw refusal('Expected an OpenAPI document: an object that begins with `openapi: 3.1.0`.')
-  if (isDeeperThan(root, MAX_DEPTH))
-    throw refusal(`The document is nested more than ${MAX_DEPTH} levels deep.`)
-  return { root, version: versionOf(root) }
+  const root = jsonOf(text) ?? yamlOf(text)
+  measure(root)
+  return root
 }
 
 export const isTree = (value: unknown): value is Tree =>
@@ -50,7 +60,7 @@ function versionOf({ openapi, swagger }: Tree): '3.0' | '3.1' {
     throw refusal(
       `Expected OpenAPI 3.0 or 3.1, got Swagger ${String(swagger).slice(0, 10)}. Convert it first: the Swagger editor (Edit, Convert to OpenAPI 3) and swagger2openapi do that.`,
     )
-  // YAML reads `openapi: 3.0` without quotes as the number 3.
+  // YAML reads an unquoted 3.0 as the number 3.
   const found = /^3\.([01])(?:\.|$)/.exec(openapi === 3 ? '3.0' : String(openapi ?? ''))
   if (found === null) {
     const given = openapi === undefined ? 'no `openapi` field' : `version ${String(openapi).slice(0, 20)}`
@@ -59,36 +69,27 @@ function versionOf({ openapi, swagger }: Tree): '3.0' | '3.1' {
   return `3.${found[1]}` as '3.0' | '3.1'
 }
 
-function treeOf(text: string): unknown {
-  const json = jsonOf(text)
-  if (json !== undefined) {
-    const twice = keyThatIsTwice(text)
-    if (twice !== undefined) throw refusal(`The key ${JSON.stringify(twice)} is there twice in one object.`)
-    return json
-  }
-  try {
-    const document = parseDocument(text, { version: '1.2', logLevel: 'silent', prettyErrors: false })
-    const [error] = document.errors
-    if (error !== undefined) {
-      const line = text.slice(0, error.pos[0]).split('\n').length
-      throw refusal(`This is neither JSON nor YAML. Line ${line}: ${error.message.slice(0, 200)}`)
-    }
-    // A value that stands within itself has no JSON, and one that an alias repeats is a value of its own there.
-    const plain = JSON.stringify(document.toJS()) ?? 'null'
-    if (plain.length > MAX_PLAIN_CHARS) throw refusal('Its aliases repeat more than any document needs.')
-    return JSON.parse(plain)
-  } catch (error) {
-    if (error instanceof ImportRefusal) throw error
-    if (error instanceof RangeError) throw refusal('The document is nested too deeply to be read.')
-    throw refusal('Its aliases repeat more than any document needs, or lead to themselves.')
-  }
-}
-
+/** undefined for what is no JSON. @throws {ImportRefusal} for a key that is there twice */
 function jsonOf(text: string): unknown {
+  let json: unknown
   try {
-    return JSON.parse(text)
+    json = JSON.parse(text)
   } catch {
     return undefined
+  }
+  const twice = keyThatIsTwice(text)
+  if (twice !== undefined) throw refusal(`The key ${JSON.stringify(twice)} is there twice in one object.`)
+  return json
+}
+
+function yamlOf(text: string): unknown {
+  if (text.trim() === '') return undefined
+  try {
+    return load(text, { schema, maxDepth: MAX_DEPTH, maxTotalMergeKeys: MAX_MERGED_KEYS })
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error
+    const line = error.mark === undefined ? '' : `Line ${error.mark.line + 1}: `
+    throw refusal(`This is neither JSON nor YAML. ${line}${error.reason.slice(0, 200)}.`)
   }
 }
 
@@ -109,14 +110,19 @@ function keyThatIsTwice(text: string): string | undefined {
   }
 }
 
-/** Walks without recursion, so that depth costs no stack. */
-function isDeeperThan(root: unknown, most: number): boolean {
+/** Walks all that aliases lead to as often as they do, without recursion, so that depth costs no stack. @throws {ImportRefusal} */
+function measure(root: unknown): void {
+  let chars = 0
   const stack: [value: unknown, depth: number][] = [[root, 0]]
   for (let entry = stack.pop(); entry !== undefined; entry = stack.pop()) {
     const [value, depth] = entry
+    chars += typeof value === 'string' ? value.length + 1 : 1
+    if (chars > MAX_PLAIN_CHARS) throw refusal('Its aliases repeat more than any document needs.')
     if (typeof value !== 'object' || value === null) continue
-    if (depth > most) return true
+    if (depth > MAX_DEPTH)
+      throw refusal(
+        `The document is nested more than ${MAX_DEPTH} levels deep, or one of its aliases leads to itself.`,
+      )
     for (const child of Object.values(value)) stack.push([child, depth + 1])
   }
-  return false
 }

@@ -1,11 +1,12 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { ImportRefusal } from './document.ts'
-import { type DraftsRequest, readDrafts } from './readDrafts.ts'
-import type { FromDrafts } from './readInThread.ts'
+import { readDrafts } from './readDrafts.ts'
+import type { FromDrafts, ToDrafts } from './readInThread.ts'
 
 let answer: FromDrafts
 try {
-  const { drafts, ...rest } = readDrafts(workerData as DraftsRequest)
+  const { document, ...request } = workerData as ToDrafts
+  const { drafts, ...rest } = readDrafts({ ...request, text: new TextDecoder().decode(document) })
   const texts = drafts.map((draft) => {
     const { operation, operationId } = draft
     return { operation, operationId, json: JSON.stringify(draft) }

@@ -35,9 +35,9 @@ t.test('what is no OpenAPI 3.0 or 3.1 is refused, and the refusal says what to d
     ['openapi: 3.1.0', /at least one operation/],
     ['openapi: 3.1.0\npaths: []', /at least one operation/],
     ['openapi: [', /Line 1/],
-    ['openapi: 3.1.0\nopenapi: 3.1.0', /Line 2.*unique/],
+    ['openapi: 3.1.0\nopenapi: 3.1.0', /Line 2: duplicated mapping key/],
     ['{"openapi":"3.1.0","info":{"a":[{"b":1}],"a":2}}', /The key "a" is there twice/],
-    [`openapi: 3.1.0\nx: ${'x'.repeat(2_000_000)}`, /at most 2000000 bytes/],
+    [`openapi: 3.1.0\nx: ${'x'.repeat(16_000_000)}`, /at most 16000000 bytes/],
     [`{"openapi":"3.1.0","paths":${'['.repeat(50_000)}${']'.repeat(50_000)}}`, /100 levels/],
     [
       `openapi: 3.1.0\npaths: ${'['.repeat(20_000)}${']'.repeat(20_000)}`,

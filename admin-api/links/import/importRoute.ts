@@ -18,8 +18,8 @@ import { MAX_OPENAPI_BYTES } from './document.ts'
 import { importLinks } from './importLinks.ts'
 import { priceForm } from './prices.ts'
 
-/** The document stands in the body as text: each of its quotes and line ends takes two bytes there. */
-const MAX_BODY_BYTES = 2 * MAX_OPENAPI_BYTES + 1_048_576
+/** The document stands in the body as text, where each of its quotes and line ends takes two bytes. */
+const MAX_BODY_BYTES = 1.5 * MAX_OPENAPI_BYTES
 
 const priceField = {
   type: 'string',
@@ -37,7 +37,7 @@ const importBody = {
   properties: {
     document: {
       type: ['string', 'object'],
-      description: `An OpenAPI document of version 3.0 or 3.1, YAML or JSON, at most ${MAX_OPENAPI_BYTES} bytes. References are followed within it only.`,
+      description: `An OpenAPI document of version 3.0 or 3.1, YAML or JSON, at most ${MAX_OPENAPI_BYTES} bytes. References are followed within it only; \`tollgate link import\` reads the files beside it as well.`,
     },
     as: {
       enum: ['each', 'one'],

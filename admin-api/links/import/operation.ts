@@ -192,14 +192,15 @@ function parameterSchema(document: OpenApiDocument, { schema, content }: Tree): 
 
 function bodyOf(document: OpenApiDocument, operation: Tree, notes: string[]): Tree | undefined {
   const body = follow(document.root, operation['requestBody'])
-  if (!isTree(body) || !isTree(body['content'])) return undefined
-  const json = jsonOf(document, body['content'])
+  const content = follow(document.root, isTree(body) ? body['content'] : undefined)
+  if (!isTree(content)) return undefined
+  const json = jsonOf(document, content)
   if (json !== undefined) {
     const schema = schemaOf(document, json['schema'] ?? {})
     if (schema === undefined) notes.push('Its input schema is too large to be shown.')
     return schema
   }
-  const kinds = Object.keys(body['content']).slice(0, 3).join(', ')
+  const kinds = Object.keys(content).slice(0, 3).join(', ')
   notes.push(
     `Its body is no JSON (${visible(kinds, 'one').slice(0, 100)}): agents are not told what to send.`,
   )
@@ -207,14 +208,15 @@ function bodyOf(document: OpenApiDocument, operation: Tree, notes: string[]): Tr
 }
 
 function outputOf(document: OpenApiDocument, operation: Tree, notes: string[]): unknown {
-  const responses = operation['responses']
+  const responses = follow(document.root, operation['responses'])
   if (!isTree(responses)) return null
   const status = Object.keys(responses).find((one) => /^2/.test(one)) ?? 'default'
   const response = follow(document.root, Object.hasOwn(responses, status) ? responses[status] : undefined)
-  if (!isTree(response) || !isTree(response['content'])) return null
-  if (Object.keys(response['content']).some((kind) => kind.startsWith('text/event-stream')))
+  const content = follow(document.root, isTree(response) ? response['content'] : undefined)
+  if (!isTree(content)) return null
+  if (Object.keys(content).some((kind) => kind.startsWith('text/event-stream')))
     notes.push('It answers a stream: set `settle` to `before`, so that buyers are charged before it begins.')
-  const json = jsonOf(document, response['content'])
+  const json = jsonOf(document, content)
   if (json === undefined) return null
   const example = exampleIn(document, json)
   return example === undefined ? null : fitting(example, 'example', notes)

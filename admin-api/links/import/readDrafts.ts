@@ -10,7 +10,7 @@ import {
   titleOf,
 } from './operation.ts'
 import { type Price, priceRules, statedPrice } from './prices.ts'
-import { follow, LeftOut } from './references.ts'
+import { follow, followWithSiblings, LeftOut } from './references.ts'
 
 /** More operations are no API that one store sells; a link of the store is made of each. */
 const MAX_OPERATIONS = 1_000
@@ -67,12 +67,13 @@ export function readDrafts({ text, as, server, price, prices }: DraftsRequest): 
   const document = readDocument(text)
   const info = isTree(document.root['info']) ? document.root['info'] : {}
   const title = titleOf(info['title']) || 'API'
-  const servers = serversOf(document.root['servers'])
-  const main = mainServer(server, servers)
-  const common = { title, server: main, otherServers: server === undefined ? servers.slice(1) : [] }
-  const serverOf = (own: readonly string[]) => (server === undefined ? (firstBase(own) ?? main) : main)
-  const { found, unreadable } = operationsIn(document, serverOf)
+  const servers = serversOf(follow(document.root, document.root['servers']))
+  const base = server === undefined ? firstBase(servers) : baseOf(server)
+  const { found, unreadable } = operationsIn(document)
   const priceOf = priceRules(prices, found)
+  const main = base ?? (server === undefined && as === 'each' ? firstOwn(document.root, found) : undefined)
+  if (main === undefined) throw noServer(server ?? servers[0])
+  const common = { title, server: main, otherServers: server === undefined ? servers.slice(1) : [] }
   if (as === 'one')
     return { ...common, ...wholeApi({ root: document.root, title, main, found, price, prices }) }
   const drafts: Draft[] = []
@@ -81,12 +82,13 @@ export function readDrafts({ text, as, server, price, prices }: DraftsRequest): 
     const { operation, operationId } = one
     try {
       const its = priceOf(one) ?? priceStated(one, document.root) ?? price
+      const at = server === undefined ? serverOf(document.root, one, base) : main
       drafts.push({
         operation,
         operationId,
         price: sellable(its),
-        server: one.server,
-        ...describe(document, one),
+        server: at,
+        ...describe(document, one, at),
       })
     } catch (error) {
       if (!(error instanceof LeftOut)) throw error
@@ -103,11 +105,10 @@ interface FoundOperation {
   readonly path: string
   readonly item: Tree
   readonly of: Tree
-  readonly server: string
 }
 
-function operationsIn({ root }: OpenApiDocument, serverOf: (own: readonly string[]) => string) {
-  const paths = isTree(root['paths']) ? root['paths'] : {}
+function operationsIn({ root }: OpenApiDocument) {
+  const paths = pathsOf(root)
   const found: FoundOperation[] = []
   const unreadable: LeftOutOperation[] = []
   for (const [path, value] of Object.entries(paths)) {
@@ -117,15 +118,14 @@ function operationsIn({ root }: OpenApiDocument, serverOf: (own: readonly string
       unreadable.push({ operation: `* ${path.toWellFormed().slice(0, 100)}…`, operationId: null, reason })
       continue
     }
-    const item = itemOf(root, value)
+    const item = objectAt(root, value)
     if (typeof item === 'string') unreadable.push({ operation: `* ${path}`, operationId: null, reason: item })
     else
-      for (const method of methods) {
-        const of = Object.hasOwn(item, method) ? item[method] : undefined
-        if (!isTree(of)) continue
-        const operation = `${method.toUpperCase()} ${path}`
-        const server = serverOf(serversOf(of['servers'] ?? item['servers']))
-        found.push({ operation, operationId: idOf(of), method: method.toUpperCase(), path, item, of, server })
+      for (const name of methods.filter((one) => Object.hasOwn(item, one))) {
+        const [operation, method] = [`${name.toUpperCase()} ${path}`, name.toUpperCase()]
+        const of = objectAt(root, item[name])
+        if (typeof of === 'string') unreadable.push({ operation, operationId: null, reason: of })
+        else found.push({ operation, operationId: idOf(of), method, path, item, of })
       }
   }
   if (found.length + unreadable.length === 0)
@@ -150,11 +150,24 @@ function idOf({ operationId }: Tree): string | null {
     : null
 }
 
-/** The path item, or why there is none. */
-function itemOf(root: Tree, value: unknown): Tree | string {
+/** `paths` may lead elsewhere as a whole. @throws {ImportRefusal} */
+function pathsOf(root: Tree): Tree {
   try {
-    const item = follow(root, value)
-    return isTree(item) ? item : 'There is no operation at this path.'
+    const paths = followWithSiblings(root, root['paths'])
+    return isTree(paths) ? paths : {}
+  } catch (error) {
+    if (!(error instanceof LeftOut)) throw error
+    throw new ImportRefusal('document', error.message)
+  }
+}
+
+/** A path item or an operation, or why there is none. */
+function objectAt(root: Tree, value: unknown): Tree | string {
+  try {
+    const object = followWithSiblings(root, value)
+    if (!isTree(object)) return 'Expected an object here, and there is none.'
+    // A tool that does not merge writes the key as a text: what it would bring in may be a price.
+    return Object.hasOwn(object, '<<') ? 'Its merge key "<<" is in quotes and merges nothing.' : object
   } catch (error) {
     if (error instanceof LeftOut) return error.message
     throw error
@@ -163,11 +176,12 @@ function itemOf(root: Tree, value: unknown): Tree | string {
 
 function describe(
   document: OpenApiDocument,
-  { of, item, method, path, server }: FoundOperation,
+  { of, item, method, path }: FoundOperation,
+  server: string,
 ): DescribedOperation {
   if (!sold.includes(method)) throw new LeftOut(`Links do not take ${method}.`)
   if (of['deprecated'] === true) throw new LeftOut('It is deprecated.')
-  const listed = [item['parameters'], of['parameters']].flatMap((list) => (Array.isArray(list) ? list : []))
+  const listed = [item, of].flatMap((at) => listAt(document.root, at, 'parameters') ?? [])
   const parameters = new Map<string, Tree>()
   for (const one of listed.map((parameter) => follow(document.root, parameter)))
     if (isTree(one)) parameters.set(JSON.stringify([one['in'], one['name']]), one)
@@ -178,6 +192,14 @@ function describe(
     parameters: [...parameters.values()],
     server,
   })
+}
+
+/** @throws {LeftOut} for what is no list: an operation without it would be another one */
+function listAt(root: Tree, at: Tree, name: 'parameters' | 'servers'): unknown[] | undefined {
+  const list = follow(root, at[name])
+  if (list == null) return undefined
+  if (!Array.isArray(list)) throw new LeftOut(`Its \`${name}\` is no list.`)
+  return list
 }
 
 function priceStated({ of, item }: FoundOperation, root: Tree): Price | undefined {
@@ -217,7 +239,7 @@ function withoutUndercut(
     return places.filter(
       (place) =>
         place.one !== draft &&
-        place.method === method &&
+        (place.method === method || place.method === '*') &&
         (place.path === fixed || place.path.startsWith(start)),
     )
   }
@@ -278,13 +300,41 @@ function wholeApi({ root, title, main, found, price, prices }: WholeApi): Pick<D
   return { drafts: [draft], leftOut: [] }
 }
 
-/** @throws {ImportRefusal} when there is no address that paths could follow */
-function mainServer(given: string | undefined, servers: readonly string[]): string {
-  const base = given === undefined ? firstBase(servers) : baseOf(given)
+/**
+ * The address that an operation's path follows: its own server, its path's, or the document's.
+ *
+ * @param main address of the document's own `servers`, which own ones may be relative to
+ * @throws {LeftOut} when it has none that a path can follow: at another it would be another operation
+ */
+function serverOf(root: Tree, { of, item }: FoundOperation, main: string | undefined): string {
+  const own = serversOf(listAt(root, of, 'servers') ?? listAt(root, item, 'servers'))
+  if (own.length === 0) {
+    if (main !== undefined) return main
+    throw new LeftOut('The document names no server for it: name the base address of the API as `server`.')
+  }
+  const base = firstBase(own.map((url) => (main === undefined ? url : absolute(url, main))))
   if (base !== undefined) return base
-  const shown = given ?? servers[0]
+  throw new LeftOut(
+    `Its own server ${JSON.stringify(own[0]!.slice(0, 200))} is no base address such as https://api.example.com/v1: name one as \`server\`.`,
+  )
+}
+
+const absolute = (url: string, main: string): string => URL.parse(url, `${main}/`)?.href ?? url
+
+/** The first address that an operation names for itself. */
+function firstOwn(root: Tree, found: readonly FoundOperation[]): string | undefined {
+  for (const one of found) {
+    try {
+      return serverOf(root, one, undefined)
+    } catch (error) {
+      if (!(error instanceof LeftOut)) throw error
+    }
+  }
+}
+
+function noServer(shown: string | undefined): ImportRefusal {
   const what = shown === undefined ? 'the document names none' : `got ${JSON.stringify(shown.slice(0, 200))}`
-  throw new ImportRefusal(
+  return new ImportRefusal(
     'server',
     `Expected the base address of the API, such as https://api.example.com/v1; ${what}. Name it as \`server\`.`,
   )

@@ -15,20 +15,25 @@ export interface ReadDocument extends Omit<Drafts, 'drafts'> {
   readonly drafts: readonly DraftText[]
 }
 
+/** Main thread → thread. */
+export interface ToDrafts extends Omit<DraftsRequest, 'text'> {
+  readonly document: Uint8Array
+}
+
 /** Thread → main thread. */
 export interface FromDrafts {
   readonly read?: ReadDocument
   readonly refusal?: { readonly path: string; readonly message: string }
 }
 
-/** The largest document takes some four seconds on a machine that has time. */
+/** The largest document, in YAML, takes some four seconds on a machine that has time. */
 const MAX_MS = 20_000
-/** Of its memory; the largest document takes some 200. */
-const MAX_HEAP_MB = 512
+/** Of its memory; the largest document takes some 300. */
+const MAX_HEAP_MB = 768
 
 const program = new URL(`./drafts.worker${extname(import.meta.url)}`, import.meta.url)
 
-/** Documents of one store that wait here; each may have two megabytes. */
+/** Documents of one store that wait here; each may have sixteen megabytes. */
 const MAX_OF_A_STORE = 4
 
 /** One document is read at a time: this process has other things to do. */
@@ -37,8 +42,8 @@ let before: Promise<unknown> = Promise.resolve()
 const ofStores = new Map<string, { last: Promise<unknown>; count: number }>()
 
 /**
- * Reads a document on a thread of its own, which ends with it: two megabytes of YAML take seconds, and a document may be
- * made to take more.
+ * Reads a document on a thread of its own, which ends with it: sixteen megabytes of YAML take seconds, and a document may
+ * be made to take more.
  *
  * @throws `VALIDATION_ERROR`; `RATE_LIMIT_EXCEEDED` while others of the store wait
  */
@@ -65,9 +70,15 @@ export async function readInThread(storeId: string, request: DraftsRequest): Pro
   }
 }
 
-async function read(request: DraftsRequest): Promise<ReadDocument> {
+async function read({ text, ...rest }: DraftsRequest): Promise<ReadDocument> {
+  // Bytes are handed over, a long text would be copied.
+  const document = new TextEncoder().encode(text)
+  const workerData: ToDrafts = { ...rest, document }
   const worker = new Worker(program, {
-    ...{ workerData: request, execArgv: [], name: 'tollgate-import' },
+    workerData,
+    transferList: [document.buffer],
+    execArgv: [],
+    name: 'tollgate-import',
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
   })
   try {

@@ -54,8 +54,10 @@ export function schemaOf({ root, version }: OpenApiDocument, schema: unknown): T
     const entries = Object.entries(read).flatMap(([key, value]): [string, unknown][] => {
       if (key === '$ref' || dropped.test(key)) return []
       if (values.has(key)) return [[key, value]]
-      if (maps.has(key) && isTree(value))
-        return [[key, Object.fromEntries(Object.entries(value).map(([name, of]) => [name, converted(of)]))]]
+      if (maps.has(key) && isTree(value)) {
+        const named = Object.entries(follow(root, value) ?? {})
+        return [[key, Object.fromEntries(named.map(([name, of]) => [name, converted(of)]))]]
+      }
       return [[key, converted(value)]]
     })
     return Object.fromEntries(isReference ? [...entries, ['$ref', `#/$defs/${nameOf($ref)}`]] : entries)

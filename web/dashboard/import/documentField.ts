@@ -43,7 +43,7 @@ export function DocumentField({ onInput, error }: DocumentFieldProps) {
     <label for="document-file">OpenAPI document</label>
     <input class="input desk-file" id="document-file" type="file" accept=".yaml,.yml,.json,application/json,application/yaml"
       aria-describedby="document-file-hint" aria-invalid=${wrong && 'true'} onChange=${choose} />
-    <p class="hint" id="document-file-hint" aria-live="polite">${file ?? 'Version 3.0 or 3.1, YAML or JSON, at most 2 MB. One that is on the web: save it first.'}</p>
+    <p class="hint" id="document-file-hint" aria-live="polite">${file ?? 'Version 3.0 or 3.1, YAML or JSON, at most 16 MB. One that is on the web: save it first.'}</p>
     ${wrong && html`<p class="error" role="alert">${wrong}</p>`}
   </div>`
   const fromText = html`<${Field} id="document-text" label="OpenAPI document" rows=${10} value=${texts[1]} onInput=${(text: string) => take(1, text)}

@@ -35,7 +35,7 @@ t.test('a line that is none is named by its number, and a secret is not repeated
   t.match(errors, { rules: /^Line 2 .*POST \/render = 0\.05/, headers: /^Line 1 / })
   t.notMatch(errors.headers, /hunter2/)
   t.match(importBody({ ...plain, document: ' ' }).errors, { document: /Choose a file/ })
-  t.match(importBody({ ...plain, document: 'ä'.repeat(1_000_001) }).errors, { document: /2\.0 MB/ })
+  t.match(importBody({ ...plain, document: 'ä'.repeat(8_000_001) }).errors, { document: /16\.0 MB/ })
 })
 
 t.test('the service takes what the form sends', async (t) => {

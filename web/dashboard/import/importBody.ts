@@ -15,7 +15,7 @@ export interface ImportFields {
 }
 
 /** A document may be so large. */
-export const MAX_DOCUMENT_BYTES = 2_000_000
+export const MAX_DOCUMENT_BYTES = 16_000_000
 
 export interface ImportBody {
   /** What `POST /api/v1/links/import` takes, without `dryRun` and `offset`. */

@@ -1,0 +1,81 @@
+import { readFile, realpath, stat } from 'node:fs/promises'
+import { dirname, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import {
+  $RefParser,
+  type FileInfo,
+  JSONParserErrorGroup,
+  type ParserOptions,
+} from '@apidevtools/json-schema-ref-parser'
+import { MAX_OPENAPI_BYTES, readTree } from '../../admin-api/links/import/document.ts'
+import { UsageError } from '../output/exitCodes.ts'
+
+/** Files of one document. */
+const MAX_FILES = 5_000
+
+/** A reference to another file than the one it stands in. */
+const leadsElsewhere = /\$ref["']?\s*:\s*(?!["']?#)\S/
+
+/** A document as one text. */
+export interface BundledDocument {
+  readonly text: string
+  /** Files that references lead to and that can't be read, and why. What refers to them refers to them still. */
+  readonly unread: readonly string[]
+}
+
+/**
+ * Takes what the references of an OpenAPI document lead to in other files into the document. Files are read in the document's folder
+ * and below it only, and nothing from the network.
+ *
+ * @param file its path
+ * @param text what it contains
+ * @throws {UsageError} for a document that can't be read at all
+ */
+export async function bundleDocument(file: string, text: string): Promise<BundledDocument> {
+  if (!leadsElsewhere.test(text)) return { text, unread: [] }
+  const entry = await realpath(file)
+  const parser = new $RefParser()
+  const unread: string[] = []
+  try {
+    await parser.bundle(entry, optionsFor(dirname(entry)))
+  } catch (error) {
+    if (!(error instanceof JSONParserErrorGroup)) throw error
+    unread.push(...error.errors.map(({ message }) => message))
+  }
+  if (!parser.schema) throw new UsageError(`Expected an OpenAPI document in ${file}. ${unread[0]}`)
+  return { text: JSON.stringify(parser.schema), unread }
+}
+
+/** The parser's own resolvers read any file and address, and its YAML knows other rules than the gateway's. */
+function optionsFor(folder: string): ParserOptions {
+  let [files, bytes] = [0, 0]
+  async function read({ url }: FileInfo): Promise<string> {
+    if (/^(?!file:)[a-z][a-z\d+.-]+:/i.test(url))
+      throw new Error(`${url} is not a file, and nothing is fetched.`)
+    const path = fileURLToPath(new URL(url, 'file:///'))
+    const real = await realpath(path).catch(() => undefined)
+    if (real === undefined) throw new Error(`There is no file ${path}.`)
+    if (!real.startsWith(folder + sep))
+      throw new Error(`${path} is outside of the document's folder, and is not read.`)
+    const found = await stat(real)
+    if (!found.isFile()) throw new Error(`${path} is not a file.`)
+    files += 1
+    bytes += found.size
+    if (files > MAX_FILES || bytes > MAX_OPENAPI_BYTES)
+      throw new Error(
+        `${path} is not read: a document has at most ${MAX_FILES} files and ${MAX_OPENAPI_BYTES} bytes. Import a part of it at a time.`,
+      )
+    return readFile(real, 'utf8')
+  }
+  return {
+    continueOnError: true,
+    resolve: { file: false, http: false, folder: { order: 1, canRead: true, read } },
+    parse: {
+      json: false,
+      yaml: false,
+      text: false,
+      binary: false,
+      document: { order: 1, canParse: true, parse: ({ data }: FileInfo) => readTree(String(data)) },
+    },
+  }
+}
