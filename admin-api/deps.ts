@@ -132,7 +132,10 @@ export interface AdminApiDeps {
   termsOf(link: Pick<ServedLink, 'price' | 'payout'>): readonly PaymentRequirements[]
   /** The ways to pay a price, with who settles each; the closed ones stand behind the open ones. */
   offersOf(sold: Priced): readonly Offer[]
-  /** What keeps the service from working, in words for the operator; empty when all is well. */
+  /**
+   * What keeps the service from working, in words for the operator; empty when all is well.
+   * @throws `NOT_READY` once this process was told to stop, which its load balancer may read too
+   */
   ready(): Promise<readonly string[]>
   /** Left out where nobody signs in as the operator. */
   readonly operator?: OperatorDeps

@@ -16,7 +16,8 @@ export function registerStart(program: Command): void {
       'after',
       `
 The plugins are read again when the file changes, and on SIGHUP; a configuration that does not hold leaves the running
-one as it is. SIGTERM and Ctrl-C let calls under way end first.
+one as it is. SIGTERM and Ctrl-C let calls under way end first; with gateway.shutdownDelayMs, /readyz answers 503 for that
+time before, and a second signal ends the wait.
 
 Each part may run in processes of its own on one store: gateway (the public listener), admin (the admin API, the pages, tools)
 and jobs (settling keys, recovery, health probes, webhooks). Of each there may be several. The admin port of every

@@ -8,9 +8,11 @@ import { startPrimary } from './cluster/primary.ts'
 import { runWorker } from './cluster/worker.ts'
 import { createLog } from './createLog.ts'
 import { limitThreadHeaps } from './heap/limitThreadHeaps.ts'
+import { notifySystemd } from './notifySystemd.ts'
 import { readConfig } from './readConfig.ts'
 import { does, type Role } from './role.ts'
 import { startTollgate } from './startTollgate.ts'
+import { onStopSignals, type StopSignal, stopSignals } from './stopSignals.ts'
 import { watchConfig } from './watchConfig.ts'
 
 /**
@@ -44,13 +46,27 @@ export async function runGateway(file: string, only?: Role): Promise<void> {
       : await startTollgate(loaded, context)
   const { gatewayUrl: url, adminUrl: admin } = running
   started.resolve(running)
-  const delay = loaded.config.gateway.drainTimeoutMs + 5_000
-  closeWithGrace({ delay, logger: false, skip: ['SIGHUP'] }, async ({ signal, err }) => {
+  const { drainTimeoutMs, shutdownDelayMs } = loaded.config.gateway
+  const delay = drainTimeoutMs + 5_000
+  let signal: StopSignal | undefined
+  const skip = ['SIGHUP' as const, ...stopSignals]
+  const { close: stop } = closeWithGrace({ delay, logger: false, skip }, async ({ err }) => {
     if (err) log.error({ err }, 'stopping after an error')
     else log.info({ signal }, 'stopping; calls under way may end')
     unwatch()
     await running.close()
   })
+  onStopSignals(shutdownDelayMs, {
+    announce(first) {
+      signal = first
+      running.announceStop()
+      notifySystemd('--stopping', log)
+      if (shutdownDelayMs > 0)
+        log.info({ signal, shutdownDelayMs }, 'told to stop; /readyz answers 503, and calls are still served')
+    },
+    stop,
+  })
+  notifySystemd('--ready', log)
   // Last: whoever reads this may send a signal at once.
   log.info({ url, admin, publicUrl: loaded.config.publicUrl, ...(only && { only }) }, 'tollgate is running')
 }
@@ -59,6 +75,7 @@ interface Running {
   readonly gatewayUrl: string
   readonly adminUrl: string
   reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
+  announceStop(): void
   close(): Promise<void>
 }
 

@@ -36,6 +36,8 @@ import { urlOf } from './urlOf.ts'
 /** The admin API and the background work: one of each in an installation. */
 export interface ControlPlane {
   readonly adminUrl: string
+  /** `/readyz` answers 503 from now on; everything else goes on. */
+  announceStop(): void
   close(): Promise<void>
 }
 
@@ -67,6 +69,7 @@ export async function startControlPlane(
   const maxTimeoutSeconds = paymentWindow(config)
   const readiness = createReadiness({ store, chains, starts, isSettledElsewhere: !does('jobs', only) })
   const problems = async () => (await readiness()).flatMap((part) => part.problems)
+  let isStopping = false
   const deps: AdminApiDeps = {
     ...ports,
     metrics: withStanding(data.metrics, {
@@ -104,7 +107,10 @@ export async function startControlPlane(
     ],
     termsOf: (link) => openTerms(link, chains, maxTimeoutSeconds),
     offersOf: (sold) => offersOf(sold, chains, maxTimeoutSeconds),
-    ready: problems,
+    async ready() {
+      if (isStopping) throw new TollgateError('NOT_READY', 'The gateway is stopping; call another one.')
+      return problems()
+    },
     ...(config.operator.token !== undefined && {
       operator: operatorOf(config, config.operator.token, stack, data, problems),
     }),
@@ -125,6 +131,9 @@ export async function startControlPlane(
     : undefined
   return {
     adminUrl,
+    announceStop() {
+      isStopping = true
+    },
     async close() {
       await admin.close()
       await jobs?.stop()

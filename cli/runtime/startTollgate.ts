@@ -19,6 +19,8 @@ export interface Tollgate {
   readonly stack: Stack
   /** Runs the plugins of a newly read configuration from the next call on. What fails leaves the old ones running. */
   reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
+  /** `/readyz` answers 503 from now on, so that load balancers send no new calls; everything else goes on. */
+  announceStop(): void
   /** Drains and stops everything. */
   close(): Promise<void>
 }
@@ -63,18 +65,18 @@ export async function startTollgate(
       only,
     )
     closers.push(() => control.close())
-    const { adminUrl } = control
+    const { adminUrl, announceStop } = control
     if (!does('gateway', only)) {
       const plane = await startCalls(loaded, stack)
       closers.push(() => plane.close())
       data = plane
-      return { gatewayUrl: adminUrl, adminUrl, stack, reload: plane.reload, close }
+      return { gatewayUrl: adminUrl, adminUrl, stack, reload: plane.reload, announceStop, close }
     }
     const handedTo = does('admin', only) ? adminUrl : (config.admin.url ?? urlOf(config.admin))
     const plane = await startDataPlane(loaded, stack, handedTo, adminUrl)
     data = plane
     closers.push(plane.close)
-    return { gatewayUrl: plane.gatewayUrl, adminUrl, stack, reload: plane.reload, close }
+    return { gatewayUrl: plane.gatewayUrl, adminUrl, stack, reload: plane.reload, announceStop, close }
   } catch (error) {
     await close()
     throw error

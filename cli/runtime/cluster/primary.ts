@@ -33,6 +33,8 @@ export interface Primary {
    * @throws what does not hold; then nothing has changed
    */
   reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
+  /** `/readyz` answers 503 from now on, also where a worker is asked; everything else goes on. */
+  announceStop(): void
   close(): Promise<void>
 }
 
@@ -114,6 +116,7 @@ export async function startPrimary(
         text = next.text
         everyWorker({ type: 'reload', text })
       },
+      announceStop: control.announceStop,
       close: () => close(config.gateway.drainTimeoutMs + WORKER_CLOSE_MS),
     }
   } catch (error) {

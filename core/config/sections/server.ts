@@ -64,6 +64,14 @@ export const gatewaySection = {
       description:
         'Time an idle connection stays open, in milliseconds. Keep it above that of a load balancer in front.',
     },
+    shutdownDelayMs: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 600_000,
+      default: 0,
+      description:
+        'Time in milliseconds that the gateway still serves after SIGTERM or Ctrl-C, while `/readyz` answers 503: a load balancer stops sending calls before the gateway stops accepting them. Set it above the time that the balancer needs to notice; a second signal ends it.',
+    },
     drainTimeoutMs: {
       type: 'integer',
       minimum: 0,
