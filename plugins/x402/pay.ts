@@ -112,7 +112,10 @@ async function settle(x: Exchange, payments: Payments, challenges: Challenges): 
     x.errorCode = reason
     return challenges.because(version, reason, receipt(false, transaction, identity.amountAtomic, reason))
   }
-  const end = await payments.settle(x.claim!, answerToKeep(x))
+  const sinceMs = performance.now()
+  const end = await payments.settle(x.claim!, answerToKeep(x)).finally(() => {
+    x.settleMs = performance.now() - sinceMs
+  })
   switch (end.status) {
     case 'settled': {
       const transaction = end.transaction ?? ''
