@@ -1,8 +1,7 @@
-import { randomUUID } from 'node:crypto'
-import type { IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
 import { closeInStages, lingerOnClose } from '../core/http/lingeringClose.ts'
+import { requestIdOf } from '../core/http/requestId.ts'
 import { authenticate } from './auth/authenticate.ts'
 import { type AdminApiDeps, type Api, settleOptions } from './deps.ts'
 import { describeApi } from './docs/describeApi.ts'
@@ -46,7 +45,7 @@ export async function createAdminApi(
     requestTimeout: REQUEST_TIMEOUT_MS,
     trustProxy: deps.options?.trustProxy ?? 'loopback',
     requestIdHeader: false,
-    genReqId: requestIdOf,
+    genReqId: ({ headers }) => requestIdOf(headers['x-request-id'] as string | undefined),
     return503OnClosing: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 512 },
     frameworkErrors: (error, request, reply) => void sendError(error, request, reply, api.log),
@@ -112,16 +111,10 @@ async function runJobs(api: Api, { name, jobs = [] }: Feature, stopped: AbortSig
   await Promise.all(jobs.map(run))
 }
 
-/** The id of a request: the one that the gateway gave it, when it has the form of one, or a new one. */
-function requestIdOf(request: Pick<IncomingMessage, 'headers'>): string {
-  const given = request.headers['x-request-id']
-  return typeof given === 'string' && /^[\w-]{8,64}$/.test(given) ? given : randomUUID()
-}
-
 /** Bytes that are not HTTP get an answer in the envelope too, while the socket can still carry one. */
 function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-  const requestId = requestIdOf({ headers: {} })
+  const requestId = requestIdOf(undefined)
   const [status, message] =
     error.code === 'HPE_HEADER_OVERFLOW'
       ? ['431 Request Header Fields Too Large', 'The headers are larger than allowed.']

@@ -4,10 +4,11 @@ import type { Generation } from '../core/kernel/generation.ts'
 import type { PostAnswerStep, Program } from '../core/kernel/program.ts'
 import { passed, run, type Watch } from '../core/kernel/run.ts'
 import { settlementPending } from '../core/payments/refusals.ts'
-import type { Exchange } from '../core/plugin/exchange.ts'
+import type { CallOutcome, Exchange } from '../core/plugin/exchange.ts'
 import { handled, type Reply } from '../core/plugin/reply.ts'
 import type { CallCounts } from '../core/ports/callCounts.ts'
 import type { Log } from '../core/ports/log.ts'
+import type { AccessLog } from './accessLog.ts'
 import { failureReceipt } from './failureReceipt.ts'
 
 /** A call of which a hook answers later. */
@@ -24,6 +25,8 @@ export interface CallUnderWay {
 /** The calls of one call plane. */
 export interface Calls {
   readonly log: Log
+  /** Null where calls are not logged. */
+  readonly accessLog: AccessLog | null
   /**
    * In no order. No Set: one that calls come into and leave is made anew again and again, and each that was before it keeps the calls
    * of its time alive until the next collection of the whole heap.
@@ -32,8 +35,9 @@ export interface Calls {
   readonly counts: { -readonly [K in keyof CallCounts]: CallCounts[K] }
 }
 
-export const newCalls = (log: Log): Calls => ({
+export const newCalls = (log: Log, accessLog: AccessLog | null = null): Calls => ({
   log,
+  accessLog,
   underWay: [],
   counts: {
     ...{ asked: 0, paid: 0, answered: 0, repeated: 0, pending: 0 },
@@ -139,7 +143,8 @@ function finish(
   if (reply === passed) {
     if (x.status === 0 && !x.door.hasBegun && !x.door.isClosed) answer(x, program, ...unanswered(x, log), log)
   } else if (reply !== handled) answer(x, program, reply, error, log)
-  count(x, program.isPaid, calls.counts)
+  x.outcome = outcomeOf(x, program.isPaid)
+  count(x, calls.counts)
   for (const step of program.shape.postAnswer) {
     try {
       const late: unknown = step.hook(x)
@@ -148,30 +153,33 @@ function finish(
       noteFailure(x, log, step, err)
     }
   }
+  calls.accessLog?.call(x)
   generation.leave()
 }
 
 /** Every hook passed and none has answered: the configuration lacks the plugin that calls the seller. */
 function unanswered(x: Exchange, log: Log): [reply: Reply, error: unknown] {
   const error = new Error(`no plugin answers calls of link ${x.link.id}`)
-  const { reply, code } = errorReply(error, log)
+  const { reply, code } = errorReply(error, log, x.requestId)
   x.errorCode = code
   return [reply, error]
 }
 
-/** Additions and nothing else: every call pays for this, and hardly anybody looks. */
-function count(x: Exchange, isPaid: boolean, counts: Calls['counts']): void {
+function outcomeOf(x: Exchange, isPaid: boolean): CallOutcome {
   const { status } = x
-  if (x.claim !== null && x.purchase !== null) {
-    counts.paid++
-    if (status < 400 && !x.isUnsent) counts.answered++
-  } else if (x.errorCode === 'settlement_pending') counts.pending++
-  else if (status === 0 || x.isUnsent) counts.left++
-  else if (status >= 500) counts.failed++
-  else if (isPaid && status === 402 && x.paymentHeader === null) counts.asked++
-  else if (status >= 400) counts.refused++
-  else if (isPaid && x.paymentHeader !== null) counts.repeated++
-  else counts.free++
+  if (x.claim !== null && x.purchase !== null) return 'paid'
+  if (x.errorCode === 'settlement_pending') return 'pending'
+  if (status === 0 || x.isUnsent) return 'left'
+  if (status >= 500) return 'failed'
+  if (isPaid && status === 402 && x.paymentHeader === null) return '402'
+  if (status >= 400) return 'refused'
+  return isPaid && x.paymentHeader !== null ? 'repeated' : 'free'
+}
+
+/** Additions and nothing else: every call pays for this, and hardly anybody looks. */
+function count({ outcome, status, isUnsent }: Exchange, counts: Calls['counts']): void {
+  counts[outcome === '402' ? 'asked' : outcome]++
+  if (outcome === 'paid' && status < 400 && !isUnsent) counts.answered++
 }
 
 function noteFailure(x: Exchange, log: Log, { plugin, phase }: PostAnswerStep, err: unknown): void {
@@ -179,7 +187,7 @@ function noteFailure(x: Exchange, log: Log, { plugin, phase }: PostAnswerStep, e
 }
 
 function fail(x: Exchange, program: Program, generation: Generation, calls: Calls, error: unknown): void {
-  const { reply, code } = errorReply(error, calls.log)
+  const { reply, code } = errorReply(error, calls.log, x.requestId)
   x.errorCode ??= code
   finish(x, program, generation, calls, reply, error)
 }
@@ -194,7 +202,7 @@ function answer(x: Exchange, program: Program, given: Reply, error: unknown, log
     if (x.isUnsent && x.door.hasBegun && !x.door.hasEnded) x.door.cutOff()
   } catch (err) {
     // A plugin gave something that is no reply, or a head with characters that may not stand in one.
-    const { reply: plain, code } = errorReply(err, log)
+    const { reply: plain, code } = errorReply(err, log, x.requestId)
     x.status = plain.status
     x.reply = null
     x.errorCode ??= code

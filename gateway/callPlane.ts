@@ -5,6 +5,7 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
+import { AccessLog, type AccessLogOptions } from './accessLog.ts'
 import { endOverdue, newCalls } from './call.ts'
 import { createLinkCalls } from './linkCalls.ts'
 import { LiveGeneration } from './liveGeneration.ts'
@@ -24,6 +25,7 @@ export interface CallPlaneParts {
 /** Links' programs, and the way to them: what is behind a listener, and all of it where calls need none. */
 export interface CallPlane {
   readonly router: Router
+  readonly accessLog: AccessLog
   /** They are refused, to be made again, once it is closed. */
   readonly linkCalls: LinkCalls
   /** What became of its calls, as of now. */
@@ -43,12 +45,14 @@ export interface CallLimits {
   readonly callTimeoutMs: number
   /** Of the head of a call that comes by another way than HTTP. */
   readonly maxHeaderBytes: number
+  readonly accessLog: AccessLogOptions
 }
 
 export function createCallPlane(first: Generation, parts: CallPlaneParts, limits: CallLimits): CallPlane {
   const { links, changes, clock, log } = parts
   const live = new LiveGeneration(first, links, changes, clock)
-  const calls = newCalls(log)
+  const accessLog = new AccessLog(log, clock, limits.accessLog)
+  const calls = newCalls(log, accessLog)
   const router = createRouter({ live, clock, calls })
   const overdue = setInterval(endOverdue, OVERDUE_MS, calls, limits.callTimeoutMs)
   overdue.unref()
@@ -56,6 +60,7 @@ export function createCallPlane(first: Generation, parts: CallPlaneParts, limits
   let isClosed = false
   return {
     router,
+    accessLog,
     linkCalls: {
       async call(request) {
         if (isClosed) throw stopping()

@@ -8,8 +8,9 @@ import { send } from './httpDoor.ts'
 
 /** Hands everything that is not a call of a link to the admin API's listener, so that there is one base URL. */
 export interface HandOver {
-  web(req: IncomingMessage, res: ServerResponse, clientIp: string): void
-  upgrade(req: IncomingMessage, socket: Duplex, head: Buffer, clientIp: string): void
+  /** @param requestId which the admin API takes for the request's, and says in its answer */
+  web(req: IncomingMessage, res: ServerResponse, clientIp: string, requestId: string): void
+  upgrade(req: IncomingMessage, socket: Duplex, head: Buffer, clientIp: string, requestId: string): void
   close(): void
 }
 
@@ -22,19 +23,20 @@ const ownConnection = ['connection', 'keep-alive', 'proxy-connection', 'te', 'tr
 /** @param target such as `http://127.0.0.1:8081`, for a request's target; a function, because the port may be chosen by the system */
 export function createHandOver(target: (url: string) => string, timeoutMs: number, log: Log): HandOver {
   const proxy = createProxyServer({ proxyTimeout: timeoutMs, xfwd: false })
-  const away = (res: ServerResponse) => {
+  const away = (res: ServerResponse, requestId: string) => {
     // Half an answer is cut, not ended: it must not pass for a whole one.
     if (res.headersSent) return void res.destroy()
     const error = new TollgateError('INTERNAL_ERROR', 'The admin API is not answering.')
-    send(res, { ...errorReply(error, log).reply, status: 502 }, null)
+    send(res, { ...errorReply(error, log, requestId).reply, status: 502 }, null, requestId)
   }
   /** Whose answer has begun: what fails afterwards is the sending of the rest of the request, which nobody needs. */
   const answered = new WeakSet<object>()
-  proxy.on('error', (err, _req, res) => {
+  proxy.on('error', (err, req, res) => {
     if (res !== undefined && answered.has(res)) return
-    log.warn({ err }, 'the admin API did not answer')
+    const requestId = req.headers['x-request-id'] as string
+    log.warn({ err, requestId }, 'the admin API did not answer')
     if (res === undefined) return
-    if ('writeHead' in res) away(res as ServerResponse)
+    if ('writeHead' in res) away(res as ServerResponse, requestId)
     else res.destroy()
   })
   proxy.on('proxyRes', (proxyRes, req, res) => {
@@ -57,8 +59,9 @@ export function createHandOver(target: (url: string) => string, timeoutMs: numbe
     })
   })
   // The caller's own word about where it comes from is replaced, never extended.
-  const mark = (req: IncomingMessage, clientIp: string) => {
+  const mark = (req: IncomingMessage, clientIp: string, requestId: string) => {
     req.headers['x-forwarded-for'] = clientIp
+    req.headers['x-request-id'] = requestId
     for (const name of claims) delete req.headers[name]
   }
   // The library states length 0 for a DELETE or OPTIONS in chunks and sends the body all the same, which would then be read
@@ -69,13 +72,13 @@ export function createHandOver(target: (url: string) => string, timeoutMs: numbe
     req.headers['transfer-encoding'] = 'chunked'
   })
   return {
-    web(req, res, clientIp) {
-      mark(req, clientIp)
+    web(req, res, clientIp, requestId) {
+      mark(req, clientIp, requestId)
       for (const name of ownConnection) delete req.headers[name]
       proxy.web(req, res, { target: target(req.url!) })
     },
-    upgrade(req, socket, head, clientIp) {
-      mark(req, clientIp)
+    upgrade(req, socket, head, clientIp, requestId) {
+      mark(req, clientIp, requestId)
       socket.on('error', () => socket.destroy())
       proxy.ws(req, socket as never, head, { target: target(req.url!) })
     },

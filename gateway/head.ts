@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 import ipaddr from 'ipaddr.js'
+import { requestIdOf } from '../core/http/requestId.ts'
 
 /** What one pass over a request's head finds. */
 export interface HeadFacts {
@@ -9,6 +10,8 @@ export interface HeadFacts {
   /** Raw `PAYMENT-SIGNATURE` or `X-PAYMENT`; several are joined by a comma, which no payment header can hold. */
   paymentHeader: string | null
   x402Version: 1 | 2
+  /** The caller's, where it has the form of one, or a new one. */
+  requestId: string
   hasBody: boolean
   /** Stated length of the body in bytes; -1 when it is chunked. */
   contentLength: number
@@ -32,6 +35,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
     problem: null,
     paymentHeader: null,
     x402Version: 2,
+    requestId: '',
     hasBody: false,
     contentLength: 0,
     hasOrigin: false,
@@ -40,6 +44,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
   const raw = req.rawHeaders
   let hosts = 0
   let hasBadHost = false
+  let givenId: string | undefined
   // `METHOD target HTTP/1.1`, CRLF, and the CRLF of the empty line.
   let headBytes = req.method!.length + req.url!.length + 14
   for (let i = 0; i < raw.length; i += 2) {
@@ -58,7 +63,12 @@ export function readHead(req: IncomingMessage): HeadFacts {
         if (raw[i]!.toLowerCase() === 'x-payment') addPayment(facts, raw[i + 1]!, 1)
         break
       case 12:
-        if (raw[i]!.toLowerCase() === 'x402-version' && raw[i + 1] === '1') facts.x402Version = 1
+        if (raw[i]!.toLowerCase() === 'x402-version') {
+          if (raw[i + 1] === '1') facts.x402Version = 1
+        } else if (raw[i]!.toLowerCase() === 'x-request-id') {
+          // Several are none.
+          givenId = givenId === undefined ? raw[i + 1]! : ''
+        }
         break
       case 14:
         if (raw[i]!.toLowerCase() === 'content-length') readLength(facts, raw[i + 1]!)
@@ -68,6 +78,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
         break
     }
   }
+  facts.requestId = requestIdOf(givenId)
   if (hasWideRequestLine(req, headBytes, facts.contentLength)) {
     facts.problem = 'Expected one space between the parts of the request line.'
   }

@@ -8,6 +8,7 @@ import type { LinkAnswer, LinkCall } from '../core/ports/linkCalls.ts'
  */
 export class HeldDoor implements Door {
   readonly method: string
+  readonly requestId: string
   readonly rawHeaders: readonly string[]
   readonly body = null
   readonly upgrade = null
@@ -25,8 +26,14 @@ export class HeldDoor implements Door {
   readonly #settle: (answer: LinkAnswer | undefined) => void
   readonly #closeListeners: (() => void)[] = []
 
-  constructor({ method, headers, maxAnswerBytes }: Pick<LinkCall, 'method' | 'headers' | 'maxAnswerBytes'>) {
+  constructor({
+    method,
+    requestId,
+    headers,
+    maxAnswerBytes,
+  }: Pick<LinkCall, 'method' | 'requestId' | 'headers' | 'maxAnswerBytes'>) {
     this.method = method
+    this.requestId = requestId
     this.rawHeaders = headers
     this.#maxBytes = maxAnswerBytes
     const { promise, resolve } = Promise.withResolvers<LinkAnswer | undefined>()
@@ -71,7 +78,7 @@ export class HeldDoor implements Door {
     if (!Number.isInteger(status) || status < 200 || status > 599) throw new Error(`no status: ${status}`)
     this.hasBegun = true
     this.#status = status
-    this.#headers = headers
+    this.#headers = [...headers, 'X-Request-Id', this.requestId]
   }
 
   write(piece: Uint8Array): boolean {

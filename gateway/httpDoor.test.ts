@@ -21,8 +21,8 @@ async function said(reply: Reply, bytes: string, keepAliveTimeout: number, extra
       return writeHead(...args)
     }) as typeof res.writeHead
     // The one ahead is answered last.
-    if (req.url === '/late') setTimeout(() => send(res, reply, extra), 20)
-    else send(res, reply, extra)
+    if (req.url === '/late') setTimeout(() => send(res, reply, extra, 'id-of-a-request'), 20)
+    else send(res, reply, extra, 'id-of-a-request')
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -76,7 +76,10 @@ t.test('the date is the one of the answer', async (t) => {
   for (const waitMs of [0, 1_100]) {
     await new Promise((resolve) => setTimeout(resolve, waitMs))
     const before = Math.floor(Date.now() / 1_000) * 1_000
-    const server = createServer((_req, res) => send(res, prepared, null)).listen(0, '127.0.0.1')
+    const server = createServer((_req, res) => send(res, prepared, null, 'id-of-a-request')).listen(
+      0,
+      '127.0.0.1',
+    )
     await once(server, 'listening')
     const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
     const atMs = Date.parse(answer.headers.get('date')!)
@@ -89,7 +92,7 @@ t.test('the date is the one of the answer', async (t) => {
 t.test('what somebody who traces calls has set on the response is in the head as well', async (t) => {
   const server = createServer((_req, res) => {
     res.setHeader('traceresponse', '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')
-    send(res, prepared, null)
+    send(res, prepared, null, 'id-of-a-request')
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { headers } = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)

@@ -9,12 +9,14 @@ export class HttpDoor implements Door {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly upgrade: Upgrade | null
+  readonly requestId: string
   /** The caller sends its body once it is told to (RFC 9110, section 10.1.1): when somebody reads it. */
   owesContinue = false
   #isCutOff = false
 
   /** @param res of an upgrade: one that has no connection yet */
-  constructor(req: IncomingMessage, res: ServerResponse, upgrade: Upgrade | null) {
+  constructor(req: IncomingMessage, res: ServerResponse, upgrade: Upgrade | null, requestId: string) {
+    this.requestId = requestId
     this.req = req
     this.res = res
     this.upgrade = upgrade
@@ -76,11 +78,12 @@ export class HttpDoor implements Door {
 
   send(reply: Reply, extra: readonly string[] | null): boolean {
     return this.upgrade === null
-      ? send(this.res, reply, extra)
-      : sendOnSocket(this.res, this.upgrade.socket, reply, extra)
+      ? send(this.res, reply, extra, this.requestId)
+      : sendOnSocket(this.res, this.upgrade.socket, reply, extra, this.requestId)
   }
 
   begin(status: number, headers: string[]): void {
+    headers.push('X-Request-Id', this.requestId)
     this.res.writeHead(status, headers)
   }
 
@@ -136,13 +139,18 @@ const SMALL_BYTES = 16_384
  * @param extra flat headers beside the reply's own; null for none
  * @returns false when nobody is there to read it any more
  */
-export function send(res: ServerResponse, reply: Reply, extra: readonly string[] | null): boolean {
+export function send(
+  res: ServerResponse,
+  reply: Reply,
+  extra: readonly string[] | null,
+  requestId: string,
+): boolean {
   if (res.headersSent || res.destroyed) return false
-  const hasHead = extra === null && reply instanceof PreparedReply && writePrepared(res, reply)
+  const hasHead = extra === null && reply instanceof PreparedReply && writePrepared(res, reply, requestId)
   if (!hasHead) {
-    const headers = extra === null ? reply.headers : [...reply.headers, ...extra]
-    // Node takes the flat list as it is; its types only know the mutable array.
-    res.writeHead(reply.status, headers as string[])
+    const headers = extra === null ? [...reply.headers] : [...reply.headers, ...extra]
+    headers.push('X-Request-Id', requestId)
+    res.writeHead(reply.status, headers)
   }
   endWith(res, reply.body)
   return true
@@ -162,13 +170,13 @@ interface Head {
  * @returns false where the connection ends with this answer, node has headers of its own for it, or keeps heads otherwise: nothing is
  *   done then
  */
-function writePrepared(res: ServerResponse, { status, head }: PreparedReply): boolean {
+function writePrepared(res: ServerResponse, { status, head }: PreparedReply, requestId: string): boolean {
   const inside = res as unknown as Head
   if (inside._header !== null || !res.shouldKeepAlive || !(inside._keepAliveTimeout >= 1_000)) return false
   // Such as what somebody who traces calls has set.
   if (res.getHeaderNames().length > 0) return false
   res.statusCode = status
-  inside._header = `${head}${dateLine()}${keepAliveLines(inside._keepAliveTimeout)}\r\n`
+  inside._header = `${head}X-Request-Id: ${requestId}\r\n${dateLine()}${keepAliveLines(inside._keepAliveTimeout)}\r\n`
   inside._headerSent = false
   return true
 }
@@ -223,10 +231,11 @@ export function sendOnSocket(
   socket: Duplex,
   reply: Reply,
   extra: readonly string[] | null,
+  requestId: string,
 ): boolean {
   if (socket.destroyed) return false
   res.shouldKeepAlive = false
   res.assignSocket(socket as never)
   res.once('finish', () => socket.end(() => socket.destroy()))
-  return send(res, reply, extra)
+  return send(res, reply, extra, requestId)
 }

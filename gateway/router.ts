@@ -153,11 +153,14 @@ export function createRouter({ live, calls, clock }: RouterParts): Router {
 
   /** Whoever came with a payment keeps it, and hears so. */
   function answerError(call: Answerable, error: unknown, extra: readonly string[] = [], isPaid = true): void {
-    const { reply } = errorReply(error, log)
+    const { door } = call
+    const { reply, code } = errorReply(error, log, door.requestId)
     const { x402Version, paymentHeader } = call.head
     const isPresented = isPaid && paymentHeader !== null
     const receipt = isPresented ? failureReceipt(unread(x402Version), error, reply.status) : []
     answer(call, reply, [...extra, ...receipt])
+    const { requestId, method } = door
+    calls.accessLog?.unrouted({ requestId, method, status: reply.status, code, isPresented })
   }
 
   const notFound = (call: Answerable) => answerError(call, linkNotFound())

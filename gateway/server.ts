@@ -10,6 +10,7 @@ import type { Clock } from '../core/ports/clock.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
 import type { Changes } from '../core/ports/store/changes.ts'
+import type { AccessLogOptions } from './accessLog.ts'
 import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { type CallPlane, createCallPlane, stopping } from './callPlane.ts'
 import { corsHeaders } from './cors.ts'
@@ -29,6 +30,7 @@ export interface GatewayOptions {
   readonly drainTimeoutMs: number
   readonly maxHeaderBytes: number
   readonly trustedProxyCidrs: readonly string[]
+  readonly accessLog: AccessLogOptions
 }
 
 export interface GatewayParts {
@@ -67,7 +69,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
   const { log, handOver } = parts
   const clientIpOf = createClientIp(options.trustedProxyCidrs)
   const calls = createCallPlane(first, parts, options)
-  const { router } = calls
+  const { router, accessLog } = calls
   /** All connections, those too that left HTTP, which the server no longer closes itself. */
   const open = new Set<Socket>()
   /**
@@ -110,7 +112,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     socket.on('error', () => socket.destroy())
     // Written now, it would pass for the answer that is still to come.
     if (answerUnderWay(socket) !== undefined) return void socket.destroy()
-    refuseSocket(socket, '400 Bad Request', 'bad_request', 'Method CONNECT is not served here.')
+    refuseSocket(socket, accessLog, '400 Bad Request', 'bad_request', 'Method CONNECT is not served here.')
   })
   server.on('clientError', onBroken)
 
@@ -129,14 +131,14 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     const url = req.url!
     if (!url.startsWith(linkPrefix)) {
       const problem = otherPathProblem(url)
-      if (problem !== undefined) return refuseRequest(req, res, problem)
+      if (problem !== undefined) return refuseRequest(req, res, problem, head)
       if (head.expectsContinue) res.writeContinue()
-      return handOver.web(req, res, clientIpOf(req))
+      return handOver.web(req, res, clientIpOf(req), head.requestId)
     }
     const target = parseTarget(url)
     if (typeof target === 'string') return refuseRequest(req, res, target, head)
     if (head.hasBody) res.once('finish', () => discardRest(req))
-    const door = new HttpDoor(req, res, null)
+    const door = new HttpDoor(req, res, null, head.requestId)
     if (target === undefined) return router.notFound({ door, head })
     const waiting = head.expectsContinue ? door : undefined
     router.route({ door, head, target, url, clientIp: clientIpOf(req), waiting })
@@ -158,7 +160,7 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     // Who has ended its side is gone.
     if (socket.readable && isBehindLast) throwRestAway(socket as Socket)
     else if (socket.readable && isBetweenRequests(socket as Socket)) endBehindAnswers(socket as Socket)
-    else refuseBrokenRequest(error, socket)
+    else refuseBrokenRequest(error, socket, accessLog)
   }
 
   function mayWait(socket: Duplex, res: ServerResponse): boolean {
@@ -194,10 +196,16 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     // The handlers of an upgraded socket are gone; without one, a reset would end the process.
     socket.on('error', () => socket.destroy())
     const res = new ServerResponse(req)
-    const refuseUpgrade = (problem: string) => void sendOnSocket(res, socket, badRequest(problem), null)
-    // It would be charged, and cut at the end of the drain time.
-    if (isDraining) return void sendOnSocket(res, socket, stoppingReply(), null)
     const head = readHead(req)
+    const { requestId } = head
+    const refuse = (error: TollgateError) => {
+      const { reply, code } = errorReply(error, log, requestId)
+      sendOnSocket(res, socket, reply, null, requestId)
+      accessLog.unrouted({ requestId, method: req.method, status: reply.status, code })
+    }
+    const refuseUpgrade = (problem: string) => refuse(new TollgateError('bad_request', problem))
+    // It would be charged, and cut at the end of the drain time.
+    if (isDraining) return refuse(stopping())
     if (head.problem !== null) return refuseUpgrade(head.problem)
     // RFC 6455, section 4.1; a body would be taken for the first frames.
     if (req.method !== 'GET' || head.hasBody)
@@ -206,20 +214,17 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (!url.startsWith(linkPrefix)) {
       const problem = otherPathProblem(url)
       if (problem !== undefined) return refuseUpgrade(problem)
-      return handOver.upgrade(req, socket, rest, clientIpOf(req))
+      return handOver.upgrade(req, socket, rest, clientIpOf(req), requestId)
     }
     const target = parseTarget(url)
     if (typeof target === 'string') return refuseUpgrade(target)
-    const door = new HttpDoor(req, res, new WaitingUpgrade(socket, rest))
+    const door = new HttpDoor(req, res, new WaitingUpgrade(socket, rest), requestId)
     if (target === undefined) return router.notFound({ door, head })
     router.route({ door, head, target, url, clientIp: clientIpOf(req) })
   }
 
-  const stoppingReply = () => errorReply(stopping(), log).reply
-  const badRequest = (problem: string) => errorReply(new TollgateError('bad_request', problem), log).reply
-
   /** What can be read in two ways is answered and the connection closed: nothing after it can be trusted. */
-  function refuseRequest(req: IncomingMessage, res: ServerResponse, problem: string, head?: HeadFacts): void {
+  function refuseRequest(req: IncomingMessage, res: ServerResponse, problem: string, head: HeadFacts): void {
     const { socket } = req
     if (!socket.destroyed) {
       // It may be long until its answer is written, which ends the connection.
@@ -230,10 +235,13 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     }
     res.shouldKeepAlive = false
     const error = new TollgateError('bad_request', problem)
-    const { reply } = errorReply(error, log)
-    if (head === undefined || !req.url!.startsWith(linkPrefix)) return void send(res, reply, null)
-    const receipt = head.paymentHeader === null ? [] : failureReceipt(unread(head.x402Version), error, 400)
-    send(res, reply, head.hasOrigin ? [...corsHeaders, ...receipt] : receipt)
+    const { requestId, paymentHeader } = head
+    const { reply, code } = errorReply(error, log, requestId)
+    const isPresented = paymentHeader !== null
+    accessLog.unrouted({ requestId, method: req.method, status: reply.status, code, isPresented })
+    if (!req.url!.startsWith(linkPrefix)) return void send(res, reply, null, requestId)
+    const receipt = isPresented ? failureReceipt(unread(head.x402Version), error, 400) : []
+    send(res, reply, head.hasOrigin ? [...corsHeaders, ...receipt] : receipt, requestId)
   }
 
   return {

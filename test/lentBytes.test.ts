@@ -136,7 +136,7 @@ t.test('what waits for a buyer who stands still is not what was written after it
   const lent = Buffer.alloc(70_000)
   const written = createHash('sha256')
   const server = createServer((req, res) => {
-    const door = new HttpDoor(req, res, null)
+    const door = new HttpDoor(req, res, null, 'id-of-a-request')
     door.begin(200, [])
     let rounds = 0
     const write = (): void => {

@@ -14,7 +14,8 @@ async function start(t: Test) {
   const payment = { header: scriptedPayment('n', '100000'), x402Version: 2 } as const
   const call = (target: string, more: Partial<LinkCall> = {}) =>
     gateway.gateway.linkCalls.call({
-      ...{ method: 'GET', target, headers: [], body: null, payment: null, clientIp: '127.0.0.1' },
+      ...{ method: 'GET', requestId: 'id-of-a-request', target, headers: [], body: null, payment: null },
+      clientIp: '127.0.0.1',
       ...{ signal: new AbortController().signal, maxAnswerBytes: 65_536 },
       ...more,
     })

@@ -81,8 +81,14 @@ export function callLinkTool(api: Api): Tool {
     output: callOutput,
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
     async run(args, context) {
-      const { signal, clientIp } = context
-      const request = { ...requestOf(api, args, context), clientIp, signal, maxAnswerBytes: MAX_ANSWER_BYTES }
+      const { signal, clientIp, requestId } = context
+      const request = {
+        ...requestOf(api, args, context),
+        requestId,
+        clientIp,
+        signal,
+        maxAnswerBytes: MAX_ANSWER_BYTES,
+      }
       const answer = await api.linkCalls.call(request)
       if (answer !== undefined) return toResult(answer, api.publicUrl + request.target)
       const again = 'If you paid, repeat the same call with the same payment to hear what it has bought.'

@@ -122,6 +122,7 @@ export async function createGatewayUnderTest(
       drainTimeoutMs: 1_000,
       maxHeaderBytes: 32_768,
       trustedProxyCidrs: [],
+      accessLog: { unpaidShare: 1, unpaidPerSecond: 100 },
     },
   )
   return { store, listen: async () => (await gateway.listen(0, '127.0.0.1')).port }

@@ -17,6 +17,8 @@ export interface Upgrade {
 export interface Door {
   /** Such as `GET`; in capitals, as it came. */
   readonly method: string
+  /** By which the request is found again. The door adds it, as `X-Request-Id`, to whatever is answered by {@link send} or {@link begin}. */
+  readonly requestId: string
   /** Names and values in turn, as they came. */
   readonly rawHeaders: readonly string[]
   /** @param name however it is written. Several of one name are joined by a comma, or only the first counts (RFC 9110, section 5.3). */

@@ -39,6 +39,12 @@ export interface PurchaseNote {
 export type UpstreamOutcome = 'answered' | 'failed' | 'timeout' | 'buyer-left'
 
 /**
+ * How a call ended. `402`: it was told the price. `repeated`: its payment had bought it before. `pending`: the settlement was not known
+ * in time. `refused`, `failed`: 4xx, 5xx. `free`: it was answered without a price. `left`: the caller had gone.
+ */
+export type CallOutcome = '402' | 'paid' | 'repeated' | 'pending' | 'refused' | 'failed' | 'free' | 'left'
+
+/**
  * One call on its way through a link's program. All fields are set here, so that every exchange has one shape.
  */
 export class Exchange {
@@ -75,6 +81,10 @@ export class Exchange {
   purchase: PurchaseNote | null = null
   upstreamStatus = 0
   upstreamOutcome: UpstreamOutcome | null = null
+  /** From the request to the seller to the end of its answer, in milliseconds; -1 where the seller was not asked. */
+  sellerMs = -1
+  /** What settling the payment took, in milliseconds; -1 where this call settled none. */
+  settleMs = -1
   /** The kernel's, to find by it what plugins have for its link; null while none runs. */
   program: object | null = null
   /** Slots of plugins' own, by their places; null until one of them is written. Read and written through `env.slot(name)`. */
@@ -85,6 +95,8 @@ export class Exchange {
   extraHeaders: string[] | null = null
   /** What was answered in the end; set before the deliver and log hooks run. */
   status = 0
+  /** How it ended; set before the deliver and log hooks run. */
+  outcome: CallOutcome = 'left'
   /** True when the buyer had gone before the answer could be sent, or before all of it was. */
   isUnsent = false
   /** The call has been answered, or ended because a hook took too long: whatever wakes up late has nothing to do any more. */
@@ -109,6 +121,11 @@ export class Exchange {
     this.x402Version = init.x402Version
     this.hasBody = init.hasBody
     this.body = init.body ?? null
+  }
+
+  /** By which this call is found again: in `X-Request-Id` of its answer, in the log, and at the seller. */
+  get requestId(): string {
+    return this.door.requestId
   }
 
   /** A header of the request. @param name however it is written (RFC 9110, section 5.1) */

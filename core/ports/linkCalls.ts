@@ -2,6 +2,8 @@
 export interface LinkCall {
   /** In capitals. */
   readonly method: string
+  /** Of the request that asks for this call: what the gateway has at it says the same one. */
+  readonly requestId: string
   /** As in a request line: `/api/link/<seller>/<slug>[/rest][?query]`; read as strictly as one. */
   readonly target: string
   /** Flat: names and values in turn, such as they may stand in a head. Length and coding of the body are not among them. */

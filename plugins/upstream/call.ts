@@ -186,7 +186,9 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
 
   const streamOn = (x: Exchange, way: Way, keepBytes: number, place: Place) =>
     new Promise<Reply>((resolve, reject) => {
+      const sinceMs = performance.now()
       const answer = new StreamAnswer(x, place, held.get(x), keepBytes, limits, (error) => {
+        x.sellerMs = performance.now() - sinceMs
         place.release()
         if (error === null) return resolve(handled)
         const failed = failure(x, causeOf(x, error, answer.pace))
@@ -199,7 +201,9 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
 
   const holdOn = (x: Exchange, way: Way, place: Place) =>
     new Promise<Reply | undefined>((resolve, reject) => {
+      const sinceMs = performance.now()
       const answer = new BufferAnswer(x, place, held.get(x)!, limits, (error) => {
+        x.sellerMs = performance.now() - sinceMs
         place.release()
         if (error === null) resolve(unlessCharged(x))
         else reject(failure(x, causeOf(x, error, answer.pace)))
@@ -209,7 +213,9 @@ export function createCalls({ limits, egress, memory, reserved, held }: CallPart
 
   const connectOn = (x: Exchange, way: Way, place: Place) =>
     new Promise<undefined>((resolve, reject) => {
+      const sinceMs = performance.now()
       const answer = new TunnelAnswer(x, place, limits, (error) => {
+        x.sellerMs = performance.now() - sinceMs
         if (error === null) {
           // The tunnel outlives the call, and is one of its store's until it closes.
           place.becomeTunnel()

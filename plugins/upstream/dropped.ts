@@ -36,6 +36,9 @@ const hop = [
   ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
 ]
 
+/** The gateway says it itself, to both sides: one id by which both find the call. */
+const ownId = ['x-request-id']
+
 /** Neither side may speak the payment protocol through the gateway. */
 const payment = ['settlement-overrides', 'x-payment', 'x-payment-response', 'x402-version']
 
@@ -155,7 +158,7 @@ function judge(names: readonly string[], beginnings: readonly string[]): (name: 
 
 /** @param name in any case */
 export const isDroppedFromRequest = judge(
-  [...hop, ...payment, ...claims],
+  [...hop, ...payment, ...claims, ...ownId],
   [
     'payment-',
     'x-forwarded',
@@ -169,7 +172,7 @@ export const isDroppedFromRequest = judge(
 
 /** @param name in any case */
 export const isDroppedFromAnswer = judge(
-  [...hop, ...payment, ...originWords],
+  [...hop, ...payment, ...originWords, ...ownId],
   [
     'access-control-',
     'ad-auction-',

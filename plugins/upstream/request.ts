@@ -80,6 +80,7 @@ export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolea
     head.push(name, raw[i + 1]!)
   }
   head.push('X-Forwarded-For', x.clientIp)
+  if (!added.names.has('x-request-id')) head.push('X-Request-Id', x.requestId)
   if (isBuffered && !added.names.has('accept-encoding')) head.push('Accept-Encoding', 'identity')
   if (added.list.length !== 0) head.push(...added.list)
   return head

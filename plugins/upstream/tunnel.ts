@@ -160,6 +160,7 @@ function join(buyer: Socket, seller: Socket, limits: Limits): void {
 
 function headOf(x: Exchange): string {
   const extra = [...(x.purchase?.headers ?? []), ...(x.settlement?.headers ?? []), ...(x.extraHeaders ?? [])]
+  extra.push('X-Request-Id', x.requestId)
   const all = ['Connection', 'Upgrade', 'Upgrade', x.header('upgrade')!, ...x.answer!.headers, ...extra]
   let text = 'HTTP/1.1 101 Switching Protocols\r\n'
   for (let i = 0; i < all.length; i += 2) {

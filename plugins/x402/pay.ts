@@ -133,7 +133,10 @@ async function settle(x: Exchange, payments: Payments, challenges: Challenges): 
       below(x),
     )
   }
-  const end = await payments.settle(x.claim!, answerToKeep(x))
+  const sinceMs = performance.now()
+  const end = await payments.settle(x.claim!, answerToKeep(x)).finally(() => {
+    x.settleMs = performance.now() - sinceMs
+  })
   switch (end.status) {
     case 'settled': {
       const transaction = end.transaction ?? ''

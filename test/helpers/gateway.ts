@@ -162,6 +162,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
       drainTimeoutMs: 2_000,
       maxHeaderBytes: 32_768,
       trustedProxyCidrs: [],
+      accessLog: { unpaidShare: 1, unpaidPerSecond: 100 },
       ...options.options,
     },
   )

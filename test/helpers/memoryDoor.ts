@@ -23,6 +23,7 @@ export interface MemoryDoorInit {
 /** A door without a network: remembers what was written, reads as slowly as a test wants, and can be left. */
 export class MemoryDoor implements Door {
   readonly method: string
+  readonly requestId = 'memory-door'
   readonly rawHeaders: readonly string[]
   readonly body: Readable | null
   readonly upgrade = null

@@ -86,6 +86,31 @@ export const gatewaySection = {
       default: 32_768,
       description: 'Largest request header block, in bytes. Payments travel in a header.',
     },
+    accessLog: {
+      type: 'object',
+      additionalProperties: false,
+      default: {},
+      description:
+        'The access log: one line a call, with `event: "call"` and the id that its answer has in `X-Request-Id`. A call that came with a payment always has its line.',
+      properties: {
+        unpaidShare: {
+          type: 'number',
+          minimum: 0,
+          maximum: 1,
+          default: 1,
+          description:
+            'Share of the 402s and the free calls that is logged: 1 is all of them, 0.01 one of a hundred, 0 none.',
+        },
+        unpaidPerSecond: {
+          type: 'integer',
+          minimum: 0,
+          maximum: 1_000_000,
+          default: 100,
+          description:
+            'Most lines of calls without a payment, per second and process. The next line says in `leftOut` how many had none.',
+        },
+      },
+    },
     maxHeldBytes: {
       type: 'integer',
       minimum: 1_048_576,
