@@ -152,16 +152,16 @@ function useScreen(screen: string, { session, phase }: CheckoutState): void {
   }, [what])
 }
 
-/** Leads a buyer who has paid here back to the shop, where the checkout was a page of the shop's own way; once, not whoever comes back. */
+/** Leads a buyer who has paid here to the shop, or else to what they bought, where the checkout is a page of its own; once. */
 function useWayBack(screen: string, { session, isPopup, sentBy }: CheckoutState): void {
-  const { successUrl } = session
-  const isDue = screen === 'paid' && sentBy !== null && !isPopup && successUrl !== null
+  const url = session.successUrl ?? session.link?.url ?? null
+  const isDue = screen === 'paid' && sentBy !== null && !isPopup && url !== null
   useEffect(() => {
     if (!isDue) return
     if (wasLedBack(session.id)) return
     const timer = setTimeout(() => {
       rememberLedBack(session.id)
-      location.assign(successUrl)
+      location.assign(url)
     }, BACK_MS)
     const stay = () => clearTimeout(timer)
     // Whoever touches the receipt wants to read it.

@@ -10,6 +10,8 @@ export interface CheckoutSession {
   readonly txHash: string | null
   readonly chain: 'base' | 'solana' | null
   readonly buyerWallet: string | null
+  /** What it pays for; null for a session of any amount. `url` of a `standard` link, once it is paid. */
+  readonly link: { readonly url: string | null } | null
   readonly merchant: { readonly username: string; readonly displayName: string }
   readonly expiresAt: string
   /** A payment is being settled, by whomever. */
