@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap'
 import { type Fixture, startAdmin } from '../testing/startAdmin.ts'
 
-const asBrowser = { headers: { accept: 'text/html', 'sec-fetch-site': 'same-origin' } }
+/** What a browser sends with a form of a page that sends no referrer. */
+const asBrowser = { headers: { accept: 'text/html', origin: 'null', 'sec-fetch-site': 'same-origin' } }
 
 /** A store with a `standard` link. */
 async function shop(t: Test, more: object = {}, options: Parameters<typeof startAdmin>[1] = {}) {

@@ -8,6 +8,7 @@ import { CheckoutPage } from '../../web/checkout/checkoutPage.ts'
 import type { CheckoutOffer, CheckoutProps, QrPicture } from '../../web/checkout/state.ts'
 import { html } from '../../web/html.ts'
 import type { Api } from '../deps.ts'
+import { refusePagesElsewhere } from '../http/rateLimits.ts'
 import { sendPage } from '../http/sendPage.ts'
 import { askedTerms } from '../sessions/askedTerms.ts'
 import { type SecretQuery, secretQuery, sessionOf } from '../sessions/sessionAccess.ts'
@@ -63,6 +64,21 @@ export function checkoutRoute(app: FastifyInstance, api: Api): void {
           error.status === 404 ? 'Go back to the shop and begin again.' : error.message,
         )
       }
+    },
+  )
+
+  app.post<{ Params: { id: string }; Querystring: SecretQuery }>(
+    '/pay/checkout/:id/cancel',
+    {
+      config: { answers404: true },
+      schema: { hide: true, querystring: secretQuery },
+      onRequest: async (request) => refusePagesElsewhere(api, request),
+    },
+    async (request, reply) => {
+      const { session } = await sessionOf(api, request, reply)
+      // What can't be canceled is shown as it stands.
+      await api.sessions.cancel(session.id, api.clock.now())
+      return reply.redirect(checkoutUrlOf(publicUrl, session.id, request.query.cs ?? ''), 303)
     },
   )
 

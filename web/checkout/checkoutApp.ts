@@ -11,7 +11,9 @@ import {
   type CheckoutProps,
   type CheckoutSession,
   type CheckoutState,
+  chosenOffer,
   firstState,
+  payableOffer,
   screenOf,
   wasCharged,
 } from './state.ts'
@@ -49,7 +51,7 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
     const stopFollowing = first.status === 'open' ? api.follow(take) : () => {}
     const stopFinding = findWallets((wallets) => {
       found.current = wallets
-      change({ wallets })
+      setState((before) => ({ ...before, wallets, chosen: before.chosen ?? payableOffer(offers, wallets) }))
     })
     const timer = setTimeout(() => change({ wallets: found.current }), WALLETS_MS)
     return () => {
@@ -76,7 +78,7 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
     cancel: () => void cancel(api, opener, change, take),
     async pay(walletId) {
       const wallet = found.current.find(({ id }) => id === walletId)
-      const offer = offers[now.current.chosen]
+      const offer = chosenOffer(now.current, offers)
       // A second press, or another window, begins nothing.
       if (wallet === undefined || offer === undefined || screenOf(now.current, offers) !== 'pay') return
       const mine = { isSent: false }
