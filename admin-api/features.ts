@@ -2,6 +2,7 @@ import { nonceRoute } from './agent/nonceRoute.ts'
 import { signupRoute } from './agent/signupRoute.ts'
 import { avatarRoutes, pictureRoute } from './avatar/avatarRoutes.ts'
 import { cardRoutes } from './cards/cardRoutes.ts'
+import { buyRoute } from './checkout/buyRoute.ts'
 import { checkoutRoute } from './checkout/checkoutRoute.ts'
 import { payerRoute } from './checkout/payerRoute.ts'
 import { widgetRoute } from './checkout/widgetRoute.ts'
@@ -87,7 +88,11 @@ export const features: readonly Feature[] = [
     storeRoutes: [feesRoute, invoiceRoutes],
   },
   { name: 'Stats', about: 'How it does.', storeRoutes: [statsRoute, timeseriesRoute] },
-  { name: 'Checkout', about: 'Where buyers pay.', publicRoutes: [payerRoute, checkoutRoute, widgetRoute] },
+  {
+    name: 'Checkout',
+    about: 'Where buyers pay.',
+    publicRoutes: [payerRoute, checkoutRoute, buyRoute, widgetRoute],
+  },
   { name: 'Withdrawals', about: 'Nothing is held that could be.', storeRoutes: [withdrawalRoutes] },
   {
     name: 'Store',

@@ -213,10 +213,7 @@ const placeOf = (row: Row): readonly [number, string] => [Number(row['created_at
 const tagLines = '(SELECT group_concat(value, char(10)) FROM json_each(tags))'
 
 /** One row more than the page, which says whether there is another one. */
-function pageOf(
-  storeId: string,
-  { limit, cursor, linkType, state, isPaid, words = [] }: LinkQuery,
-): Statement {
+function pageOf(storeId: string, { limit, cursor, state, isPaid, words = [] }: LinkQuery): Statement {
   const conditions = ['store_id = ?', 'is_active = 1']
   const parameters: SQLInputValue[] = [storeId]
   const need = (condition: string, ...values: SQLInputValue[]) => {
@@ -227,7 +224,6 @@ function pageOf(
     const { atMs, id } = readCursor(cursor)
     need('(created_at_ms, id) < (?, ?)', atMs, id)
   }
-  if (linkType !== undefined) need('link_type = ?', linkType)
   if (state !== undefined) need(stateConditions[state])
   if (isPaid !== undefined) need(`price ${isPaid ? 'GLOB' : 'NOT GLOB'} '*[1-9]*'`)
   for (const word of words)

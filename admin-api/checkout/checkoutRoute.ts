@@ -1,17 +1,19 @@
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { encode } from 'uqr'
 import type { Payout } from '../../core/domain/link.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { SESSION_LIFETIME_MS, type Session } from '../../core/domain/session.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
-import { CheckoutPage, NoCheckoutPage } from '../../web/checkout/checkoutPage.ts'
+import { CheckoutPage } from '../../web/checkout/checkoutPage.ts'
 import type { CheckoutOffer, CheckoutProps, QrPicture } from '../../web/checkout/state.ts'
 import { html } from '../../web/html.ts'
 import type { Api } from '../deps.ts'
+import { refusePagesElsewhere } from '../http/rateLimits.ts'
 import { sendPage } from '../http/sendPage.ts'
 import { askedTerms } from '../sessions/askedTerms.ts'
 import { type SecretQuery, secretQuery, sessionOf } from '../sessions/sessionAccess.ts'
 import { checkoutUrlOf, payeeOf, type SessionView, viewOf } from '../sessions/sessionView.ts'
+import { sendNoCheckout } from './noCheckout.ts'
 
 /**
  * `/pay/checkout/:id?cs=…`: where a buyer pays a session. The page is nobody's frame and stays in no cache, its address goes
@@ -30,8 +32,9 @@ export function checkoutRoute(app: FastifyInstance, api: Api): void {
         .header('cross-origin-opener-policy', 'unsafe-none')
       const { cs } = request.query
       if (cs === undefined)
-        return sendNone(
+        return sendNoCheckout(
           reply,
+          api,
           200,
           'Open the checkout from the shop',
           'This address lacks the part that opens it.',
@@ -53,8 +56,9 @@ export function checkoutRoute(app: FastifyInstance, api: Api): void {
       } catch (error) {
         if (!isTollgateError(error) || ![404, 429].includes(error.status)) throw error
         const title = error.status === 404 ? 'There is no such payment' : 'Too many looks at this payment'
-        return sendNone(
+        return sendNoCheckout(
           reply,
+          api,
           error.status,
           title,
           error.status === 404 ? 'Go back to the shop and begin again.' : error.message,
@@ -63,15 +67,20 @@ export function checkoutRoute(app: FastifyInstance, api: Api): void {
     },
   )
 
-  const sendNone = (reply: FastifyReply, status: number, title: string, about: string) =>
-    sendPage(reply.code(status), {
-      name: 'checkout',
-      title,
-      description: about,
-      body: html`<${NoCheckoutPage} serviceName=${serviceName} title=${title} about=${about} />`,
-      isUnlisted: true,
-      hasTrustedTypes: false,
-    })
+  app.post<{ Params: { id: string }; Querystring: SecretQuery }>(
+    '/pay/checkout/:id/cancel',
+    {
+      config: { answers404: true },
+      schema: { hide: true, querystring: secretQuery },
+      onRequest: async (request) => refusePagesElsewhere(api, request),
+    },
+    async (request, reply) => {
+      const { session } = await sessionOf(api, request, reply)
+      // What can't be canceled is shown as it stands.
+      await api.sessions.cancel(session.id, api.clock.now())
+      return reply.redirect(checkoutUrlOf(publicUrl, session.id, request.query.cs ?? ''), 303)
+    },
+  )
 
   async function propsOf(session: Session, secret: string): Promise<CheckoutProps> {
     const [view, payee] = await Promise.all([viewOf(api, session), payeeOf(api, session)])

@@ -44,7 +44,8 @@ export function limitPerClient(
 /**
  * Called before a request is counted: a page of another origin can send its reader's browser here as often as it likes, can
  * read no answer, and uses up nothing of its reader's. Browsers name such a page and let it forge nothing (Fetch, sections 2.2.2
- * and 3.2); programs name none, and extensions one of their own.
+ * and 3.2); programs name none, and extensions one of their own. A form of this service's own pages, which send no referrer, says
+ * `Origin: null` and `Sec-Fetch-Site: same-origin`.
  *
  * @throws `FOREIGN_ORIGIN`
  */
@@ -54,7 +55,7 @@ export function refusePagesElsewhere(
 ): void {
   const { origin, 'sec-fetch-site': site } = headers
   const isElsewhere =
-    origin === undefined
+    origin === undefined || (origin === 'null' && site === 'same-origin')
       ? site === 'cross-site' || site === 'same-site'
       : origin !== new URL(publicUrl).origin && /^(?:https?:|null$)/.test(origin)
   if (isElsewhere)

@@ -88,7 +88,7 @@ export function linkRoutes(app: FastifyInstance, api: Api): void {
       const { id } = callerOf(request).store
       const { limit, cursor, q = '', state } = request.query
       const { links, nextCursor } = await api.links.page(id, {
-        ...{ limit: limit ?? MAX_PER_PAGE, linkType: 'api' },
+        limit: limit ?? MAX_PER_PAGE,
         words: q.split(/\s+/).filter(Boolean).slice(0, MAX_WORDS),
         ...(cursor !== undefined && { cursor }),
         ...(state !== undefined && { state }),

@@ -8,16 +8,15 @@ import { LinkPage, type LinkPageProps } from '../../web/site/linkPage.ts'
 import { cardOfLink, cardUrl } from '../cards/card.ts'
 import type { Api } from '../deps.ts'
 import type { Answer, AnswerCache } from '../discovery/answerCache.ts'
-import { addressOf } from '../discovery/described.ts'
 import { urlOf } from '../discovery/discoverRoute.ts'
 import { sendKept } from '../discovery/sendKept.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
 import { healthHistory } from '../links/healthHistory.ts'
-import { publicLink } from '../stores/storeHealthRoute.ts'
 import { answerNotFound, keptPage } from './keptPage.ts'
+import { isListed, linkOfPage, pageAddressOf } from './linkOfPage.ts'
 import { reviewsOf, SHOWN_REVIEWS } from './reviewsOf.ts'
 
-/** `/:username/:slug`: what a link gives, for how much, and how to call it. Only public links have a page. */
+/** `/:username/:slug`: what a link gives, for how much, and how to call or buy it. */
 export function linkPageRoute(app: FastifyInstance, api: Api, cache: AnswerCache): void {
   app.get<{ Params: { username: string; slug: string } }>(
     '/:username/:slug',
@@ -28,10 +27,11 @@ export function linkPageRoute(app: FastifyInstance, api: Api, cache: AnswerCache
     },
     async (request, reply) => {
       const { username, slug } = request.params
-      const link = await publicLink(api, username, slug)
+      const link = await linkOfPage(api, username, slug)
       if (link === undefined) return answerNotFound(request, reply, api)
-      if (addressOf(link) !== `${username}/${slug}`) return reply.redirect(`/${addressOf(link)}`, 307)
-      const answer = await cache.of(`link ${addressOf(link)}`, () => makePage(api, link))
+      const address = pageAddressOf(link)
+      if (address !== `${username}/${slug}`) return reply.redirect(`/${address}`, 307)
+      const answer = await cache.of(`link ${address}`, () => makePage(api, link))
       return sendKept(request, reply, answer, 'text/html; charset=utf-8')
     },
   )
@@ -48,14 +48,17 @@ async function makePage(api: Api, link: ServedLink): Promise<Answer> {
   const { calls } = (await api.figures.healthOf([link.id], nowMs - 30 * 86_400_000)).get(link.id)?.checks ?? {
     calls: 0,
   }
-  const { username, slug, title, description, tags, price } = link
+  const [sold] = await api.figures.ofLinks(link.storeId, [link.id], 0)
+  const { username, title, description, tags, price, linkType } = link
+  const slug = link.privateSlug ?? link.slug
+  const address = pageAddressOf(link)
   const props: LinkPageProps = {
     ...{ serviceName, publicUrl },
     link: {
       ...{ username, slug, title, description, tags, price: isPaid(link) ? price : null },
       ...{ displayName: store?.displayName ?? username, avatarUrl: store?.avatarUrl ?? '' },
       ...{ url: urlOf(api, link), methods: link.methods, method: shownMethod(link) },
-      ...{ isFile: link.linkType === 'standard', isSuspended: link.suspension !== null },
+      ...{ linkType, isSuspended: link.suspension !== null },
       isChargedFirst: link.settle === 'before',
       networks: [...new Set(api.termsOf(link).map(({ network }) => network))],
     },
@@ -63,7 +66,8 @@ async function makePage(api: Api, link: ServedLink): Promise<Answer> {
     // Only what the page's script reads of them.
     assets: isPaid(link) ? assets : [],
     stats: {
-      ...{ uptime: health.uptime, rating: ratingOf(reviews.counts), reviews: reviews.counts.total, calls },
+      ...{ linkType, uptime: health.uptime, rating: ratingOf(reviews.counts), reviews: reviews.counts.total },
+      ...{ calls, buyers: sold?.buyers ?? 0 },
     },
     days: health.days,
     reviews: reviewsOf(reviews, nowMs),
@@ -73,16 +77,18 @@ async function makePage(api: Api, link: ServedLink): Promise<Answer> {
       name: 'site',
       title: `${title} · ${props.link.displayName} · ${serviceName}`,
       description:
-        description === ''
-          ? `${title}: an API of ${props.link.displayName}, called one by one.`
-          : description,
-      canonicalUrl: `${publicUrl}/${addressOf(link)}`,
-      cardUrl: cardUrl(api, `/${addressOf(link)}`, cardOfLink(api, link, store)),
-      isUnlisted: link.suspension !== null,
+        description ||
+        (linkType === 'standard'
+          ? `${title}, sold by ${props.link.displayName}.`
+          : `${title}: an API of ${props.link.displayName}, paid per call.`),
+      canonicalUrl: `${publicUrl}/${address}`,
+      // A card is a picture that anyone can ask for.
+      ...(isListed(link) && { cardUrl: cardUrl(api, `/${address}`, cardOfLink(api, link, store)) }),
+      isUnlisted: link.suspension !== null || !isListed(link),
       hasForeignImages: props.link.avatarUrl !== '',
       body: html`<${LinkPage} ...${props} />`,
     },
-    [addressOf(link)],
+    [address],
   )
 }
 

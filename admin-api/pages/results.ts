@@ -46,6 +46,8 @@ const toResult = (
   avatarUrl: link.avatarUrl,
   tags: link.tags,
   stats: {
+    linkType: link.linkType,
+    buyers: link.buyers,
     // What is listed is not suspended now.
     uptime: health
       ? uptimeIn({ ...link, suspension: null }, health.checks, health.changes, fromMs, nowMs)

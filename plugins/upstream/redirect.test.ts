@@ -86,3 +86,18 @@ t.test('below a standard link there is nothing, and nothing is charged for it', 
   )
   t.equal(settler.transfers.length, before)
 })
+
+t.test('a browser that opens a paid standard link is led to its page, a program is not', async (t) => {
+  const link = await addLink('0.10')
+  const { pathname } = new URL(link.url)
+  const opened = await call(link.url, { 'sec-fetch-dest': 'document', accept: 'text/html' })
+  t.equal(opened.status, 303)
+  t.equal(opened.headers.get('location'), pathname.replace('/api/link', ''))
+  t.match(opened.headers.get('cache-control'), 'no-store')
+  for (const more of [{}, { 'sec-fetch-dest': 'empty' }, { accept: 'text/html' }])
+    t.equal((await call(link.url, more)).status, 402)
+  t.equal(
+    (await call(link.url, { ...paying(), 'sec-fetch-dest': 'document' })).headers.get('location'),
+    target,
+  )
+})

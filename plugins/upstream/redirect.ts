@@ -35,9 +35,22 @@ export function redirectHooks(link: ServedLink, isPaid: boolean): RouteHooks {
     }
     return { guard, forward: (x) => (getsJson(x) ? asJson : asLead) }
   }
+  const page: Reply = {
+    status: 303,
+    headers: [
+      ...['Location', `/${link.username}/${link.privateSlug ?? link.slug}`],
+      ...['Content-Length', '0', 'Vary', varies, 'Cache-Control', 'no-store'],
+    ],
+    body: null,
+  }
   return {
-    // What was bought below it while the link had an API is handed out; nothing new is charged there.
-    guard: (x) => (x.paymentHeader === null || x.method === 'HEAD' ? guard(x) : undefined),
+    guard: (x) => {
+      // What was bought below it while the link had an API is handed out; nothing new is charged there.
+      if (x.paymentHeader !== null && x.method !== 'HEAD') return
+      guard(x)
+      // A person reads no 402: the link's page has the Buy button.
+      return x.method === 'GET' && x.header('sec-fetch-dest') === 'document' ? page : undefined
+    },
     claim: (x) => (x.settlement === null ? guard(x) : undefined),
     forward: (x) => {
       const isJson = getsJson(x)

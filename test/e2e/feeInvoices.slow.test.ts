@@ -51,7 +51,7 @@ async function invoices() {
       await page.getByRole('button', { name: /Base test wallet/ }).click()
       await page.getByRole('button', { name: 'Pay what is owed: 0.05 USDC on Base Sepolia' }).click()
       await page.waitForURL(/\/pay\/checkout\//)
-      await page.getByRole('button', { name: 'Pay with Base test wallet' }).click()
+      await page.getByRole('button', { name: /^Pay .* with Base test wallet$/ }).click()
       await page.getByRole('heading', { name: 'Paid', level: 2, exact: true }).waitFor()
       await page.waitForURL(view)
       await page.getByText('Nothing is owed.').waitFor()

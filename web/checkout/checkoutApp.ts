@@ -11,7 +11,9 @@ import {
   type CheckoutProps,
   type CheckoutSession,
   type CheckoutState,
+  chosenOffer,
   firstState,
+  payableOffer,
   screenOf,
   wasCharged,
 } from './state.ts'
@@ -49,7 +51,7 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
     const stopFollowing = first.status === 'open' ? api.follow(take) : () => {}
     const stopFinding = findWallets((wallets) => {
       found.current = wallets
-      change({ wallets })
+      setState((before) => ({ ...before, wallets, chosen: before.chosen ?? payableOffer(offers, wallets) }))
     })
     const timer = setTimeout(() => change({ wallets: found.current }), WALLETS_MS)
     return () => {
@@ -76,7 +78,7 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
     cancel: () => void cancel(api, opener, change, take),
     async pay(walletId) {
       const wallet = found.current.find(({ id }) => id === walletId)
-      const offer = offers[now.current.chosen]
+      const offer = chosenOffer(now.current, offers)
       // A second press, or another window, begins nothing.
       if (wallet === undefined || offer === undefined || screenOf(now.current, offers) !== 'pay') return
       const mine = { isSent: false }
@@ -152,16 +154,16 @@ function useScreen(screen: string, { session, phase }: CheckoutState): void {
   }, [what])
 }
 
-/** Leads a buyer who has paid here back to the shop, where the checkout was a page of the shop's own way; once, not whoever comes back. */
+/** Leads a buyer who has paid here to the shop, or else to what they bought, where the checkout is a page of its own; once. */
 function useWayBack(screen: string, { session, isPopup, sentBy }: CheckoutState): void {
-  const { successUrl } = session
-  const isDue = screen === 'paid' && sentBy !== null && !isPopup && successUrl !== null
+  const url = session.successUrl ?? session.link?.url ?? null
+  const isDue = screen === 'paid' && sentBy !== null && !isPopup && url !== null
   useEffect(() => {
     if (!isDue) return
     if (wasLedBack(session.id)) return
     const timer = setTimeout(() => {
       rememberLedBack(session.id)
-      location.assign(successUrl)
+      location.assign(url)
     }, BACK_MS)
     const stay = () => clearTimeout(timer)
     // Whoever touches the receipt wants to read it.

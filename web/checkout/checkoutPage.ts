@@ -15,7 +15,15 @@ const Frame = ({ serviceName, currency, children }: FrameProps) =>
   html`<div class="checkout-page">
     <header class="checkout-top"><span class="brand"><${Mark} />${serviceName}</span></header>
     <main>${children}</main>
-    <footer class="small soft">${currency !== undefined && `Paid in ${currency} from your own wallet. Payments are final. `}<a href="/docs" rel="noreferrer" target="_blank">How it works</a></footer>
+    <footer class="small soft">
+      ${currency !== undefined && html`<p>Paid in ${currency} from your own wallet. Payments are final.</p>`}
+      ${
+        currency !== undefined &&
+        html`<details><summary>How it works</summary>
+          <p>You choose a wallet, and it shows you the amount and the seller's address to sign. The signature moves exactly this amount once, from your wallet to the seller's; you pay no network fee and approve nothing else. When the network has confirmed it you see a receipt here and go back to the seller.</p>
+        </details>`
+      }
+    </footer>
   </div>`
 
 export const CheckoutPage = ({ serviceName, ...props }: CheckoutProps & { readonly serviceName: string }) =>

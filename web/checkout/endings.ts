@@ -30,7 +30,8 @@ export function Paid({
       ${buyerWallet && html`<dt>From</dt><dd><${Address} value=${buyerWallet} /></dd>`}
       ${session.purchaseId && html`<dt>Purchase</dt><dd class="small"><code>${session.purchaseId}</code></dd>`}
     </dl>
-    <${WayBack} session=${session} isPopup=${isPopup} closeWindow=${actions.closeWindow} url=${session.successUrl} />
+    ${session.link?.url && html`<div class="checkout-actions"><${Button} kind="primary" href=${session.link.url} rel="noreferrer">Open what you bought<//></div>`}
+    ${(session.successUrl !== null || isPopup || !session.link?.url) && html`<${WayBack} session=${session} isPopup=${isPopup} closeWindow=${actions.closeWindow} url=${session.successUrl} />`}
   </div>`
 }
 

@@ -1,14 +1,23 @@
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { termsOf } from '../../admin-api/testing/startAdmin.ts'
+import { builtInAssets } from '../../core/domain/asset.ts'
+import { newSolanaSecret } from '../../localnet/demoBuyer.ts'
 import { readCorpus } from '../../test/helpers/corpora.ts'
 import { startBrowser } from '../../vault/testing/browser.ts'
 import { fitsItsWidth, openTab, seriousFindings, startSite } from '../testing/openSite.ts'
+import { giveWallets, solanaTestWallet } from '../wallets/testing/testWallets.ts'
 
 const browser = await startBrowser(t)
 
 /** A service with a session, and its checkout in a tab. */
-async function setUp(t: Test, body: object = {}, options: BrowserContextOptions = {}) {
-  const site = await startSite(t)
+async function setUp(
+  t: Test,
+  body: object = {},
+  options: BrowserContextOptions = {},
+  overrides: Parameters<typeof startSite>[1] = {},
+) {
+  const site = await startSite(t, overrides)
   site.clock.nowMs = Date.now()
   const { key } = await site.store()
   const open = async (more: object = {}) => {
@@ -26,6 +35,19 @@ async function setUp(t: Test, body: object = {}, options: BrowserContextOptions 
   const tab = await openTab(t, browser!, session.checkoutUrl, options)
   const cancel = () => site.call('POST', `/api/v1/payments/${session.id}/cancel`, { key })
   return { site, session, cancel, open, ...tab }
+}
+
+/** The store can be paid on Base and on Solana. */
+const onTwoNetworks: Parameters<typeof startSite>[1] = {
+  assets: [...builtInAssets],
+  termsOf: (link) =>
+    termsOf(link).flatMap((terms) => {
+      const both = ['eip155:84532', 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1']
+      return both.map((network) => {
+        const { address } = builtInAssets.find((asset) => asset.network === network)!
+        return { ...terms, network, asset: address } as typeof terms
+      })
+    }),
 }
 
 const heading = (page: Page, name: string) => page.getByRole('heading', { name, level: 2, exact: true })
@@ -77,6 +99,52 @@ async function screens() {
     await heading(page, 'Canceled').waitFor()
     await page.locator('.checkout-screen h2:focus').waitFor()
     t.match(await page.title(), /^Canceled/)
+  })
+
+  await t.test('the checkout opens on the network of the wallet that is there', async (t) => {
+    const { page, session } = await setUp(t, {}, {}, onTwoNetworks)
+    const network = (name: string) => page.getByRole('radio', { name })
+    await page.getByText('No wallet for Base Sepolia').waitFor()
+    t.ok(await network('Base Sepolia').isChecked(), 'without a wallet on the first one')
+    await giveWallets(page, [solanaTestWallet(newSolanaSecret())])
+    await page.goto(session.checkoutUrl)
+    await page.getByRole('button', { name: 'Pay 49.99 USDC with Solana test wallet' }).waitFor()
+    t.ok(await network('Solana Devnet').isChecked())
+    await network('Base Sepolia').check()
+    await page.getByText('No wallet for Base Sepolia').waitFor()
+  })
+
+  await t.test('what is pressed before the script has come is not lost', async (t) => {
+    const { page, open, problems } = await setUp(t, {}, {}, onTwoNetworks)
+    let letScriptsIn = () => {}
+    const hold = async () => {
+      const let_ = new Promise<void>((resolve) => {
+        letScriptsIn = resolve
+      })
+      await page.unroute('**/*.js')
+      await page.route('**/*.js', async (route) => {
+        await let_
+        await route.continue()
+      })
+      await page.goto((await open())!.checkoutUrl, { waitUntil: 'commit' })
+      await page.getByText('Cancel payment').waitFor()
+    }
+    await hold()
+    await page.getByRole('radio', { name: 'Solana Devnet' }).check()
+    await page.getByText('Phone', { exact: true }).click()
+    letScriptsIn()
+    await page.locator('[data-island="checkout"][data-awake]').waitFor({ state: 'attached' })
+    await page.getByRole('img', { name: /another device/ }).waitFor()
+    await page.getByText('Wallet', { exact: true }).click()
+    await page.getByText('No wallet for Solana Devnet').waitFor()
+
+    await hold()
+    await page.getByText('Terminal', { exact: true }).click()
+    t.equal(await page.getByRole('button', { name: /^Copy/ }).count(), 0, 'no button without its script')
+    await page.getByRole('button', { name: 'Cancel payment' }).click({ noWaitAfter: true })
+    letScriptsIn()
+    await heading(page, 'Canceled').waitFor()
+    t.strictSame(problems, [])
   })
 
   await t.test('time that runs out, and a seller who cancels, are seen at once', async (t) => {

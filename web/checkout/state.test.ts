@@ -7,8 +7,10 @@ import {
   type CheckoutOffer,
   type CheckoutSession,
   type CheckoutState,
+  chosenOffer,
   completedOf,
   type Fault,
+  payableOffer,
   screenOf,
 } from './state.ts'
 import { Stopped } from './stopped.ts'
@@ -17,7 +19,7 @@ const session: CheckoutSession = {
   ...{ id: 's', status: 'open', amount: '1', currency: 'USDC', purchaseId: null, txHash: null, chain: null },
   ...{ buyerWallet: null, merchant: { username: 'a', displayName: 'A' }, expiresAt: '', processing: false },
   ...{ item: { title: '', description: '', amount: '1' }, successUrl: null, cancelUrl: null },
-  ...{ clientReferenceId: null, allowedOrigin: null },
+  ...{ clientReferenceId: null, allowedOrigin: null, link: null },
 }
 const [asset] = builtInAssets
 const offers: CheckoutOffer[] = [
@@ -90,3 +92,17 @@ t.test('a shop is told the fields of the widget and no others', async (t) => {
     ...['sessionId', 'purchaseId', 'txHash', 'chain', 'amount', 'clientReferenceId'],
   ])
 })
+
+t.test(
+  'the first offer that a wallet of the browser can pay is chosen, and none before one is there',
+  async (t) => {
+    const onSolana = { ...offers[0]!, network: 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1' }
+    const both = [...offers, onSolana]
+    t.equal(payableOffer(both, [{ family: 'solana' }]), 1)
+    t.equal(payableOffer(both, [{ family: 'solana' }, { family: 'eip155' }]), 0)
+    t.equal(payableOffer(both, []), null)
+    t.equal(payableOffer(offers, [{ family: 'solana' }]), null)
+    t.equal(chosenOffer(stateOf({ chosen: null }), both), both[0])
+    t.equal(chosenOffer(stateOf({ chosen: 1 }), both), onSolana)
+  },
+)

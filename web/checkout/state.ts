@@ -1,4 +1,5 @@
 import type { Asset } from '../../core/domain/asset.ts'
+import { familyOf } from '../../core/domain/network.ts'
 
 /** A payment session as its buyer reads it: `data` of `GET /api/v1/payments/:id`. */
 export interface CheckoutSession {
@@ -10,6 +11,8 @@ export interface CheckoutSession {
   readonly txHash: string | null
   readonly chain: 'base' | 'solana' | null
   readonly buyerWallet: string | null
+  /** What it pays for; null for a session of any amount. `url` of a `standard` link, once it is paid. */
+  readonly link: { readonly url: string | null } | null
   readonly merchant: { readonly username: string; readonly displayName: string }
   readonly expiresAt: string
   /** A payment is being settled, by whomever. */
@@ -95,8 +98,8 @@ export interface CheckoutState {
   /** How the session stood when this page was loaded. */
   readonly loadedAs: CheckoutSession['status']
   readonly phase: Phase
-  /** The offer that is chosen, by its place. */
-  readonly chosen: number
+  /** The index of the offer that the buyer chose, or that a wallet of this browser can pay; null until one of them is known. */
+  readonly chosen: number | null
   /** Wallet, phone, terminal. */
   readonly way: number
   /** Undefined while wallets are looked for. */
@@ -112,13 +115,28 @@ export const firstState = ({ session }: CheckoutProps): CheckoutState => ({
   session,
   loadedAs: session.status,
   phase: { at: 'choosing' },
-  chosen: 0,
+  chosen: null,
   way: 0,
   wallets: undefined,
   sentBy: null,
   isCanceling: false,
   isPopup: false,
 })
+
+/** The offer that is shown as chosen; undefined where there is none at all. */
+export const chosenOffer = (
+  { chosen }: CheckoutState,
+  offers: readonly CheckoutOffer[],
+): CheckoutOffer | undefined => offers[chosen ?? 0]
+
+/** The index of the first offer that one of these wallets can pay; null for none. */
+export function payableOffer(
+  offers: readonly CheckoutOffer[],
+  wallets: readonly Pick<ShownWallet, 'family'>[],
+): number | null {
+  const index = offers.findIndex(({ network }) => wallets.some(({ family }) => family === familyOf(network)))
+  return index < 0 ? null : index
+}
 
 /** What the page shows; each has its own screen. */
 export type Screen =

@@ -2,7 +2,7 @@ import { Address } from '../components/address.ts'
 import { Button } from '../components/button.ts'
 import { html } from '../html.ts'
 import type { ViewProps } from './actions.ts'
-import { type Fault, wasCharged } from './state.ts'
+import { chosenOffer, type Fault, wasCharged } from './state.ts'
 import { titleOf } from './waysToPay.ts'
 
 const titles: Readonly<Record<Fault['kind'], string>> = {
@@ -21,7 +21,7 @@ export function Stopped({ state, offers, actions }: ViewProps) {
   if (state.phase.at !== 'stopped') return null
   const { fault } = state.phase
   const { kind, message, requestId } = fault
-  const offer = offers[state.chosen] ?? offers[0]!
+  const offer = chosenOffer(state, offers)!
   return html`<div class="checkout-end" role="alert">
     <h2 tabindex="-1">${titles[kind]}</h2>
     <p>${message}</p>

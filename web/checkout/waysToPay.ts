@@ -1,4 +1,4 @@
-import { factsOf } from '../../core/domain/network.ts'
+import { factsOf, familyOf } from '../../core/domain/network.ts'
 import { Address } from '../components/address.ts'
 import { Amount } from '../components/amount.ts'
 import { Button } from '../components/button.ts'
@@ -8,26 +8,38 @@ import { Icon } from '../components/icon.ts'
 import { Tabs } from '../components/tabs.ts'
 import { html } from '../html.ts'
 import type { ViewProps } from './actions.ts'
-import type { CheckoutOffer, ShownWallet } from './state.ts'
+import { type CheckoutOffer, chosenOffer, type ShownWallet } from './state.ts'
 
 /** Wallet of this browser, another device, a terminal. */
-export const WaysToPay = (props: ViewProps) =>
-  html`<h2 class="visually-hidden" tabindex="-1">Choose how to pay</h2>
+export function WaysToPay(props: ViewProps) {
+  const cancel = (event: Event) => {
+    event.preventDefault()
+    props.actions.cancel()
+  }
+  return html`<h2 class="visually-hidden" tabindex="-1">Choose how to pay</h2>
     <${Tabs} id="way" label="Way to pay" chosen=${props.state.way} onChange=${props.actions.showWay} tabs=${[
       { title: 'Wallet', content: html`<${ByWallet} ...${props} />` },
       { title: 'Phone', content: html`<${ByPhone} ...${props} />` },
       { title: 'Terminal', content: html`<${ByTerminal} ...${props} />` },
     ]} />
     <div class="checkout-foot">
-      <${Button} kind="quiet" size="small" class="checkout-cancel" isBusy=${props.state.isCanceling} onClick=${props.actions.cancel}>Cancel payment<//>
+      <form method="post" action=${cancelPath(props.checkoutUrl)} onSubmit=${cancel}>
+        <${Button} kind="quiet" size="small" type="submit" class="checkout-cancel" isBusy=${props.state.isCanceling}>Cancel payment<//>
+      </form>
     </div>`
+}
+
+/** Where a browser without a script cancels, or one that has not loaded it yet. */
+function cancelPath(checkoutUrl: string): string {
+  const { pathname, search } = new URL(checkoutUrl)
+  return `${pathname}/cancel${search}`
+}
 
 function ByWallet({ state, offers, actions }: ViewProps) {
-  const offer = offers[state.chosen] ?? offers[0]!
-  const family = offer.network.startsWith('solana:') ? 'solana' : 'eip155'
-  const fitting = state.wallets?.filter((wallet) => wallet.family === family)
+  const offer = chosenOffer(state, offers)!
+  const fitting = state.wallets?.filter(({ family }) => family === familyOf(offer.network))
   return html`<div class="stack">
-    ${offers.length > 1 && html`<${Networks} offers=${offers} chosen=${state.chosen} choose=${actions.choose} />`}
+    ${offers.length > 1 && html`<${Networks} offers=${offers} chosen=${offers.indexOf(offer)} choose=${actions.choose} />`}
     <dl class="facts small">
       ${offers.length === 1 && html`<dt>Network</dt><dd>${titleOf(offer)}</dd>`}
       <dt>To</dt><dd><${Address} value=${offer.payTo} canCopy=${false} /></dd>
@@ -39,7 +51,7 @@ function ByWallet({ state, offers, actions }: ViewProps) {
       fitting !== undefined &&
       fitting.length > 0 &&
       html`<ul class="checkout-wallets" aria-label="Wallets of this browser">
-        ${fitting.map((wallet, i) => html`<li key=${wallet.id}><${WalletButton} wallet=${wallet} isFirst=${i === 0} pay=${actions.pay} /></li>`)}
+        ${fitting.map((wallet, i) => html`<li key=${wallet.id}><${WalletButton} wallet=${wallet} offer=${offer} isFirst=${i === 0} pay=${actions.pay} /></li>`)}
       </ul>`
     }
   </div>`
@@ -66,16 +78,18 @@ const Networks = ({
 
 const WalletButton = ({
   wallet,
+  offer,
   isFirst,
   pay,
 }: {
   readonly wallet: ShownWallet
+  readonly offer: CheckoutOffer
   readonly isFirst: boolean
   readonly pay: (id: string) => void
 }) =>
   html`<${Button} kind=${isFirst ? 'primary' : 'plain'} class="checkout-wallet" onClick=${() => pay(wallet.id)}>
     ${wallet.icon === undefined ? html`<${Icon} name="wallet" />` : html`<img src=${wallet.icon} alt="" width="24" height="24" />`}
-    <bdi>Pay with ${wallet.name}</bdi>
+    <span>Pay <${Amount} value=${offer.amountText} currency=${offer.asset.symbol} /> with <bdi>${wallet.name}</bdi></span>
   <//>`
 
 const NoWallet = ({ network, hasOthers }: { readonly network: string; readonly hasOthers: boolean }) =>

@@ -30,8 +30,38 @@ async function start(place: HTMLElement, islands: Readonly<Record<string, LoadIs
   if ('fresh' in place.dataset) {
     place.replaceChildren()
     render(drawn, place)
-  } else hydrate(drawn, place)
+  } else {
+    const early = earlyInputs(place)
+    hydrate(drawn, place)
+    for (const repeat of early) repeat()
+  }
   place.dataset['awake'] = ''
+}
+
+type Control = HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement
+
+/** What was typed or chosen before the script came; each is done again once its component listens. */
+function earlyInputs(place: HTMLElement): (() => void)[] {
+  const controls = [...place.querySelectorAll<Control>('input, textarea, select')].filter(isChanged)
+  return controls.map((control) => {
+    const { value } = control
+    const given = isTicked(control) ? { checked: control.checked } : { value }
+    return () => {
+      Object.assign(control, given)
+      for (const type of ['input', 'change']) control.dispatchEvent(new Event(type, { bubbles: true }))
+    }
+  })
+}
+
+const isTicked = (control: Control): control is HTMLInputElement => /^(radio|checkbox)$/.test(control.type)
+
+/** Differs from what the server wrote. A radio button is switched off by another one, which says it for both. */
+function isChanged(control: Control): boolean {
+  if (control instanceof HTMLSelectElement)
+    return [...control.options].some(({ selected, defaultSelected }) => selected && !defaultSelected)
+  if (!isTicked(control)) return control.value !== control.defaultValue
+  const { type, checked, defaultChecked } = control
+  return checked !== defaultChecked && (checked || type === 'checkbox')
 }
 
 /** What the page's server wrote for its scripts: `data` of `renderPage`. */

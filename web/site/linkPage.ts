@@ -1,4 +1,5 @@
 import type { Asset } from '../../core/domain/asset.ts'
+import type { LinkType } from '../../core/domain/link.ts'
 import { Avatar } from '../components/avatar.ts'
 import { Badge } from '../components/badge.ts'
 import { BarChart } from '../components/barChart.ts'
@@ -33,7 +34,7 @@ export interface LinkPageProps {
     readonly methods: readonly string[]
     /** The method it is shown with. */
     readonly method: string
-    readonly isFile: boolean
+    readonly linkType: LinkType
     readonly isSuspended: boolean
     readonly isChargedFirst: boolean
     readonly networks: readonly string[]
@@ -62,7 +63,8 @@ export function LinkPage(props: LinkPageProps) {
     slug,
     example,
   })
-  const canTry = !link.isFile && !link.isSuspended
+  const isApi = link.linkType === 'api'
+  const canTry = isApi && !link.isSuspended
   return html`<${SiteShell} serviceName=${serviceName}>
     <article class="link">
       <header class="stack">
@@ -78,12 +80,13 @@ export function LinkPage(props: LinkPageProps) {
       <aside class="card buy">
         <div>
           <${Price} price=${price} isBig=${true} />
-          ${price !== null && html`<p class="small soft">a call${link.isChargedFirst ? ', charged before it is made' : ', charged when it was answered'}</p>`}
+          ${price !== null && html`<p class="small soft">${isApi ? `a call, ${link.isChargedFirst ? 'charged before it is made' : 'charged when it is answered'}` : 'once'}</p>`}
         </div>
         ${link.networks.length > 0 && html`<p class="row">${link.networks.map((network) => html`<${NetworkBadge} network=${network} />`)}</p>`}
         ${canTry && html`<${Button} kind="primary" href="#try">Try it<//>`}
+        ${!isApi && html`<${Buy} path=${`/${username}/${slug}`} endpoint=${url} isPaid=${price !== null} />`}
         <${Stats} ...${stats} />
-        <p class="small row"><a href=${`/${username}/openapi.json`}>OpenAPI</a>${price !== null && html`<a href=${new URL(url).pathname}>Raw 402</a>`}</p>
+        ${isApi && html`<p class="small row"><a href=${`/${username}/openapi.json`}>OpenAPI</a>${price !== null && html`<a href=${new URL(url).pathname}>Raw 402</a>`}</p>`}
       </aside>
       <div class="stack main">
         ${
@@ -99,17 +102,32 @@ export function LinkPage(props: LinkPageProps) {
           html`<section class="stack" aria-labelledby="answer"><h2 id="answer">What comes back</h2><${Code} title="example answer" code=${JSON.stringify(answer, null, 2)} /></section>`
         }
         <section class="stack" aria-labelledby="call">
-          <h2 id="call">Call it from your code</h2>
+          <h2 id="call">${isApi ? 'Call it from your code' : 'Buy it from your code'}</h2>
           <div class="endpoint"><${Badge}>${link.methods.length === 0 ? 'Any method' : link.methods.join(' ')}<//><code>${url}</code><${CopyButton} text=${url} what="address" /></div>
           <${CodeBlock} id="how" label="How to call it" samples=${samples} />
         </section>
         ${fields.length > 0 && html`<${InputTable} fields=${fields} />`}
-        <${Health} days=${days} uptime=${stats.uptime} />
+        ${isApi && html`<${Health} days=${days} uptime=${stats.uptime} />`}
         <${ReviewList} ...${reviews} />
       </div>
     </article>
   <//>`
 }
+
+/** Leads to the checkout, or where a free link leads. Without a script, because it is a form. */
+const Buy = ({
+  path,
+  endpoint,
+  isPaid,
+}: {
+  readonly path: string
+  readonly endpoint: string
+  readonly isPaid: boolean
+}) =>
+  isPaid
+    ? html`<form action=${path} method="post"><${Button} kind="primary" type="submit">Buy<//></form>
+      <p class="small soft">You pay on the next page from your own wallet, and then get what you bought.</p>`
+    : html`<${Button} kind="primary" href=${new URL(endpoint).pathname}>Open<//>`
 
 const InputTable = ({ fields }: { readonly fields: readonly InputField[] }) =>
   html`<section class="stack" aria-labelledby="input">

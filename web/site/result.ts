@@ -1,3 +1,4 @@
+import type { LinkType } from '../../core/domain/link.ts'
 import { Amount } from '../components/amount.ts'
 import { Avatar } from '../components/avatar.ts'
 import { Icon } from '../components/icon.ts'
@@ -18,6 +19,10 @@ export interface Result {
 }
 
 export interface ResultStats {
+  /** A `standard` link has no API: it is bought, and neither called nor checked. */
+  readonly linkType: LinkType
+  /** Different wallets that bought. */
+  readonly buyers: number
   /** Percentage of 30 days; null where nothing is known. */
   readonly uptime: number | null
   /** Percentage of positive reviews, and how many there are. */
@@ -46,11 +51,11 @@ export const shortCount = (count: number): string =>
   new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 }).format(count)
 
 /** How a link does: what is not known yet is said so, not shown as nought. */
-export const Stats = ({ uptime, rating, reviews, calls }: ResultStats) =>
+export const Stats = ({ linkType, uptime, rating, reviews, calls, buyers }: ResultStats) =>
   html`<ul class="stats">
-    <li><${Icon} name="pulse" />${uptime === null ? 'Uptime not known yet' : `${uptime}% up`}</li>
+    ${linkType === 'api' && html`<li><${Icon} name="pulse" />${uptime === null ? 'Uptime not known yet' : `${uptime}% up`}</li>`}
     <li><${Icon} name="thumbUp" />${rating === null ? 'No reviews yet' : `${rating}% of ${shortCount(reviews)} ${reviews === 1 ? 'review' : 'reviews'}`}</li>
-    <li><${Icon} name="bars" />${shortCount(calls)} ${calls === 1 ? 'call' : 'calls'} in 30 days</li>
+    <li><${Icon} name="bars" />${linkType === 'api' ? `${shortCount(calls)} ${calls === 1 ? 'call' : 'calls'} in 30 days` : `${shortCount(buyers)} ${buyers === 1 ? 'buyer' : 'buyers'}`}</li>
   </ul>`
 
 /** Links below each other. In a store's own list, its name is left out. */
@@ -73,6 +78,7 @@ export const Results = ({
         </div>
         <div class="cost">
           <${Price} price=${link.price} />
+          ${link.price !== null && html`<span class="small soft">${link.stats.linkType === 'api' ? 'a call' : 'once'}</span>`}
           ${
             link.tags.length > 0 &&
             html`<ul class="tags">${link.tags.slice(0, SHOWN_TAGS).map((tag) => html`<li><a class="tag" href=${`/?tag=${encodeURIComponent(tag)}`}>${tag}</a></li>`)}</ul>`

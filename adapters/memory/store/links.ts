@@ -114,13 +114,12 @@ export function createLinks(memory: Memory, { read, write }: Access): Links {
 
     find: (id) => read(() => links.get(id)),
 
-    page: (storeId, { linkType, state, isPaid: paid, words = [], ...page }) =>
+    page: (storeId, { state, isPaid: paid, words = [], ...page }) =>
       read(() => {
         const folded = words.map(foldedText)
         const found = activeOf(storeId).filter((link) => {
           const text = foldedText([link.title, link.slug, link.url, ...link.tags].join('\n'))
           return (
-            (linkType === undefined || link.linkType === linkType) &&
             (state === undefined || linkStateOf(link) === state) &&
             (paid === undefined || isPaid(link) === paid) &&
             folded.every((word) => text.includes(word))

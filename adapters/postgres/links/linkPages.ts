@@ -34,11 +34,10 @@ export function activeOf(query: Kysely<Schema>, storeId: string, after: Place | 
 export async function linksOfPage(
   query: Kysely<Schema>,
   storeId: string,
-  { limit, cursor, linkType, state, isPaid, words = [] }: LinkQuery,
+  { limit, cursor, state, isPaid, words = [] }: LinkQuery,
 ): Promise<Link[]> {
   const wanted = (after: Place | undefined) =>
     activeOf(query, storeId, after)
-      .$if(linkType !== undefined, (q) => q.where('link_type', '=', linkType!))
       .$if(state !== undefined, (q) => q.where(sql.raw<boolean>(stateConditions[state!])))
       .$if(isPaid !== undefined, (q) => q.where('price', isPaid ? '~' : '!~', '[1-9]'))
   const from = cursor === undefined ? undefined : readCursor(cursor)

@@ -4,7 +4,6 @@ import type {
   LinkOrigin,
   LinkState,
   LinkSuspension,
-  LinkType,
   ServedLink,
   StoreId,
 } from '../../domain/link.ts'
@@ -21,7 +20,6 @@ export interface LinkQuery {
   readonly limit: number
   /** Of the page before. */
   readonly cursor?: string
-  readonly linkType?: LinkType
   readonly state?: LinkState
   readonly isPaid?: boolean
   /** Each is a part of the title, the slug, the url or a tag; in any case, and in any of Unicode's forms of it. */

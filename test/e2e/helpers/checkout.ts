@@ -103,5 +103,5 @@ const names = {
 export async function payOn(page: Page, chain: Pick<Chain, 'name'>): Promise<void> {
   const { network, wallet } = names[chain.name]
   await page.getByRole('radio', { name: network }).check()
-  await page.getByRole('button', { name: `Pay with ${wallet}` }).click()
+  await page.getByRole('button', { name: new RegExp(`^Pay .* with ${wallet}$`) }).click()
 }

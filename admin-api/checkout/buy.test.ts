@@ -1,0 +1,83 @@
+import t, { type Test } from 'tap'
+import { type Fixture, startAdmin } from '../testing/startAdmin.ts'
+
+/** What a browser sends with a form of a page that sends no referrer. */
+const asBrowser = { headers: { accept: 'text/html', origin: 'null', 'sec-fetch-site': 'same-origin' } }
+
+/** A store with a `standard` link. */
+async function shop(t: Test, more: object = {}, options: Parameters<typeof startAdmin>[1] = {}) {
+  const f = await startAdmin(t, options)
+  const { key, username } = await f.store()
+  const url = 'https://files.example/book.epub?secret=1'
+  const product = { url, title: 'A book', price: '5', linkType: 'standard', isPublic: true, ...more }
+  const { body } = await f.call('POST', '/api/v1/links', { key, body: product })
+  const { id, slug, privateSlug } = body.data
+  const page = `/${username}/${privateSlug ?? slug}`
+  return { f, key, username, id, page, url }
+}
+
+const buy = (f: Fixture, page: string) => f.call('POST', page, asBrowser)
+
+t.test('a standard link is bought in a browser: a button, a session, its checkout', async (t) => {
+  const { f, key, id, page, url } = await shop(t)
+  const { status, text } = await f.call('GET', page, asBrowser)
+  t.equal(status, 200)
+  t.match(
+    text,
+    new RegExp(`<form action="${page}" method="post"><button[^>]*type="submit"[^>]*>Buy</button>`),
+  )
+  t.match(text, />once</)
+  t.notMatch(text, /a call|Health|secret=1/)
+
+  const bought = await buy(f, page)
+  t.equal(bought.status, 303)
+  const location = new URL(String(bought.headers['location']))
+  t.match(location.pathname, /^\/pay\/checkout\//)
+  const { payments } = (await f.call('GET', '/api/v1/payments', { key })).body.data
+  t.match(payments, [{ status: 'open', item: { title: 'A book', amount: '5.00' }, link: { id, url: null } }])
+  t.match(payments[0].cancelUrl, page)
+  const checkout = await f.call('GET', location.pathname + location.search, asBrowser)
+  t.equal(checkout.status, 200)
+  t.match(checkout.text, 'A book')
+  t.notMatch(checkout.text, url, 'what is sold is not shown before it is paid')
+})
+
+t.test('an unlisted or a secret product is bought by everyone who knows its address', async (t) => {
+  for (const more of [{ isPublic: false }, { isStealth: true }]) {
+    const { f, page } = await shop(t, more)
+    const { status, text, headers } = await f.call('GET', page, asBrowser)
+    t.equal(status, 200)
+    t.match(text, '>Buy</button>')
+    t.match(text, 'name="robots" content="noindex"')
+    t.notMatch(text, 'card.png')
+    t.ok(headers['content-security-policy'])
+    t.equal((await buy(f, page)).status, 303)
+  }
+})
+
+t.test('what is called, free or not there has no sale of its own', async (t) => {
+  const { f, key, username } = await shop(t)
+  const api = { url: await f.seller(), title: 'An API', price: '1', isPublic: true }
+  const { slug } = (await f.call('POST', '/api/v1/links', { key, body: api })).body.data
+  for (const path of [`/${username}/${slug}`, `/${username}/nothing`, '/nobody_here/nothing'])
+    t.match(await buy(f, path), { status: 404, body: { error: { code: 'LINK_NOT_FOUND' } } }, path)
+  const free = await shop(t, { price: '0' })
+  t.match((await free.f.call('GET', free.page, asBrowser)).text, />Open</)
+  t.match((await buy(free.f, free.page)).status, 400)
+})
+
+t.test('strangers fill no more than half of what a store can have open, and read why', async (t) => {
+  const { f, key, page } = await shop(t, {}, { options: { maxOpenSessionsPerStore: 4 } })
+  for (let i = 0; i < 2; i++) t.equal((await buy(f, page)).status, 303)
+  const refused = await buy(f, page)
+  t.equal(refused.status, 409)
+  t.match(refused.text, "This can't be bought right now")
+  const own = { key, body: { amount: '1', title: 'Own' } }
+  t.equal((await f.call('POST', '/api/v1/payments', own)).status, 201)
+})
+
+t.test('a page elsewhere buys nothing for its reader', async (t) => {
+  const { f, page } = await shop(t)
+  const headers = { origin: 'https://elsewhere.example', 'sec-fetch-site': 'cross-site' }
+  t.match((await f.call('POST', page, { headers })).body.error, { code: 'FOREIGN_ORIGIN' })
+})
