@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import { TollgateError } from '../../core/errors/error.ts'
+import { isUnknownAddress } from '../../core/http/forwardedAddress.ts'
 import type { Taken } from '../../core/ports/counters.ts'
 import type { Api } from '../deps.ts'
 
@@ -101,7 +102,7 @@ export function writeLimit(reply: FastifyReply, taken: Taken, limit: number): vo
  * @example clientBucket('2001:db8::1') // '2001:db8:0:0/64'
  */
 export function clientBucket(address: string): string {
-  if (!ipaddr.isValid(address)) return 'unknown'
+  if (!ipaddr.isValid(address)) return isUnknownAddress(address) ? address : 'unknown'
   const parsed = ipaddr.process(address)
   if (parsed.kind() === 'ipv4') return parsed.toString()
   return `${(parsed as ipaddr.IPv6).parts

@@ -11,6 +11,7 @@ import {
   type Reply,
   type RouteHooks,
 } from '../../core/plugin/gateway.ts'
+import { formParts } from './multipart.ts'
 import { options } from './options.ts'
 import { judgeRepeat, linkOfRepeat, noMemory, notInTime, storedReceipt, storedReply } from './repeat.ts'
 import {
@@ -235,5 +236,7 @@ function hashOf(x: Exchange, maxBodyBytes: number): string | null | Promise<stri
   const target = x.subPath + x.query
   if (!x.hasBody) return requestHash(method, target, null)
   const reading = x.readBody(maxBodyBytes)
-  return reading === null ? null : reading.then((body) => requestHash(method, target, body))
+  return reading === null
+    ? null
+    : reading.then((body) => requestHash(method, target, formParts(x.header('content-type'), body) ?? body))
 }

@@ -1,5 +1,6 @@
 import { type Readable, Transform } from 'node:stream'
 import { TollgateError } from '../../core/errors/error.ts'
+import { isUnknownAddress } from '../../core/http/forwardedAddress.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import { alike, beginsAlike, isDroppedFromRequest, nominatedBy } from './dropped.ts'
 import { BuyerLeft } from './failure.ts'
@@ -79,7 +80,8 @@ export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolea
     if (added.names.size !== 0 && added.names.has(alike(name))) continue
     head.push(name, raw[i + 1]!)
   }
-  head.push('X-Forwarded-For', x.clientIp)
+  // RFC 7239, section 6.2.
+  head.push('X-Forwarded-For', isUnknownAddress(x.clientIp) ? 'unknown' : x.clientIp)
   if (!added.names.has('x-request-id')) head.push('X-Request-Id', x.requestId)
   if (isBuffered && !added.names.has('accept-encoding')) head.push('Accept-Encoding', 'identity')
   if (added.list.length !== 0) head.push(...added.list)

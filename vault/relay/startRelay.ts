@@ -5,6 +5,7 @@ import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, isIPv6, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { forwardedAddress } from '../../core/http/forwardedAddress.ts'
 import { isLoopback } from '../../core/http/isLoopback.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
@@ -231,7 +232,7 @@ function refuse(socket: Duplex, status: string): void {
 function addressOf(request: IncomingMessage, trustProxy: boolean): string {
   const forwarded = trustProxy ? request.headers['x-forwarded-for'] : undefined
   const last = forwarded?.toString().split(',').at(-1)?.trim()
-  return addressKey(last || (request.socket.remoteAddress ?? 'unknown'))
+  return addressKey((last && forwardedAddress(last)) || last || (request.socket.remoteAddress ?? 'unknown'))
 }
 
 async function listen(server: Server, host: string, port: number): Promise<void> {

@@ -1,0 +1,43 @@
+import t from 'tap'
+import { forwardedAddress, isUnknownAddress, unknownAddress } from './forwardedAddress.ts'
+
+t.test('an entry of X-Forwarded-For is read with port, brackets and quotes', async (t) => {
+  for (const [entry, address] of [
+    ['192.0.2.1', '192.0.2.1'],
+    [' 192.0.2.1\t', '192.0.2.1'],
+    ['192.0.2.1:4711', '192.0.2.1'],
+    ['192.0.2.1:', '192.0.2.1'],
+    ['"192.0.2.1:4711"', '192.0.2.1'],
+    ['2001:db8::1', '2001:db8::1'],
+    ['"2001:db8::1"', '2001:db8::1'],
+    ['[2001:db8::1]', '2001:db8::1'],
+    ['[2001:db8::1]:4711', '2001:db8::1'],
+    ['"[2001:db8::1]:_port"', '2001:db8::1'],
+    ['::ffff:192.0.2.1', '::ffff:192.0.2.1'],
+    ['[::ffff:192.0.2.1]:80', '::ffff:192.0.2.1'],
+  ] as const)
+    t.equal(forwardedAddress(entry), address, entry)
+})
+
+t.test('an entry that is no address is none', async (t) => {
+  for (const entry of [
+    ...['', ' ', '"', '""', 'unknown', '_hidden', 'host.example', 'for=192.0.2.1', '1', '0x7f.1', '127.1'],
+    ...[
+      '[192.0.2.1]',
+      '[2001:db8::1',
+      '2001:db8::1]:80',
+      '192.0.2.1:port',
+      '192.0.2.1:4711:2',
+      '192.0.2.256',
+    ],
+    ...['010.0.0.1', '[2001:db8::1]4711', '"192.0.2.1', "'192.0.2.1'", '192.0.2.1 192.0.2.2'],
+  ])
+    t.equal(forwardedAddress(entry), undefined, entry)
+})
+
+t.test('no two unknown callers have the same address', async (t) => {
+  const [one, other] = [unknownAddress(), unknownAddress()]
+  t.not(one, other)
+  t.ok(isUnknownAddress(one))
+  t.notOk(isUnknownAddress('192.0.2.1'))
+})
