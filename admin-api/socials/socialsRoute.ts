@@ -91,7 +91,8 @@ function readSocials(sent: Infer<typeof body>['socials']): Social[] {
 }
 
 function faultOf(type: SocialType, text: string): string | undefined {
-  if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'Expected a whole URL, such as https://example.com/me.'
+  if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text))
+    return 'Expected a whole URL, such as https://example.com/me.'
   const { hostname, username, password, port, pathname, search } = new URL(text)
   if (username !== '' || password !== '' || port !== '') return 'Expected a URL without a user and a port.'
   if (type === 'website') {

@@ -5,7 +5,16 @@ const cases = {
   url: {
     good: ['https://a.example', 'redis://127.0.0.1:6379', 'wss://a/b?c'],
     bad: [
-      ...['', 'a.example', 'https://', 'http:a', 'http:///a', 'https://?a', 'https://a b', 'javascript:alert(1)'],
+      ...[
+        '',
+        'a.example',
+        'https://',
+        'http:a',
+        'http:///a',
+        'https://?a',
+        'https://a b',
+        'javascript:alert(1)',
+      ],
       `https://a${'/'.repeat(2_048)}x`,
     ],
   },
