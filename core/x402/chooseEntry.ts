@@ -59,7 +59,7 @@ export interface EntryWishes {
  * over; when all that are for us are too expensive, the cheapest is taken, and it is for the caller to ask or to refuse.
  *
  * When terms that were understood must not be signed, and none was found before them, the whole offer is refused: a seller
- * that has itself paid by a trick is not asked for another one.
+ * that tries a trick is not asked for a better entry.
  */
 export function chooseEntry<P extends Payer>(
   accepts: readonly Readonly<Record<string, unknown>>[],
