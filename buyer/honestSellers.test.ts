@@ -220,44 +220,47 @@ interface Signed {
   readonly validBefore: string
 }
 
-t.test('an extension beside a plain entry stops nobody, and one that has to be answered is', async (t) => {
-  const info = { description: 'x', version: '1', required: true }
-  const others: Record<string, object> = {
-    eip2612GasSponsoring: { info, schema: {} },
-    erc20ApprovalGasSponsoring: { info, schema: {} },
-    'sign-in-with-x': { info: { domain: 'a.example', nonce: 'n' }, supportedChains: [] },
-    'offer-receipt': { info: { offers: [] } },
-    bazaar: { info: {}, schema: {} },
-    'a-permit-or-approval': { required: true },
-    'no-object': { a: 1 },
-  }
-  const answers: [name: string, given: object, whole: boolean][] = [
-    ['required', { info: { required: true }, schema: { type: 'object' } }, true],
-    ['beside what it says', { required: true }, true],
-    ['long', { info: { required: true, note: 'x'.repeat(3_000) } }, false],
-    ['optional', { info: { required: false } }, false],
-    ['no object', [true], false],
-  ]
-  const ids: string[] = []
-  for (const [name, given, whole] of answers) {
-    const extensions = { ...others, 'payment-identifier': given }
-    const run = await world.pay(
-      asking((_, response, { url }) => offer(response, world.offerFor(url, {}, { extensions }))),
-    )
-    t.match(run.report, { outcome: 'paid' }, `${name}: ${run.report.message}`)
-    const { extensions: back } = run.seller.paid()[0]!.payment as { extensions?: Back }
-    if (!JSON.stringify(given).includes('"required":true')) {
-      t.equal(back, undefined, name)
-      continue
+t.test(
+  'an extension beside a plain entry stops no payment, and one that has to be answered is',
+  async (t) => {
+    const info = { description: 'x', version: '1', required: true }
+    const others: Record<string, object> = {
+      eip2612GasSponsoring: { info, schema: {} },
+      erc20ApprovalGasSponsoring: { info, schema: {} },
+      'sign-in-with-x': { info: { domain: 'a.example', nonce: 'n' }, supportedChains: [] },
+      'offer-receipt': { info: { offers: [] } },
+      bazaar: { info: {}, schema: {} },
+      'a-permit-or-approval': { required: true },
+      'no-object': { a: 1 },
     }
-    t.strictSame(Object.keys(back!), ['payment-identifier'], name)
-    const { info: said, ...rest } = back!['payment-identifier']
-    t.match(said.id, /^[\w-]{16,128}$/, name)
-    if (whole) t.match({ info: said, ...rest }, given, name)
-    ids.push(said.id)
-  }
-  t.equal(new Set(ids).size, 3, 'each payment has an id of its own')
-})
+    const answers: [name: string, given: object, whole: boolean][] = [
+      ['required', { info: { required: true }, schema: { type: 'object' } }, true],
+      ['beside what it says', { required: true }, true],
+      ['long', { info: { required: true, note: 'x'.repeat(3_000) } }, false],
+      ['optional', { info: { required: false } }, false],
+      ['no object', [true], false],
+    ]
+    const ids: string[] = []
+    for (const [name, given, whole] of answers) {
+      const extensions = { ...others, 'payment-identifier': given }
+      const run = await world.pay(
+        asking((_, response, { url }) => offer(response, world.offerFor(url, {}, { extensions }))),
+      )
+      t.match(run.report, { outcome: 'paid' }, `${name}: ${run.report.message}`)
+      const { extensions: back } = run.seller.paid()[0]!.payment as { extensions?: Back }
+      if (!JSON.stringify(given).includes('"required":true')) {
+        t.equal(back, undefined, name)
+        continue
+      }
+      t.strictSame(Object.keys(back!), ['payment-identifier'], name)
+      const { info: said, ...rest } = back!['payment-identifier']
+      t.match(said.id, /^[\w-]{16,128}$/, name)
+      if (whole) t.match({ info: said, ...rest }, given, name)
+      ids.push(said.id)
+    }
+    t.equal(new Set(ids).size, 3, 'each payment has an id of its own')
+  },
+)
 
 interface Back {
   readonly 'payment-identifier': { readonly info: { readonly id: string } }

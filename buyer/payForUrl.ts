@@ -105,7 +105,7 @@ async function payAnew(
   const choice = chooseEntry(read.offer.accepts, wallets, {
     only: options.network,
     fits: (terms) => !priceInUsd(terms, capUsd).isAboveCap,
-    missing: typeof options.wallets === 'function' ? undefined : keySources,
+    missing: typeof options.wallets === 'function' ? noWalletOfVault : noKey,
   })
   if (!choice.ok) return refuse(choice.message)
   return await guard(
@@ -114,10 +114,14 @@ async function payAnew(
   )
 }
 
-/** Where `tollgate pay` reads keys from. */
-const keySources = {
-  eip155: 'TOLLGATE_EVM_KEY, or --key-file',
-  solana: 'TOLLGATE_SOLANA_KEY, or --key-file',
+const noKey = {
+  eip155: 'no EVM key was given (TOLLGATE_EVM_KEY, or --key-file)',
+  solana: 'no Solana key was given (TOLLGATE_SOLANA_KEY, or --key-file)',
+} as const
+
+const noWalletOfVault = {
+  eip155: 'the vault gives this agent no EVM wallet (its owner can add the scope wallet.base)',
+  solana: 'the vault gives this agent no Solana wallet (its owner can add the scope wallet.solana)',
 } as const
 
 async function walletsOf({ wallets }: PayOptions): Promise<Wallets | BuyerRefusal> {

@@ -9,7 +9,7 @@ import { answers, count, exactly, flag, listOf, text, time } from '../schema/ans
 import type { Infer } from '../schema/infer.ts'
 import type { AnswerCache } from './answerCache.ts'
 import { addressOf, describedLinks } from './described.ts'
-import { chainOf, pageParameters, price, readKindly } from './discoverRoute.ts'
+import { chainOf, lenientQuery, pageParameters, price } from './discoverRoute.ts'
 import { sendKept } from './sendKept.ts'
 
 const type = { type: 'string', maxLength: 16, description: 'http; of other kinds there is none.' } as const
@@ -49,7 +49,7 @@ export function bazaarRoutes(app: FastifyInstance, api: Api, cache: AnswerCache)
     {
       config: { anyOrigin: true },
       onRequest,
-      preValidation: readKindly,
+      preValidation: lenientQuery,
       schema: {
         summary: 'List what is for sale',
         description: 'Paid public links in the form of the x402 Bazaar, newest first.',
@@ -84,7 +84,7 @@ export function bazaarRoutes(app: FastifyInstance, api: Api, cache: AnswerCache)
     {
       config: { anyOrigin: true },
       onRequest,
-      preValidation: readKindly,
+      preValidation: lenientQuery,
       schema: {
         summary: 'Search what is for sale',
         description: 'Paid public links in the form of the x402 Bazaar, what fits the words best first.',

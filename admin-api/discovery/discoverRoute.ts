@@ -102,7 +102,7 @@ export function discoverRoute(app: FastifyInstance, api: Api, cache: AnswerCache
     {
       config: { anyOrigin: true },
       onRequest: limitPerClient(api, 'discover', api.limits.discoverPerMinute, minuteMs),
-      preValidation: readKindly,
+      preValidation: lenientQuery,
       schema: {
         summary: 'Find links',
         description:
@@ -122,8 +122,8 @@ export function discoverRoute(app: FastifyInstance, api: Api, cache: AnswerCache
   )
 }
 
-/** A form sends its empty fields too, and public clients (AgentKit) ask every service for pages of a thousand. */
-export async function readKindly(request: FastifyRequest): Promise<void> {
+/** Forms send their empty fields too, and AgentKit asks every service for pages of a thousand. */
+export async function lenientQuery(request: FastifyRequest): Promise<void> {
   const query = request.query as Record<string, unknown>
   for (const [name, value] of Object.entries(query)) if (value === '') delete query[name]
   const limit = String(query['limit'])

@@ -11,7 +11,7 @@ import { sendKept } from './sendKept.ts'
 
 /** As many as a store has by default. */
 const MAX_STORE_LINKS = 1_000
-/** A market may have more; a document of these has some 5 MB, which is what its readers still take. */
+/** A market may have more; a document of these has 4 to 8 MB, which its readers still take. */
 const MAX_MARKET_LINKS = 10_000
 
 /** `/openapi.json`, which discovery tools read first, and `/{username}/openapi.json`: links as buyers' tools read an API. */

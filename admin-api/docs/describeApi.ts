@@ -44,7 +44,7 @@ export async function describeApi(
         about === undefined ? [] : [{ name, description: about }],
       ),
     },
-    // What is said of no key needs none; every operation has a name, as generators of clients want one.
+    // An operation that names no key needs none, and says so; generators of clients want a name for each.
     transformObject: (document) => {
       if (!('openapiObject' in document)) return document.swaggerObject
       for (const [path, methods] of Object.entries(document.openapiObject.paths ?? {})) {

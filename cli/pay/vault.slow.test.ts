@@ -98,6 +98,16 @@ t.test('the same on Solana', async (t) => {
   t.equal(before - solana.chain.balanceUsdc(solana.buyer), 10_000n)
 })
 
+t.test('where the vault gives no wallet for the offer, its owner is told what to add', async (t) => {
+  const { buy } = await shop(t, { wallet: solanaWallet, chains: ['solana-devnet'] })
+  const { report } = await buy()
+  t.match(report, {
+    outcome: 'refused',
+    message: /no EVM wallet \(its owner can add the scope wallet\.base\)/,
+  })
+  t.notMatch(report.message, /key/i)
+})
+
 t.test('what a vault gave is never sent when it pays anything but the offer', async (t) => {
   const other = generatePrivateKey()
   const bent: [string, OrderAnswer][] = [

@@ -49,7 +49,7 @@ export interface EntryWishes {
   readonly fits?: (terms: OfferTerms) => boolean
   /** The tokens that may be paid in. Default: those that Tollgate knows. */
   readonly assets?: readonly Asset[]
-  /** Where a wallet that is missing would be named, in words for the user. */
+  /** What to say where there is no wallet of a family, and what to do about it. */
   readonly missing?: Readonly<Record<ChainFamily, string>> | undefined
 }
 
@@ -59,7 +59,7 @@ export interface EntryWishes {
  * over; when all that are for us are too expensive, the cheapest is taken, and it is for the caller to ask or to refuse.
  *
  * When terms that were understood must not be signed, and none was found before them, the whole offer is refused: a seller
- * that has itself paid by a trick is not asked for another one.
+ * that tries a trick is not asked for a better entry.
  */
 export function chooseEntry<P extends Payer>(
   accepts: readonly Readonly<Record<string, unknown>>[],
@@ -111,10 +111,8 @@ function candidateOf<P extends Payer>(
   const ofNetwork = assets.filter((asset) => asset.network === network)
   if (ofNetwork.length === 0) return 'a network that is not known'
   const buyer = wallets[family]
-  if (buyer === undefined) {
-    const where = missing === undefined ? '' : ` (${missing[family]})`
-    return `no ${family === 'solana' ? 'Solana' : 'EVM'} key was given${where}`
-  }
+  if (buyer === undefined)
+    return missing?.[family] ?? `no ${family === 'solana' ? 'Solana' : 'EVM'} account to pay from`
   if (buyer.networks?.has(network as string) === false)
     return `no wallet for ${factsOf(network as string)?.title ?? network}`
   const asset = ofNetwork.find((a) => isSameAddress(family, own(entry, 'asset'), a.address))

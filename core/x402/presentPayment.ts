@@ -108,7 +108,7 @@ async function presentFormer(
   throw refusal
 }
 
-/** @param fault why no call can be bought by it, where its own signature does not say so; who has bought one gets it all the same */
+/** @param fault why no new call can be bought by it, although its signature holds; a buyer who has bought one still gets it */
 function accept(
   payload: PaymentPayload,
   offer: Offer,
