@@ -303,7 +303,7 @@ function soldOf(prices: readonly Row[] | undefined, buyers: readonly Row[] | und
 }
 
 const sumOf = (prices: readonly Row[] = []) => ({
-  calls: prices.reduce((sum, row) => sum + Number(row['count']), 0),
+  purchases: prices.reduce((sum, row) => sum + Number(row['count']), 0),
   revenueE18: prices.reduce(
     (sum, row) => sum + parseAmount(String(row['price_usd']), 18) * BigInt(Number(row['count'])),
     0n,
@@ -311,7 +311,7 @@ const sumOf = (prices: readonly Row[] = []) => ({
 })
 
 function totalsOf(prices: Keyed, buyers: Keyed, back: Keyed, seen: Keyed, key: number): Totals {
-  const { calls: refunds, revenueE18: refundedE18 } = sumOf(back.get(key))
+  const { purchases: refunds, revenueE18: refundedE18 } = sumOf(back.get(key))
   const views = seen.get(key)?.[0]
   return {
     views: Number(views?.['views'] ?? 0),

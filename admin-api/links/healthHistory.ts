@@ -12,7 +12,10 @@ import { count, exactly, listOf, text } from '../schema/answers.ts'
 import { healthOf } from './linkHealth.ts'
 
 /** How far the history of a link's health reaches back, today included. */
-export const HEALTH_DAYS = 30
+const HEALTH_DAYS = 30
+
+/** When the first of {@link HEALTH_DAYS} UTC days begins, of which today is the last. */
+export const monthBefore = (nowMs: number): number => (Math.floor(nowMs / DAY_MS) - HEALTH_DAYS + 1) * DAY_MS
 
 const percent = (description: string) => ({ type: ['number', 'null'], minimum: 0, maximum: 100, description })
 

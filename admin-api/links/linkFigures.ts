@@ -1,23 +1,28 @@
 import type { Link, StoreId } from '../../core/domain/link.ts'
 import { formatAmount } from '../../core/domain/money.ts'
 import { ratingOf } from '../../core/domain/review.ts'
-import { DAY_MS, type LinkFigures } from '../../core/ports/store/figures.ts'
+import { answeredCalls } from '../../core/domain/uptime.ts'
+import type { LinkFigures } from '../../core/ports/store/figures.ts'
 import type { Api } from '../deps.ts'
 import { count, exactly, text } from '../schema/answers.ts'
 import { REVENUE_PLACES } from '../stats/period.ts'
-import { HEALTH_DAYS, uptimeIn, uptimeSchema } from './healthHistory.ts'
+import { monthBefore, uptimeIn, uptimeSchema } from './healthHistory.ts'
 
 /** How a link does, for its seller. */
 export const linkFiguresSchema = exactly(
   {
-    calls: { ...count, description: 'Purchases that stand.' },
+    purchases: { ...count, description: 'Paid calls and paid payment sessions, while they stand.' },
+    calls: {
+      ...count,
+      description: 'Requests, free and paid, that its API answered without failing (5xx, timeout).',
+    },
     buyers: count,
     revenue: text('USDC.'),
     uptime: uptimeSchema,
     reviews: { ...count, description: 'Of all time, like the rating.' },
     rating: { type: ['integer', 'null'], description: 'Percentage of positive reviews.' },
   },
-  "Of the last 30 days (UTC, today included), without the store's own wallets.",
+  "Of the last 30 days (UTC, today included). Purchases, buyers and revenue leave out the store's own wallets.",
 )
 
 /**
@@ -27,13 +32,14 @@ export const linkFiguresSchema = exactly(
  */
 export async function readLinkFigures(api: Api, storeId: StoreId, linkIds: readonly string[]) {
   const nowMs = api.clock.now()
-  const fromMs = (Math.floor(nowMs / DAY_MS) - HEALTH_DAYS + 1) * DAY_MS
+  const fromMs = monthBefore(nowMs)
   const found = await api.figures.ofLinks(storeId, linkIds, fromMs)
   const figuresOf = new Map(found.map((figures) => [figures.linkId, figures]))
   return (link: Link) => {
-    const { calls, buyers, revenueE18, reviews, health } = figuresOf.get(link.id) ?? nothing
+    const { purchases, buyers, revenueE18, reviews, health } = figuresOf.get(link.id) ?? nothing
     return {
-      ...{ calls, buyers, revenue: formatAmount(revenueE18, REVENUE_PLACES, REVENUE_PLACES) },
+      ...{ purchases, calls: answeredCalls(health.checks) },
+      ...{ buyers, revenue: formatAmount(revenueE18, REVENUE_PLACES, REVENUE_PLACES) },
       uptime: uptimeIn(link, health.checks, health.changes, fromMs, nowMs),
       ...{ reviews: reviews.total, rating: ratingOf(reviews) },
     }
@@ -41,6 +47,6 @@ export async function readLinkFigures(api: Api, storeId: StoreId, linkIds: reado
 }
 
 const nothing: Omit<LinkFigures, 'linkId'> = {
-  ...{ calls: 0, buyers: 0, revenueE18: 0n, reviews: { total: 0, positive: 0 } },
+  ...{ purchases: 0, buyers: 0, revenueE18: 0n, reviews: { total: 0, positive: 0 } },
   health: { checks: { probes: 0, failedProbes: 0, calls: 0, failedCalls: 0 }, changes: [] },
 }

@@ -21,7 +21,7 @@ t.test('what a store has paid is listed also where nothing that it sold is left'
   const { id } = await f.store()
   await sell(f.db, { storeId: feesAccountOf(id), linkId: '', amount: '1', atMs: f.clock.nowMs })
   t.match((await ask('GET', '/api/operator/stores')).body.data.rows, [
-    { id, sales: 0, feesOwed: [{ currency: 'USDC', amount: '-1.00' }], lastSaleAt: null },
+    { id, purchases: 0, feesOwed: [{ currency: 'USDC', amount: '-1.00' }], lastSaleAt: null },
   ])
 })
 
@@ -42,7 +42,7 @@ t.test('stores are listed with what they sold in 30 days and owe', async (t) => 
   t.match(
     rows.find((row: { id: string }) => row.id === storeId),
     {
-      ...{ username, links: 1, sales: 1, revenue: '0.50' },
+      ...{ username, links: 1, purchases: 1, revenue: '0.50' },
       lastSaleAt: new Date(f.clock.nowMs - day).toISOString(),
       feesOwed: [{ currency: 'USDC', network: 'eip155:84532', amount: owed.amount }],
     },
@@ -50,7 +50,7 @@ t.test('stores are listed with what they sold in 30 days and owe', async (t) => 
   )
   t.match(
     rows.find((row: { id: string }) => row.id === quiet.id),
-    { links: 0, sales: 0, revenue: '0.00', feesOwed: { length: 0 }, lastSaleAt: null },
+    { links: 0, purchases: 0, revenue: '0.00', feesOwed: { length: 0 }, lastSaleAt: null },
   )
   const found = await ask('GET', `/api/operator/stores?search=${username.slice(1).toUpperCase()}`)
   t.strictSame(

@@ -45,7 +45,7 @@ const store = exactly({
   displayName: text(),
   createdAt: time,
   links: count,
-  sales: count,
+  purchases: count,
   revenue: text('In USDC.'),
   feesOwed: listOf(exactly({ currency: text(), network: text('CAIP-2.'), amount: text() })),
   lastSaleAt: timeOrNull,
@@ -77,7 +77,7 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
       onRequest,
       schema: {
         summary: 'List the stores',
-        description: `By username, ${STORES_A_PAGE} a page. \`sales\` and \`revenue\` are of 30 days and without the store's own wallets; what is owed is a minute old at most.`,
+        description: `By username, ${STORES_A_PAGE} a page. \`purchases\` and \`revenue\` are of 30 days and without the store's own wallets; what is owed is a minute old at most.`,
         querystring: storesQuery,
         security,
         response: answers(
@@ -100,16 +100,16 @@ export function operatorStoreRoutes(app: FastifyInstance, api: Api): void {
   )
 
   async function viewOfStore({ lastSaleAtMs, createdAtMs, ...listed }: ListedStore) {
-    const [{ calls, revenueE18 }, fees] = await Promise.all([
+    const [{ purchases, revenueE18 }, fees] = await Promise.all([
       // Nothing was ever sold: there is nothing to add up.
       lastSaleAtMs !== null
         ? api.figures.totals(listed.id, daysOf('30d', api.clock.now()))
-        : { calls: 0, revenueE18: 0n },
+        : { purchases: 0, revenueE18: 0n },
       // What was paid for a sale that has left the chain since is still there.
       owedBy(listed.id),
     ])
     return {
-      ...{ ...listed, createdAt: isoTime(createdAtMs), sales: calls },
+      ...{ ...listed, createdAt: isoTime(createdAtMs), purchases },
       revenue: formatAmount(revenueE18, 18, 2),
       feesOwed: fees.map(({ symbol: currency, network, owedAtomic, decimals }) => ({
         ...{ currency, network, amount: formatAmount(owedAtomic, decimals, 2) },

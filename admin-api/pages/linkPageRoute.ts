@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { isPaid, type ServedLink } from '../../core/domain/link.ts'
 import { ratingOf } from '../../core/domain/review.ts'
+import { answeredCalls } from '../../core/domain/uptime.ts'
 import { bazaarOf, shownMethod } from '../../core/x402/bazaar.ts'
 import { html } from '../../web/html.ts'
 import { inputFieldsOf } from '../../web/site/inputFields.ts'
@@ -11,7 +12,7 @@ import type { Answer, AnswerCache } from '../discovery/answerCache.ts'
 import { urlOf } from '../discovery/discoverRoute.ts'
 import { sendKept } from '../discovery/sendKept.ts'
 import { limitPerClient, minuteMs } from '../http/rateLimits.ts'
-import { healthHistory } from '../links/healthHistory.ts'
+import { healthHistory, monthBefore } from '../links/healthHistory.ts'
 import { answerNotFound, keptPage } from './keptPage.ts'
 import { isListed, linkOfPage, pageAddressOf } from './linkOfPage.ts'
 import { reviewsOf, SHOWN_REVIEWS } from './reviewsOf.ts'
@@ -45,9 +46,7 @@ async function makePage(api: Api, link: ServedLink): Promise<Answer> {
     api.reviews.ofLink(link.id, { limit: SHOWN_REVIEWS, offset: 0 }),
     healthHistory(api, link),
   ])
-  const { calls } = (await api.figures.healthOf([link.id], nowMs - 30 * 86_400_000)).get(link.id)?.checks ?? {
-    calls: 0,
-  }
+  const recent = (await api.figures.healthOf([link.id], monthBefore(nowMs))).get(link.id)
   const [sold] = await api.figures.ofLinks(link.storeId, [link.id], 0)
   const { username, title, description, tags, price, linkType } = link
   const slug = link.privateSlug ?? link.slug
@@ -67,7 +66,7 @@ async function makePage(api: Api, link: ServedLink): Promise<Answer> {
     assets: isPaid(link) ? assets : [],
     stats: {
       ...{ linkType, uptime: health.uptime, rating: ratingOf(reviews.counts), reviews: reviews.counts.total },
-      ...{ calls, buyers: sold?.buyers ?? 0 },
+      ...{ calls: recent ? answeredCalls(recent.checks) : 0, buyers: sold?.buyers ?? 0 },
     },
     days: health.days,
     reviews: reviewsOf(reviews, nowMs),

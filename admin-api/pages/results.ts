@@ -1,10 +1,11 @@
 import { isPaid } from '../../core/domain/link.ts'
 import { ratingOf } from '../../core/domain/review.ts'
+import { answeredCalls } from '../../core/domain/uptime.ts'
 import type { FoundLink } from '../../core/ports/store/discovery.ts'
-import { DAY_MS, type HealthFigures } from '../../core/ports/store/figures.ts'
+import type { HealthFigures } from '../../core/ports/store/figures.ts'
 import type { Result } from '../../web/site/result.ts'
 import type { Api } from '../deps.ts'
-import { HEALTH_DAYS, uptimeIn } from '../links/healthHistory.ts'
+import { monthBefore, uptimeIn } from '../links/healthHistory.ts'
 
 const MAX_OFFSET = 100_000
 
@@ -21,12 +22,12 @@ export async function resultsOf(api: Api, links: readonly FoundLink[]): Promise<
 /** Calls of thirty days of all of these together. */
 export async function callsOf(api: Api, links: readonly FoundLink[]): Promise<number> {
   const { health } = await healthOf(api, links)
-  return [...health.values()].reduce((sum, { checks }) => sum + checks.calls, 0)
+  return [...health.values()].reduce((sum, { checks }) => sum + answeredCalls(checks), 0)
 }
 
 async function healthOf(api: Api, links: readonly FoundLink[]) {
   const nowMs = api.clock.now()
-  const fromMs = (Math.floor(nowMs / DAY_MS) - HEALTH_DAYS + 1) * DAY_MS
+  const fromMs = monthBefore(nowMs)
   const ids = links.map(({ id }) => id)
   return { health: await api.figures.healthOf(ids, fromMs), fromMs, nowMs }
 }
@@ -54,6 +55,6 @@ const toResult = (
       : null,
     rating: ratingOf(link.reviews),
     reviews: link.reviews.total,
-    calls: health?.checks.calls ?? 0,
+    calls: health ? answeredCalls(health.checks) : 0,
   },
 })

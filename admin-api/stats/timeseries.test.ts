@@ -53,27 +53,27 @@ t.test(
     const none = {
       views: 0,
       challenges: 0,
-      calls: 0,
+      purchases: 0,
       buyers: 0,
       revenue: usd(0),
       refunds: 0,
       refunded: usd(0),
     }
     t.same(points[6], {
-      ...{ ...none, at: iso(midnight), views: 3, challenges: 5, calls: 2, buyers: 2, revenue: usd(3) },
+      ...{ ...none, at: iso(midnight), views: 3, challenges: 5, purchases: 2, buyers: 2, revenue: usd(3) },
     })
     t.same(points[3], { ...none, at: iso(midnight - 3 * DAY_MS) })
-    t.match(points[0], { views: 2, calls: 1, revenue: usd(4) })
+    t.match(points[0], { views: 2, purchases: 1, revenue: usd(4) })
     t.same(total, {
       ...{ ...none, from: iso(midnight - 6 * DAY_MS), to: iso(midnight + DAY_MS) },
-      ...{ views: 5, challenges: 7, calls: 3, buyers: 2, revenue: usd(7), conversion: 42.86 },
+      ...{ views: 5, challenges: 7, purchases: 3, buyers: 2, revenue: usd(7), conversion: 42.86 },
     })
     t.same(previous, {
       ...{ ...none, from: iso(midnight - 13 * DAY_MS), to: iso(midnight - 6 * DAY_MS) },
-      ...{ views: 7, challenges: 7, calls: 2, buyers: 1, revenue: usd(24), conversion: 28.57 },
+      ...{ views: 7, challenges: 7, purchases: 2, buyers: 1, revenue: usd(24), conversion: 28.57 },
     })
     const ofTwo = (await series(`?period=7d&linkId=${two}`)).body.data
-    t.match(ofTwo.total, { views: 2, calls: 1, revenue: usd(2) })
+    t.match(ofTwo.total, { views: 2, purchases: 1, revenue: usd(2) })
     t.equal(ofTwo.points.length, 7)
   },
 )
@@ -105,10 +105,10 @@ t.test('by the hour the present one is the last, and the buckets say what the to
   await seen(one, 31 * DAY_MS, 4, 4)
   const { total, previous, points } = (await series('?period=30d&bucket=hour')).body.data
   t.equal(points.length, 720)
-  t.match(points.at(-1), { at: /T12:00:00/, calls: 2, views: 1 })
-  t.match(points.at(-2), { at: /T11:00:00/, calls: 1, views: 0 })
-  t.match(total, { calls: 4, views: 1, conversion: 100 })
-  t.match(previous, { calls: 0, views: 4, conversion: 0 })
+  t.match(points.at(-1), { at: /T12:00:00/, purchases: 2, views: 1 })
+  t.match(points.at(-2), { at: /T11:00:00/, purchases: 1, views: 0 })
+  t.match(total, { purchases: 4, views: 1, conversion: 100 })
+  t.match(previous, { purchases: 0, views: 4, conversion: 0 })
   for (const period of ['90d', 'all']) {
     const { error } = (await series(`?period=${period}&bucket=hour`)).body
     t.match(error, { code: 'VALIDATION_ERROR', message: /bucket: Expected day for/ })
@@ -121,7 +121,7 @@ t.test('all of the time begins with the store, and has none before', async (t) =
   const { total, previous, points } = (await series('?period=all')).body.data
   t.equal(points.length, 101)
   t.equal(previous, null)
-  t.match(total, { calls: 1, conversion: null })
+  t.match(total, { purchases: 1, conversion: null })
   t.equal((await series()).body.data.points.length, 30, 'a month when nothing is said')
 })
 
@@ -134,8 +134,8 @@ t.test('a day is told by the hour, beside the day before', async (t) => {
   t.match(
     [total, previous],
     [
-      { calls: 1, revenue: /^2\.0/ },
-      { calls: 1, revenue: /^3\.0/ },
+      { purchases: 1, revenue: /^2\.0/ },
+      { purchases: 1, revenue: /^3\.0/ },
     ],
   )
   t.equal(Date.parse(total.to) - Date.parse(total.from), 24 * HOUR_MS)
@@ -174,9 +174,47 @@ t.test('a seller sees how each link does, in the list and beside the link', asyn
   for (const ok of [true, true, false]) await f.db.links.addHealthEvent({ ...probe, ok })
   const { links } = (await f.call('GET', '/api/v1/links', { key })).body.data
   const statsOf = (id: string) => links.find((link: { id: string }) => link.id === id).stats
-  t.same(statsOf(one), { calls: 2, buyers: 2, revenue: usd(3), uptime: null, reviews: 1, rating: 100 })
-  t.same(statsOf(two), { calls: 0, buyers: 0, revenue: usd(0), uptime: 66.66, reviews: 0, rating: null })
+  t.same(statsOf(one), {
+    purchases: 2,
+    calls: 0,
+    buyers: 2,
+    revenue: usd(3),
+    uptime: null,
+    reviews: 1,
+    rating: 100,
+  })
+  t.same(statsOf(two), {
+    purchases: 0,
+    calls: 0,
+    buyers: 0,
+    revenue: usd(0),
+    uptime: 66.66,
+    reviews: 0,
+    rating: null,
+  })
   for (const id of [one, two])
     t.same((await f.call('GET', `/api/v1/links/${id}`, { key })).body.data.stats, statsOf(id))
-  t.equal((await series()).body.data.total.calls, 2, 'the own wallet has bought nothing')
+  t.equal((await series()).body.data.total.purchases, 2, 'the own wallet has bought nothing')
+})
+
+t.test('a call is one number for everyone: what the API answered, free or paid, on every page', async (t) => {
+  const { f, key, one } = await shop(t)
+  const hour = Math.floor(f.clock.nowMs / HOUR_MS)
+  const free = { url: await f.seller(), title: 'Free', price: '0', isPublic: true }
+  const { id, slug } = (await f.call('POST', '/api/v1/links', { key, body: free })).body.data
+  await f.call('PATCH', `/api/v1/links/${one}`, { key, body: { isPublic: true } })
+  await f.db.figures.addTraffic([
+    { linkId: id, hour, views: 300, challenges: 0, calls: 800, failedCalls: 43 },
+    { linkId: one, hour, views: 1, challenges: 2, calls: 3, failedCalls: 3 },
+  ])
+  const { username } = (await f.call('GET', '/api/v1/profile', { key })).body
+  const { links } = (await f.call('GET', '/api/v1/links', { key })).body.data
+  const statsOf = (linkId: string) => links.find((link: { id: string }) => link.id === linkId).stats
+  t.match(statsOf(id), { calls: 757, purchases: 0 })
+  t.match(statsOf(one), { calls: 0, purchases: 0 }, 'a failed call is no call')
+  for (const path of ['/', `/${username}`, `/${username}/${slug}`]) {
+    const { text } = await f.call('GET', path)
+    t.match(text, /\b757 calls in 30 days/, path)
+    t.notMatch(text, /\b(?:800|803|43) calls/, path)
+  }
 })

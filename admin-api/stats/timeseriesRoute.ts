@@ -34,7 +34,7 @@ interface Query {
 const figures = {
   views: count,
   challenges: { ...count, description: '402 answers.' },
-  calls: { ...count, description: 'Paid calls, and payment sessions that were paid.' },
+  purchases: { ...count, description: 'Paid calls and paid payment sessions, while they stand.' },
   buyers: count,
   revenue: text('USDC.'),
   refunds: count,
@@ -46,7 +46,7 @@ const summed = {
     type: ['number', 'null'],
     minimum: 0,
     maximum: 100,
-    description: 'Calls in percent of 402 answers; null where there was none.',
+    description: 'Purchases in percent of 402 answers; null where there was none.',
   },
 }
 const span = exactly({ from: time, to: time, ...summed })
@@ -128,26 +128,26 @@ async function readSpan(api: Api, storeId: string, span: Span, bucketMs: (typeof
   }
 }
 
-const toView = ({ views, challenges, calls, buyers, revenueE18, refunds, refundedE18 }: Totals) => ({
-  ...{ views, challenges, calls, buyers },
+const toView = ({ views, challenges, purchases, buyers, revenueE18, refunds, refundedE18 }: Totals) => ({
+  ...{ views, challenges, purchases, buyers },
   revenue: formatAmount(revenueE18, REVENUE_PLACES, REVENUE_PLACES),
   refunds,
   refunded: formatAmount(refundedE18, REVENUE_PLACES, REVENUE_PLACES),
 })
 
 /** Whoever knows the price may pay without having asked for it. */
-const conversionOf = ({ calls, challenges }: Totals): number | null =>
-  challenges === 0 ? null : Math.min(100, Math.round((calls / challenges) * 10_000) / 100)
+const conversionOf = ({ purchases, challenges }: Totals): number | null =>
+  challenges === 0 ? null : Math.min(100, Math.round((purchases / challenges) * 10_000) / 100)
 
 const nothing: Totals = {
-  ...{ views: 0, challenges: 0, calls: 0, buyers: 0, revenueE18: 0n, refunds: 0, refundedE18: 0n },
+  ...{ views: 0, challenges: 0, purchases: 0, buyers: 0, revenueE18: 0n, refunds: 0, refundedE18: 0n },
 }
 
 /** Buyers don't add up: one may come every day. */
 const plus = (a: Totals, b: Totals): Totals => ({
   views: a.views + b.views,
   challenges: a.challenges + b.challenges,
-  calls: a.calls + b.calls,
+  purchases: a.purchases + b.purchases,
   buyers: 0,
   revenueE18: a.revenueE18 + b.revenueE18,
   refunds: a.refunds + b.refunds,

@@ -25,6 +25,10 @@ export function uptimeOf(checks: Checks, suspendedMs: number, elapsedMs: number)
   return suspendedMs > 0 ? served : null
 }
 
+/** What a call is wherever calls are counted: a request, free or paid, that the link's API answered without failing (5xx, timeout). */
+export const answeredCalls = ({ calls, failedCalls }: Pick<Checks, 'calls' | 'failedCalls'>): number =>
+  Math.max(0, calls - Math.max(0, failedCalls))
+
 /** The share of what did not fail; null where there was nothing. */
 export const shareOf = (all: number, failed: number): number | null =>
   all <= 0 ? null : Math.max(0, all - Math.max(0, failed)) / all

@@ -38,17 +38,22 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
     const totals = (more = {}) => under.figures.totals('store-1', { ...always, fromMs: startMs, ...more })
     const none = { views: 0, challenges: 0, refunds: 0, refundedE18: 0n }
     const revenueE18 = 7_300_000_000_000_000_001n
-    t.strictSame(await totals(), { ...none, calls: 4, buyers: 3, revenueE18 })
-    t.strictSame(await totals({ linkId: 'link-2' }), { ...none, calls: 1, buyers: 1, revenueE18: 7n * usd })
+    t.strictSame(await totals(), { ...none, purchases: 4, buyers: 3, revenueE18 })
+    t.strictSame(await totals({ linkId: 'link-2' }), {
+      ...none,
+      purchases: 1,
+      buyers: 1,
+      revenueE18: 7n * usd,
+    })
     t.strictSame(await totals({ fromMs: 0 }), {
       ...none,
-      ...{ calls: 5, buyers: 3, revenueE18: revenueE18 + 5n * usd },
+      ...{ purchases: 5, buyers: 3, revenueE18: revenueE18 + 5n * usd },
     })
-    t.equal((await totals({ fromMs: 0, toMs: startMs })).calls, 1, 'the end does not belong to it')
+    t.equal((await totals({ fromMs: 0, toMs: startMs })).purchases, 1, 'the end does not belong to it')
     const others = await under.figures.totals('store-9', always)
-    t.strictSame(others, { ...none, calls: 0, buyers: 0, revenueE18: 0n })
+    t.strictSame(others, { ...none, purchases: 0, buyers: 0, revenueE18: 0n })
     const foreign = await under.figures.totals('store-9', { ...always, linkId: 'link-1' })
-    t.equal(foreign.calls, 0, "another store's link is none of its")
+    t.equal(foreign.purchases, 0, "another store's link is none of its")
   })
 
   t.test("buyers and revenue leave out the store's own wallets, and nobody else's", async (t) => {
@@ -69,7 +74,7 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
     const sales = [...evm, [solana, solanaNetwork], [solana.toLowerCase(), solanaNetwork]] as const
     for (const [i, [buyerWallet, network]] of sales.entries())
       await buy(under, `own${i}`, { priceUsd: '1', buyerWallet, network })
-    const theirs = { calls: 2, buyers: 2, revenueE18: 2n * usd }
+    const theirs = { purchases: 2, buyers: 2, revenueE18: 2n * usd }
     t.match(await under.figures.totals('store-1', always), theirs)
     t.match(await under.figures.series('store-1', { ...always, bucketMs: DAY_MS }), [theirs])
     t.match(await under.figures.ofLinks('store-1', ['link-1'], 0), [theirs])
@@ -78,13 +83,17 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
     await buy(under, 'later', { priceUsd: '1', buyerWallet: paidTo! })
     t.match(
       await under.figures.totals('store-1', always),
-      { calls: 3, buyers: 3 },
+      { purchases: 3, buyers: 3 },
       'and buys like others from then on',
     )
     await under.stores.update('store-1', { payout: { base: '0xe' } }, startMs)
-    t.match(await under.figures.totals('store-1', always), { calls: 3 }, 'who bought as a stranger did so')
+    t.match(
+      await under.figures.totals('store-1', always),
+      { purchases: 3 },
+      'who bought as a stranger did so',
+    )
     await refund(under, await buy(under, 'back', { priceUsd: '1', buyerWallet: signedIn! }), 'refunded')
-    t.match(await under.figures.totals('store-1', always), { calls: 3, refunds: 0 })
+    t.match(await under.figures.totals('store-1', always), { purchases: 3, refunds: 0 })
     const all = await under.purchases.page('store-1', { limit: 10 })
     t.equal(all.purchases.length, 8, 'they are sales all the same')
   })
@@ -159,7 +168,7 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
               under.figures.totals('store-1', span),
               under.figures.series('store-1', { ...span, bucketMs }),
             ])
-            for (const part of ['calls', 'revenueE18', 'refunds', 'refundedE18'] as const)
+            for (const part of ['purchases', 'revenueE18', 'refunds', 'refundedE18'] as const)
               t.equal(
                 buckets.reduce((sum, bucket) => sum + BigInt(bucket[part]), 0n),
                 BigInt(totals[part]),
@@ -220,7 +229,7 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
           const span = { ...always, ...(linkId !== undefined && { linkId }) }
           const mine = stand.filter(({ purchase }) => linkId === undefined || purchase.linkId === linkId)
           const totals = await under.figures.totals('store-1', span)
-          t.match(totals, { calls: mine.length, buyers: buyersOf(mine) })
+          t.match(totals, { purchases: mine.length, buyers: buyersOf(mine) })
           t.strictSame(await under.figures.totals('store-1', { ...span, toMs: totalsEndMs }), totals)
           for (const bucketMs of [HOUR_MS, DAY_MS] as const) {
             const buckets = await under.figures.series('store-1', { ...span, bucketMs })
@@ -229,9 +238,9 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
               buckets,
             )
             const days = Map.groupBy(mine, ({ purchase }) => Math.floor(purchase.createdAtMs / bucketMs))
-            for (const { startMs, calls, buyers } of buckets) {
+            for (const { startMs, purchases, buyers } of buckets) {
               const list = days.get(startMs / bucketMs) ?? []
-              t.strictSame([calls, buyers], [list.length, buyersOf(list)])
+              t.strictSame([purchases, buyers], [list.length, buyersOf(list)])
             }
           }
         }
@@ -263,14 +272,19 @@ export function figuresContract(t: Test, make: (t: Test) => Promise<Under>): voi
     const found = await under.figures.ofLinks('store-1', ids, 0)
     const by = Object.fromEntries(found.map((one) => [one.linkId, one]))
     t.strictSame(Object.keys(by).sort(), ['link-1', 'link-2'], 'a link without any is left out')
-    t.match(by['link-1'], { calls: 2, buyers: 2, revenueE18: 3n * usd, reviews: { total: 1, positive: 1 } })
+    t.match(by['link-1'], {
+      purchases: 2,
+      buyers: 2,
+      revenueE18: 3n * usd,
+      reviews: { total: 1, positive: 1 },
+    })
     t.match(by['link-2'], {
-      ...{ calls: 1, revenueE18: 4n * usd, reviews: { total: 0, positive: 0 } },
+      ...{ purchases: 1, revenueE18: 4n * usd, reviews: { total: 0, positive: 0 } },
       health: { checks: { probes: 1, failedProbes: 0, calls: 10, failedCalls: 3 }, changes: { length: 0 } },
     })
     const later = await under.figures.ofLinks('store-1', ['link-2', 'link-1'], startMs + DAY_MS)
     t.match(later, { length: 1 })
-    t.match(later[0], { linkId: 'link-1', calls: 0, buyers: 0, revenueE18: 0n, reviews: { total: 1 } })
+    t.match(later[0], { linkId: 'link-1', purchases: 0, buyers: 0, revenueE18: 0n, reviews: { total: 1 } })
     t.strictSame(await under.figures.ofLinks('store-1', ['link-2'], startMs), [by['link-2']], 'its whole day')
     t.strictSame(await under.figures.ofLinks('store-2', ['link-2'], 0), [])
     t.strictSame(await under.figures.ofLinks('store-1', [], 0), [])

@@ -275,7 +275,7 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
     },
   )
 
-  t.test('links of a store are found by their state, their type, their price and their words', async (t) => {
+  t.test('links of a store are found by their state, their price and their words', async (t) => {
     const { links } = await twoStores(t)
     const suspension = { sinceMs: startMs, reason: 'down', cooldownUntilMs: startMs, permanent: false }
     const make = (id: string, more: object) =>
@@ -300,7 +300,6 @@ export function linksContract(t: Test, make: (t: Test) => Promise<LinksUnderTest
       'whoever can not be bought is suspended, and nothing else',
     )
     t.equal(await found({ state: 'suspended' }), 'e')
-    t.equal(await found({ linkType: 'standard' }), 'd')
     t.equal(await found({ isPaid: false }), 'bc')
     t.equal(await found({ isPaid: true, state: 'public' }), 'a')
     t.equal(await found({ words: ['GRÖSSE'] }), '', 'ß is not ss')

@@ -2,14 +2,14 @@
 export interface FiguresAnswer {
   readonly total: TotalsAnswer
   readonly previous: TotalsAnswer | null
-  readonly points: readonly { readonly at: string; readonly revenue: string; readonly calls: number }[]
+  readonly points: readonly { readonly at: string; readonly revenue: string; readonly purchases: number }[]
 }
 
 export interface TotalsAnswer {
-  readonly calls: number
+  readonly purchases: number
   readonly buyers: number
   readonly revenue: string
-  /** Paid calls in percent of 402 answers; null where there was none. */
+  /** Purchases in percent of 402 answers; null where there was none. */
   readonly conversion: number | null
 }
 

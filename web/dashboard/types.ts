@@ -28,9 +28,10 @@ export interface LinkPage {
 }
 
 export interface LinkStatsAnswer {
-  readonly calls?: number
-  readonly buyers?: number
-  readonly revenue?: string
+  readonly purchases: number
+  readonly calls: number
+  readonly buyers: number
+  readonly revenue: string
 }
 
 export interface SuspensionAnswer {

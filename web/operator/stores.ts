@@ -18,7 +18,7 @@ interface StoreAnswer {
   readonly displayName: string
   readonly createdAt: string
   readonly links: number
-  readonly sales: number
+  readonly purchases: number
   readonly revenue: string
   readonly feesOwed: readonly {
     readonly currency: string
@@ -89,7 +89,7 @@ const columns = [
         ${displayName !== '' && displayName !== username && html`<span class="soft">${username}</span>`}`,
   },
   { key: 'links', title: 'Links', align: 'end', cell: ({ links }: StoreAnswer) => links },
-  { key: 'sales', title: 'Sales', align: 'end', cell: ({ sales }: StoreAnswer) => sales },
+  { key: 'purchases', title: 'Purchases', align: 'end', cell: ({ purchases }: StoreAnswer) => purchases },
   {
     key: 'revenue',
     title: 'Revenue',

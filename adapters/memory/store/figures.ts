@@ -163,8 +163,8 @@ export function createFigures(tables: Tables, { read, write }: Access, clock: Cl
             }
           })
           .filter(
-            ({ calls, reviews, health: { checks, changes } }) =>
-              calls + reviews.total + checks.probes + checks.calls + changes.length > 0,
+            ({ purchases, reviews, health: { checks, changes } }) =>
+              purchases + reviews.total + checks.probes + checks.calls + changes.length > 0,
           ),
       ),
 
@@ -188,7 +188,7 @@ const worthOf = (sold: readonly Purchase[]): bigint =>
   sold.reduce((sum, { priceUsd }) => sum + parseAmount(priceUsd, 18), 0n)
 
 const salesOf = (sold: readonly Purchase[]): Sales => ({
-  calls: sold.length,
+  purchases: sold.length,
   buyers: new Set(sold.map(({ network, buyerWallet }) => canonical(network, buyerWallet))).size,
   revenueE18: worthOf(sold),
 })

@@ -27,7 +27,7 @@ export function toTotals(sold: Row | undefined, seen: Row | undefined): Totals {
   const amount = (name: string) => BigInt(String(sold?.[name] ?? 0))
   return {
     ...{ views: number(seen, 'views'), challenges: number(seen, 'challenges') },
-    ...{ calls: number(sold, 'calls'), buyers: number(sold, 'buyers'), revenueE18: amount('revenue') },
+    ...{ purchases: number(sold, 'calls'), buyers: number(sold, 'buyers'), revenueE18: amount('revenue') },
     ...{ refunds: number(sold, 'refunds'), refundedE18: amount('refunded') },
   }
 }
@@ -71,9 +71,9 @@ export function linkFigures(
   const known = linkIds.filter((id) => reviews.has(id) && isKnown(id))
   return known.map((linkId) => {
     const review = reviews.get(linkId)?.[0]
-    const { calls, buyers, revenueE18 } = toTotals(sums.get(linkId)?.[0], undefined)
+    const { purchases, buyers, revenueE18 } = toTotals(sums.get(linkId)?.[0], undefined)
     return {
-      ...{ linkId, calls, buyers, revenueE18 },
+      ...{ linkId, purchases, buyers, revenueE18 },
       reviews: { total: Number(review?.['total'] ?? 0), positive: Number(review?.['positive'] ?? 0) },
       health: health.get(linkId) ?? healthFrom(undefined),
     }

@@ -37,14 +37,14 @@ export function rarelyCounted(figures: Counted, clock: Clock): Counted {
 
   const keyOf = (what: string, storeId: string, { linkId, fromMs, toMs }: Span) =>
     `${what} ${storeId} ${linkId} ${Math.floor(fromMs / MINUTE_MS)} ${toMs}`
-  const all = (some: readonly Sales[]) => some.reduce((sum, { calls }) => sum + calls, 0)
+  const all = (some: readonly Sales[]) => some.reduce((sum, { purchases }) => sum + purchases, 0)
 
   return {
     totals: (storeId, span) =>
       of(
         keyOf('totals', storeId, span),
         () => figures.totals(storeId, span),
-        ({ calls }) => calls,
+        ({ purchases }) => purchases,
       ),
     series: (storeId, span) =>
       of(keyOf(`by ${span.bucketMs}`, storeId, span), () => figures.series(storeId, span), all),

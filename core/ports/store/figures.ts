@@ -31,8 +31,8 @@ export interface Span {
  * in none of it.
  */
 export interface Sales {
-  /** Purchases that stand (settled, delivered). */
-  readonly calls: number
+  /** Purchases that stand (settled, delivered), of calls and of payment sessions. */
+  readonly purchases: number
   /** Different wallets that made them. */
   readonly buyers: number
   /** Sum of their priceUsd, in units of 10^-18 USD. */

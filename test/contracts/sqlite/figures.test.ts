@@ -111,7 +111,7 @@ t.test('the figures of many sales hold up neither the event loop nor a write', a
   const order: string[] = []
   const read = store.figures
     .series('store-1', { ...always, linkId: 'link-1', bucketMs: HOUR_MS })
-    .then((buckets) => order.push(`read ${buckets.at(-1)!.calls}`))
+    .then((buckets) => order.push(`read ${buckets.at(-1)!.purchases}`))
   await new Promise((resolve) => setImmediate(resolve))
   order.push('turn of the event loop')
   await store.figures.addTraffic([
@@ -141,10 +141,13 @@ t.test('who asks what a store may give back holds up nobody, whatever it has sol
 
 t.test('figures of many sales are counted again after a while, those of few at once', async (t) => {
   let asked = 0
-  let calls = 999
+  let purchases = 999
   const totals = async () => {
     asked++
-    return { ...{ views: 0, challenges: 0, refunds: 0, refundedE18: 0n, buyers: 0, revenueE18: 0n }, calls }
+    return {
+      ...{ views: 0, challenges: 0, refunds: 0, refundedE18: 0n, buyers: 0, revenueE18: 0n },
+      purchases,
+    }
   }
   const clock = testClock()
   const figures = rarelyCounted({ totals } as Partial<Figures> as Figures, clock)
@@ -152,7 +155,7 @@ t.test('figures of many sales are counted again after a while, those of few at o
   await ask()
   await ask()
   t.equal(asked, 2)
-  calls = 5_000
+  purchases = 5_000
   await Promise.all([ask(), ask(), ask({ fromMs: 59_999 })])
   t.equal(asked, 3, 'who asks at once waits for one answer')
   clock.nowMs += 499
@@ -169,12 +172,12 @@ t.test('who fails to count leaves nothing behind', async (t) => {
   let isDown = true
   const totals = async () => {
     if (isDown) throw new Error('down')
-    return { calls: 7 }
+    return { purchases: 7 }
   }
   const figures = rarelyCounted({ totals } as unknown as Figures, testClock())
   await t.rejects(figures.totals('store-1', always), /down/)
   isDown = false
-  t.match(await figures.totals('store-1', always), { calls: 7 })
+  t.match(await figures.totals('store-1', always), { purchases: 7 })
 })
 
 t.test(

@@ -114,7 +114,7 @@ function Figures({ figures: { total, previous, points }, period }: FiguresProps)
     <dl class="desk-tiles">
       <${Tile} title="Revenue" value=${money(total.revenue)} now=${Number(total.revenue)}
         before=${previous && Number(previous.revenue)} was=${previous && cents(previous.revenue)} />
-      <${Tile} title="Paid calls" value=${total.calls} now=${total.calls} before=${previous?.calls} />
+      <${Tile} title="Purchases" value=${total.purchases} now=${total.purchases} before=${previous?.purchases} />
       <${Tile} title="Price seen → paid" value=${percent(total.conversion)} now=${total.conversion ?? 0}
         before=${previous?.conversion} was=${percent(previous?.conversion ?? null)} />
       <${Tile} title="Buyers" value=${total.buyers} now=${total.buyers} before=${previous?.buyers} />
