@@ -1,13 +1,19 @@
 // What lies in deploy/: read as its tools read it, as far as they are here. test/slow/image.test.ts runs the image's steps.
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import t from 'tap'
+import { exitCodes } from '../cli/output/exitCodes.ts'
 import { loadConfig } from '../core/config/loadConfig.ts'
+import { gatewaySection } from '../core/config/sections/server.ts'
 import { builtInPlugins } from '../plugins/builtIn.ts'
+import { runTollgate, startGateway } from './e2e/helpers/child.ts'
 import { commandOf, stagesOf } from './helpers/dockerfile.ts'
+import { skipOrFail } from './helpers/redis.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const docker = join(root, 'deploy/docker')
@@ -105,28 +111,94 @@ function statusOf(script: string, port: number): Promise<number | null> {
   return new Promise((done) => child.on('close', done))
 }
 
+const unit = read('deploy/systemd/tollgate.service')
 const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0
-const unitOptions = hasSystemd ? {} : { skip: 'systemd-analyze is not installed' }
+if (!hasSystemd) skipOrFail(t, 'systemd-analyze is not installed')
 
-t.test(
-  'systemd understands every line of the unit, and rates it as well protected',
-  unitOptions,
-  async (t) => {
+if (hasSystemd)
+  t.test('systemd understands every line of the unit, and rates it as well protected', async (t) => {
     // It looks for the program and the manual, which a package would have put there.
-    const text = read('deploy/systemd/tollgate.service')
     const file = join(t.testdir({}), 'tollgate.service')
-    const verify = (unit: string) => {
-      writeFileSync(file, unit)
+    const verify = (text: string) => {
+      writeFileSync(file, text)
       const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', file], {
         encoding: 'utf8',
       })
       return `${status} ${stderr}`.trim()
     }
-    const here = text.replace('/usr/bin/tollgate', process.execPath)
+    const here = unit.replace('/usr/bin/tollgate', process.execPath)
     t.equal(verify(here), '0')
     t.match(verify(here.replace('ProtectSystem=', 'ProtectSytem=')), /Unknown key.*ProtectSytem/)
     writeFileSync(file, here)
     const rating = spawnSync('systemd-analyze', ['security', '--offline=yes', '--threshold=20', file])
     t.equal(rating.status, 0, 'exposure of 2.0 or less, of 10')
+  })
+
+t.test(
+  'the unit starts the gateway again for as long as it may help, and never for a wrong configuration',
+  async (t) => {
+    t.match(unit, /^StartLimitIntervalSec=0$/m)
+    t.match(unit, /^Restart=always$/m)
+    t.match(unit, new RegExp(`^RestartPreventExitStatus=${exitCodes.usage}$`, 'm'))
+    t.match(unit, /^After=.*\bpostgresql\.service\b/m)
+    const [, stopSeconds] = /^TimeoutStopSec=(\d+)$/m.exec(unit)!
+    const { drainTimeoutMs, shutdownDelayMs } = gatewaySection.properties
+    t.ok(Number(stopSeconds) * 1_000 > shutdownDelayMs.default + drainTimeoutMs.default + 5_000)
+
+    const file = join(t.testdir({}), 'tollgate.yaml')
+    const run = (config: object, env: Record<string, string> = {}) => {
+      writeFileSync(
+        file,
+        JSON.stringify({ publicUrl: 'https://pay.example.com', secretFile: './secret', ...config }),
+      )
+      return runTollgate(t, ['start', '--config', file], env).exited
+    }
+    const away = { storage: { postgres: { url: 'postgres://tollgate@127.0.0.1:1/tollgate' } } }
+    t.match(await run(away), { code: exitCodes.failed }, 'a database that is down')
+    const wrong = [
+      { gateway: { prot: 1 } },
+      { storage: { postgres: { url: '${TOLLGATE_NOT_SET}' } } },
+      { plugins: [{ use: './nothing.ts' }] },
+      { plugins: [{ use: 'x402' }, { use: 'upstream' }] },
+    ]
+    for (const config of wrong) t.match(await run(config), { code: exitCodes.usage }, JSON.stringify(config))
   },
 )
+
+/** A datagram socket as systemd has one, and what came on it: Node has none of that kind, perl does. */
+const listener = `use Socket; $| = 1; socket(my $s, PF_UNIX, SOCK_DGRAM, 0); bind($s, sockaddr_un($ARGV[0])) or die;
+print "bound\\n"; while (defined recv($s, my $text, 4096, 0)) { print "$text\\n" }`
+
+if (hasSystemd)
+  t.test('systemd is told when the gateway serves, and when it stops', async (t) => {
+    t.match(unit, /^Type=notify$/m)
+    t.match(unit, /^NotifyAccess=all$/m)
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-notify-'))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    const socket = join(folder, 'socket')
+    const systemd = spawn('perl', ['-e', listener, socket], { stdio: ['ignore', 'pipe', 'inherit'] })
+    t.teardown(() => systemd.kill('SIGKILL'))
+    let received = ''
+    systemd.stdout.setEncoding('utf8').on('data', (text: string) => (received += text))
+    const untilReceived = async (text: RegExp) => {
+      while (!text.test(received)) await once(systemd.stdout, 'data')
+    }
+    await untilReceived(/^bound$/m)
+    const file = join(folder, 'tollgate.yaml')
+    const config = {
+      publicUrl: 'https://pay.example.com',
+      gateway: { port: 0 },
+      admin: { port: 0 },
+      storage: { path: './tollgate.db' },
+      secretFile: './secret',
+      log: { format: 'json' },
+    }
+    writeFileSync(file, JSON.stringify(config))
+    const gateway = await startGateway(t, { file }, { NOTIFY_SOCKET: socket })
+    await untilReceived(/^READY=1$/m)
+    t.notMatch(received, /STOPPING/)
+    gateway.signal('SIGTERM')
+    await untilReceived(/^STOPPING=1$/m)
+    t.equal((await gateway.exited).code, 0)
+    t.notMatch(gateway.stderr(), /systemd was not told/)
+  })

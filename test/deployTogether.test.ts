@@ -102,7 +102,9 @@ t.test("the chart's configuration is one for several gateways, which have time t
   t.strictSame(warnings, [])
   t.ok(values.replicas >= 2)
   t.match(config, { storage: { postgres: {} }, counters: { use: 'redis' } })
-  t.ok(values.terminationGracePeriodSeconds * 1000 >= 5000 + config.gateway.drainTimeoutMs + 5000)
+  const { shutdownDelayMs, drainTimeoutMs } = config.gateway
+  t.ok(shutdownDelayMs >= 5000, 'load balancers have time to notice')
+  t.ok(values.terminationGracePeriodSeconds * 1000 >= shutdownDelayMs + drainTimeoutMs + 5000)
 })
 
 t.test('every value that a template names is there, and every value is named', async (t) => {
@@ -120,6 +122,26 @@ t.test('every value that a template names is there, and every value is named', a
       named.some((path) => path.split('.')[0] === name),
       name,
     )
+})
+
+t.test('the ingress has the settings of the shipped nginx.conf', async (t) => {
+  const conf = read(deploy, '../examples/config/nginx.conf')
+  const of = (name: string) => values.ingress.annotations[`nginx.ingress.kubernetes.io/${name}`]
+  const says = (line: string) => t.ok(conf.includes(` ${line};`), line)
+  says(`proxy_buffer_size ${of('proxy-buffer-size')}`)
+  says(`proxy_buffers ${of('proxy-buffers-number')} ${of('proxy-buffer-size')}`)
+  says(`client_max_body_size ${of('proxy-body-size')}`)
+  for (const name of ['buffering', 'request-buffering', 'next-upstream'])
+    says(`proxy_${name.replaceAll('-', '_')} ${of(`proxy-${name}`)}`)
+  for (const name of ['read-timeout', 'send-timeout'])
+    says(`proxy_${name.replaceAll('-', '_')} ${of(`proxy-${name}`)}s`)
+  for (const value of Object.values(values.ingress.annotations)) t.type(value, 'string')
+})
+
+t.test('a proxy on the machine of the compose file is believed, and nothing else is', async (t) => {
+  const { config } = await loaded(join(deploy, 'compose/tollgate.yaml'))
+  const [{ gateway }] = compose.networks.outside.ipam.config
+  t.strictSame(config.gateway.trustedProxyCidrs, [`${gateway}/32`])
 })
 
 const hasHelm = spawnSync('helm', ['version']).status === 0

@@ -1,4 +1,5 @@
 import { isConfigError } from '../../core/config/configError.ts'
+import { GenerationError } from '../../core/kernel/generationError.ts'
 
 /** What the commands exit with. Codes are API: they are added, never given another meaning. */
 export const exitCodes = {
@@ -18,6 +19,8 @@ export class UsageError extends Error {
 /** The exit code that goes with an error. */
 export function exitCodeOf(error: unknown): number {
   const code = (error as { code?: unknown } | null)?.code
-  const isUsage = isConfigError(error) || code === 'USAGE' || String(code).startsWith('commander.')
+  // One with a cause is a plugin that refused its set-up, of which the next start may be free.
+  const isOrder = error instanceof GenerationError && error.cause === undefined
+  const isUsage = isConfigError(error) || isOrder || code === 'USAGE' || String(code).startsWith('commander.')
   return isUsage ? exitCodes.usage : exitCodes.failed
 }

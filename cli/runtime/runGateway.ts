@@ -60,13 +60,13 @@ export async function runGateway(file: string, only?: Role): Promise<void> {
     announce(first) {
       signal = first
       running.announceStop()
-      notifySystemd('--stopping', log)
+      notifySystemd('STOPPING=1', log)
       if (shutdownDelayMs > 0)
         log.info({ signal, shutdownDelayMs }, 'told to stop; /readyz answers 503, and calls are still served')
     },
     stop,
   })
-  notifySystemd('--ready', log)
+  notifySystemd('READY=1', log)
   // Last: whoever reads this may send a signal at once.
   log.info({ url, admin, publicUrl: loaded.config.publicUrl, ...(only && { only }) }, 'tollgate is running')
 }
