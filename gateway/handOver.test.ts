@@ -64,3 +64,44 @@ t.test('a request that is handed over stays one, whatever it says of body and co
     }
   }
 })
+
+t.test(
+  'requests behind an answer that is not read wait for it, in order, and end with their connection',
+  async (t) => {
+    const body = Buffer.alloc(8_000_000, 'x')
+    const asked: string[] = []
+    const large = createServer((req, res) => {
+      asked.push(req.url!)
+      res.end(req.url === '/end' ? '{}' : body)
+    }).listen(0, '127.0.0.1')
+    await once(large, 'listening')
+    t.teardown(() => {
+      large.closeAllConnections()
+      large.close()
+    })
+    const to = `http://127.0.0.1:${(large.address() as AddressInfo).port}`
+    const gateway = await startGateway(t, { handOver: createHandOver(() => to, 60_000, silentLog) })
+    const askedByNow = async () => {
+      const end = await openSocket(t, gateway.port)
+      end.write('GET /end HTTP/1.1\r\nHost: g\r\n\r\n')
+      await until(() => asked.includes('/end'))
+      end.destroy()
+      return asked.splice(0).filter((url) => url !== '/end')
+    }
+    const paths = Array.from({ length: 16 }, (_, i) => `/large/${i}`)
+    const pipelined = paths.map((path) => `GET ${path} HTTP/1.1\r\nHost: g\r\n\r\n`).join('')
+    const [left, reads] = [await openSocket(t, gateway.port), await openSocket(t, gateway.port)]
+    for (const socket of [left, reads]) socket.pause().write(pipelined)
+    await until(() => asked.length >= 2, 'both first ones')
+    t.strictSame(await askedByNow(), ['/large/0', '/large/0'])
+    left.destroy()
+    let bytes = 0
+    reads.on('data', (data: Buffer) => (bytes += data.length)).resume()
+    await until(() => bytes > paths.length * body.length, 'all answers')
+    t.strictSame(
+      await askedByNow(),
+      paths.slice(1),
+      'one after the other, and none of the connection that went',
+    )
+  },
+)

@@ -132,8 +132,13 @@ export function createGateway(first: Generation, parts: GatewayParts, options: G
     if (!url.startsWith(linkPrefix)) {
       const problem = otherPathProblem(url)
       if (problem !== undefined) return refuseRequest(req, res, problem, head)
-      if (head.expectsContinue) res.writeContinue()
-      return handOver.web(req, res, clientIpOf(req), head.requestId)
+      const forward = () => {
+        if (head.expectsContinue) res.writeContinue()
+        handOver.web(req, res, clientIpOf(req), head.requestId)
+      }
+      // Each has connections of its own to the admin API, which answers at once: behind an answer that is not read, all of that
+      // would pile up.
+      return void (res.socket === null ? res.once('socket', forward) : forward())
     }
     const target = parseTarget(url)
     if (typeof target === 'string') return refuseRequest(req, res, target, head)
