@@ -44,7 +44,7 @@ export interface ControlPlane {
 /** What the control plane has of the data plane. */
 export interface FromDataPlane {
   /** What `/metrics` shows. */
-  readonly metrics: Metrics
+  readonly metrics: Pick<Metrics, 'source'>
   /** What tools call links through. */
   readonly linkCalls: LinkCalls
   /** What became of the calls of each process, asked now. Answers soon, whoever stands still. */
@@ -77,6 +77,7 @@ export async function startControlPlane(
       chains,
       counters: ports.counters,
       leases: store.leases,
+      oversight: store.oversight,
     }),
     linkCalls: data.linkCalls,
     stores: store.stores,
