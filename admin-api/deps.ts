@@ -114,7 +114,7 @@ export interface AdminApiDeps {
   readonly linkCalls: LinkCalls
   readonly clock: Clock
   readonly log: Log
-  readonly metrics: Metrics
+  readonly metrics: Pick<Metrics, 'source'>
   /** Base URL that everybody sees, with or without a trailing slash; addresses in answers come from it, never from a request. */
   readonly publicUrl: string
   /** Shown on pages and in the OpenAPI document. */

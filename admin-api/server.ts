@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import fastify, { type FastifyInstance } from 'fastify'
 import { closeInStages, lingerOnClose } from '../core/http/lingeringClose.ts'
@@ -17,10 +19,20 @@ const MAX_BODY_BYTES = 1_048_576
 /** A request has to arrive in this time; the longest answer, a save with its health check, needs a third of it. */
 const REQUEST_TIMEOUT_MS = 30_000
 
+interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** What the operator's tools read. */
+const monitored = /^\/(metrics|healthz|readyz)(\?|$)/
+
 /** The control plane: everything of the marketplace that is not a call of a link. */
 export interface AdminApi {
   /** Starts to listen, and the features' jobs. Port 0 takes a free one. @returns where */
-  listen(address: { host: string; port: number }): Promise<{ host: string; port: number }>
+  listen(address: Address): Promise<Address>
+  /** Answers the operator's tools, and nothing else, on a port of their own. @returns where */
+  listenForMonitoring(address: Address): Promise<Address>
   /** Ends idle connections, lets requests and jobs under way finish. */
   close(): Promise<void>
   /** A request without a socket, for tests. */
@@ -66,6 +78,12 @@ export async function createAdminApi(
 
   const stopped = new AbortController()
   let jobs: Promise<unknown> = Promise.resolve()
+  const monitoring = createServer((request, response) => {
+    if (!monitored.test(request.url!)) return void response.writeHead(404).end()
+    // A mesh or a probe may add it; everything that reaches this port is the operator's.
+    delete request.headers['x-forwarded-for']
+    app.routing(request, response)
+  })
   return {
     async listen({ host, port }) {
       await app.listen({ host, port })
@@ -73,8 +91,16 @@ export async function createAdminApi(
       const bound = app.server.address() as AddressInfo
       return { host: bound.address, port: bound.port }
     },
+    async listenForMonitoring({ host, port }) {
+      monitoring.listen(port, host)
+      await once(monitoring, 'listening')
+      const bound = monitoring.address() as AddressInfo
+      return { host: bound.address, port: bound.port }
+    },
     async close() {
       stopped.abort()
+      monitoring.close()
+      monitoring.closeIdleConnections()
       await app.close()
       await jobs
     },

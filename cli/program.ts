@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { registerBackup } from './commands/backup.ts'
 import { registerCheck } from './commands/check.ts'
@@ -18,6 +17,7 @@ import { registerVault } from './commands/vault.ts'
 import { exitCodes } from './output/exitCodes.ts'
 import { useHelpLayout } from './output/helpLayout.ts'
 import { registerPay } from './pay/command.ts'
+import { version } from './version.ts'
 
 /** The `tollgate` command with all its parts. Each loads what it needs when it is called. */
 export function createProgram(): Command {
@@ -59,19 +59,4 @@ First steps:
   registerProxy(program)
   registerBackup(program)
   return program
-}
-
-function version(): string {
-  const own = new URL('../package.json', import.meta.url)
-  // Built, this file is one folder deeper.
-  const text = readIfThere(own) ?? readIfThere(new URL('../../package.json', import.meta.url)) ?? '{}'
-  return JSON.parse(text).version ?? '0.0.0'
-}
-
-function readIfThere(url: URL): string | undefined {
-  try {
-    return readFileSync(url, 'utf8')
-  } catch {
-    return undefined
-  }
 }

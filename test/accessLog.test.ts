@@ -155,7 +155,7 @@ t.test('a stream, a body in pieces and a call that is left behind have one id ea
   const response = await fetch(url)
   t.equal(await response.text(), 'ab')
   t.match(idOf(response), uuid)
-  await callAndGo(t, paid, '0.10')
+  await callAndGo(t, paid, '0')
   await until(() => paid.lines.some(({ outcome }) => outcome === 'left'), 'the line of who has left')
 })
 

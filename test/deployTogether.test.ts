@@ -44,9 +44,10 @@ const services = compose.services as Record<string, Service>
 t.test(
   'in the compose file, only the gateway has a door, on this machine, and only it a way out',
   async (t) => {
-    t.strictSame(Object.keys(services), ['gateway', 'postgres', 'redis'])
+    t.strictSame(Object.keys(services), ['gateway', 'postgres', 'redis', 'prometheus'])
     for (const [name, { ports = [], networks }] of Object.entries(services)) {
-      t.strictSame(ports, name === 'gateway' ? ['127.0.0.1:8080:8080'] : [], name)
+      const reached = { gateway: ['127.0.0.1:8080:8080'], prometheus: ['127.0.0.1:9090:9090'] }
+      t.strictSame(ports, reached[name as keyof typeof reached] ?? [], name)
       t.equal(networks.includes('outside'), name === 'gateway', name)
     }
     t.equal(compose.networks.inside.internal, true)
@@ -57,14 +58,14 @@ t.test(
   'its images have versions, its containers no more rights than they need, and no secret stands in it',
   async (t) => {
     for (const [name, service] of Object.entries(services)) {
-      t.match(service.image, /^[a-z]+:\d+\.\d+(\.\d+)?$/, name)
+      t.match(service.image, /^(prom\/)?[a-z]+:v?\d+\.\d+(\.\d+)?$/, name)
       t.strictSame(service.security_opt, ['no-new-privileges:true'], name)
       for (const [variable, value] of Object.entries(service.environment ?? {})) {
         if (/SECRET|PASSWORD|DATABASE_URL/.test(variable))
           t.match(value, /\$\{[A-Z_]+:\?/, `${name}: ${variable}`)
       }
     }
-    for (const name of ['gateway', 'redis']) {
+    for (const name of ['gateway', 'redis', 'prometheus']) {
       t.match(services[name], { read_only: true, cap_drop: ['ALL'] }, name)
     }
     const wanted = [...read(deploy, 'compose/compose.yaml').matchAll(/\$\{([A-Z_]+):\?/g)].map(

@@ -1,5 +1,6 @@
 import type { LinkSuspension } from '../../core/domain/link.ts'
 import type { Oversight } from '../../core/ports/store/oversight.ts'
+import { backlogOf } from '../sql/backlog.ts'
 import type { ReaderThread } from './reader/readerThread.ts'
 
 // Usernames are in lower case. Without a search the index of usernames gives the page as it is.
@@ -15,6 +16,12 @@ const foundStores = storesPage('(instr(s.username, ?3) > 0 OR instr(lower(s.disp
 // Whatever is suspended now has begun to be some time: by the short rows of that, no link is read that never was.
 const suspended = `FROM (SELECT DISTINCT link_id FROM link_suspensions) b CROSS JOIN links l ON l.id = b.link_id
   WHERE l.is_active = 1 AND l.suspension IS NOT NULL`
+
+// The words of the index payments_open, so that it is used.
+const openPayments = `SELECT state, count(*) AS total FROM payments
+  WHERE (state <> 'delivered' OR due_at_ms IS NOT NULL) AND state IN ('claimed', 'settling', 'pending', 'refund_due')
+  GROUP BY state`
+const webhooksWaiting = "SELECT count(*) AS total FROM webhook_deliveries WHERE state = 'waiting'"
 
 /** What the operator sees of all stores, in SQLite: read by a thread of its own. */
 export function createOversight(thread: Pick<ReaderThread, 'read'>): Oversight {
@@ -51,6 +58,19 @@ export function createOversight(thread: Pick<ReaderThread, 'read'>): Oversight {
           suspension: JSON.parse(String(row['suspension'])) as LinkSuspension,
         })),
       }
+    },
+
+    async backlog() {
+      const [payments, webhooks, links] = await thread.read(
+        { sql: openPayments, parameters: [] },
+        { sql: webhooksWaiting, parameters: [] },
+        { sql: `SELECT count(*) AS total ${suspended}`, parameters: [] },
+      )
+      return backlogOf(
+        payments!.map((row) => ({ state: String(row['state']), total: Number(row['total']) })),
+        Number(webhooks![0]!['total']),
+        Number(links![0]!['total']),
+      )
     },
 
     async gasByDay(network, fromDay) {

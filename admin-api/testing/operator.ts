@@ -16,6 +16,7 @@ export function operatorDeps(of: () => Fixture, more: Partial<OperatorDeps> = {}
     oversight: {
       stores: (...asked) => of().db.oversight.stores(...asked),
       suspended: (limit) => of().db.oversight.suspended(limit),
+      backlog: () => of().db.oversight.backlog(),
       gasByDay: (...asked) => of().db.oversight.gasByDay(...asked),
     },
     problems: async () => [],

@@ -150,7 +150,7 @@ export async function startAdmin(
       changes: hub,
       clock,
       log,
-      metrics: { register() {}, source: { contentType: 'text/plain', text: async () => 'up 1\n' } },
+      metrics: { source: { contentType: 'text/plain', text: async () => 'up 1\n' } },
       publicUrl,
       serviceName: 'Tollgate',
       assets: builtInAssets.filter((a) => a.network === 'eip155:84532'),

@@ -3,6 +3,7 @@ import { createEgress } from '../../adapters/egress/createEgress.ts'
 import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
 import { createChanges } from '../../adapters/memory/changes.ts'
 import { createMemoryCounters } from '../../adapters/memory/counters.ts'
+import { createMetrics } from '../../adapters/metrics/createMetrics.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { keepTickShape } from '../../cli/runtime/heap/keepTickShape.ts'
 import { limitThreadHeaps } from '../../cli/runtime/heap/limitThreadHeaps.ts'
@@ -97,7 +98,7 @@ export async function createGatewayUnderTest(
     changes: createChanges(),
     egress: createEgress({ allowPrivateCidrs: ['127.0.0.0/8'], log }),
     sealer,
-    metrics: { register() {}, source: undefined },
+    metrics: createMetrics().metrics,
     chains,
     service: {
       publicUrl: 'http://gateway.test',

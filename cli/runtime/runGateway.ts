@@ -86,6 +86,7 @@ const fixed = [
   'metadataField',
   'gateway',
   'admin',
+  'monitoring',
   'storage',
   'secretFile',
   'counters',

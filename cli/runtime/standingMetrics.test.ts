@@ -12,6 +12,11 @@ const key: SettlingKey = {
 }
 const here: LeaseHolder = { id: 1, endsInMs: 9_000, process: { id: 7, isThis: true } }
 
+const waiting = {
+  open: { claimed: 1, settling: 2, pending: 3 },
+  ...{ refundsDue: 4, webhooksWaiting: 5, linksSuspended: 6 },
+}
+
 interface Scene {
   /** What the store, and the settler, say is wrong; an error where they do not answer. */
   readonly store?: readonly string[] | Error
@@ -20,6 +25,7 @@ interface Scene {
   readonly holder?: LeaseHolder | undefined | Error
   readonly isShared?: boolean
   readonly isSettledElsewhere?: boolean
+  readonly backlog?: Error
   readonly missing?: readonly NetworkId[]
 }
 
@@ -46,9 +52,16 @@ function startStanding(scene: Scene) {
   const readiness = createReadiness({
     ...{ store: store as never, chains, starts: { waiting: new Set() }, isSettledElsewhere },
   })
+  const oversight = { backlog: () => said(scene.backlog ?? waiting) }
   const metrics = withStanding(
-    { register() {}, source: { contentType: 'text/plain', text: async () => '# of the plugins\n' } },
-    { readiness, chains, leases, counters: isShared === undefined ? {} : { isShared: async () => isShared } },
+    { source: { contentType: 'text/plain', text: async () => '# of the plugins\n' } },
+    {
+      readiness,
+      chains,
+      leases,
+      oversight,
+      counters: isShared === undefined ? {} : { isShared: async () => isShared },
+    },
   )
   return { readiness, text: () => metrics.source!.text() }
 }
@@ -67,6 +80,10 @@ t.test('what is well is told in families with help and type, behind those of the
     'tollgate_ready{part="store",network=""} 1',
     'tollgate_ready{part="settler",network="eip155:84532"} 1',
     'tollgate_redis_up 1',
+    'tollgate_payments_open{state="pending"} 3',
+    'tollgate_refunds_due 4',
+    'tollgate_webhook_deliveries_waiting 5',
+    'tollgate_links_suspended 6',
     `tollgate_settling_key_state{${labels},state="ready"} 1`,
     `tollgate_settling_key_state{${labels},state="out_of_gas"} 0`,
     `tollgate_settling_key_balance_coins{${labels}} 0.25`,
@@ -75,7 +92,8 @@ t.test('what is well is told in families with help and type, behind those of the
   ])
     t.ok(text.includes(`\n${line}\n`), line)
   const families = [...text.matchAll(/^# TYPE (\S+) gauge$/gm)].map(([, name]) => name)
-  t.equal(new Set(families).size, 6)
+  t.match(text, /^tollgate_build_info\{version="\d+\.\d+\.\d+",node="v\d+\.\d+\.\d+"\} 1$/m)
+  t.equal(new Set(families).size, 11)
   for (const name of families) t.match(text, new RegExp(`^# HELP ${name} .`, 'm'))
   for (const line of text.trim().split('\n').slice(1))
     if (!line.startsWith('#')) t.match(line, /^tollgate_[a-z_]+(\{([a-z]+="[^"\\]*",?)+\})? [0-9.e+]+$/)

@@ -5,6 +5,8 @@ import type { KeyTrouble, OwnKey, SettlingKey } from '../../core/ports/chains/se
 import type { Counters } from '../../core/ports/counters.ts'
 import type { Metrics, MetricsSource } from '../../core/ports/metrics.ts'
 import type { Leases } from '../../core/ports/store/leases.ts'
+import type { Backlog, Oversight } from '../../core/ports/store/oversight.ts'
+import { version } from '../version.ts'
 import { keptLook } from './keptLook.ts'
 import type { OpenChains } from './open/openChains.ts'
 import type { PartOfReadiness } from './readiness.ts'
@@ -14,6 +16,7 @@ export interface StandingParts {
   readonly chains: Pick<OpenChains, 'settlers'>
   readonly counters: Pick<Counters, 'isShared'>
   readonly leases: Pick<Leases, 'holderOf'>
+  readonly oversight: Pick<Oversight, 'backlog'>
 }
 
 /**
@@ -36,15 +39,19 @@ type KeyState = (typeof keyStates)[number]
 
 /** Asked at once by Prometheus and by people: the store is asked for who has a key no more often than this, in ms. */
 const HOLDER_AGE_MS = 1_000
+/** The database is counted no more often than this, however many scrape. */
+const BACKLOG_AGE_MS = 10_000
 
 /**
  * Puts behind what the plugins say how the service itself stands: the parts of `/readyz`, Redis, and each settling key. Nothing of it
  * is looked at while nobody reads, and nobody who is away keeps the reader waiting. Without the plugin there is none of it either.
  */
-export function withStanding(metrics: Metrics, parts: StandingParts): Metrics {
+export function withStanding(
+  metrics: Pick<Metrics, 'source'>,
+  parts: StandingParts,
+): Pick<Metrics, 'source'> {
   const standing = createStandingText(parts)
   return {
-    register: (source) => metrics.register(source),
     get source(): MetricsSource | undefined {
       const { source } = metrics
       if (source === undefined) return undefined
@@ -64,7 +71,14 @@ interface KeySeen {
   readonly found: SettlingKey | undefined
 }
 
-function createStandingText({ readiness, chains, counters, leases }: StandingParts): () => Promise<string> {
+function createStandingText({
+  readiness,
+  chains,
+  counters,
+  leases,
+  oversight,
+}: StandingParts): () => Promise<string> {
+  const backlog = keptLook(() => oversight.backlog(), Date.now, { ageMs: BACKLOG_AGE_MS, patienceMs: 1_000 })
   const looks = new WeakMap<OwnKey, () => Promise<Look<SettlingKey>>>()
   const holders = new WeakMap<OwnKey, ReturnType<typeof lookForHolder>>()
 
@@ -97,9 +111,10 @@ function createStandingText({ readiness, chains, counters, leases }: StandingPar
   }
 
   return async () => {
-    const [ready, isShared, keys] = await Promise.all([
+    const [ready, isShared, waiting, keys] = await Promise.all([
       readiness(),
       counters.isShared?.(),
+      backlog(),
       Promise.all(
         chains.settlers.flatMap(({ network, isExclusive, keys = [] }) =>
           keys.map((key) => seen(network, isExclusive === true, key)),
@@ -108,6 +123,11 @@ function createStandingText({ readiness, chains, counters, leases }: StandingPar
     ])
     const found = keys.flatMap(({ labels, found }) => (found === undefined ? [] : [{ labels, found }]))
     return [
+      gauge('tollgate_build_info', 'The version that runs: always 1.', [
+        [{ version: version(), node: process.version }, 1],
+      ]),
+      // What was counted before the database went away says nothing about now.
+      ...(waiting.fault === undefined ? backlogGauges(waiting.value!) : []),
       gauge(
         'tollgate_ready',
         'Whether a part of /readyz can work; it answers 200 while all of them are 1.',
@@ -149,6 +169,23 @@ function createStandingText({ readiness, chains, counters, leases }: StandingPar
     ].join('')
   }
 }
+
+const backlogGauges = ({ open, refundsDue, webhooksWaiting, linksSuspended }: Backlog): string[] => [
+  gauge(
+    'tollgate_payments_open',
+    'Payments of the installation that are not over, by state.',
+    Object.entries(open).map(([state, total]): Sample => [{ state }, total]),
+  ),
+  gauge('tollgate_refunds_due', 'Payments of the installation that were charged and have to be paid back.', [
+    [{}, refundsDue],
+  ]),
+  gauge(
+    'tollgate_webhook_deliveries_waiting',
+    'Webhook deliveries of the installation that wait for a try.',
+    [[{}, webhooksWaiting]],
+  ),
+  gauge('tollgate_links_suspended', 'Links of the installation that are suspended.', [[{}, linksSuspended]]),
+]
 
 function kept<T>(all: WeakMap<OwnKey, T>, key: OwnKey, make: (key: OwnKey) => T): T {
   let one = all.get(key)

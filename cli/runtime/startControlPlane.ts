@@ -36,6 +36,8 @@ import { urlOf } from './urlOf.ts'
 /** The admin API and the background work: one of each in an installation. */
 export interface ControlPlane {
   readonly adminUrl: string
+  /** Of the listener for metrics and probes; undefined where none is configured. */
+  readonly monitoringUrl: string | undefined
   /** `/readyz` answers 503 from now on; everything else goes on. */
   announceStop(): void
   close(): Promise<void>
@@ -44,7 +46,7 @@ export interface ControlPlane {
 /** What the control plane has of the data plane. */
 export interface FromDataPlane {
   /** What `/metrics` shows. */
-  readonly metrics: Metrics
+  readonly metrics: Pick<Metrics, 'source'>
   /** What tools call links through. */
   readonly linkCalls: LinkCalls
   /** What became of the calls of each process, asked now. Answers soon, whoever stands still. */
@@ -77,6 +79,7 @@ export async function startControlPlane(
       chains,
       counters: ports.counters,
       leases: store.leases,
+      oversight: store.oversight,
     }),
     linkCalls: data.linkCalls,
     stores: store.stores,
@@ -126,11 +129,17 @@ export async function startControlPlane(
   const admin = await createAdminApi(deps, featuresOf(only))
   giveBackHeap()
   const adminUrl = urlOf(await admin.listen(config.admin))
+  const { host, port } = config.monitoring
+  const monitoringUrl =
+    port === undefined ? undefined : urlOf(await admin.listenForMonitoring({ host, port }))
+  if (monitoringUrl !== undefined)
+    ports.log.info({ event: 'monitoring', url: monitoringUrl }, 'metrics and probes have a port of their own')
   const jobs = does('jobs', only)
     ? await startJobs(stack, ports.log, () => longestReplayMs(data.generation))
     : undefined
   return {
     adminUrl,
+    monitoringUrl,
     announceStop() {
       isStopping = true
     },

@@ -1,7 +1,11 @@
 import type { LoadedConfig } from '../../core/config/loadConfig.ts'
+import { TollgateError } from '../../core/errors/error.ts'
+import { errorReply } from '../../core/http/errorReply.ts'
 import type { AnyGatewayPlugin } from '../../core/plugin/gateway.ts'
 import type { LinkCalls } from '../../core/ports/linkCalls.ts'
-import { createHandOver } from '../../gateway/handOver.ts'
+import type { Log } from '../../core/ports/log.ts'
+import { createHandOver, type HandOver } from '../../gateway/handOver.ts'
+import { send } from '../../gateway/httpDoor.ts'
 import { createGateway, type Gateway } from '../../gateway/server.ts'
 import { createReloader, generationOf } from './createReloader.ts'
 import { openLate } from './open/openLate.ts'
@@ -30,6 +34,15 @@ export interface DataPlane {
 /** What is asked about the process itself. */
 const aboutItself = /^\/(healthz|readyz)(\?|$)/
 
+/** The probes have a port of their own: the public one does not know them. */
+const withoutProbes = (handOver: HandOver, log: Log): HandOver => ({
+  ...handOver,
+  web(req, res, clientIp, requestId) {
+    if (!aboutItself.test(req.url!)) return handOver.web(req, res, clientIp, requestId)
+    send(res, errorReply(new TollgateError('NOT_FOUND'), log, requestId).reply, null, requestId)
+  },
+})
+
 /**
  * @param adminUrl where everything is handed to that is no link
  * @param ownUrl where it is answered whether this process lives and can work; absent: where the rest is
@@ -41,7 +54,8 @@ export async function startDataPlane(
   ownUrl = adminUrl,
 ): Promise<DataPlane> {
   const targetOf = (url: string) => (aboutItself.test(url) ? ownUrl : adminUrl)
-  const handOver = createHandOver(targetOf, config.gateway.requestTimeoutMs, ports.log)
+  const proxied = createHandOver(targetOf, config.gateway.requestTimeoutMs, ports.log)
+  const handOver = config.monitoring.port === undefined ? proxied : withoutProbes(proxied, ports.log)
   const first = await generationOf(plugins, ports)
   const gateway = createGateway(first, { ...ports, handOver }, config.gateway)
   const { address: host, port } = await gateway.listen(config.gateway.port, config.gateway.host)

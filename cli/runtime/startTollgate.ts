@@ -16,6 +16,8 @@ export interface Tollgate {
   readonly gatewayUrl: string
   /** The admin API's own listener, for the operator: metrics and readiness are only there. */
   readonly adminUrl: string
+  /** Of the listener for metrics and probes; undefined where none is configured. */
+  readonly monitoringUrl: string | undefined
   readonly stack: Stack
   /** Runs the plugins of a newly read configuration from the next call on. What fails leaves the old ones running. */
   reload(next: LoadedConfig<AnyGatewayPlugin>): Promise<void>
@@ -65,18 +67,34 @@ export async function startTollgate(
       only,
     )
     closers.push(() => control.close())
-    const { adminUrl, announceStop } = control
+    const { adminUrl, monitoringUrl, announceStop } = control
     if (!does('gateway', only)) {
       const plane = await startCalls(loaded, stack)
       closers.push(() => plane.close())
       data = plane
-      return { gatewayUrl: adminUrl, adminUrl, stack, reload: plane.reload, announceStop, close }
+      return {
+        gatewayUrl: adminUrl,
+        adminUrl,
+        monitoringUrl,
+        stack,
+        reload: plane.reload,
+        announceStop,
+        close,
+      }
     }
     const handedTo = does('admin', only) ? adminUrl : (config.admin.url ?? urlOf(config.admin))
     const plane = await startDataPlane(loaded, stack, handedTo, adminUrl)
     data = plane
     closers.push(plane.close)
-    return { gatewayUrl: plane.gatewayUrl, adminUrl, stack, reload: plane.reload, announceStop, close }
+    return {
+      gatewayUrl: plane.gatewayUrl,
+      adminUrl,
+      monitoringUrl,
+      stack,
+      reload: plane.reload,
+      announceStop,
+      close,
+    }
   } catch (error) {
     await close()
     throw error

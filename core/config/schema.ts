@@ -2,7 +2,13 @@ import type { OptionsSchema } from '../plugin/options.ts'
 import { countersSection, egressSection, storageSection } from './sections/data.ts'
 import { assetsSection, feesSection, networksSection } from './sections/money.ts'
 import { pluginsSection } from './sections/plugins.ts'
-import { adminSection, gatewaySection, logSection, operatorSection } from './sections/server.ts'
+import {
+  adminSection,
+  gatewaySection,
+  logSection,
+  monitoringSection,
+  operatorSection,
+} from './sections/server.ts'
 
 /**
  * Everything that a configuration file may say: the type {@link Config}, the check, the defaults, the editor's help and
@@ -43,6 +49,7 @@ export const configSchema = {
     gateway: gatewaySection,
     admin: adminSection,
     operator: operatorSection,
+    monitoring: monitoringSection,
     storage: storageSection,
     secretFile: {
       type: 'string',

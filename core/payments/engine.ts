@@ -29,10 +29,13 @@ export interface EngineParts {
   readonly lease: Pick<HeldLease, 'current' | 'isHeld' | 'lapses'>
   readonly clock: Clock
   readonly log: Log
+  /** Told how each settlement ended and how long it took, in milliseconds. Absent: nothing is counted. */
+  readonly onSettled?: (network: string, outcome: SettleOutcome['status'], ms: number) => void
 }
 
 /** The life of one call, verb by verb; what is written beside it is in background.ts. */
-export function createPayments({ books, chains, notes, lease, clock, log }: EngineParts): Payments {
+export function createPayments(parts: EngineParts): Payments {
+  const { books, chains, notes, lease, clock, log, onSettled } = parts
   const watch = createChangeWatch(books)
   const calls = createOpenCalls(books, watch, log)
   /** Rows that no call may take up now. */
@@ -290,8 +293,11 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
       }
       const charged = amountAtomic === undefined ? terms : { ...terms, amount: amountAtomic.toString() }
       let outcome: SettleOutcome
+      let ended: SettleOutcome['status'] = 'rejected'
+      const sinceMs = performance.now()
       try {
         outcome = await settler.settle(payload, charged, identity, storeInTime, paid.hold ?? undefined)
+        ended = outcome.status
       } catch (err) {
         if (!paid.hasBegun) throw notStored ?? err
         // Signed bytes may be on their way: whatever broke here, the recovery finds out what became of them.
@@ -300,6 +306,9 @@ export function createPayments({ books, chains, notes, lease, clock, log }: Engi
           'the settler broke after the payment was stored; its outcome is open',
         )
         outcome = { status: 'pending', transaction: '', reason: 'settlement_pending' }
+        ended = 'pending'
+      } finally {
+        onSettled?.(identity.network, ended, performance.now() - sinceMs)
       }
       // A settler waits for a store for so long only. What is stored later is sent by whoever takes this process for dead:
       // that nothing was charged is said once it can't be.

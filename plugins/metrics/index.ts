@@ -3,6 +3,7 @@ import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import { gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { Metrics } from '../../core/ports/metrics.ts'
 import { options } from './options.ts'
+import { callsMetric, durationMetric, Series, sellerMetric } from './series.ts'
 
 /** Counts by the port that they are read through, so that a reload of the configuration does not set them back. */
 const counts = new WeakMap<Metrics, Map<string, Series>>()
@@ -22,7 +23,7 @@ export default gatewayPlugin({
     const all = countsOf(metrics)
     const registry = new Registry()
     // The registry only calls `get` of what it is given; our own metrics read the counts when they are asked.
-    for (const metric of [callsMetric(values(all)), durationMetric(values(all))]) {
+    for (const metric of [callsMetric, durationMetric, sellerMetric].map((make) => make(values(all)))) {
       registry.registerMetric(metric as unknown as Metric)
     }
 
@@ -36,10 +37,7 @@ export default gatewayPlugin({
       all.set(key, series)
       return {
         log(x) {
-          const durationMs = clock.now() - x.startedAtMs
-          // A failure that nobody was there to hear is the caller's going: anybody can have as many as he likes.
-          if (x.isUnsent && x.status >= 500) series.add(0, null, durationMs)
-          else series.add(x.status, x.errorCode, durationMs)
+          series.add(x, clock.now() - x.startedAtMs)
         },
       }
     }
@@ -85,91 +83,3 @@ function measuredProcess(): Promise<Registry> {
 const values = (all: ReadonlyMap<string, Series>): Iterable<Series> => ({
   [Symbol.iterator]: () => all.values(),
 })
-
-/** Upper bounds of the duration buckets, in milliseconds. */
-export const bucketsMs = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000] as const
-
-/**
- * The counts of one kind of call. Adding is a few array operations: a prom-client observation would be the dearest part
- * of a free call (bench/plugins.ts).
- */
-export class Series {
-  readonly labels: Readonly<Record<string, string>>
-  /** Calls that were answered without an error code, by status. */
-  readonly byStatus: number[] = new Array(1_000).fill(0)
-  /** Calls that ended with an error code: `<status> <code>` → count. */
-  readonly byCode = new Map<string, number>()
-  /** Calls per bucket, not cumulative; the last is beyond every bound. */
-  readonly buckets: number[] = new Array(bucketsMs.length + 1).fill(0)
-  sumMs = 0
-  count = 0
-
-  constructor(labels: Readonly<Record<string, string>>) {
-    this.labels = labels
-  }
-
-  add(status: number, code: string | null, durationMs: number): void {
-    if (code === null) this.byStatus[status]!++
-    else this.byCode.set(`${status} ${code}`, (this.byCode.get(`${status} ${code}`) ?? 0) + 1)
-    let at = 0
-    while (at < bucketsMs.length && durationMs > bucketsMs[at]!) at++
-    this.buckets[at]!++
-    this.sumMs += durationMs
-    this.count++
-  }
-}
-
-/** One sample as prom-client writes it. */
-interface Sample {
-  readonly value: number
-  readonly labels: Readonly<Record<string, string | number>>
-  readonly metricName?: string
-}
-
-/** A metric that prom-client's registry reads when it is asked: its own `get`, no copies kept. */
-export interface LazyMetric {
-  readonly name: string
-  readonly help: string
-  readonly type: 'counter' | 'histogram'
-  readonly aggregator: 'sum'
-  get(): Promise<{ name: string; help: string; type: string; aggregator: string; values: Sample[] }>
-}
-
-export function callsMetric(all: Iterable<Series>): LazyMetric {
-  return lazy('tollgate_calls_total', 'Calls of links, by status and error code.', 'counter', () => {
-    const values: Sample[] = []
-    for (const { labels, byStatus, byCode } of all) {
-      byStatus.forEach((value, status) => {
-        if (value > 0) values.push({ value, labels: { ...labels, status, code: '' } })
-      })
-      for (const [key, value] of byCode) {
-        const [status, code] = key.split(' ') as [string, string]
-        values.push({ value, labels: { ...labels, status, code } })
-      }
-    }
-    return values
-  })
-}
-
-export function durationMetric(all: Iterable<Series>): LazyMetric {
-  const name = 'tollgate_call_duration_seconds'
-  return lazy(name, 'From the head of a call to the end of its answer.', 'histogram', () => {
-    const values: Sample[] = []
-    for (const { labels, buckets, sumMs, count } of all) {
-      let below = 0
-      buckets.forEach((inBucket, at) => {
-        below += inBucket
-        const le = at < bucketsMs.length ? bucketsMs[at]! / 1000 : '+Inf'
-        values.push({ value: below, labels: { ...labels, le }, metricName: `${name}_bucket` })
-      })
-      values.push({ value: sumMs / 1000, labels, metricName: `${name}_sum` })
-      values.push({ value: count, labels, metricName: `${name}_count` })
-    }
-    return values
-  })
-}
-
-function lazy(name: string, help: string, type: LazyMetric['type'], read: () => Sample[]): LazyMetric {
-  const aggregator = 'sum'
-  return { name, help, type, aggregator, get: async () => ({ name, help, type, aggregator, values: read() }) }
-}

@@ -1,24 +1,12 @@
 import perfHooks from 'node:perf_hooks'
 import t from 'tap'
-import type { MetricsSource } from '../../core/ports/metrics.ts'
+import { createMetrics } from '../../adapters/metrics/createMetrics.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { callAndGo, shortPlugins, startPaid } from '../../test/helpers/paid.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'
 
-function metricsPort() {
-  let source: MetricsSource | undefined
-  return {
-    register(next: MetricsSource) {
-      source = next
-    },
-    get source() {
-      return source
-    },
-  }
-}
-
 async function start(options: object, kind: Parameters<typeof startSeller>[1] = 'hello') {
-  const metrics = metricsPort()
+  const metrics = createMetrics().metrics
   const plugins = [{ use: 'upstream' }, { use: 'metrics', with: options }]
   const seller = await startSeller(t, kind)
   const gateway = await startGateway(t, { plugins, adapt: (ports) => ({ ...ports, metrics }) })
@@ -50,8 +38,9 @@ t.test('calls are counted by status and code, with their duration', async (t) =>
   for (let i = 0; i < 3; i++) await (await fetch(link.url)).text()
   const before = await text()
   t.match(before, /^tollgate_calls_total\{paid="no",status="200",code=""\} 3$/m)
-  t.match(before, /^tollgate_call_duration_seconds_count\{paid="no"\} 3$/m)
-  t.match(before, /^tollgate_call_duration_seconds_bucket\{paid="no",le="\+Inf"\} 3$/m)
+  t.match(before, /^tollgate_call_duration_seconds_count\{paid="no",outcome="free"\} 3$/m)
+  t.match(before, /^tollgate_call_duration_seconds_bucket\{paid="no",outcome="free",le="\+Inf"\} 3$/m)
+  t.match(before, /^tollgate_seller_duration_seconds_count\{paid="no",outcome="answered"\} 3$/m)
   t.notMatch(before, /process_cpu/)
 })
 
@@ -62,7 +51,7 @@ t.test('failed calls carry their code', async (t) => {
 })
 
 t.test('a free call whose caller hangs up while the seller works is no failure', async (t) => {
-  const metrics = metricsPort()
+  const metrics = createMetrics().metrics
   const plugins = [{ use: 'metrics', with: { processMetrics: false } }, ...shortPlugins]
   const paid = await startPaid(t, { plugins, adapt: (ports) => ({ ...ports, metrics }) })
   await callAndGo(t, paid, '0')

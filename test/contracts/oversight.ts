@@ -1,6 +1,16 @@
 import type { Test } from 'tap'
 import type { DataStore } from '../../core/ports/store/store.ts'
-import { change, sampleKey, sampleLink, sampleStore, sell, startMs, type TestClock } from './samples.ts'
+import {
+  change,
+  claimed,
+  sampleClaim,
+  sampleKey,
+  sampleLink,
+  sampleStore,
+  sell,
+  startMs,
+  type TestClock,
+} from './samples.ts'
 
 type Under = DataStore & { readonly clock: TestClock; readonly storeClock: TestClock }
 
@@ -43,6 +53,38 @@ export function oversightContract(t: Test, make: (t: Test) => Promise<Under>): v
     t.strictSame(await found('of b'), ['bob'], 'a display name, in either case')
     t.strictSame(await found('shop'), ['ann', 'bob', 'cid'])
     t.strictSame(await found('%'), [], 'a search is a text and no pattern')
+  })
+
+  t.test('what is still to be done is counted, and what is over is not', async (t) => {
+    const under = await make(t)
+    const { oversight, stores, links, books } = under
+    const none = { claimed: 0, settling: 0, pending: 0 }
+    t.strictSame(await oversight.backlog(), {
+      open: none,
+      ...{ refundsDue: 0, webhooksWaiting: 0, linksSuspended: 0 },
+    })
+    await stores.create(sampleStore('s1', { username: 'ann' }), null, sampleKey('k1', 's1'))
+    const suspension = { sinceMs: startMs, reason: 'down', cooldownUntilMs: startMs + 1, permanent: false }
+    for (const id of ['l1', 'l2', 'l3']) {
+      await links.create(sampleLink(id, 's1'))
+      if (id !== 'l1') await links.setSuspension(id, suspension, startMs)
+    }
+    await links.deactivate('l3', startMs)
+    await claimed(under, sampleClaim('c1'))
+    for (const name of ['c2', 'c3']) {
+      const claim = sampleClaim(name)
+      const row = await claimed(under, claim)
+      const attempt = { settler: 'evm', bytes: '0x1', transaction: `0x${name}`, sequence: null }
+      await books.apply(change(claim, row, 'claimed', 'settling', { attempt, durability: 'flushed' }))
+      if (name === 'c3') await books.apply(change(claim, row, 'settling', 'pending'))
+    }
+    await sell(under, 'd1', '0xd1')
+    const owed = await sell(under, 'd2', '0xd2')
+    await books.apply(change(owed.claim, owed.row, 'settled', 'refund_due', { purchaseStatus: 'refund_due' }))
+    t.match(await oversight.backlog(), {
+      open: { claimed: 1, settling: 1, pending: 1 },
+      ...{ refundsDue: 1, webhooksWaiting: 0, linksSuspended: 1 },
+    })
   })
 
   t.test('what is suspended now is listed, the newest first, and how much there is', async (t) => {

@@ -7,6 +7,7 @@ import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createJobLine } from '../../adapters/memory/jobLine.ts'
 import { createMemory } from '../../adapters/memory/store/memory.ts'
 import { openMemory } from '../../adapters/memory/store/openMemory.ts'
+import { createMetrics } from '../../adapters/metrics/createMetrics.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { openSqlite } from '../../adapters/sqlite/openSqlite.ts'
 import { parseConfig } from '../../core/config/loadConfig.ts'
@@ -124,7 +125,7 @@ export async function startGateway(t: Test, options: TestGatewayOptions = {}): P
     changes,
     egress,
     sealer,
-    metrics: { register() {}, source: undefined },
+    metrics: createMetrics().metrics,
     chains,
     service: {
       publicUrl: 'http://gateway.test',

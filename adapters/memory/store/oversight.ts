@@ -1,9 +1,11 @@
+import type { Link } from '../../../core/domain/link.ts'
 import type { Oversight } from '../../../core/ports/store/oversight.ts'
 import type { Access } from './access.ts'
 import type { Tables } from './memory.ts'
 
 /** What the operator sees of all stores, in memory. */
-export function createOversight({ stores, links, purchases, gas }: Tables, { read }: Access): Oversight {
+export function createOversight(tables: Tables, { read }: Access): Oversight {
+  const { stores, links, purchases, gas, payments, deliveries } = tables
   return {
     stores: (search, after, limit) =>
       read(() =>
@@ -37,6 +39,18 @@ export function createOversight({ stores, links, purchases, gas }: Tables, { rea
           })
           .sort((a, b) => b.suspension.sinceMs - a.suspension.sinceMs || (a.linkId < b.linkId ? -1 : 1))
         return { total: rows.length, rows: rows.slice(0, limit) }
+      }),
+
+    backlog: () =>
+      read(() => {
+        const inState = (wanted: string) => payments.values().filter(({ state }) => state === wanted).length
+        const isSuspended = ({ isActive, suspension }: Link) => isActive && suspension !== null
+        return {
+          open: { claimed: inState('claimed'), settling: inState('settling'), pending: inState('pending') },
+          refundsDue: inState('refund_due'),
+          webhooksWaiting: deliveries.values().filter(({ state }) => state === 'waiting').length,
+          linksSuspended: links.values().filter(isSuspended).length,
+        }
       }),
 
     gasByDay: (network, fromDay) =>

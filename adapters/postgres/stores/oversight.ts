@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { LinkSuspension } from '../../../core/domain/link.ts'
 import type { Oversight } from '../../../core/ports/store/oversight.ts'
+import { backlogOf } from '../../sql/backlog.ts'
 import type { Database } from '../database.ts'
 
 interface StoreRow {
@@ -70,6 +71,22 @@ export function createOversight({ query }: Pick<Database, 'query'>): Oversight {
             suspension: JSON.parse(row.suspension) as LinkSuspension,
           })),
       }
+    },
+
+    async backlog() {
+      // The words of the index payments_open, so that it is used.
+      const [payments, others] = await Promise.all([
+        sql<{ state: string; total: number }>`
+          SELECT state, count(*) AS total FROM payments
+          WHERE (state <> 'delivered' OR due_at_ms IS NOT NULL) AND state IN ('claimed', 'settling', 'pending', 'refund_due')
+          GROUP BY state`.execute(query),
+        sql<{ webhooks: number; links: number }>`
+          SELECT (SELECT count(*) FROM webhook_deliveries WHERE state = 'waiting') AS webhooks,
+            (SELECT count(*) FROM links WHERE is_active = 1 AND suspension IS NOT NULL) AS links`.execute(
+          query,
+        ),
+      ])
+      return backlogOf(payments.rows, others.rows[0]!.webhooks, others.rows[0]!.links)
     },
 
     async gasByDay(network, fromDay) {

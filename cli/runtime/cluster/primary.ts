@@ -171,7 +171,7 @@ const ask = <T extends 'metrics' | 'counts'>(worker: Worker, type: T, timeoutMs:
 const nameOf = (worker: Worker): string => `worker-${worker.id}`
 
 /** `/metrics` of the whole fleet: this process and every worker that answers in time. */
-function fleetMetrics(own: Metrics): Metrics {
+function fleetMetrics(own: Pick<Metrics, 'source'>): Pick<Metrics, 'source'> {
   const text = async () => {
     const ofWorkers = workers().map(async (worker) => ({
       process: nameOf(worker),
@@ -180,10 +180,7 @@ function fleetMetrics(own: Metrics): Metrics {
     const ofPrimary = { process: 'primary', text: (await own.source?.text()) ?? '' }
     return mergeMetrics([ofPrimary, ...(await Promise.all(ofWorkers))])
   }
-  return {
-    register: (source) => own.register(source),
-    source: { contentType: 'text/plain; version=0.0.4; charset=utf-8', text },
-  }
+  return { source: { contentType: 'text/plain; version=0.0.4; charset=utf-8', text } }
 }
 
 /** The calls of the whole fleet: those of tools enter this process, all others the workers. */

@@ -3,6 +3,7 @@ import { createEgress } from '../../../adapters/egress/createEgress.ts'
 import { createAnswerMemory } from '../../../adapters/memory/answerMemory.ts'
 import { createMemoryCounters } from '../../../adapters/memory/counters.ts'
 import { createJobLine } from '../../../adapters/memory/jobLine.ts'
+import { createMetrics } from '../../../adapters/metrics/createMetrics.ts'
 import { createSealer } from '../../../adapters/secrets/createSealer.ts'
 import { loadSecret } from '../../../adapters/secrets/loadSecret.ts'
 import type { Config } from '../../../core/config/types.ts'
@@ -18,7 +19,6 @@ import { systemClock } from '../../../core/ports/clock.ts'
 import type { Counters } from '../../../core/ports/counters.ts'
 import type { JobLine } from '../../../core/ports/jobLine.ts'
 import type { Log } from '../../../core/ports/log.ts'
-import type { Metrics } from '../../../core/ports/metrics.ts'
 import type { DataStore } from '../../../core/ports/store/store.ts'
 import { createKeySharing, type KeySharing } from '../keys/keySharing.ts'
 import { createSharedJobLine } from '../keys/sharedJobLine.ts'
@@ -108,7 +108,8 @@ export async function openStack(
       await openChains(config, { clock, log, egress, gasBook, beginSettler, wrapSettler: wrap, mayOpen }),
     )
     const notes = createPurchaseNotes(sealer, config.metadataField)
-    const payments = createPayments({ books: store.books, chains, notes, lease, clock, log })
+    const { metrics, settled: onSettled } = createMetrics()
+    const payments = createPayments({ books: store.books, chains, notes, lease, clock, log, onSettled })
     if (worksOnPayments) closers.unshift(leaveStraysNowAndThen(payments, log))
     if (worksOnPayments) closers.unshift(forgetConcludedNowAndThen(chains, store.books, log))
     const ports: GatewayPorts = {
@@ -125,7 +126,7 @@ export async function openStack(
       healthChecks: store.healthChecks,
       leases: store.leases,
       sealer,
-      metrics: createMetrics(),
+      metrics,
       service: {
         publicUrl: config.publicUrl.replace(/\/+$/, ''),
         name: config.serviceName,
@@ -174,16 +175,4 @@ async function openCounters({ counters }: Config, log: Log): Promise<Counters> {
 function egressOptions({ egress }: Config) {
   const { caFile, ...options } = egress
   return { ...options, ...(caFile !== undefined && { extraCaFile: caFile }) }
-}
-
-function createMetrics(): Metrics {
-  let source: Metrics['source']
-  return {
-    register(next) {
-      source = next
-    },
-    get source() {
-      return source
-    },
-  }
 }

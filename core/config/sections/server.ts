@@ -283,6 +283,31 @@ export const operatorSection = {
   },
 } as const satisfies ObjectOption
 
+/** For the operator's tools only: a port that no buyer reaches. */
+export const monitoringSection = {
+  type: 'object',
+  additionalProperties: false,
+  default: {},
+  description:
+    'A listener of its own for `/metrics`, `/healthz` and `/readyz`. Where it has a `port`, the public port no longer answers these paths.',
+  properties: {
+    host: {
+      type: 'string',
+      minLength: 1,
+      default: '127.0.0.1',
+      description:
+        'Address to listen on. `0.0.0.0` lets a Prometheus on another machine in: keep the port inside your network.',
+    },
+    port: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 65535,
+      examples: [9464],
+      description: 'TCP port to listen on; 0 takes any free one. Absent: there is no such listener.',
+    },
+  },
+} as const satisfies ObjectOption
+
 export const logSection = {
   type: 'object',
   additionalProperties: false,

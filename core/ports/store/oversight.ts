@@ -23,6 +23,18 @@ export interface SuspendedLink {
   readonly suspension: LinkSuspension
 }
 
+/** What is still to be done, in numbers. */
+export interface Backlog {
+  /** Payments whose call or settlement is not over, by state. */
+  readonly open: Readonly<Record<'claimed' | 'settling' | 'pending', number>>
+  /** Payments that were charged and have to be paid back. */
+  readonly refundsDue: number
+  /** Deliveries of webhooks that wait for their first or their next try. */
+  readonly webhooksWaiting: number
+  /** Active links. */
+  readonly linksSuspended: number
+}
+
 /** What the operator sees of all stores. Nothing here holds up the event loop, however many there are. */
 export interface Oversight {
   /**
@@ -34,6 +46,7 @@ export interface Oversight {
   stores(search: string, after: string, limit: number): Promise<ListedStore[]>
   /** Those suspended last come first. */
   suspended(limit: number): Promise<{ readonly total: number; readonly rows: readonly SuspendedLink[] }>
+  backlog(): Promise<Backlog>
   /** What settlements have cost on a network, by day since 1970 (UTC), from a day on; the oldest first. In the smallest unit. */
   gasByDay(network: NetworkId, fromDay: number): Promise<{ readonly day: number; readonly spent: bigint }[]>
 }
