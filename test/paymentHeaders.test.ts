@@ -47,7 +47,7 @@ t.test(
       x402Version: 2,
       error: 'payment_required',
       resource: {
-        url: `http://gateway.test${link.path}`,
+        url: `http://gateway.test${link.path}?q=1`,
         description: 'What it does',
         mimeType: 'application/json',
         serviceName: 'Tollgate',

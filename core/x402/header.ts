@@ -94,7 +94,12 @@ export function withReceiptIn(version: 1 | 2, headers: readonly string[]): reado
 }
 
 export type ReadPayment =
-  | { readonly ok: true; readonly payment: PaymentPayload }
+  | {
+      readonly ok: true
+      readonly payment: PaymentPayload
+      /** v2 only: the address that the client says it pays for. No signature covers it. */
+      readonly resourceUrl?: string | undefined
+    }
   | { readonly ok: false; readonly message: string }
 
 /**
@@ -128,8 +133,8 @@ function readV2(
   }
   const resource = own(envelope, 'resource')
   const url = isObject(resource) ? own(resource, 'url') : resource
-  const named = typeof url === 'string' ? { resourceUrl: url } : undefined
-  return { ok: true, payment: { x402Version: 2, scheme, network, payload, accepted, ...named } }
+  const resourceUrl = typeof url === 'string' ? url : undefined
+  return { ok: true, payment: { x402Version: 2, scheme, network, payload, accepted }, resourceUrl }
 }
 
 function readV1(

@@ -44,7 +44,7 @@ export function presentPayment(
   }
   const offer = select(offers, read.payment)
   if (offer === undefined) return presentFormer(payments, [read.payment], notTaken(offers))
-  const fault = resourceFault(read.payment.resourceUrl, taken)
+  const fault = resourceFault(read.resourceUrl, taken)
   const checked = offer.settler.check(read.payment, offer.terms)
   return checked instanceof Promise
     ? checked.then((late) => accept(read.payment, offer, late, fault))

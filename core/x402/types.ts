@@ -38,8 +38,6 @@ export interface PaymentPayload {
   readonly payload: Readonly<Record<string, unknown>>
   /** v2 only: the entry the client says it accepted. */
   readonly accepted?: Readonly<Record<string, unknown>>
-  /** v2 only: the address that the client says it pays for. No signature covers it. */
-  readonly resourceUrl?: string
 }
 
 /** The receipt in `PAYMENT-RESPONSE` (base64 JSON). */

@@ -67,9 +67,9 @@ t.test('only a proxy of the operator is believed about whom a call comes from', 
   t.equal(await seenBy(mine, '192.0.2.1'), '192.0.2.1')
   t.equal(await seenBy(mine, '192.0.2.9, 192.0.2.1'), '192.0.2.1', 'what stands left of it may be made up')
   t.equal(await seenBy(mine, '192.0.2.1, 10.1.1.1, fd00::1'), '192.0.2.1')
-  t.equal(await seenBy(mine, '10.1.1.1'), '127.0.0.1')
-  t.equal(await seenBy(mine, 'unknown'), '127.0.0.1')
-  t.equal(await seenBy(mine, '192.0.2.1, junk'), '127.0.0.1')
+  t.equal(await seenBy(mine, '10.1.1.1'), '10.1.1.1', 'a caller inside the network of the proxies')
+  t.equal(await seenBy(mine, 'unknown'), 'unknown')
+  t.equal(await seenBy(mine, '192.0.2.1, junk'), 'unknown', 'what stands left of it may be made up')
   t.equal(await seenBy(mine, '192.0.2.1\r\nX-Forwarded-For: 192.0.2.2'), '192.0.2.2')
 })
 

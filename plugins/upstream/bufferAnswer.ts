@@ -45,6 +45,7 @@ export class BufferAnswer implements UpstreamHandler, Holder {
     this.#done = done
     this.#deadline = setTimeout(() => this.#late(), limits.answerTimeoutMs)
     x.door.onClose(() => {
+      if (this.#ended) return
       // Once the seller has the request, its work is finished and charged, and the answer is kept for the buyer's repeat.
       if (this.#controller === null || !x.door.hasLeft) this.#abort(new BuyerLeft())
     })
