@@ -52,6 +52,15 @@ t.test('nothing that builds, downloads or is secret is in the image', async (t) 
   t.strictSame(copied, ['--from=install /opt/tollgate /opt/tollgate'])
 })
 
+t.test('a change of the sources alone installs no package again', async (t) => {
+  const steps = stages[0]!.filter(({ name }) => name === 'COPY' || name === 'RUN').map(({ value }) => value)
+  const installs = steps.findIndex((step) => step.startsWith('npm install '))
+  t.ok(installs > 0)
+  for (const step of steps.slice(0, installs))
+    t.match(step, /^(?:(?:package(?:-lock)?\.json|\.npmrc) )+\.\/$/)
+  t.ok(steps.slice(installs).includes('. .'))
+})
+
 t.test('what is copied from the tree is there, and is not ignored', async (t) => {
   const ignored = read('deploy/docker/Dockerfile.dockerignore').split('\n')
   const sources = stages.flat().filter(({ name, value }) => name === 'COPY' && !value.startsWith('--from'))
