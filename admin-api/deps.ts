@@ -157,6 +157,8 @@ export interface AdminApiOptions {
   readonly reservedUsernames?: readonly string[]
   /** Renames of one store within 24 hours. Default: 2. */
   readonly maxRenamesPerDay?: number
+  /** Whether `Strict-Transport-Security` speaks for the subdomains of the public address too. Default: false. */
+  readonly hstsIncludeSubDomains?: boolean
   /** Active links of one store. Default: 1,000. */
   readonly maxLinksPerStore?: number
   /** Open payment sessions of one store. Default: 10,000. */
@@ -224,6 +226,7 @@ export interface Api extends Omit<AdminApiDeps, 'options' | 'changes'> {
   readonly maxActiveKeys: number
   isReservedUsername(username: string): boolean
   readonly maxRenamesPerDay: number
+  readonly hstsIncludeSubDomains: boolean
   readonly maxLinksPerStore: number
   readonly maxOpenSessionsPerStore: number
   readonly operatorAccess: 'direct' | 'anyone'
@@ -250,6 +253,7 @@ export function settleOptions(deps: AdminApiDeps): Api {
     maxActiveKeys: options.maxActiveKeys ?? 5,
     isReservedUsername: createNameCheck(options.reservedUsernames ?? [], deps.serviceName),
     maxRenamesPerDay: options.maxRenamesPerDay ?? 2,
+    hstsIncludeSubDomains: options.hstsIncludeSubDomains ?? false,
     maxLinksPerStore: options.maxLinksPerStore ?? 1_000,
     maxOpenSessionsPerStore: options.maxOpenSessionsPerStore ?? 10_000,
     operatorAccess: options.operatorAccess ?? 'direct',

@@ -201,7 +201,7 @@ t.test('answers carry the usual protections and do not name the software', async
     t.equal(headers['server'], undefined)
     t.equal(headers['x-content-type-options'], 'nosniff')
     t.match(headers['content-security-policy'], /default-src 'none'/)
-    t.match(headers['strict-transport-security'], /max-age/)
+    t.match(headers['strict-transport-security'], /^max-age=\d+$/)
     t.ok(headers['x-request-id'])
   }
 })
@@ -260,4 +260,10 @@ t.test('paths and bytes that are not well-formed get an answer in the envelope',
   })
   t.match(answer, /^HTTP\/1\.1 400 /)
   t.match(JSON.parse(answer.split('\r\n\r\n')[1]!), { success: false, error: { code: 'VALIDATION_ERROR' } })
+})
+
+t.test('Strict-Transport-Security speaks for subdomains where the operator says so only', async (t) => {
+  const f = await startAdmin(t, { options: { hstsIncludeSubDomains: true } })
+  const { headers } = await f.call('GET', '/docs')
+  t.match(headers['strict-transport-security'], /^max-age=\d+; includeSubDomains$/)
 })

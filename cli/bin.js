@@ -13,13 +13,16 @@ import { fileURLToPath } from 'node:url'
  * cost and save stands in docs/performance.md. The start fills it and a gateway with nothing to do would keep it, so it is given
  * back as soon as there is nothing to do (cli/runtime/heap/giveBackHeap.ts).
  */
-const flag = '--max-semi-space-size=16'
+const youngHeap = '--max-semi-space-size=16'
+/** Without it SIGUSR1 opens Node's debugger, and with it the keys in this process, to every program of this machine. */
+const noDebugger = '--disable-sigusr1'
+const flags = [youngHeap, noDebugger]
 
 const source = new URL('./main.ts', import.meta.url)
 const main = existsSync(source) ? source : new URL('../dist/cli/main.js', import.meta.url)
 const isNew = Number(process.versions.node.split('.')[0]) >= 24
 
-if (isNew && process.execArgv.includes(flag)) {
+if (isNew && flags.every((flag) => process.execArgv.includes(flag))) {
   await import(main.href)
 } else {
   runOn(isNew ? process.execPath : bundledNode())
@@ -36,7 +39,11 @@ function runOn(node) {
     NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? compileCache(),
     MALLOC_ARENA_MAX: process.env.MALLOC_ARENA_MAX ?? '2',
   }
-  const args = [...process.execArgv, flag, fileURLToPath(import.meta.url), ...process.argv.slice(2)]
+  const args = [
+    ...new Set([...process.execArgv, ...flags]),
+    fileURLToPath(import.meta.url),
+    ...process.argv.slice(2),
+  ]
   if (process.execve !== undefined && process.platform !== 'win32') process.execve(node, [node, ...args], env)
   const child = spawn(node, args, { stdio: 'inherit', env })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))

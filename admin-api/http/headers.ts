@@ -39,7 +39,10 @@ export async function addHeaders(app: FastifyInstance, api: Api): Promise<void> 
       useDefaults: false,
       directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"], baseUri: ["'none'"] },
     },
-    strictTransportSecurity: api.publicUrl.startsWith('https:'),
+    // Other services of the domain may have no TLS: only the operator knows.
+    strictTransportSecurity: api.publicUrl.startsWith('https:') && {
+      includeSubDomains: api.hstsIncludeSubDomains,
+    },
     referrerPolicy: { policy: 'no-referrer' },
   })
   const forAnyOrigin: RegExp[] = []

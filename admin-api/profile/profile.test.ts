@@ -188,3 +188,32 @@ t.test('sizes are counted in characters and every wrong field is named', async (
   const wallet = await patch({ payout: { base: solanaWallet().address } })
   t.equal(wallet.body.error.code, 'INVALID_ADDRESS')
 })
+
+t.test('no address that everyone sees carries a name or a password', async (t) => {
+  const f = await startAdmin(t)
+  const { key } = await f.store()
+  const url = await f.seller()
+  const link = (await f.call('POST', '/api/v1/links', { key, body: { url, title: 'A link' } })).body.data
+  for (const address of [
+    'https://me:secret@img.example/a.png',
+    'https://me@img.example',
+    'http://:x@h/',
+    'https:///x',
+  ]) {
+    for (const [method, path, body] of [
+      ['PATCH', '/api/v1/profile', { avatarUrl: address }],
+      ['POST', '/api/v1/avatar', { avatarUrl: address }],
+      ['POST', '/api/v1/socials', { socials: [{ type: 'website', url: address }] }],
+      ['PATCH', `/api/v1/links/${link.id}`, { iconUrl: address }],
+      ['POST', '/api/v1/payments', { amount: '1', title: 'x', successUrl: address }],
+      ['POST', '/api/v1/payments', { amount: '1', title: 'x', cancelUrl: address }],
+      ['POST', '/api/v1/payments', { amount: '1', title: 'x', allowedOrigin: address }],
+    ] as const) {
+      const refused = await f.call(method, path, { key, body })
+      t.equal(refused.status, 400, `${path} ${JSON.stringify(body)}`)
+      t.notMatch(refused.text, /secret/, 'nor does the refusal')
+    }
+  }
+  for (const avatarUrl of ['https://img.example/a@2x.png', 'https://img.example?by=me@example.com', ''])
+    t.equal((await f.call('PATCH', '/api/v1/profile', { key, body: { avatarUrl } })).status, 200, avatarUrl)
+})

@@ -42,8 +42,11 @@ export const descriptionField = { type: ['string', 'null'], ...manyLines, maxLen
 
 export const commentField = { ...descriptionField, description: 'What was good, or was not.' } as const
 
-/** A host right behind the slashes: readers of URLs make `http://x` of `http:///x`. */
-const httpUrl = 'https?://[^\\s<>"\'\\\\/?#][^\\s<>"\'\\\\]*'
+/**
+ * A host right behind the slashes: readers of URLs make `http://x` of `http:///x`. No name and no password before it, which
+ * everyone would see.
+ */
+const httpUrl = 'https?://[^\\s<>"\'\\\\/?#@]+(?:[/?#][^\\s<>"\'\\\\]*)?'
 
 /** An address of something that browsers show; never fetched from here. Empty, as answers show it, is none. */
 export const httpUrlField = {
@@ -51,7 +54,7 @@ export const httpUrlField = {
   maxLength: 2048,
   pattern: `^(?:${httpUrl})?$`,
   'x-hint':
-    'a whole URL such as https://shop.example/thanks, percent-encoded: %20 for a space, also for quotes, < > and \\',
+    'a whole URL such as https://shop.example/thanks, without a name or password, percent-encoded: %20 for a space, also for quotes, < > and \\',
   'x-lines': 'one',
 } as const
 

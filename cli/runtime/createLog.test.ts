@@ -50,3 +50,22 @@ t.test('what is said of a payment, a network or another error is said each time'
   log.info({}, 'plain')
   t.equal(lines.length, 8)
 })
+
+t.test('no word of a node, a seller or a facilitator forges a pretty line or moves the cursor', async (t) => {
+  let text = ''
+  const stream = new Writable({
+    write(line, _encoding, done) {
+      text += line
+      done()
+    },
+  })
+  const log = createLog({ level: 'info', format: 'pretty' }, stream as never)
+  const forged = '\r\n12:00:00 info  paid\x1b[2K\x1b]0;title\x07\u009b31m\u202e\u2028\x7f\x00'
+  log.warn(
+    { err: new Error(`node: ${forged}`), reason: forged, list: [forged], [forged]: 1 },
+    `said ${forged}`,
+  )
+  t.equal(text.indexOf('\n'), text.length - 1, 'one line')
+  t.notMatch(text.trimEnd(), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
+  t.match(text, /node: 12:00:00 info {2}paid\\u\{1b\}\[2K/)
+})

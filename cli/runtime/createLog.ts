@@ -2,6 +2,7 @@ import { type DestinationStream, type LogFn, type Logger, pino } from 'pino'
 import type { Config } from '../../core/config/types.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { isStoreAway } from '../../core/ports/refusals.ts'
+import { visibleJson, visibleText } from '../../core/text/visibleText.ts'
 
 const colors: Readonly<Record<string, string>> = { warn: '\x1b[33m', error: '\x1b[31m', debug: '\x1b[2m' }
 
@@ -61,11 +62,17 @@ function prettyStream(stream: NodeJS.WriteStream): DestinationStream {
       const { level, time, msg, err, ...fields } = JSON.parse(line)
       const color = hasColor ? (colors[level] ?? '') : ''
       const details = Object.entries(fields).map(
-        ([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
+        ([name, value]) =>
+          `${visibleText(name)}=${typeof value === 'string' ? visibleText(value) : visibleJson(value)}`,
       )
-      const cause = err === undefined ? [] : [`(${err.message})`]
-      const text = [String(time).slice(11, 19), level.padEnd(5), msg, ...details, ...cause].join(' ')
+      // Nodes, sellers and facilitators write some of these words: none of them begins a line or moves the terminal's cursor.
+      const cause = err === undefined ? [] : [`(${oneLine(String(err.message ?? err))})`]
+      const said = oneLine(String(msg ?? ''))
+      const text = [String(time).slice(11, 19), level.padEnd(5), said, ...details, ...cause].join(' ')
       stream.write(`${color}${text}${color === '' ? '' : '\x1b[0m'}\n`)
     },
   }
 }
+
+/** Such as a problem of the configuration, which is drawn in many lines for people. */
+const oneLine = (text: string): string => visibleText(text.replace(/\s*\n\s*/g, ' '))

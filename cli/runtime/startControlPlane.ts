@@ -120,6 +120,7 @@ export async function startControlPlane(
     options: {
       reservedUsernames: config.admin.reservedUsernames,
       maxRenamesPerDay: config.admin.maxRenamesPerDay,
+      hstsIncludeSubDomains: config.admin.hstsIncludeSubDomains,
       maxLinksPerStore: config.admin.maxLinksPerStore,
       maxOpenSessionsPerStore: config.admin.maxOpenSessionsPerStore,
       limits: config.admin.limits,

@@ -245,6 +245,12 @@ export const adminSection = {
       description:
         'How often a store may change its username within 24 hours. A former name redirects for 30 days and is kept from other stores; of a store that has sold nothing yet, only the last one is.',
     },
+    hstsIncludeSubDomains: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether `Strict-Transport-Security`, which answers at an https `publicUrl` carry, speaks for its subdomains too: browsers then open none of them without TLS for half a year.',
+    },
     maxLinksPerStore: {
       type: 'integer',
       minimum: 1,
