@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { Writable } from 'node:stream'
 import t from 'tap'
 import { storeUnavailable } from '../../core/ports/refusals.ts'
@@ -50,3 +51,12 @@ t.test('what is said of a payment, a network or another error is said each time'
   log.info({}, 'plain')
   t.equal(lines.length, 8)
 })
+
+t.test(
+  'each line names its process, machine and version, so that the lines of a fleet can be told apart',
+  async (t) => {
+    const { lines, log } = logged(() => 0)
+    log.info({}, 'plain')
+    t.match(lines, [{ pid: process.pid, host: hostname(), version: /^\d+\.\d+\.\d+/ }])
+  },
+)
