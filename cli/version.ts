@@ -1,12 +1,16 @@
 import { readFileSync } from 'node:fs'
 
-/** The version of this program, of its package.json. */
-export function version(): string {
+/** What this program's package.json says. */
+export function ownPackage(): {
+  readonly version?: string
+  readonly devDependencies?: Readonly<Record<string, string>>
+} {
   const own = new URL('../package.json', import.meta.url)
   // Built, this file is one folder deeper.
-  const text = readIfThere(own) ?? readIfThere(new URL('../../package.json', import.meta.url)) ?? '{}'
-  return JSON.parse(text).version ?? '0.0.0'
+  return JSON.parse(readIfThere(own) ?? readIfThere(new URL('../../package.json', import.meta.url)) ?? '{}')
 }
+
+export const version = (): string => ownPackage().version ?? '0.0.0'
 
 function readIfThere(url: URL): string | undefined {
   try {

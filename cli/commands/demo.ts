@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { DemoFlags } from '../demo/runDemo.ts'
 import { createOutput } from '../output/createOutput.ts'
+import { ownPackage } from '../version.ts'
 
 export function registerDemo(program: Command): void {
   program
@@ -35,13 +36,16 @@ Examples:
     })
 }
 
+const clients = ['@x402/core', '@x402/fetch', '@x402/evm', '@x402/svm', '@solana/kit']
+
 /** The demo's buyer is the x402 client, which a gateway does not need: an installed package comes without it. */
 function whatIsMissing(error: unknown): unknown {
   const { code, message } = error as { code?: unknown; message?: string }
   if (code !== 'ERR_MODULE_NOT_FOUND' || !/@x402|@solana\/kit/.test(message ?? '')) return error
+  const { devDependencies } = ownPackage()
+  const packages = clients.map((name) => `${name}@${devDependencies?.[name] ?? 'latest'}`)
   return new Error(
-    'The demo pays with the x402 clients, which are not installed. Install them beside tollgate:\n' +
-      '  npm install @x402/fetch @x402/evm @x402/svm @solana/kit',
+    `The demo pays with the x402 clients, which are not installed. Install them beside tollgate:\n  npm install ${packages.join(' ')}`,
     { cause: error },
   )
 }

@@ -3,11 +3,12 @@ import { withSuffix } from '../../admin-api/links/slugs.ts'
 import { jsonOption, outputOf } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { askGateway } from '../runtime/askGateway.ts'
+import { type GatewayFlags, gatewayUrl, takesGateway } from '../runtime/gatewayUrl.ts'
+import { registerLinkChange } from './linkChange.ts'
 import { registerLinkImport } from './linkImport.ts'
 import { registerLinkList } from './linkList.ts'
 
-interface LinkFlags {
-  readonly gateway: string
+interface LinkFlags extends GatewayFlags {
   readonly title?: string
   readonly slug?: string
   readonly description?: string
@@ -21,11 +22,13 @@ interface LinkFlags {
 
 export function registerLink(program: Command): void {
   const link = program.command('link').description('Links of a store.')
-  link
-    .command('add')
-    .alias('create')
-    .description('Put an API behind a link.')
-    .argument('<url>', 'address that calls are forwarded to')
+  takesGateway(
+    link
+      .command('add')
+      .alias('create')
+      .description('Put an API behind a link.')
+      .argument('<url>', 'address that calls are forwarded to'),
+  )
     .option('--price <usdc>', 'price of a call in USDC, such as 0.01; 0 is free', '0')
     .option('--slug <slug>', 'last part of the address; made from the title, or at random, when left out')
     .option('--title <text>', 'what buyers see (default: the slug)')
@@ -35,7 +38,6 @@ export function registerLink(program: Command): void {
     .option('--raw', "hand the API's bytes over unwrapped, with the ids in headers")
     .option('--public', 'list it in the marketplace')
     .option(...jsonOption)
-    .option('--gateway <url>', 'base address of the gateway', 'http://127.0.0.1:8080')
     .addHelpText(
       'after',
       `
@@ -59,6 +61,7 @@ Example:
     })
   registerLinkList(link)
   registerLinkImport(link)
+  registerLinkChange(link)
 }
 
 interface SavedLink {
@@ -74,7 +77,7 @@ async function addLink(url: string, flags: LinkFlags, apiKey: string | undefined
     throw new UsageError(
       `Expected an address such as https://api.example.com/weather, got ${JSON.stringify(url)}.`,
     )
-  const { gateway, description, price, settle, raw, method } = flags
+  const { description, price, settle, raw, method } = flags
   // Buyers see a title in every offer, so it never says where the API is.
   const slug = flags.slug ?? (flags.title === undefined ? withSuffix('link') : undefined)
   const title = flags.title ?? slug
@@ -89,5 +92,5 @@ async function addLink(url: string, flags: LinkFlags, apiKey: string | undefined
     ...(raw && { responseMode: 'raw' }),
     ...(method !== undefined && { methods: method }),
   }
-  return askGateway(gateway, '/api/v1/links', body, apiKey)
+  return askGateway(gatewayUrl(flags), '/api/v1/links', body, apiKey)
 }

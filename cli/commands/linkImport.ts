@@ -5,10 +5,10 @@ import { createOutput } from '../output/createOutput.ts'
 import { exitCodes, UsageError } from '../output/exitCodes.ts'
 import type { Column } from '../output/table.ts'
 import { askGateway } from '../runtime/askGateway.ts'
+import { type GatewayFlags, gatewayUrl, takesGateway } from '../runtime/gatewayUrl.ts'
 import { type BundledDocument, bundleDocument } from './bundleDocument.ts'
 
-interface ImportFlags {
-  readonly gateway: string
+interface ImportFlags extends GatewayFlags {
   readonly price: string[]
   readonly as: string
   readonly server?: string
@@ -38,10 +38,12 @@ interface ImportAnswer {
 }
 
 export function registerLinkImport(link: Command): void {
-  link
-    .command('import')
-    .description('Make links from an OpenAPI document: one an operation, or one for the API.')
-    .argument('<file>', 'OpenAPI 3.0 or 3.1, YAML or JSON; - for standard input')
+  takesGateway(
+    link
+      .command('import')
+      .description('Make links from an OpenAPI document: one an operation, or one for the API.')
+      .argument('<file>', 'OpenAPI 3.0 or 3.1, YAML or JSON; - for standard input'),
+  )
     .option(
       '--price <price>',
       "price of a call in USDC, or a rule: 'POST /render=0.05'; may be repeated",
@@ -59,7 +61,6 @@ export function registerLinkImport(link: Command): void {
     )
     .option('--public', 'list the links in the marketplace')
     .option('--dry-run', 'say what would be made, and make nothing')
-    .option('--gateway <url>', 'base address of the gateway', 'http://127.0.0.1:8080')
     .option('--json', 'one JSON object a line, also on a terminal')
     .addHelpText(
       'after',
@@ -79,6 +80,7 @@ Examples:
         ...{ json: flags.json, env: process.env },
       })
       try {
+        const gateway = gatewayUrl(flags)
         const { text, unread } = await documentIn(file)
         for (const why of unread) output.warn(why)
         const body = bodyOf(text, flags)
@@ -88,7 +90,7 @@ Examples:
           for (let offset: number | null = 0; offset !== null; offset = answers.at(-1)!.nextOffset)
             answers.push(
               await askGateway<ImportAnswer>(
-                flags.gateway,
+                gateway,
                 '/api/v1/links/import',
                 { ...body, offset },
                 process.env['TOLLGATE_API_KEY'],

@@ -2,10 +2,11 @@ import { type Command, Option } from 'commander'
 import { linkStates } from '../../core/domain/link.ts'
 import { createOutput } from '../output/createOutput.ts'
 import type { Progress } from '../output/progress.ts'
+import type { Column } from '../output/table.ts'
 import { askGateway } from '../runtime/askGateway.ts'
+import { type GatewayFlags, gatewayUrl, takesGateway } from '../runtime/gatewayUrl.ts'
 
-interface ListFlags {
-  readonly gateway: string
+interface ListFlags extends GatewayFlags {
   readonly json?: true
   readonly search?: string
   readonly state?: string
@@ -16,7 +17,9 @@ interface LinkPage {
   readonly nextCursor: string | null
 }
 
-interface ListedLink {
+/** What is shown of a link. */
+export interface ListedLink {
+  readonly id: string
   readonly slug: string
   readonly title: string
   readonly price: string
@@ -27,18 +30,16 @@ interface ListedLink {
 }
 
 export function registerLinkList(link: Command): void {
-  link
-    .command('list')
-    .description('List the links of the store.')
+  takesGateway(link.command('list').description('List the links of the store.'))
     .option('--search <words>', 'those that have each of these words in title, slug, address or tags')
     .addOption(new Option('--state <state>', 'those in this state').choices(linkStates))
-    .option('--gateway <url>', 'base address of the gateway', 'http://127.0.0.1:8080')
     .option('--json', 'one JSON object a line, also on a terminal')
     .addHelpText('after', "\nThe store's API key is read from TOLLGATE_API_KEY.")
-    .action(async ({ gateway, json, search, state }: ListFlags) => {
+    .action(async ({ json, search, state, ...flags }: ListFlags) => {
       const output = createOutput({ stdout: process.stdout, stderr: process.stderr, json, env: process.env })
       let progress: Progress | undefined
       try {
+        const gateway = gatewayUrl(flags)
         const key = process.env['TOLLGATE_API_KEY']
         const links: ListedLink[] = []
         progress = output.progress('Reading the links')
@@ -55,13 +56,7 @@ export function registerLinkList(link: Command): void {
         progress.done()
         output.rows(
           links,
-          [
-            { title: 'Link', value: ({ slug }) => slug, isWhole: true },
-            { title: 'Price', value: ({ price }) => price, align: 'right' },
-            { title: 'Methods', value: ({ methods }) => methods.join(' ') || 'all' },
-            { title: 'Shown', value: shownOf },
-            { title: 'Title', value: ({ title }) => title },
-          ],
+          linkColumns,
           search === undefined && state === undefined
             ? 'No links yet. Make one with: tollgate link add URL --price 0.01'
             : 'No link is like this.',
@@ -72,6 +67,14 @@ export function registerLinkList(link: Command): void {
       }
     })
 }
+
+export const linkColumns: readonly Column<ListedLink>[] = [
+  { title: 'Link', value: ({ slug }) => slug, isWhole: true },
+  { title: 'Price', value: ({ price }) => price, align: 'right' },
+  { title: 'Methods', value: ({ methods }) => methods.join(' ') || 'all' },
+  { title: 'Shown', value: shownOf },
+  { title: 'Title', value: ({ title }) => title },
+]
 
 function shownOf({ suspension, isStealth, isPublic }: ListedLink): string {
   if (suspension !== null) return 'suspended'

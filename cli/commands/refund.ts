@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { jsonOption, outputOf } from '../output/createOutput.ts'
 import { askGateway } from '../runtime/askGateway.ts'
+import { type GatewayFlags, gatewayUrl, takesGateway } from '../runtime/gatewayUrl.ts'
 
 interface Refunded {
   readonly id: string
@@ -11,12 +12,13 @@ interface Refunded {
 }
 
 export function registerRefund(program: Command): void {
-  program
-    .command('refund')
-    .description('Mark a purchase as refunded by the transaction that sent the money back.')
-    .argument('<purchase>', 'id of the purchase')
-    .argument('<transaction>', 'hash (EVM) or signature (Solana) of the transfer back')
-    .option('--gateway <url>', 'base address of the gateway', 'http://127.0.0.1:8080')
+  takesGateway(
+    program
+      .command('refund')
+      .description('Mark a purchase as refunded by the transaction that sent the money back.')
+      .argument('<purchase>', 'id of the purchase')
+      .argument('<transaction>', 'hash (EVM) or signature (Solana) of the transfer back'),
+  )
     .addHelpText(
       'after',
       `
@@ -24,13 +26,12 @@ Sends no money. First send at least the amount, in the same token, from the wall
 gateway then verifies that transaction on chain. The store's API key is read from TOLLGATE_API_KEY.`,
     )
     .option(...jsonOption)
-    .action(async (purchase: string, txHash: string, flags: { gateway: string; json?: true }) => {
-      const { gateway } = flags
+    .action(async (purchase: string, txHash: string, flags: GatewayFlags & { json?: true }) => {
       const output = outputOf(flags)
       try {
         const path = `/api/v1/purchases/${encodeURIComponent(purchase)}/refunds`
         const key = process.env['TOLLGATE_API_KEY']
-        const refunded = await askGateway<Refunded>(gateway, path, { txHash }, key)
+        const refunded = await askGateway<Refunded>(gatewayUrl(flags), path, { txHash }, key)
         const { id, amount, currency, buyerWallet } = refunded
         output.result(refunded, `Purchase ${id} is refunded: ${amount} ${currency} to ${buyerWallet}`)
       } catch (error) {

@@ -10,7 +10,7 @@ const LONGEST_WAIT_S = 60
  * requests in the minute, it waits for the next: a list of ten thousand links is a hundred pages.
  *
  * @param gateway base address
- * @param body what is posted; undefined reads instead
+ * @param body what is sent; undefined reads, unless `method` says otherwise
  * @throws `UsageError` without a key; an error with the gateway's own words when it refuses
  */
 export async function askGateway<T>(
@@ -18,16 +18,20 @@ export async function askGateway<T>(
   path: string,
   body: object | undefined,
   apiKey: string | undefined,
+  method = body === undefined ? 'GET' : 'POST',
 ): Promise<T> {
   if (!apiKey)
     throw new UsageError(
       'Expected the API key of the store in TOLLGATE_API_KEY. `tollgate store create` prints one.',
     )
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` }
-  const posted = { method: 'POST', body: JSON.stringify(body) }
+  const headers = {
+    authorization: `Bearer ${apiKey}`,
+    ...(body !== undefined && { 'content-type': 'application/json' }),
+  }
+  const sent = body === undefined ? {} : { body: JSON.stringify(body) }
   for (;;) {
     const signal = AbortSignal.timeout(TIMEOUT_MS)
-    const request = { ...(body !== undefined && posted), headers, signal }
+    const request = { method, ...sent, headers, signal }
     const response = await fetch(new URL(path, gateway), request).catch((cause: unknown) => {
       throw new Error(
         `The gateway at ${gateway} does not answer. Is it running (tollgate start)? Name its address with --gateway if it has another.`,
@@ -36,6 +40,8 @@ export async function askGateway<T>(
     })
     const answer = (await response.json().catch(() => ({}))) as { data?: T; error?: ApiError }
     if (answer.data !== undefined) return answer.data
+    // A deletion answers without data.
+    if (response.ok && method === 'DELETE') return undefined as T
     const waitSeconds = response.status === 429 ? Number(response.headers.get('retry-after')) : 0
     if (body !== undefined || !(waitSeconds > 0 && waitSeconds <= LONGEST_WAIT_S))
       throw new Error(wordsOf(answer.error))

@@ -62,3 +62,9 @@ t.test('a problem of many links is told once, with the first of them by name', a
     message: `demo/reports, demo/reports-1, demo/reports-2 and 2 more: ${problem}`,
   })
 })
+
+t.test('a check says that no paid link can be paid, and why', async (t) => {
+  const check = await start(t, { links: ['demo/*'] })
+  const { warnings } = await check()
+  t.match(warnings.at(-1), /No paid link can be paid: no network with a facilitator is configured/)
+})

@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs'
 import { nearMiss } from '../../core/config/check/nearMiss.ts'
-import { isPaid, type ServedLink } from '../../core/domain/link.ts'
+import { isPaid, payoutFor, type ServedLink } from '../../core/domain/link.ts'
 import { buildGeneration, GenerationError, type PluginEntry } from '../../core/kernel/generation.ts'
 import { type LinkProgram, linkProgramOf } from '../../core/kernel/linkProgram.ts'
 import { prototypeLinks } from '../../core/kernel/prototypeLinks.ts'
 import { compileWhen } from '../../core/kernel/when.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { builtInPlugins } from '../../plugins/builtIn.ts'
-import { openStack } from './open/openStack.ts'
+import { openStack, type Stack } from './open/openStack.ts'
 import { readConfig } from './readConfig.ts'
 
 export interface CheckedLink extends Pick<LinkProgram, 'deliver' | 'log'> {
@@ -66,7 +66,7 @@ export async function checkConfig(
     const wrong = [...linksByProblem].map(([problem, names]) => `${someOf(names)}: ${problem}`)
     if (wrong.length > 0) throw new GenerationError(wrong.join('\n'))
     const said = warnings.map((w) => `${file}:${w.line}: ${w.message}`)
-    return { links, warnings: [...said, ...idlePatterns(plugins, served)] }
+    return { links, warnings: [...said, ...idlePatterns(plugins, served), ...unpayable(stack, served)] }
   } finally {
     await stack.close()
   }
@@ -77,6 +77,24 @@ const addressOf = ({ username, slug }: ServedLink): string => `${username}/${slu
 /** One problem of a thousand links is one line. */
 const someOf = (names: readonly string[]): string =>
   names.length > 3 ? `${names.slice(0, 3).join(', ')} and ${names.length - 3} more` : names.join(', ')
+
+/** That no paid link can be paid, and why: every call of a buyer would be refused. */
+function unpayable({ chains }: Stack, served: readonly ServedLink[]): string[] {
+  const settling = chains.settlers.map(({ network }) => network)
+  if (settling.length === 0) {
+    const why =
+      chains.missing.length === 0
+        ? 'no network with a facilitator is configured. Add one under networks'
+        : `the facilitator of ${chains.missing.join(', ')} does not answer`
+    return [`No paid link can be paid: ${why}.`]
+  }
+  const paid = served.filter(isPaid)
+  if (paid.length === 0) return []
+  if (paid.some(({ payout }) => settling.some((network) => payoutFor(payout, network) !== null))) return []
+  return [
+    `No paid link can be paid: none of their stores has a wallet on ${settling.join(', ')}. Set one in the dashboard, or with tollgate store payout.`,
+  ]
+}
 
 /** Patterns of `when.links` that match no link that there is: a plugin that never runs looks like a rule that holds. */
 function idlePatterns(plugins: readonly PluginEntry[], served: readonly ServedLink[]): string[] {

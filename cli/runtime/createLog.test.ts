@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { Writable } from 'node:stream'
 import t from 'tap'
 import { storeUnavailable } from '../../core/ports/refusals.ts'
@@ -69,3 +70,12 @@ t.test('no word of a node, a seller or a facilitator forges a pretty line or mov
   t.notMatch(text.trimEnd(), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
   t.match(text, /node: 12:00:00 info {2}paid\\u\{1b\}\[2K/)
 })
+
+t.test(
+  'each line names its process, machine and version, so that the lines of a fleet can be told apart',
+  async (t) => {
+    const { lines, log } = logged(() => 0)
+    log.info({}, 'plain')
+    t.match(lines, [{ pid: process.pid, host: hostname(), version: /^\d+\.\d+\.\d+/ }])
+  },
+)

@@ -1,8 +1,10 @@
+import { hostname } from 'node:os'
 import { type DestinationStream, type LogFn, type Logger, pino } from 'pino'
 import type { Config } from '../../core/config/types.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { isStoreAway } from '../../core/ports/refusals.ts'
 import { visibleJson, visibleText } from '../../core/text/visibleText.ts'
+import { version } from '../version.ts'
 
 const colors: Readonly<Record<string, string>> = { warn: '\x1b[33m', error: '\x1b[31m', debug: '\x1b[2m' }
 
@@ -27,7 +29,7 @@ export function createLog(
   const isPretty = format === 'pretty' || (format === 'auto' && stream.isTTY === true)
   const options = {
     level,
-    base: null,
+    base: { pid: process.pid, host: hostname(), version: version() },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     hooks: { logMethod: lessOften(now) },
@@ -59,7 +61,8 @@ function prettyStream(stream: NodeJS.WriteStream): DestinationStream {
   const hasColor = stream.isTTY === true && process.env['NO_COLOR'] === undefined
   return {
     write(line) {
-      const { level, time, msg, err, ...fields } = JSON.parse(line)
+      // A terminal shows one process, which its reader has started.
+      const { level, time, msg, err, pid: _pid, host: _host, version: _version, ...fields } = JSON.parse(line)
       const color = hasColor ? (colors[level] ?? '') : ''
       const details = Object.entries(fields).map(
         ([name, value]) =>

@@ -55,6 +55,7 @@ export async function runGateway(file: string, only?: Role): Promise<void> {
     else log.info({ signal }, 'stopping; calls under way may end')
     unwatch()
     await running.close()
+    log.info({ signal }, 'stopped')
   })
   onStopSignals(shutdownDelayMs, {
     announce(first) {

@@ -140,3 +140,33 @@ t.test('what can not be imported says what to do', async (t) => {
     t.notMatch(stderr, /secret/)
   }
 })
+
+t.test('a link is changed by what is named, and deleted, by its slug or id', async (t) => {
+  const added = await tollgate('link', 'add', api.url, '--title', 'To change', '--slug', 'to-change')
+  t.equal(added.code, 0, added.stderr)
+  const changed = await tollgate(
+    ...['link', 'set', 'to-change', '--title', 'Changed', '--method', 'get', '--public', '--slug', 'changed'],
+  )
+  t.equal(changed.code, 0, changed.stderr)
+  t.match(changed.lines, [
+    { title: 'Changed', slug: 'changed', methods: ['GET'], isPublic: true, price: '0' },
+  ])
+  const { id } = changed.lines[0]
+  const again = await tollgate('link', 'update', id, '--method', 'all', '--no-public', '--price', '0.02')
+  t.match(again.lines, [{ title: 'Changed', methods: { length: 0 }, isPublic: false, price: '0.02' }])
+
+  const none = await tollgate('link', 'set', 'changed')
+  t.match([none.code, none.stderr], [2, /at least one field to change/])
+  const unknown = await tollgate('link', 'delete', 'nothing-here')
+  t.match([unknown.code, unknown.stderr], [2, /slug or id of a link, got nothing-here/])
+  const refused = await tollgate('link', 'set', 'changed', '--price', 'free')
+  t.match([refused.code, refused.stderr], [1, /price: Expected a decimal string/])
+
+  const deleted = await tollgate('link', 'delete', 'changed')
+  t.match([deleted.code, deleted.lines], [0, [{ id, slug: 'changed' }]])
+  t.equal((await fetch(`${url}/api/link/alice/changed`)).status, 404)
+  t.strictSame(
+    (await tollgate('link', 'list')).lines.filter(({ slug }) => slug === 'changed'),
+    [],
+  )
+})
