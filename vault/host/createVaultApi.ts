@@ -92,7 +92,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   let isLoaded = false
 
   book.watch((record) =>
-    bus.publish({ type: 'approval', agentId: record.agentId, approval: viewApproval(record) }),
+    bus.publish({ type: 'approval', agentId: record.agentId, approval: viewApproval(record, 'page') }),
   )
   const unwatchLog = audit.onWarning(({ code, message, action }) => log.warn({ code, action }, message))
   const unwatchLock = vault.onLock((reason) => {
