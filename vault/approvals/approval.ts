@@ -137,7 +137,8 @@ export const viewApproval = (record: ApprovalRecord, who: Viewer = 'owner'): App
     record.askedBefore === null
       ? null
       : { at: new Date(record.askedBefore.atMs).toISOString(), status: record.askedBefore.state },
-  first_time: record.isFirstTime,
+  // Whom other agents paid is no affair of this one.
+  first_time: who === 'agent' ? null : record.isFirstTime,
   effects: record.plainWords,
   warnings: record.warnings,
   reasons: record.reasons,
