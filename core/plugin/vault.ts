@@ -205,6 +205,10 @@ export interface ApprovalDesk {
   approve(id: string, decisionHash: string, by: string, secondWord?: string): Promise<void>
   /** @throws as `approve` does */
   deny(id: string, by: string): Promise<void>
+  /**
+   * Says that this channel can't ask now, and why; null when it can again. The owner finds it among the warnings of the status.
+   */
+  trouble(problem: string | null): void
   /** Locked, nothing is open and nothing can be answered. */
   isLocked(): boolean
   /** Called with true after each lock, with false after each unlock. Returns how to stop listening. */

@@ -6,7 +6,7 @@ import { secondWordOf } from '../../approvals/secondWord.ts'
 import type { Vault } from '../../ports/vault.ts'
 import type { Bus } from '../bus.ts'
 
-export interface HostDesk extends ApprovalDesk {
+export interface HostDesk extends Omit<ApprovalDesk, 'trouble'> {
   /** Every question that the vault still has; none while it is locked. */
   all(): readonly ApprovalQuestion[]
 }
