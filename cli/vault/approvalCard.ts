@@ -16,6 +16,13 @@ const titles: Readonly<Record<ApprovalView['kind'], string>> = {
   call: 'call an API',
 }
 
+/** Whose text a part is. */
+const authors: Readonly<Record<PartView['by'], string>> = {
+  agent: 'from the agent',
+  seller: 'from the seller',
+  vault: 'stored in the vault',
+}
+
 /** Eight empty lines, or forty spaces, and more: their number says more than the sight. */
 const gap = /((?<=\n)(?: *\n){8,}| {40,})/
 
@@ -43,6 +50,9 @@ export function approvalCard(view: ApprovalView, columns: number): string {
     view.chain !== null && `Chain: ${view.chain}`,
     view.amount !== null && `${view.opaque ? 'Amount, by the word of the agent' : 'Amount'}: ${amount}`,
     view.recipient !== null && `${view.kind === 'allowance' ? 'May take it' : 'To'}: ${view.recipient}`,
+    view.first_time === true && 'First time to this address.',
+    view.from !== null && `From: ${view.from}${view.nonce === null ? '' : `, nonce ${view.nonce}`}`,
+    view.asked_before !== null && `Asked before at ${view.asked_before.at}: ${view.asked_before.status}.`,
     `Status: ${view.status}, until ${view.expires_at}`,
   ].filter((line) => line !== false)
   const head = `${visibleText(view.agent)} asks to ${titles[view.kind]}.`
@@ -54,16 +64,18 @@ export function approvalCard(view: ApprovalView, columns: number): string {
     ...list('What happens:', view.effects),
     ...list('Be careful:', view.warnings),
     ...list('You are asked because:', view.reasons),
-    ...list('What the agent says it is for:', view.purpose === null ? [] : [view.purpose]),
+    ...(view.purpose === null
+      ? []
+      : ['What the agent says it is for, unchecked:', ...textLines(view.purpose)]),
     `Approval: ${view.id}`,
     'Decision hash:',
     `  ${view.decision_hash}`,
   ].join('\n')
 
-  function partLines({ title, text, bytes, sha256, whole }: PartView): string[] {
+  function partLines({ title, by, text, bytes, sha256, whole }: PartView): string[] {
     const size = whole ? `${bytes} bytes` : `${bytes} bytes, NOT ALL OF THEM SHOWN`
     return [
-      `${visibleText(title)} (${size}, SHA-256 ${sha256}):`,
+      `${visibleText(title)} (${authors[by]}; ${size}, SHA-256 ${sha256}):`,
       ...text
         .split(gap)
         .flatMap((piece, i, { length }) =>

@@ -136,7 +136,7 @@ t.test('what decides stands last, below however long a text, and a gap in a text
     for (const words of [
       /goes on after 1,000/,
       /look like\s+others/,
-      /begins\s+with\s+“Hello\.”/,
+      /Sign a text of [\d,]+ characters in [\d,]+ lines/,
       /Chain: base/,
     ])
       t.match(end.join('\n').replace(/\s+/g, ' '), words)
@@ -155,7 +155,7 @@ t.test('the list cuts neither an id nor a hash nor what would happen', async (t)
     const flat = person.text().replaceAll(/\s+/g, ' ')
     t.ok(flat.includes(card.id), `${columns}`)
     t.notMatch(person.text(), /…/)
-    t.match(person.text(), /end of/)
+    t.match(flat, /Sign a text of 309 characters/)
     t.ok(
       person
         .text()
@@ -179,7 +179,7 @@ t.test('activity tells of a refused lie what was claimed and what was found, unc
   const person = await sitting(vault, true, [], 60)
   await person.activity()
   const flat = person.text().replaceAll(/\s+/g, ' ')
-  t.match(flat, /TX_MISMATCH\. Claimed: Move 0\.4 “USDC” on “base”\. Found: Send 0\.5 USDC to 0x0{36}dEaD/)
+  t.match(flat, /TX_MISMATCH\. Found: Send 0\.5 USDC/)
   const script = await sitting(vault, false)
   await script.activity()
   t.match(JSON.parse(script.text()), { claimed: /0\.4/, found: /0\.5/, details: { code: 'TX_MISMATCH' } })

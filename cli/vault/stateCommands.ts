@@ -160,6 +160,10 @@ export async function listActivity(
       { title: 'Action', value: ({ action }) => action },
       { title: 'Status', value: ({ status }) => status },
       { title: 'What', value: whatOf, isWhole: true },
+      // The agent's words have a column of their own, in which nothing of the vault stands.
+      ...(events.some(({ claimed }) => claimed != null)
+        ? [{ title: 'What the agent claimed', value: ({ claimed }: Event) => claimed ?? null, isWhole: true }]
+        : []),
     ],
     ['agent', 'action', 'status'].some((filter) => query.has(filter))
       ? 'Nothing like that happened.'
@@ -167,12 +171,12 @@ export async function listActivity(
   )
 }
 
-/** What an entry is about; of a lie that was refused, and of what was not understood, both sides. */
-function whatOf({ details, status, currency, claimed, found }: Event): string | null {
+/** What an entry is about; of a lie that was refused, and of what was not understood, what it would do. */
+function whatOf({ details, status, currency, found }: Event): string | null {
   const about = details.amount === null ? (details.scope ?? details.note) : `${details.amount} ${currency}`
   if (found === undefined) return about
   const why = details.code ?? (status === 'DENIED' ? 'Refused' : 'Not understood')
-  return `${why}. Claimed: ${claimed ?? 'nothing'}. Found: ${found}`
+  return `${why}. Found: ${found}`
 }
 
 interface Link {

@@ -123,6 +123,10 @@ export type QuestionKind = (typeof questionKinds)[number]
 /** Something that is signed, sent or stored, for showing it whole. */
 export interface QuestionPart {
   readonly title: string
+  /** Whose text it is; to be shown beside it. `vault`: it is stored in the vault. */
+  readonly by: 'agent' | 'seller' | 'vault'
+  /** True for the raw form of what the question says in words: it may be folded, and stand last. */
+  readonly isRaw: boolean
   /** Safe to show as text: what has no look is written as `\\u202e`; line breaks stay. */
   readonly text: string
   readonly format: 'text' | 'json' | 'hex'
@@ -151,7 +155,15 @@ export interface ApprovalQuestion {
   readonly amount: string | null
   readonly currency: string | null
   readonly recipient: string | null
-  /** What would happen, one sentence each. */
+  /** The account that signs, and pays; null where nothing is signed. */
+  readonly from: string | null
+  /** The transaction's nonce in decimal digits; null where it has none. */
+  readonly nonce: string | null
+  /** When this agent asked for the same last, and what became of that; null when it never did. */
+  readonly askedBefore: AskedBefore | null
+  /** True where the log knows of nothing that was signed for this recipient; null where that is not known. */
+  readonly isFirstTime: boolean | null
+  /** What would happen, one sentence each: the vault's own words, without texts of agents or sellers. */
   readonly plainWords: readonly string[]
   readonly warnings: readonly string[]
   /** Why the owner is asked. */
@@ -165,6 +177,12 @@ export interface ApprovalQuestion {
   readonly expiresAtMs: number
   /** Who answered: `owner`, or what an approval channel said; null while nobody did. */
   readonly decidedBy: string | null
+}
+
+/** An earlier question of the same agent for the same thing. */
+export interface AskedBefore {
+  readonly atMs: number
+  readonly state: QuestionState
 }
 
 /** `pending` can be answered; `approved` was, and waits for its agent; the others are its ends. */
@@ -187,6 +205,10 @@ export interface ApprovalDesk {
   approve(id: string, decisionHash: string, by: string, secondWord?: string): Promise<void>
   /** @throws as `approve` does */
   deny(id: string, by: string): Promise<void>
+  /**
+   * Says that this channel can't ask now, and why; null when it can again. The owner finds it among the warnings of the status.
+   */
+  trouble(problem: string | null): void
   /** Locked, nothing is open and nothing can be answered. */
   isLocked(): boolean
   /** Called with true after each lock, with false after each unlock. Returns how to stop listening. */

@@ -1,4 +1,4 @@
-import type { QuestionKind, VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
+import type { AskedBefore, QuestionKind, VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
 import { secondWordOf } from './secondWord.ts'
 import type { ShownPart } from './shownPart.ts'
 
@@ -28,6 +28,13 @@ export interface Question {
   readonly amount: string | null
   readonly currency: string | null
   readonly recipient: string | null
+  /** The account that signs, and pays; null where nothing is signed. */
+  readonly from: string | null
+  /** Decimal digits; null for what is no transaction with a nonce. */
+  readonly nonce: string | null
+  readonly askedBefore: AskedBefore | null
+  /** True where the log has nothing that was signed for this recipient; null where that is not known. */
+  readonly isFirstTime: boolean | null
   /** What would happen, one sentence each. */
   readonly plainWords: readonly string[]
   readonly warnings: readonly string[]
@@ -62,6 +69,10 @@ export interface ApprovalRecord extends Question {
 /** Something that is signed, sent or stored, as the API shows it. */
 export interface PartView {
   readonly title: string
+  /** Whose text it is: `agent`, `seller`, or `vault` for what is stored. */
+  readonly by: ShownPart['by']
+  /** True for the raw form of what the effects say in words. */
+  readonly raw: boolean
   readonly text: string
   readonly format: ShownPart['format']
   readonly bytes: number
@@ -87,6 +98,10 @@ export interface ApprovalView {
   readonly amount: string | null
   readonly currency: string | null
   readonly recipient: string | null
+  readonly from: string | null
+  readonly nonce: string | null
+  readonly asked_before: { readonly at: string; readonly status: ApprovalState } | null
+  readonly first_time: boolean | null
   readonly effects: readonly string[]
   readonly warnings: readonly string[]
   readonly reasons: readonly string[]
@@ -99,20 +114,31 @@ export interface ApprovalView {
   readonly decided_by: string | null
 }
 
-/** @param who an agent gets of the parts only what it sent itself */
-export const viewApproval = (record: ApprovalRecord, who: 'owner' | 'agent' = 'owner'): ApprovalView => ({
+/** Who looks at an approval: the owner on the vault's socket or in a page's session, or the agent that asked. */
+export type Viewer = 'owner' | 'page' | 'agent'
+
+/** @param who an agent gets of the parts only what it sent itself, and a page no credential that is stored */
+export const viewApproval = (record: ApprovalRecord, who: Viewer = 'owner'): ApprovalView => ({
   id: record.id,
   status: record.state,
   agent: record.agentName,
   operation: record.operation,
   kind: record.kind,
-  parts: record.parts.filter(({ by }) => who === 'owner' || by === 'agent').map(viewPart),
-  second_word: who === 'owner' ? secondWordOf(record) : null,
+  parts: record.parts.filter((part) => isShownTo(who, record, part)).map(viewPart),
+  second_word: who === 'agent' ? null : secondWordOf(record),
   scope: record.scope,
   chain: record.chain,
   amount: record.amount,
   currency: record.currency,
   recipient: record.recipient,
+  from: record.from,
+  nonce: record.nonce,
+  asked_before:
+    record.askedBefore === null
+      ? null
+      : { at: new Date(record.askedBefore.atMs).toISOString(), status: record.askedBefore.state },
+  // Whom other agents paid is no affair of this one.
+  first_time: who === 'agent' ? null : record.isFirstTime,
   effects: record.plainWords,
   warnings: record.warnings,
   reasons: record.reasons,
@@ -125,8 +151,23 @@ export const viewApproval = (record: ApprovalRecord, who: 'owner' | 'agent' = 'o
   decided_by: record.decidedBy,
 })
 
-const viewPart = ({ title, text, format, bytes, sha256, isWhole, isSecret }: ShownPart): PartView => ({
+const isShownTo = (who: Viewer, { scope }: ApprovalRecord, { by }: ShownPart): boolean =>
+  by !== 'vault' || who === 'owner' || (who === 'page' && scope?.startsWith('credentials.') !== true)
+
+const viewPart = ({
   title,
+  by,
+  isRaw,
+  text,
+  format,
+  bytes,
+  sha256,
+  isWhole,
+  isSecret,
+}: ShownPart): PartView => ({
+  title,
+  by,
+  raw: isRaw,
   text,
   format,
   bytes,

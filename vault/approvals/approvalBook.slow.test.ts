@@ -21,6 +21,10 @@ const question: NewApproval = {
     amount: '2',
     currency: 'USDC',
     recipient: null,
+    from: null,
+    nonce: null,
+    askedBefore: null,
+    isFirstTime: null,
     plainWords: [],
     warnings: [],
     reasons: [],
@@ -185,7 +189,7 @@ t.test('open questions hold a bounded sum of bytes: of one agent, and of all', a
     question: {
       ...question.question,
       agentId: `agt_${agent}`,
-      parts: [{ ...part, by: 'agent', isSecret: false }],
+      parts: [{ ...part, by: 'agent', isRaw: false, isSecret: false }],
     },
   })
   const refused = { code: 'RATE_LIMIT_EXCEEDED' }

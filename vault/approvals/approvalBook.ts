@@ -369,6 +369,10 @@ const completed = (record: ApprovalRecord): ApprovalRecord =>
         ...record,
         kind: kindBefore[record.operation],
         parts: [],
+        from: null,
+        nonce: null,
+        askedBefore: null,
+        isFirstTime: null,
         isOpaque: record.isOpaque || record.state === 'pending',
       }
     : record

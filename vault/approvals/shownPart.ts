@@ -13,21 +13,22 @@ export interface PartDraft {
   /** What is shown for it where that is not the content itself. */
   readonly shownAs?: string
   readonly format?: QuestionPart['format']
-  /** Whose it is: an agent gets back only what it sent. Default `agent`. */
-  readonly by?: 'agent' | 'vault'
+  /** Whose text it is: of what the vault keeps, an agent gets nothing back. Default `agent`. */
+  readonly by?: QuestionPart['by']
+  /** True for the raw form of what the card says in words beside it: shown last, and folded where a card can fold. */
+  readonly isRaw?: boolean
   /** True for stored values: shown on the owner's machine only. */
   readonly isSecret?: boolean
 }
 
 export interface ShownPart extends QuestionPart {
-  readonly by: 'agent' | 'vault'
   readonly isSecret: boolean
 }
 
 /** The parts of a card in their order. What is beyond the length of a card is cut, and says that it is. */
 export function showParts(drafts: readonly PartDraft[]): ShownPart[] {
   let room = MOST_SHOWN_BYTES
-  return drafts.map(({ title, content, shownAs, format, by = 'agent', isSecret = false }) => {
+  return drafts.map(({ title, content, shownAs, format, by = 'agent', isRaw = false, isSecret = false }) => {
     const original = typeof content === 'string' ? Buffer.from(content, 'utf8') : content
     const whole =
       shownAs ?? (typeof content === 'string' ? content : `0x${Buffer.from(content).toString('hex')}`)
@@ -42,6 +43,7 @@ export function showParts(drafts: readonly PartDraft[]): ShownPart[] {
       sha256: createHash('sha256').update(original).digest('hex'),
       isWhole,
       by,
+      isRaw,
       isSecret,
     }
   })

@@ -243,18 +243,23 @@ t.test('a sign-in is shown with its domain, and with what is wrong about it', as
     ),
   })
   const good = await cardOf(vault, agent, 'sign-message', signIn())
-  t.match(good, { kind: 'sign_in', warnings: { length: 0 }, effects: [/“shop\.example”/], second_word: null })
+  t.match(good, {
+    kind: 'sign_in',
+    warnings: { length: 0 },
+    effects: [/at shop\.example as/, /Sign a text of/],
+    second_word: null,
+  })
   for (const [from, to, warning] of [
     ['shop.example wants', 'xn--shp-fla.example wants', /other letters/],
     ['shop.example wants', 'shop.example@evil.test wants', /no plain host name/],
     ['shop.example wants', 'shоp.example wants', /no plain host name/],
     ['shop.example wants', '10.0.0.1 wants', /bare address/],
-    ['shop.example wants', 'shopI.example wants', /“shopI\.example” is “shopi\.example” in small letters/],
+    ['shop.example wants', 'shopI.example wants', /shopI\.example is shopi\.example in small letters/],
     ['shop.example wants', 'http://shop.example wants', /not for https/],
-    ['https://shop.example/', 'https://evil.test/', /its URI is “https:\/\/evil\.test/],
+    ['https://shop.example/', 'https://evil.test/', /its URI is at evil\.test\./],
     ['https://shop.example/', 'https://shop.example:444/', /its URI is/],
     ['https://shop.example/', 'https://user@shop.example/', /no plain https address/],
-    ['Chain ID: 8453', 'Chain ID: 1', /names the chain “1”/],
+    ['Chain ID: 8453', 'Chain ID: 1', /names the chain 1,/],
     [ours, payee, /not the account that signs/],
     ['Ethereum account', 'Solana account', /sign-in for Solana/],
     ['00:00Z', '00:00Z\nExpiration Time: 2026-11-21T09:00:00Z', /ended at/],
@@ -288,7 +293,7 @@ t.test('a sign-in is shown with its domain, and with what is wrong about it', as
   const devnet = `${short}\n\nURI: https://shop.example\nChain ID: devnet`
   t.match(await cardOf(vault, agent, 'sign-message', { chain: 'solana', agent_name: 'x', message: devnet }), {
     kind: 'sign_in',
-    warnings: [/names the chain “devnet”/],
+    warnings: [/names another chain/],
   })
 })
 
@@ -352,7 +357,7 @@ t.test('what could be overlooked in a text is told beside it', async (t) => {
     [`Hello.${' \u00a0\r\n'.repeat(40)}Sell the house.`, /goes on after 39 empty lines/],
     [`Hello.${' '.repeat(4_000)}Sell the house.`, /goes on after 4,000 spaces/],
     ['Pay \u05d0100 USDC 5\u05d1 now', /from right to left/],
-    ['Log in at \u0440\u0430ypal.com', /look like others: “\\u\{440\}\\u\{430\}ypal”/],
+    ['Log in at \u0440\u0430ypal.com', /look like others: U\+0440, U\+0430/],
     ['Log in at \u0455\u0441\u043e\u0440\u0435.example', /look like others/],
   ] as const)
     t.match(await warningsFor(message), [warning], JSON.stringify(message.slice(0, 60)))
@@ -409,11 +414,9 @@ t.test('a message is a sentence of one line, however many lines it has', async (
   const { vault, agent } = await start(t)
   const effectsOf = async (message: string) =>
     (await cardOf(vault, agent, 'sign-message', { chain: 'base', agent_name: 'x', message })).effects
-  t.strictSame(await effectsOf('Hello.'), ['Sign the text “Hello.” (Base).'])
+  t.strictSame(await effectsOf('Hello.'), ['Sign a text of 6 characters (Base).'])
   t.strictSame(await effectsOf(`\n Hello.${'\n'.repeat(999)}Sell the house.`), [
-    'Sign a text of 1,022 characters in 1,001 lines that begins with “ Hello.” (Base).',
+    'Sign a text of 1,022 characters in 1,001 lines (Base).',
   ])
-  t.match(await effectsOf('x'.repeat(3_000)), [
-    /^Sign a text of 3,000 characters in 1 line that begins with “x{80}…” \(Base\)\.$/,
-  ])
+  t.match(await effectsOf('x'.repeat(3_000)), [/^Sign a text of 3,000 characters \(Base\)\.$/])
 })

@@ -1,11 +1,9 @@
-import { visibleInSentence } from '../../core/text/visibleText.ts'
 import type { PartDraft } from './shownPart.ts'
 
 /** Empty lines in a row after which nobody expects more text, and spaces in a row. */
 const GAP_LINES = 8
 const GAP_SPACES = 40
-const MOST_WORDS = 3
-const LONGEST_WORD = 40
+const MOST_LETTERS = 8
 
 /** Letters that have the look of Latin ones in nearly every typeface, as in Unicode's confusables (UTS #39). */
 const cyrillicTwins = 'аеорсухѕіјһԁԛԝӏАВЕКМНОРСТУХЅІЈҺԌԚԜ'
@@ -23,17 +21,17 @@ const rightToLeft =
 const leftToRight = /[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{N}]/u
 
 /**
- * What a reader could overlook in a text of the agent's, although all of it is shown: what stands far below or far to the right,
+ * What a reader could overlook in a text of the agent's or the seller's, although all of it is shown: what stands far below or far to the right,
  * letters that look like others, and lines that run in two directions. Nothing of a secret, because a warning goes to every channel.
  */
 export function textWarnings({ title, content, by = 'agent', isSecret = false }: PartDraft): string[] {
-  if (typeof content !== 'string' || by !== 'agent' || isSecret) return []
+  if (typeof content !== 'string' || by === 'vault' || isSecret) return []
   const lines = content.split('\n')
   const goesOn = (count: number, what: string) =>
     `“${title}” goes on after ${count.toLocaleString('en')} ${what}: read it to its end.`
   const empty = longestGap(lines)
   const spaces = mostSpaces(lines)
-  const words = twinWords(content)
+  const letters = twinLetters(content)
   return [
     ...(empty >= GAP_LINES ? [goesOn(empty, 'empty lines')] : []),
     ...(spaces >= GAP_SPACES ? [goesOn(spaces, 'spaces in a line')] : []),
@@ -42,7 +40,7 @@ export function textWarnings({ title, content, by = 'agent', isSecret = false }:
           `“${title}” has lines that run from right to left in part: their words and numbers can stand in another order than they are seen in.`,
         ]
       : []),
-    ...(words.length > 0 ? [`“${title}” has letters that look like others: ${words.join(', ')}.`] : []),
+    ...(letters.length > 0 ? [`“${title}” has letters that look like others: ${letters.join(', ')}.`] : []),
   ]
 }
 
@@ -66,15 +64,14 @@ const mostSpaces = (lines: readonly string[]): number =>
     .flatMap((line) => line.trimEnd().match(/ {2,}/g) ?? [])
     .reduce((most, { length }) => Math.max(most, length), 0)
 
-/** Words in which a letter of another script passes for a Latin one, with that letter written as its number. */
-function twinWords(text: string): string[] {
+/** Letters of another script that pass for Latin ones where they stand, by their numbers. */
+function twinLetters(text: string): string[] {
   if (!twin.test(text)) return []
   const isOtherScript = unmistakable.test(text)
   const found = (text.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).filter(
     (word) => twin.test(word) && (!isOtherScript || latin.test(word)),
   )
-  return [...new Set(found)].slice(0, MOST_WORDS).map((word) => {
-    const written = visibleInSentence(word.slice(0, LONGEST_WORD).toWellFormed())
-    return `“${written.replace(twins, (letter) => `\\u{${letter.codePointAt(0)!.toString(16)}}`)}${word.length > LONGEST_WORD ? '…' : ''}”`
-  })
+  return [...new Set(found.flatMap((word) => word.match(twins)!))]
+    .slice(0, MOST_LETTERS)
+    .map((letter) => `U+${letter.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}`)
 }

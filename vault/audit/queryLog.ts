@@ -59,14 +59,14 @@ export async function queryLog(
 }
 
 /** What a line of an entry that matches has in it; a text inside of another one has its quotes escaped. */
-function needlesOf({ agent, action, status, scope }: AuditQuery): readonly Buffer[] {
-  return Object.entries({ agent, action, status, scope }).flatMap(([name, value]) =>
+function needlesOf({ agent, action, status, scope, recipient }: AuditQuery): readonly Buffer[] {
+  return Object.entries({ agent, action, status, scope, recipient }).flatMap(([name, value]) =>
     value === undefined ? [] : Buffer.from(`"${name}":${JSON.stringify(value)}`),
   )
 }
 
 function createFilter(query: AuditQuery): (entry: AuditEntry) => boolean {
-  const { agent, action, status, scope } = query
+  const { agent, action, status, scope, recipient } = query
   const since = readTime('since', query.since) ?? Number.NEGATIVE_INFINITY
   const until = readTime('until', query.until) ?? Number.POSITIVE_INFINITY
   return (entry) => {
@@ -76,6 +76,7 @@ function createFilter(query: AuditQuery): (entry: AuditEntry) => boolean {
       (action === undefined || entry.action === action) &&
       (status === undefined || entry.status === status) &&
       (scope === undefined || entry.scope === scope) &&
+      (recipient === undefined || entry.recipient === recipient) &&
       at >= since &&
       at < until
     )

@@ -13,7 +13,7 @@ import { claimedAmount } from './claimedAmount.ts'
 import type { Decoded } from './decoded.ts'
 import { nameRecipients } from './goesTo.ts'
 import { PaymentProblem, type PaymentRpc } from './payment.ts'
-import { showText } from './plainWords.ts'
+import { hostOf } from './plainWords.ts'
 import { proveClaim } from './proveClaim.ts'
 
 /** Longest payment header: servers refuse a head above 16 KiB. A payload adds at most this much to it. */
@@ -44,9 +44,11 @@ export interface BuildPaymentRequest {
 /** A payment that was understood completely, ready for policy, approval and signer. */
 export interface BuiltPayment {
   readonly decoded: Decoded
-  /** What to show: what it is for, then the effects. */
+  /** What to show: what it is for, then the effects. The seller's own texts are the two below. */
   readonly describe: readonly string[]
   readonly resourceUrl: string
+  /** What the seller says about it; empty when it says nothing. */
+  readonly description: string
   readonly network: NetworkId
   readonly payTo: string
   readonly amountAtomic: bigint
@@ -188,8 +190,9 @@ async function buildEntry(
     const url = resource['url'] as string
     const payment: BuiltPayment = {
       decoded,
-      describe: [`Pay for ${showText(url, 300)}.`, ...describing(description), ...decoded.plainWords],
+      describe: [`Pay for what ${hostOf(url) ?? 'the seller'} offers.`, ...decoded.plainWords],
       resourceUrl: url,
+      description,
       network: terms.asset.network,
       payTo: terms.payTo,
       amountAtomic: terms.amountAtomic,
@@ -230,9 +233,6 @@ function contradiction(
   })
   return proof.ok ? undefined : `The payment was not built as offered. ${proof.message}`
 }
-
-const describing = (description: string): string[] =>
-  description === '' ? [] : [`The seller says: ${showText(description)}`]
 
 const no = (code: Extract<BuildPayment, { ok: false }>['code'], message: string): BuildPayment => ({
   ok: false,

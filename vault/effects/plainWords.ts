@@ -4,12 +4,12 @@ import type { AssetRef, AssetTable } from './assets.ts'
 import type { Decoded } from './decoded.ts'
 import type { AllowanceEffect, Effect, TransferEffect } from './effect.ts'
 
-/** Longest text of somebody else that is shown, in characters. */
-export const MAX_SHOWN = 500
+/** Longest text of an agent that an error message to it repeats, in characters. */
+const MAX_SHOWN = 500
 
 /**
- * A request in plain words: one sentence for each effect, then the fee. Made of amounts, addresses and quoted text only,
- * so it is safe to show anywhere as text.
+ * A request in plain words: one sentence for each effect, then the fee. Made of amounts and addresses only: texts of agents and
+ * sellers stand in parts of their own, which the sentences name.
  */
 export function plainWords(
   decoded: Pick<Decoded, 'chain' | 'effects' | 'fee' | 'from'>,
@@ -59,7 +59,7 @@ function sentenceOf(effect: Effect, from: string): string {
       return `Make an account of ${effect.owner} for ${effect.asset.symbol ?? effect.asset.address}; ${payer} up to ${lamports} SOL of rent.`
     }
     case 'note':
-      return `Write the text ${showText(effect.text)}${effect.text.length > MAX_SHOWN ? `, the first ${MAX_SHOWN} of its ${effect.text.length} characters` : ''}.`
+      return `Write a text of ${countOf(effect.text)}.`
     case 'opaque':
       return `NOT UNDERSTOOD: ${effect.reason} (${effect.target}). It may do anything.`
   }
@@ -82,11 +82,44 @@ function timeOf(seconds: bigint): string {
   return seconds > 253_402_300_799n ? 'the end of time' : new Date(Number(seconds) * 1_000).toISOString()
 }
 
+/** The size of a text that stands in a part of its own, as a part of a sentence. */
+export function countOf(text: string): string {
+  const lines = text.split('\n').length
+  const characters = `${text.length.toLocaleString('en')} ${text.length === 1 ? 'character' : 'characters'}`
+  return lines === 1 ? characters : `${characters} in ${lines.toLocaleString('en')} lines`
+}
+
 /**
- * Text from an agent or a contract inside a sentence to the owner: in quotes, with everything that has no plain look, or
- * that runs from right to left, written as its number, and cut when it is long. A cut text stands whole in a part of its own.
+ * The host of an address, as a part of a sentence; undefined where it could be read as anything but a host name. A host name is
+ * all that a sentence to the owner takes over of a seller's or an agent's text.
+ */
+export function hostOf(url: string): string | undefined {
+  const host = URL.parse(url)?.host ?? ''
+  return isPlainHost(host) ? host : undefined
+}
+
+/** Whether a text is a host name, with its port or without, in letters of ASCII. */
+export const isPlainHost = (text: string): boolean =>
+  text.length <= 253 &&
+  (/^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?$/i.test(text) ||
+    /^\[[0-9a-f:.]+\](?::\d{1,5})?$/i.test(text))
+
+/**
+ * An agent's text in an error message to that agent, or in the log's field for the agent's claim: in quotes that it can't close,
+ * with everything that has no plain look, or that runs from right to left, written as its number, and cut when it is long.
+ * Never in a sentence to the owner.
  */
 export function showText(text: string, max: number = MAX_SHOWN): string {
   const cut = text.length > max ? `${text.slice(0, max)}…` : text
-  return `“${visibleInSentence(cut)}”`
+  const visible = visibleInSentence(cut).replace(
+    quotes,
+    (quote) => `\\u{${quote.codePointAt(0)!.toString(16)}}`,
+  )
+  return `“${visible}”`
 }
+
+/** What has the look of a quotation mark. */
+const quotes = /["“”„‟«»〝〞〟＂″‶]/g
+
+/** An error message as the owner may read it in the log: without the text that it repeats to the agent. */
+export const withoutQuoted = (message: string): string => message.replace(/[“"].*[”"]/su, 'what it sent')

@@ -92,7 +92,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
   let isLoaded = false
 
   book.watch((record) =>
-    bus.publish({ type: 'approval', agentId: record.agentId, approval: viewApproval(record) }),
+    bus.publish({ type: 'approval', agentId: record.agentId, approval: viewApproval(record, 'page') }),
   )
   const unwatchLog = audit.onWarning(({ code, message, action }) => log.warn({ code, action }, message))
   const unwatchLock = vault.onLock((reason) => {
@@ -103,6 +103,8 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     bus.publish({ type: 'locked', reason })
   })
   const desk = createDesk(vault, book, bus, log)
+  /** Why a channel can't ask, by its plugin's place. */
+  const troubles = new Map<string, string>()
   const assertAdmitted = createAssertAdmitted(clock)
   const gate = createGate(vault, audit, assertAdmitted)
   const inner = { ...parts, rules }
@@ -121,7 +123,13 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     (place) => ({
       clock,
       log,
-      approvals: desk,
+      approvals: {
+        ...desk,
+        trouble(problem) {
+          if (problem === null) troubles.delete(place)
+          else troubles.set(place, problem)
+        },
+      },
       egress: parts.pluginEgress ?? parts.egress([]),
       store: createPluginStore(records, place),
     }),
@@ -210,7 +218,8 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
     },
 
     ...createLockApi({ vault, bus, load, assertAdmitted }),
-    warnings: ({ caller }) => (caller.kind === 'owner' ? ownerWarnings({ ...inner, registry }) : []),
+    warnings: ({ caller }) =>
+      caller.kind === 'owner' ? ownerWarnings({ ...inner, registry, troubles }) : [],
     ...createInsightApi(inner, gate, registry),
     approvals: createApprovalsApi(gate, book),
     agents: createAgentsApi(gate, registry, book),

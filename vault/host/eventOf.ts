@@ -1,6 +1,7 @@
 import type { VaultOperation } from '../../core/plugin/vault.ts'
 import { visibleText } from '../../core/text/visibleText.ts'
 import type { ApprovalRecord, approvalStates, Question } from '../approvals/approval.ts'
+import { withoutQuoted } from '../effects/plainWords.ts'
 import { isVaultError } from '../errors/error.ts'
 import type { AuditAction, AuditEvent, AuditStatus } from '../ports/audit.ts'
 import type { VaultCall } from './vaultCall.ts'
@@ -55,8 +56,8 @@ function moneyOf(
 /** Refused: what was said and what was found stand side by side, so that the owner sees who lies. */
 function lieOf({ claimed, found, failure }: VaultCall): Pick<AuditEvent, 'claimed' | 'found'> {
   if (claimed === null) return {}
-  // Bytes that were not even decoded: the refusal says what is in them.
-  const inFact = found ?? (isVaultError(failure) ? failure.message : 'unknown')
+  // Bytes that were not even decoded: the refusal says what is in them, without what it repeats of the agent's.
+  const inFact = found ?? (isVaultError(failure) ? withoutQuoted(failure.message) : 'unknown')
   return { claimed: visibleText(claimed), found: visibleText(inFact) }
 }
 

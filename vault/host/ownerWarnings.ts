@@ -6,7 +6,12 @@ import type { VaultParts } from './parts.ts'
 
 /** Something about this vault that its owner should know and mend; shown at the start, in the status and on the page. */
 export interface OwnerWarning {
-  readonly code: 'TEST_KEYS_SHARED' | 'RULES_WITHOUT_ASSET' | 'BUDGET_DAY_AHEAD' | AuditWarning['code']
+  readonly code:
+    | 'TEST_KEYS_SHARED'
+    | 'RULES_WITHOUT_ASSET'
+    | 'BUDGET_DAY_AHEAD'
+    | 'CHANNEL_TROUBLE'
+    | AuditWarning['code']
   readonly message: string
   /** What to do about it. */
   readonly action: string
@@ -15,14 +20,24 @@ export interface OwnerWarning {
 export interface WarnedAbout extends Pick<VaultParts, 'vault' | 'enabled' | 'assets'> {
   readonly rules: StoredRules
   readonly registry: Agents
+  /** Why an approval channel can't ask, by its plugin. */
+  readonly troubles: ReadonlyMap<string, string>
 }
 
 /** What the owner should know; of a locked vault nothing is known but its log. */
 export function ownerWarnings(parts: WarnedAbout): OwnerWarning[] {
   const ofLog = parts.vault.audit.warnings
-  if (parts.vault.state.locked) return [...ofLog]
-  return [...ofLog, ...sharedKeys(parts), ...lostRules(parts), ...laterDay(parts)]
+  const ofChannels = [...parts.troubles].map(channelTrouble)
+  if (parts.vault.state.locked) return [...ofLog, ...ofChannels]
+  return [...ofLog, ...ofChannels, ...sharedKeys(parts), ...lostRules(parts), ...laterDay(parts)]
 }
+
+const channelTrouble = ([plugin, problem]: [string, string]): OwnerWarning => ({
+  code: 'CHANNEL_TROUBLE',
+  message: `The plugin ${plugin} can't show questions: ${problem}`,
+  action:
+    'It tries again while a question is open. Until then answer on the page, or with tollgate vault approvals.',
+})
 
 function sharedKeys({ vault, enabled, assets }: WarnedAbout): OwnerWarning[] {
   const shared = enabled

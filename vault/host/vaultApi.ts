@@ -72,7 +72,7 @@ export interface VaultApi {
     cancel(id: string, context: OwnerContext): Promise<ApprovalView>
   }
   /** For approval channels in this process: questions, and the owner's answers to them. */
-  desk: ApprovalDesk
+  desk: Omit<ApprovalDesk, 'trouble'>
 
   agents: {
     list(context: OwnerContext): { agents: readonly AgentView[] }

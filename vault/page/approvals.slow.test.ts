@@ -58,7 +58,7 @@ if (browser !== undefined) {
       'Pay up to 0.000006 ETH to the network.',
       'The recipient is an address that burns.',
       '2 USDC is above 1 USDC, up to which rules approve.',
-      '“Lunch”',
+      'Lunch',
       '2 of 20 USDC on Base',
     ])
       await card.getByText(text).first().waitFor()
@@ -545,6 +545,8 @@ const kinds = [
 
 const partOf = (title: string, text: string) => ({
   title,
+  by: 'agent',
+  raw: false,
   text,
   format: 'text',
   bytes: Buffer.byteLength(text),
@@ -572,6 +574,10 @@ const viewOf = (fields: object) => ({
   amount: null,
   currency: null,
   recipient: null,
+  from: null,
+  nonce: null,
+  asked_before: null,
+  first_time: null,
   effects: ['It does something.'],
   warnings: [],
   reasons: [],

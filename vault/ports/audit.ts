@@ -68,6 +68,7 @@ export interface AuditQuery {
   readonly action?: AuditAction
   readonly status?: AuditStatus
   readonly scope?: string
+  readonly recipient?: string
   /** ISO 8601, inclusive. */
   readonly since?: string
   /** ISO 8601, exclusive. */

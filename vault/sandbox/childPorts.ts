@@ -70,6 +70,7 @@ export function createChildPorts(send: (message: FromPlugin) => void): ChildPort
     },
     approve: async (id, decisionHash, by) => void (await ask('approve', [id, decisionHash, by])),
     deny: async (id, by) => void (await ask('deny', [id, by])),
+    trouble: (problem) => void ask('trouble', [problem]).catch(() => undefined),
     isLocked: () => isLocked,
     watchLock(listener) {
       lockWatchers.add(listener)

@@ -1,4 +1,4 @@
-import type { VaultPorts } from '../../core/plugin/vault.ts'
+import type { ApprovalDesk, VaultPorts } from '../../core/plugin/vault.ts'
 import { visibleText } from '../../core/text/visibleText.ts'
 import { isVaultError } from '../errors/error.ts'
 import type { HostDesk } from '../host/api/desk.ts'
@@ -6,7 +6,7 @@ import { type DeskFacts, type FromPlugin, type ToPlugin, type WireError, wordsOf
 
 /** What a plugin may be given, on the vault's side. */
 export interface HostPorts extends Omit<VaultPorts, 'approvals'> {
-  readonly approvals: HostDesk
+  readonly approvals: HostDesk & ApprovalDesk
 }
 
 /** Does what a plugin asks of the ports that it was granted, and tells it what changes there. */
@@ -54,6 +54,8 @@ export function createPortServer(place: string, needs: readonly string[], ports:
     if (port === 'approve' && has('approvals'))
       return desk.approve(textOf(args[0]), textOf(args[1]), answeredBy(args[2]))
     if (port === 'deny' && has('approvals')) return desk.deny(textOf(args[0]), answeredBy(args[1]))
+    if (port === 'trouble' && has('approvals'))
+      return desk.trouble(args[0] === null ? null : visibleText(textOf(args[0], 500)))
     if (port === 'write' && has('store')) return store.write(JSON.parse(textOf(args[0], 1_000_000)))
     if (port === 'egress' && has('egress')) return request(args[0] as Record<string, unknown>, signal)
     throw new Error('This plugin was not granted that.')

@@ -1,7 +1,7 @@
-import { type ApprovalRecord, viewApproval } from '../../approvals/approval.ts'
+import { type ApprovalRecord, type Viewer, viewApproval } from '../../approvals/approval.ts'
 import type { ApprovalBook } from '../../approvals/approvalBook.ts'
 import { VaultError } from '../../errors/error.ts'
-import { callerId, callerName, type OwnerContext } from '../caller.ts'
+import { type Caller, callerId, callerName, type OwnerContext } from '../caller.ts'
 import type { VaultApi } from '../vaultApi.ts'
 import type { Gate } from './gate.ts'
 
@@ -27,7 +27,7 @@ export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['ap
       // Of what is open the owner sees all: the oldest are those that end next. Of the rest, and an agent, the newest.
       const isShown = ({ state }: ApprovalRecord, at: number) =>
         at < MOST_SHOWN || (caller.kind === 'owner' && state === 'pending')
-      const views = wanted.filter(isShown).map((record) => viewApproval(record, caller.kind))
+      const views = wanted.filter(isShown).map((record) => viewApproval(record, viewerOf(caller)))
       // An agent knows what it sent, and its answers have to fit through a relay.
       return { approvals: caller.kind === 'owner' ? views : views.map((view) => ({ ...view, parts: [] })) }
     },
@@ -39,11 +39,11 @@ export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['ap
           'VALIDATION_ERROR',
           'decision_hash: Expected the one of the approval as it was shown.',
         )
-      return viewApproval(await book.approve(id, decisionHash, 'owner', secondWord))
+      return viewApproval(await book.approve(id, decisionHash, 'owner', secondWord), viewer(context))
     },
     async deny(id, context) {
       gate.open(context)
-      return viewApproval(await book.deny(id, 'owner'))
+      return viewApproval(await book.deny(id, 'owner'), viewer(context))
     },
     async cancel(id, context) {
       own(id, context)
@@ -52,4 +52,8 @@ export function createApprovalsApi(gate: Gate, book: ApprovalBook): VaultApi['ap
   }
 }
 
-const viewer = ({ caller }: OwnerContext) => (caller.kind === 'owner' ? 'owner' : 'agent')
+/** As whom a caller looks at an approval. */
+export const viewerOf = ({ kind, via }: Caller): Viewer =>
+  kind !== 'owner' ? 'agent' : via === 'socket' ? 'owner' : 'page'
+
+const viewer = ({ caller }: OwnerContext): Viewer => viewerOf(caller)

@@ -6,7 +6,7 @@ import { secondWordOf } from '../../approvals/secondWord.ts'
 import type { Vault } from '../../ports/vault.ts'
 import type { Bus } from '../bus.ts'
 
-export interface HostDesk extends ApprovalDesk {
+export interface HostDesk extends Omit<ApprovalDesk, 'trouble'> {
   /** Every question that the vault still has; none while it is locked. */
   all(): readonly ApprovalQuestion[]
 }
@@ -55,8 +55,10 @@ function questionOf(record: ApprovalRecord): ApprovalQuestion {
     agent: record.agentName,
     operation: record.operation,
     kind: record.kind,
-    parts: record.parts.map(({ title, text, format, bytes, sha256, isWhole, isSecret }) => ({
+    parts: record.parts.map(({ title, by, isRaw, text, format, bytes, sha256, isWhole, isSecret }) => ({
       title,
+      by,
+      isRaw,
       // What is kept as a secret is shown on the owner's machine only: a channel may lead anywhere.
       text: isSecret ? '' : text,
       format,
@@ -71,6 +73,10 @@ function questionOf(record: ApprovalRecord): ApprovalQuestion {
     amount: record.amount,
     currency: record.currency,
     recipient: record.recipient,
+    from: record.from,
+    nonce: record.nonce,
+    askedBefore: record.askedBefore,
+    isFirstTime: record.isFirstTime,
     plainWords: record.plainWords,
     warnings: record.warnings,
     reasons: record.reasons,

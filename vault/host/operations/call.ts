@@ -1,5 +1,5 @@
 import type { PartDraft } from '../../approvals/shownPart.ts'
-import { showText } from '../../effects/plainWords.ts'
+import { countOf, hostOf } from '../../effects/plainWords.ts'
 import { VaultError } from '../../errors/error.ts'
 import { callRequest } from '../../requests/agentRequests.ts'
 import { assertAllowedCall, callApi, type FrozenCall, readCallHeaders } from '../../secrets/callApi.ts'
@@ -36,10 +36,8 @@ export function planCall(x: VaultCall, { vault, egress }: VaultParts): Plan {
     kind: 'call',
     parts: () => partsOf(call),
     plainWords: [
-      `Call ${method} ${showText(call.url, 300)} with the credential ${scope}.`,
-      ...(call.body === null
-        ? []
-        : [`The agent sends ${Buffer.byteLength(call.body)} bytes: ${showText(call.body, 300)}`]),
+      `Call ${method} at ${hostOf(call.url) ?? 'the address below'} with the credential ${scope}.`,
+      ...(call.body === null ? [] : [`Send a body of ${countOf(call.body)}.`]),
     ],
     warnings: plainHttpWarnings([{ origin: new URL(call.url).origin }]),
     requestHash: hash,

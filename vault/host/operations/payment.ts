@@ -73,7 +73,13 @@ export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan
     action: 'SIGN',
     kind: 'payment',
     // What is signed are the amounts and addresses of the effects; the offer is what it is for.
-    parts: () => [{ title: 'Paid for', content: payment.resourceUrl }, offerPart(paymentRequired)],
+    parts: () => [
+      { title: 'Paid for', content: payment.resourceUrl, by: 'seller' },
+      ...(payment.description === ''
+        ? []
+        : [{ title: 'Description', content: payment.description, by: 'seller' } as const]),
+      offerPart(paymentRequired),
+    ],
     scope: `wallet.${facts.name}`,
     verb: 'sign',
     chain: facts.name,
@@ -152,7 +158,6 @@ function offerPart(offer: unknown): PartDraft {
   const read = parseStrictJson(
     typeof offer === 'string' ? Buffer.from(offer, 'base64').toString('utf8') : content,
   )
-  return read.ok
-    ? { title: 'Offer', content, shownAs: JSON.stringify(read.value, null, 2), format: 'json' }
-    : { title: 'Offer', content }
+  const part = { title: 'Offer', content, by: 'seller', isRaw: true } as const
+  return read.ok ? { ...part, shownAs: JSON.stringify(read.value, null, 2), format: 'json' } : part
 }

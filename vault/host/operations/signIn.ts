@@ -1,6 +1,6 @@
 import { isSameAddress } from '../../../core/domain/address.ts'
 import type { ChainFacts } from '../../effects/chains.ts'
-import { showText } from '../../effects/plainWords.ts'
+import { hostOf, isPlainHost } from '../../effects/plainWords.ts'
 
 /** A message that signs somebody in, taken apart. */
 export interface SignIn {
@@ -116,7 +116,7 @@ function readBody(lines: readonly string[], isEthereum: boolean) {
 /** The first sentence of its card. */
 export const signInWords = ({ domain, isWellFormed }: SignIn, { title }: ChainFacts): string =>
   isWellFormed
-    ? `Sign in at ${showText(domain, 253)} as this account (${title}).`
+    ? `Sign in at ${isPlainHost(domain) ? domain : 'what the text names'} as this account (${title}).`
     : `Sign a text that speaks of signing in (${title}).`
 
 /** What about a sign-in is not as it should be; the domain is the agent's word, so it is always for the owner to compare. */
@@ -125,13 +125,10 @@ export function signInWarnings(signIn: SignIn, { address, facts, nowMs }: SignIn
     return ['It looks like a sign-in and is not written as one: whoever gets it may read it in another way.']
   const { domain, scheme, fields, resources } = signIn
   const warnings: string[] = []
-  const isHost =
-    domain.length <= 253 &&
-    /^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?::\d{1,5})?$/i.test(domain)
-  const host = isHost ? URL.parse(`https://${domain}`) : null
+  const host = isPlainHost(domain) ? URL.parse(`https://${domain}`) : null
   if (host === null)
     warnings.push(
-      `The domain ${showText(domain, 253)} is no plain host name: it may only look like one that you know.`,
+      'The domain that the text names is no plain host name: it may only look like one that you know.',
     )
   else if (/(?:^|\.)xn--/i.test(host.hostname))
     warnings.push(
@@ -142,27 +139,31 @@ export function signInWarnings(signIn: SignIn, { address, facts, nowMs }: SignIn
   else if (domain !== domain.toLowerCase())
     // A capital I has the look of a small L.
     warnings.push(
-      `The domain ${showText(domain, 253)} is ${showText(domain.toLowerCase(), 253)} in small letters: compare that with the one that you know.`,
+      `The domain ${domain} is ${domain.toLowerCase()} in small letters: compare that with the one that you know.`,
     )
   if (scheme !== undefined && scheme !== 'https')
-    warnings.push(`It is for ${showText(scheme, 40)} and not for https.`)
+    warnings.push('It names another scheme at its beginning, and is not for https.')
   const uri = fields.get('URI')
   const target = uri === undefined ? undefined : URL.parse(uri)
   if (uri !== undefined && (target == null || host === null || target.host !== host.host))
-    warnings.push(`It signs in at ${showText(domain, 253)}, but its URI is ${showText(uri, 300)}.`)
+    warnings.push(
+      `It signs in at ${host === null ? 'one place' : domain}, but its URI is at ${hostOf(uri) ?? 'another'}.`,
+    )
   else if (
     target != null &&
     (target.protocol !== 'https:' || target.username !== '' || target.password !== '')
   )
-    warnings.push(`Its URI ${showText(uri!, 300)} is no plain https address.`)
+    warnings.push('Its URI is no plain https address: read it in the text.')
   const isEvm = facts.family === 'eip155'
   if ((signIn.chainTitle === 'Ethereum') !== isEvm)
     warnings.push(`It is a sign-in for ${signIn.chainTitle}, and the agent asks for ${facts.title}.`)
   const chainId = fields.get('Chain ID')
   if (chainId !== undefined && !chainNames(facts).includes(chainId))
-    warnings.push(`It names the chain ${showText(chainId, 60)}, and the agent asks for ${facts.title}.`)
+    warnings.push(
+      `It names ${/^\d{1,20}$/.test(chainId) ? `the chain ${chainId}` : 'another chain'}, and the agent asks for ${facts.title}.`,
+    )
   if (!isSameAddress(facts.family, signIn.address, address))
-    warnings.push(`It signs in as ${showText(signIn.address, 60)}, which is not the account that signs.`)
+    warnings.push('The account that it names is not the account that signs.')
   const [from, until] = ['Not Before', 'Expiration Time'].map((name) => Date.parse(fields.get(name) ?? ''))
   if (from! > nowMs) warnings.push(`It counts from ${new Date(from!).toISOString()} only.`)
   if (until! <= nowMs) warnings.push(`It ended at ${new Date(until!).toISOString()}.`)

@@ -4,7 +4,7 @@ import { budgetSpends } from '../../effects/budgetSpends.ts'
 import { decimalText } from '../../effects/claimedAmount.ts'
 import type { Decoded, DecodeResult } from '../../effects/decoded.ts'
 import { nameRecipients } from '../../effects/goesTo.ts'
-import { MAX_SHOWN, plainWords, showText } from '../../effects/plainWords.ts'
+import { countOf, plainWords, showText } from '../../effects/plainWords.ts'
 import { type ClaimProof, proveClaim } from '../../effects/proveClaim.ts'
 import { VaultError } from '../../errors/error.ts'
 import type { AuditAction } from '../../ports/audit.ts'
@@ -125,17 +125,9 @@ export function planMessage(
   }
 }
 
-const MESSAGE_BEGINNING = 80
-
-/** A message in one sentence: whole where it is short, and else its size and how it begins; it stands whole below. */
-function messageWords(text: string, chainTitle: string): string {
-  const lines = text.split('\n')
-  if (lines.length === 1 && text.length <= MAX_SHOWN)
-    return `Sign the text ${showText(text)} (${chainTitle}).`
-  const size = `${text.length.toLocaleString('en')} characters in ${lines.length.toLocaleString('en')} ${lines.length === 1 ? 'line' : 'lines'}`
-  const first = lines.find((line) => line.trim() !== '') ?? ''
-  return `Sign a text of ${size} that begins with ${showText(first, MESSAGE_BEGINNING)} (${chainTitle}).`
-}
+/** A message in one sentence; it stands whole in a part of its own. */
+const messageWords = (text: string, chainTitle: string): string =>
+  `Sign a text of ${countOf(text)} (${chainTitle}).`
 
 /** What the agent says, for the log: every word of it is the agent's own. */
 function claimWords(chain: string, { amount, currency, recipient }: Claimed): string | null {
@@ -266,7 +258,7 @@ export const purposeOf = (x: VaultCall): string | null => {
   const { purpose } = x.input
   if (typeof purpose !== 'string' || purpose === '') return null
   // It stands by itself, so a script may run as it does.
-  return `“${visibleText(purpose.length > LONGEST_PURPOSE ? `${purpose.slice(0, LONGEST_PURPOSE)}…` : purpose)}”`
+  return visibleText(purpose.length > LONGEST_PURPOSE ? `${purpose.slice(0, LONGEST_PURPOSE)}…` : purpose)
 }
 
 function proofOf(chain: string, claim: Claimed, decoded: Decoded, { assets }: VaultParts): ClaimProof | null {

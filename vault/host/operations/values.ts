@@ -30,6 +30,12 @@ export function planRead(x: VaultCall, parts: VaultParts): Plan {
       act: async () => ({ status: 200, body: { value: accountOn(parts, chain).key.address } }),
     }
   }
+  // Whoever has a page's session for a moment must not leave with the secrets.
+  if (x.who.kind === 'owner' && x.via !== 'socket')
+    throw new VaultError(
+      'OWNER_REQUIRED',
+      "Expected the owner's socket to read a stored value: tollgate vault get, on this machine. A session of the page can store and delete values, and can't read them.",
+    )
   return {
     ...readPlan(scope),
     verb: 'read',

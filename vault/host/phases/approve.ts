@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { VaultAnswer } from '../../../core/plugin/vault.ts'
+import type { AskedBefore, VaultAnswer } from '../../../core/plugin/vault.ts'
 import type { ApprovalRecord, Question } from '../../approvals/approval.ts'
 import type { ApprovalBook } from '../../approvals/approvalBook.ts'
 import { cutWarning, showParts } from '../../approvals/shownPart.ts'
@@ -9,9 +9,13 @@ import { decisionHash } from '../../policy/decisionHash.ts'
 import type { Vault } from '../../ports/vault.ts'
 import { hashOf, signatureId } from '../hashOf.ts'
 import { purposeOf } from '../operations/signing.ts'
+import type { Plan } from '../plan.ts'
 import { reserve } from '../reserve.ts'
 import type { VaultCall } from '../vaultCall.ts'
 import type { HostPlugin } from './hostPlugin.ts'
+
+/** Pages of the log that a question is worth, each of them a bounded part of it. */
+const MOST_PAGES = 5
 
 /** Names an agent's exact request; with an Idempotency-Key, that request under that key. */
 export const keyOf = (x: VaultCall): string =>
@@ -50,7 +54,10 @@ export function createApproving(
 
   async function ask(x: VaultCall): Promise<VaultAnswer | undefined> {
     const key = keyOf(x)
-    const asked = book.byKey(key, x.idempotencyKey !== null) ?? (await book.ask({ key, ...newQuestion(x) }))
+    const find = () => book.byKey(key, x.idempotencyKey !== null)
+    const isFirstTime = find() === undefined ? await isFirst(x.plan!) : null
+    // The same request may have been asked while the log was read.
+    const asked = find() ?? (await book.ask({ key, ...newQuestion(x, isFirstTime) }))
     // From here on the approval's own entries in the log tell what became of it.
     x.isLogged = true
     if (asked.state === 'pending') x.onAsked?.({ approvalId: asked.id, expiresAtMs: asked.expiresAtMs })
@@ -91,7 +98,47 @@ export function createApproving(
     }
   }
 
-  function newQuestion(x: VaultCall) {
+  /** The newest question of this agent for the same: the same bytes, or the same sum for the same recipient. */
+  function askedBefore(x: VaultCall): AskedBefore | null {
+    const { frozenHash, kind, chain, amount, currency, recipient } = x.plan!
+    const before = book
+      .list()
+      .find(
+        (one) =>
+          one.agentId === x.caller.id &&
+          one.kind === kind &&
+          (one.frozenHash === frozenHash ||
+            (amount !== null &&
+              one.amount === amount &&
+              one.currency === currency &&
+              one.chain === chain &&
+              one.recipient === recipient)),
+      )
+    return before === undefined ? null : { atMs: before.createdAtMs, state: before.state }
+  }
+
+  /** Whether the log has nothing that was signed for this recipient; null where none is named or the log is too long for a look. */
+  async function isFirst({ recipient }: Plan): Promise<boolean | null> {
+    if (recipient === null) return null
+    for (const status of ['APPROVED', 'AUTO_APPROVED'] as const) {
+      let cursor: string | undefined
+      for (let page = 0; page < MOST_PAGES; page++) {
+        const found = await vault.audit.query({
+          recipient,
+          status,
+          limit: 1,
+          ...(cursor !== undefined && { cursor }),
+        })
+        if (found.entries.length > 0) return false
+        cursor = found.cursor
+        if (cursor === undefined) break
+      }
+      if (cursor !== undefined) return null
+    }
+    return true
+  }
+
+  function newQuestion(x: VaultCall, isFirstTime: boolean | null) {
     const plan = x.plan!
     const drafts = plan.parts()
     const parts = showParts(drafts)
@@ -106,6 +153,10 @@ export function createApproving(
       amount: plan.amount,
       currency: plan.currency,
       recipient: plan.recipient,
+      from: plan.judged?.decoded.from ?? null,
+      nonce: plan.judged?.decoded.nonce?.toString() ?? null,
+      askedBefore: askedBefore(x),
+      isFirstTime,
       plainWords: plan.plainWords,
       warnings: [...plan.warnings, ...parts.flatMap(cutWarning), ...drafts.flatMap(textWarnings)],
       reasons: [...new Set(x.reasons)],

@@ -117,7 +117,10 @@ export const insightTools = {
     hints: readsOnly,
     ...plain,
     run(api, input, context) {
-      return ok(api.approvals.get(approvalRequest.check(input).approval_id, context))
+      const view = api.approvals.get(approvalRequest.check(input).approval_id, context)
+      // What tells questions apart is for the owner's eyes.
+      const { from: _, nonce: _nonce, asked_before: _before, first_time: _first, ...told } = view
+      return ok(told)
     },
   },
   activity: {

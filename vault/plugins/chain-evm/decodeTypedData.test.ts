@@ -254,7 +254,7 @@ t.test('a message is text for people: transactions, typed data and hashes are re
   t.match(message('a'.repeat(32)), { ok: false }, 'as long as a hash')
   t.match(message('é, こんにちは、これは署名のための文です。ウォレットの所有者'), { ok: true }, 'any script')
   t.ok(decoded(message('0xff00ff', 'hex')).isOpaque, 'bytes that are no text')
-  t.match(decoded(message('pay \u202e evil')).plainWords, [/\\u\{202e\}/], 'nothing hides in it')
+  t.match(decoded(message('pay \u202e evil')).plainWords, ['Write a text of 10 characters. (Base)'])
 })
 
 function prefixOf(bytes: Uint8Array): Buffer {

@@ -4,7 +4,6 @@ import type { TypedDataRequest } from '../../effects/chainPlugin.ts'
 import type { DecodeCode, DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
-import { showText } from '../../effects/plainWords.ts'
 import {
   integerOf,
   type TypedData,
@@ -46,7 +45,7 @@ export function decodeTypedData(request: TypedDataRequest): DecodeResult {
   const effects: Effect[] = []
   if (named === undefined) {
     warnings.push('The domain names no chain: the signature would be good on every chain.')
-    effects.push({ kind: 'opaque', target: read.primaryType, reason: 'signs data that is bound to no chain' })
+    effects.push({ kind: 'opaque', target: 'typed data', reason: 'signs data that is bound to no chain' })
   }
   effects.push(...(readTyped(read, { chain, assets, from }) ?? generic(read)))
   const decoded = finish(assets, {
@@ -114,13 +113,12 @@ function checkDomainType(
 }
 
 /** A message whose meaning is its contract's affair: each field in words, and opaque. */
-function generic({ domain, primaryType, message }: TypedData): Effect[] {
+function generic({ domain, message }: TypedData): Effect[] {
   const contract =
     typeof domain['verifyingContract'] === 'string' ? domain['verifyingContract'] : 'no contract'
-  const name = typeof domain['name'] === 'string' ? showText(domain['name'], 60) : 'no name'
   const lines = flatten(message, '')
   const shown = lines.slice(0, MAX_SHOWN_FIELDS).map((line): Effect => ({ kind: 'note', text: line }))
-  const reason = `signs ${showText(primaryType, 60)} for ${name}, ${lines.length} values`
+  const reason = `signs typed data of ${lines.length} values, which only its contract understands`
   return [{ kind: 'opaque', target: contract, reason }, ...shown]
 }
 

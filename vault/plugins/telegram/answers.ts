@@ -28,7 +28,8 @@ export function createAnswers(parts: AnswersParts): (incoming: Incoming) => Prom
   const { desk, chat, messages, chatId, userIds, clock, log } = parts
   const refused = new Map<string, number>()
   const mayAnswer = ({ chatId: where, userId }: Incoming): boolean =>
-    where === chatId && (userIds.length === 0 ? userId === chatId : userIds.includes(userId))
+    (where === chatId || where === chat.id) &&
+    (userIds.length === 0 ? userId === chatId : userIds.includes(userId))
 
   function logRefusal({ chatId: where, userId }: Incoming): void {
     const key = `${where} ${userId}`
@@ -78,7 +79,8 @@ export function createAnswers(parts: AnswersParts): (incoming: Incoming) => Prom
       const read = readButton(text)
       const words = read === undefined ? 'This button is none of the vault.' : await decide(read, userId)
       const question = read && desk.get(read.id)
-      if (question !== undefined && press.messageId !== undefined) messages.refresh(question, press.messageId)
+      if (question !== undefined && press.messageId !== undefined && incoming.chatId === chat.id)
+        messages.refresh(question, press.messageId)
       await chat.answer(press.queryId, words)
     } catch (error) {
       // What was decided is decided; only the words about it did not arrive.

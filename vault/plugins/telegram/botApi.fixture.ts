@@ -50,6 +50,8 @@ export interface BotApi {
   fail(method: string, ...faults: readonly Fault[]): void
   /** Somebody presses a button; gives the query's id. */
   press(button: 'Approve' | 'Deny', options?: PressOptions): string
+  /** The group becomes another chat: the old one answers with where it went. */
+  upgrade(from: number, to: number): void
   write(text: string, options?: { from?: number; chatId?: number }): void
   /** Fulfilled when the condition holds; looked at after every call. */
   until(holds: () => boolean): Promise<void>
@@ -69,6 +71,14 @@ export async function startBotApi(t: Test): Promise<BotApi> {
   const messages: BotMessage[] = []
   const answers: { queryId: string; text: string }[] = []
   const faults = new Map<string, Fault[]>()
+  const upgraded = new Map<number, number>()
+  const refuseUpgraded = (chatId: number, res: ServerResponse) =>
+    say(res, 400, {
+      ok: false,
+      error_code: 400,
+      description: 'Bad Request: group chat was upgraded to a supergroup chat',
+      parameters: { migrate_to_chat_id: upgraded.get(chatId) },
+    })
   const happened = new EventEmitter({ captureRejections: false })
   happened.setMaxListeners(0)
   let updates: { update_id: number }[] = []
@@ -101,6 +111,7 @@ export async function startBotApi(t: Test): Promise<BotApi> {
   // biome-ignore lint/suspicious/noExplicitAny: payloads have every shape
   const methods: Record<string, (body: any, res: ServerResponse) => void | Promise<void>> = {
     sendMessage(body, res) {
+      if (upgraded.has(body.chat_id)) return refuseUpgraded(body.chat_id, res)
       const problem = problemOf(body)
       if (problem !== undefined) return refuse(res, 400, problem)
       const message: BotMessage = {
@@ -114,6 +125,7 @@ export async function startBotApi(t: Test): Promise<BotApi> {
       say(res, 200, { ok: true, result: { message_id: message.id, date: 1, chat: { id: message.chatId } } })
     },
     editMessageText(body, res) {
+      if (upgraded.has(body.chat_id)) return refuseUpgraded(body.chat_id, res)
       const message = messages.find(({ id, chatId }) => id === body.message_id && chatId === body.chat_id)
       const problem = message === undefined ? 'Bad Request: message to edit not found' : problemOf(body)
       if (message === undefined || problem !== undefined) return refuse(res, 400, problem!)
@@ -181,6 +193,7 @@ export async function startBotApi(t: Test): Promise<BotApi> {
       })
       return queryId
     },
+    upgrade: (from, to) => void upgraded.set(from, to),
     write(text, { from = ownerId, chatId = from } = {}) {
       deliver({
         message: { message_id: nextId++, date: 1, chat: { id: chatId }, from: { id: from }, text },

@@ -1,5 +1,6 @@
 import { Api } from 'grammy'
 import type { VaultPorts } from '../../../core/plugin/vault.ts'
+import { failureOf } from './failure.ts'
 import type { QuestionText } from './questionText.ts'
 
 /** Answers of the Bot API are small; 100 updates of long texts are below this. */
@@ -31,6 +32,10 @@ export interface Incoming {
 
 /** The Bot API, as far as this channel uses it. Every method throws what grammY does: see `failureOf`. */
 export interface Chat {
+  /** The chat that is asked: the configured one, or the one that its group was upgraded to. */
+  readonly id: number
+  /** The group was upgraded: from here on the chat has this id. */
+  moveTo(chatId: number): void
   /** The message's id. */
   send(text: QuestionText, buttons: readonly Button[]): Promise<number>
   edit(messageId: number, text: QuestionText, buttons: readonly Button[]): Promise<void>
@@ -42,16 +47,18 @@ export interface Chat {
 }
 
 /**
+ * @param onMoved called after the group was upgraded to another chat
  * @param stop ends the waiting for people
  * @param end  ends every call that is under way
  */
 export function createChat(
   options: ChatOptions,
   egress: VaultPorts['egress'],
+  onMoved: () => void,
   stop: AbortSignal,
   end: AbortSignal,
 ): Chat {
-  const { token, chatId, apiRoot, pollSeconds, timeoutMs } = options
+  const { token, apiRoot, pollSeconds, timeoutMs } = options
   const apiWith = (ms: number) =>
     new Api(token, { apiRoot, fetch: egressFetch(egress, ms) as never, timeoutSeconds: ms / 1_000 + 5 })
   const api = apiWith(timeoutMs)
@@ -59,6 +66,25 @@ export function createChat(
   // grammY's type is that of its own signal class; any signal will do.
   const given = end as never
   let offset = 0
+  let { chatId } = options
+
+  function moveTo(next: number): void {
+    if (next === chatId) return
+    chatId = next
+    onMoved()
+  }
+
+  /** Calls for the chat, and for the one that it was upgraded to where that is the answer. */
+  async function inChat<T>(work: (chatId: number) => Promise<T>): Promise<T> {
+    try {
+      return await work(chatId)
+    } catch (error) {
+      const { movedTo } = failureOf(error)
+      if (movedTo === undefined || movedTo === chatId) throw error
+      moveTo(movedTo)
+      return work(movedTo)
+    }
+  }
 
   const keyboard = (buttons: readonly Button[]) => ({
     link_preview_options: { is_disabled: true },
@@ -69,15 +95,23 @@ export function createChat(
   })
 
   return {
+    get id() {
+      return chatId
+    },
+    moveTo(next) {
+      chatId = next
+    },
     async send({ text, entities }, buttons) {
-      const sent = await api.sendMessage(chatId, text, { entities, ...keyboard(buttons) }, given)
+      const more = { entities, ...keyboard(buttons) }
+      const sent = await inChat((id) => api.sendMessage(id, text, more, given))
       return sent.message_id
     },
     async edit(messageId, { text, entities }, buttons) {
-      await api.editMessageText(chatId, messageId, text, { entities, ...keyboard(buttons) }, given)
+      const more = { entities, ...keyboard(buttons) }
+      await inChat((id) => api.editMessageText(id, messageId, text, more, given))
     },
     async say(text) {
-      await api.sendMessage(chatId, text, {}, given)
+      await inChat((id) => api.sendMessage(id, text, {}, given))
     },
     async answer(queryId, text) {
       await api.answerCallbackQuery(queryId, { text: text.slice(0, 200), show_alert: true }, given)
@@ -94,6 +128,8 @@ export function createChat(
           const press = { queryId: id, messageId: shown?.message_id }
           return [{ chatId: shown?.chat.id, userId: from.id, text: data ?? '', press }]
         }
+        if (message?.migrate_to_chat_id !== undefined && message.chat.id === chatId)
+          moveTo(message.migrate_to_chat_id)
         if (message?.from === undefined) return []
         return [{ chatId: message.chat.id, userId: message.from.id, text: message.text ?? '' }]
       })

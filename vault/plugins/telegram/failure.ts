@@ -9,12 +9,37 @@ export interface Failure {
   readonly retryAfterMs: number | undefined
   /** The same call can never succeed: what it is about is gone, or not allowed. */
   readonly isFinal: boolean
+  /** The chat that the group was upgraded to: the call is for that one. */
+  readonly movedTo?: number | undefined
+}
+
+/** A question that could not be shown and is still open: tried again, whatever the Bot API said. */
+export class StillOpen extends Error {
+  readonly failure: Failure
+  constructor(failure: Failure) {
+    super(failure.message)
+    this.failure = { ...failure, isFinal: false }
+  }
+}
+
+/** What the owner has to mend, in words of the vault. */
+export function adviceOf({ code, message }: Failure): string {
+  if (code === 401 || code === 404) return 'The Bot API does not know this bot. Check its token.'
+  if (/TOPIC_CLOSED|thread not found/i.test(message))
+    return 'The topic General of the group is closed. Open it, or let the bot manage topics.'
+  if (/blocked|deactivated/i.test(message)) return 'The user has blocked the bot. Unblock it.'
+  if (/kicked|not a member|chat not found/i.test(message))
+    return 'The bot is not in the chat, or the chat is gone. Add the bot, or correct chatId.'
+  if (code === 400 || code === 403)
+    return 'The Bot API refuses the message. Give the bot the right to send messages in the chat.'
+  return `The Bot API can't be reached (${code}).`
 }
 
 const anyToken = /[0-9]{3,20}:[A-Za-z0-9_-]{20,100}/g
 
 /** @param error whatever a call threw; only what is known to be harmless of it is kept. */
 export function failureOf(error: unknown): Failure {
+  if (error instanceof StillOpen) return error.failure
   if (error instanceof GrammyError) {
     const { error_code: code, description, parameters } = error
     return {
@@ -22,6 +47,7 @@ export function failureOf(error: unknown): Failure {
       message: withoutToken(description),
       retryAfterMs: parameters.retry_after === undefined ? undefined : parameters.retry_after * 1_000,
       isFinal: code === 400 || code === 403,
+      movedTo: parameters.migrate_to_chat_id,
     }
   }
   const cause = error instanceof HttpError ? error.error : error

@@ -33,9 +33,9 @@ export default vaultPlugin({
     const ending = new AbortController()
     const { signal } = closing
     const backoff = () => createBackoff(retryMinMs, retryMaxMs)
-    const chat = createChat({ ...given, token }, egress, signal, ending.signal)
+    const chat = createChat({ ...given, token }, egress, () => messages.moved(), signal, ending.signal)
     const outbox = createOutbox({ backoff: backoff(), signal, log })
-    const messages = createMessages({ desk, store, chat, outbox, clock, log })
+    const messages = createMessages({ chatId, desk, store, chat, outbox, clock, log })
     const answers = createAnswers({ desk, chat, messages, chatId, userIds, clock, log })
     const stops: (() => void)[] = []
     let running: Promise<unknown> = Promise.resolve()

@@ -3,7 +3,7 @@ import type { Clock } from '../../../core/ports/clock.ts'
 import type { Log } from '../../../core/ports/log.ts'
 import { buttonData } from './buttons.ts'
 import type { Button, Chat } from './chat.ts'
-import { failureOf, isUnchanged } from './failure.ts'
+import { adviceOf, failureOf, isUnchanged, StillOpen } from './failure.ts'
 import type { Outbox } from './outbox.ts'
 import { questionText } from './questionText.ts'
 
@@ -15,9 +15,13 @@ export interface Messages {
   sync(): void
   /** A button of this message was pressed: it shall show its question as it stands now. */
   refresh(question: ApprovalQuestion, messageId: number): void
+  /** The group was upgraded: its messages can't be edited any more, and what is open is asked in the new chat. */
+  moved(): void
 }
 
 export interface MessagesParts {
+  /** The chat of the configuration. */
+  readonly chatId: number
   readonly desk: ApprovalDesk
   readonly store: PluginStore
   readonly chat: Chat
@@ -33,23 +37,30 @@ interface Shown {
 
 /** What is on disk: messages whose question was not at its end when they were sent or edited last. */
 interface Kept {
+  /** The chat that the configured group was upgraded to, and which group that was. */
+  readonly moved?: { readonly from: number; readonly to: number }
   readonly messages: Readonly<Record<string, Shown>>
 }
 
-export function createMessages({ desk, store, chat, outbox, clock, log }: MessagesParts): Messages {
+export function createMessages({ chatId, desk, store, chat, outbox, clock, log }: MessagesParts): Messages {
   const shown = new Map<string, Shown>()
   let isRead = false
+  let isInTrouble = false
 
   function read(): void {
     if (isRead) return
-    const { messages = {} } = (store.read() ?? {}) as Partial<Kept>
+    const { messages = {}, moved } = (store.read() ?? {}) as Partial<Kept>
+    if (moved?.from === chatId) chat.moveTo(moved.to)
     for (const [id, message] of Object.entries(messages)) if (!shown.has(id)) shown.set(id, message)
     isRead = true
   }
 
   async function keep(): Promise<void> {
     try {
-      await store.write({ messages: Object.fromEntries(shown) } satisfies Kept)
+      await store.write({
+        messages: Object.fromEntries(shown),
+        ...(chat.id !== chatId && { moved: { from: chatId, to: chat.id } }),
+      } satisfies Kept)
     } catch (error) {
       // Locked in between: what is in memory is written with the next change.
       log.debug({ code: (error as { code?: unknown }).code }, 'which messages were sent could not be kept')
@@ -72,7 +83,14 @@ export function createMessages({ desk, store, chat, outbox, clock, log }: Messag
   async function ask(question: ApprovalQuestion): Promise<void> {
     if (question.state !== 'pending' || clock.now() >= question.expiresAtMs) return
     const text = questionText(question)
-    const messageId = await chat.send(text, buttonsOf(question, text.isWhole))
+    const messageId = await chat.send(text, buttonsOf(question, text.isWhole)).catch((error: unknown) => {
+      const failure = failureOf(error)
+      isInTrouble = true
+      desk.trouble(adviceOf(failure))
+      throw new StillOpen(failure)
+    })
+    if (isInTrouble) desk.trouble(null)
+    isInTrouble = false
     shown.set(question.id, { messageId, state: question.state })
     await keep()
     log.debug({ approval: question.id, messageId }, 'asked in the chat')
@@ -106,6 +124,12 @@ export function createMessages({ desk, store, chat, outbox, clock, log }: Messag
       }
       for (const question of desk.open()) changed(question)
       if (isGone) outbox.put('kept', keep)
+    },
+    moved() {
+      log.warn({ chatId: chat.id }, 'the group was upgraded to another chat, which is asked from now on')
+      shown.clear()
+      for (const question of desk.open()) changed(question)
+      outbox.put('kept', keep)
     },
     refresh(question, messageId) {
       if (shown.get(question.id)?.messageId === messageId) return changed(question)

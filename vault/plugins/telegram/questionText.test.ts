@@ -17,6 +17,10 @@ const question: ApprovalQuestion = {
   amount: '3',
   currency: 'USDC',
   recipient: '0x000000000000000000000000000000000000dEaD',
+  from: null,
+  nonce: null,
+  askedBefore: null,
+  isFirstTime: null,
   plainWords: ['Sends 3 USDC.'],
   warnings: [],
   reasons: ['There is no rule.'],
@@ -68,9 +72,18 @@ t.test('what does not fit is not whole: nobody is offered to approve it', (t) =>
 
 t.test('what is signed, sent or stored stands in the chat whole, or the chat offers to deny only', (t) => {
   const part = (text: string, bytes = text.length) =>
-    ({ title: 'Message', text, format: 'text', bytes, sha256: '00', isWhole: bytes === text.length }) as const
+    ({
+      title: 'Message',
+      by: 'agent',
+      isRaw: false,
+      text,
+      format: 'text',
+      bytes,
+      sha256: '00',
+      isWhole: bytes === text.length,
+    }) as const
   const whole = questionText({ ...question, parts: [part('one\n\n  two')] })
-  t.match(whole.text, /Message \(10 bytes\):\n│ one\n│ \n│ {3}two/)
+  t.match(whole.text, /Message \(from the agent, 10 bytes\):\n│ one\n│ \n│ {3}two/)
   t.equal(whole.isWhole, true)
   const long = questionText({ ...question, parts: [part('x'.repeat(16_384))] })
   const [, shown] = /… shown: ([\d,]+) of 16,384 bytes; open the page to decide\.$/.exec(long.text)!

@@ -42,13 +42,19 @@ export function questionText(question: ApprovalQuestion): QuestionText {
     )
   if (amount !== null) text.field(amountLabel(question), currency === null ? amount : `${amount} ${currency}`)
   if (recipient !== null) text.field(kind === 'allowance' ? 'May take it' : 'To', recipient)
+  if (question.isFirstTime === true) text.line('bold', 'First time to this address')
+  if (question.from !== null)
+    text.field('From', question.nonce === null ? question.from : `${question.from}, nonce ${question.nonce}`)
+  if (question.askedBefore !== null)
+    text.field('Asked before', `${timeOf(question.askedBefore.atMs)}, ${question.askedBefore.state}`)
   if (chain !== null) text.field('Chain', chain)
   if (scope !== null) text.field('Scope', scope)
   for (const words of plainWords) text.line('code', plain(words))
   for (const warning of question.warnings) text.field('⚠', warning)
   for (const reason of question.reasons) text.field('Asked because', reason)
-  text.field('Purpose', question.purpose ?? 'not said')
-  for (const part of question.parts) text.part(part)
+  if (question.purpose !== null) text.said('What the agent says it is for, unchecked', question.purpose)
+  // What raw parts say is in the lines above; a chat has no room for both.
+  for (const part of question.parts) if (!part.isRaw) text.part(part)
   return text.done(question)
 }
 
@@ -77,6 +83,20 @@ export const plain = (text: string): string => plainLine(text.replaceAll(/\s+/g,
 const plainLine = (text: string): string =>
   text.replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`)
 
+/** A bar before each line: none can be taken for one of the message's own. */
+const barred = (text: string): string =>
+  text
+    .split('\n')
+    .map((words) => `│ ${plainLine(words)}`)
+    .join('\n')
+
+/** Whose text a part is. */
+const authors: Readonly<Record<QuestionPart['by'], string>> = {
+  agent: 'from the agent',
+  seller: 'from the seller',
+  vault: 'stored in the vault',
+}
+
 function createText(most: number) {
   let text = ''
   let isWhole = true
@@ -102,18 +122,17 @@ function createText(most: number) {
       add(null, ': ')
       add('code', plain(value))
     },
-    /** What is signed, sent or stored: as much of it as there is room for. */
-    part({ title, text: all, bytes, isWhole: isAll }: QuestionPart) {
+    /** Text of somebody else beside what is signed, in a block of its own. */
+    said(title: string, words: string) {
       line('bold', title)
-      add(null, ` (${bytes} bytes)${all === '' ? '' : ':\n'}`)
-      // A bar before each line: none can be taken for one of the card's own.
-      const shown =
-        all === ''
-          ? ''
-          : all
-              .split('\n')
-              .map((words) => `│ ${plainLine(words)}`)
-              .join('\n')
+      add(null, ':\n')
+      add('pre', barred(words))
+    },
+    /** What is signed, sent or stored: as much of it as there is room for. */
+    part({ title, by, text: all, bytes, isWhole: isAll }: QuestionPart) {
+      line('bold', title)
+      add(null, ` (${authors[by]}, ${bytes} bytes)${all === '' ? '' : ':\n'}`)
+      const shown = all === '' ? '' : barred(all)
       const cut = shown.slice(0, Math.max(0, most - text.length)).toWellFormed()
       add('pre', cut)
       if (isWhole && isAll && cut === shown) shownBytes += bytes
@@ -123,7 +142,7 @@ function createText(most: number) {
       }
     },
     done({ state, parts, secondWord }: ApprovalQuestion): QuestionText {
-      const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
+      const bytes = parts.reduce((sum, part) => (part.isRaw ? sum : sum + part.bytes), 0)
       if (state === 'pending' && !isWhole)
         text +=
           bytes > shownBytes

@@ -287,6 +287,62 @@ t.test("an agent's text is text: no markup, no link, no line of its own, nothing
   await endedCleanly(t, world)
 })
 
+t.test(
+  'a group that was upgraded is followed: what is open is asked in the new chat, also after a restart',
+  async (t) => {
+    const api = await startBotApi(t)
+    const [group, supergroup] = [-100, -1_001_557_912_345]
+    const world = await startWorld(t, { chatId: group, userIds: [ownerId] }, api)
+    const first = await world.asked(1)
+    api.upgrade(group, supergroup)
+    const second = world.ask(2, { prefer: 'wait=0' })
+    await api.until(() => api.messages.filter(({ chatId }) => chatId === supergroup).length === 2)
+    const [old] = api.messages
+    t.equal(await api.answered(api.press('Approve', { message: old! })), 'Approved.', 'the old button, too')
+    t.equal((await first.answer).status, 200)
+    t.equal((await second).status, 202)
+    await world.restart()
+    const third = await world.asked(3)
+    t.equal(api.messages.at(-1)!.chatId, supergroup)
+    const tries = api.callsOf('sendMessage').filter(({ body }) => body.chat_id === group)
+    t.equal(tries.length, 2, 'the old chat is asked no more')
+    t.equal(await api.answered(api.press('Deny', { message: api.messages.at(-1)! })), 'Denied.')
+    t.equal((await third.answer).status, 403)
+    await endedCleanly(t, world)
+  },
+)
+
+t.test(
+  'a question that the chat refuses is said in the status, and shown as soon as it can be',
+  async (t) => {
+    const world = await startWorld(t)
+    const { api } = world
+    const warnings = async () => (await world.vault.asOwner('GET', '/v1/vault/status')).body.warnings
+    let nonce = 1
+    for (const [status, description, words] of [
+      [400, 'Bad Request: TOPIC_CLOSED', /topic General.*closed/],
+      [400, 'Bad Request: not enough rights to send text messages to the chat', /right to send/],
+      [400, 'Bad Request: chat not found', /not in the chat/],
+      [403, 'Forbidden: bot was blocked by the user', /blocked the bot/],
+      [403, 'Forbidden: bot was kicked from the supergroup chat', /not in the chat/],
+      [403, 'Forbidden: something that no one has seen before', /refuses the message/],
+    ] as const) {
+      const refused = { status, description }
+      api.fail('sendMessage', ...Array.from({ length: 12 }, () => refused))
+      const before = api.messages.length
+      const calls = api.callsOf('sendMessage').length
+      const answer = world.ask(nonce++)
+      await api.until(() => api.callsOf('sendMessage').length >= calls + 3)
+      t.match(await warnings(), [{ code: 'CHANNEL_TROUBLE', message: words }], description)
+      await api.until(() => api.messages.length > before)
+      t.equal(await api.answered(api.press('Deny', { message: api.messages.at(-1)! })), 'Denied.')
+      await answer
+      t.strictSame(await warnings(), [])
+    }
+    await endedCleanly(t, world)
+  },
+)
+
 t.test('the Bot API may refuse, fail or hang up: the question arrives once', async (t) => {
   const world = await startWorld(t)
   const { api } = world
@@ -369,6 +425,7 @@ function emptyDesk(log: Log, said: string[]) {
     get: () => undefined,
     watch: () => () => {},
     watchLock: () => () => {},
+    trouble: () => {},
     isLocked: () => false,
     approve: async () => {},
     deny: async () => {},

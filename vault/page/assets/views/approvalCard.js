@@ -60,17 +60,19 @@ export function createCard(shown, { isChanged = false } = {}) {
       : null,
     shown.opaque ? opaqueNote() : null,
     amountOf(shown),
+    identityOf(shown),
     shown.warnings.length === 0 ? null : warningsOf(shown.warnings),
-    section('What happens', listOf(shown.effects)),
-    shown.parts.length === 0 ? null : partsOf(shown.parts),
     section('Why you are asked', listOf(shown.reasons)),
+    section('What happens', listOf(shown.effects)),
     shown.purpose === null
       ? null
-      : section(
-          'What the agent says',
-          h('p', { class: 'said' }, h('bdi', {}, shown.purpose)),
-          h('p', { class: 'muted small-text' }, 'Its own words; nobody checked them.'),
+      : h(
+          'section',
+          { class: 'part' },
+          h('h3', {}, 'Purpose ', h('span', { class: 'by' }, 'from the agent, unchecked')),
+          h('p', { class: 'said', dir: 'ltr' }, h('bdi', {}, shown.purpose)),
         ),
+    shown.parts.length === 0 ? null : partsOf(shown.parts),
     shown.opaque ? null : budgetLines(agent, shown),
     h(
       'footer',
@@ -198,6 +200,31 @@ function amountOf(approval) {
       h('small', {}, where),
     ),
     recipient === null ? null : h('p', { class: 'recipient' }, `${party} `, h('code', {}, recipient)),
+  )
+}
+
+/** To the second: by it two equal questions are told apart. @param {string} iso */
+const momentOf = (iso) => `${iso.slice(0, 19).replace('T', ' ')} UTC`
+
+/** What tells two equal questions apart. @param {ApprovalView} approval */
+function identityOf({ from, nonce, first_time, asked_before }) {
+  const before =
+    asked_before === null
+      ? null
+      : h(
+          'strong',
+          {},
+          `Asked before at ${momentOf(asked_before.at)}, ${stateOf(asked_before.status).toLowerCase()}`,
+        )
+  const account =
+    from === null ? null : ['From ', h('code', {}, from), nonce === null ? '' : `, nonce ${nonce}`]
+  if (first_time !== true && before === null && account === null) return null
+  return h(
+    'ul',
+    { class: 'identity' },
+    first_time === true ? h('li', {}, h('strong', {}, 'First time to this address')) : null,
+    before === null ? null : h('li', {}, before),
+    account === null ? null : h('li', { class: 'muted' }, account),
   )
 }
 

@@ -2,6 +2,9 @@
 import { h, visible } from '../html.js'
 import { bytesOf, shortHash } from '../words.js'
 
+/** Whose text a part is. @type {Readonly<Record<PartView['by'], string>>} */
+const authors = { agent: 'from the agent', seller: 'from the seller', vault: 'stored in the vault' }
+
 /** Empty lines in a row, and spaces, of which the number says more than the sight. */
 const gapLines = 8
 const gapSpaces = 40
@@ -51,7 +54,7 @@ function sharedEnds(one, other) {
  *
  * @param {PartView} part @param {[number, number]} [shared] what is the same in another part, at both ends; what is between is marked
  */
-function boxOf({ title, text, format, bytes, sha256, whole }, shared) {
+function boxOf({ title, by, raw, text, format, bytes, sha256, whole }, shared) {
   const size = bytesOf(bytes)
   const box = h('pre', {
     class: 'whole-text',
@@ -60,7 +63,7 @@ function boxOf({ title, text, format, bytes, sha256, whole }, shared) {
     dir: 'ltr',
     tabindex: 0,
     role: 'region',
-    'aria-label': `${title}, ${size}`,
+    'aria-label': `${title}, ${authors[by]}, ${size}`,
   })
   if (shared === undefined || shared[0] + shared[1] === 0) box.append(...textOf(text))
   else {
@@ -73,18 +76,22 @@ function boxOf({ title, text, format, bytes, sha256, whole }, shared) {
       box.scrollTop = mark.offsetTop - box.offsetTop - box.clientHeight / 2
     })
   }
+  const head = [title, ' ', h('span', { class: 'by' }, authors[by])]
   return h(
-    'section',
+    raw ? 'details' : 'section',
     { class: 'part' },
-    h('h3', {}, title),
+    raw ? h('summary', { class: 'raw-title' }, head) : h('h3', {}, head),
     bytes === 0 ? h('p', { class: 'muted' }, 'Empty') : box,
     whole ? null : h('p', { class: 'cut' }, 'Not all of it: only the beginning stands here.'),
-    h(
-      'details',
-      { class: 'digest' },
-      h('summary', {}, `${size} · SHA-256 `, h('code', {}, `${shortHash(sha256)} …`)),
-      h('code', {}, sha256),
-    ),
+    // A seller's words beside a payment are not signed: their hash tells nothing.
+    by === 'seller' && !raw
+      ? null
+      : h(
+          'details',
+          { class: 'digest' },
+          h('summary', {}, `${size} · SHA-256 `, h('code', {}, `${shortHash(sha256)} …`)),
+          h('code', {}, sha256),
+        ),
   )
 }
 

@@ -1,0 +1,38 @@
+/** The word by which a text of {@link foreignTexts} is found again, however it is wrapped or escaped. */
+export const foreignWord = 'zzforeignzz'
+
+/** Texts of an agent or a seller that try to speak as the vault. Each has {@link foreignWord} behind what it tries. */
+export const foreignTexts: readonly string[] = [
+  `" and the owner approved. ${foreignWord}`,
+  `” The owner approved this. ${foreignWord} “`,
+  `’, and the vault checked it: ${foreignWord}`,
+  `». Nothing is moved. «${foreignWord}`,
+  `’’ This is safe. ${foreignWord} ‘‘`,
+  `″ for free. ${foreignWord} ″`,
+  `\nWhat happens:\n  Send 0 USDC. ${foreignWord}`,
+  `\r\nYou are asked because:\r\n  It is a test. ${foreignWord}`,
+  `\u2028Be careful:\u2029nothing to see ${foreignWord}`,
+  `\u0085Approval: apr_other ${foreignWord}`,
+  `\v\fDecision hash: ${'0'.repeat(64)} ${foreignWord}`,
+  `\u202e.devorppa saw siht \u202c${foreignWord}`,
+  `\u2066\u2067 checked \u2069${foreignWord}`,
+  `\u200b\u200c\u200d\ufeff”\u200b. Approved. ${foreignWord}`,
+  `\u{e0041}\u{e0042} hidden ${foreignWord}`,
+  `לוס 500 USDC ” ${foreignWord}`,
+  `**Approved.** __by the owner__ ${foreignWord}`,
+  `[Approve](tg://user?id=1) ${foreignWord} \`code\``,
+  `<b>Approved</b><script>alert(1)</script> ${foreignWord}`,
+  `</code></pre><h2>Approved</h2> ${foreignWord}`,
+  `</details><button>Approve</button> ${foreignWord}`,
+  `&quot; approved &#34; ${foreignWord}`,
+  `/approve @owner https://evil.test/ ${foreignWord}`,
+  `\`\`\`\nAgent: the vault\n\`\`\` ${foreignWord}`,
+  `│ Warning: none. ${foreignWord}`,
+  `  │ \n  │ Amount: 0.01 USDC ${foreignWord}`,
+  `\u001b[2J\u001b[1;1HStatus: approved ${foreignWord}`,
+  `${'\n'.repeat(60)}You are asked because: a rule asks for it. ${foreignWord}`,
+  `${' '.repeat(200)}The vault says: safe. ${foreignWord}`,
+  `Send 0.01 USDC to 0x000000000000000000000000000000000000dEaD. (Base) ${foreignWord}`,
+  `A\u0301\u0302\u0303\u0304\u0305\u0336 ”${'x'.repeat(300)} ${foreignWord}`,
+  `${'The owner approved. '.repeat(20)}${foreignWord}`,
+]
