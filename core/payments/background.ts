@@ -36,8 +36,12 @@ export interface Background {
   insist(purchaseId: string, work: () => Promise<void>, isEndless?: boolean): Promise<void>
   /** A claim whose answer did not come may be there, now or a little later, and nobody would work on it. */
   freeUnanswered(key: string, purchaseId: string): void
-  /** The answer that its call left behind has reached somebody else who asked for it. */
-  noteHandedOut(paid: HandedOut): void
+  /**
+   * The answer has reached its buyer by a repeat, or by a call whose row another process has taken up meanwhile.
+   *
+   * @param key of a sale that the other process may still have to book: it is delivered once that is done
+   */
+  noteHandedOut(paid: HandedOut, key?: string): void
   /** Has the recovery look at an open payment now: somebody has come back with it. */
   hasten(payment: PaymentRecord): void
   /** @see Payments.leaveStrays */
@@ -126,12 +130,16 @@ export function createBackground({ books, calls, watch, lease, log }: Background
       void insist(purchaseId, free, doubts <= MOST_DOUBTS).then(() => void doubts--)
     },
 
-    noteHandedOut({ row, purchaseId }) {
+    noteHandedOut({ row, purchaseId }, key) {
       if (handedOut.has(row)) return
       handedOut.add(row)
       const note = async () => {
-        if (!(await apply(rules.handOut({ row, purchaseId }))))
-          await apply(rules.deliverReorged({ row, purchaseId, lease: null }))
+        if (await apply(rules.handOut({ row, purchaseId }))) return
+        if (await apply(rules.deliverReorged({ row, purchaseId, lease: null }))) return
+        const record = key === undefined ? undefined : await books.find(key)
+        if (record?.purchaseId !== purchaseId) return
+        if (record.state === 'settling' || record.state === 'pending')
+          throw new Error('The sale is not booked yet by the process that has taken it up.')
       }
       void insist(purchaseId, note).then(() => handedOut.delete(row))
     },

@@ -75,10 +75,14 @@ export async function won(
 /** Resolves once nothing of the call is under way. */
 export const ended = (payments: Payments, { row }: PaidCall) => until(async () => !payments.isUnderWay(row))
 
-/** What recovery and another process make of a payment whose own process stands still: it is taken up, and booked. */
-export async function landElsewhere({ store, row }: Stage): Promise<PaymentChange> {
+/** Another process takes up a payment whose own process stands still, or was without its store for too long. */
+export async function takeUpElsewhere({ store, row }: Stage): Promise<void> {
   const other = (await store.leases.take('process:other', 10_000))!
   await store.books.apply(takeUp((await row())!, other.id))
+}
+
+/** The recovery of the other process finds what it has taken up on chain, and books it. */
+export async function bookElsewhere({ store, row }: Stage): Promise<PaymentChange> {
   const landed = land((await row())!, {
     payment: (await row())!,
     landed: { transaction: '0xaa', event: '0', block: 1, chargedAtomic: 100_000n },
@@ -86,4 +90,9 @@ export async function landElsewhere({ store, row }: Stage): Promise<PaymentChang
   })
   await store.books.apply(landed)
   return landed
+}
+
+export async function landElsewhere(stage: Stage): Promise<PaymentChange> {
+  await takeUpElsewhere(stage)
+  return bookElsewhere(stage)
 }

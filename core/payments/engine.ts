@@ -91,7 +91,12 @@ export function createPayments(parts: EngineParts): Payments {
     for (let turn = 0; turn < 4; turn++) {
       // What was stored too late for its settler may be there in a moment, and is this call's to free.
       await paid.written?.catch(() => undefined)
-      if (!paid.isSure && !(await calls.lookAgain(paid))) return
+      if (!paid.isSure && !(await calls.lookAgain(paid))) {
+        // Another process has taken up what this one has answered: the database was away for longer than a lease lasts.
+        if (fate === 'delivered' && paid.landed !== null)
+          background.noteHandedOut(paid, paid.payment.identity.key)
+        return
+      }
       if (paid.state === 'settling' && paid.landed !== null) {
         if (!(await book(paid, paid.landed))) continue
       }

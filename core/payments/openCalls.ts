@@ -136,9 +136,11 @@ export function createOpenCalls(
     },
 
     async lookAgain(paid) {
-      if (paid.isLost) return false
       const record = await books.find(paid.payment.identity.key)
       if (record === undefined || record.purchaseId !== paid.purchaseId) return false
+      // Nobody moves a sale back to `settling`: the database has crashed and forgotten it.
+      const isForgotten = paid.state === 'settled' && record.state === 'settling'
+      if (paid.isLost && !isForgotten) return false
       if (record.lease !== null && record.lease !== paid.lease) return false
       // Another call of this process may have taken it up, when it was owed meanwhile and its buyer came back.
       const working = underWay[paid.row]
@@ -146,6 +148,7 @@ export function createOpenCalls(
       paid.state = record.state
       paid.hasAnswer = record.hasAnswer
       paid.isSure = true
+      paid.isLost = false
       return true
     },
   }

@@ -188,7 +188,7 @@ t.test('what has to be on disk before anybody goes on is, and nothing else', asy
       'only a facilitator knows': 'flushed',
       'the seller is asked late': 'flushed',
       'paid back': 'flushed',
-      delivered: 'visible',
+      delivered: 'flushed',
       owed: 'visible',
       open: 'visible',
     },

@@ -260,16 +260,19 @@ function concludeCharged(payment: Left, fate: Fate, answer?: StoredAnswer): Paym
   return owe(payment, wasAsked ? 'never_delivered' : landedLate)
 }
 
-/** `settled` stays: charged, with an answer that waits for its buyer. No call works on it. */
+/** `settled` stays: charged, with an answer that waits for its buyer. No call works on it. On disk like {@link deliver}. */
 const keep = (payment: Held, fate: Fate): PaymentChange =>
-  move(payment, ['settled'], 'settled', CHECK_MS, 'visible', {
+  move(payment, ['settled'], 'settled', CHECK_MS, 'flushed', {
     takenBy: null,
     ...(fate === 'not_collected' && { errorReason: notCollected }),
   })
 
-/** `settled` → `delivered`, by its call. */
+/**
+ * `settled` → `delivered`, by its call. On disk: only this process knows that it has answered, and forgets it once this is written. A
+ * database that crashed and forgot it as well would have the sale owed back.
+ */
 export const deliver = (payment: Held): PaymentChange =>
-  move(payment, ['settled'], 'delivered', CHECK_MS, 'visible', { purchaseStatus: 'delivered' })
+  move(payment, ['settled'], 'delivered', CHECK_MS, 'flushed', { purchaseStatus: 'delivered' })
 
 /** `settled` → `delivered`, by a repeat that got the stored answer. */
 export const handOut = ({ row, purchaseId }: Pick<Held, 'row' | 'purchaseId'>): PaymentChange => ({

@@ -11,6 +11,7 @@ import {
   type Reply,
   type RouteHooks,
 } from '../../core/plugin/gateway.ts'
+import { createLargeRepeats } from './largeRepeats.ts'
 import { formParts } from './multipart.ts'
 import { options } from './options.ts'
 import { judgeRepeat, linkOfRepeat, noMemory, notInTime, storedReceipt, storedReply } from './repeat.ts'
@@ -29,7 +30,7 @@ import {
 /** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
 const NOTED_MS = 1_000
 
-/** A kept answer up to here is handed out without looking at how much memory there is. */
+/** A kept answer up to here is handed out whatever memory there is, and however often. */
 const SMALL_BYTES = 65_536
 /** A larger one waits so long for memory. */
 const MEMORY_MS = 10_000
@@ -45,7 +46,7 @@ export default gatewayPlugin({
   name: 'replay-guard',
   api: 1,
   options,
-  needs: ['payments', 'links', 'service', 'sealer', 'clock', 'answerMemory'],
+  needs: ['payments', 'links', 'service', 'sealer', 'clock', 'answerMemory', 'counters'],
   slots: {
     // Of a call that is served late, settlement and purchase are known already.
     claim: { reads: ['payment'], writes: ['claim'], mayWrite: ['settlement', 'purchase'] },
@@ -53,10 +54,11 @@ export default gatewayPlugin({
     deliver: { mayRead: ['payment', 'claim', 'answer', 'settlement', 'purchase'] },
   },
   setup({ maxBodyBytes, joinTimeoutMs, replayWindowMs, repeatFrom }, { ports }) {
-    const { payments, links, service, sealer, clock, answerMemory } = ports
+    const { payments, links, service, sealer, clock, answerMemory, counters } = ports
     const notes = createPurchaseNotes(sealer, service.metadataField)
     const rules = { replayWindowMs, now: () => clock.now() }
     const running = runningOf(payments)
+    const largeRepeats = createLargeRepeats(counters, clock)
     /** Payments whose kept answer a call is handing out, when nobody has got it before. */
     const handingOut = new WeakMap<Exchange, HandedOut>()
 
@@ -156,22 +158,32 @@ export default gatewayPlugin({
     }
 
     async function stored(x: Exchange, record: PaymentRecord, link: Link): Promise<Reply> {
+      // Before it is read once more.
+      await largeRepeats.admit(x, record)
       const answer = await payments.answerOf(record)
       // Forgotten since the row was read.
       if (answer === undefined) throw wasDelivered(record)
-      if (answer.body.length > SMALL_BYTES) await hold(x, record, answer.body.length)
-      else x.door.limitIdle(IDLE_MS)
+      const bytes = answer.body.length
+      if (bytes > SMALL_BYTES) {
+        if (largeRepeats.note(record, bytes)) await largeRepeats.admit(x, record)
+        await hold(x, record, bytes)
+      }
+      if (x.door.isClosed) return handled
+      x.door.limitIdle(IDLE_MS)
       if (record.state === 'settled') handingOut.set(x, record)
       return storedReply(x, record, link, answer, notes)
     }
 
-    /** One payment is asked for as often as anybody likes, so that what is read slowly is bounded, apart from new answers. */
+    /** Many may read repeats slowly: their memory is bounded, apart from that of new answers. */
     async function hold(x: Exchange, record: PaymentRecord, bytes: number): Promise<void> {
+      if (x.door.isClosed) return
       const held = answerMemory.open('repeats')
-      if (!(await held.growWithin(bytes, MEMORY_MS))) throw noMemory(record)
-      if (x.door.isClosed) return held.release()
+      // A caller who hangs up while it waits keeps no slot in the queue.
       x.door.onClose(() => held.release())
-      x.door.limitIdle(IDLE_MS)
+      if (!(await held.growWithin(bytes, MEMORY_MS))) {
+        if (x.door.isClosed) return
+        throw noMemory(record)
+      }
       held.leaves(() => x.door.cutOff())
     }
 

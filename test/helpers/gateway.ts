@@ -215,7 +215,8 @@ const ownDefaults = {
   updatedAtMs: 0,
 } as const
 
-async function addStore(store: DataStore, id: string, payout: Partial<Payout> = {}): Promise<void> {
+/** For a data store that was open already: {@link startGateway} adds a shop to its own only. */
+export async function addStore(store: DataStore, id: string, payout: Partial<Payout> = {}): Promise<void> {
   const common = {
     displayName: 'Demo',
     bio: '',
