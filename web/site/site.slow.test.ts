@@ -145,6 +145,31 @@ if (browser !== undefined) {
     t.strictSame(problems, [])
   })
 
+  t.test(
+    'on a phone the filters are closed, before and after a choice, and a result is in sight',
+    async (t) => {
+      const site = await startSite(t)
+      await fillMarket(site)
+      const viewport = { width: 360, height: 800 }
+      const { page, problems } = await openTab(t, browser, `${site.url}/`, { viewport })
+      const firstResultAt = async () => (await page.locator('.result').first().boundingBox())!.y
+      t.ok((await firstResultAt()) < 600)
+      const tags = await page.locator('#tag option').allTextContents()
+      t.ok(tags.length > 1, 'tags to choose from')
+      await page.getByText('Filters', { exact: true }).click()
+      await page.getByLabel('Type').selectOption('api')
+      await page.getByText('Filters (1)').waitFor()
+      t.notOk(await page.getByLabel('Type').isVisible())
+      t.ok((await firstResultAt()) < 600)
+      await page.getByText('Filters (1)').click()
+      await page.getByLabel('Tag').selectOption(tags[1]!)
+      await page.getByText('Filters (2)').waitFor()
+      t.match(new URL(page.url()).search, `tag=${encodeURIComponent(tags[1]!)}`)
+      t.ok((await firstResultAt()) < 600)
+      t.strictSame(problems, [])
+    },
+  )
+
   t.test('without a script one finds, filters and reads all the same', async (t) => {
     const site = await startSite(t)
     const { username, slug } = await fillMarket(site)
