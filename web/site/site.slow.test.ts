@@ -29,6 +29,7 @@ if (browser !== undefined) {
         ...['/', '/?q=weather&price=1', '/?q=zzzz', `/${username}`, `/${username}/${slug}`].map(
           (path) => full.url + path,
         ),
+        ...['/docs', '/docs/errors'].map((path) => full.url + path),
         ...['/', `/${bare}`, '/nobody_here'].map((path) => empty.url + path),
       ]
       for (const url of pages) {
@@ -170,6 +171,17 @@ if (browser !== undefined) {
     },
   )
 
+  t.test('the reference of every route opens inside the pages, light and dark', async (t) => {
+    const site = await startSite(t)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const { page, problems, elsewhere } = await openTab(t, browser, `${site.url}/docs/api`, { colorScheme })
+      await page.getByText('Create a link').first().waitFor()
+      t.ok(await page.getByRole('link', { name: 'Marketplace' }).isVisible())
+      t.ok(await fitsItsWidth(page))
+      t.strictSame([problems, elsewhere], [[], []])
+    }
+  })
+
   t.test('without a script one finds, filters and reads all the same', async (t) => {
     const site = await startSite(t)
     const { username, slug } = await fillMarket(site)
@@ -181,5 +193,8 @@ if (browser !== undefined) {
     await page.goto(`${site.url}/${username}/${slug}`)
     await page.locator('label', { hasText: 'MCP' }).click()
     t.ok(await page.getByText('tool call_link').isVisible())
+    await page.getByRole('link', { name: 'Docs' }).click()
+    await page.getByRole('link', { name: 'Webhooks' }).click()
+    await page.getByRole('heading', { name: 'Webhooks', level: 1 }).waitFor()
   })
 }
