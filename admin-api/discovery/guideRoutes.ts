@@ -46,7 +46,7 @@ export function guideRoutes(app: FastifyInstance, api: Api, cache: AnswerCache):
 function guide(api: Api, links: readonly FoundLink[]): string {
   const { publicUrl, serviceName } = api
   const lines = links.map((link) => {
-    const cost = isPaid(link) ? `${link.price} USDC a call` : 'free'
+    const cost = isPaid(link) ? `${link.price} USDC ${link.linkType === 'api' ? 'a call' : 'once'}` : 'free'
     const about = plain(link.description)
     return `- [${plain(link.title)}](${urlOf(api, link)}): ${cost}${about && `. ${about}`}`
   })
@@ -67,7 +67,8 @@ the same request with the header PAYMENT-SIGNATURE, as every x402 client does. A
 ## Service
 
 - [OpenAPI document](${publicUrl}/openapi.json): every route, and the paid links with their price
-- [Reference](${publicUrl}/docs): the same, to read
+- [Documentation](${publicUrl}/docs): guides for buyers, sellers and operators
+- [Reference](${publicUrl}/docs/api): every route, to read and try
 - [MCP](${publicUrl}/mcp): tools to find, buy and sell, over streamable HTTP
 
 ## Popular links

@@ -1,5 +1,7 @@
+import { readdirSync } from 'node:fs'
 import t from 'tap'
 import { startAdmin } from '../testing/startAdmin.ts'
+import { guideGroups } from './guides.ts'
 
 type Tree = { readonly [key: string]: unknown }
 
@@ -134,16 +136,72 @@ t.test('every reference in the document leads somewhere', async (t) => {
   }
 })
 
-t.test('the reference page needs no other host and no inline script', async (t) => {
+t.test(
+  'the reference page needs no other host and no inline script, and is read without a script',
+  async (t) => {
+    const f = await startAdmin(t)
+    const { status, text, headers } = await f.call('GET', '/docs/api')
+    t.equal(status, 200)
+    t.match(headers['content-type'], /text\/html/)
+    t.match(headers['content-security-policy'], /default-src 'none'; script-src 'self';/)
+    t.match(text, 'id="swagger-ui"')
+    t.match(text, '/api/v1/links')
+    t.notMatch(text, /(?:src|rel="stylesheet" href)="(?:https?:)?\/\//)
+    t.notMatch(text, /<script(?![^>]*\bsrc=)/)
+    const assets = [...text.matchAll(/(?:src|rel="stylesheet" href)="([^"]+)"/g)].map(
+      ([, asset = '']) => asset,
+    )
+    t.ok(assets.length > 2)
+    for (const path of [...assets, '/docs/api/ui/static/swagger-ui-bundle.js', '/docs/api/ui/json'])
+      t.equal((await f.call('GET', path)).status, 200, path)
+  },
+)
+
+const guideNames = guideGroups.flatMap(({ guides }) => guides.map(({ name }) => name))
+
+t.test('every guide of the package stands in the list, once', async (t) => {
+  const files = readdirSync(new URL('../../docs/', import.meta.url)).filter((file) => file.endsWith('.md'))
+  t.strictSame(guideNames.map((name) => `${name}.md`).sort(), files.sort())
+  const { text } = await (await startAdmin(t)).call('GET', '/docs')
+  for (const name of guideNames) t.match(text, `href="/docs/${name}"`)
+})
+
+t.test('every link, anchor and picture of a guide leads to what is there', async (t) => {
   const f = await startAdmin(t)
-  const { status, text, headers } = await f.call('GET', '/docs')
-  t.equal(status, 200)
-  t.match(headers['content-type'], /text\/html/)
-  t.match(headers['content-security-policy'], /default-src 'none'; script-src 'self';/)
-  t.notMatch(text, /(?:src|href)="(?:https?:)?\/\//)
-  t.notMatch(text, /<script(?![^>]*\bsrc=)/)
-  for (const [, asset = ''] of text.matchAll(/(?:src|href)="\.?([^"]+)"/g)) {
-    const path = asset.startsWith('/docs') ? asset : `/docs${asset}`
-    t.equal((await f.call('GET', path)).status, 200, path)
+  const texts = new Map<string, string>()
+  for (const name of guideNames) {
+    const { status, text, headers } = await f.call('GET', `/docs/${name}`)
+    t.equal(status, 200, name)
+    t.match(headers['cache-control'], /public/)
+    t.notMatch(text, /<!-- |<a href="(?!https?:|\/|#)/)
+    t.equal(text.match(/<h1/g)?.length, 1, name)
+    texts.set(name, text)
   }
+  const ids = new Map([...texts].map(([name, text]) => [name, text.matchAll(/ id="([^"]+)"/g)]))
+  const anchors = new Map([...ids].map(([name, found]) => [name, new Set([...found].map(([, id]) => id))]))
+  let followed = 0
+  for (const [name, text] of texts) {
+    for (const [, guide, anchor] of text.matchAll(/href="(?:\/docs\/([a-z-]+))?#([^"]+)"/g)) {
+      followed++
+      t.ok(anchors.get(guide ?? name)?.has(decodeURI(anchor!)), `${name} → ${guide ?? ''}#${anchor}`)
+    }
+    for (const [, picture] of text.matchAll(/<img src="([^"]+)"/g))
+      t.match((await f.call('GET', picture!)).headers['content-type'], 'image/png', picture!)
+  }
+  t.ok(followed > 40)
+})
+
+t.test('a guide that is known is not sent again; what is no guide is not found', async (t) => {
+  const f = await startAdmin(t)
+  const { etag } = (await f.call('GET', '/docs/sellers')).headers
+  const again = await f.call('GET', '/docs/sellers', { headers: { 'if-none-match': String(etag) } })
+  t.equal(again.status, 304)
+  for (const path of [
+    '/docs/README',
+    '/docs/..%2fREADME',
+    '/docs/decisions',
+    '/docs/pictures/..%2fapi.md',
+    '/docs/pictures/none.png',
+  ])
+    t.equal((await f.call('GET', path)).status, 404, path)
 })

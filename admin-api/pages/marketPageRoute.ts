@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import type { LinkType } from '../../core/domain/link.ts'
 import { chainNameOf, factsOf } from '../../core/domain/network.ts'
 import { type DiscoveryQuery, discoverySorts, wordsOf } from '../../core/ports/store/discovery.ts'
 import { html } from '../../web/html.ts'
@@ -13,6 +14,9 @@ import { keptPage } from './keptPage.ts'
 import { offsetIn, resultsOf } from './results.ts'
 
 const PAGE_LINKS = 20
+/** How many popular links are read for the tags that buyers choose from. */
+const TAGGED_LINKS = 500
+const SHOWN_TAGS = 30
 
 /** `/`: the marketplace, by what stands in its address. What an address asks for in no known form is left out. */
 export function marketPageRoute(app: FastifyInstance, api: Api, cache: AnswerCache): void {
@@ -32,7 +36,8 @@ export function marketPageRoute(app: FastifyInstance, api: Api, cache: AnswerCac
       const offset = offsetIn(request.query['offset'])
       const answer = await cache.of(`market ${JSON.stringify([query, offset])}`, async () => {
         const { links, total } = await api.discovery.search(toDiscovery(query, offset))
-        const props = { serviceName, publicUrl, query, total, limit: PAGE_LINKS, offset, networks }
+        const tags = await mostUsedTags(api, cache)
+        const props = { serviceName, publicUrl, query, total, limit: PAGE_LINKS, offset, networks, tags }
         const results = await resultsOf(api, links)
         return keptPage(
           {
@@ -54,6 +59,19 @@ export function marketPageRoute(app: FastifyInstance, api: Api, cache: AnswerCac
   )
 }
 
+/** Of the popular links; the same for every page of a minute. */
+async function mostUsedTags(api: Api, cache: AnswerCache): Promise<readonly string[]> {
+  const { body } = await cache.of('market tags', async () => {
+    const { links } = await api.discovery.search({ sort: 'popular', limit: TAGGED_LINKS, offset: 0 })
+    const uses = new Map<string, number>()
+    for (const tag of links.flatMap(({ tags }) => tags)) uses.set(tag, (uses.get(tag) ?? 0) + 1)
+    const byUse = [...uses].sort(([a, usesOfA], [b, usesOfB]) => usesOfB - usesOfA || a.localeCompare(b))
+    const tags = byUse.slice(0, SHOWN_TAGS).map(([tag]) => tag)
+    return { body: JSON.stringify(tags), addresses: links.map(addressOf) }
+  })
+  return JSON.parse(body) as string[]
+}
+
 /** What a page understands of its address; the rest is nobody's. */
 function readQuery(given: Readonly<Record<string, unknown>>): MarketQuery {
   const textOf = (name: string, form: RegExp) => {
@@ -62,6 +80,7 @@ function readQuery(given: Readonly<Record<string, unknown>>): MarketQuery {
   }
   return {
     ...textOf('q', /^(?=.*\S).{1,200}$/su),
+    ...textOf('type', /^(api|standard)$/),
     ...textOf('network', /^(base|solana)$/),
     ...textOf('price', /^(free|\d{1,20}(\.\d{1,18})?)$/),
     ...textOf('tag', /^.{1,32}$/su),
@@ -71,11 +90,12 @@ function readQuery(given: Readonly<Record<string, unknown>>): MarketQuery {
 }
 
 function toDiscovery(
-  { q, network, price, tag, minRating, sort }: MarketQuery,
+  { q, type, network, price, tag, minRating, sort }: MarketQuery,
   offset: number,
 ): DiscoveryQuery {
   return {
     ...(q && { words: wordsOf(q) }),
+    ...(type && { linkType: type as LinkType }),
     ...(network && { chain: network as 'base' | 'solana' }),
     ...(price === 'free' ? { isFree: true } : price && { maxPrice: price }),
     ...(tag && { tag }),

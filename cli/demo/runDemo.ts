@@ -108,7 +108,7 @@ function explain(tell: (text: string) => void, demo: Demo, checkoutUrl: string):
 Everything is running until you press Ctrl-C.
 
   gateway        ${gatewayUrl}
-  API docs       ${gatewayUrl}/docs
+  Docs           ${gatewayUrl}/docs
   marketplace    ${gatewayUrl}
   store          ${gatewayUrl}/demo
   a link's page  ${gatewayUrl}/demo/weather

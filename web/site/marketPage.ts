@@ -1,6 +1,5 @@
 import { Button } from '../components/button.ts'
 import { Empty } from '../components/empty.ts'
-import { Field } from '../components/field.ts'
 import { Icon } from '../components/icon.ts'
 import { Pagination } from '../components/pagination.ts'
 import { Select } from '../components/select.ts'
@@ -12,6 +11,8 @@ import { SiteShell } from './siteShell.ts'
 /** What was asked for, as it stands in the address. */
 export interface MarketQuery {
   readonly q?: string
+  /** `api`, or `standard`: sold once. */
+  readonly type?: string
   readonly network?: string
   /** `free`, or the most that a call may cost. */
   readonly price?: string
@@ -30,6 +31,8 @@ export interface MarketPageProps {
   readonly offset: number
   /** What links can be paid on. */
   readonly networks: readonly { readonly value: string; readonly label: string }[]
+  /** To choose from: the most used ones first. */
+  readonly tags: readonly string[]
 }
 
 const sortsFor = (isSearch: boolean) => [
@@ -38,6 +41,11 @@ const sortsFor = (isSearch: boolean) => [
   { value: 'newest', label: 'Newest' },
   { value: 'price_asc', label: 'Cheapest' },
   { value: 'price_desc', label: 'Dearest' },
+]
+const types = [
+  { value: '', label: 'Any' },
+  { value: 'api', label: 'API, paid per call' },
+  { value: 'standard', label: 'Sold once' },
 ]
 const ratings = [
   { value: '', label: 'Any' },
@@ -61,7 +69,7 @@ export function marketHref(query: MarketQuery, offset = 0): string {
 
 /** What can be bought here: search, filters, results; below them how it works. */
 export function MarketPage(props: MarketPageProps) {
-  const { serviceName, publicUrl, query, links, total, limit, offset, networks } = props
+  const { serviceName, publicUrl, query, links, total, limit, offset, networks, tags } = props
   const isAsked = Object.values(query).some((value) => value !== undefined && value !== '')
   const isNothingForSale = total === 0 && !isAsked
   return html`<${SiteShell} serviceName=${serviceName} current="/">
@@ -73,13 +81,14 @@ export function MarketPage(props: MarketPageProps) {
       </div>
       ${
         !isNothingForSale &&
-        html`<details class="filters" open=${isFiltered(query)}>
-        <summary>Filters</summary>
+        html`<details class="filters">
+        <summary>${filtersTitle(query)}</summary>
         <div class="filter-fields">
+          <${Select} id="type" label="Type" value=${query.type ?? ''} options=${types} />
           <${Select} id="network" label="Paid on" value=${query.network ?? ''} options=${[{ value: '', label: 'Any network' }, ...networks]} />
           <${Select} id="price" label="Price of a call" value=${query.price ?? ''} options=${prices} />
           <${Select} id="minRating" label="Rating" value=${query.minRating ?? ''} options=${ratings} />
-          <${Field} id="tag" label="Tag" value=${query.tag ?? ''} maxlength="32" autocomplete="off" />
+          <${Select} id="tag" label="Tag" value=${query.tag ?? ''} options=${tagOptions(tags, query.tag)} />
           <${Select} id="sort" label="Sort by" value=${query.sort ?? ''} options=${sortsFor(Boolean(query.q))} />
           <${Button} type="submit">Show<//>
         </div>
@@ -120,8 +129,17 @@ export function MarketPage(props: MarketPageProps) {
   <//>`
 }
 
-const isFiltered = ({ q, ...filters }: MarketQuery) =>
-  Object.values(filters).some((value) => value !== undefined && value !== '')
+/** The filters stay closed after a choice, so that results come first on a phone: their number says that some are set. */
+function filtersTitle({ q, ...filters }: MarketQuery): string {
+  const set = Object.values(filters).filter((value) => value !== undefined && value !== '').length
+  return set === 0 ? 'Filters' : `Filters (${set})`
+}
+
+/** A tag that a link of the site leads to may be too rare to be among the most used ones. */
+const tagOptions = (tags: readonly string[], chosen: string | undefined) => [
+  { value: '', label: 'Any' },
+  ...[...new Set(chosen ? [chosen, ...tags] : tags)].map((tag) => ({ value: tag, label: tag })),
+]
 
 function headingOf({ q, tag, sort }: MarketQuery) {
   if (q) return html`Results for “<bdi>${q}</bdi>”`

@@ -8,6 +8,6 @@ export const NotFoundPage = ({ serviceName }: { readonly serviceName: string }) 
     <div class="stack lost">
       <h1>There is nothing at this address</h1>
       <p class="soft">The store or link may have another name by now, or was taken away.</p>
-      <p class="row"><${Button} kind="primary" href="/">Look in the marketplace<//><${Button} href="/docs">API reference<//></p>
+      <p class="row"><${Button} kind="primary" href="/">Look in the marketplace<//><${Button} href="/docs">Documentation<//></p>
     </div>
   <//>`

@@ -29,6 +29,7 @@ if (browser !== undefined) {
         ...['/', '/?q=weather&price=1', '/?q=zzzz', `/${username}`, `/${username}/${slug}`].map(
           (path) => full.url + path,
         ),
+        ...['/docs', '/docs/errors'].map((path) => full.url + path),
         ...['/', `/${bare}`, '/nobody_here'].map((path) => empty.url + path),
       ]
       for (const url of pages) {
@@ -145,6 +146,42 @@ if (browser !== undefined) {
     t.strictSame(problems, [])
   })
 
+  t.test(
+    'on a phone the filters are closed, before and after a choice, and a result is in sight',
+    async (t) => {
+      const site = await startSite(t)
+      await fillMarket(site)
+      const viewport = { width: 360, height: 800 }
+      const { page, problems } = await openTab(t, browser, `${site.url}/`, { viewport })
+      const firstResultAt = async () => (await page.locator('.result').first().boundingBox())!.y
+      t.ok((await firstResultAt()) < 600)
+      const tags = await page.locator('#tag option').allTextContents()
+      t.ok(tags.length > 1, 'tags to choose from')
+      await page.getByText('Filters', { exact: true }).click()
+      await page.getByLabel('Type').selectOption('api')
+      await page.getByText('Filters (1)').waitFor()
+      t.notOk(await page.getByLabel('Type').isVisible())
+      t.ok((await firstResultAt()) < 600)
+      await page.getByText('Filters (1)').click()
+      await page.getByLabel('Tag').selectOption(tags[1]!)
+      await page.getByText('Filters (2)').waitFor()
+      t.match(new URL(page.url()).search, `tag=${encodeURIComponent(tags[1]!)}`)
+      t.ok((await firstResultAt()) < 600)
+      t.strictSame(problems, [])
+    },
+  )
+
+  t.test('the reference of every route opens inside the pages, light and dark', async (t) => {
+    const site = await startSite(t)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const { page, problems, elsewhere } = await openTab(t, browser, `${site.url}/docs/api`, { colorScheme })
+      await page.getByText('Create a link').first().waitFor()
+      t.ok(await page.getByRole('link', { name: 'Marketplace' }).isVisible())
+      t.ok(await fitsItsWidth(page))
+      t.strictSame([problems, elsewhere], [[], []])
+    }
+  })
+
   t.test('without a script one finds, filters and reads all the same', async (t) => {
     const site = await startSite(t)
     const { username, slug } = await fillMarket(site)
@@ -156,5 +193,8 @@ if (browser !== undefined) {
     await page.goto(`${site.url}/${username}/${slug}`)
     await page.locator('label', { hasText: 'MCP' }).click()
     t.ok(await page.getByText('tool call_link').isVisible())
+    await page.getByRole('link', { name: 'Docs' }).click()
+    await page.getByRole('link', { name: 'Webhooks' }).click()
+    await page.getByRole('heading', { name: 'Webhooks', level: 1 }).waitFor()
   })
 }

@@ -11,7 +11,7 @@ export interface SiteShellProps {
 const entries = [
   { href: '/', title: 'Marketplace' },
   { href: '/dashboard', title: 'Sell' },
-  { href: '/docs', title: 'API' },
+  { href: '/docs', title: 'Docs' },
 ] as const
 
 /** The frame of every page that anybody reads: the service's name, the way around, the page. */
@@ -32,6 +32,6 @@ export const SiteShell = ({ serviceName, current, children }: SiteShellProps) =>
     <main class="site-main" id="main" tabindex="-1">${children}</main>
     <footer class="site-foot"><div>
       <span>Paid per call in USDC, by x402. Payments are final.</span>
-      <a class="site-link" href="/llms.txt">For agents</a><a class="site-link" href="/openapi.json">OpenAPI</a><a class="site-link" href="/docs">Reference</a>
+      <a class="site-link" href="/llms.txt">For agents</a><a class="site-link" href="/openapi.json">OpenAPI</a><a class="site-link" href="/docs/api">API reference</a>
     </div></footer>
   </div>`

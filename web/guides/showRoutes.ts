@@ -1,0 +1,21 @@
+declare global {
+  var SwaggerUIBundle: (options: object) => unknown
+}
+
+/** Loads Swagger UI into the page, in the colours that the system asks for. */
+export function showRoutes(): void {
+  const dark = matchMedia('(prefers-color-scheme: dark)')
+  const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
+  dark.addEventListener('change', follow)
+  follow()
+  const script = document.createElement('script')
+  script.src = '/docs/api/ui/static/swagger-ui-bundle.js'
+  script.onload = () =>
+    globalThis.SwaggerUIBundle({
+      url: '/docs/api/ui/json',
+      dom_id: '#swagger-ui',
+      docExpansion: 'list',
+      deepLinking: true,
+    })
+  document.head.append(script)
+}
