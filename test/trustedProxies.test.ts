@@ -35,6 +35,8 @@ t.test(
       ['192.0.2.6, unknown', 'unknown'],
       ['192.0.2.6, _hidden, 10.0.0.1', 'unknown'],
       ['192.0.2.6,', 'unknown'],
+      ['fe80::1%eth-0', 'unknown'],
+      ['192.0.2.6, ::1%a.b, 10.0.0.1', 'unknown'],
       ['', 'unknown'],
     ] as const) {
       t.equal((await call(free.url, from(chain))).status, 200, chain)

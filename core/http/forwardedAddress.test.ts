@@ -30,6 +30,7 @@ t.test('an entry that is no address is none', async (t) => {
       '192.0.2.1:4711:2',
       '192.0.2.256',
     ],
+    ...['fe80::1%eth0', '::1%eth-0', '[fe80::1%25eth0]:80', '::1%:', '"::ffff:192.0.2.1%a.b"'],
     ...['010.0.0.1', '[2001:db8::1]4711', '"192.0.2.1', "'192.0.2.1'", '192.0.2.1 192.0.2.2'],
   ])
     t.equal(forwardedAddress(entry), undefined, entry)

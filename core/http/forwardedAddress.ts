@@ -13,6 +13,8 @@ const withPort = /^(?:\[(?<bracketed>[^\]]*)\]|(?<plain>\d+\.\d+\.\d+\.\d+))(?::
 export function forwardedAddress(entry: string): string | undefined {
   let text = entry.trim()
   if (text.length > 1 && text.startsWith('"') && text.endsWith('"')) text = text.slice(1, -1).trim()
+  // A zone (`fe80::1%eth0`) names an interface of the machine that wrote it.
+  if (text.includes('%')) return undefined
   if (isIP(text) !== 0) return text
   const { bracketed, plain } = withPort.exec(text)?.groups ?? {}
   const address = bracketed ?? plain ?? ''
