@@ -52,7 +52,13 @@ for (const [name, type, body, data] of wrapped) {
 }
 
 const headersOf = (response: Response) => {
-  const { date, connection, 'keep-alive': _, 'x-request-id': requestId, ...rest } = Object.fromEntries(response.headers)
+  const {
+    date,
+    connection,
+    'keep-alive': _,
+    'x-request-id': requestId,
+    ...rest
+  } = Object.fromEntries(response.headers)
   return rest
 }
 
