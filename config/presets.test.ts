@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Keypair } from '@solana/web3.js'
 import { Ajv } from 'ajv'
 import t from 'tap'
 import { parse } from 'yaml'
@@ -10,7 +11,7 @@ import { builtInPlugins } from '../plugins/builtIn.ts'
 const env = {
   TOLLGATE_PUBLIC_URL: 'https://pay.example.com',
   TOLLGATE_FACILITATOR_EVM_KEY: `0x${'1'.repeat(64)}`,
-  TOLLGATE_FACILITATOR_SOLANA_KEY: `[${Array.from({ length: 64 }, (_, i) => i).join(',')}]`,
+  TOLLGATE_FACILITATOR_SOLANA_KEY: JSON.stringify([...Keypair.generate().secretKey]),
   TOLLGATE_FACILITATOR_URL: 'https://facilitator.example.com',
   TOLLGATE_FACILITATOR_TOKEN: 'token',
   TOLLGATE_BASE_RPC_URL: 'https://base.example.com',

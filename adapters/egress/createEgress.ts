@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls'
 import { LRUCache } from 'lru-cache'
 import { Pool } from 'undici'
+import { MAX_ANSWER_HEAD_BYTES } from '../../core/http/answerHeadLimit.ts'
 import { type Clock, systemClock } from '../../core/ports/clock.ts'
 import type { Egress } from '../../core/ports/egress.ts'
 import { type Log, silentLog } from '../../core/ports/log.ts'
@@ -108,7 +109,7 @@ export function createEgress(options: EgressOptions = {}): Egress {
   }
 
   const keepAliveTimeoutMs = options.keepAliveTimeoutMs ?? 4_000
-  const maxHeaderBytes = options.maxHeaderBytes ?? 16_384
+  const maxHeaderBytes = options.maxHeaderBytes ?? MAX_ANSWER_HEAD_BYTES
 
   /** Makes the function that opens connections to an origin; for TLS, each takes up the session of the last. */
   function opener(origin: string): (onBytes?: SocketTarget['onBytes']) => Promise<Socket> {

@@ -12,7 +12,12 @@ import { parseConfig } from './loadConfig.ts'
 const folder = join(import.meta.dirname, 'golden')
 const divider = '\n--------\n'
 
-const svmKey = new Uint8Array(64).fill(7)
+/** Test vector 1 of RFC 8032, section 7.1: seed and public key. */
+const svmKey = Buffer.from(
+  '9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a',
+  'hex',
+)
+const otherHalf = Buffer.concat([svmKey.subarray(0, 32), Buffer.alloc(32, 7)])
 const env = {
   PORT: '9090',
   BAD_PORT: 'hunter2-port',
@@ -24,6 +29,14 @@ const env = {
   // The same Solana key in both of its forms.
   SVM_KEY: base58.encode(svmKey),
   SVM_KEY_FILE: JSON.stringify([...svmKey]),
+  ZERO_KEY: `0x${'0'.repeat(64)}`,
+  // The order of the curve, the first number above the keys, and the last key.
+  ORDER_KEY: '0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141',
+  LAST_KEY: '0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364140',
+  SVM_SEED: base58.encode(svmKey.subarray(0, 32)),
+  SVM_SHORT_FILE: JSON.stringify([...svmKey.subarray(0, 63)]),
+  SVM_OTHER_HALF: base58.encode(otherHalf),
+  SVM_OTHER_HALF_FILE: JSON.stringify([...otherHalf]),
   REDIS_URL: 'hunter2://redis',
   RPC_URL: 'https://rpc.example/v2/hunter2',
   PLUGIN: 'hunter2-plugin',

@@ -128,6 +128,7 @@ const inWords: Readonly<Record<EgressErrorCode, string>> = {
   EGRESS_TIMEOUT: 'The connection or the answer took too long.',
   EGRESS_BROKEN: 'The connection broke before an answer came.',
   EGRESS_BAD_ANSWER: 'The answer is not well-formed HTTP.',
+  EGRESS_LARGE_HEAD: 'The headers of the answer are too large.',
   EGRESS_TOO_LARGE: 'The head of the answer is too large.',
   EGRESS_BAD_REQUEST: 'The request can not be sent to this url.',
   EGRESS_CLOSED: 'The gateway is stopping.',

@@ -26,7 +26,7 @@ export interface EgressAnswer {
  *
  * REFUSED: an address is neither public nor on the operator's list. UNREACHABLE: no name, no route, or nobody listens.
  * UNTRUSTED: the certificate does not hold. TIMEOUT: too slow in any phase. BROKEN: the connection ended before the answer.
- * BAD_ANSWER: not well-formed HTTP, a head too large or a wrong length. TOO_LARGE: beyond `maxBytes`. BAD_REQUEST: the
+ * BAD_ANSWER: not well-formed HTTP, or a wrong length. LARGE_HEAD: a head beyond `MAX_ANSWER_HEAD_BYTES`. TOO_LARGE: beyond `maxBytes`. BAD_REQUEST: the
  * request itself can not be sent. CLOSED: after {@link Egress.close}, or aborted by its caller.
  */
 export type EgressErrorCode =
@@ -36,6 +36,7 @@ export type EgressErrorCode =
   | 'EGRESS_TIMEOUT'
   | 'EGRESS_BROKEN'
   | 'EGRESS_BAD_ANSWER'
+  | 'EGRESS_LARGE_HEAD'
   | 'EGRESS_TOO_LARGE'
   | 'EGRESS_BAD_REQUEST'
   | 'EGRESS_CLOSED'

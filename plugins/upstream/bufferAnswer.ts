@@ -4,6 +4,7 @@ import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { type AnswerHead, answerHead } from './answerHead.ts'
 import { AnswerRefused, AnswerTimeout, BuyerLeft, bodyTooSlow, OutOfMemory, UpstreamBusy } from './failure.ts'
+import { fittedHead } from './fittedHead.ts'
 import type { Limits } from './limits.ts'
 import { PACE_MS, Pace } from './pace.ts'
 import type { Holder, Place } from './places.ts'
@@ -66,6 +67,11 @@ export class BufferAnswer implements UpstreamHandler, Holder {
       return this.#abort(
         new AnswerRefused("The seller's API redirected; redirects are not followed with a payment."),
       )
+    }
+    try {
+      fittedHead(this.#head.headers, this.#x)
+    } catch (error) {
+      return this.#abort(error as Error)
     }
     if (this.#head.contentLength > this.#maxBytes) this.#tooLarge()
     else this.#holdUpTo(controller, this.#head.contentLength)

@@ -1,4 +1,5 @@
 import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
+import { MAX_ANSWER_HEAD_BYTES } from '../../core/http/answerHeadLimit.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Egress } from '../../core/ports/egress.ts'
 
@@ -21,6 +22,9 @@ export class BuyerLeft extends Error {
 export class LeftUnasked extends Error {
   override readonly name = 'LeftUnasked'
 }
+
+/** The buyer's client could not read the answer, or the gateway itself can't. */
+export const headTooLarge = `The headers of the seller's answer are too large: with those that the gateway adds, clients read at most ${MAX_ANSWER_HEAD_BYTES} bytes.`
 
 export const bodyTooSlow = 'The body of the request did not come in time.'
 
@@ -72,6 +76,7 @@ export function upstreamFailure(x: Exchange, error: Error, egress: Pick<Egress, 
     return new TollgateError('bad_request', message, { cause: error, ...purchaseOf(x) })
   }
   x.upstreamOutcome = 'failed'
+  if (why === 'EGRESS_LARGE_HEAD') return failed(x, headTooLarge, error)
   return failed(x, "The seller's API did not give a whole answer.", error)
 }
 

@@ -6,6 +6,7 @@ import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { type AnswerHead, answerHead } from './answerHead.ts'
 import { AnswerRefused, AnswerTimeout, BuyerLeft, UpstreamBusy } from './failure.ts'
+import { fittedHead } from './fittedHead.ts'
 import type { Limits } from './limits.ts'
 import { PACE_MS, Pace } from './pace.ts'
 import type { Holder, Place } from './places.ts'
@@ -122,6 +123,16 @@ export class StreamAnswer implements UpstreamHandler, Holder {
     if (status >= 500) this.#abort(new AnswerRefused(`The seller's API failed with status ${status}.`))
     else if (status >= 300 && status < 400 && status !== 304)
       this.#abort(new AnswerRefused("The seller's API redirected."))
+    else this.#fit()
+  }
+
+  #fit(): void {
+    const head = this.#head!
+    try {
+      this.#head = { ...head, headers: fittedHead(head.headers, this.#x) }
+    } catch (error) {
+      this.#abort(error as Error)
+    }
   }
 
   onResponseData(controller: UpstreamController, chunk: Buffer): void {

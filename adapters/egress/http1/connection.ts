@@ -199,7 +199,10 @@ export class Http1Connection {
     const bytes = this.#head!.length === 0 ? chunk : Buffer.concat([this.#head!, chunk])
     const end = bytes.indexOf('\r\n\r\n', Math.max(0, this.#head!.length - 3), 'latin1')
     if (end === -1 ? bytes.length > this.#owner.maxHeaderBytes : end > this.#owner.maxHeaderBytes) {
-      throw new EgressError('EGRESS_BAD_ANSWER', 'The head of the answer is too large.')
+      throw new EgressError(
+        'EGRESS_LARGE_HEAD',
+        `The head of the answer is larger than ${this.#owner.maxHeaderBytes} bytes.`,
+      )
     }
     if (end === -1) {
       this.#head = bytes === chunk ? Buffer.from(chunk) : bytes

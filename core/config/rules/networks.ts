@@ -1,6 +1,7 @@
 import { base58 } from '@scure/base'
 import { familyOf } from '../../domain/network.ts'
 import { isLoopback } from '../../http/isLoopback.ts'
+import { readSigningKey } from '../../solana/signingKey.ts'
 import { resolveAssets } from '../assets.ts'
 import type { Finding } from '../check/explain.ts'
 import { childPointer, type Pointer } from '../read/pointer.ts'
@@ -152,22 +153,59 @@ function* checkKey(id: string, key: string, at: Pointer, context: RuleContext): 
       `Put it in the environment and write ${/\d$/.test(at) ? '' : 'privateKey: '}\${NAME}.`,
     )
   }
-  const isSolana = familyOf(id) === 'solana'
-  if ((isSolana ? solanaKey : evmKey).test(key)) return
+  yield* familyOf(id) === 'solana' ? checkSolanaKey(key, at) : checkEvmKey(key, at)
+}
+
+function* checkEvmKey(key: string, at: Pointer): Iterable<Finding> {
+  if (!evmKey.test(key)) {
+    yield mistake(at, 'This is not an EVM private key: expected 0x and 64 hexadecimal digits.')
+    return
+  }
+  const number = BigInt(key)
+  if (number > 0n && number < SECP256K1_ORDER) return
   yield mistake(
     at,
-    isSolana
-      ? 'This is not a Solana private key: expected 64 bytes in base58, or the JSON array of a keypair file.'
-      : 'This is not an EVM private key: expected 0x and 64 hexadecimal digits.',
+    `This is not an EVM private key: expected a number of at least 1 and below the order of secp256k1, got one that is ${number === 0n ? 'zero' : 'not below it'}.`,
+    'Copy the key again, or make another one.',
   )
+}
+
+function* checkSolanaKey(key: string, at: Pointer): Iterable<Finding> {
+  const bytes = solanaBytes(key)
+  if (bytes?.length !== 64) {
+    const came = bytes === undefined ? '' : `, got ${bytes.length} bytes`
+    yield mistake(
+      at,
+      `This is not a Solana private key: expected 64 bytes in base58, or the JSON array of a keypair file${came}.`,
+    )
+  } else if (readSigningKey(bytes) === undefined) {
+    yield mistake(
+      at,
+      'This is not a Solana private key: expected its bytes 33 to 64 to be the public key of bytes 1 to 32, got another public key.',
+      'Copy the whole key again, or make another one with `solana-keygen new`.',
+    )
+  }
 }
 
 /** One spelling for each key. */
 function spellingOf(id: string, key: string): string {
   if (familyOf(id) !== 'solana') return key.toLowerCase()
-  const numbers = key.startsWith('[') && solanaKey.test(key) ? (JSON.parse(key) as number[]) : undefined
-  return numbers === undefined ? key : base58.encode(Uint8Array.from(numbers))
+  const bytes = solanaBytes(key)
+  return bytes === undefined ? key : base58.encode(bytes)
+}
+
+/** Undefined for a text in neither of the two forms. */
+function solanaBytes(key: string): Uint8Array | undefined {
+  if (base58Text.test(key)) return base58.decode(key)
+  if (!byteList.test(key)) return undefined
+  const numbers = JSON.parse(key) as number[]
+  return numbers.every((number) => number <= 255) ? Uint8Array.from(numbers) : undefined
 }
 
 const evmKey = /^0x[0-9a-fA-F]{64}$/
-const solanaKey = /^([1-9A-HJ-NP-Za-km-z]{80,90}|\[\s*\d{1,3}(\s*,\s*\d{1,3}){63}\s*\])$/
+/** Longer texts are no keys: decoding takes time that grows with the square of the length. */
+const base58Text = /^[1-9A-HJ-NP-Za-km-z]{1,128}$/
+/** JSON allows no leading zero. */
+const byteList = /^\s*\[\s*(0|[1-9]\d{0,2})(\s*,\s*(0|[1-9]\d{0,2})){0,127}\s*\]\s*$/
+/** How many points the curve has; a private key is below it (SEC 2, section 2.4.1). */
+const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
