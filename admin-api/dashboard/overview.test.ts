@@ -88,7 +88,10 @@ t.test('how a payment went is told in the order in which it did, to its seller o
   })) {
     const id = await sale({ state })
     const path = `/api/dashboard/purchases/${id}/steps`
-    const { steps } = (await browser.call('GET', path)).body.data
+    const { steps, refund } = (await browser.call('GET', path)).body.data
+    t.equal(refund === null, state === 'refunded', 'the transfer that refunds it, until it is')
+    if (refund !== null)
+      t.match(refund, { from: /a1$/, to: /b1$/, chain: 'base', amountAtomic: /^[1-9]\d*$/ })
     t.same(
       steps.map((one: { step: string }) => one.step),
       expected,

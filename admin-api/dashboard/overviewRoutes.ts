@@ -4,9 +4,16 @@ import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { type IdParams, idParams } from '../http/ids.ts'
 import { ownPurchase } from '../purchases/ownPurchase.ts'
-import { answers, exactly, listOf, success } from '../schema/answers.ts'
+import { answers, exactly, listOf, success, textOrNull } from '../schema/answers.ts'
 import { attentionOf, attentionSchema } from './attention.ts'
 import { stepSchema, stepsOf } from './paymentSteps.ts'
+import { refundTransferOf, refundTransferSchema } from './refundTransfer.ts'
+
+const stepsAnswer = exactly({
+  steps: listOf(stepSchema),
+  sessionTitle: textOrNull('Of the payment session that it paid.'),
+  refund: refundTransferSchema,
+})
 
 /** What the dashboard shows that no program needs: what waits for the seller, and how a payment went. */
 export function overviewRoutes(app: FastifyInstance, api: Api): void {
@@ -27,11 +34,22 @@ export function overviewRoutes(app: FastifyInstance, api: Api): void {
     {
       schema: {
         summary: 'How a payment went',
-        description: 'Oldest first.',
+        description:
+          'The steps oldest first; what was bought, by its title; and the transfer that refunds it, where one can.',
         params: idParams,
-        response: answers({ 200: success(exactly({ steps: listOf(stepSchema) })) }, 401, 404, 429),
+        response: answers({ 200: success(stepsAnswer) }, 401, 404, 429),
       },
     },
-    async (request) => ok({ steps: await stepsOf(api, await ownPurchase(api, request, request.params.id)) }),
+    async (request) => {
+      const purchase = await ownPurchase(api, request, request.params.id)
+      const [steps, sessionTitle, refund] = await Promise.all([
+        stepsOf(api, purchase),
+        purchase.sessionId === null
+          ? null
+          : api.sessions.find(purchase.sessionId).then((session) => session?.title ?? null),
+        refundTransferOf(api, purchase),
+      ])
+      return ok({ steps, sessionTitle, refund })
+    },
   )
 }

@@ -1,5 +1,5 @@
 import { formatAmount } from '../../core/domain/money.ts'
-import { familyOf } from '../../core/domain/network.ts'
+import { factsOf, familyOf } from '../../core/domain/network.ts'
 import type { Purchase } from '../../core/domain/purchase.ts'
 import { canonicalTransaction } from '../../core/domain/transactionId.ts'
 import { TollgateError } from '../../core/errors/error.ts'
@@ -119,6 +119,6 @@ const notRefundable = ({ id }: Purchase) =>
 function malformed({ network }: Purchase): TollgateError {
   const form =
     familyOf(network) === 'eip155' ? '0x and 64 hex digits' : 'the base58 of a signature of 64 bytes'
-  const message = `Expected a transaction of ${network}: ${form}.`
+  const message = `Expected a transaction of ${factsOf(network)?.title ?? network}: ${form}.`
   return validationError([{ path: 'txHash', code: 'format', message }])
 }

@@ -1,4 +1,5 @@
 import { html } from '../html.ts'
+import { Axes, roundUp } from './axes.ts'
 
 export interface LineChartProps {
   /** What it shows, in words. */
@@ -6,32 +7,34 @@ export interface LineChartProps {
   readonly values: readonly number[]
   /** The period before, as a dashed line. */
   readonly before?: readonly number[]
-  /** In units of a 600 wide drawing. Default: 160. */
+  /** In px. Default: 160. */
   readonly height?: number
-  /** Words below its first and its last value. */
-  readonly ends?: readonly [first: string, last: string]
+  /** How a value is written on its axis. None: no value axis. */
+  readonly valueText?: (value: number) => string
+  /** Labels below, the first to the last, evenly. */
+  readonly ends?: readonly string[]
 }
 
 const WIDTH = 600
 
 /** The course of something over time, from zero up. */
-export function LineChart({ label, values, before = [], height = 160, ends }: LineChartProps) {
-  const most = Math.max(...values, ...before, 1e-9)
+export function LineChart({ label, values, before = [], height = 160, valueText, ends }: LineChartProps) {
+  const most = roundUp(Math.max(...values, ...before, 0))
   const pointsOf = (line: readonly number[]) =>
     line
       .map((value, i) => {
         const x = (i / Math.max(1, line.length - 1)) * WIDTH
-        return `${x.toFixed(1)},${(height - 2 - (value / most) * (height - 6)).toFixed(1)}`
+        return `${x.toFixed(1)},${(height - (value / most) * height).toFixed(1)}`
       })
       .join(' ')
   const line = pointsOf(values)
-  return html`<figure class="chart">
-    <svg viewBox=${`0 0 ${WIDTH} ${height}`} role="img" aria-label=${label}>
+  return html`<${Axes} top=${most} valueText=${valueText} ends=${ends}>
+    <svg viewBox=${`0 0 ${WIDTH} ${height}`} height=${height} preserveAspectRatio="none" role="img" aria-label=${label}>
+      ${valueText && html`<line class="rule" x1="0" x2=${WIDTH} y1="0" y2="0" /><line class="rule" x1="0" x2=${WIDTH} y1=${height / 2} y2=${height / 2} />`}
       <line class="rule" x1="0" x2=${WIDTH} y1=${height} y2=${height} />
       ${values.length > 1 && html`<polygon class="area" points=${`0,${height} ${line} ${WIDTH},${height}`} />`}
       ${before.length > 1 && html`<polyline class="line before" points=${pointsOf(before)} />`}
       <polyline class="line" points=${line} />
     </svg>
-    ${ends && html`<figcaption class="ends"><span>${ends[0]}</span><span>${ends[1]}</span></figcaption>`}
-  </figure>`
+  <//>`
 }

@@ -3,6 +3,8 @@ import { type Children, html } from '../html.ts'
 export interface Column<Row> {
   readonly key: string
   readonly title: string
+  /** The title is read out only: of a column of buttons, which say themselves what they do. */
+  readonly isTitleHidden?: boolean
   /** `end` for numbers. */
   readonly align?: 'start' | 'end'
   readonly isSortable?: boolean
@@ -34,7 +36,8 @@ const MANY_COLUMNS = 6
 export function Table<Row>(props: TableProps<Row>) {
   const { caption, columns, rows, keyOf, empty, sort, onSort, sortHref } = props
   if (rows.length === 0 && empty !== undefined) return html`${empty}`
-  const heading = ({ key, title, isSortable }: Column<Row>) => {
+  const heading = ({ key, title, isTitleHidden, isSortable }: Column<Row>) => {
+    if (isTitleHidden) return html`<span class="visually-hidden">${title}</span>`
     if (!isSortable) return title
     if (sortHref) return html`<a href=${sortHref(key)}>${title}</a>`
     return html`<button type="button" onClick=${() => onSort?.(key)}>${title}</button>`
@@ -56,8 +59,8 @@ export function Table<Row>(props: TableProps<Row>) {
         ${rows.map(
           (row) => html`<tr key=${keyOf?.(row)} role="row">
             ${columns.map(
-              ({ title, align, cell }) =>
-                html`<td role="cell" data-title=${title} class=${align === 'end' ? 'end' : undefined}>${cell(row)}</td>`,
+              ({ title, isTitleHidden, align, cell }) =>
+                html`<td role="cell" data-title=${isTitleHidden ? undefined : title} class=${align === 'end' ? 'end' : undefined}>${cell(row)}</td>`,
             )}
           </tr>`,
         )}

@@ -25,6 +25,14 @@ export function timeAgo(atMs: number, nowMs: number): string {
 export const exactTime = (atMs: number): string =>
   `${new Date(atMs).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })} UTC`
 
+/** `1 Jun`, in UTC as all of the service's days. */
+export const dayOf = (atMs: number): string =>
+  new Date(atMs).toLocaleString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
+
+/** `14:05`, in UTC. */
+export const hourOf = (atMs: number): string =>
+  new Date(atMs).toLocaleString('en-GB', { timeStyle: 'short', timeZone: 'UTC' })
+
 export interface TimeProps {
   readonly atMs: number
   /** When it was written; the browser goes on from there by its own clock. */

@@ -15,9 +15,9 @@ export interface TotalsAnswer {
 
 /** The times that the overview can show. */
 export const periods = {
-  '24h': { title: '24 hours', query: 'period=24h&bucket=hour', ends: ['24 h ago', 'Now'] },
-  '7d': { title: '7 days', query: 'period=7d&bucket=day', ends: ['6 days ago', 'Today'] },
-  '30d': { title: '30 days', query: 'period=30d&bucket=day', ends: ['29 days ago', 'Today'] },
+  '24h': { title: '24 hours', query: 'period=24h&bucket=hour', hasHours: true },
+  '7d': { title: '7 days', query: 'period=7d&bucket=day', hasHours: false },
+  '30d': { title: '30 days', query: 'period=30d&bucket=day', hasHours: false },
 } as const
 
 export type Period = keyof typeof periods

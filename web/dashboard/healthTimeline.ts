@@ -1,6 +1,7 @@
+import { roundUp, ticksOf } from '../components/axes.ts'
 import { Badge, type Tone } from '../components/badge.ts'
 import { BarChart } from '../components/barChart.ts'
-import { exactTime, Time } from '../components/time.ts'
+import { exactTime, hourOf, Time } from '../components/time.ts'
 import { msOf } from '../desk/words.ts'
 import { html } from '../html.ts'
 import type { HealthAnswer, HealthEventAnswer, HealthHourAnswer } from './types.ts'
@@ -17,7 +18,7 @@ const states: Readonly<Record<HealthAnswer['status'], { readonly words: string; 
 
 /** A link's checks of a day as bars, an hour each, as high as they took long, and the latest events in words. */
 export function Timeline({ health: { status, hours, events } }: { readonly health: HealthAnswer }) {
-  const most = Math.max(...hours.map(({ latencyMs }) => latencyMs), 1)
+  const most = roundUp(Math.max(...hours.map(({ latencyMs }) => latencyMs), 0))
   const { words, tone } = states[status]
   const bars = hours.map((one) => ({
     label: `${exactTime(msOf(one.hour))}: ${sumOf(one)}`,
@@ -29,7 +30,7 @@ export function Timeline({ health: { status, hours, events } }: { readonly healt
     <p><${Badge} tone=${tone}>${words}<//></p>
     ${
       bars.length > 1 &&
-      html`<${BarChart} label="The checks of the last day, by the hour" bars=${bars} height=${72} ends=${['Earlier', 'Latest']} />`
+      html`<${BarChart} label="The checks of the last day, by the hour" bars=${bars} most=${most} height=${72} valueText=${(ms: number) => `${ms} ms`} ends=${ticksOf(hours.map(({ hour }) => `${hourOf(msOf(hour))} UTC`))} />`
     }
     ${
       events.length === 0

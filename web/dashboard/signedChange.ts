@@ -1,7 +1,5 @@
 import { ApiFault } from '../desk/api.ts'
-import { findWallets } from '../wallets/findWallets.ts'
-import { connectWallet } from '../wallets/signText.ts'
-import type { Wallet } from '../wallets/wallet.ts'
+import { connectOwnWallet } from './ownWallet.ts'
 import type { ProfileAnswer } from './profileTypes.ts'
 import { useSeller } from './seller.ts'
 
@@ -27,37 +25,8 @@ export function useSignedChange(field: 'payout' | 'username') {
     }
     const path = `/api/v1/profile/${field}/nonce`
     const { message, address, chain } = await ask<ToSign>('POST', path, { [field]: body[field] })
-    const signature = await signWith(address, chain, message)
+    const { connected } = await connectOwnWallet(address, chain)
+    const signature = await connected.signText(message)
     return patch({ ...body, [`${field}Proof`]: { message, signature } })
   }
-}
-
-/** Looks through the wallets of this browser for the one that has to sign. */
-async function signWith(address: string, chain: ToSign['chain'], message: string): Promise<string> {
-  const family = chain === 'base' ? 'eip155' : 'solana'
-  const isSame = (other: string) =>
-    chain === 'base' ? other.toLowerCase() === address.toLowerCase() : other === address
-  for (const wallet of (await lookForWallets()).filter((one) => one.family === family)) {
-    const connected = await connectWallet(wallet)
-    if (isSame(connected.address)) return connected.signText(message)
-  }
-  throw new Error(
-    `The wallet ${address} has to sign this, and no wallet of this browser is on that account. Choose it there and try again.`,
-  )
-}
-
-/** Wallets tell of themselves within a moment. */
-const LOOKING_MS = 600
-
-function lookForWallets(): Promise<readonly Wallet[]> {
-  let found: readonly Wallet[] = []
-  const end = findWallets((wallets) => {
-    found = wallets
-  })
-  return new Promise((resolve) =>
-    setTimeout(() => {
-      end()
-      resolve(found)
-    }, LOOKING_MS),
-  )
 }

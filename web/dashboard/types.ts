@@ -85,6 +85,7 @@ export interface PurchaseAnswer {
   readonly network: string
   readonly buyerWallet: string
   readonly txHash: string
+  readonly sessionId: string | null
   readonly explorerUrl: string | null
   readonly createdAt: string
 }

@@ -15,8 +15,18 @@ export const islandsOf = (
 
 /** Wakes up what the server rendered, and fills its slots. Called once by each page's `entry.ts`. */
 export async function startIslands(islands: Readonly<Record<string, LoadIsland>>): Promise<void> {
+  hideLostPictures()
   const places = [...document.querySelectorAll<HTMLElement>('[data-island]')]
   await Promise.all(places.map((place) => start(place, islands)))
+}
+
+/** Hides each avatar's picture that can't be loaded, those that islands draw later too: the letter below it shows. */
+function hideLostPictures(): void {
+  const hide = (element: EventTarget | null) => {
+    if (element instanceof HTMLImageElement && element.closest('.avatar')) element.hidden = true
+  }
+  document.addEventListener('error', ({ target }) => hide(target), true)
+  for (const image of document.images) if (image.complete && image.naturalWidth === 0) hide(image)
 }
 
 async function start(place: HTMLElement, islands: Readonly<Record<string, LoadIsland>>): Promise<void> {

@@ -44,6 +44,7 @@ export function Live({ onSignedOut }: { readonly onSignedOut: () => void }) {
       values=${lineOf(seconds, rateOf)}
       before=${lineOf(seconds, (one) => (one.paid * 1_000) / one.spanMs)}
       height=${90}
+      valueText=${(rate: number) => `${rate}/s`}
       ends=${['a minute ago', `now: ${formatRate(rateOf(last))} a second`]}
     />
     ${

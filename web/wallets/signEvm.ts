@@ -76,7 +76,7 @@ export async function signEvm(wallet: EvmWallet, terms: Terms, options: SignOpti
 }
 
 /** EIP-3326, and EIP-3085 where the wallet does not know the network yet. */
-async function switchTo({ provider, name }: EvmWallet, network: string): Promise<void> {
+export async function switchTo({ provider, name }: EvmWallet, network: string): Promise<void> {
   const chainId = `0x${chainIdOf(network).toString(16)}`
   const title = factsOf(network)?.title ?? network
   const current = async () => BigInt((await provider.request({ method: 'eth_chainId' })) as string)

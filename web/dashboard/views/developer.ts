@@ -82,7 +82,10 @@ function Keys() {
           : html`<${Time} atMs=${msOf(lastUsedAt)} nowMs=${nowMs} />`,
     },
     {
-      ...{ key: 'revoke', title: html`<span class="visually-hidden">Actions</span>`, align: 'end' },
+      key: 'revoke',
+      title: 'Actions',
+      isTitleHidden: true,
+      align: 'end',
       cell: (key: KeyAnswer) =>
         key.isActive &&
         html`<${Button} size="small" kind="danger" onClick=${() => setRevoked(key)}>Revoke<//>`,

@@ -1,12 +1,13 @@
 import { useState } from 'preact/hooks'
 import { Amount } from '../../components/amount.ts'
+import { ticksOf } from '../../components/axes.ts'
 import { Badge } from '../../components/badge.ts'
 import { BarChart } from '../../components/barChart.ts'
 import { Button } from '../../components/button.ts'
 import { Card } from '../../components/card.ts'
 import { Empty } from '../../components/empty.ts'
 import { Skeleton } from '../../components/skeleton.ts'
-import { exactTime, Time } from '../../components/time.ts'
+import { dayOf, exactTime, hourOf, Time } from '../../components/time.ts'
 import { Load, useLoad } from '../../desk/load.ts'
 import { Title } from '../../desk/title.ts'
 import { msOf } from '../../desk/words.ts'
@@ -104,12 +105,13 @@ interface FiguresProps {
 }
 
 function Figures({ figures: { total, previous, points }, period }: FiguresProps) {
-  const { title, ends } = periods[period]
+  const { title, hasHours } = periods[period]
   const money = (value: string) => html`<${Amount} value=${cents(value)} />`
   const bars = points.map(({ at, revenue }) => ({
     label: `${exactTime(msOf(at))}: ${cents(revenue)} USDC`,
     value: Number(revenue),
   }))
+  const ends = points.map(({ at }) => (hasHours ? hourOf(msOf(at)) : dayOf(msOf(at))))
   return html`<div class="stack">
     <dl class="desk-tiles">
       <${Tile} title="Revenue" value=${money(total.revenue)} now=${Number(total.revenue)}
@@ -119,7 +121,7 @@ function Figures({ figures: { total, previous, points }, period }: FiguresProps)
         before=${previous?.conversion} was=${percent(previous?.conversion ?? null)} />
       <${Tile} title="Buyers" value=${total.buyers} now=${total.buyers} before=${previous?.buyers} />
     </dl>
-    <${Card} title="Revenue"><${BarChart} label=${`Revenue, ${title}: ${cents(total.revenue)} USDC`} bars=${bars} ends=${ends} /><//>
+    <${Card} title="Revenue, USDC"><${BarChart} label=${`Revenue, ${title}: ${cents(total.revenue)} USDC`} bars=${bars} ends=${ticksOf(ends)} valueText=${(value: number) => String(value)} /><//>
   </div>`
 }
 
