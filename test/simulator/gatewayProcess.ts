@@ -1,5 +1,6 @@
 import { createEvmSettler } from '../../adapters/chains/evm/settler.ts'
 import { createAnswerMemory } from '../../adapters/memory/answerMemory.ts'
+import { createMemoryCounters } from '../../adapters/memory/counters.ts'
 import { createSealer } from '../../adapters/secrets/createSealer.ts'
 import { createKeyHolder } from '../../cli/runtime/keys/keyHolder.ts'
 import { createKeySharing } from '../../cli/runtime/keys/keySharing.ts'
@@ -122,6 +123,7 @@ export class GatewayProcess implements Owner {
         ...{ instanceId: this.name, runsJobs: true },
       },
       answerMemory: createAnswerMemory(),
+      counters: createMemoryCounters(),
     } as Partial<GatewayPorts> as GatewayPorts
     const entries = [
       { plugin: x402, options: { maxTimeoutSeconds: 300, acceptV1: true, legacyBody: false } },
