@@ -3,6 +3,8 @@ import { VaultError } from '../errors/error.ts'
 
 /** Of one caller: whose are more forgets its own oldest, and nobody else's. */
 const MOST_KEYS = 1_000
+/** Longest answer that is kept, as JSON: what an API answered may be large, and the log knows that it was called. */
+const MOST_KEPT_CHARS = 65_536
 const keyPattern = /^[\x21-\x7e]{1,128}$/
 
 /** Answers that may be given twice: nothing in them that an approval hands out once. */
@@ -13,6 +15,7 @@ const kept = new Set<VaultOperation>([
   'vault_sign_x402',
   'vault_write',
   'vault_delete',
+  'vault_call',
 ])
 
 /**
@@ -64,7 +67,7 @@ export function createIdempotency(): Idempotency {
       // Only what was done is remembered; a question that is still open is asked for again.
       const forget = () => void (entry.answer = null)
       answer.then((done) => {
-        if (done.status !== 200) forget()
+        if (done.status !== 200 || JSON.stringify(done.body).length > MOST_KEPT_CHARS) forget()
       }, forget)
       return answer
     },

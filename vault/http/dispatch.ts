@@ -50,6 +50,11 @@ export function createDispatch(api: VaultApi, log: Log): Dispatch {
       else if (route.who !== 'anyone') assertKnown(request.caller)
       const waitMs = preferWait(request.headers['prefer'])
       const idempotencyKey = request.headers['idempotency-key']
+      if (idempotencyKey !== undefined && route.method !== 'GET' && route.keepsKey !== true)
+        throw new VaultError(
+          'VALIDATION_ERROR',
+          `Expected no Idempotency-Key: ${route.method} ${route.path} does not keep it, so a repeat would be done again. Leave it out.`,
+        )
       const { status, body } = await route.run(api, {
         name,
         query: () => queryOf(mark === -1 ? '' : request.target.slice(mark + 1)),

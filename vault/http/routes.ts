@@ -40,6 +40,8 @@ export interface Route {
   readonly path: string
   /** Who is let through before anything of the request is read; the operation itself asks again. */
   readonly who?: 'owner' | 'anyone'
+  /** Whether the same request under the same Idempotency-Key is done once; elsewhere a key is refused. */
+  readonly keepsKey?: true
   readonly run: (api: VaultApi, input: RouteInput) => VaultAnswer | Promise<VaultAnswer>
 }
 
@@ -71,6 +73,7 @@ const takes = <T>(
 const operation = (path: string, name: VaultOperation): Route => ({
   method: 'POST',
   path: `${base}/${path}`,
+  keepsKey: true,
   run: (api, { body, context }) => api.request(name, body(), context),
 })
 

@@ -67,6 +67,54 @@ const echo: Handler = (req, res) => {
   )
 }
 
+t.test(
+  'a call under an Idempotency-Key is made once: at the same time, later, and where its answer was too large to keep',
+  async (t) => {
+    let long = 0
+    const { vault, agent, origin, seen } = await start(t, (_req, res) =>
+      res.end('x'.repeat(long) + seen.length),
+    )
+    const keyed = (key: string, path = '/v1/items', headers = {}) =>
+      agent.call(
+        'POST',
+        '/v1/vault/call',
+        { scope, method: 'POST', url: `${origin}${path}`, body: 'buy' },
+        { 'idempotency-key': key, ...headers },
+      )
+    const together = await Promise.all(Array.from({ length: 5 }, () => keyed('one')))
+    for (const { status, body } of [...together, await keyed('one')]) t.match([status, body.body], [200, '1'])
+    t.equal(seen.length, 1)
+    t.match(await keyed('one', '/v1/items/2'), {
+      status: 409,
+      body: { error: { code: 'IDEMPOTENCY_CONFLICT' } },
+    })
+    t.equal((await keyed('two')).status, 200)
+
+    long = 100_000
+    t.equal((await keyed('large')).body.body.length, 100_001)
+    t.match(await keyed('large'), { body: { error: { code: 'REQUEST_ID_USED' } } }, 'too large to be kept')
+    t.equal(seen.length, 3)
+
+    for (const [method, path] of [
+      ['POST', 'agents'],
+      ['POST', 'owner/sessions'],
+      ['PUT', 'policies/caller'],
+    ] as const) {
+      const { token } = (await vault.asOwner('POST', '/v1/vault/owner/sessions', {})).body
+      const refused = await vault.call(
+        method,
+        `/v1/vault/${path}`,
+        {},
+        {
+          authorization: `Bearer ${token}`,
+          'idempotency-key': 'k',
+        },
+      )
+      t.match(refused, { status: 400, body: { error: { message: /Expected no Idempotency-Key/ } } })
+    }
+  },
+)
+
 t.test('the API gets the credential, the agent does not, in no spelling of it', async (t) => {
   const { call, seen } = await start(t, echo)
   const { status, body } = await call('/v1/items')

@@ -21,6 +21,10 @@ const MOST_PAGES = 5
 export const keyOf = (x: VaultCall): string =>
   hashOf('approval', x.caller.id, x.operation, x.plan!.requestHash, x.idempotencyKey)
 
+/** What the log calls a deed that is never done twice under its key; undefined without a key, and for any other deed. */
+export const onceActOf = (x: VaultCall): string | undefined =>
+  x.plan!.repeat === 'once' && x.idempotencyKey !== null ? `key_${keyOf(x)}` : undefined
+
 /** Whether money is held back for an agent's exact request, by the question that it led to. */
 export const isHeld = (book: ApprovalBook, x: VaultCall): boolean => {
   const isKeyed = x.idempotencyKey !== null
@@ -48,6 +52,12 @@ export function createApproving(
   }
 
   function approve(x: VaultCall): VaultAnswer | undefined | Promise<VaultAnswer | undefined> {
+    const act = onceActOf(x)
+    if (act !== undefined && vault.audit.hasAct(act))
+      throw new VaultError(
+        'REQUEST_ID_USED',
+        'This was begun under the same Idempotency-Key before, and its answer is not kept. Use a new key to do it again.',
+      )
     if (x.reasons.length === 0 || x.who.kind !== 'agent') return undefined
     return ask(x)
   }

@@ -8,7 +8,7 @@ import { eventOf } from '../eventOf.ts'
 import { signatureId } from '../hashOf.ts'
 import { markCounted, reserve } from '../reserve.ts'
 import type { VaultCall } from '../vaultCall.ts'
-import { keyOf } from './approve.ts'
+import { keyOf, onceActOf } from './approve.ts'
 import type { HostPlugin } from './hostPlugin.ts'
 
 /** Answers that are the same each time, kept for whoever asks again: as long as an approved one is. */
@@ -123,8 +123,9 @@ export function createPerforming(vault: Vault, book: ApprovalBook): HostPlugin {
 
   /** What can't be taken back has its entry first: in the middle of it the vault may be locked, be killed, or have a full disk. */
   async function doOnce(x: VaultCall, status: 'APPROVED' | 'AUTO_APPROVED'): Promise<VaultAnswer> {
+    const act = onceActOf(x)
     if (x.approval === null || !vault.audit.hasAct(x.approval.id))
-      await vault.audit.append(eventOf(x, status))
+      await vault.audit.append({ ...eventOf(x, status), ...(act !== undefined && { act }) })
     if (x.approval !== null) await book.consume(x.approval.id, null)
     x.isLogged = true
     try {
