@@ -5,7 +5,7 @@ import type { Log } from '../core/ports/log.ts'
 export interface AccessLogOptions {
   /** Of the 402s and the free calls, which share is logged: 0 to 1. */
   readonly unpaidShare: number
-  /** Most lines of calls without a payment in a second. */
+  /** Most lines of calls without a payment in a second, and as many of those whose payment was not read. */
   readonly unpaidPerSecond: number
 }
 
@@ -19,16 +19,18 @@ export interface Unrouted {
 }
 
 /**
- * The access log: one line a call, with the stable event `call`, by which a buyer's complaint is found again. A call that came with a
- * payment always has its line. Others are sampled, because a flood of them must cost neither the disk nor the calls that are paid.
+ * The access log: one line a call, with the stable event `call`, by which a buyer's complaint is found again. A call whose payment was
+ * read always has its line. Others are sampled, because a flood of them must cost neither the disk nor the calls that are paid: a header
+ * that says it is a payment costs its caller nothing.
  */
 export class AccessLog {
   readonly #log: Log
   readonly #clock: Clock
   readonly #options: AccessLogOptions
-  /** The second that the lines of calls without a payment are counted in, by this machine's monotonic clock. */
+  /** The second that the lines are counted in, by this machine's monotonic clock. */
   #second = -1
-  #taken = 0
+  /** Lines in it of calls without a payment, and of those whose payment was not read: refused for its form, for the limit, or nowhere. */
+  #taken = { unpaid: 0, unread: 0 }
   #leftOut = 0
 
   constructor(log: Log, clock: Clock, options: AccessLogOptions) {
@@ -39,7 +41,8 @@ export class AccessLog {
 
   call(x: Exchange): void {
     const { outcome, link, paymentHeader, errorCode } = x
-    if (paymentHeader === null && !this.#takes(outcome === '402' || outcome === 'free')) return
+    const isSampled = outcome === '402' || outcome === 'free'
+    if (x.payment === null && !this.#takes(paymentHeader === null ? 'unpaid' : 'unread', isSampled)) return
     const payer = x.payment?.identity.payer
     this.#write({
       requestId: x.requestId,
@@ -61,21 +64,21 @@ export class AccessLog {
 
   /** Of an address that no link has, or a request that can't be read. */
   unrouted({ requestId, method, status, code, isPresented = false }: Unrouted): void {
-    if (!isPresented && !this.#takes(false)) return
+    if (!this.#takes(isPresented ? 'unread' : 'unpaid', false)) return
     const outcome: CallOutcome = status >= 500 ? 'failed' : 'refused'
     this.#write({ requestId, method, status, outcome, code })
   }
 
-  #takes(isSampled: boolean): boolean {
+  #takes(kind: 'unpaid' | 'unread', isSampled: boolean): boolean {
     const { unpaidShare, unpaidPerSecond } = this.#options
     if (isSampled && unpaidShare < 1 && Math.random() >= unpaidShare) return false
     const second = Math.floor(performance.now() / 1_000)
     if (second !== this.#second) {
       this.#second = second
-      this.#taken = 0
+      this.#taken = { unpaid: 0, unread: 0 }
     }
-    if (this.#taken < unpaidPerSecond) {
-      this.#taken++
+    if (this.#taken[kind] < unpaidPerSecond) {
+      this.#taken[kind]++
       return true
     }
     this.#leftOut++

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { silentLog } from '../core/ports/log.ts'
 import type { TestGatewayOptions } from './helpers/gateway.ts'
-import { callAndGo, startPaid } from './helpers/paid.ts'
+import { callAndGo, shortPlugins, startPaid } from './helpers/paid.ts'
 import { until } from './helpers/rawHttp.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 import { startSeller } from './helpers/sellers.ts'
@@ -186,3 +186,25 @@ t.test('402s and free calls are sampled, a flood is cut, and what came with a pa
     if (accessLog === none) t.match(await lineOf(idOf(missing)), { code: 'link_not_found' })
   }
 })
+
+t.test(
+  'a flood of headers that are no payment is cut as any other, apart from calls without one',
+  async (t) => {
+    const plugins = [{ use: 'rate-limit', with: { paymentPoints: 3 } }, ...shortPlugins]
+    const options = { accessLog: { unpaidShare: 1, unpaidPerSecond: 0 } }
+    const { gateway, call, lines, lineOf } = await start(t, { plugins, options })
+    const seller = await startSeller(t, 'hello')
+    const { url } = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+    const bought = await call(url, { headers: paying('a') })
+    const nowhere = `${gateway.url}/api/link/demo/%00`
+    const junk = { headers: { 'payment-signature': 'junk' } }
+    for (const [address, status] of [
+      ...[url, url, url].map((address) => [address, 400] as const),
+      ...[url, url].map((address) => [address, 429] as const),
+      ...[nowhere, nowhere].map((address) => [address, 400] as const),
+    ])
+      t.equal((await fetch(address, junk)).status, status)
+    t.match(await lineOf(idOf(bought)), { outcome: 'paid' })
+    t.equal(lines.length, 1)
+  },
+)

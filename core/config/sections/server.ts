@@ -91,7 +91,7 @@ export const gatewaySection = {
       additionalProperties: false,
       default: {},
       description:
-        'The access log: one line a call, with `event: "call"` and the id that its answer has in `X-Request-Id`. A call that came with a payment always has its line.',
+        'The access log: one line a call, with `event: "call"` and the id that its answer has in `X-Request-Id`. A call whose payment was read always has its line.',
       properties: {
         unpaidShare: {
           type: 'number',
@@ -107,7 +107,7 @@ export const gatewaySection = {
           maximum: 1_000_000,
           default: 100,
           description:
-            'Most lines of calls without a payment, per second and process. The next line says in `leftOut` how many had none.',
+            'Most lines of calls without a payment, and as many of calls whose payment was not read, per second and process. The next line says in `leftOut` how many had none.',
         },
       },
     },
