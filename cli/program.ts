@@ -25,7 +25,7 @@ export function createProgram(): Command {
   useHelpLayout(program)
   program
     .description('Sell calls to an API you already run: a gateway that puts it behind a paid link.')
-    .version(version, '-v, --version')
+    .version(version(), '-v, --version')
     .showHelpAfterError('(run with --help for what it takes)')
     .showSuggestionAfterError()
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? exitCodes.ok : exitCodes.usage))
