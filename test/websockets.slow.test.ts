@@ -90,6 +90,26 @@ for (const [link, when] of [
   })
 }
 
+/** A seller whose answer to a handshake is below the 16 KiB that clients read, and above it with a receipt. */
+async function longHandshake(t: Test) {
+  const server = createServer()
+  const connections = new Set<Socket>()
+  server.on('connection', (socket: Socket) => {
+    connections.add(socket)
+    socket.once('close', () => connections.delete(socket))
+  })
+  server.on('upgrade', (_req, socket) => {
+    const head = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Trace: ${'t'.repeat(15_900)}\r\n\r\n`
+    socket.on('error', () => socket.destroy()).resume().write(head)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, connections }
+}
+
+const slugOf = (name: string) => `refuses-${name.replaceAll(' ', '-')}`.slice(0, 30)
+
 t.test('a seller who refuses the handshake is not paid', async (t) => {
   const sellers = {
     plain: await startSeller(t, 'hello'),
@@ -98,10 +118,11 @@ t.test('a seller who refuses the handshake is not paid', async (t) => {
     silent: await startSeller(t, 'silent'),
     interim: await startSeller(t, 'interim-flood'),
     reset: await startSeller(t, 'reset'),
+    'a head that no client reads with ours': await longHandshake(t),
   }
   const before = settler.transfers.length
   for (const [name, seller] of Object.entries(sellers)) {
-    const link = await gateway.addLink({ slug: `refuses-${name}`, url: seller.url, price: '0.10' })
+    const link = await gateway.addLink({ slug: slugOf(name), url: seller.url, price: '0.10' })
     const { statuses, closed, text } = await talk(
       gateway.port,
       handshake(link.path, payment(`refuses-${name}`)),

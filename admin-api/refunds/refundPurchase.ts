@@ -18,7 +18,7 @@ const RETRY_AFTER_SECONDS = 5
  * @returns the purchase as it stands then; also when the same transaction has refunded it before
  * @throws `VALIDATION_ERROR` for what is no transaction of that network
  * @throws `CONFLICT` when there is nothing to pay back, or another transaction has paid it back
- * @throws `TRANSACTION_NOT_FINAL`, `TRANSACTION_MISMATCH`, `TRANSACTION_ALREADY_USED`, `CHAIN_UNAVAILABLE`,
+ * @throws `TRANSACTION_NOT_FINAL`, `TRANSACTION_FAILED`, `TRANSACTION_MISMATCH`, `TRANSACTION_ALREADY_USED`, `CHAIN_UNAVAILABLE`,
  *   `CHAIN_NOT_CONFIGURED`
  */
 export async function refundPurchase(api: Api, purchase: Purchase, txHash: string): Promise<Purchase> {
@@ -62,7 +62,7 @@ function unproved(
       )
     case 'reverted':
       return new TollgateError(
-        'TRANSACTION_MISMATCH',
+        'TRANSACTION_FAILED',
         `The transaction ${transaction} failed on chain and moved nothing. Send the money again.`,
       )
     case 'mismatch': {

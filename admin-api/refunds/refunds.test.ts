@@ -134,7 +134,7 @@ t.test('what the chain does not prove changes nothing, and the answer says why',
   const cases: [RefundVerdict, number, string, RegExp, boolean][] = [
     [{ status: 'not_found' }, 409, 'TRANSACTION_NOT_FINAL', /No node of eip155:84532 knows/, true],
     [{ status: 'not_final' }, 409, 'TRANSACTION_NOT_FINAL', /confirmations/, true],
-    [{ status: 'reverted' }, 422, 'TRANSACTION_MISMATCH', /failed on chain/, false],
+    [{ status: 'reverted' }, 422, 'TRANSACTION_FAILED', /failed on chain/, false],
     ...(['asset', 'recipient', 'sender', 'amount', 'order'] as const).map(
       (what): [RefundVerdict, number, string, RegExp, boolean] => [
         { status: 'mismatch', what },

@@ -166,6 +166,12 @@ export const codes = {
     'The transaction is on chain and is not the transfer that is asked for.',
     'Name the transaction that moved this token between these wallets.',
   ),
+  TRANSACTION_FAILED: entry(
+    422,
+    false,
+    'The transaction failed on chain and moved nothing.',
+    'Send the money again, and name the new transaction.',
+  ),
   API_NOT_RESPONDING: entry(
     422,
     true,

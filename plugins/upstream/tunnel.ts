@@ -1,11 +1,13 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { isPaid } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import { handled, type Reply } from '../../core/plugin/reply.ts'
 import type { UpstreamController, UpstreamHandler } from '../../core/ports/egress.ts'
 import { isDroppedFromAnswer } from './dropped.ts'
 import { AnswerRefused, AnswerTimeout, BuyerLeft, UpstreamBusy } from './failure.ts'
+import { fittedHead } from './fittedHead.ts'
 import type { Limits } from './limits.ts'
 import { Pace } from './pace.ts'
 import type { Holder, Place } from './places.ts'
@@ -61,11 +63,18 @@ export class TunnelAnswer implements UpstreamHandler, Holder {
   ): void {
     socket.on('error', () => socket.destroy())
     if (!this.#end()) return void socket.destroy()
+    let head = flatten(headers)
+    try {
+      if (isPaid(this.#x.link)) head = fittedHead(head, this.#x)
+    } catch (error) {
+      socket.destroy()
+      return this.#done(error as Error)
+    }
     this.#x.upstreamStatus = status
     this.#x.upstreamOutcome = 'answered'
     this.#x.answer = {
       status,
-      headers: flatten(headers),
+      headers: head,
       mediaType: '',
       body: Buffer.alloc(0),
       tunnel: socket,

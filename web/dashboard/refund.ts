@@ -113,7 +113,7 @@ export function Refund({ purchase, transfer, onChanged }: RefundProps) {
         <div class="row"><${Button} kind=${isDue ? 'primary' : 'plain'} isBusy=${action.isBusy} onClick=${refund}>${
           sent === undefined ? `Refund ${amount} ${currency}` : 'Check the refund again'
         }<//></div>
-        ${action.fault?.code === 'TRANSACTION_MISMATCH' && sent !== undefined && html`<div class="row"><${Button} kind="quiet" onClick=${startOver}>It moved nothing: start over<//></div>`}
+        ${action.fault?.code === 'TRANSACTION_FAILED' && sent !== undefined && html`<div class="row"><${Button} kind="quiet" onClick=${startOver}>It moved nothing: start over<//></div>`}
         ${sent !== undefined && html`<p class="soft small">Sent with <${Address} value=${sent} what="transaction" /></p>`}`
     }
     <div aria-live="polite">${progress && html`<p class="soft">${progress}</p>`}</div>
