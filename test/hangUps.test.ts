@@ -209,3 +209,37 @@ t.test('a caller who waits for an answer and hangs up waits for nothing any more
   answers[0]!()
   t.equal((await first).status, 200)
 })
+
+t.test('a repeat that is hung up on while the store is asked waits for no other process', async (t) => {
+  const { answers, link, call, gateway } = await start(t, 'after')
+  const first = call(link.url)
+  await until(() => answers.length === 1)
+  const mayClaim = Promise.withResolvers<void>()
+  const asked = Promise.withResolvers<void>()
+  const other = await startPaid(t, {
+    plugins: standard,
+    store: gateway.store,
+    adapt: (ports) => ({
+      ...ports,
+      payments: {
+        ...ports.payments,
+        async claim(...args) {
+          asked.resolve()
+          await mayClaim.promise
+          return ports.payments.claim(...args)
+        },
+      },
+    }),
+  })
+  const leaving = new AbortController()
+  const repeated = t.rejects(other.call(other.gateway.url + link.path, { signal: leaving.signal }))
+  await asked.promise
+  leaving.abort()
+  await repeated
+  await until(() => other.doors[0]!.hasLeft, 'the gateway to see it')
+  mayClaim.resolve()
+  await until(() => other.gateway.gateway.calls.counts().underWay === 0, 'the repeat to end')
+  t.equal(other.gateway.gateway.calls.counts().left, 1)
+  answers[0]!()
+  t.equal((await first).status, 200)
+})

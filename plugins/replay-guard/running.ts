@@ -66,7 +66,11 @@ export async function join(first: Running, x: Exchange, waitMs: number): Promise
 
 /** Waits for as long as the caller does. @returns undefined once the caller has hung up */
 export function whileThere<T>({ door }: Exchange, waiting: Promise<T>): Promise<T | undefined> {
-  const left = new Promise<undefined>((resolve) => door.onClose(() => resolve(undefined)))
+  const left = new Promise<undefined>((resolve) => {
+    // Who left before says so no more.
+    if (door.isClosed) resolve(undefined)
+    else door.onClose(() => resolve(undefined))
+  })
   return Promise.race([waiting, left])
 }
 
