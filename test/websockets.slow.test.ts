@@ -100,7 +100,8 @@ async function longHandshake(t: Test) {
   })
   server.on('upgrade', (_req, socket) => {
     const head = `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Trace: ${'t'.repeat(15_900)}\r\n\r\n`
-    socket.on('error', () => socket.destroy()).resume().write(head)
+    socket.on('error', () => socket.destroy()).on('end', () => socket.destroy())
+    socket.resume().write(head)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
