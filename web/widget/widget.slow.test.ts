@@ -121,6 +121,36 @@ async function widgetTests() {
   })
 
   await t.test(
+    'what is learned by asking is handed over as six fields, and nothing else of the session',
+    async (t) => {
+      const { openPopup, hears, page, session } = await setUp(t, '&coop')
+      const known = {
+        purchaseId: 'p',
+        txHash: '0x1',
+        chain: 'base',
+        amount: '5',
+        clientReferenceId: 'order-7',
+      }
+      const data = { id: session.id, status: 'confirmed', processing: false, ...known }
+      const secrets = {
+        checkoutUrl: session.checkoutUrl,
+        buyerWallet: '0x2',
+        metadata: { note: 'x' },
+        title: 'Chair',
+      }
+      await page.route(`**/api/v1/payments/${session.id}?*`, (route) =>
+        route.fulfill({
+          headers: { 'access-control-allow-origin': '*' },
+          json: { success: true, data: { ...data, ...secrets } },
+        }),
+      )
+      const popup = await openPopup()
+      await popup.getByText('Cancel payment').waitFor()
+      t.strictSame(await hears(2, 15_000), [['complete', { sessionId: session.id, ...known }], ['close']])
+    },
+  )
+
+  await t.test(
     'a page of another origin than the session names hears nothing, and can ask nothing',
     async (t) => {
       const { openPopup, hears, page } = await setUp(t, '', { allowedOrigin: 'https://shop.test' })

@@ -106,7 +106,7 @@ function follow(popup: Window, options: WidgetOptions): Checkout & { goTo(url: U
     const status = await ask(url)
     if (isOver) return
     silent = status === undefined ? silent + 1 : 0
-    if (status?.status === 'confirmed') complete(status)
+    if (status?.status === 'confirmed') complete(status.completed)
     if (status?.status === 'canceled') cancel()
     const mayGoOn = status?.status === 'open' && (!isHeard || status.processing === true)
     if (mayGoOn || (status === undefined && silent < MAX_SILENT)) return again(POLL_MS)
@@ -127,9 +127,10 @@ function follow(popup: Window, options: WidgetOptions): Checkout & { goTo(url: U
   }
 }
 
-interface Status extends Completed {
+interface Status {
   readonly status: string
   readonly processing: boolean
+  readonly completed: Completed
 }
 
 /** The session's status; undefined when it can't be read. */
@@ -139,7 +140,8 @@ async function ask(checkout: URL): Promise<Status | undefined> {
     const cs = encodeURIComponent(checkout.searchParams.get('cs') ?? '')
     const response = await fetch(`${base}/api/v1/payments/${sessionIdOf(checkout)}?cs=${cs}`)
     const { data } = await response.json()
-    return { ...data, ...onlyKnown({ ...data, sessionId: data.id }) }
+    const { id, status, processing } = data
+    return { status, processing, completed: onlyKnown({ ...data, sessionId: id }) }
   } catch {
     return undefined
   }
