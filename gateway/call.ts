@@ -176,7 +176,7 @@ function outcomeOf(x: Exchange, isPaid: boolean): CallOutcome {
   return isPaid && x.paymentHeader !== null ? 'repeated' : 'free'
 }
 
-/** Additions and nothing else: every call pays for this, and hardly anybody looks. */
+/** Additions only: every call pays for this, and few operators read it. */
 function count({ outcome, status, isUnsent }: Exchange, counts: Calls['counts']): void {
   counts[outcome === '402' ? 'asked' : outcome]++
   if (outcome === 'paid' && status < 400 && !isUnsent) counts.answered++

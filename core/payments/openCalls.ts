@@ -138,7 +138,7 @@ export function createOpenCalls(
     async lookAgain(paid) {
       const record = await books.find(paid.payment.identity.key)
       if (record === undefined || record.purchaseId !== paid.purchaseId) return false
-      // Nobody moves a sale back to `settling`: the database has crashed and forgotten it.
+      // No process moves a sale back to `settling`: the database has crashed and forgotten it.
       const isForgotten = paid.state === 'settled' && record.state === 'settling'
       if (paid.isLost && !isForgotten) return false
       if (record.lease !== null && record.lease !== paid.lease) return false

@@ -17,7 +17,7 @@ export interface Upgrade {
 export interface Door {
   /** Such as `GET`; in capitals, as it came. */
   readonly method: string
-  /** By which the request is found again. The door adds it, as `X-Request-Id`, to whatever is answered by {@link send} or {@link begin}. */
+  /** By which the request is found again. The door adds it, as `X-Request-Id`, to every answer of {@link send} and {@link begin}. */
   readonly requestId: string
   /** Names and values in turn, as they came. */
   readonly rawHeaders: readonly string[]

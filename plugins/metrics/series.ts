@@ -42,7 +42,7 @@ export class Series {
 
   add(x: Exchange, durationMs: number): void {
     const { outcome, upstreamOutcome, errorCode, status } = x
-    // A failure that no caller was there to get is the caller's leaving: anybody can make as many of those as they like.
+    // A failure that no caller was there to get counts as the caller's leaving: a caller can make any number of those.
     if (outcome === 'left') this.#count(0, null)
     else this.#count(status, errorCode)
     durationsOf(this.byOutcome, outcome).add(durationMs)

@@ -30,7 +30,7 @@ import {
 /** What became of a charged call is noted right after it: somebody with another call waits for no more than that. */
 const NOTED_MS = 1_000
 
-/** A kept answer up to here is handed out whatever memory there is, and however often. */
+/** A kept answer up to here is handed out without a limit on memory or rate. */
 const SMALL_BYTES = 65_536
 /** A larger one waits so long for memory. */
 const MEMORY_MS = 10_000

@@ -3,7 +3,7 @@ import { createRecovery } from '../../core/payments/recovery.ts'
 import type { TestGateway } from './gateway.ts'
 
 /**
- * What works on open payments beside the calls. Before each round so much time passes that whatever is open is due.
+ * What works on open payments beside the calls. Before each round so much time passes that every open payment is due.
  * @param daysLater how many days have passed by its own clock
  */
 export function recoveryOf(gateway: TestGateway, daysLater = 0) {

@@ -30,7 +30,7 @@ export function planRead(x: VaultCall, parts: VaultParts): Plan {
       act: async () => ({ status: 200, body: { value: accountOn(parts, chain).key.address } }),
     }
   }
-  // Whoever has a page's session for a moment must not leave with the secrets.
+  // A stranger who has a page's session for a moment must not leave with the secrets.
   if (x.who.kind === 'owner' && x.via !== 'socket')
     throw new VaultError(
       'OWNER_REQUIRED',

@@ -9,11 +9,11 @@ export interface Failure {
   readonly retryAfterMs: number | undefined
   /** The same call can never succeed: what it is about is gone, or not allowed. */
   readonly isFinal: boolean
-  /** The chat that the group was upgraded to: the call is for that one. */
+  /** The chat that the group was upgraded to: the call goes there. */
   readonly movedTo?: number | undefined
 }
 
-/** A question that could not be shown and is still open: tried again, whatever the Bot API said. */
+/** A question that could not be shown and is still open: sent again after every answer of the Bot API. */
 export class StillOpen extends Error {
   readonly failure: Failure
   constructor(failure: Failure) {

@@ -122,7 +122,7 @@ function createText(most: number) {
       add(null, ': ')
       add('code', plain(value))
     },
-    /** Text of somebody else beside what is signed, in a block of its own. */
+    /** Text of the agent or the seller beside what is signed, in a block of its own. */
     said(title: string, words: string) {
       line('bold', title)
       add(null, ':\n')
