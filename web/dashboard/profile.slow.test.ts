@@ -41,7 +41,7 @@ function tests(browser: Browser): void {
 
     await choose('me.png', 'image/png', pictures.png)
     await use.waitFor()
-    t.match(await page.locator('img.avatar.big').getAttribute('src'), /^data:image\/png/)
+    t.match(await page.locator('.avatar.big img').getAttribute('src'), /^data:image\/png/)
     t.equal((await kept()).avatarUrl, '', 'nothing is sent yet')
     await fine('a preview')
     await page.getByRole('button', { name: 'Leave it' }).click()
@@ -51,7 +51,7 @@ function tests(browser: Browser): void {
     await page.getByText('This is your picture now').waitFor()
     const { avatarUrl } = await kept()
     t.ok(avatarUrl.startsWith(`${site.url}/avatar/`))
-    t.equal(await page.locator('img.avatar.big').getAttribute('src'), avatarUrl)
+    t.equal(await page.locator('.avatar.big img').getAttribute('src'), avatarUrl)
     await page.getByRole('button', { name: 'Remove the picture' }).click()
     await page.getByText('The picture was removed').waitFor()
     t.equal((await kept()).avatarUrl, '')

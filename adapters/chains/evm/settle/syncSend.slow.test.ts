@@ -102,7 +102,12 @@ t.test('with confirmations, a receipt that comes at once counts when its block i
 })
 
 t.test('eighty at once hold thirty-two requests open, and share the looks for the others', async (t) => {
-  const { chain, rpc, settleOne, earned } = await started(t, { receiptTimeoutMs: 20_000 })
+  // What one store may cost a day is not asked here.
+  const maxGasPerStoreAndDay = 10n ** 18n
+  const { chain, rpc, settleOne, earned } = await started(t, {
+    receiptTimeoutMs: 20_000,
+    maxGasPerStoreAndDay,
+  })
   await chain.setAutomine(false)
   const settling = Array.from({ length: 80 }, settleOne)
   await rpc.whenCalled('eth_sendRawTransaction', 80)
