@@ -60,7 +60,8 @@ for (const [i, chain] of chains.both.entries()) {
     const other = await send(chain, atomic(12))
     t.match(await confirmed(two.id), { status: 200, body: { data: { status: 'confirmed', txHash: other } } })
     const same = await open(amount(11))
-    t.match(await confirm(same.id, { txHash: paid }), { status: 409 })
+    // Used already, or, where the chain dates it before this session, from before it.
+    t.match((await confirm(same.id, { txHash: paid })).status, /^(?:409|422)$/)
     t.equal((await confirm(same.id)).status, 202)
     const less = await send(chain, atomic(11) - 1n)
     t.match(await confirmed(same.id, { txHash: less }), { status: 422 })

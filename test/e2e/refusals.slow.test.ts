@@ -143,7 +143,9 @@ for (const chain of chains.both) {
     // The same seller at another gateway, which does not share a database: only the chain knows.
     await other.setPayout({ base: product.wallets.base, solana: product.wallets.solana })
     const otherUrl = await other.addLink('elsewhere')
-    const payment = await buyer.sign(url)
+    // Without the unsigned `resource`, which names this gateway: a stranger leaves it out.
+    const { x402Version, payload, accepted } = decode(await buyer.sign(url))
+    const payment = encode({ x402Version, payload, accepted })
     t.equal((await present(`${otherUrl}?n=1`, payment)).status, 200)
     await refused(
       t,
