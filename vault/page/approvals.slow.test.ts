@@ -239,7 +239,7 @@ if (browser !== undefined) {
       await show(page, {
         parts: [partOf('Message', message), partOf('Old value', 'A'), partOf('New value', rtl)],
       })
-      const box = page.getByRole('region', { name: 'Message, 14.7 KiB' })
+      const box = page.getByRole('region', { name: 'Message, from the agent, 14.7 KiB' })
       t.equal(await box.textContent(), message)
       t.equal(await page.getByRole('region', { name: 'New value' }).textContent(), rtl)
       t.equal(await page.evaluate(`getComputedStyle(document.querySelector('pre')).unicodeBidi`), 'isolate')
@@ -544,6 +544,7 @@ const kinds = [
 ]
 
 const partOf = (title: string, text: string) => ({
+  by: 'agent',
   title,
   by: 'agent',
   raw: false,
