@@ -544,7 +544,6 @@ const kinds = [
 ]
 
 const partOf = (title: string, text: string) => ({
-  by: 'agent',
   title,
   by: 'agent',
   raw: false,
