@@ -48,7 +48,7 @@ for (const chain of chains.both) {
     const question = await vault.question()
     await paying.said(`Waiting for the owner: tollgate vault approve ${question.id}`)
     t.match(question, { amount: '0.25', currency: 'USDC', agent: 'shopper', opaque: false })
-    t.match(question.effects.join(' '), dear)
+    t.match(question.effects.join(' '), new URL(dear).host)
     t.strictSame(await state(), { ...before, reserved: 250_000n }, 'the money is held, and still there')
     await vault.approve(question)
     const report = await reportOf(paying)
