@@ -64,6 +64,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     code,
     factories: options.factories,
     separators: separatorsOf(network, assets),
+    maxGas,
   })
   const syncSend = createSyncSend({ rpc, clock, log })
   const prepare = () => Promise.all([budgets.start(), syncSend.probe(), batches.probe()])
@@ -76,7 +77,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
   const batches = createBatches({ options, rpc, keys })
   // A payment that is alone is joined to nobody.
   const asksPayersCode = () => budgets.inFlight > 1 && batches.isOn
-  const verifyPayment = createVerifyPayment({ rpc, maxGas, code, asksPayersCode })
+  const verifyPayment = createVerifyPayment({ rpc, code, asksPayersCode })
   /** Whose payers had no code when they were verified. */
   const plain = new WeakSet<Flight>()
   const settle = createSettlement({
@@ -123,10 +124,10 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
    * A place, and the means for all that the chain has called good, this one among them; what is signed is paid for already. What it
    * has not is no reason: anybody can have as many that never land.
    */
-  const reserve = async (flight: Flight): Promise<Refusal | undefined> => {
+  const reserve = async (flight: Flight, gas: number): Promise<Refusal | undefined> => {
     const affords = await judge(1)
     if (!affords.ok) return affords
-    const why = flight.reserve(affords.likelyWei, undefined, affords.payments)
+    const why = flight.reserve(BigInt(gas) * affords.gasPriceWei, undefined, affords.payments)
     if (why !== 'means') return why && noPlaceRefusals[why]
     // The log is told what is missing.
     const all = await judge(budgets.waitingFor() + 1)
@@ -144,20 +145,18 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     // Nobody gives way before the chain has called it good.
     const affords = await judge(1)
     if (!affords.ok) return affords
-    const { call, authorization } = prepared
     const { asset } = identity
     const [verified] = await Promise.all([
-      verifyPayment(affords.from, call, asset, authorization, affords.fees, flight.aheadAtomic),
+      verifyPayment(affords.from, prepared, asset, affords.fees, flight.aheadAtomic),
       keys.lookForOthers(),
     ])
     if (!keys.isStarted) return notStarted
     if (keys.all.every(({ account, isStarted }) => account.isShared || !isStarted)) return keyIsShared
     // Only now: anybody can have as many that never land, and they are not to keep out those that do.
-    const refused = verified.ok ? await reserve(flight) : undefined
+    const refused = verified.ok ? await reserve(flight, prepared.gas) : undefined
     if (refused !== undefined) return refused
-    const { from, signature } = authorization
     // A wallet that has to be made first has no code either.
-    if (verified.ok && signature.length === plainSignatureChars && code.remembered(from) === false)
+    if (verified.ok && prepared.isPlain && code.remembered(prepared.authorization.from) === false)
       plain.add(flight)
     return verified
   }
@@ -231,9 +230,6 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
 }
 
 const none = {}
-
-/** 0x and r, s and v. */
-const plainSignatureChars = 132
 
 const hasCounted = ({ errorReason }: PaymentRecord): boolean =>
   errorReason === reasons.transaction || errorReason === reasons.transferEvent

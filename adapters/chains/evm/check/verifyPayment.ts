@@ -1,4 +1,3 @@
-import type { EvmCall } from '../../../../core/evm/token.ts'
 import { reading, token, wordOf } from '../../../../core/evm/token.ts'
 import type { Refusal } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc, RpcCall } from '../../../../core/rpc/rpc.ts'
@@ -7,12 +6,12 @@ import { refuse, refuseForNow, sumInFlight } from '../../refuse.ts'
 import { reasons } from '../reasons.ts'
 import { isRevert } from '../rpc/isRevert.ts'
 import type { Fees } from '../settle/fees.ts'
+import type { PaymentCall } from '../settle/paymentCalls.ts'
 import type { AccountCode } from './accountCode.ts'
 import type { Authorization } from './authorization.ts'
 
 export interface VerifyOptions {
   readonly rpc: Rpc
-  readonly maxGas: number
   readonly code: AccountCode
   /** Whether it matters if the payer is a plain account: then that is asked along, and remembered. */
   readonly asksPayersCode: () => boolean
@@ -26,9 +25,8 @@ export interface VerifyOptions {
  */
 export type VerifyPayment = (
   from: string,
-  call: EvmCall,
+  payment: Pick<PaymentCall, 'call' | 'gas' | 'authorization'>,
   asset: string,
-  authorization: Authorization,
   fees: Fees,
   aheadAtomic: bigint,
 ) => Promise<{ readonly ok: true } | Refusal>
@@ -40,15 +38,18 @@ export type VerifyPayment = (
  * are nonce and balance read, to say why. A token is looked at once, because a call to an address without code succeeds.
  */
 export function createVerifyPayment(options: VerifyOptions): VerifyPayment {
-  const { rpc, maxGas, code, asksPayersCode } = options
+  const { rpc, code, asksPayersCode } = options
   const contracts = new Set<string>()
 
-  return async (from, call, asset, authorization, fees, aheadAtomic) => {
+  return async (from, { call, gas, authorization }, asset, fees, aheadAtomic) => {
     const simulation = {
       method: 'eth_call',
       params: [
         {
-          ...{ from, to: call.to, data: call.data, gas: hex(maxGas) },
+          from,
+          to: call.to,
+          data: call.data,
+          gas: hex(gas),
           maxFeePerGas: hex(fees.maxFeePerGas),
           maxPriorityFeePerGas: hex(fees.maxPriorityFeePerGas),
         },

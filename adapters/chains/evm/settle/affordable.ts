@@ -11,7 +11,14 @@ const MAX_TRANSACTIONS = 256
 const TELL_AGAIN_MS = 10_000
 
 /** Whether the settling key can pay for one more settlement, and with which fees; why not otherwise. */
-export type Affordable = { readonly ok: true; readonly fees: Fees; readonly likelyWei: bigint } | Refusal
+export type Affordable =
+  | {
+      readonly ok: true
+      readonly fees: Fees
+      /** What a unit of gas costs at most while the base fee does no more than double. */
+      readonly gasPriceWei: bigint
+    }
+  | Refusal
 
 /**
  * Whether the account has the means for so many transactions more.
@@ -27,11 +34,7 @@ export interface Means {
   backs(head: Head): bigint
 }
 
-/**
- * Makes the judge of a settling account's means: asked before the seller works, and again before anything is signed.
- *
- * @returns its `likelyWei` is what a settlement costs at most while the base fee does no more than double
- */
+/** Makes the judge of a settling account's means: called before the seller works, and again before anything is signed. */
 export function createAffordable(
   options: Required<EvmSettlerOptions>,
   account: Pick<SettlingAccount, 'address' | 'committedWei' | 'inFlight' | 'isShared'>,
@@ -52,9 +55,9 @@ export function createAffordable(
     const fees = feesFor(head, options, spareWei, gas)
     if (fees === undefined)
       return stopped(`the network asks ${head.baseFee} wei a unit of gas, above the cap`)
-    const likelyWei = BigInt(gas) * leastFee(head, options)
-    const needed = likelyWei * BigInt(waiting)
-    if (spareWei >= needed) return { ok: true, fees, likelyWei }
+    const gasPriceWei = leastFee(head, options)
+    const needed = BigInt(gas) * gasPriceWei * BigInt(waiting)
+    if (spareWei >= needed) return { ok: true, fees, gasPriceWei }
     return stopped(
       `the settling account ${account.address} has ${spareWei} wei for fees, ${needed} are needed`,
     )

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PaymentIdentity, SettlementAttempt } from '../../../../core/domain/payment.ts'
-import type { EvmCall } from '../../../../core/evm/token.ts'
 import type { Refusal, SettleOutcome, Settler } from '../../../../core/ports/chains/settler.ts'
 import type { Rpc } from '../../../../core/rpc/rpc.ts'
 import type { PaymentPayload } from '../../../../core/x402/types.ts'
@@ -14,7 +13,7 @@ import type { Batches } from './batches.ts'
 import { costOf } from './costOf.ts'
 import type { EvmKeys } from './evmKeys.ts'
 import type { Sent } from './landing.ts'
-import type { PaymentCalls } from './paymentCalls.ts'
+import type { PaymentCall, PaymentCalls } from './paymentCalls.ts'
 import type { Store } from './settlingAccount.ts'
 
 /** A transfer that is broadcast later than this before its end would be mined too late. */
@@ -40,27 +39,27 @@ export interface SettlementParts {
  */
 export function createSettlement(parts: SettlementParts): Settler['settle'] {
   const { options, rpc, keys, budgets, calls, batches } = parts
-  const { network, clock, log, maxGas } = options
+  const { network, clock, log } = options
 
-  const signAlone = async (call: EvmCall, store: Store): Promise<Sent | Refusal> => {
-    const sending = await keys.send(call, maxGas, [store])
+  const signAlone = async ({ call, gas }: PaymentCall, store: Store): Promise<Sent | Refusal> => {
+    const sending = await keys.send(call, gas, [store])
     return sending.ok ? (sending.sent ?? notBegun) : sending
   }
 
   /** Signed, stored and on its way, by itself or with others. */
-  const send = async (call: EvmCall, store: Store, flight: Flight): Promise<Sent | Refusal> => {
+  const send = async (prepared: PaymentCall, store: Store, flight: Flight): Promise<Sent | Refusal> => {
     // Nobody else is on the way to whom it could be joined: it waits for nobody.
     const joins = budgets.inFlight > 1 && batches.isOn && parts.isPlain(flight)
     const noting: Store = (attempt) => {
       flight.signed(true)
       return store(attempt)
     }
-    const sent = joins ? await batches.join(call, noting) : 'alone'
+    const sent = joins ? await batches.join(prepared.call, noting) : 'alone'
     if (sent === 'not_stored') return notBegun
     if (sent !== 'alone') return sent
     // What others kept from being sent is signed once more.
     flight.signed(false)
-    return signAlone(call, noting)
+    return signAlone(prepared, noting)
   }
 
   const prove = async (
@@ -99,15 +98,14 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
   }
 
   /** Whether a payment could land by itself now. @returns `unknown` while nobody can say */
-  const judgeAlone = async (call: EvmCall, payment: PaymentPayload, identity: PaymentIdentity) => {
+  const judgeAlone = async (payment: PaymentPayload, identity: PaymentIdentity) => {
     try {
       const affords = await keys.judge(1)
       if (!affords.ok) return 'unknown'
       const prepared = await calls.prepare(payment, identity)
       if (!prepared.ok) return prepared.transient ? 'unknown' : undefined
-      const { authorization } = prepared
       const { from, fees } = affords
-      const verified = await parts.verifyPayment(from, call, identity.asset, authorization, fees, 0n)
+      const verified = await parts.verifyPayment(from, prepared, identity.asset, fees, 0n)
       if (verified.ok) return 'good'
       return verified.transient ? 'unknown' : undefined
     } catch {
@@ -122,13 +120,13 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
    * @returns undefined when nothing was sent, or can be; else what may be found in the books, and be sent from there
    */
   const sendAlone = async (
-    call: EvmCall,
+    prepared: PaymentCall,
     payment: PaymentPayload,
     identity: PaymentIdentity,
     store: Store,
   ): Promise<Sent | Pick<Sent, 'attempt'> | undefined> => {
     if (identity.validBeforeMs - clock.now() < MIN_LEAD_MS) return undefined
-    const judge = () => judgeAlone(call, payment, identity)
+    const judge = () => judgeAlone(payment, identity)
     if ((await insist(judge, (answer) => answer === 'unknown', identity)) !== 'good') return undefined
     let attempt: SettlementAttempt | undefined
     const noting: Store = async (given) => {
@@ -138,7 +136,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
       return isStored
     }
     try {
-      const sent = await signAlone(call, noting)
+      const sent = await signAlone(prepared, noting)
       if ('attempt' in sent) return sent
     } catch (error) {
       log.warn({ network, error: String(error) }, 'a settlement could not be sent alone')
@@ -154,17 +152,16 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
   ): Promise<Landed> => {
     const prepared = await calls.prepare(payment, identity)
     if (!prepared.ok) return rejected(prepared)
-    const { call } = prepared
     let sent: Sent | Refusal = notBegun
     let likelyWei = 0n
     try {
       await keys.lookForOthers()
       const affords = await keys.judge(1)
       if (!affords.ok) return rejected(affords)
-      likelyWei = affords.likelyWei
+      likelyWei = BigInt(prepared.gas) * affords.gasPriceWei
       const why = flight.reserve(likelyWei)
       if (why !== undefined) return rejected(noPlaceRefusals[why])
-      sent = await send(call, store, flight)
+      sent = await send(prepared, store, flight)
     } catch (error) {
       log.warn({ network, error: String(error) }, 'a settlement could not begin')
     }
@@ -172,7 +169,7 @@ export function createSettlement(parts: SettlementParts): Settler['settle'] {
     const landed = await prove(sent, identity)
     const isLeftOut = landed.outcome.status === 'pending' && landed.outcome.message !== undefined
     if (sent.payments === 1 || !isLeftOut) return landed
-    const again = await sendAlone(call, payment, identity, store)
+    const again = await sendAlone(prepared, payment, identity, store)
     if (again === undefined) return landed
     // Whoever finds what becomes of it from now on knows of the second only.
     flight.spent(landed.gas ?? likelyWei)

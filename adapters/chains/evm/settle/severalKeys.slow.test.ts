@@ -86,17 +86,17 @@ t.test('a key without gas is passed over, and said; with gas it settles again', 
   t.equal(signedBy(0), 3)
 })
 
-/** What one settlement is set apart for now, in wei: all the gas that it may use, at twice the base fee. */
-async function likelyWei(chain: { rpc<T>(method: string, ...params: unknown[]): Promise<T> }) {
+/** What so much gas may cost now, in wei: at twice the base fee. */
+async function weiOf(gas: bigint, chain: { rpc<T>(method: string, ...params: unknown[]): Promise<T> }) {
   const block = await chain.rpc<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', 'latest', false)
-  return 600_000n * 2n * BigInt(block.baseFeePerGas)
+  return gas * 2n * BigInt(block.baseFeePerGas)
 }
 
 t.test('nobody is served for whom all keys together have too little', async (t) => {
   const options = { maxPaymentsPerTransaction: 1, headMaxAgeMs: 0, maxPriorityFeePerGasWei: 0n }
   const { chain, make, several, terms, addresses } = await startKeys(t, [0n, 0n], options)
   const settler = make()
-  for (const address of addresses) await chain.fundEth(address, ((await likelyWei(chain)) * 5n) / 2n)
+  for (const address of addresses) await chain.fundEth(address, ((await weiOf(600_000n, chain)) * 5n) / 2n)
   const looks = await Promise.all(settler.keys!.map((key) => key.look()))
   const left = looks.map(({ paymentsLeft }) => Number(paymentsLeft))
   t.ok(left.every((payments) => payments >= 2))
@@ -112,7 +112,7 @@ t.test('what a store may cost in a day is the same with three keys as with one',
   const fixture = await startKeys(t, [ether, ether, ether], { maxPriorityFeePerGasWei: 0n })
   const { chain, make, several, terms, privateKeys } = fixture
   const payments = await several(8)
-  const maxGasPerStoreAndDay = ((await likelyWei(chain)) * 7n) / 2n
+  const maxGasPerStoreAndDay = ((await weiOf(300_000n, chain)) * 7n) / 2n
   for (const keys of [privateKeys, privateKeys.slice(0, 1)]) {
     const settler = make({ privateKeys: keys, maxGasPerStoreAndDay })
     const verified = await Promise.all(
