@@ -33,6 +33,8 @@ export interface LoadResult {
   readonly requests: number
   /** Answers with a status of 400 or above. */
   readonly refused: number
+  /** The first of these; not known where wrk made the load. */
+  readonly firstRefusal?: string
   /** Connections that failed, and answers that did not come. */
   readonly broken: number
   readonly seconds: number

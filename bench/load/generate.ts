@@ -39,6 +39,8 @@ const withBody = (text: string) =>
 const rest = body === '' ? '\r\n' : withBody(body)
 const times: number[] = []
 const count = { requests: 0, refused: 0, broken: 0 }
+/** The first response with a status of 400 or above, as far as it came with its head. */
+let firstRefusal: string | undefined
 let used = 0
 let open = options.connections
 let isOver = false
@@ -77,7 +79,10 @@ function run(): void {
       if (end === -1) return
       left = answerHead.length - end - 4
       owed = Number(/\r\ncontent-length: *(\d+)/i.exec(answerHead)?.[1] ?? 0)
-      if (!/^HTTP\/1\.1 [23]/.test(answerHead)) count.refused++
+      if (!/^HTTP\/1\.1 [23]/.test(answerHead)) {
+        count.refused++
+        firstRefusal ??= answerHead
+      }
       answerHead = null
     }
     owed -= left
@@ -96,7 +101,7 @@ function run(): void {
 function finish(): void {
   times.sort((a, b) => a - b)
   const seconds = (performance.now() - startedMs) / 1000
-  console.log(JSON.stringify({ ...count, seconds, p50Ms: times[times.length >> 1] ?? 0 }))
+  console.log(JSON.stringify({ ...count, firstRefusal, seconds, p50Ms: times[times.length >> 1] ?? 0 }))
   process.exit()
 }
 

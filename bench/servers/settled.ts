@@ -1,10 +1,11 @@
 // What a paid call with its settlement costs and how long it takes: `tollgate start` with the embedded facilitator on a
 // local chain, an API that answers at once. In its first argument: SettledOptions. First one buyer alone, one call after
 // the other; then many at once, each with a wallet of its own. Prints a SettledResult.
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { PaymentRequired } from '@x402/core/types'
+import { parse } from 'yaml'
 import { startApi } from '../../test/e2e/helpers/api.ts'
 import { type Buyer, newBuyer, present } from '../../test/e2e/helpers/buyers.ts'
 import { newSellerWallets, startChains } from '../../test/e2e/helpers/chains.ts'
@@ -51,6 +52,8 @@ const { chain: name, roundTripMs, calls, buyers: atOnce, callsOfRound, rounds: r
 const warmUp = 10
 const warmUpRounds = 2
 const oneUsdc = 1_000_000n
+/** The chain, the API and the load share a machine: a limit of a test would be reached, and the call refused. */
+const settleTimeoutMs = 60_000
 
 const undo: (() => unknown)[] = []
 const stage = { teardown: (step: () => unknown) => void undo.push(step) }
@@ -61,8 +64,14 @@ try {
   const node = await startFarNode(chains[name].rpcUrl, roundTripMs)
   stage.teardown(node.close)
   const config = await writeConfig(stage as never, chains, {
-    evm: { rpcUrls: [name === 'evm' ? node.url : chains.evm.rpcUrl] },
-    solana: { rpcUrls: [name === 'solana' ? node.url : chains.solana.rpcUrl] },
+    evm: { rpcUrls: [name === 'evm' ? node.url : chains.evm.rpcUrl], settleTimeoutMs },
+    solana: { rpcUrls: [name === 'solana' ? node.url : chains.solana.rpcUrl], settleTimeoutMs },
+  })
+  const { plugins } = parse(readFileSync(config.file, 'utf8'))
+  config.rewrite({
+    plugins: plugins.map((one: object) =>
+      'use' in one && one.use === 'upstream' ? { use: 'upstream' } : one,
+    ),
   })
   const api = await startApi(stage as never)
   const store = await openStore(config, chains.env, newSellerWallets(chains))
@@ -106,10 +115,10 @@ try {
     const result = await runLoad({ hasWrk: false, nginx: null, canPin: false }, Number(port), load, 120)
     const cpu = gateway.cpu() - cpuBefore
     const asked = node.asked()
-    const { requests, refused, broken, seconds, p50Ms } = result
+    const { requests, refused, broken, firstRefusal, seconds, p50Ms } = result
     if (requests !== callsOfRound || refused > 0 || broken > 0) {
       throw new Error(
-        `Expected ${callsOfRound} paid calls, got ${requests}, ${refused} refused, ${broken} broken.`,
+        `Expected ${callsOfRound} paid calls, got ${requests}, ${refused} refused, ${broken} broken. The first refusal: ${firstRefusal}`,
       )
     }
     return {
