@@ -1,5 +1,7 @@
 import { TollgateError } from '../core/errors/error.ts'
+import { loopMark } from '../core/http/loopMark.ts'
 import type { Generation } from '../core/kernel/generation.ts'
+import type { ServiceFacts } from '../core/plugin/ports.ts'
 import type { ProcessCalls } from '../core/ports/callCounts.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
@@ -20,6 +22,7 @@ export interface CallPlaneParts {
   readonly changes: Changes
   readonly clock: Clock
   readonly log: Log
+  readonly service: Pick<ServiceFacts, 'publicUrl'>
 }
 
 /** Links' programs, and the way to them: what is behind a listener, and all of it where calls need none. */
@@ -49,11 +52,11 @@ export interface CallLimits {
 }
 
 export function createCallPlane(first: Generation, parts: CallPlaneParts, limits: CallLimits): CallPlane {
-  const { links, changes, clock, log } = parts
+  const { links, changes, clock, log, service } = parts
   const live = new LiveGeneration(first, links, changes, clock)
   const accessLog = new AccessLog(log, clock, limits.accessLog)
   const calls = newCalls(log, accessLog)
-  const router = createRouter({ live, clock, calls })
+  const router = createRouter({ live, clock, calls, loopMark: loopMark(service.publicUrl) })
   const overdue = setInterval(endOverdue, OVERDUE_MS, calls, limits.callTimeoutMs)
   overdue.unref()
   const linkCalls = createLinkCalls(router, limits.maxHeaderBytes)

@@ -11,6 +11,8 @@ export interface HeadFacts {
   /** Raw `PAYMENT-SIGNATURE` or `X-PAYMENT`; several are joined by a comma, which no payment header can hold. */
   paymentHeader: string | null
   x402Version: 1 | 2
+  /** `CDN-Loop`: the gateways that the request has passed; several are joined by a comma. */
+  passed: string | null
   /** The caller's, where it has the form of one, or a new one. */
   requestId: string
   hasBody: boolean
@@ -36,6 +38,7 @@ export function readHead(req: IncomingMessage): HeadFacts {
     problem: null,
     paymentHeader: null,
     x402Version: 2,
+    passed: null,
     requestId: '',
     hasBody: false,
     contentLength: 0,
@@ -59,6 +62,10 @@ export function readHead(req: IncomingMessage): HeadFacts {
         break
       case 6:
         readShort(facts, raw[i]!.toLowerCase(), req.httpVersionMinor)
+        break
+      case 8:
+        if (raw[i]!.toLowerCase() !== 'cdn-loop') break
+        facts.passed = facts.passed === null ? raw[i + 1]! : `${facts.passed},${raw[i + 1]!}`
         break
       case 9:
         if (raw[i]!.toLowerCase() === 'x-payment') addPayment(facts, raw[i + 1]!, 1)

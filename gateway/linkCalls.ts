@@ -29,6 +29,7 @@ export function createLinkCalls(router: Router, maxHeaderBytes: number): LinkCal
     const head = {
       paymentHeader: payment?.header ?? null,
       x402Version: payment?.x402Version ?? 2,
+      passed: null,
       hasBody: body !== null && body.length > 0,
       hasOrigin: false,
     } as const

@@ -17,7 +17,7 @@ import type { NoRoute } from './routeTable.ts'
 import { Strangers } from './strangers.ts'
 
 /** What the router asks of a head. */
-export type CallHead = Pick<HeadFacts, 'paymentHeader' | 'x402Version' | 'hasBody' | 'hasOrigin'>
+export type CallHead = Pick<HeadFacts, 'paymentHeader' | 'x402Version' | 'passed' | 'hasBody' | 'hasOrigin'>
 
 /** A request for a link, before the link is known. */
 export interface Call {
@@ -47,13 +47,16 @@ export interface RouterParts {
   readonly live: LiveGeneration
   readonly calls: Calls
   readonly clock: Clock
+  /** Of this gateway, see {@link loopMark}. */
+  readonly loopMark: string
 }
 
-export function createRouter({ live, calls, clock }: RouterParts): Router {
+export function createRouter({ live, calls, clock, loopMark }: RouterParts): Router {
   const { log } = calls
   const strangers = new Strangers(clock)
 
   function route(call: Call): void {
+    if (call.head.passed?.includes(loopMark)) return answerError(call, loop())
     const { generation, table } = live.current
     const found = table.lookup(call.target.key)
     if (found === undefined) ask(call)
@@ -179,6 +182,12 @@ const tooManyUnknown = () =>
     {
       retryAfterSeconds: 1,
     },
+  )
+
+const loop = () =>
+  new TollgateError(
+    'loop_detected',
+    "Expected a call from outside, got one that a link of this gateway has forwarded: the link's url leads back here. You were not charged.",
   )
 
 /** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */

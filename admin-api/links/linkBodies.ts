@@ -87,7 +87,7 @@ const properties = {
     maxProperties: 20,
     writeOnly: true,
     description:
-      "Sent with every call to the seller's API, such as its own key; kept encrypted, never shown.",
+      "Sent with every call to the seller's API, such as its own key; kept encrypted, never shown. A url of another origin needs them again, or {}.",
   },
   ...fromAnswers('id', 'fullUrl', 'privateSlug', 'privateUrl', 'isPaid'),
   ...fromAnswers('suspension', 'health', 'stats', 'webhookSecret', 'createdAt', 'updatedAt'),

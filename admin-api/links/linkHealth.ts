@@ -13,7 +13,7 @@ export async function probeLink(
   timeoutMs = api.probeTimeoutMs,
 ): Promise<ProbeReport> {
   const headers = openUpstreamHeaders(api.sealer, link.id, link.upstreamHeadersSealed)
-  return probe(api.egress, { url: link.url, timeoutMs, headers })
+  return probe(api.egress, { url: link.url, publicUrl: api.publicUrl, timeoutMs, headers })
 }
 
 /** The timeline's entry for a health check that the seller asked for. */

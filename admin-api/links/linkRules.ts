@@ -41,6 +41,24 @@ export async function refuseUncallable(
   if (problems.flat().length > 0) throw validationError(problems.flat())
 }
 
+/**
+ * Refuses a new host that would get the credential stored for the old one: an API key that leaked could send the seller's
+ * credential to a host of an attacker.
+ *
+ * @param fields what changes of the link
+ * @throws `VALIDATION_ERROR`
+ */
+export function refuseMovedCredential(
+  was: Pick<Link, 'url' | 'upstreamHeadersSealed'>,
+  fields: Partial<Pick<Link, 'url' | 'upstreamHeadersSealed'>>,
+): void {
+  if (was.upstreamHeadersSealed === null || fields.upstreamHeadersSealed !== undefined) return
+  const [from, to] = [new URL(was.url).origin, new URL(fields.url ?? was.url).origin]
+  if (from === to) return
+  const message = `The stored upstreamHeaders were given for ${from} and are not sent to ${to}. Send upstreamHeaders again together with the new url, or {} to drop them.`
+  throw validationError([{ path: 'upstreamHeaders', code: 'required', message }])
+}
+
 /** Refuses a paid link that nobody could be paid for. @throws `VALIDATION_ERROR` */
 export function refuseUnpayable(api: Api, payout: Payout, link: Pick<Link, 'price'>): void {
   if (!isPaid(link) || canBePaid(api, payout)) return

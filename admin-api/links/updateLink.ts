@@ -5,7 +5,13 @@ import type { LinkPatch } from '../../core/ports/store/links.ts'
 import type { Api } from '../deps.ts'
 import { announceLink } from './announceLink.ts'
 import type { UpdateLinkBody } from './linkBodies.ts'
-import { refuseUncallable, refuseUnpayable, refuseUnreachable, stealthWins } from './linkRules.ts'
+import {
+  refuseMovedCredential,
+  refuseUncallable,
+  refuseUnpayable,
+  refuseUnreachable,
+  stealthWins,
+} from './linkRules.ts'
 import { readLinkFields } from './readLinkFields.ts'
 import { createPrivateSlug } from './slugs.ts'
 
@@ -36,6 +42,7 @@ export async function updateLink(
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     const next = stealthWins({ ...present, ...fields, ...privateSlugOf(present, fields.isStealth) })
     const { isPublic, privateSlug } = next
+    refuseMovedCredential(present, fields)
     refuseUnpayable(api, store.payout, next)
     await refuseUncallable(api, next, present)
     if (!isSameApi(next, present) && !(checked && isSameApi(next, checked.as))) {

@@ -6,6 +6,7 @@ import type { Sealer } from '../../core/ports/sealer.ts'
  * payments. A seller's fixed value for any of them would break the exchange or forge what the gateway says.
  */
 const forbidden = new Set([
+  'cdn-loop',
   'connection',
   'content-encoding',
   'content-length',

@@ -3,6 +3,7 @@ import { jsonOption, type Output, outputOf } from '../output/createOutput.ts'
 import { UsageError } from '../output/exitCodes.ts'
 import { askGateway } from '../runtime/askGateway.ts'
 import { type GatewayFlags, gatewayUrl, takesGateway } from '../runtime/gatewayUrl.ts'
+import { headersOf } from './linkImport.ts'
 import { type ListedLink, linkColumns } from './linkList.ts'
 
 interface SetFlags extends GatewayFlags {
@@ -15,6 +16,7 @@ interface SetFlags extends GatewayFlags {
   readonly settle?: string
   readonly response?: string
   readonly public?: boolean
+  readonly header?: string[] | false
   readonly json?: true
 }
 
@@ -36,6 +38,11 @@ export function registerLinkChange(link: Command): void {
     .addOption(
       new Option('--response <form>', "wrapped, or the API's bytes as they come").choices(['wrap', 'raw']),
     )
+    .option(
+      '--header <header...>',
+      "sent with every call to the API, instead of those before: 'X-Key: …'; a new host in --url needs them again",
+    )
+    .option('--no-header', 'send none of them any more')
     .option('--public', 'list it in the marketplace')
     .option('--no-public', 'take it out of the marketplace')
     .option(...jsonOption)
@@ -102,7 +109,7 @@ async function linkNamed(name: string, ask: Ask): Promise<ListedLink> {
 }
 
 function changesOf(flags: SetFlags): object {
-  const { url, price, title, description, slug, settle, response, method } = flags
+  const { url, price, title, description, slug, settle, response, method, header } = flags
   const methods = method?.length === 1 && method[0]?.toLowerCase() === 'all' ? null : method
   const given = {
     url,
@@ -113,6 +120,7 @@ function changesOf(flags: SetFlags): object {
     settle,
     responseMode: response,
     isPublic: flags.public,
+    upstreamHeaders: header === false ? {} : header && headersOf(header),
     methods: methods?.map((one) => one.toUpperCase()) ?? methods,
   }
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))

@@ -176,20 +176,25 @@ function bodyOf(document: string, flags: ImportFlags): object {
       const at = rule.lastIndexOf('=')
       return [rule.slice(0, at).trim(), rule.slice(at + 1).trim()]
     })
-  const headers = header.map((one): [string, string] => {
-    const at = one.indexOf(':')
-    // It may be a secret: it is not repeated.
-    if (at < 1) throw new UsageError("Expected a header such as 'X-Key: value'.")
-    return [one.slice(0, at).trim(), one.slice(at + 1).trim()]
-  })
   return {
     ...{ document, as },
     ...(plain.length > 0 && { price: plain[0] }),
     ...(prices.length > 0 && { prices: Object.fromEntries(prices) }),
     ...(server !== undefined && { server }),
     ...(source !== undefined && { source }),
-    ...(headers.length > 0 && { upstreamHeaders: Object.fromEntries(headers) }),
+    ...(header.length > 0 && { upstreamHeaders: headersOf(header) }),
     ...(flags.public && { isPublic: true }),
     ...(flags.dryRun && { dryRun: true }),
   }
+}
+
+/** The upstream headers that flags such as `--header 'X-Key: value'` name. @throws {UsageError} */
+export function headersOf(flags: readonly string[]): Record<string, string> {
+  const entries = flags.map((one): [string, string] => {
+    const at = one.indexOf(':')
+    // It may be a secret: it is not repeated.
+    if (at < 1) throw new UsageError("Expected a header such as 'X-Key: value'.")
+    return [one.slice(0, at).trim(), one.slice(at + 1).trim()]
+  })
+  return Object.fromEntries(entries)
 }

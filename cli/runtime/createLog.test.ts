@@ -71,6 +71,29 @@ t.test('no word of a node, a seller or a facilitator forges a pretty line or mov
   t.match(text, /node: 12:00:00 info {2}paid\\u\{1b\}\[2K/)
 })
 
+t.test('nor does it drive the terminal that shows JSON lines, which stay the same JSON', async (t) => {
+  let text = ''
+  const stream = new Writable({
+    write(line, _encoding, done) {
+      text += line
+      done()
+    },
+  })
+  const log = createLog({ level: 'info', format: 'json' }, stream as never)
+  const driving =
+    '\x7f\u0080\u009b31m\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\u{e0041}\r\n\x1b[2K'
+  log.warn({ err: new Error(driving), list: [driving], [driving]: 1 }, driving)
+  log.info({ text: 'Größe שלום 你好 🙂' }, 'plain')
+  t.notMatch(text.replaceAll('\n', ''), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
+  const [first, second] = text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  t.match(first, { msg: driving, list: [driving], err: { message: driving }, [driving]: 1 })
+  t.match(text, /Größe שלום 你好 🙂/, 'words of any script stay readable')
+  t.equal(second.msg, 'plain')
+})
+
 t.test(
   'each line names its process, machine and version, so that the lines of a fleet can be told apart',
   async (t) => {

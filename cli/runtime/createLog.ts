@@ -3,7 +3,7 @@ import { type DestinationStream, type LogFn, type Logger, pino } from 'pino'
 import type { Config } from '../../core/config/types.ts'
 import type { Log } from '../../core/ports/log.ts'
 import { isStoreAway } from '../../core/ports/refusals.ts'
-import { visibleJson, visibleText } from '../../core/text/visibleText.ts'
+import { visibleJson, visibleLines, visibleText } from '../../core/text/visibleText.ts'
 import { version } from '../version.ts'
 
 const colors: Readonly<Record<string, string>> = { warn: '\x1b[33m', error: '\x1b[31m', debug: '\x1b[2m' }
@@ -34,7 +34,7 @@ export function createLog(
     formatters: { level: (label: string) => ({ level: label }) },
     hooks: { logMethod: lessOften(now) },
   }
-  return pino(options, isPretty ? prettyStream(stream) : stream) as Log
+  return pino(options, isPretty ? prettyStream(stream) : jsonStream(stream)) as Log
 }
 
 function lessOften(now: () => number) {
@@ -56,6 +56,17 @@ function lessOften(now: () => number) {
     method.call(this, leftOut > 0 ? { ...fields, leftOut } : fields, message)
   }
 }
+
+/**
+ * Nodes, sellers and facilitators write some of the words, and a terminal may show the lines: what JSON leaves as it is (C1 controls,
+ * marks that turn the direction of writing) is escaped as well. The JSON stays the same.
+ */
+const jsonStream = (stream: NodeJS.WriteStream): DestinationStream => ({
+  write: (line) => void stream.write(isPlain.test(line) ? line : visibleLines(line)),
+})
+
+/** As most lines are: nothing to escape in it. */
+const isPlain = /^[\x20-\x7e]*\n$/
 
 function prettyStream(stream: NodeJS.WriteStream): DestinationStream {
   const hasColor = stream.isTTY === true && process.env['NO_COLOR'] === undefined

@@ -44,3 +44,29 @@ t.test('a settler that could not start yet is no part that is ready, whatever it
   waiting.delete(network)
   t.strictSame((await readiness())[1]!.problems, [])
 })
+
+t.test(
+  'from the first sale that is refused on, the service is not ready, whatever was seen before',
+  async (t) => {
+    const network = 'eip155:84532'
+    let refusal: { message: string } | undefined
+    let asked = 0
+    const diagnose = async () => {
+      asked++
+      return []
+    }
+    const chains = { missing: [], settlers: [{ network, diagnose, refusesAll: () => refusal }] }
+    const store = { health: async () => [], leases: { holderOf: async () => undefined } }
+    const readiness = createReadiness({
+      ...{ store: store as never, chains: chains as never, starts: noneWaits, isSettledElsewhere: false },
+    })
+    t.strictSame((await readiness())[1]!.problems, [])
+    refusal = { message: 'Another installation signs with the key.' }
+    t.strictSame((await readiness())[1]!.problems, [
+      `${network}: every payment is refused now: Another installation signs with the key.`,
+    ])
+    refusal = undefined
+    t.strictSame((await readiness())[1]!.problems, [], 'and ready again with the first that is not')
+    t.equal(asked, 1, 'the chain was not asked for it')
+  },
+)

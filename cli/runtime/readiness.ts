@@ -59,7 +59,10 @@ export function createReadiness({
     const unstarted = starts.waiting.has(network)
       ? ['what the database has for its settler can not be read, and paid calls are refused; trying again']
       : []
-    const problems = [...(fault === undefined ? value : [fault]), ...holderless, ...unstarted]
+    // Younger than what was seen of the chain: a sale may have found it out a moment ago.
+    const refusal = settler.refusesAll?.()
+    const refused = refusal === undefined ? [] : [`every payment is refused now: ${refusal.message}`]
+    const problems = [...(fault === undefined ? value : [fault]), ...refused, ...holderless, ...unstarted]
     const prefix = `${network}: `
     // Most settlers name it themselves.
     const named = problems.map((problem) => (problem.startsWith(prefix) ? problem : prefix + problem))

@@ -296,6 +296,12 @@ export const codes = {
     "The seller's API did not answer in time.",
     'Try again later; you were not charged.',
   ),
+  loop_detected: entry(
+    508,
+    false,
+    "The link's url leads back to this gateway, itself or by other links and gateways.",
+    'Tell the seller: its url has to be the address of an API. Nothing was charged.',
+  ),
 } as const satisfies Record<string, CodeEntry>
 
 export type ErrorCode = keyof typeof codes

@@ -99,7 +99,7 @@ export default gatewayPlugin({
 
     function ask({ linkId, url, upstreamHeadersSealed: sealed }: Asked): Promise<ProbeReport> {
       const headers = sealed === null ? {} : JSON.parse(sealer.open(sealed, linkId))
-      return probe(egress, { url, timeoutMs, headers })
+      return probe(egress, { url, publicUrl: service.publicUrl, timeoutMs, headers })
     }
 
     async function askAndNote(link: Link): Promise<ProbeReport> {

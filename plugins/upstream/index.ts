@@ -1,5 +1,6 @@
 import type { ServedLink } from '../../core/domain/link.ts'
 import { TollgateError } from '../../core/errors/error.ts'
+import { loopMark } from '../../core/http/loopMark.ts'
 import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { HeldAnswer } from '../../core/ports/answerMemory.ts'
 import { createCalls, type Way } from './call.ts'
@@ -7,7 +8,7 @@ import { options } from './options.ts'
 import { originsOf } from './origins.ts'
 import type { Place } from './places.ts'
 import { redirectHooks } from './redirect.ts'
-import { addedHeaders, assertKnownCoding, assertStatedLength, noHeaders, targetOf } from './request.ts'
+import { addedHeaders, assertKnownCoding, assertStatedLength, targetOf } from './request.ts'
 import { splice } from './tunnel.ts'
 
 /**
@@ -18,7 +19,7 @@ export default gatewayPlugin({
   name: 'upstream',
   api: 1,
   options,
-  needs: ['egress', 'sealer', 'log', 'answerMemory'],
+  needs: ['egress', 'sealer', 'service', 'log', 'answerMemory'],
   // What a call that is going to be charged holds at the seller's and in memory, from before anything is.
   ownSlots: { 'upstream/place': null as Place | null, 'upstream/held': null as HeldAnswer | null },
   slots: {
@@ -33,15 +34,18 @@ export default gatewayPlugin({
     respond: { reads: ['answer'], mayRead: ['settlement', 'purchase'] },
     log: { mayRead: ['answer', 'upstream/place', 'upstream/held'] },
   },
-  setup(limits, { ports: { egress, sealer, log, answerMemory: memory }, slot }) {
+  setup(limits, { ports: { egress, sealer, service, log, answerMemory: memory }, slot }) {
     const [reserved, held] = [slot('upstream/place'), slot('upstream/held')]
     const calls = createCalls({ limits, egress, memory, reserved, held })
     const origins = originsOf(egress)
+    const mark = loopMark(service.publicUrl)
+    // Most links have none of their own: one list for all of them.
+    const onlyMark = addedHeaders(mark, {})
 
     function wayOf(link: ServedLink): Way {
       const target = targetOf(link.url)
       const sealed = link.upstreamHeadersSealed
-      const added = sealed === null ? noHeaders : addedHeaders(JSON.parse(sealer.open(sealed, link.id)))
+      const added = sealed === null ? onlyMark : addedHeaders(mark, JSON.parse(sealer.open(sealed, link.id)))
       return { target, added, ...origins.link(target.origin, link.storeId) }
     }
 

@@ -1,6 +1,7 @@
 import { type Readable, Transform } from 'node:stream'
 import { TollgateError } from '../../core/errors/error.ts'
 import { isUnknownAddress } from '../../core/http/forwardedAddress.ts'
+import { LOOP_HEADER } from '../../core/http/loopMark.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import { alike, beginsAlike, isDroppedFromRequest, nominatedBy } from './dropped.ts'
 import { BuyerLeft } from './failure.ts'
@@ -42,19 +43,19 @@ export function pathOf(target: Target, subPath: string, query: string): string {
   return query.length > 1 ? `${path}?${target.baseQuery}&${query.slice(1)}` : `${path}?${target.baseQuery}`
 }
 
-/** What is added to every request of a link: the seller's own credential, opened once per link version. */
+/** What is added to every request of a link: the gateway's mark, and the seller's own credential, opened once per link version. */
 export interface AddedHeaders {
   /** Flat. */
   readonly list: readonly string[]
-  /** As a careless reader takes them (`alike`); they replace the caller's. */
+  /** The seller's, as a careless reader takes them (`alike`); they replace the caller's. */
   readonly names: ReadonlySet<string>
 }
 
-export const noHeaders: AddedHeaders = { list: [], names: new Set() }
-
-export function addedHeaders(headers: Readonly<Record<string, string>>): AddedHeaders {
+/** @param mark see {@link loopMark} */
+export function addedHeaders(mark: string, headers: Readonly<Record<string, string>>): AddedHeaders {
   const entries = Object.entries(headers)
-  return { list: entries.flat(), names: new Set(entries.map(([name]) => alike(name))) }
+  const list = [LOOP_HEADER, mark, ...entries.flat()]
+  return { list, names: new Set(entries.map(([name]) => alike(name))) }
 }
 
 /**
@@ -84,7 +85,7 @@ export function requestHead(x: Exchange, added: AddedHeaders, isBuffered: boolea
   head.push('X-Forwarded-For', isUnknownAddress(x.clientIp) ? 'unknown' : x.clientIp)
   if (!added.names.has('x-request-id')) head.push('X-Request-Id', x.requestId)
   if (isBuffered && !added.names.has('accept-encoding')) head.push('Accept-Encoding', 'identity')
-  if (added.list.length !== 0) head.push(...added.list)
+  head.push(...added.list)
   return head
 }
 

@@ -5,7 +5,7 @@ import type { LinkAnswer } from './types.ts'
 
 const fields = {
   ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
-  ...{ tags: 'maps', webhookUrl: '', visibility: 'listed' },
+  ...{ tags: 'maps', webhookUrl: '', visibility: 'listed', headers: '' },
 } as const
 const link = {
   ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
@@ -31,3 +31,18 @@ t.test('a new link leaves out the address that is to be made from its title', as
   t.notOk('slug' in linkBody({ ...fields, slug: ' ' }))
   t.match(linkBody(fields), { slug: 'weather', webhookUrl: null })
 })
+
+t.test(
+  'a link that moves to another host takes the headers along that are written for it, and no others',
+  async (t) => {
+    const url = 'https://new.example/w'
+    t.strictSame(linkBody({ ...fields, url }, link), { url, upstreamHeaders: {} })
+    const headers = 'X-Key: a:b\n\nAuthorization: Bearer x'
+    t.strictSame(linkBody({ ...fields, url, headers }, link), {
+      url,
+      upstreamHeaders: { 'X-Key': 'a:b', Authorization: 'Bearer x' },
+    })
+    const near = 'https://api.example/v2'
+    t.strictSame(linkBody({ ...fields, url: near, headers }, link), { url: near }, 'the same host keeps them')
+  },
+)

@@ -4,6 +4,7 @@ import { Field } from '../components/field.ts'
 import { Select } from '../components/select.ts'
 import { type Action, Fault } from '../desk/load.ts'
 import { type Children, html } from '../html.ts'
+import { headersIn } from './import/importBody.ts'
 import type { LinkAnswer } from './types.ts'
 
 /** Of a link, what its seller fills in. */
@@ -16,22 +17,30 @@ export interface LinkFields {
   readonly tags: string
   readonly webhookUrl: string
   readonly visibility: 'listed' | 'unlisted' | 'secret'
+  /** For another host than before, one a line: `X-Key: value`. */
+  readonly headers: string
 }
 
 const blank: LinkFields = {
   ...{ title: '', url: '', price: '0.01', description: '', slug: '', tags: '', webhookUrl: '' },
   visibility: 'listed',
+  headers: '',
 }
 
 const fieldsOf = (link: LinkAnswer): LinkFields => ({
   ...{ title: link.title, url: link.url, price: link.price, description: link.description, slug: link.slug },
   ...{ tags: link.tags.join(', '), webhookUrl: link.webhookUrl ?? '' },
   visibility: link.isStealth ? 'secret' : link.isPublic ? 'listed' : 'unlisted',
+  headers: '',
 })
+
+/** The headers that are stored were for the old host: the API takes a new one only with headers of its own, or none. */
+const isMoved = (fields: LinkFields, { url }: LinkAnswer): boolean =>
+  URL.parse(fields.url.trim())?.origin !== new URL(url).origin
 
 /** The body that makes a link of these fields; for a change, of what is another by now only. */
 export function linkBody(fields: LinkFields, before?: LinkAnswer): Record<string, unknown> {
-  const { title, url, price, description, slug, tags, webhookUrl, visibility } = fields
+  const { title, url, price, description, slug, tags, webhookUrl, visibility, headers } = fields
   const body: Record<string, unknown> = {
     ...{ title, url: url.trim(), price: price.trim(), description },
     // Of a new link it is made from the title; a link that is there always has one, and the API says so.
@@ -39,6 +48,7 @@ export function linkBody(fields: LinkFields, before?: LinkAnswer): Record<string
     tags: tags.split(/[\s,]+/).filter(Boolean),
     webhookUrl: webhookUrl.trim() || null,
     ...{ isPublic: visibility === 'listed', isStealth: visibility === 'secret' },
+    ...(before !== undefined && isMoved(fields, before) && { upstreamHeaders: headersIn(headers).headers }),
   }
   if (before === undefined) return body
   return Object.fromEntries(
@@ -64,16 +74,24 @@ export function LinkForm({ link, action, submit, onSubmit, children }: LinkFormP
   const set = (name: keyof LinkFields) => (value: string) =>
     setFields((before) => ({ ...before, [name]: value }))
   const details = action.fault?.details ?? {}
+  const headersError = headersIn(fields.headers).error
   const at = (name: keyof LinkFields) => ({
     ...{ id: name, value: fields[name], onInput: set(name), error: details[name] ?? clash(name, action) },
   })
   const send = (event: Event) => {
     event.preventDefault()
-    onSubmit(fields)
+    if (headersError === undefined) onSubmit(fields)
   }
   return html`<form class="stack desk-form" onSubmit=${send} novalidate>
     <${Field} ...${at('title')} label="Title" hint="What is sold, in a few words." maxlength="200" required />
     <${Field} ...${at('url')} label="Address of your API" hint="Calls go there. Buyers never see it." type="url" inputmode="url" placeholder="https://api.example.com/v1" required />
+    ${
+      link !== undefined &&
+      isMoved(fields, link) &&
+      html`<${Field} ...${at('headers')} label="Headers for the new address" rows=${2} class="input mono" spellcheck=${false} autocapitalize="none" autocomplete="off"
+        hint="Sent with every call, one a line: X-Key: value. Headers stored for the old address are not sent to the new one."
+        error=${headersError ?? details['upstreamHeaders']} />`
+    }
     <${Field} ...${at('price')} label="Price of one call, USDC" hint="0 is free." inputmode="decimal" />
     <${Field} ...${at('description')} label="Description" rows=${3} maxlength="500" hint="What a buyer gets, and what the call needs." />
     <${Select}

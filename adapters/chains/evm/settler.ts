@@ -134,6 +134,12 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     return all.ok ? noPlaceRefusals.means : all
   }
 
+  /** Somebody else signs with each key that this process may sign with. */
+  const refusesAll = (): Refusal | undefined => {
+    const started = keys.all.filter((key) => key.isStarted)
+    return started.length > 0 && started.every(({ account }) => account.isShared) ? keyIsShared : undefined
+  }
+
   /** Everything that could keep a settlement from being made or paid for, and then the chain. */
   const verifyHeld = async (
     payment: PaymentPayload,
@@ -151,7 +157,8 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       keys.lookForOthers(),
     ])
     if (!keys.isStarted) return notStarted
-    if (keys.all.every(({ account, isStarted }) => account.isShared || !isStarted)) return keyIsShared
+    const refusal = refusesAll()
+    if (refusal !== undefined) return refusal
     // Only now: anybody can have as many that never land, and they are not to keep out those that do.
     const refused = verified.ok ? await reserve(flight, prepared.gas) : undefined
     if (refused !== undefined) return refused
@@ -216,6 +223,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
       const ofKey = (id: string) => open.filter(({ settler }) => settler === id)
       await Promise.all(keys.all.map((key) => key.start(ofKey(key.id), mayGoOn)))
     },
+    refusesAll,
     diagnose: async () => [
       ...(await diagnoseEvm({ options, rpc, keys: keys.all })),
       ...budgets.diagnose(),

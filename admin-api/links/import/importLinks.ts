@@ -7,6 +7,7 @@ import type { ImportedLink } from '../../../core/ports/store/links.ts'
 import type { Api } from '../../deps.ts'
 import { createLink } from '../createLink.ts'
 import type { CreateLinkBody } from '../linkBodies.ts'
+import { refuseMovedCredential } from '../linkRules.ts'
 import { readLinkFields } from '../readLinkFields.ts'
 import { nameOf } from '../slugs.ts'
 import { updateLink } from '../updateLink.ts'
@@ -189,7 +190,8 @@ function hasHeaders({ sealer }: Api, { id, upstreamHeadersSealed }: Link, given:
 /** What would become of it, as far as nobody else is asked: no API is called and nothing is written. */
 function foretold(api: Api, plan: Plan, room: { left: number }): ImportedOperation {
   try {
-    readLinkFields(api, plan.link?.id ?? '', plan.body)
+    const fields = readLinkFields(api, plan.link?.id ?? '', plan.body)
+    if (plan.link !== undefined) refuseMovedCredential(plan.link, fields)
   } catch (error) {
     return told(plan, 'failed', { reason: wordsOf(error) })
   }
@@ -206,7 +208,9 @@ async function carryOut({ api, store }: Job, plan: Plan): Promise<ImportedOperat
       return told(plan, 'create', { link: made })
     }
     if (changes.length === 0) return told(plan, 'keep')
-    const named = Object.fromEntries(Object.entries(body).filter(([name]) => changes.includes(name)))
+    // Headers of the same value are sent along: a new host gets none that the request does not name.
+    const isNamed = (name: string) => changes.includes(name) || name === 'upstreamHeaders'
+    const named = Object.fromEntries(Object.entries(body).filter(([name]) => isNamed(name)))
     return told(plan, 'change', { link: await updateLink(api, store, link, named, { origin }) })
   } catch (error) {
     return told(plan, 'failed', { reason: wordsOf(error) })

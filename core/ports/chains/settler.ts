@@ -285,6 +285,8 @@ export interface Settler {
   start(open: readonly OpenAttempt[], mayGoOn?: () => boolean): Promise<void>
   /** Where payees can be unable to receive an asset (Solana: without an account of the token). The same object each time. */
   payee?(asset: string, payTo: string): Payee
+  /** The refusal that every payment gets now, as far as this process knows without asking the chain: readiness says it at once. */
+  refusesAll?(): Refusal | undefined
   /** For `tollgate doctor` and readiness: what is wrong, in words; empty when all is well. */
   diagnose(): Promise<string[]>
   close(): Promise<void>

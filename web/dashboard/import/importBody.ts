@@ -35,9 +35,8 @@ export function importBody(fields: ImportFields): ImportBody {
   const prices = pairsIn(rules, '=', 'last')
   if (prices.bad !== undefined)
     errors.rules = `Line ${prices.bad} is no rule: write what it is for, = and a price, such as POST /render = 0.05.`
-  const sent = pairsIn(headers, ':', 'first')
-  // It may be a secret: it is not repeated.
-  if (sent.bad !== undefined) errors.headers = `Line ${sent.bad} is no header: write X-Key: value.`
+  const sent = headersIn(headers)
+  if (sent.error !== undefined) errors.headers = sent.error
   return {
     body: {
       ...{ document, as },
@@ -46,7 +45,7 @@ export function importBody(fields: ImportFields): ImportBody {
       ...(visibility !== 'as it was' && { isPublic: visibility === 'listed' }),
       ...(server.trim() !== '' && { server: server.trim() }),
       ...(source.trim() !== '' && { source: source.trim() }),
-      ...(sent.pairs.length > 0 && { upstreamHeaders: Object.fromEntries(sent.pairs) }),
+      ...(headers.trim() !== '' && { upstreamHeaders: sent.headers }),
     },
     errors,
   }
@@ -54,6 +53,14 @@ export function importBody(fields: ImportFields): ImportBody {
 
 /** `1.2 MB`. */
 export const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`
+
+/** The headers of a text that has one a line. */
+export function headersIn(text: string): { headers: Record<string, string>; error: string | undefined } {
+  const { pairs, bad } = pairsIn(text, ':', 'first')
+  // It may be a secret: it is not repeated.
+  const error = bad === undefined ? undefined : `Line ${bad} is no header: write X-Key: value.`
+  return { headers: Object.fromEntries(pairs), error }
+}
 
 /** Name and value of each line; `bad` is the number of the first one that is none. */
 function pairsIn(text: string, sign: '=' | ':', at: 'first' | 'last') {

@@ -93,6 +93,8 @@ t.test(
     await sleep(2_100)
     t.match(await buy(first), { ok: false, reason: 'settling_key_shared', transient: true })
     t.match(await first.diagnose(), [/Somebody else signs with the settling key/])
+    t.match(first.refusesAll!(), { reason: 'settling_key_shared' }, 'and it says so without asking the chain')
+    t.equal(second.refusesAll!(), undefined)
     for (let i = 0; i < 3; i++)
       t.match(await buy(second), { status: 'settled' }, 'it is not kept from settling')
     t.strictSame(await second.diagnose(), [])
@@ -104,6 +106,7 @@ t.test(
       outcome = await buy(first)
     } while (!('status' in outcome))
     t.match(outcome, { status: 'settled' }, 'when it is quiet the first one may')
+    t.equal(first.refusesAll!(), undefined)
     t.strictSame(await first.diagnose(), [])
     t.equal(await chain.balanceUsdc(seller as Hex), 50_000n)
   },
