@@ -108,7 +108,7 @@ function judgeSize({ signKind, frozenBytes }: Decoded, reasons: string[]): void 
 }
 
 function judgeKinds(
-  { kind, effects, from, isOpaque }: Decoded,
+  { kind, effects, from, isOpaque, signKind, signingBytes }: Decoded,
   policy: Policy,
   assets: AssetTable,
   reasons: string[],
@@ -127,6 +127,9 @@ function judgeKinds(
     return deny('SCOPE_DENIED', 'The agent may not sign messages.')
   if (kind === 'message') {
     if (messages === 'ask') reasons.push('The request signs a text.')
+    // Contract wallets take signed hashes, and an agent can search for one that is a text.
+    if (signKind === 'evm-message' && signingBytes.length === 32)
+      reasons.push('The text has as many bytes as a hash has.')
     return undefined
   }
   // What is opaque may move anything, and is asked for already.
