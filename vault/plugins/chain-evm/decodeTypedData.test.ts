@@ -62,7 +62,7 @@ t.test('a deadline is the last moment to submit a permit, and no end of what it 
   t.match(read.plainWords, [`take up to 5 USDC, without an end; by whoever submits this until ${at}.`])
   t.match(read.warnings, [/no end/])
   const back = decoded(typed({ ...permit, message: { ...permit.message, value: 0 } }))
-  t.match(back.plainWords, [`Take back what ${other} may take; by whoever submits this until ${at}.`])
+  t.match(back.plainWords, [`Take back what ${other} may take of USDC; by whoever submits this until ${at}.`])
 
   const dai = {
     ...permit,
