@@ -63,6 +63,18 @@ export const visibleBlock = (text: string): string =>
     .map((line) => line.split('\t').map(visibleText).join('\t'))
     .join('\n')
 
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Whether bytes are a text in UTF-8 whose every character has a look; line breaks and tabs have. */
+export function isPrintable(bytes: Uint8Array): boolean {
+  try {
+    const text = utf8.decode(bytes)
+    return visibleBlock(text) === text.replaceAll('\r\n', '\n')
+  } catch {
+    return false
+  }
+}
+
 /** One line under which something is marked: `substitute` for every UTF-16 unit without a look, so places stay; so do tabs. */
 export const visibleColumns = (text: string, substitute: string): string =>
   written(text, (char) => (char === '\t' ? char : substitute.repeat(char.length)))

@@ -118,6 +118,9 @@ export const unknownAsset = (chain: ChainFacts, address: string): AssetRef => ({
   isPinned: false,
 })
 
+/** ERC-20 and ERC-721 share their calls: of an EVM contract that is not pinned, an amount may be the number of an NFT. */
+export const mayBeNft = ({ isPinned, address }: AssetRef): boolean => !isPinned && address.startsWith('0x')
+
 function problemOf(
   { chain, symbol, address, decimals, program, eip712 }: AddedAsset,
   chains: ChainTable,

@@ -1,4 +1,4 @@
-import type { AssetRef } from './assets.ts'
+import { type AssetRef, mayBeNft } from './assets.ts'
 
 /** Money leaves an account: at once, or whenever somebody submits what was signed. */
 export interface TransferEffect {
@@ -44,6 +44,16 @@ export interface AllowanceEffect {
    */
   readonly submitBefore?: bigint
 }
+
+/** How ERC-721 and ERC-1155 allow everything, or nothing: no number of an NFT is in it. */
+export const forAll = 'setApprovalForAll'
+
+/** Whether what this allows may be one NFT, whose number the amount is. */
+export const mayAllowNft = ({ asset, via }: AllowanceEffect): boolean => mayBeNft(asset) && via !== forAll
+
+/** Setting an allowance to nothing. Adding nothing to one leaves it as it was, and an NFT may have the number 0. */
+export const isTakenBack = (effect: AllowanceEffect): boolean =>
+  effect.amount === 0n && effect.isAdded !== true && !mayAllowNft(effect)
 
 /** An account is made on the chain; its rent is paid with native money and belongs to its owner from then on. */
 export interface AccountEffect {

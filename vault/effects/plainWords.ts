@@ -1,8 +1,8 @@
 import { formatAmount } from '../../core/domain/money.ts'
 import { visibleInSentence } from '../../core/text/visibleText.ts'
-import type { AssetRef, AssetTable } from './assets.ts'
+import { type AssetRef, type AssetTable, mayBeNft } from './assets.ts'
 import type { Decoded } from './decoded.ts'
-import type { AllowanceEffect, Effect, TransferEffect } from './effect.ts'
+import { type AllowanceEffect, type Effect, mayAllowNft, type TransferEffect } from './effect.ts'
 
 /** Longest text of an agent that an error message to it repeats, in characters. */
 const MAX_SHOWN = 500
@@ -23,12 +23,16 @@ export function plainWords(
   return [...sentences, `${payer} up to ${amountWords(fee.asset, fee.amount)} to the network.`]
 }
 
-/** An amount with its symbol; a token that is not pinned is shown by its address and in its smallest units. */
+/** An amount with its symbol; a token that is not pinned is shown by its address and in its smallest units, or as an NFT. */
 export function amountWords(asset: AssetRef, amount: bigint): string {
-  return asset.symbol === null || asset.decimals === null
-    ? `${amount} smallest units of the unknown token ${asset.address}`
-    : `${formatAmount(amount, asset.decimals)} ${asset.symbol}`
+  if (asset.symbol !== null && asset.decimals !== null)
+    return `${formatAmount(amount, asset.decimals)} ${asset.symbol}`
+  const units = mayBeNft(asset) ? `smallest units, or the NFT number ${amount},` : 'smallest units'
+  return `${amount} ${units} of ${assetWords(asset)}`
 }
+
+const assetWords = (asset: AssetRef): string =>
+  asset.symbol ?? `the unknown ${mayBeNft(asset) ? 'contract' : 'token'} ${asset.address}`
 
 function sentenceOf(effect: Effect, from: string): string {
   switch (effect.kind) {
@@ -37,22 +41,8 @@ function sentenceOf(effect: Effect, from: string): string {
       const to = effect.toOwner === undefined ? effect.to : `${effect.toOwner} (token account ${effect.to})`
       return `Send ${amountWords(effect.asset, effect.amount)}${whose} to ${to}${timeWords(effect)}.`
     }
-    case 'allowance': {
-      const whose = effect.owner === from ? '' : ` of ${effect.owner}`
-      const permit =
-        effect.submitBefore === undefined
-          ? ''
-          : `; by whoever submits this until ${timeOf(effect.submitBefore)}`
-      if (effect.amount === 0n)
-        return effect.isAdded === true
-          ? `Add nothing to what ${effect.spender} may take${whose}; that stays as it is.`
-          : `Take back what ${effect.spender} may take${whose}${permit}.`
-      const amount = effect.isUnlimited
-        ? `ALL ${effect.asset.symbol ?? effect.asset.address}, now and later`
-        : `up to ${amountWords(effect.asset, effect.amount)}`
-      const more = effect.isAdded === true ? ', beside what it may take already' : ''
-      return `Allow ${effect.spender} to take ${amount}${whose}${more}, ${endOf(effect)}${permit}.`
-    }
+    case 'allowance':
+      return allowanceWords(effect, from)
     case 'account': {
       const payer = effect.payer === from ? 'pay' : `${effect.payer} pays`
       const lamports = formatAmount(effect.rent, 9)
@@ -63,6 +53,27 @@ function sentenceOf(effect: Effect, from: string): string {
     case 'opaque':
       return `NOT UNDERSTOOD: ${effect.reason} (${effect.target}). It may do anything.`
   }
+}
+
+function allowanceWords(effect: AllowanceEffect, from: string): string {
+  const { asset, amount, spender, isAdded = false, submitBefore } = effect
+  const what = assetWords(asset)
+  const whose = effect.owner === from ? '' : ` of ${effect.owner}`
+  const permit = submitBefore === undefined ? '' : `; by whoever submits this until ${timeOf(submitBefore)}`
+  if (amount === 0n && isAdded)
+    return `Add nothing to what ${spender} may take of ${what}${whose}; that stays as it is.`
+  const isNft = mayAllowNft(effect)
+  if (amount === 0n) {
+    const first = isNft ? ', or allow it to take the NFT number 0' : ''
+    return `Take back what ${spender} may take of ${what}${whose}${first}${permit}.`
+  }
+  // ERC-721 takes the right to an NFT back by giving it to no account.
+  if (isNft && /^0x0{40}$/.test(spender))
+    return `Take back the right to take the NFT number ${amount} of ${what}${whose}, if it has NFTs.`
+  const all = `ALL ${asset.symbol ?? `of ${what}`}, now and later${isNft ? `, or its NFT number ${amount}` : ''}`
+  const taken = effect.isUnlimited ? all : `up to ${amountWords(asset, amount)}`
+  const more = isAdded ? ', beside what it may take already' : ''
+  return `Allow ${spender} to take ${taken}${whose}${more}, ${endOf(effect)}${permit}.`
 }
 
 /** When a signed authorisation can be used, as a part of a sentence; empty for a transaction. */

@@ -31,7 +31,7 @@ import { assertKnown, callerId } from './caller.ts'
 import { capabilitiesOf, vaultName } from './capabilities.ts'
 import { actionOf, eventOfApproval } from './eventOf.ts'
 import { freezeJson } from './freeze.ts'
-import { createIdempotency } from './idempotency.ts'
+import { createIdempotency, keyOf } from './idempotency.ts'
 import { createStoredRules } from './ownerRules.ts'
 import { ownerWarnings } from './ownerWarnings.ts'
 import { createApproving, isHeld } from './phases/approve.ts'
@@ -189,14 +189,16 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       }),
 
     async request(operation, input, context) {
-      const { caller, requestId, waitMs = DEFAULT_WAIT_MS, idempotencyKey, signal, onAsked } = context
+      const { caller, requestId, waitMs = DEFAULT_WAIT_MS, signal, onAsked } = context
       if (typeof input !== 'object' || input === null || Array.isArray(input))
         throw new VaultError('VALIDATION_ERROR', 'Expected a JSON object as body.')
+      const { idempotency_key: named, ...fields } = input as Record<string, unknown>
+      const idempotencyKey = keyOf(named, context.idempotencyKey)
       const x = new VaultCall({
         operation,
         requestId,
         caller,
-        input: freezeJson(input as Record<string, unknown>),
+        input: freezeJson(fields),
         startedAtMs: clock.now(),
         waitMs: Math.max(0, Math.min(waitMs, LONGEST_WAIT_MS)),
         idempotencyKey: idempotencyKey ?? null,
@@ -205,7 +207,7 @@ export async function createVaultApi(parts: VaultApiParts): Promise<VaultApi> {
       })
       if (idempotencyKey === undefined) return programs.run(x)
       const hash = createHash('sha256')
-        .update(JSON.stringify([operation, input]))
+        .update(JSON.stringify([operation, fields]))
         .digest('hex')
       return idempotency.once({
         owner: callerId(caller),

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { startVault } from '../testing/startVault.ts'
+import { payee, signBody, smallPayments } from '../testing/transfers.ts'
 
 const keysOf = (value: object) => Object.keys(value).sort()
 
@@ -69,4 +70,55 @@ t.test('address, read, unlock and activity answer with exactly the fields of the
   t.equal(unlocked.status, 200)
   t.strictSame(keysOf(unlocked.body), ['expires_at', 'unlocked'])
   t.equal(unlocked.body.unlocked, true)
+})
+
+t.test("what agents of the document's own vault send counts, on every way alike", async (t) => {
+  const vault = await startVault(t)
+  const agent = await vault.agent('a', ['wallet.base'])
+  await vault.api.policies.set('a', { ...smallPayments, messages: 'auto' }, vault.owner)
+  const extra = { session_id: null, description: 'A book', destination: payee }
+  const sign = (body: object, headers = {}) => agent.call('POST', '/v1/vault/sign', body, headers)
+  const first = { ...signBody('0.5'), ...extra, idempotency_key: 'one' }
+  const signed = await sign(first)
+  t.equal(signed.status, 200)
+  t.strictSame((await sign(first)).body, signed.body)
+  t.match(await sign({ ...first, description: 'Another' }), {
+    status: 409,
+    body: { error: { code: 'IDEMPOTENCY_CONFLICT' } },
+  })
+  t.match(await sign(first, { 'idempotency-key': 'one' }), { status: 200 }, 'said twice')
+  t.match(await sign(first, { 'idempotency-key': 'two' }), {
+    status: 400,
+    body: { error: { message: /^idempotency_key: Expected the same as Idempotency-Key/ } },
+  })
+  t.match(await sign({ ...first, idempotency_key: 7 }), {
+    status: 400,
+    body: { error: { message: /^idempotency_key: / } },
+  })
+  t.equal((await sign({ ...signBody('0.5', 1), ...extra, idempotency_key: null })).status, 200)
+  const other = `0x${'22'.repeat(20)}`
+  t.match((await sign({ ...signBody('0.5', 2), destination: other })).body, {
+    error: { code: 'TX_MISMATCH' },
+  })
+
+  const asked = await sign({ ...signBody('2', 3), ...extra }, { prefer: 'wait=0' })
+  t.match(vault.api.approvals.get(asked.body.approval_id, vault.owner), { purpose: 'A book' })
+  const both = { ...signBody('2', 4), description: 'A book.', purpose: 'For Ada.' }
+  const { body } = await sign(both, { prefer: 'wait=0' })
+  t.match(vault.api.approvals.get(body.approval_id, vault.owner), { purpose: 'For Ada. A book.' })
+
+  const text = { chain: 'base', message: 'hello', encoding: 'utf8', ...extra, destination: undefined }
+  const message = await agent.call('POST', '/v1/vault/sign_message', text)
+  t.strictSame(message.body, (await agent.call('POST', '/v1/vault/sign-message', text)).body)
+  t.equal(message.status, 200)
+  const typed = { chain: 'base', typed_data: '{}' }
+  t.match(await agent.call('POST', '/v1/vault/sign_typed_data', typed), {
+    status: 400,
+    body: { error: { code: 'VALIDATION_ERROR' } },
+  })
+  t.match(
+    await agent.call('POST', '/v1/vault/budget/check', { chain: 'base', amount: 1, idempotency_key: 'k' }),
+    { status: 400 },
+    'where it would not be kept',
+  )
 })

@@ -1,5 +1,6 @@
 import type { VaultAnswer, VaultOperation } from '../../core/plugin/vault.ts'
 import { VaultError } from '../errors/error.ts'
+import { keyRequest } from '../requests/agentRequests.ts'
 
 /** Of one caller: whose are more forgets its own oldest, and nobody else's. */
 const MOST_KEYS = 1_000
@@ -72,4 +73,15 @@ export function createIdempotency(): Idempotency {
       return answer
     },
   }
+}
+
+/** The key of a request, by the field of its body or by the header. @throws `VALIDATION_ERROR` */
+export function keyOf(named: unknown, header: string | undefined): string | undefined {
+  const { idempotency_key: key = header } =
+    named === undefined ? {} : keyRequest.check({ idempotency_key: named })
+  if (header === undefined || key === header) return key
+  throw new VaultError(
+    'VALIDATION_ERROR',
+    'idempotency_key: Expected the same as Idempotency-Key, or only one of the two.',
+  )
 }

@@ -98,6 +98,9 @@ const all: readonly Route[] = [
   operation('delete', 'vault_delete'),
   operation('sign-message', 'vault_sign_message'),
   operation('sign-typed-data', 'vault_sign_typed_data'),
+  // As the document's own vault spells them.
+  operation('sign_message', 'vault_sign_message'),
+  operation('sign_typed_data', 'vault_sign_typed_data'),
   operation('sign-payment', 'vault_sign_x402'),
   operation('preview', 'vault_preview'),
   operation('call', 'vault_call'),

@@ -2,7 +2,7 @@ import { type AssetRef, type AssetTable, pinnedAssets } from '../effects/assets.
 import { feesId } from '../effects/budgetSpends.ts'
 import type { VaultChain } from '../effects/chains.ts'
 import type { Decoded } from '../effects/decoded.ts'
-import type { AllowanceEffect, Effect } from '../effects/effect.ts'
+import { type Effect, isTakenBack, mayAllowNft } from '../effects/effect.ts'
 import { goesTo } from '../effects/goesTo.ts'
 import { amountWords } from '../effects/plainWords.ts'
 import { spendOf } from '../effects/spendOf.ts'
@@ -108,14 +108,14 @@ function judgeSize({ signKind, frozenBytes }: Decoded, reasons: string[]): void 
 }
 
 function judgeKinds(
-  { kind, effects, from, isOpaque }: Decoded,
+  { kind, effects, from, isOpaque, signKind, signingBytes }: Decoded,
   policy: Policy,
   assets: AssetTable,
   reasons: string[],
 ): Verdict | undefined {
   if (effects.some((effect) => isMoney(effect) && payerOf(effect) !== from))
     reasons.push('The request moves money of another account.')
-  if (effects.some((effect) => effect.kind === 'allowance' && effect.amount > 0n)) {
+  if (effects.some((effect) => effect.kind === 'allowance' && (effect.amount > 0n || mayAllowNft(effect)))) {
     const { allowances = 'ask' } = policy
     if (allowances === 'deny') return deny('SCOPE_DENIED', 'The agent may not let others take money later.')
     if (allowances === 'ask') reasons.push('The request lets somebody take money later.')
@@ -127,6 +127,9 @@ function judgeKinds(
     return deny('SCOPE_DENIED', 'The agent may not sign messages.')
   if (kind === 'message') {
     if (messages === 'ask') reasons.push('The request signs a text.')
+    // Contract wallets take signed hashes, and an agent can search for one that is a text.
+    if (signKind === 'evm-message' && signingBytes.length === 32)
+      reasons.push('The text has as many bytes as a hash has.')
     return undefined
   }
   // What is opaque may move anything, and is asked for already.
@@ -243,9 +246,6 @@ const isMoney = (effect: Effect): effect is MoneyEffect =>
 
 const payerOf = (effect: MoneyEffect): string =>
   effect.kind === 'transfer' ? effect.from : effect.kind === 'allowance' ? effect.owner : effect.payer
-
-/** Setting an allowance to nothing. Adding nothing to one leaves it as it was. */
-const isTakenBack = ({ amount, isAdded }: AllowanceEffect): boolean => amount === 0n && isAdded !== true
 
 /** The refusal of an asset that no rule names. */
 export function lacksRule({ symbol, chain, address }: AssetRef) {

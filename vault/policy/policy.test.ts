@@ -317,6 +317,9 @@ t.test('opaque requests, texts and foreign money are for the owner', async (t) =
   const message = { ...decoded([{ kind: 'note', text: 'hi' }]), kind: 'message' as const }
   t.match(judge(message), { decision: 'ask' })
   t.match(judge(message, { messages: 'auto' }), { decision: 'auto' })
+  const long = { ...message, signKind: 'evm-message', signingBytes: Buffer.from('a'.repeat(32)) } as const
+  t.match(judge(long, { messages: 'auto' }), { decision: 'ask', reasons: [/as many bytes as a hash/] })
+  t.match(judge({ ...long, signKind: 'solana-message' }, { messages: 'auto' }), { decision: 'auto' })
   t.match(judge(decoded([{ ...send(1n), from: payee } as Effect])), { decision: 'ask' })
 })
 

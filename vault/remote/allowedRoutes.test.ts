@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { routes } from '../http/routes.ts'
 import { allowedRoutes, judgeRoute, methodsOf } from './allowedRoutes.ts'
 
 t.test('every allowed route is allowed for its method and no other', async (t) => {
@@ -71,6 +72,12 @@ t.test('what is allowed reads the same for every parser of URLs', async (t) => {
     { numRuns: 3000 },
   )
   t.ok(allowed > 50, `${allowed} were allowed`)
+})
+
+t.test('whatever signs, reads or acts for an agent on this machine does so for one elsewhere', async (t) => {
+  const pipeline = routes.filter(({ keepsKey }) => keepsKey)
+  t.ok(pipeline.length > 10)
+  for (const { method, path } of pipeline) t.equal(judgeRoute(method, path), 'allowed', path)
 })
 
 t.test('nothing of the owner is among them', async (t) => {

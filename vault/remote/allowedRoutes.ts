@@ -19,6 +19,8 @@ export const allowedRoutes: readonly AllowedRoute[] = [
   { method: 'POST', path: '/v1/vault/sign' },
   { method: 'POST', path: '/v1/vault/sign-message' },
   { method: 'POST', path: '/v1/vault/sign-typed-data' },
+  { method: 'POST', path: '/v1/vault/sign_message' },
+  { method: 'POST', path: '/v1/vault/sign_typed_data' },
   { method: 'POST', path: '/v1/vault/sign-payment' },
   { method: 'POST', path: '/v1/vault/preview' },
   { method: 'POST', path: '/v1/vault/call' },

@@ -23,6 +23,14 @@ const typedData = anyObject(
 const message = text('The text to sign.', 65_536)
 const encoding = choice(['utf8', 'hex', 'base64'], 'How message is written. Default utf8.')
 
+/** What any request of the pipeline may have, as the header Idempotency-Key or by this name. */
+export const keyRequest = request({
+  'idempotency_key?': text(
+    'A name of your own for this one request, 1 to 128 visible characters: repeated under it, it is done once.',
+    128,
+  ),
+})
+
 /** `GET /address/:chain` */
 export const addressRequest = request({ chain })
 

@@ -2,7 +2,8 @@ import { Ajv } from 'ajv'
 import fc from 'fast-check'
 import t from 'tap'
 import { inputSchemaOf, toolTable } from '../mcp/toolTable.ts'
-import { scopeRequest, signRequest } from './agentRequests.ts'
+import { budgetRequest, scopeRequest, signRequest } from './agentRequests.ts'
+import { newAgentRequest } from './ownerRequests.ts'
 import { request } from './request.ts'
 import { text } from './schema.ts'
 
@@ -51,6 +52,36 @@ t.test('what passes is what was given, whatever text it holds', async (t) => {
     }),
     { numRuns: 50 },
   )
+})
+
+t.test('null is a field that was left out, unless it means something', async (t) => {
+  const body = { chain: 'base', amount: 1 }
+  const nulls = { currency: null, recipient: null, purpose: null, session_id: null, agent_name: null }
+  t.strictSame({ ...budgetRequest.check({ ...body, ...nulls }) }, body)
+  t.throws(() => budgetRequest.check({ ...body, amount: null }), {
+    message: 'amount: Expected this field, it is missing.',
+  })
+  t.throws(() => budgetRequest.check({ ...body, recipent: null }), { message: /Did you mean recipient/ })
+  const agent = { name: 'a', scopes: [], requests_per_minute: null }
+  t.strictSame({ ...newAgentRequest.check(agent) }, agent, 'no limit')
+})
+
+t.test("what agents of the document's own vault send has the meaning that it has there", async (t) => {
+  const body = { chain: 'base', amount: 1 }
+  const sent = { ...body, destination: '0x1', description: 'A book.', session_id: 'ses_1', agent_name: 'a' }
+  t.match(budgetRequest.check(sent), { ...body, recipient: '0x1' })
+  t.match(budgetRequest.check({ ...body, destination: '0x1', recipient: '0x1' }), { recipient: '0x1' })
+  t.match(budgetRequest.check({ ...body, destination: '0x1', recipient: null }), { recipient: '0x1' })
+  t.throws(() => budgetRequest.check({ ...body, destination: '0x1', recipient: '0x2' }), {
+    code: 'VALIDATION_ERROR',
+    message: 'destination: Expected the same as recipient, or only one of the two.',
+  })
+  t.throws(() => budgetRequest.check({ ...body, destination: 7 }), {
+    message: 'recipient: Expected a text of 1 to 128 characters.',
+  })
+  t.throws(() => scopeRequest.check({ scope: 'identity.name', destination: '0x1' }), {
+    message: /^destination: Expected one of/,
+  })
 })
 
 t.test('the schemas that clients of MCP see are valid, and closed', async (t) => {

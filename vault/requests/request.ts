@@ -15,10 +15,15 @@ export interface Request<T> {
 /** What passed the check of a request. */
 export type InputOf<R extends { check(input: unknown): unknown }> = ReturnType<R['check']>
 
-/** What agents of the document send along with every request; who they are is known by their token. */
+/**
+ * What agents of the document send along with every request. Who they are is known by their token, and a session of
+ * theirs is one that another vault began.
+ */
 const shared: FieldTable = {
   'agent_name?': text('Name of the agent.', 500),
   'purpose?': text('Why, in the words of the agent.'),
+  'description?': text('The same, by its name in other vaults.'),
+  'session_id?': text('Means nothing here.'),
 }
 
 /** More would help nobody, and a body of a thousand wrong fields would be answered with a megabyte. */
@@ -35,14 +40,17 @@ const ajv = new Ajv({
 
 /**
  * A request of these fields only, a misspelt one is refused: `recipent` must not be a request without a recipient.
- * `agent_name` and `purpose` may stand in every request.
+ * What is shared may stand in every request. A field that is null was left out, as programs write it that fill in all
+ * fields of a form; `destination` is the document's own vault's word for `recipient`.
  */
 export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
+  const all = object({ ...fields, ...shared })
   let validate: ValidateFunction | undefined
   return {
     schema: object(fields),
-    check(input) {
-      validate ??= ajv.compile(object({ ...fields, ...shared }))
+    check(sent) {
+      validate ??= ajv.compile(all)
+      const input = withoutNulls(sent, all.properties)
       if (validate(input)) return input as ValuesOf<P>
       const problems = (validate.errors ?? []).slice(0, MOST_PROBLEMS).map(problemOf)
       const [{ path, message }] = problems as [Problem]
@@ -51,6 +59,21 @@ export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
       })
     },
   }
+}
+
+function withoutNulls(sent: unknown, fields: Readonly<Record<string, Schema>>): unknown {
+  if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) return sent
+  const { destination, ...rest } = sent as Readonly<Record<string, unknown>>
+  const isRenamed = Object.hasOwn(fields, 'recipient') && destination !== undefined
+  const given = isRenamed ? { ...rest, recipient: rest['recipient'] ?? destination } : sent
+  if (isRenamed && destination !== null && (given as { recipient: unknown }).recipient !== destination)
+    throw new VaultError(
+      'VALIDATION_ERROR',
+      'destination: Expected the same as recipient, or only one of the two.',
+    )
+  const isLeftOut = ([name, value]: [string, unknown]): boolean =>
+    value === null && Object.hasOwn(fields, name) && ![fields[name]!.type].flat().includes('null')
+  return Object.fromEntries(Object.entries(given).filter((entry) => !isLeftOut(entry)))
 }
 
 interface Problem {

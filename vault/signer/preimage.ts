@@ -2,6 +2,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js'
 import { sameBytes } from '../../core/solana/bytes.ts'
 import { readMessage } from '../../core/solana/message.ts'
 import { readWireTransaction } from '../../core/solana/wire.ts'
+import { isPrintable } from '../../core/text/visibleText.ts'
 import type { SignKind } from '../ports/signer.ts'
 
 /** Fields of an unsigned transaction by its type (EIP-2930, EIP-1559); the last is a list, every other one a string. */
@@ -51,8 +52,9 @@ export function isSolanaPreimage(kind: SignKind, bytes: Uint8Array, publicKey: U
   return wire === undefined || readMessage(wire.message) === undefined
 }
 
-/** True for what other software could take for a transaction, typed data or a hash: a text for people is none of them. */
+/** True for what other software could take for a transaction, typed data or a hash: a text that a person can read is none of them. */
 function isDisguised(bytes: Uint8Array): boolean {
+  if (isPrintable(bytes)) return isUnsignedTransaction(bytes)
   const [first = 0, second] = bytes
   if (bytes.length === 32) return true
   if (first === 0x19 && (second === 0x00 || second === 0x01 || second === 0x45)) return true
@@ -71,7 +73,8 @@ function isUnsignedTransaction(bytes: Uint8Array): boolean {
     )
   }
   const fields = readList(bytes)
-  if (fields === undefined || fields.some(({ isList }) => isList)) return false
+  const to = fields?.[3]?.bytes
+  if (fields === undefined || fields.some(({ isList }) => isList) || (to !== 0 && to !== 20)) return false
   if (fields.length === fewestFields) return true
   // EIP-155: the chain's id, and two empty fields where the signature will be.
   return fields.length === 9 && fields[6]!.bytes > 0 && fields[7]!.bytes === 0 && fields[8]!.bytes === 0

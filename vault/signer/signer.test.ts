@@ -263,7 +263,8 @@ t.test('the child itself refuses what the host refuses', async (t) => {
     'a transaction as a text': ['evm-message', 'evm:0', bytesOf(transaction)],
     'a legacy transaction as a text': ['evm-message', 'evm:0', bytesOf(legacy)],
     'blobs as a text': ['evm-message', 'evm:0', bytesOf(blobs)],
-    'what can be a hash': ['evm-message', 'evm:0', Buffer.alloc(32, 0x61)],
+    'what can be a hash': ['evm-message', 'evm:0', Buffer.alloc(32, 0xab)],
+    'what can be a hash but for its last byte': ['evm-message', 'evm:0', Buffer.from(`${'a'.repeat(31)}\0`)],
     'typed data as a text': [
       'evm-message',
       'evm:0',
@@ -309,6 +310,8 @@ t.test('the child itself refuses what the host refuses', async (t) => {
     ],
     ['evm-transaction', 'evm:0', bytesOf(serializeTransaction({ type: 'legacy', to, gasPrice: 1n }))],
     ['evm-message', 'evm:0', Buffer.from('a text')],
+    ['evm-message', 'evm:0', Buffer.from('a text as long as a hash is, é.')],
+    ['evm-message', 'evm:0', Buffer.from('ƀabcde')],
     ['solana-transaction', 'solana:0', oursAlone],
   ]
   for (const [kind, keyId, bytes] of taken)

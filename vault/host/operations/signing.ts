@@ -253,10 +253,11 @@ const documentAnswer = ({ signedTx, signature }: { signedTx: string | null; sign
 
 const LONGEST_PURPOSE = 500
 
-/** The agent's own words about why, for showing. */
-export const purposeOf = (x: VaultCall): string | null => {
-  const { purpose } = x.input
-  if (typeof purpose !== 'string' || purpose === '') return null
+/** The agent's own words about why, for showing; under either of their names, or both. */
+export const purposeOf = ({ input }: VaultCall): string | null => {
+  const said = [input['purpose'], input['description']].filter((text) => typeof text === 'string')
+  const purpose = said.join(' ').trim()
+  if (purpose === '') return null
   // It stands by itself, so a script may run as it does.
   return visibleText(purpose.length > LONGEST_PURPOSE ? `${purpose.slice(0, LONGEST_PURPOSE)}…` : purpose)
 }

@@ -1,19 +1,22 @@
 import { canonicalAddress } from '../../../core/domain/address.ts'
+import { isPrintable } from '../../../core/text/visibleText.ts'
 import type { MessageRequest } from '../../effects/chainPlugin.ts'
 import type { DecodeResult } from '../../effects/decoded.ts'
 import type { Effect } from '../../effects/effect.ts'
 import { finish } from '../../effects/finish.ts'
 import { messageBytes } from '../../effects/messageBytes.ts'
 import { readRlp } from './rlp.ts'
+import { readTransaction } from './transaction.ts'
 
 /** Longest message: people are to read it. */
 const MAX_BYTES = 16_384
+const HASH_BYTES = 32
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
  * Decodes a message for `personal_sign` (EIP-191, version 0x45). Its prefix keeps the signature from being one of a
  * transaction; but contract wallets take signed hashes, and other software leaves the prefix out. So bytes that are
- * a transaction, typed data or a hash are refused: a message is text for people.
+ * a transaction, typed data or a hash are refused, unless they are a text that a person can read.
  *
  * @see https://eips.ethereum.org/EIPS/eip-191
  */
@@ -34,7 +37,11 @@ export function decodeMessage(request: MessageRequest): DecodeResult {
     from,
     effects,
     fee: { amount: 0n, asset: assets.native(chain), payer: from },
-    warnings: [],
+    // A hash that is a text, too, can be had for some days of search.
+    warnings:
+      bytes.length === HASH_BYTES
+        ? ['It has as many bytes as a hash has: sign it only if you can read it.']
+        : [],
     frozenBytes: bytes,
     signingBytes: bytes,
     signKind: 'evm-message',
@@ -45,9 +52,9 @@ export function decodeMessage(request: MessageRequest): DecodeResult {
 
 /** What bytes really are, when they are no message; undefined when they are one. */
 function disguiseOf(bytes: Uint8Array): string | undefined {
+  if (isPrintable(bytes)) return readTransaction(bytes).ok ? 'a transaction' : undefined
   const [first, second] = bytes
-  // A hash can be made to be text at the price of some days of search, so every message of this length is refused.
-  if (bytes.length === 32) return 'exactly 32 bytes, which can be the hash of something else'
+  if (bytes.length === HASH_BYTES) return 'exactly 32 bytes, which can be the hash of something else'
   if (first === 0x19 && (second === 0 || second === 1 || second === 0x45))
     return 'data with an EIP-191 prefix'
   // A typed transaction is a list behind its type, a legacy one is a list: text is neither.
@@ -55,7 +62,7 @@ function disguiseOf(bytes: Uint8Array): string | undefined {
   if (first! <= 0x7f && isRlpList(bytes.subarray(1))) return 'a transaction'
 }
 
-/** No transaction has fewer than six fields; shorter lists happen in text by chance. */
+/** No transaction has fewer than six fields. */
 function isRlpList(bytes: Uint8Array): boolean {
   if (bytes.length === 0 || bytes[0]! < 0xc0) return false
   const item = readRlp(bytes)

@@ -143,6 +143,63 @@ t.test('to add nothing to an allowance, or to lower one, takes none back', async
   }
 })
 
+t.test('what may be an NFT is not told as coins', async (t) => {
+  const contract = '0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D'
+  const zero = `0x${'0'.repeat(40)}`
+  const of = (...args: Parameters<typeof call>) =>
+    decoded(decode(unsigned({ to: contract, data: call(...args) })))
+  const either = `7 smallest units, or the NFT number 7, of the unknown contract ${contract}`
+  const end = 'without an end. (Base)'
+  for (const [args, sentence] of [
+    [['transfer', other, 7n], `Send ${either} to ${other}. (Base)`],
+    [['transferFrom', account, other, 7n], `Send ${either} to ${other}. (Base)`],
+    [['approve', other, 7n], `Allow ${other} to take up to ${either}, ${end}`],
+    [
+      ['approve', other, 2n ** 200n],
+      `Allow ${other} to take ALL of the unknown contract ${contract}, now and later, or its NFT number ${2n ** 200n}, ${end}`,
+    ],
+    [
+      ['approve', other, 0n],
+      `Take back what ${other} may take of the unknown contract ${contract}, or allow it to take the NFT number 0. (Base)`,
+    ],
+    [
+      ['approve', zero, 7n],
+      `Take back the right to take the NFT number 7 of the unknown contract ${contract}, if it has NFTs. (Base)`,
+    ],
+    [
+      ['setApprovalForAll', other, true],
+      `Allow ${other} to take ALL of the unknown contract ${contract}, now and later, ${end}`,
+    ],
+    [
+      ['setApprovalForAll', other, false],
+      `Take back what ${other} may take of the unknown contract ${contract}. (Base)`,
+    ],
+  ] as [Parameters<typeof call>, string][]) {
+    const tx = of(...args)
+    t.equal(tx.plainWords[0], sentence)
+    t.ok(tx.isOpaque, 'and no rule approves it')
+    t.match(tx.warnings, [`The contract ${contract} is not known: it may be a coin's or an NFT's.`], sentence)
+  }
+  t.match(decoded(decode(unsigned({ data: call('approve', other, 0n) }))).plainWords, [
+    `Take back what ${other} may take of USDC. (Base)`,
+  ])
+})
+
+t.test('to allow the NFT number 0 is no taking back to any rule', async (t) => {
+  const policy = { assets: [], recipients: [], otherRecipients: 'deny', allowances: 'auto' } as const
+  const judge = (args: Parameters<typeof call>, change: object = {}) =>
+    evaluate({
+      decoded: decoded(decode(unsigned({ to: other, data: call(...args), gas: 0n }))),
+      policy: { ...policy, ...change },
+      nowMs: 0,
+      spentToday: new Map(),
+    })
+  t.match(judge(['approve', usdt, 0n]), { decision: 'deny', code: 'SCOPE_DENIED' })
+  t.match(judge(['approve', usdt, 0n], { recipients: 'any', allowances: 'deny' }), { decision: 'deny' })
+  t.match(judge(['setApprovalForAll', usdt, false]), { decision: 'ask' })
+  t.match(judge(['setApprovalForAll', usdt, true]), { decision: 'deny' })
+})
+
 t.test('no rule signs a transaction for its fee alone, whatever it looks like', async (t) => {
   const rule = { perTransaction: '5', perDay: '50', autoApproveUpTo: '5' }
   const policy = {

@@ -62,7 +62,7 @@ t.test('a deadline is the last moment to submit a permit, and no end of what it 
   t.match(read.plainWords, [`take up to 5 USDC, without an end; by whoever submits this until ${at}.`])
   t.match(read.warnings, [/no end/])
   const back = decoded(typed({ ...permit, message: { ...permit.message, value: 0 } }))
-  t.match(back.plainWords, [`Take back what ${other} may take; by whoever submits this until ${at}.`])
+  t.match(back.plainWords, [`Take back what ${other} may take of USDC; by whoever submits this until ${at}.`])
 
   const dai = {
     ...permit,
@@ -251,10 +251,27 @@ t.test('a message is text for people: transactions, typed data and hashes are re
   ] as const) {
     t.match(message(bytes, 'hex'), { ok: false, code: 'VALIDATION_ERROR' }, why)
   }
-  t.match(message('a'.repeat(32)), { ok: false }, 'as long as a hash')
   t.match(message('é, こんにちは、これは署名のための文です。ウォレットの所有者'), { ok: true }, 'any script')
   t.ok(decoded(message('0xff00ff', 'hex')).isOpaque, 'bytes that are no text')
   t.match(decoded(message('pay \u202e evil')).plainWords, ['Write a text of 10 characters. (Base)'])
+})
+
+t.test('a text that can be read is a text, whatever its length and its bytes', async (t) => {
+  const asHash = 'It has as many bytes as a hash has: sign it only if you can read it.'
+  for (const text of ['a'.repeat(32), 'é'.repeat(16), 'ключ'.repeat(4), `${'one\ttwo\r\n'.repeat(3)}12345`]) {
+    t.equal(Buffer.byteLength(text), 32)
+    t.match(decoded(message(text)), {
+      effects: [{ kind: 'note', text }],
+      warnings: [asHash],
+      isOpaque: false,
+    })
+  }
+  t.strictSame(decoded(message('a'.repeat(31))).warnings, [])
+  const unreadable = ['ab'.repeat(32), `${'61'.repeat(31)}00`, `${'61'.repeat(29)}e280ae`, 'c3'.repeat(32)]
+  for (const hex of unreadable) t.match(message(`0x${hex}`, 'hex'), { ok: false }, hex)
+  // Their bytes are lists of six fields and more, and no transaction.
+  for (const text of ['ƀabcde', 'Ȁabcdefg', 'xȀabcdefg', 'рabcdefghijklmnop'])
+    t.match(decoded(message(text)).effects, [{ kind: 'note', text }])
 })
 
 function prefixOf(bytes: Uint8Array): Buffer {

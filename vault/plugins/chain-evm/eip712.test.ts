@@ -69,6 +69,120 @@ t.test('every departure from the one spelling is refused', async (t) => {
   }
 })
 
+t.test('a type may be named as wallets take it, and is hashed as they hash it', async (t) => {
+  // https://hyperliquid.gitbook.io/hyperliquid-docs/for-developers/api/exchange-endpoint
+  const send = 'HyperliquidTransaction:UsdSend'
+  const fields = [field('hyperliquidChain', 'string'), field('amount', 'string'), field('time', 'uint64')]
+  const message = { hyperliquidChain: 'Mainnet', amount: '1', time: 1690393044548 }
+  for (const name of [send, 'a.b', 'org/x@2', 'A-B', '$', 'A::B']) {
+    const data = { domain: mail.domain, types: new Map([[name, fields]]), primaryType: name, message }
+    t.equal(digestOf(data), byViem(data), name)
+  }
+})
+
+t.test('a type whose name is cut somewhere, or hides what it consists of, is refused', async (t) => {
+  const flat = (name: string): Partial<TypedData> => ({
+    types: new Map([[name, [field('a', 'bool')]]]),
+    primaryType: name,
+    message: { a: true },
+  })
+  const solidity = ['address', 'bool', 'string', 'bytes', 'bytes33', 'uint', 'int', 'uint7', 'int08']
+  for (const name of [
+    '',
+    'A B',
+    'A(',
+    'A)',
+    'A,B',
+    'A[]',
+    'A[B',
+    'A"',
+    'A\\',
+    'Ａ',
+    'А',
+    '1A',
+    ':A',
+    ...solidity,
+  ])
+    t.throws(() => typedDataPreimage({ ...mail, ...flat(name) }), TypedDataProblem, name)
+  // Wallets find what a type consists of by the letters that a name begins with, other software by the whole name.
+  const inner = [field('x', 'bool')]
+  for (const [why, types, message] of [
+    [
+      'refers to another',
+      [
+        ['A:B', [field('y', 'Y')]],
+        ['Y', inner],
+      ],
+      { y: { x: true } },
+    ],
+    [
+      'refers to a list of others',
+      [
+        ['A:B', [field('y', 'Y[]')]],
+        ['Y', inner],
+      ],
+      { y: [] },
+    ],
+    [
+      'is referred to',
+      [
+        ['X', [field('y', 'A:B')]],
+        ['A:B', inner],
+      ],
+      { y: { x: true } },
+    ],
+    [
+      'is taken for another',
+      [
+        ['A:B', inner],
+        ['A', inner],
+      ],
+      { x: true },
+    ],
+    [
+      'refers with a dollar',
+      [
+        ['$A', [field('y', 'Y')]],
+        ['Y', inner],
+      ],
+      { y: { x: true } },
+    ],
+  ] as [string, [string, TypedField[]][], Record<string, unknown>][]) {
+    const data = { ...mail, types: new Map(types), primaryType: types[0]![0], message }
+    t.throws(() => typedDataPreimage(data), { message: /wallets/ }, why)
+  }
+})
+
+t.test('whatever types are called: what is accepted is hashed as viem hashes it', async (t) => {
+  const name = fc.string({ unit: fc.constantFrom(...'AB:$.a(1 '), minLength: 1, maxLength: 4 })
+  let accepted = 0
+  fc.assert(
+    fc.property(name, name, fc.boolean(), fc.boolean(), (first, second, refers, isList) => {
+      const inner = { b: true }
+      const type = !refers ? 'bool' : isList ? `${second}[]` : second
+      const data: TypedData = {
+        domain: mail.domain,
+        types: new Map([
+          [first, [field('a', type)]],
+          [second, [field('b', 'bool')]],
+        ]),
+        primaryType: first,
+        message: first === second ? inner : { a: !refers ? true : isList ? [inner] : inner },
+      }
+      let mine: string
+      try {
+        mine = digestOf(data)
+      } catch (error) {
+        return error instanceof TypedDataProblem
+      }
+      accepted++
+      return mine === byViem(data)
+    }),
+    { numRuns: 2_000 },
+  )
+  t.ok(accepted > 100, `${accepted} of them are accepted`)
+})
+
 t.test('any change of a value changes the digest', async () => {
   fc.assert(
     fc.property(fc.bigInt(0n, 2n ** 64n - 1n), fc.bigInt(0n, 2n ** 64n - 1n), fc.string(), (a, b, note) => {
@@ -125,6 +239,10 @@ t.test('what would keep its reader busy is refused, with the limit', async (t) =
   ] as const)
     t.throws(() => typedDataPreimage({ ...mail, ...change } as TypedData), { message: said })
 })
+
+function byViem(data: TypedData): string {
+  return hashTypedData({ ...data, types: Object.fromEntries(data.types) } as never)
+}
 
 function nested(depth: number): unknown {
   return depth === 0 ? 1 : [nested(depth - 1)]

@@ -24,6 +24,13 @@ export const domainFields: readonly TypedField[] = [
 ]
 
 const identifier = /^[A-Za-z_$][A-Za-z0-9_$]{0,127}$/
+/**
+ * Wallets take any name of a type, and some have punctuation: `HyperliquidTransaction:UsdSend`. Left out are what
+ * `encodeType` puts between names, quotes, and letters that look like others.
+ */
+const typeName = /^[A-Za-z_$][\w$.:/@-]{0,127}$/
+/** Names that some software reads as a type of Solidity, whatever is defined under them. */
+const solidityName = /^(?:address|bool|string|(?:bytes|u?int)\d*)$/
 const arrayForm = /^(.*)\[([1-9]\d{0,5})?\]$/
 const MAX_DEPTH = 16
 
@@ -95,6 +102,10 @@ export function encodeType(name: string, types: TypedData['types']): string {
     .join('')
 }
 
+/** What MetaMask and viem take for the name of a struct, where they look for those that a struct refers to. */
+const plainStart = (name: string): string => /^\w*/.exec(name)![0]
+const isCut = (name: string): boolean => plainStart(name) !== name
+
 /** Every type is a name with fields of known types, none contains itself, and none has the name of an atomic type. */
 function checkTypes(types: TypedData['types'], primaryType: string): void {
   // First of all their size: everything below looks at each of them, some of it more than once.
@@ -115,8 +126,15 @@ function checkTypes(types: TypedData['types'], primaryType: string): void {
     )
   if (!types.has(primaryType)) throw new TypedDataProblem('Expected primaryType to be one of types.')
   for (const [name, fields] of types) {
-    if (!identifier.test(name) || isAtomic(name))
-      throw new TypedDataProblem('Expected each type to have a name of its own.')
+    if (!typeName.test(name) || solidityName.test(name))
+      throw new TypedDataProblem(
+        'Expected each type to have a name of its own: a letter, _ or $, then letters, digits and _ $ . : / @ -',
+      )
+    const structs = fields.map(({ type }) => baseOf(type)).filter((base) => types.has(base))
+    if ((isCut(name) && (structs.length > 0 || types.has(plainStart(name)))) || structs.some(isCut))
+      throw new TypedDataProblem(
+        'Expected types that refer to each other to be named in letters, digits and _: wallets differ in how they hash other names.',
+      )
     const names = new Set(fields.map((field) => field.name))
     if (names.size !== fields.length || fields.some((field) => !identifier.test(field.name)))
       throw new TypedDataProblem(`Expected each field of ${name} to have a name of its own.`)

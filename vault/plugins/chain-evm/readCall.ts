@@ -1,15 +1,19 @@
 import { decodeFunctionData, encodeFunctionData, parseAbi, toFunctionSelector } from 'viem'
 import { type AssetRef, type AssetTable, unknownAsset } from '../../effects/assets.ts'
 import type { VaultChain } from '../../effects/chains.ts'
-import type { Effect } from '../../effects/effect.ts'
+import { type Effect, forAll } from '../../effects/effect.ts'
 import { amountWords } from '../../effects/plainWords.ts'
 import { everything, permit2Address, unlimitedFrom } from './permit2.ts'
 
-/** Calls of a token: EIP-20, its common additions, EIP-2612 and EIP-3009 with both forms of a signature, Dai's permit. */
+/**
+ * Calls of a token: EIP-20, its common additions, EIP-2612 and EIP-3009 with both forms of a signature, Dai's permit; and
+ * the one of NFTs (EIP-721, EIP-1155) that allows everything. Their other calls are those of coins, or not known.
+ */
 const tokenAbi = parseAbi([
   'function transfer(address to, uint256 amount)',
   'function transferFrom(address from, address to, uint256 amount)',
   'function approve(address spender, uint256 amount)',
+  'function setApprovalForAll(address operator, bool approved)',
   'function increaseAllowance(address spender, uint256 amount)',
   'function decreaseAllowance(address spender, uint256 amount)',
   'function permit(address owner, address spender, uint256 value, uint256 deadline, uint8 v, bytes32 r, bytes32 s)',
@@ -69,8 +73,9 @@ export function readCall(data: Uint8Array, context: CallContext): Effect[] {
   const hex: Hex = `0x${Buffer.from(data).toString('hex')}`
   const isPermit2 = to === permit2Address
   const item = (isPermit2 ? permit2Calls : tokenCalls).get(hex.slice(0, 10) as Hex)
-  if (item === undefined) {
-    const known = context.assets.byAddress(context.chain, to)
+  const known = context.assets.byAddress(context.chain, to)
+  // Coins have no such call: what it does there is not known.
+  if (item === undefined || (item.name === forAll && known !== undefined)) {
     return opaque(
       `calls ${hex.slice(0, 10)}${known === undefined ? '' : ` of ${known.symbol}`}, which is not known`,
     )
@@ -144,6 +149,8 @@ function tokenEffects(name: string, args: readonly unknown[], context: CallConte
       return transfer(from, a, b)
     case 'approve':
       return allow(from, a, b)
+    case forAll:
+      return allow(from, a, b === true ? everything : 0n)
     case 'increaseAllowance':
       return allow(from, a, b, true)
     // How much stays is not in it: no taking back that could be told as one.

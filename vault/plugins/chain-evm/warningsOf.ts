@@ -18,10 +18,12 @@ export function warningsOf(
     const other = effect.kind === 'transfer' ? effect.to : effect.spender
     const owner = effect.kind === 'transfer' ? effect.from : effect.owner
     if (owner !== from) warnings.add('It moves money of another account.')
-    if (other === zero || other === burn) warnings.add('The recipient is an address that burns.')
+    if (effect.kind === 'transfer' && (other === zero || other === burn))
+      warnings.add('The recipient is an address that burns.')
     if (assets.byAddress(chain, other) !== undefined) warnings.add('The recipient is a token, not a wallet.')
     if (other === from) warnings.add('The recipient is this wallet itself.')
-    if (!effect.asset.isPinned) warnings.add(`The token ${effect.asset.address} is not known.`)
+    if (!effect.asset.isPinned)
+      warnings.add(`The contract ${effect.asset.address} is not known: it may be a coin's or an NFT's.`)
     if (effect.kind === 'allowance' && effect.isUnlimited) warnings.add('The allowance has no limit.')
     if (effect.kind === 'allowance' && effect.submitBefore !== undefined && effect.expiresAt === undefined)
       warnings.add('The deadline is for submitting it: what it allows has no end.')
