@@ -1,14 +1,13 @@
-// The compose file and the chart: what runs a gateway with PostgreSQL and Redis. Helm itself renders the chart where it is installed.
+// The compose file, which runs a gateway with PostgreSQL and Redis. Docker itself reads it where it is installed.
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import t from 'tap'
-import { parse, parseAllDocuments } from 'yaml'
+import { parse } from 'yaml'
 import { loadConfig } from '../core/config/loadConfig.ts'
 import { builtInPlugins } from '../plugins/builtIn.ts'
 
 const deploy = resolve(import.meta.dirname, '../deploy')
-const chart = join(deploy, 'helm/tollgate')
 const read = (...path: string[]) => readFileSync(join(...path), 'utf8')
 const env = {
   TOLLGATE_PUBLIC_URL: 'https://pay.example.com',
@@ -94,87 +93,11 @@ t.test(
   },
 )
 
-const values = parse(read(chart, 'values.yaml'))
-
-t.test("the chart's configuration is one for several gateways, which have time to end", async (t) => {
-  const file = join(t.testdir({}), 'tollgate.yaml')
-  writeFileSync(file, JSON.stringify(values.config))
-  const { config, warnings } = await loaded(file)
-  t.strictSame(warnings, [])
-  t.ok(values.replicas >= 2)
-  t.match(config, { storage: { postgres: {} }, counters: { use: 'redis' } })
-  const { shutdownDelayMs, drainTimeoutMs } = config.gateway
-  t.ok(shutdownDelayMs >= 5000, 'load balancers have time to notice')
-  t.ok(values.terminationGracePeriodSeconds * 1000 >= shutdownDelayMs + drainTimeoutMs + 5000)
-})
-
-t.test('every value that a template names is there, and every value is named', async (t) => {
-  const templates = readdirSync(join(chart, 'templates')).map((name) => read(chart, 'templates', name))
-  const named = templates.flatMap((text) =>
-    [...text.matchAll(/\.Values\.([\w.]+)/g)].map(([, path]) => path!),
-  )
-  t.ok(named.length > 10)
-  for (const path of named) {
-    const value = path.split('.').reduce((inner, key) => inner?.[key], values)
-    t.ok(value !== undefined, path)
-  }
-  for (const name of Object.keys(values))
-    t.ok(
-      named.some((path) => path.split('.')[0] === name),
-      name,
-    )
-})
-
-t.test('the ingress has the settings of the shipped nginx.conf', async (t) => {
-  const conf = read(deploy, '../examples/config/nginx.conf')
-  const of = (name: string) => values.ingress.annotations[`nginx.ingress.kubernetes.io/${name}`]
-  const says = (line: string) => t.ok(conf.includes(` ${line};`), line)
-  says(`proxy_buffer_size ${of('proxy-buffer-size')}`)
-  says(`proxy_buffers ${of('proxy-buffers-number')} ${of('proxy-buffer-size')}`)
-  says(`client_max_body_size ${of('proxy-body-size')}`)
-  for (const name of ['buffering', 'request-buffering', 'next-upstream'])
-    says(`proxy_${name.replaceAll('-', '_')} ${of(`proxy-${name}`)}`)
-  for (const name of ['read-timeout', 'send-timeout'])
-    says(`proxy_${name.replaceAll('-', '_')} ${of(`proxy-${name}`)}s`)
-  for (const value of Object.values(values.ingress.annotations)) t.type(value, 'string')
-})
-
 t.test('a proxy on the machine of the compose file is believed, and nothing else is', async (t) => {
   const { config } = await loaded(join(deploy, 'compose/tollgate.yaml'))
   const [{ gateway }] = compose.networks.outside.ipam.config
   t.strictSame(config.gateway.trustedProxyCidrs, [`${gateway}/32`])
 })
-
-const hasHelm = spawnSync('helm', ['version']).status === 0
-
-t.test(
-  'Helm finds nothing wrong with the chart, and renders two gateways',
-  hasHelm ? {} : { skip: 'helm is not installed' },
-  async (t) => {
-    const helm = (...args: string[]) => spawnSync('helm', args, { encoding: 'utf8' })
-    t.equal(helm('lint', '--strict', chart).status, 0)
-    const { stdout, status } = helm('template', 'shop', chart, '--set', 'ingress.enabled=true')
-    t.equal(status, 0)
-    const objects = parseAllDocuments(stdout).map((document) => document.toJS())
-    const [deployment] = objects.filter(({ kind }) => kind === 'Deployment')
-    t.equal(deployment.spec.replicas, 2)
-    const pod = deployment.spec.template.spec
-    t.match(pod.securityContext, { runAsNonRoot: true })
-    t.match(pod.containers[0].securityContext, {
-      readOnlyRootFilesystem: true,
-      allowPrivilegeEscalation: false,
-    })
-    const map = objects.find(({ kind }) => kind === 'ConfigMap')
-    t.strictSame(parse(map.data['tollgate.yaml']), values.config)
-    t.strictSame(objects.map(({ kind }) => kind).sort(), [
-      'ConfigMap',
-      'Deployment',
-      'Ingress',
-      'PodDisruptionBudget',
-      'Service',
-    ])
-  },
-)
 
 const hasCompose = spawnSync('docker', ['compose', 'version']).status === 0
 
