@@ -64,6 +64,32 @@ async function payments() {
     )
   }
 
+  await t.test('what was bought of a link is reviewed on its receipt, also after a reload', async (t) => {
+    const chain = both[0]!
+    await product.addLink('green-tea', '0.50', { isPublic: true })
+    const headers = { authorization: `Bearer ${product.store.apiKey}` }
+    const read = await fetch(`${product.url}/api/v1/links`, { headers })
+    const listed = (await read.json()) as { data: { links: { id: string }[] } }
+    const linkId = listed.data.links[0]!.id
+    const session = await newSession(product, { amount: undefined, title: undefined, linkId })
+    const { page, problems } = await buyersTab(t, browser!, [await fundedWallet(product, chain)])
+    await page.goto(session.checkoutUrl)
+    await payOn(page, chain)
+    await heading(page, 'Paid').waitFor()
+    await page.getByLabel('Bad').check()
+    await page.reload()
+    await page.getByLabel('Bad').check()
+    await page.getByLabel(/^What should other buyers know/).fill('Too bitter.')
+    await page.getByRole('button', { name: 'Post the review' }).click()
+    await page.getByText('Thank you').waitFor()
+    const reviews = await fetch(`${product.url}/api/reviews?username=alice&slug=green-tea`)
+    t.match(await reviews.json(), { reviews: [{ positive: false, comment: 'Too bitter.' }] })
+    await page.reload()
+    await heading(page, 'Paid').waitFor()
+    t.equal(await page.getByRole('button', { name: 'Post the review' }).count(), 0)
+    t.strictSame(problems, [])
+  })
+
   for (const chain of both) {
     await t.test(
       `${chain.name}: the example shop's popup is paid, its page and its webhook hear of it`,

@@ -12,6 +12,8 @@ export interface CheckoutActions {
   retry(): void
   cancel(): void
   closeWindow(): void
+  /** What was bought is reviewed: it can't be again. */
+  forgetReview(): void
 }
 
 const nothing = () => {}
@@ -24,6 +26,7 @@ export const noActions: CheckoutActions = {
   retry: nothing,
   cancel: nothing,
   closeWindow: nothing,
+  forgetReview: nothing,
 }
 
 /** What every part of the checkout is drawn from. */

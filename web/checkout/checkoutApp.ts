@@ -17,7 +17,15 @@ import {
   screenOf,
   wasCharged,
 } from './state.ts'
-import { forgetPaid, paidHere, rememberLedBack, rememberPaid, wasLedBack } from './tabMemory.ts'
+import {
+  forgetPaid,
+  forgetReviewToken,
+  paidHere,
+  rememberLedBack,
+  rememberPaid,
+  reviewTokenOf,
+  wasLedBack,
+} from './tabMemory.ts'
 
 /** How long wallets are waited for before the page says that there are none, in ms. */
 const WALLETS_MS = 700
@@ -45,7 +53,7 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
   }
 
   useEffect(() => {
-    change({ isPopup: opener.isThere, sentBy: paidHere(first.id) })
+    change({ isPopup: opener.isThere, sentBy: paidHere(first.id), reviewToken: reviewTokenOf(first.id) })
     opener.ready()
     opener.tell(first)
     const stopFollowing = first.status === 'open' ? api.follow(take) : () => {}
@@ -75,6 +83,7 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
     },
     retry: () => change({ phase: { at: 'choosing' } }),
     closeWindow: () => window.close(),
+    forgetReview: () => forgetReviewToken(first.id),
     cancel: () => void cancel(api, opener, change, take),
     async pay(walletId) {
       const wallet = found.current.find(({ id }) => id === walletId)
@@ -106,6 +115,7 @@ export function CheckoutApp(props: CheckoutProps & { readonly secret: string }) 
         return void api.read().then(take, () => undefined)
       }
       if ('kind' in end) return change({ phase: { at: 'stopped', fault: end }, sentBy: null })
+      change({ reviewToken: reviewTokenOf(first.id) })
       take(end)
     },
   }

@@ -4,8 +4,9 @@ import { Amount } from '../components/amount.ts'
 import { Button } from '../components/button.ts'
 import { Icon } from '../components/icon.ts'
 import { type Children, html } from '../html.ts'
+import { ReviewForm } from '../site/reviewForm.ts'
 import type { ViewProps } from './actions.ts'
-import type { CheckoutSession } from './state.ts'
+import type { CheckoutSession, CheckoutState } from './state.ts'
 import { titleOf } from './waysToPay.ts'
 
 /** The receipt. */
@@ -31,8 +32,19 @@ export function Paid({
       ${session.purchaseId && html`<dt>Purchase</dt><dd class="small"><code>${session.purchaseId}</code></dd>`}
     </dl>
     ${session.link?.url && html`<div class="checkout-actions"><${Button} kind="primary" href=${session.link.url} rel="noreferrer">Open what you bought<//></div>`}
+    <${Review} ...${state} onReviewed=${actions.forgetReview} />
     ${(session.successUrl !== null || isPopup || !session.link?.url) && html`<${WayBack} session=${session} isPopup=${isPopup} closeWindow=${actions.closeWindow} url=${session.successUrl} />`}
   </div>`
+}
+
+/** For the tab that paid for a link; a payment of any amount is not reviewed. */
+function Review({
+  session: { link, purchaseId, buyerWallet },
+  reviewToken,
+  onReviewed,
+}: CheckoutState & { onReviewed(): void }) {
+  if (reviewToken === null || link === null || purchaseId === null || buyerWallet === null) return null
+  return html`<${ReviewForm} of=${{ purchaseId, token: reviewToken, wallet: buyerWallet }} onPosted=${onReviewed} />`
 }
 
 export const Expired = (props: ViewProps) =>

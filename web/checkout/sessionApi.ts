@@ -1,5 +1,7 @@
 import type { PaymentRequired } from '../../core/x402/types.ts'
+import { receiptIn } from '../receipt.ts'
 import type { CheckoutSession } from './state.ts'
+import { rememberReviewToken } from './tabMemory.ts'
 
 /** What the API refused, in its words. */
 export class ApiFault extends Error {
@@ -68,8 +70,13 @@ export function sessionApi(id: string, secret: string): SessionApi {
         clockOffsetMs: Number.isNaN(at) ? 0 : at - Date.now(),
       }
     },
-    pay: async (payment) =>
-      dataOf(await send('/pay', { method: 'POST', headers: { 'payment-signature': payment } })),
+    async pay(payment) {
+      const response = await send('/pay', { method: 'POST', headers: { 'payment-signature': payment } })
+      const session = await dataOf(response)
+      const token = response.headers.get('x-review-token')
+      if (token !== null) rememberReviewToken(id, token)
+      return session
+    },
     follow: (onSession) => followSession(`${path}/events?cs=${encodeURIComponent(secret)}`, read, onSession),
   }
 }
@@ -121,7 +128,7 @@ async function faultIn(response: Response): Promise<ApiFault> {
   }
   const { error } = Object(body) as typeof body
   const requestId = response.headers.get('x-request-id') ?? undefined
-  const reason = reasonIn(response.headers.get('payment-response'))
+  const reason = receiptIn(response.headers).errorReason
   if (typeof error === 'object' && error !== null)
     return new ApiFault(
       response.status,
@@ -131,14 +138,4 @@ async function faultIn(response: Response): Promise<ApiFault> {
       reason,
     )
   return new ApiFault(response.status, typeof error === 'string' ? error : '', '', requestId, reason)
-}
-
-/** @param receipt value of `PAYMENT-RESPONSE` */
-function reasonIn(receipt: string | null): string {
-  try {
-    const { errorReason } = JSON.parse(atob(receipt ?? ''))
-    return typeof errorReason === 'string' ? errorReason : ''
-  } catch {
-    return ''
-  }
 }

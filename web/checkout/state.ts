@@ -106,6 +106,8 @@ export interface CheckoutState {
   readonly wallets: readonly ShownWallet[] | undefined
   /** Wallet whose payment this tab has sent; null while it has sent none. */
   readonly sentBy: string | null
+  /** With what this tab may review what it bought; null without. */
+  readonly reviewToken: string | null
   readonly isCanceling: boolean
   /** The page was opened by the shop's, which hears of what becomes of it. */
   readonly isPopup: boolean
@@ -119,6 +121,7 @@ export const firstState = ({ session }: CheckoutProps): CheckoutState => ({
   way: 0,
   wallets: undefined,
   sentBy: null,
+  reviewToken: null,
   isCanceling: false,
   isPopup: false,
 })

@@ -25,9 +25,16 @@ export const forgetPaid = (sessionId: string): void => forgetInTab(paidKey(sessi
 /** The wallet that it was sent from; null for none. */
 export const paidHere = (sessionId: string): string | null => keptInTab(paidKey(sessionId))
 
+/** With what the purchase of a link is reviewed: the gateway says it once, to the tab that paid. */
+export const rememberReviewToken = (sessionId: string, token: string): void =>
+  keepInTab(reviewKey(sessionId), token)
+export const forgetReviewToken = (sessionId: string): void => forgetInTab(reviewKey(sessionId))
+export const reviewTokenOf = (sessionId: string): string | null => keptInTab(reviewKey(sessionId))
+
 export const rememberLedBack = (sessionId: string): void => keepInTab(ledBackKey(sessionId), 'yes')
 export const wasLedBack = (sessionId: string): boolean => keptInTab(ledBackKey(sessionId)) !== null
 
 const ledBackKey = (sessionId: string) => `tollgate-led-back:${sessionId}`
 const secretKey = (sessionId: string) => `tollgate-session:${sessionId}`
+const reviewKey = (sessionId: string) => `tollgate-review:${sessionId}`
 const paidKey = (sessionId: string) => `tollgate-paid:${sessionId}`

@@ -66,7 +66,7 @@ const Networks = ({
   readonly chosen: number
   readonly choose: (index: number) => void
 }) =>
-  html`<fieldset class="checkout-networks">
+  html`<fieldset class="choices">
     <legend class="small soft">Network</legend>
     ${offers.map(
       (offer, i) => html`<label key=${`${offer.network} ${offer.asset.symbol}`}>

@@ -15,6 +15,12 @@ export class ApiFault extends Error {
   }
 }
 
+interface Answer {
+  readonly success?: boolean
+  readonly data?: unknown
+  readonly error?: RefusedError
+}
+
 interface RefusedError {
   readonly code: string
   readonly message: string
@@ -50,7 +56,7 @@ export function createApiClient(csrfToken?: string, onLost?: (fault: ApiFault) =
       ...{ method, headers, credentials: 'same-origin' },
       ...(body !== undefined && { body: isForm ? body : JSON.stringify(body) }),
     }).catch(() => undefined)
-    const answer = await response?.json().catch(() => undefined)
+    const answer = (await response?.json().catch(() => undefined)) as Answer | undefined
     if (response?.ok) return (answer?.success === true && 'data' in answer ? answer.data : answer) as T
     const fault = new ApiFault(response?.status ?? 0, answer?.error)
     if (fault.code === 'UNAUTHORIZED' || fault.code === 'FOREIGN_ORIGIN') onLost?.(fault)

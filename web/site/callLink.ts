@@ -1,4 +1,5 @@
 import type { PaymentRequired } from '../../core/x402/types.ts'
+import { receiptIn } from '../receipt.ts'
 
 /** As much of an answer as is shown. */
 const SHOWN_CHARS = 20_000
@@ -19,6 +20,10 @@ export interface Answer {
   /** Where the gateway asks for a payment: what it costs. */
   readonly offer?: PaymentRequired
   readonly purchaseId?: string
+  /** Of a paid answer: what its buyer reviews it with. */
+  readonly reviewToken?: string
+  /** The wallet that paid. */
+  readonly payer?: string
 }
 
 /** Calls a link from its page. @param payment value of `PAYMENT-SIGNATURE` */
@@ -41,15 +46,21 @@ export async function callLink({ url, method, body, key }: Request, payment?: st
   if (response.type === 'opaqueredirect')
     return { status: 302, ms, text: 'The answer leads to another address.' }
   const isText = /json|text|xml|javascript/.test(headers.get('content-type') ?? 'text')
-  if (!isText) return { status, ms, text: `${headers.get('content-type')}, ${bytes.byteLength} bytes` }
-  const text = new TextDecoder().decode(bytes)
-  const parsed = parse(text)
-  const purchaseId = headers.get('x-purchase-id') ?? purchaseOf(parsed)
+  const text = isText
+    ? new TextDecoder().decode(bytes)
+    : `${headers.get('content-type')}, ${bytes.byteLength} bytes`
+  const parsed = isText ? parse(text) : undefined
+  const note = noteIn(parsed)
+  const purchaseId = headers.get('x-purchase-id') ?? note.purchaseId
+  const reviewToken = headers.get('x-review-token') ?? note.reviewToken
+  const { payer } = receiptIn(headers)
   return {
     ...{ status, ms, text: cut(parsed === undefined ? text : JSON.stringify(parsed, null, 2)) },
     // Only the gateway sends this header: a seller's own 402 is an answer, and no wallet is asked to pay it.
     ...(status === 402 && headers.has('payment-required') && { offer: parsed as PaymentRequired }),
     ...(purchaseId !== undefined && { purchaseId }),
+    ...(reviewToken !== undefined && { reviewToken }),
+    ...(payer !== undefined && { payer }),
   }
 }
 
@@ -62,12 +73,8 @@ function parse(text: string): unknown {
 }
 
 /** Of a wrapped answer, whatever its field is called. */
-function purchaseOf(answer: unknown): string | undefined {
-  for (const value of Object.values(Object(answer))) {
-    const { purchaseId } = Object(value) as { purchaseId?: unknown }
-    if (typeof purchaseId === 'string') return purchaseId
-  }
-  return undefined
+function noteIn(answer: unknown): { readonly purchaseId?: string; readonly reviewToken?: string } {
+  return Object(Object.values(Object(answer)).find((value) => typeof Object(value).purchaseId === 'string'))
 }
 
 const cut = (text: string): string =>

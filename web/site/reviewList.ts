@@ -29,7 +29,7 @@ export const ReviewList = ({ total, rating, reviews, nowMs }: ReviewListProps) =
     </div>
     ${
       reviews.length === 0
-        ? html`<${Empty} title="No reviews yet"><p>Whoever bought something may say how it was, for 90 days.</p><//>`
+        ? html`<${Empty} title="No reviews yet"><p>Buyers can review what they bought, for 90 days.</p><//>`
         : html`<ul class="reviews">
           ${reviews.map(
             ({ isPositive, comment, wallet, createdAtMs, of }) => html`<li class="review">

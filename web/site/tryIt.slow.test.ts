@@ -4,7 +4,7 @@ import { newBuyer } from '../../test/e2e/helpers/buyers.ts'
 import { startProduct } from '../../test/e2e/helpers/product.ts'
 import { startBrowser } from '../../vault/testing/browser.ts'
 import { buildWeb } from '../build.ts'
-import { openTab } from '../testing/openSite.ts'
+import { openTab, seriousFindings } from '../testing/openSite.ts'
 import { evmTestWallet, giveWallets, solanaTestWallet } from '../wallets/testing/testWallets.ts'
 
 await buildWeb()
@@ -51,8 +51,22 @@ if (browser !== undefined) {
         await pay.click()
         await tab.page.getByText('Paid. Purchase').waitFor()
         t.equal((await chain.balance(product.payTo(chain))) - before, 10_000n, `${chain.name}: once`)
+        const post = tab.page.getByRole('button', { name: 'Post the review' })
+        await post.click()
+        await tab.page.getByText('Choose Good or Bad.').waitFor()
+        await tab.page.getByLabel('Good').check()
+        await tab.page.getByLabel(/^What should other buyers know/).fill(`Right on ${chain.name}.`)
+        await post.click()
+        await tab.page.getByText('Thank you').waitFor()
+        t.equal(await post.count(), 0, 'a purchase has one review')
+        t.strictSame(await seriousFindings(tab.page), [])
         t.strictSame(tab.problems, [])
       }
+      const { reviews } = await (await fetch(`${url}/api/reviews?username=alice&slug=paid`)).json()
+      t.match(
+        reviews.map(({ positive, comment }: Record<string, unknown>) => ({ positive, comment })),
+        [...chains.both].reverse().map(({ name }) => ({ positive: true, comment: `Right on ${name}.` })),
+      )
       t.strictSame(problems, [])
     },
   )

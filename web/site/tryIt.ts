@@ -14,6 +14,7 @@ import { type Answer, callLink, type Request } from './callLink.ts'
 import { hasBody, queryOf } from './callSamples.ts'
 import { type InputField, valuesOf } from './inputFields.ts'
 import { PayOffer } from './payOffer.ts'
+import { ReviewForm } from './reviewForm.ts'
 
 export interface TryItProps {
   /** Path of the link on this service. */
@@ -131,6 +132,7 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
       }
       ${answer && !offer && html`<${AnswerView} answer=${answer} />`}
     </div>
+    ${answer && !offer && html`<${Review} key=${round} answer=${answer} />`}
   </div>`
 }
 
@@ -223,6 +225,12 @@ const AnswerView = ({ answer: { status, ms, text, purchaseId } }: { readonly ans
     ${purchaseId && html`<p class="small soft">${isGood ? 'Paid. ' : ''}Purchase <code>${purchaseId}</code></p>`}
   </section>`
 }
+
+/** Of a paid answer whose gateway said with what it is reviewed. */
+const Review = ({ answer: { status, purchaseId, reviewToken, payer } }: { readonly answer: Answer }) =>
+  status < 400 && purchaseId !== undefined && reviewToken !== undefined && payer !== undefined
+    ? html`<${ReviewForm} of=${{ purchaseId, token: reviewToken, wallet: payer }} />`
+    : null
 
 /** The form of a link's page that calls it. */
 export const TryIt = island('try-it', TryItView)
