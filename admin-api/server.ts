@@ -74,6 +74,8 @@ export async function createAdminApi(
   await describeApi(app, api, features)
   for (const feature of features) await app.register(async (scope) => addRoutes(scope, api, feature))
   addRefusals()
+  // With another token in the configuration the operator's sessions are over; kept, they would be live when it is back.
+  await api.operators.endOfOtherCredentials(null)
   await app.ready()
 
   const stopped = new AbortController()

@@ -1,7 +1,5 @@
 import type { IncomingMessage } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
-import ipaddr from 'ipaddr.js'
-import { forwardedAddress, unknownAddress } from '../core/http/forwardedAddress.ts'
 import { requestIdOf } from '../core/http/requestId.ts'
 
 /** What one pass over a request's head finds. */
@@ -192,39 +190,6 @@ function countSpaces(text: string, from: number): number {
   let to = from
   while (text.charCodeAt(to) === 0x20) to++
   return to - from
-}
-
-/**
- * Makes the function that says whom a request comes from. `X-Forwarded-For` counts only when the connection comes from
- * one of the operator's proxies, and then the right-most address that is not one of them: everything left of it may
- * have been written by the caller. An entry on the way there that can't be read leaves the caller unknown: what stands left of it,
- * and the proxy's own address, would make one caller of many.
- *
- * @param trustedCidrs such as `10.0.0.0/8`; empty: the connection's own address, always
- */
-export function createClientIp(trustedCidrs: readonly string[]): (req: IncomingMessage) => string {
-  if (trustedCidrs.length === 0) return (req) => req.socket.remoteAddress ?? ''
-  const ranges = trustedCidrs.map((cidr) => ipaddr.parseCIDR(cidr))
-  const isTrusted = (address: string) => {
-    if (!ipaddr.isValid(address)) return false
-    const ip = ipaddr.process(address)
-    return ranges.some(([base, bits]) => ip.kind() === base.kind() && ip.match(base as never, bits))
-  }
-  return (req) => {
-    const remote = req.socket.remoteAddress ?? ''
-    const forwarded = req.headers['x-forwarded-for']
-    if (forwarded === undefined || !isTrusted(remote)) return remote
-    let client = remote
-    for (const entry of String(forwarded).split(',').reverse()) {
-      const address = forwardedAddress(entry)
-      if (address === undefined) return unknownAddress()
-      // In its usual spelling, so that one caller is one bucket of the rate limit.
-      client = ipaddr.process(address).toString()
-      if (!isTrusted(client)) return client
-    }
-    // A trusted address itself: the first one that was noted.
-    return client
-  }
 }
 
 /** The parts of `/api/link/<seller>/<slug>[/rest][?query]`. */

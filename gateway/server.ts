@@ -10,11 +10,12 @@ import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { AccessLogOptions } from './accessLog.ts'
 import { answerUnderWay, refuseBrokenRequest, refuseSocket } from './brokenRequest.ts'
 import { type CallPlane, type CallPlaneParts, createCallPlane, stopping } from './callPlane.ts'
+import { createClientIp } from './clientIp.ts'
 import { corsHeaders } from './cors.ts'
 import { dropWhatFollows, endBehindAnswers, isBetweenRequests, throwRestAway } from './dropWhatFollows.ts'
 import { failureReceipt, unread } from './failureReceipt.ts'
 import type { HandOver } from './handOver.ts'
-import { createClientIp, type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
+import { type HeadFacts, linkPrefix, parseTarget, pathProblem, readHead } from './head.ts'
 import { HttpDoor, send, sendOnSocket } from './httpDoor.ts'
 import { WaitingUpgrade } from './waitingUpgrade.ts'
 
@@ -59,7 +60,7 @@ const MOST_WAITING = 16
 
 export function createGateway(first: Generation, parts: GatewayParts, options: GatewayOptions): Gateway {
   const { log, handOver } = parts
-  const clientIpOf = createClientIp(options.trustedProxyCidrs)
+  const clientIpOf = createClientIp(options.trustedProxyCidrs, log)
   const calls = createCallPlane(first, parts, options)
   const { router, accessLog } = calls
   /** All connections, those too that left HTTP, which the server no longer closes itself. */

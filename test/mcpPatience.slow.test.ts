@@ -30,24 +30,25 @@ async function start(t: Test, seller: OwnSeller, price = '0.10') {
 const payment = JSON.parse(atob(scriptedPayment('n', '100000')))
 const link = 'demo/it'
 
+/** A seller that answers `bought` once it is told to. */
+async function heldSeller(t: Test) {
+  const { promise: isTold, resolve: answer } = Promise.withResolvers<void>()
+  const seller = await sellerOf(t, (_req, res) => void isTold.then(() => res.end('bought')))
+  return { seller, answer }
+}
+
 t.test(
   'whose client gives up before the charge has paid nothing, and buys it when it asks again',
-  {
-    skip: 'to be rewritten: a paid call that is hung up on does not end any more, and holds its connection until it is answered',
-  },
   async (t) => {
-    let pauseMs = 60_000
-    const seller = await sellerOf(t, async (_req, res) => {
-      await sleep(pauseMs, undefined, { ref: false })
-      res.end('bought')
-    })
+    const { seller, answer } = await heldSeller(t)
     const { call, settler } = await start(t, seller)
     await t.rejects(call('call_link', { link }, payment, { timeout: 1_000 }), /timed out/)
-    await until(() => seller.connections.size === 0)
     t.strictSame(settler.transfers, [])
-    pauseMs = 0
-    t.match(await call('call_link', { link }, payment), { structuredContent: { answer: 'bought' } })
+    const again = call('call_link', { link }, payment)
+    answer()
+    t.match(await again, { structuredContent: { answer: 'bought' } })
     t.strictSame(settler.transfers, ['n'])
+    t.equal(seller.calls, 1, 'the seller has worked once')
   },
 )
 
@@ -64,27 +65,39 @@ t.test('whose client gives up after the charge gets the answer that is kept', as
   t.equal(seller.calls, 1)
 })
 
+/** Calls the tool on a connection that can be broken. @returns once the seller has been asked */
+async function callAndBreak(t: Test, url: string, seller: OwnSeller): Promise<void> {
+  const page = new AbortController()
+  const params = { name: 'call_link', arguments: { link }, _meta: { 'x402/payment': payment } }
+  const asking = fetch(`${url}/mcp`, {
+    method: 'POST',
+    headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+    signal: page.signal,
+  })
+  await until(() => seller.calls === 1)
+  page.abort()
+  await t.rejects(asking.then((response) => response.text()))
+}
+
+t.test('a connection that breaks ends a free call', async (t) => {
+  const { seller } = await heldSeller(t)
+  const { url } = await start(t, seller, '0')
+  await callAndBreak(t, url, seller)
+  await until(() => seller.connections.size === 0)
+})
+
 t.test(
-  'a connection that breaks ends the call like a buyer who hangs up',
-  {
-    skip: 'to be rewritten: a paid call that is hung up on does not end any more, and holds its connection until it is answered',
-  },
+  'a paid call whose connection breaks goes on, as of a buyer who hangs up, and a repeat gets its answer',
   async (t) => {
-    const seller = await sellerOf(t, () => {})
-    const { settler, url } = await start(t, seller)
-    const page = new AbortController()
-    const params = { name: 'call_link', arguments: { link }, _meta: { 'x402/payment': payment } }
-    const asking = fetch(`${url}/mcp`, {
-      method: 'POST',
-      headers: { accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
-      signal: page.signal,
-    })
-    await until(() => seller.connections.size === 1)
-    page.abort()
-    await t.rejects(asking.then((response) => response.text()))
-    await until(() => seller.connections.size === 0)
-    t.strictSame(settler.transfers, [])
+    const { seller, answer } = await heldSeller(t)
+    const { call, settler, url } = await start(t, seller)
+    await callAndBreak(t, url, seller)
+    answer()
+    await until(() => settler.transfers.length === 1)
+    t.match(await call('call_link', { link }, payment), { structuredContent: { answer: 'bought' } })
+    t.strictSame(settler.transfers, ['n'])
+    t.equal(seller.calls, 1)
   },
 )
 

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { silentLog } from '../core/ports/log.ts'
 import { startPaid } from './helpers/paid.ts'
 import { sellerOf } from './helpers/sellerOf.ts'
 
@@ -9,7 +10,13 @@ const plugins = ['rate-limit', 'x402', 'replay-guard', 'upstream', 'purchase-rec
 
 /** A gateway behind a proxy that is trusted, and the address that a seller is told. */
 async function start(t: Test) {
-  const paid = await startPaid(t, { plugins, options: { trustedProxyCidrs: ['127.0.0.0/8', '10.0.0.0/8'] } })
+  const warned: object[] = []
+  const log = {
+    ...silentLog,
+    warn: (fields: object, message: string) => void warned.push({ ...fields, message }),
+  }
+  const options = { trustedProxyCidrs: ['127.0.0.0/8', '10.0.0.0/8'] }
+  const paid = await startPaid(t, { plugins, log, options })
   const told: (string | undefined)[] = []
   const seller = await sellerOf(t, (req, res) => {
     told.push(req.headers['x-forwarded-for']?.toString())
@@ -18,7 +25,7 @@ async function start(t: Test) {
   const free = await paid.gateway.addLink({ slug: 'free', url: seller.url })
   const sold = await paid.gateway.addLink({ slug: 'sold', url: seller.url, price: '0.10' })
   const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
-  return { ...paid, told, free, sold, from }
+  return { ...paid, warned, told, free, sold, from }
 }
 
 t.test(
@@ -53,6 +60,18 @@ t.test('what cannot be read is no address that callers share', async (t) => {
   t.equal(stranger.status, 409, 'no stored answer')
   t.notMatch(stranger.text, /its buyer|review/i)
   t.equal(settler.transfers.length, 1)
+})
+
+t.test('the operator hears of such a form once in a minute, with what to configure', async (t) => {
+  const { call, free, from, warned } = await start(t)
+  for (const chain of ['192.0.2.6', '"[2001:db8::3]:4711"', '192.0.2.4:80']) await call(free.url, from(chain))
+  t.strictSame(warned, [], 'addresses in any form that is read')
+  for (const chain of ['192.0.2.6, _hidden', 'unknown', `x${'y'.repeat(500)}`])
+    await call(free.url, from(chain))
+  t.match(warned, [
+    { entry: '_hidden', proxy: '127.0.0.1', message: /no limit of its own.*trustedProxyCidrs/s },
+  ])
+  t.equal(warned.length, 1)
 })
 
 t.test('an Idempotency-Key gives its buyer the answer again all the same', async (t) => {

@@ -8,6 +8,8 @@ import type { Sealer } from '../../core/ports/sealer.ts'
 import type { BrowserSessions } from '../../core/ports/store/browserSessions.ts'
 
 const tokenBytes = 32
+/** 64 bits: they say which credential a session stands on, and nothing of the credential. */
+const MARK_CHARS = 16
 const tokenForm = /^[\w-]{43}$/
 /** Sessions that one holder may have at once; those seen longest ago make room. */
 const MOST_SESSIONS = 20
@@ -46,6 +48,8 @@ export interface SignedInBrowsers {
    * that is sent has to be the session's: a page shows nothing of whoever signed in beside it.
    */
   refuseForged(request: FastifyRequest, session: BrowserSession): void
+  /** Ends the holder's sessions that stand on another credential, so that none is live again when that one comes back. */
+  endOfOtherCredentials(storeId: BrowserSession['storeId']): Promise<void>
 }
 
 /**
@@ -65,7 +69,8 @@ export function createSignedInBrowsers(ports: Ports, name: string, credential = 
   const cookieName = isHttps ? `__Host-${name}` : name
   const attributes = `; Path=/; HttpOnly; SameSite=Strict${isHttps ? '; Secure' : ''}`
 
-  const hashOf = (token: string): string => hash('sha256', token + credential)
+  const credentialMark = `${sealer.mac('browser-credential', credential).toString('hex').slice(0, MARK_CHARS)}:`
+  const hashOf = (token: string): string => credentialMark + hash('sha256', token + credential)
 
   const giveCookie = (reply: FastifyReply, value: string, maxAgeSeconds: number) =>
     void reply.header('set-cookie', `${cookieName}=${value}; Max-Age=${maxAgeSeconds}${attributes}`)
@@ -127,6 +132,11 @@ export function createSignedInBrowsers(ports: Ports, name: string, credential = 
     hasCookie: (request) => cookieOf(request.headers.cookie, cookieName) !== undefined,
     csrfTokenOf,
     refuseForeign,
+
+    async endOfOtherCredentials(storeId) {
+      for (const { id, tokenHash } of await browserSessions.ofHolder(storeId, clock.now()))
+        if (!tokenHash.startsWith(credentialMark)) await browserSessions.end(storeId, id)
+    },
 
     refuseForged(request, session) {
       if (request.method === 'GET' || request.method === 'HEAD') {

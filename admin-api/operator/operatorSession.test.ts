@@ -61,6 +61,35 @@ t.test("a seller is no operator, and the operator's cookie opens no store", asyn
   t.equal((await f.call('GET', '/api/v1/profile', { headers: other })).status, 401)
 })
 
+t.test(
+  'a session ends with its token, for good, and not with another process of the same token',
+  async (t) => {
+    const first = await service(t)
+    const { browserSessions } = first.db
+    const { sealer } = first
+    const start = (more: object) => service(t, more, { browserSessions, sealer })
+    const isSignedIn = async (f: typeof first, cookie: string) =>
+      (await f.call('GET', '/api/operator/session', { headers: { cookie } })).status === 200
+    const cookie = cookieIn(await signIn(first))
+    const seller = await signInBrowser(first)
+    const second = await start({})
+    t.ok((await isSignedIn(first, cookie)) && (await isSignedIn(second, cookie)))
+
+    const changed = 'another-token-of-32-characters-or-more'
+    const third = await start({ token: changed })
+    t.notOk(await isSignedIn(third, cookie))
+    const ofAnother = cookieIn(await signIn(third, changed))
+    const fourth = await start({})
+    t.notOk(await isSignedIn(fourth, cookie), 'the first token again revives nothing')
+    const again = cookieIn(await signIn(fourth))
+    t.ok(await isSignedIn(fourth, again))
+    t.notOk(await isSignedIn(await start({ token: changed }), ofAnother))
+    await startAdmin(t, { browserSessions, sealer })
+    t.notOk(await isSignedIn(await start({}), again), 'nor does it after a time without any')
+    t.equal((await seller.call('GET', '/api/v1/profile')).status, 200, "sellers' sessions stand on no token")
+  },
+)
+
 t.test('without a token in the configuration there is nothing here', async (t) => {
   const f = await startAdmin(t)
   for (const [method, path] of [

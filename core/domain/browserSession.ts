@@ -6,7 +6,7 @@ export interface BrowserSession {
   readonly id: string
   /** Whose store it may change; null: the operator's, who signs in with a token and has no store. */
   readonly storeId: StoreId | null
-  /** SHA-256 of the cookie's text and the credential that it stands on, hex. */
+  /** A mark of the credential that the session stands on, and behind a colon SHA-256 of the cookie's text and the credential, hex. */
   readonly tokenHash: string
   /** The wallet that signed in; null for the operator. */
   readonly wallet: { readonly chain: ChainName; readonly address: string } | null
