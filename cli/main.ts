@@ -1,5 +1,12 @@
+import { addCredentials } from './credentials.ts'
 import { createProgram } from './program.ts'
 import { keepTickShape } from './runtime/heap/keepTickShape.ts'
 
 keepTickShape()
-await createProgram().parseAsync()
+const program = createProgram()
+try {
+  addCredentials(process.env)
+} catch (error) {
+  program.error((error as Error).message)
+}
+await program.parseAsync()

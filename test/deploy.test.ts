@@ -179,9 +179,10 @@ const listener = `use Socket; $| = 1; socket(my $s, PF_UNIX, SOCK_DGRAM, 0); bin
 print "bound\\n"; while (defined recv($s, my $text, 4096, 0)) { print "$text\\n" }`
 
 if (hasSystemd)
-  t.test('systemd is told when the gateway serves, and when it stops', async (t) => {
+  t.test('systemd is told when the gateway serves, that it still runs, and when it stops', async (t) => {
     t.match(unit, /^Type=notify$/m)
     t.match(unit, /^NotifyAccess=all$/m)
+    t.match(unit, /^WatchdogSec=\d+$/m)
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-notify-'))
     t.teardown(() => rmSync(folder, { recursive: true, force: true }))
     const socket = join(folder, 'socket')
@@ -203,8 +204,8 @@ if (hasSystemd)
       log: { format: 'json' },
     }
     writeFileSync(file, JSON.stringify(config))
-    const gateway = await startGateway(t, { file }, { NOTIFY_SOCKET: socket })
-    await untilReceived(/^READY=1$/m)
+    const gateway = await startGateway(t, { file }, { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '200000' })
+    await untilReceived(/^READY=1\n(.*\n)*WATCHDOG=1\n(.*\n)*WATCHDOG=1$/m)
     t.notMatch(received, /STOPPING/)
     gateway.signal('SIGTERM')
     await untilReceived(/^STOPPING=1$/m)

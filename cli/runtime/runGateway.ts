@@ -8,7 +8,7 @@ import { startPrimary } from './cluster/primary.ts'
 import { runWorker } from './cluster/worker.ts'
 import { createLog } from './createLog.ts'
 import { limitThreadHeaps } from './heap/limitThreadHeaps.ts'
-import { notifySystemd } from './notifySystemd.ts'
+import { notifySystemd, reportToWatchdog } from './notifySystemd.ts'
 import { readConfig } from './readConfig.ts'
 import { does, type Role } from './role.ts'
 import { startTollgate } from './startTollgate.ts'
@@ -68,6 +68,7 @@ export async function runGateway(file: string, only?: Role): Promise<void> {
     stop,
   })
   notifySystemd('READY=1', log)
+  reportToWatchdog(log)
   // Last: whoever reads this may send a signal at once.
   log.info({ url, admin, publicUrl: loaded.config.publicUrl, ...(only && { only }) }, 'tollgate is running')
 }
