@@ -104,12 +104,23 @@ export async function proveWallet(
 
 export const messageHashOf = (message: string): string => createHash('sha256').update(message).digest('hex')
 
-/** The address in its canonical form. @throws `INVALID_ADDRESS` when it is not one of the chain */
-export function canonicalAddress(api: Pick<Api, 'walletProofs'>, chain: ChainName, address: string): string {
+/**
+ * The address in its canonical form.
+ *
+ * @param path the field that the address was sent in
+ * @throws `INVALID_ADDRESS` when it is not one of the chain
+ */
+export function canonicalAddress(
+  api: Pick<Api, 'walletProofs'>,
+  chain: ChainName,
+  address: string,
+  path = 'address',
+): string {
   const canonical = api.walletProofs.canonicalAddress(chain, address)
   if (canonical !== undefined) return canonical
   const expected = chain === 'base' ? '0x and 40 hex digits' : 'base58 of 32 bytes'
-  throw new TollgateError('INVALID_ADDRESS', `This is not an address on ${chain}; expected ${expected}.`)
+  const message = `This is not an address on ${chain}; expected ${expected}.`
+  throw new TollgateError('INVALID_ADDRESS', message, { details: [{ path, code: 'format', message }] })
 }
 
 /** The form under which a wallet is stored: EVM in lower case, because the checksum is only a spelling. */

@@ -77,9 +77,11 @@ export async function refuseUnreachable(api: Api, link: Candidate): Promise<{ sa
   if (!isPaid(link) || link.linkType === 'standard') return { saved: async () => {} }
   const report = await probeLink(api, link)
   if (!report.ok) {
+    const message = `The API behind this link did not pass the health check. ${report.detail}`
     throw new TollgateError(
       'API_NOT_RESPONDING',
-      `The API behind this link did not pass the health check. ${report.detail} A paid link is saved once a GET of its url is answered with a status below 500.`,
+      `${message} A paid link is saved once a GET of its url is answered with a status below 500.`,
+      { details: [{ path: 'url', code: 'not_responding', message }] },
     )
   }
   return { saved: () => api.links.addHealthEvent(probeEvent(link.id, report, api.clock.now())) }

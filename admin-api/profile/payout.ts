@@ -34,7 +34,7 @@ export function readPayoutChange(
   for (const chain of chains) {
     const address = given[chain]
     if (address === undefined) continue
-    const wallet = address === null ? null : canonicalAddress(api, chain, address)
+    const wallet = address === null ? null : canonicalAddress(api, chain, address, `payout.${chain}`)
     if (wallet === payout[chain]) continue
     from[chain] = payout[chain]
     to[chain] = wallet

@@ -82,7 +82,7 @@ function readSocials(sent: Infer<typeof body>['socials']): Social[] {
   const faults: ErrorDetail[] = []
   const read = sent.map(({ type, url, displayOrder, isVisible }, i): Social => {
     const message = faultOf(type, url)
-    if (message !== undefined) faults.push({ path: `socials[${i}].url`, code: 'format', message })
+    if (message !== undefined) faults.push({ path: `socials[${i}].url`, code: 'wrong_site', message })
     else url = new URL(url).href
     return { type, url, displayOrder: displayOrder ?? i, isVisible: isVisible ?? true }
   })

@@ -7,6 +7,7 @@ import { showToast, Toasts } from '../components/toast.ts'
 import { ApiFault, createApiClient } from '../desk/api.ts'
 import { Frame } from '../desk/frame.ts'
 import { usePath } from '../desk/path.ts'
+import { LeaveDialog } from '../desk/unsaved.ts'
 import { html } from '../html.ts'
 import type { DashboardData } from './dashboardPage.ts'
 import { entries, entryOf, forDevelopers } from './navigation.ts'
@@ -18,7 +19,7 @@ type Session = SessionAnswer | 'nobody' | 'asking' | ApiFault
 
 /** The dashboard: asks who is signed in, and shows the view of the address or the way in. */
 export function Dashboard({ serviceName, publicUrl }: DashboardData) {
-  const { path, query, go } = usePath('/dashboard')
+  const { path, query, go, leave, leaving } = usePath('/dashboard')
   const [session, setSession] = useState<Session>('asking')
 
   const ask = () => {
@@ -77,8 +78,9 @@ export function Dashboard({ serviceName, publicUrl }: DashboardData) {
       entries=${shown}
       current=${entry?.href}
       owner=${html`<a class="desk-store" href=${store.storeUrl} dir="auto">${store.displayName}</a>
-        <${Button} size="small" kind="quiet" onClick=${seller.signOut}>Sign out<//>`}
+        <${Button} size="small" kind="quiet" onClick=${() => leave(seller.signOut)}>Sign out<//>`}
     ><${Fragment} key=${seller.csrfToken}>${viewOf(path, query)}<//><//>
+    <${LeaveDialog} of=${leaving} />
     <${Toasts} />
   <//>`
 }

@@ -1,8 +1,8 @@
-import { useState } from 'preact/hooks'
 import { Button } from '../components/button.ts'
 import { Field } from '../components/field.ts'
 import { Select } from '../components/select.ts'
-import { type Action, Fault } from '../desk/load.ts'
+import { addressWords, type FormWords, refuse, useForm } from '../desk/form.ts'
+import type { Action } from '../desk/load.ts'
 import { type Children, html } from '../html.ts'
 import { headersIn } from './import/importBody.ts'
 import type { LinkAnswer } from './types.ts'
@@ -63,46 +63,57 @@ export interface LinkFormProps {
   readonly link?: LinkAnswer
   readonly action: Action
   readonly submit: string
-  readonly onSubmit: (fields: LinkFields) => void
+  readonly onSubmit: (fields: LinkFields) => Promise<unknown>
   /** Beside the button. */
   readonly children?: Children
 }
 
-/** What a link is made of. Errors of the API stand at the fields that they are about. */
+const words: FormWords = {
+  title: { expected: 'Enter a title: what is sold, in a few words.' },
+  url: addressWords('Enter the address of your API, such as https://api.example.com/v1.'),
+  price: {
+    expected: 'Enter a price in USDC, such as 0.01; 0 is free.',
+    no_payout_wallet: 'A paid link needs a wallet that buyers pay. Name one in your profile first.',
+  },
+  upstreamHeaders: {},
+  description: {},
+  slug: {
+    expected: 'Enter 3 to 64 characters of a-z, 0-9 and -.',
+    SLUG_ALREADY_EXISTS: 'You have a link with this address. Enter another one.',
+  },
+  tags: { expected: 'Enter words of a-z, 0-9 and -, with commas between them.' },
+  webhookUrl: addressWords('Enter a whole address, such as https://shop.example.com/hooks, or none.'),
+}
+
+/** What a link is made of. */
 export function LinkForm({ link, action, submit, onSubmit, children }: LinkFormProps) {
-  const [fields, setFields] = useState(link === undefined ? blank : fieldsOf(link))
-  const set = (name: keyof LinkFields) => (value: string) =>
-    setFields((before) => ({ ...before, [name]: value }))
-  const details = action.fault?.details ?? {}
-  const headersError = headersIn(fields.headers).error
-  const at = (name: keyof LinkFields) => ({
-    ...{ id: name, value: fields[name], onInput: set(name), error: details[name] ?? clash(name, action) },
+  const form = useForm(link === undefined ? blank : fieldsOf(link), action, words)
+  const { at, errorAt } = form
+  const send = form.submit(async (fields) => {
+    const { error } = headersIn(fields.headers)
+    if (error !== undefined) throw refuse({ upstreamHeaders: error })
+    await onSubmit(fields)
   })
-  const send = (event: Event) => {
-    event.preventDefault()
-    if (headersError === undefined) onSubmit(fields)
-  }
-  return html`<form class="stack desk-form" onSubmit=${send} novalidate>
+  return html`<form class="stack desk-form" ref=${form.ref} onSubmit=${send} novalidate>
     <${Field} ...${at('title')} label="Title" hint="What is sold, in a few words." maxlength="200" required />
     <${Field} ...${at('url')} label="Address of your API" hint="Calls go there. Buyers never see it." type="url" inputmode="url" placeholder="https://api.example.com/v1" required />
     ${
       link !== undefined &&
-      isMoved(fields, link) &&
-      html`<${Field} ...${at('headers')} label="Headers for the new address" rows=${2} class="input mono" spellcheck=${false} autocapitalize="none" autocomplete="off"
-        hint="Sent with every call, one a line: X-Key: value. Headers stored for the old address are not sent to the new one."
-        error=${headersError ?? details['upstreamHeaders']} />`
+      isMoved(form.fields, link) &&
+      html`<${Field} ...${at('headers', 'upstreamHeaders')} label="Headers for the new address" rows=${2} class="input mono" spellcheck=${false} autocapitalize="none" autocomplete="off"
+        hint="Sent with every call, one a line: X-Key: value. Headers stored for the old address are not sent to the new one." />`
     }
     <${Field} ...${at('price')} label="Price of one call, USDC" hint="0 is free." inputmode="decimal" />
     <${Field} ...${at('description')} label="Description" rows=${3} maxlength="500" hint="What a buyer gets, and what the call needs." />
     <${Select}
-      id="visibility" label="Who finds it" value=${fields.visibility} onChange=${set('visibility')}
+      id="visibility" label="Who finds it" value=${form.fields.visibility} onChange=${(visibility: LinkFields['visibility']) => form.set({ visibility })}
       options=${[
         { value: 'listed', label: 'Everybody, in the marketplace' },
         { value: 'unlisted', label: 'Who knows its address' },
         { value: 'secret', label: 'Who knows its secret address' },
       ]}
     />
-    <details class="desk-more" open=${['slug', 'tags', 'webhookUrl'].some((name) => details[name])}>
+    <details class="desk-more" open=${['slug', 'tags', 'webhookUrl'].some(errorAt)}>
       <summary>More</summary>
       <div class="stack">
         <${Field} ...${at('slug')} label="Last part of its address" hint=${link === undefined ? 'Made from the title when empty.' : 'Its last ten addresses lead to the new one for 30 days.'} autocapitalize="none" />
@@ -110,10 +121,7 @@ export function LinkForm({ link, action, submit, onSubmit, children }: LinkFormP
         <${Field} ...${at('webhookUrl')} label="Webhook" hint="Hears of each sale of this link. Optional." type="url" />
       </div>
     </details>
-    <${Fault} of=${action} />
+    ${form.line}
     <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>${submit}<//>${children}</div>
   </form>`
 }
-
-const clash = (name: keyof LinkFields, { fault }: Action): string | undefined =>
-  name === 'slug' && fault?.code === 'SLUG_ALREADY_EXISTS' ? 'You have a link with this address.' : undefined

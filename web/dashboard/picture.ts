@@ -4,7 +4,8 @@ import { Button } from '../components/button.ts'
 import { Card } from '../components/card.ts'
 import { Field } from '../components/field.ts'
 import { showToast } from '../components/toast.ts'
-import { Fault, useAction } from '../desk/load.ts'
+import { addressWords, type FormWords, useForm } from '../desk/form.ts'
+import { useAction } from '../desk/load.ts'
 import { html } from '../html.ts'
 import type { ProfileAnswer } from './profileTypes.ts'
 import { useSeller } from './seller.ts'
@@ -17,6 +18,11 @@ const types = ['image/png', 'image/jpeg', 'image/webp', 'image/gif']
 export interface PictureProps {
   readonly profile: ProfileAnswer
   readonly onChanged: (profile: ProfileAnswer) => void
+}
+
+const words: FormWords = {
+  file: {},
+  avatarUrl: addressWords('Enter the address of a picture, such as https://example.com/me.png.'),
 }
 
 interface Chosen {
@@ -33,8 +39,8 @@ export function Picture({ profile, onChanged }: PictureProps) {
   // Of another choice it is another field: a browser tells nothing of the same file chosen again.
   const [round, setRound] = useState(0)
   const isOurs = profile.avatarUrl.startsWith(`${publicUrl}/avatar/`)
-  const [address, setAddress] = useState(isOurs ? '' : profile.avatarUrl)
   const action = useAction()
+  const form = useForm({ avatarUrl: isOurs ? '' : profile.avatarUrl }, action, words)
   const again = () => {
     setChosen(undefined)
     setWrong(undefined)
@@ -50,25 +56,21 @@ export function Picture({ profile, onChanged }: PictureProps) {
     if (typeof read === 'string') setWrong(read)
     else setChosen({ file, preview: read.preview })
   }
-  const save = (body: unknown, said: string) =>
-    void action.run(async () => {
-      const { avatarUrl } = await ask<{ avatarUrl: string }>('POST', '/api/v1/avatar', body)
-      onChanged({ ...profile, avatarUrl })
-      again()
-      setAddress(avatarUrl.startsWith(`${publicUrl}/avatar/`) ? '' : avatarUrl)
-      showToast({ text: said })
-      refresh()
-    })
+  const save = async (body: unknown, said: string) => {
+    const { avatarUrl } = await ask<{ avatarUrl: string }>('POST', '/api/v1/avatar', body)
+    onChanged({ ...profile, avatarUrl })
+    again()
+    showToast({ text: said })
+    refresh()
+  }
   const upload = () => {
-    const form = new FormData()
-    form.set('file', chosen!.file)
-    save(form, 'This is your picture now')
+    const body = new FormData()
+    body.set('file', chosen!.file)
+    void action.run(() => save(body, 'This is your picture now'))
   }
-  const setByAddress = (event: Event) => {
-    event.preventDefault()
-    save({ avatarUrl: address.trim() || null }, 'Saved')
-  }
-  const refused = wrong ?? action.fault?.details['file']
+  const remove = () => action.run(() => save({ avatarUrl: null }, 'The picture was removed'))
+  const setByAddress = form.submit(({ avatarUrl }) => save({ avatarUrl: avatarUrl.trim() || null }, 'Saved'))
+  const refused = wrong ?? form.errorAt('file')
   return html`<${Card} title="Picture">
     <div class="stack">
       <div class="desk-picture">
@@ -86,7 +88,7 @@ export function Picture({ profile, onChanged }: PictureProps) {
         </div>
       </div>
       ${!isOurs && profile.avatarUrl !== '' && chosen === undefined && html`<p class="soft small desk-address">Shown from ${profile.avatarUrl}</p>`}
-      ${action.fault?.details['file'] === undefined && action.fault?.details['avatarUrl'] === undefined && html`<${Fault} of=${action} />`}
+      ${form.line}
       ${
         chosen !== undefined &&
         html`<div class="row"><${Button} kind="primary" isBusy=${action.isBusy} onClick=${upload}>Use this picture<//>
@@ -95,13 +97,13 @@ export function Picture({ profile, onChanged }: PictureProps) {
       ${
         chosen === undefined &&
         profile.avatarUrl !== '' &&
-        html`<div class="row"><${Button} kind="danger" size="small" isBusy=${action.isBusy} onClick=${() => save({ avatarUrl: null }, 'The picture was removed')}>Remove the picture<//></div>`
+        html`<div class="row"><${Button} kind="danger" size="small" isBusy=${action.isBusy} onClick=${remove}>Remove the picture<//></div>`
       }
-      <details class="desk-more" open=${action.fault?.details['avatarUrl'] !== undefined}>
+      <details class="desk-more" open=${form.errorAt('avatarUrl') !== undefined}>
         <summary>By its address</summary>
-        <form class="stack" onSubmit=${setByAddress} novalidate>
-          <${Field} id="avatarUrl" label="Address of a picture" type="url" inputmode="url" value=${address} onInput=${setAddress} placeholder="https://…"
-            hint="It stays where it is, and is shown from there." error=${action.fault?.details['avatarUrl']} />
+        <form class="stack" ref=${form.ref} onSubmit=${setByAddress} novalidate>
+          <${Field} ...${form.at('avatarUrl')} label="Address of a picture" type="url" inputmode="url" placeholder="https://…"
+            hint="It stays where it is, and is shown from there." />
           <div class="row"><${Button} type="submit" isBusy=${action.isBusy}>Save the address<//></div>
         </form>
       </details>

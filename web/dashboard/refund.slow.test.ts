@@ -122,7 +122,7 @@ function tests(browser: Browser): void {
       await page.getByText('You sent it yourself').click()
       await page.getByLabel('Transaction', { exact: true }).fill('0x12')
       await page.getByRole('button', { name: 'Check and book the refund' }).click()
-      const alert = page.locator('#tx-error')
+      const alert = page.locator('#txHash-error')
       await alert.waitFor()
       t.equal(await page.getByRole('alert').count(), 1, 'once')
       t.notMatch(await alert.textContent(), /request|eip155/i)

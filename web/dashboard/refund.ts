@@ -6,6 +6,7 @@ import { Card } from '../components/card.ts'
 import { Field } from '../components/field.ts'
 import { showToast } from '../components/toast.ts'
 import { ApiFault } from '../desk/api.ts'
+import { useForm } from '../desk/form.ts'
 import { Fault, useAction } from '../desk/load.ts'
 import { html } from '../html.ts'
 import { sendEvm } from '../wallets/sendEvm.ts'
@@ -29,6 +30,8 @@ export interface RefundProps {
   readonly onChanged: () => void
 }
 
+const words = { txHash: { expected: 'Enter the transaction of your transfer, as your wallet shows it.' } }
+
 const RECHECK_AFTER_MS = 3_000
 /** Checks of a transfer that was just sent: ten minutes of them. */
 const MAX_CHECKS = 200
@@ -48,10 +51,10 @@ export function Refund({ purchase, transfer, onChanged }: RefundProps) {
   const { ask } = useSeller()
   const { id, amount, currency, status } = purchase
   const [sent, setSent] = useState(() => sentRefund(id))
-  const [typed, setTyped] = useState('')
   const [progress, setProgress] = useState('')
   const action = useAction()
   const byHand = useAction()
+  const form = useForm({ txHash: '' }, byHand, words)
   const isGone = useRef(false)
   useEffect(() => () => void (isGone.current = true), [])
 
@@ -99,13 +102,9 @@ export function Refund({ purchase, transfer, onChanged }: RefundProps) {
     setSent(undefined)
     action.clear()
   }
-  const bookTyped = (event: Event) => {
-    event.preventDefault()
-    void byHand.run(() => book(typed.trim()))
-  }
+  const bookTyped = form.submit(({ txHash }) => book(txHash.trim()))
   const canSend = transfer.chain === 'base'
   const isDue = status === 'refund_due'
-  const error = byHand.fault && (byHand.fault.details['txHash'] ?? byHand.fault.message)
   return html`<${Card} title=${isDue ? 'Pay it back' : 'Refund'}><div class="stack">
     ${
       canSend &&
@@ -120,12 +119,13 @@ export function Refund({ purchase, transfer, onChanged }: RefundProps) {
     <${Fault} of=${action} />
     <details class="desk-more" open=${!canSend}>
       <summary>You sent it yourself</summary>
-      <form class="stack" onSubmit=${bookTyped} novalidate>
+      <form class="stack" ref=${form.ref} onSubmit=${bookTyped} novalidate>
         <ol class="desk-numbered">
           <li>Send <${Amount} value=${amount} currency=${currency} /> from <${Address} value=${transfer.from} what="wallet that was paid" /> to <${Address} value=${transfer.to} what="buyer’s wallet" />.</li>
           <li>Enter the transaction. It is checked on chain before the refund is booked.</li>
         </ol>
-        <${Field} id="tx" label="Transaction" value=${typed} onInput=${setTyped} error=${error} autocomplete="off" spellcheck=${false} required />
+        <${Field} ...${form.at('txHash')} label="Transaction" autocomplete="off" spellcheck=${false} required />
+        ${form.line}
         <div class="row"><${Button} type="submit" isBusy=${byHand.isBusy}>Check and book the refund<//></div>
       </form>
     </details>

@@ -4,12 +4,14 @@ import { Card } from '../components/card.ts'
 import { Field } from '../components/field.ts'
 import { Notice } from '../components/notice.ts'
 import { createApiClient } from '../desk/api.ts'
+import { useForm } from '../desk/form.ts'
 import { Fault, faultOf, useAction } from '../desk/load.ts'
 import { html } from '../html.ts'
 import { findWallets } from '../wallets/findWallets.ts'
 import { type ConnectedWallet, connectWallet } from '../wallets/signText.ts'
 import type { Wallet } from '../wallets/wallet.ts'
 import type { SessionAnswer } from './seller.ts'
+import { storeWords } from './storeWords.ts'
 
 /** Browsers tell of their wallets within this time; before it nobody says that there is none. */
 const LOOKING_MS = 1_000
@@ -92,36 +94,30 @@ interface OpenStoreProps {
 
 /** For a wallet that has no store: what the new one is called. */
 function OpenStore({ signed: { wallet, body }, onSignedIn, onBack }: OpenStoreProps) {
-  const [username, setUsername] = useState('')
-  const [displayName, setDisplayName] = useState('')
   const action = useAction()
-  const open = (event: Event) => {
-    event.preventDefault()
-    void action.run(async () => {
-      const names = { username: username.trim() || null, displayName: displayName.trim() || null }
-      const ask = createApiClient()
-      onSignedIn(
-        await ask<SessionAnswer>('POST', '/api/dashboard/session', { ...body, ...names, openStore: true }),
-      )
-    })
-  }
-  const { details = {}, code } = action.fault ?? {}
+  const form = useForm({ username: '', displayName: '' }, action, storeWords)
+  const open = form.submit(async ({ username, displayName }) => {
+    const names = { username: username.trim() || null, displayName: displayName.trim() || null }
+    const ask = createApiClient()
+    onSignedIn(
+      await ask<SessionAnswer>('POST', '/api/dashboard/session', { ...body, ...names, openStore: true }),
+    )
+  })
   return html`<${Card} class="desk-door">
     <h1>Open your store</h1>
     <p class="soft">The wallet <span class="mono">${wallet.address}</span> has no store yet. Buyers will pay this wallet; you can change that later.</p>
-    <form class="stack" onSubmit=${open}>
+    <form class="stack" ref=${form.ref} onSubmit=${open} novalidate>
       <${Field}
-        id="username" label="Username" value=${username} onInput=${setUsername}
+        ...${form.at('username')} label="Username"
         hint="Part of every address of yours: a-z, 0-9 and _. Leave it empty for a random one."
-        error=${details['username'] ?? (code === 'USERNAME_TAKEN' ? 'Somebody has this name already.' : undefined)}
         autocomplete="username" autocapitalize="none" spellcheck=${false}
       />
-      <${Field} id="display-name" label="Name of the store" value=${displayName} onInput=${setDisplayName} hint="What buyers read. Optional." error=${details['displayName']} />
+      <${Field} ...${form.at('displayName')} label="Name of the store" hint="What buyers read. Optional." />
+      ${form.line}
       <div class="row">
         <${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Open the store<//>
         <${Button} kind="quiet" onClick=${onBack}>Use another wallet<//>
       </div>
     </form>
-    ${Object.keys(details).length === 0 && html`<${Fault} of=${action} />`}
   <//>`
 }

@@ -1,13 +1,14 @@
-import { useRef, useState } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { Button } from '../components/button.ts'
 import { Card } from '../components/card.ts'
 import { Field } from '../components/field.ts'
 import { Select } from '../components/select.ts'
 import { showToast } from '../components/toast.ts'
-import { Fault, useAction } from '../desk/load.ts'
+import { addressWords, useForm } from '../desk/form.ts'
+import { useAction } from '../desk/load.ts'
 import { html } from '../html.ts'
 import type { PictureProps } from './picture.ts'
-import type { ProfileAnswer, SocialAnswer } from './profileTypes.ts'
+import type { SocialAnswer } from './profileTypes.ts'
 import { useSeller } from './seller.ts'
 
 const MAX_SOCIALS = 10
@@ -34,45 +35,43 @@ interface Row {
   readonly isVisible: boolean
 }
 
+const words = {
+  'socials[].url': addressWords('Enter the whole address of the page, such as https://github.com/you.'),
+}
+
 /** Other pages of the seller's, in the order in which buyers see them. */
 export function Socials({ profile, onChanged }: PictureProps) {
   const { ask } = useSeller()
-  const next = useRef(0)
-  const rowsOf = ({ socials }: Pick<ProfileAnswer, 'socials'>) =>
-    socials.map(({ type, url, isVisible }): Row => ({ key: next.current++, type, url, isVisible }))
-  const [rows, setRows] = useState(() => rowsOf(profile))
+  const next = useRef(MAX_SOCIALS)
+  const stored = profile.socials.map(({ type, url, isVisible }, key): Row => ({ key, type, url, isVisible }))
   const action = useAction()
-  const change = (rows: readonly Row[]) => {
+  const form = useForm({ rows: stored }, action, words)
+  const { rows } = form.fields
+  const change = (rows: Row[]) => {
     // What was said of a row would stand at another one.
     action.clear()
-    setRows([...rows])
+    form.set({ rows })
   }
   const set = (at: number, to: Partial<Row>) => change(rows.with(at, { ...rows[at]!, ...to }))
   const add = () => change([...rows, { key: next.current++, type: 'website', url: '', isVisible: true }])
   const raise = (at: number) => change(rows.with(at - 1, rows[at]!).with(at, rows[at - 1]!))
-  const save = (event: Event) => {
-    event.preventDefault()
-    void action.run(async () => {
-      const socials = rows.map(({ type, url, isVisible }, displayOrder) => ({
-        ...{ type, url: url.trim(), isVisible, displayOrder },
-      }))
-      const saved = await ask<{ socials: readonly SocialAnswer[] }>('POST', '/api/v1/socials', { socials })
-      setRows(rowsOf(saved))
-      onChanged({ ...profile, ...saved })
-      showToast({ text: 'Saved' })
-    })
-  }
-  const details = action.fault?.details ?? {}
-  const isAtFields = Object.keys(details).some((path) => path.startsWith('socials['))
+  const save = form.submit(async ({ rows }) => {
+    const socials = rows.map(({ type, url, isVisible }, displayOrder) => ({
+      ...{ type, url: url.trim(), isVisible, displayOrder },
+    }))
+    const saved = await ask<{ socials: readonly SocialAnswer[] }>('POST', '/api/v1/socials', { socials })
+    onChanged({ ...profile, ...saved })
+    showToast({ text: 'Saved' })
+  })
   return html`<${Card} title="Your other pages">
-    <form class="stack" onSubmit=${save} novalidate>
+    <form class="stack" ref=${form.ref} onSubmit=${save} novalidate>
       ${rows.length === 0 && html`<p class="soft">Buyers trust a seller whom they find elsewhere: a website, GitHub, X.</p>`}
       ${rows.map(
         ({ key, type, url, isVisible }, at) => html`<fieldset class="desk-social" key=${key}>
           <legend class="visually-hidden">Page ${at + 1}</legend>
           <${Select} id=${`social-${key}-type`} label="Where" value=${type} options=${kinds} onChange=${(value: string) => set(at, { type: value })} />
           <${Field} id=${`social-${key}-url`} label="Address" type="url" inputmode="url" value=${url} placeholder="https://…" maxlength="500" autocapitalize="none"
-            onInput=${(value: string) => set(at, { url: value })} error=${details[`socials[${at}].url`] ?? details[`socials[${at}].type`]} />
+            onInput=${(value: string) => set(at, { url: value })} error=${form.errorAt(`socials[${at}].url`)} />
           <div class="row desk-social-row">
             <label class="check"><input type="checkbox" checked=${isVisible} onChange=${() => set(at, { isVisible: !isVisible })} /> Shown to everybody</label>
             ${at > 0 && html`<${Button} size="small" kind="quiet" onClick=${() => raise(at)}>Move up<span class="visually-hidden"> page ${at + 1}</span><//>`}
@@ -80,7 +79,7 @@ export function Socials({ profile, onChanged }: PictureProps) {
           </div>
         </fieldset>`,
       )}
-      ${!isAtFields && html`<${Fault} of=${action} />`}
+      ${form.line}
       <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Save<//>
         ${rows.length < MAX_SOCIALS && html`<${Button} onClick=${add}>Add a page<//>`}</div>
     </form>

@@ -3,15 +3,14 @@ export class ApiFault extends Error {
   readonly status: number
   readonly code: string
   readonly requestId: string | undefined
-  /** By the field's path. */
-  readonly details: Readonly<Record<string, string>>
+  readonly details: readonly ErrorDetail[]
 
   constructor(status: number, error: RefusedError | undefined) {
     super(error?.message ?? 'The service did not answer. Check the connection and try again.')
     this.status = status
     this.code = error?.code ?? 'UNREACHABLE'
     this.requestId = error?.requestId
-    this.details = Object.fromEntries((error?.details ?? []).map(({ path, message }) => [path, message]))
+    this.details = error?.details ?? []
   }
 }
 
@@ -21,11 +20,18 @@ interface Answer {
   readonly error?: RefusedError
 }
 
+/** What is wrong at one place of a body. */
+interface ErrorDetail {
+  readonly path: string
+  readonly code: string
+  readonly message: string
+}
+
 interface RefusedError {
   readonly code: string
   readonly message: string
   readonly requestId?: string
-  readonly details?: readonly { readonly path: string; readonly message: string }[]
+  readonly details?: readonly ErrorDetail[]
 }
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'

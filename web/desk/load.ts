@@ -87,6 +87,4 @@ export function useAction(): Action {
 export const Fault = ({ of: { fault } }: { readonly of: Action }) =>
   fault === undefined
     ? null
-    : html`<${Notice} tone="bad" title=${fault.message} requestId=${fault.requestId} isAlert=${true}>
-        ${Object.entries(fault.details).map(([path, message]) => html`<p>${path && html`<code>${path}</code> `}${message}</p>`)}
-      <//>`
+    : html`<${Notice} tone="bad" title=${fault.message} requestId=${fault.requestId} isAlert=${true} />`

@@ -8,8 +8,9 @@ import { Notice } from '../components/notice.ts'
 import { Skeleton } from '../components/skeleton.ts'
 import { Toasts } from '../components/toast.ts'
 import { type ApiClient, ApiFault, createApiClient } from '../desk/api.ts'
+import { useForm } from '../desk/form.ts'
 import { Frame, type NavEntry } from '../desk/frame.ts'
-import { Fault, useAction } from '../desk/load.ts'
+import { useAction } from '../desk/load.ts'
 import { type Path, usePath } from '../desk/path.ts'
 import { html } from '../html.ts'
 import { Configuration } from './configuration.ts'
@@ -88,7 +89,7 @@ const entries: readonly NavEntry[] = [
   { href: '/operator/configuration', title: 'Configuration' },
 ]
 
-interface ViewProps extends Path, Pick<SignedInProps, 'ask' | 'onSignedOut'> {}
+interface ViewProps extends Pick<Path, 'path' | 'query' | 'go'>, Pick<SignedInProps, 'ask' | 'onSignedOut'> {}
 
 function viewOf({ path, query, go, ask, onSignedOut }: ViewProps) {
   const of = (name: string) => query.get(name) ?? ''
@@ -110,21 +111,25 @@ function viewOf({ path, query, go, ask, onSignedOut }: ViewProps) {
   }
 }
 
+const doorWords = {
+  token: {
+    expected: 'Enter the token of the configuration.',
+    UNAUTHORIZED: 'This is not the token of the configuration.',
+  },
+}
+
 function Door({ onSignedIn }: { readonly onSignedIn: (session: SessionAnswer) => void }) {
-  const [token, setToken] = useState('')
   const action = useAction()
-  const send = (event: Event) => {
-    event.preventDefault()
-    void action.run(async () =>
-      onSignedIn(await createApiClient()<SessionAnswer>('POST', '/api/operator/session', { token })),
-    )
-  }
+  const form = useForm({ token: '' }, action, doorWords)
+  const send = form.submit(async ({ token }) =>
+    onSignedIn(await createApiClient()<SessionAnswer>('POST', '/api/operator/session', { token })),
+  )
   return html`<${Card} class="desk-door">
     <h1>Sign in as the operator</h1>
     <p class="soft">With the token that the configuration names: <code>operator.token</code>.</p>
-    <form class="stack" onSubmit=${send}>
-      <${Field} id="token" label="Token" type="password" autocomplete="current-password" value=${token} onInput=${setToken} required />
-      <${Fault} of=${action} />
+    <form class="stack" ref=${form.ref} onSubmit=${send} novalidate>
+      <${Field} ...${form.at('token')} label="Token" type="password" autocomplete="current-password" required />
+      ${form.line}
       <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Sign in<//></div>
     </form>
   <//>`

@@ -1,12 +1,12 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Asset } from '../../core/domain/asset.ts'
 import type { PaymentRequired } from '../../core/x402/types.ts'
-import { browser } from '../browser.ts'
 import { Amount } from '../components/amount.ts'
 import { Button } from '../components/button.ts'
 import { Field } from '../components/field.ts'
 import { Notice } from '../components/notice.ts'
 import { Select } from '../components/select.ts'
+import { useUnsaved } from '../desk/unsaved.ts'
 import { html } from '../html.ts'
 import { island } from '../island/island.ts'
 import { forgetInTab, keepInTab, keptInTab } from '../tabStorage.ts'
@@ -86,13 +86,8 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
   // A payment buys one call; with the same one, the same call is answered and costs nothing more.
   const isOpen = sent !== undefined && (fault !== undefined || (answer !== undefined && isUnsure(answer)))
   const isRefused = sent !== undefined && fault === undefined && offer !== undefined && !isBusy
-  // Whoever leaves now loses the payment that the answer can still be asked for with.
-  useEffect(() => {
-    if (!isOpen && (sent === undefined || !isBusy)) return
-    const ask = (event: { preventDefault(): void }) => event.preventDefault()
-    browser.addEventListener('beforeunload', ask)
-    return () => browser.removeEventListener('beforeunload', ask)
-  }, [isOpen, isBusy, sent])
+  // A buyer who leaves now loses the payment that the answer can still be requested with.
+  useUnsaved(isOpen || (sent !== undefined && isBusy))
   return html`<div class="stack try">
     <form class="stack" onSubmit=${submit}>
       ${fields.length > 0 && html`<div class="fields">${fields.map((field) => html`<${InputControl} field=${field} value=${filled[field.name] ?? ''} onChange=${(value: string) => setFilled((before) => ({ ...before, [field.name]: value }))} />`)}</div>`}

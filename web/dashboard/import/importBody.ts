@@ -20,23 +20,25 @@ export const MAX_DOCUMENT_BYTES = 16_000_000
 export interface ImportBody {
   /** What `POST /api/v1/links/import` takes, without `dryRun` and `offset`. */
   readonly body: Readonly<Record<string, unknown>>
-  /** What is wrong, by the field; empty when nothing is. */
-  readonly errors: Readonly<Partial<Record<keyof ImportFields, string>>>
+  /** What is wrong, by the field of the body; empty when nothing is. */
+  readonly errors: Readonly<Record<string, string>>
 }
 
 /** Reads the form. What only the service can know is left to it. */
 export function importBody(fields: ImportFields): ImportBody {
   const { document, price, rules, as, visibility, server, source, headers } = fields
-  const errors: { -readonly [K in keyof ImportFields]?: string } = {}
+  const errors: Record<string, string> = {}
   const bytes = new TextEncoder().encode(document).length
-  if (document.trim() === '') errors.document = 'Choose a file, or paste the document.'
+  if (document.trim() === '') errors['document'] = 'Choose a file, or paste the document.'
   else if (bytes > MAX_DOCUMENT_BYTES)
-    errors.document = `The document has ${megabytes(bytes)}, and may have ${megabytes(MAX_DOCUMENT_BYTES)}. Import a part of it at a time.`
+    errors['document'] =
+      `The document has ${megabytes(bytes)}, and may have ${megabytes(MAX_DOCUMENT_BYTES)}. Import a part of it at a time.`
   const prices = pairsIn(rules, '=', 'last')
   if (prices.bad !== undefined)
-    errors.rules = `Line ${prices.bad} is no rule: write what it is for, = and a price, such as POST /render = 0.05.`
+    errors['prices'] =
+      `Line ${prices.bad} is no rule: write what it is for, = and a price, such as POST /render = 0.05.`
   const sent = headersIn(headers)
-  if (sent.error !== undefined) errors.headers = sent.error
+  if (sent.error !== undefined) errors['upstreamHeaders'] = sent.error
   return {
     body: {
       ...{ document, as },

@@ -45,8 +45,8 @@ export interface ImportState {
 }
 
 export interface ImportJob extends ImportState {
-  /** Asks what would become of each operation. */
-  readonly look: (body: object) => void
+  /** Asks what would become of each operation. @throws {ApiFault} */
+  readonly look: (body: object) => Promise<void>
   /** Makes what was foretold; from where it was, if it has stopped. */
   readonly make: () => void
   readonly stop: () => void
@@ -77,7 +77,8 @@ export function useImport(): ImportJob {
       const rows = operations.map((one) => ({ ...one, isDone: false }))
       setState({ ...rest, rows, total, done: 0, phase: 'looked' })
     } catch (thrown) {
-      setState({ ...nothing, fault: faultOf(thrown) })
+      setState(nothing)
+      throw thrown
     }
   }
 
@@ -103,7 +104,7 @@ export function useImport(): ImportJob {
 
   return {
     ...state,
-    look: (given) => void look(given),
+    look,
     // Whoever tries again begins at the start: what is there is kept, and takes no time.
     make: () => void make(state.phase === 'stopped' ? state.done : 0),
     stop() {

@@ -8,6 +8,7 @@ import { Empty } from '../../components/empty.ts'
 import { Field } from '../../components/field.ts'
 import { Table } from '../../components/table.ts'
 import { Time } from '../../components/time.ts'
+import { useForm } from '../../desk/form.ts'
 import { type Action, Fault, Load, useAction, useLoad } from '../../desk/load.ts'
 import { Title } from '../../desk/title.ts'
 import { msOf } from '../../desk/words.ts'
@@ -109,16 +110,12 @@ function Keys() {
 
 function NewKey({ action, onClose }: { readonly action: Action; readonly onClose: () => void }) {
   const { ask } = useSeller()
-  const [name, setName] = useState('')
   const [apiKey, setApiKey] = useState<string>()
-  const make = (event: Event) => {
-    event.preventDefault()
-    void action.run(async () =>
-      setApiKey(
-        (await ask<{ apiKey: string }>('POST', '/api/agent/keys', { name: name.trim() || null })).apiKey,
-      ),
-    )
-  }
+  const form = useForm({ name: '' }, action, { name: { expected: 'Enter a name, on one line.' } })
+  const make = form.submit(async ({ name }) => {
+    const made = await ask<{ apiKey: string }>('POST', '/api/agent/keys', { name: name.trim() || null })
+    setApiKey(made.apiKey)
+  })
   if (apiKey !== undefined) {
     return html`<div class="stack">
       <p>This is your key. It is shown only now: keep it where your program finds it, and nobody else.</p>
@@ -126,9 +123,9 @@ function NewKey({ action, onClose }: { readonly action: Action; readonly onClose
       <div class="actions"><${Button} kind="primary" onClick=${onClose}>I have kept it<//></div>
     </div>`
   }
-  return html`<form class="stack" onSubmit=${make}>
-    <${Field} id="key-name" label="What it is for" value=${name} onInput=${setName} hint="To tell keys apart." maxlength="64" error=${action.fault?.details['name']} />
-    ${action.fault?.details['name'] === undefined && html`<${Fault} of=${action} />`}
+  return html`<form class="stack" ref=${form.ref} onSubmit=${make} novalidate>
+    <${Field} ...${form.at('name')} label="What it is for" hint="To tell keys apart." maxlength="64" />
+    ${form.line}
     <div class="actions"><${Button} onClick=${onClose} aria-disabled=${action.isBusy ? 'true' : undefined}>Cancel<//><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Make the key<//></div>
   </form>`
 }

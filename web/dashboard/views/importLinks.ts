@@ -1,10 +1,12 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { Button } from '../../components/button.ts'
 import { Card } from '../../components/card.ts'
 import { Field } from '../../components/field.ts'
 import { Notice } from '../../components/notice.ts'
 import { Select } from '../../components/select.ts'
 import { Skeleton } from '../../components/skeleton.ts'
+import { addressWords, type FormWords, refuse, useForm } from '../../desk/form.ts'
+import { useAction } from '../../desk/load.ts'
 import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
 import { DocumentField } from '../import/documentField.ts'
@@ -17,43 +19,43 @@ const blank: ImportFields = {
   ...{ server: '', source: '', headers: '' },
 }
 
-/** Fields of the form by what the service calls them. */
-const served: Readonly<Record<string, keyof ImportFields>> = {
-  ...{ document: 'document', price: 'price', prices: 'rules', server: 'server', source: 'source' },
-  upstreamHeaders: 'headers',
+/** By what the service calls the fields. */
+const words: FormWords = {
+  document: { expected: 'Choose a file, or paste the document.' },
+  price: { expected: 'Enter a price in USDC, such as 0.01; 0 is free.' },
+  prices: { expected: 'Write one price a line, such as POST /render = 0.05.' },
+  server: addressWords('Enter the address of your API, such as https://api.example.com/v1.'),
+  source: { expected: 'Enter a name of a-z, 0-9 and -.' },
+  upstreamHeaders: { expected: 'Write one header a line, such as X-Key: value.' },
 }
 
 /** Links from an OpenAPI document: what would become of each operation is looked at first, and made then. */
 export function ImportLinks() {
   const job = useImport()
-  const [fields, setFields] = useState(blank)
-  const [errors, setErrors] = useState<Readonly<Partial<Record<keyof ImportFields, string>>>>({})
+  const action = useAction()
+  const form = useForm(blank, action, words)
+  const { fields, errorAt } = form
   const isRunning = job.phase === 'looking' || job.phase === 'making'
   const set = (name: keyof ImportFields) => (value: string) => {
-    setFields((before) => ({ ...before, [name]: value }))
-    setErrors((before) => ({ ...before, [name]: undefined }))
+    form.set({ [name]: value })
     // What was foretold is no longer what would be made.
     if (!isRunning) job.forget()
   }
-  const refused = refusedOf(job)
-  const at = (name: Exclude<keyof ImportFields, 'as' | 'visibility' | 'document'>) => ({
-    ...{ id: name, value: fields[name], onInput: set(name), error: errors[name] ?? refused[name] },
+  const at = (name: Exclude<keyof ImportFields, 'as' | 'visibility' | 'document'>, path?: string) => ({
+    ...{ ...form.at(name, path), onInput: set(name) },
   })
-  const look = (event: Event) => {
-    event.preventDefault()
-    if (isRunning) return
-    const read = importBody(fields)
-    setErrors(read.errors)
-    if (Object.keys(read.errors).length === 0) job.look(read.body)
-  }
-  const hasHidden = (['server', 'source', 'headers'] as const).some((name) => errors[name] ?? refused[name])
+  const look = form.submit(async (fields) => {
+    const { body, errors } = importBody(fields)
+    if (Object.keys(errors).length > 0) throw refuse(errors)
+    await job.look(body)
+  })
   return html`<div class="stack">
     <${Title} from=${{ href: '/dashboard/links', title: 'Links' }}>Import an OpenAPI document<//>
     <${Card}>
-      <form class="stack desk-form" onSubmit=${look} novalidate>
+      <form class="stack desk-form" ref=${form.ref} onSubmit=${look} novalidate>
         <fieldset class="desk-fields stack" disabled=${isRunning}>
           <legend class="visually-hidden">What is imported</legend>
-          <${DocumentField} onInput=${set('document')} error=${errors.document ?? refused.document} />
+          <${DocumentField} onInput=${set('document')} error=${form.at('document').error} />
           <${Select} id="as" label="What becomes a link" value=${fields.as} onChange=${set('as')}
             options=${[
               { value: 'each', label: 'Each operation' },
@@ -63,7 +65,7 @@ export function ImportLinks() {
             hint="Where neither a line below nor x-price in the document names one. 0 is free; empty leaves such operations out." />
           ${
             fields.as === 'each' &&
-            html`<${Field} ...${at('rules')} label="Other prices" rows=${3} class="input mono" spellcheck=${false} autocapitalize="none"
+            html`<${Field} ...${at('rules', 'prices')} label="Other prices" rows=${3} class="input mono" spellcheck=${false} autocapitalize="none"
               placeholder=${'POST /render = 0.05\nDELETE * = none'} hint="One a line: an operation, a path or an operationId, with * for all that begin so. none is not for sale." />`
           }
           <${Select} id="visibility" label="Who finds the links" value=${fields.visibility} onChange=${set('visibility')}
@@ -72,21 +74,17 @@ export function ImportLinks() {
               { value: 'unlisted', label: 'Who knows their address' },
               { value: 'as it was', label: 'As it was; new ones are unlisted' },
             ]} />
-          <details class="desk-more" open=${hasHidden}>
+          <details class="desk-more" open=${['server', 'source', 'upstreamHeaders'].some(errorAt)}>
             <summary>More</summary>
             <div class="stack">
               <${Field} ...${at('server')} label="Address of your API" type="url" inputmode="url" placeholder="https://api.example.com/v1" hint="The document’s first server when empty." />
               <${Field} ...${at('source')} label="Your name for the document" hint="By it the next import knows the links again. Made from the title when empty." autocapitalize="none" />
-              <${Field} ...${at('headers')} label="Headers for your API" rows=${2} class="input mono" spellcheck=${false} autocapitalize="none" autocomplete="off"
+              <${Field} ...${at('headers', 'upstreamHeaders')} label="Headers for your API" rows=${2} class="input mono" spellcheck=${false} autocapitalize="none" autocomplete="off"
                 hint="Sent with every call, one a line: X-Key: value. Kept encrypted, never shown again." />
             </div>
           </details>
         </fieldset>
-        ${
-          job.phase === 'none' &&
-          job.fault !== undefined &&
-          html`<${Notice} tone="bad" title=${job.fault.message} requestId=${job.fault.requestId} isAlert=${true} />`
-        }
+        ${form.line}
         <div class="row"><${Button} kind=${job.phase === 'none' || job.phase === 'looking' ? 'primary' : 'plain'} type="submit" isBusy=${job.phase === 'looking'}>Look what it makes<//>
           <${Button} kind="quiet" href="/dashboard/links">Cancel<//></div>
         <p class="soft small">Nothing is made before you have seen it.</p>
@@ -95,17 +93,6 @@ export function ImportLinks() {
     ${job.phase === 'looking' && html`<${Skeleton} count=${4} />`}
     ${job.phase !== 'none' && job.phase !== 'looking' && html`<${Outcome} job=${job} />`}
   </div>`
-}
-
-/** What the service says of fields of the form. */
-function refusedOf({ phase, fault }: ImportJob): Partial<Record<keyof ImportFields, string>> {
-  if (phase !== 'none' || fault === undefined) return {}
-  return Object.fromEntries(
-    Object.entries(fault.details).flatMap(([path, message]) => {
-      const name = served[path.split(/[.[/]/)[0]!]
-      return name === undefined ? [] : [[name, message]]
-    }),
-  )
 }
 
 const titles: Readonly<Record<string, string>> = {

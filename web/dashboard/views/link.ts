@@ -34,17 +34,16 @@ function LinkView({ link, onChanged, onStale }: LinkViewProps) {
   const { ask, publicUrl, store } = useSeller()
   const save = useAction()
   const [webhookSecret, setWebhookSecret] = useState<string>()
-  const update = (fields: LinkFields) =>
-    void save.run(async () => {
-      const body = linkBody(fields, link)
-      if (Object.keys(body).length > 0) {
-        const path = `/api/v1/links/${link.id}`
-        const changed = await ask<LinkAnswer & { webhookSecret?: string }>('PATCH', path, body)
-        setWebhookSecret(changed.webhookSecret)
-        onChanged(changed)
-      }
-      showToast({ text: 'Saved' })
-    })
+  const update = async (fields: LinkFields) => {
+    const body = linkBody(fields, link)
+    if (Object.keys(body).length > 0) {
+      const path = `/api/v1/links/${link.id}`
+      const changed = await ask<LinkAnswer & { webhookSecret?: string }>('PATCH', path, body)
+      setWebhookSecret(changed.webhookSecret)
+      onChanged(changed)
+    }
+    showToast({ text: 'Saved' })
+  }
   const address = `${publicUrl}/api/link/${store.username}/${link.privateSlug ?? link.slug}`
   return html`<div class="stack">
     <${Title} from=${{ href: '/dashboard/links', title: 'Links' }} actions=${html`<${LinkState} link=${link} />`}>${link.title}<//>

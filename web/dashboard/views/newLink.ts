@@ -22,8 +22,8 @@ export function NewLink() {
   const { ask } = useSeller()
   const [created, setCreated] = useState<CreatedLink>()
   const action = useAction()
-  const create = (fields: LinkFields) =>
-    void action.run(async () => setCreated(await ask<CreatedLink>('POST', '/api/v1/links', linkBody(fields))))
+  const create = async (fields: LinkFields) =>
+    setCreated(await ask<CreatedLink>('POST', '/api/v1/links', linkBody(fields)))
   const from = { href: '/dashboard/links', title: 'Links' }
   if (created !== undefined) return html`<${Made} link=${created} />`
   return html`<div class="stack">

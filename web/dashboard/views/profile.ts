@@ -1,9 +1,9 @@
-import { useState } from 'preact/hooks'
 import { Button } from '../../components/button.ts'
 import { Card } from '../../components/card.ts'
 import { Field } from '../../components/field.ts'
 import { Notice } from '../../components/notice.ts'
 import { showToast } from '../../components/toast.ts'
+import { useForm } from '../../desk/form.ts'
 import { Fault, Load, useAction, useLoad } from '../../desk/load.ts'
 import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
@@ -14,6 +14,7 @@ import type { ProfileAnswer } from '../profileTypes.ts'
 import { useSeller } from '../seller.ts'
 import { useSignedChange } from '../signedChange.ts'
 import { Socials } from '../socials.ts'
+import { storeWords } from '../storeWords.ts'
 
 /** What buyers see of the store, who it is paid to, and who is signed in to it. */
 export function Profile() {
@@ -41,33 +42,25 @@ interface PartProps {
 function Names({ profile, onChanged }: PartProps) {
   const { refresh } = useSeller()
   const changeProfile = useSignedChange('username')
-  const [fields, setFields] = useState({
-    ...{ displayName: profile.displayName, username: profile.username, bio: profile.bio },
-  })
+  const { displayName, username, bio } = profile
   const action = useAction()
-  const details = action.fault?.details ?? {}
-  const at = (name: keyof typeof fields) => ({
-    ...{ id: name, value: fields[name], error: details[name] },
-    onInput: (value: string) => setFields((before) => ({ ...before, [name]: value })),
+  const form = useForm({ displayName, username, bio }, action, storeWords)
+  const { at } = form
+  const save = form.submit(async (fields) => {
+    const changed = Object.entries(fields).filter(
+      ([name, value]) => value !== profile[name as keyof typeof fields],
+    )
+    if (changed.length === 0) return
+    onChanged(await changeProfile(Object.fromEntries(changed)))
+    showToast({ text: 'Saved' })
+    refresh()
   })
-  const save = (event: Event) => {
-    event.preventDefault()
-    void action.run(async () => {
-      const changed = Object.entries(fields).filter(
-        ([name, value]) => value !== profile[name as keyof typeof fields],
-      )
-      if (changed.length === 0) return
-      onChanged(await changeProfile(Object.fromEntries(changed)))
-      showToast({ text: 'Saved' })
-      refresh()
-    })
-  }
   return html`<${Card} title="Your store">
-    <form class="stack" onSubmit=${save} novalidate>
+    <form class="stack" ref=${form.ref} onSubmit=${save} novalidate>
       <${Field} ...${at('displayName')} label="Name" maxlength="50" />
       <${Field} ...${at('username')} label="Username" hint="Part of every address of yours. The old one leads here for 30 days. Once you have sold, the wallet of your store signs a change." autocapitalize="none" spellcheck=${false} />
       <${Field} ...${at('bio')} label="About" rows=${3} maxlength="160" />
-      <${Fault} of=${action} />
+      ${form.line}
       <div class="row"><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Save<//></div>
     </form>
   <//>`

@@ -6,7 +6,8 @@ import { Dialog } from '../../components/dialog.ts'
 import { Empty } from '../../components/empty.ts'
 import { Field } from '../../components/field.ts'
 import { Table } from '../../components/table.ts'
-import { type Action, Fault, Load, useAction, useLoad } from '../../desk/load.ts'
+import { addressWords, type FormWords, useForm } from '../../desk/form.ts'
+import { type Action, Load, useAction, useLoad } from '../../desk/load.ts'
 import { Title } from '../../desk/title.ts'
 import { html } from '../../html.ts'
 import { useSeller } from '../seller.ts'
@@ -68,22 +69,24 @@ export function WebhookState({
   return failingSince === null ? html`<${Badge} tone="good">On<//>` : html`<${Badge} tone="warn">Failing<//>`
 }
 
+const blank: { readonly url: string; readonly events: readonly string[] } = {
+  url: '',
+  events: ['purchase.confirmed', 'refund.due', 'link.suspended'],
+}
+
+const words: FormWords = {
+  url: addressWords('Enter the address that is told, such as https://shop.example.com/hooks.'),
+  events: { expected: 'Choose at least one event.', minItems: 'Choose at least one event.' },
+}
+
 function NewWebhook({ action, onClose }: { readonly action: Action; readonly onClose: () => void }) {
   const { ask } = useSeller()
-  const [url, setUrl] = useState('')
-  const [chosen, setChosen] = useState<readonly string[]>([
-    'purchase.confirmed',
-    'refund.due',
-    'link.suspended',
-  ])
   const [secret, setSecret] = useState<string>()
-  const add = (event: Event) => {
-    event.preventDefault()
-    void action.run(async () => {
-      const body = { url: url.trim(), events: chosen }
-      setSecret((await ask<{ secret: string }>('POST', '/api/v1/webhooks', body)).secret)
-    })
-  }
+  const form = useForm(blank, action, words)
+  const add = form.submit(async ({ url, events }) => {
+    const body = { url: url.trim(), events }
+    setSecret((await ask<{ secret: string }>('POST', '/api/v1/webhooks', body)).secret)
+  })
   if (secret !== undefined) {
     return html`<div class="stack">
       <p>This is its secret. It is shown only now; what is sent is signed with it.</p>
@@ -91,18 +94,21 @@ function NewWebhook({ action, onClose }: { readonly action: Action; readonly onC
       <div class="actions"><${Button} kind="primary" onClick=${onClose}>I have kept it<//></div>
     </div>`
   }
+  const { events } = form.fields
   const toggle = (kind: string) =>
-    setChosen((before) => (before.includes(kind) ? before.filter((one) => one !== kind) : [...before, kind]))
-  return html`<form class="stack" onSubmit=${add} novalidate>
-    <${Field} id="url" label="Address" type="url" value=${url} onInput=${setUrl} placeholder="https://shop.example.com/hooks" error=${action.fault?.details['url']} />
-    <fieldset class="desk-checks"><legend>Events</legend>
+    form.set({ events: events.includes(kind) ? events.filter((one) => one !== kind) : [...events, kind] })
+  const wrong = form.errorAt('events')
+  return html`<form class="stack" ref=${form.ref} onSubmit=${add} novalidate>
+    <${Field} ...${form.at('url')} label="Address" type="url" placeholder="https://shop.example.com/hooks" />
+    <fieldset class="desk-checks" data-invalid=${wrong && 'true'} aria-describedby=${wrong && 'events-error'}><legend>Events</legend>
       ${kinds.map(
         ({ kind, words }) => html`<label class="check" key=${kind}>
-          <input type="checkbox" checked=${chosen.includes(kind)} onChange=${() => toggle(kind)} /> ${words}
+          <input type="checkbox" checked=${events.includes(kind)} onChange=${() => toggle(kind)} /> ${words}
         </label>`,
       )}
     </fieldset>
-    ${action.fault?.details['url'] === undefined && html`<${Fault} of=${action} />`}
+    ${wrong && html`<p class="wrong" id="events-error" role="alert">${wrong}</p>`}
+    ${form.line}
     <div class="actions"><${Button} onClick=${onClose} aria-disabled=${action.isBusy ? 'true' : undefined}>Cancel<//><${Button} kind="primary" type="submit" isBusy=${action.isBusy}>Add<//></div>
   </form>`
 }

@@ -1,0 +1,154 @@
+import type { Browser, Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { startBrowser } from '../../vault/testing/browser.ts'
+import { seriousFindings, startSite } from '../testing/openSite.ts'
+import { fillStore } from './testing/fullStore.ts'
+import { openDashboard, sellersWallet } from './testing/openDashboard.ts'
+
+const chromium = await startBrowser(t)
+
+async function setUp(t: Test, browser: Browser) {
+  const site = await startSite(t)
+  site.clock.nowMs = Date.now()
+  const seller = sellersWallet()
+  const store = await fillStore(site, seller.wallet)
+  const tab = await openDashboard(t, browser, `${site.url}/dashboard`, seller.inBrowser)
+  return { site, store, ...tab }
+}
+
+/** What the page says is wrong, in its order. */
+const errorsOf = (page: Page) => page.locator('[role=alert]:visible').allTextContents()
+const hasFocus = (page: Page, id: string) => page.locator(`#${id}:focus`).waitFor()
+
+function tests(browser: Browser): void {
+  t.test('what is wrong with a form stands at its fields, once, in words for its reader', async (t) => {
+    const { page, site } = await setUp(t, browser)
+    const isForReaders = async (what: string) => {
+      const errors = await errorsOf(page)
+      t.notMatch(
+        errors.join(' '),
+        /JSON|string|pattern|\burl\b|upstreamHeaders|PATCH|Request|eip155|null/,
+        what,
+      )
+      t.strictSame(await seriousFindings(page), [], what)
+      return errors
+    }
+    await page.goto(`${site.url}/dashboard/links/new`)
+    await page.getByLabel('Price of one call, USDC').fill('cheap')
+    await page.getByRole('button', { name: 'Make the link' }).click()
+    await page.getByRole('alert').first().waitFor()
+    t.strictSame(await isForReaders('a link'), [
+      'Enter a title: what is sold, in a few words.',
+      'Enter the address of your API, such as https://api.example.com/v1.',
+      'Enter a price in USDC, such as 0.01; 0 is free.',
+    ])
+    await hasFocus(page, 'title')
+    await page.getByLabel('Title').fill('Weather')
+    t.equal((await errorsOf(page)).length, 2, 'what was changed is not wrong any more')
+    await page.getByLabel('Price of one call, USDC').fill('0.02')
+    await page.getByLabel('Address of your API').fill(await site.seller())
+    await page.getByText('More', { exact: true }).click()
+    await page.getByLabel('Last part of its address').fill('weather')
+    await page.getByRole('button', { name: 'Make the link' }).click()
+    await page.getByText('You have a link with this address.').waitFor()
+    t.equal((await isForReaders('a taken slug')).length, 1)
+    await hasFocus(page, 'slug')
+
+    page.on('dialog', (dialog) => void dialog.accept())
+    await page.goto(`${site.url}/dashboard/profile`)
+    await page.getByLabel('Username').fill('A B')
+    await page.getByRole('button', { name: 'Save', exact: true }).first().click()
+    await page.getByText('Enter 3 to 32 characters of a-z, 0-9 and _.').waitFor()
+    await hasFocus(page, 'username')
+    await page.getByLabel('Wallet on Solana').fill('nowhere')
+    await page.getByRole('button', { name: 'Sign and save' }).click()
+    await page.getByText('Enter an address on Solana').waitFor()
+    await hasFocus(page, 'solana')
+    await page.getByRole('button', { name: 'Add a page' }).click()
+    await page.locator('fieldset').getByLabel('Address').last().fill('github')
+    await page.getByRole('button', { name: 'Save', exact: true }).last().click()
+    await page.getByText('Enter the whole address of the page').waitFor()
+    t.equal((await isForReaders('a profile')).length, 3)
+
+    await page.goto(`${site.url}/dashboard/webhooks`)
+    await page.getByRole('button', { name: 'Add a webhook' }).click()
+    for (const event of ['Something was bought', 'A refund is due', 'A link was suspended'])
+      await page.getByLabel(event).uncheck()
+    await page.getByRole('button', { name: 'Add', exact: true }).click()
+    await page.getByText('Enter the address that is told').waitFor()
+    await isForReaders('a webhook')
+    await page.getByLabel('Address').fill('https://shop.example/hooks')
+    await page.getByRole('button', { name: 'Add', exact: true }).click()
+    await page.getByText('Choose at least one event.').waitFor()
+    t.equal((await isForReaders('a webhook without events')).length, 1)
+
+    await page.goto(`${site.url}/dashboard/developer`)
+    await page.getByRole('button', { name: 'New key' }).click()
+    await page.getByLabel('What it is for').fill('a\u202eb')
+    await page.getByRole('button', { name: 'Make the key' }).click()
+    await page.getByRole('alert').first().waitFor()
+    t.equal((await isForReaders('a key')).length, 1)
+
+    await page.goto(`${site.url}/dashboard/links/import`)
+    await page.getByText('Text', { exact: true }).click()
+    await page.getByLabel('OpenAPI document').fill('{}')
+    await page.getByLabel('Other prices').fill('nonsense')
+    await page.getByRole('button', { name: 'Look what it makes' }).click()
+    await page.getByText('Line 1 is no rule').waitFor()
+    await page.getByLabel('Other prices').fill('')
+    await page.getByLabel('Price of one call, USDC').fill('cheap')
+    await page.getByRole('button', { name: 'Look what it makes' }).click()
+    await page.getByText('Enter a price in USDC').waitFor()
+    t.equal((await isForReaders('an import')).length, 1)
+    await hasFocus(page, 'price')
+  })
+
+  t.test('a form that was changed and not saved is left after a question only', async (t) => {
+    const { page, site, store } = await setUp(t, browser)
+    const asks = () => page.getByRole('heading', { name: 'Leave without saving?' })
+    const title = page.getByLabel('Title')
+    await page.getByRole('link', { name: 'Links', exact: true }).click()
+    await page.getByRole('link', { name: 'Weather for any place' }).first().click()
+    await title.fill('Wind')
+    const leave = page.getByRole('button', { name: 'Leave', exact: true })
+    await page.getByRole('link', { name: 'Reviews', exact: true }).click()
+    await asks().waitFor()
+    t.strictSame(await seriousFindings(page), [])
+    await page.getByRole('button', { name: 'Stay here' }).click()
+    t.equal(await title.inputValue(), 'Wind', 'nothing is lost')
+
+    await page.goBack()
+    await asks().waitFor()
+    t.match(page.url(), store.weather, 'the address is that of what is shown')
+    await page.keyboard.press('Escape')
+    t.equal(await title.inputValue(), 'Wind')
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await asks().waitFor()
+    await page.getByRole('button', { name: 'Stay here' }).click()
+
+    const dialogs: string[] = []
+    page.on('dialog', (dialog) => {
+      dialogs.push(dialog.type())
+      void dialog.dismiss()
+    })
+    await page.goto(`${site.url}/`).catch(() => undefined)
+    t.strictSame(dialogs, ['beforeunload'])
+
+    await page.goBack()
+    await asks().waitFor()
+    await leave.click()
+    await page.getByRole('heading', { name: 'Links', level: 1 }).waitFor()
+    await page.goForward()
+    await title.waitFor()
+    t.equal(await title.inputValue(), 'Weather for any place')
+    await title.fill('Wind')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByText('Saved', { exact: true }).waitFor()
+    await page.getByRole('link', { name: 'Reviews', exact: true }).click()
+    await page.getByRole('heading', { name: 'Reviews', level: 1 }).waitFor()
+    await page.goto(`${site.url}/`)
+    t.equal(dialogs.length, 1, 'what is saved is left at once')
+  })
+}
+
+if (chromium !== undefined) tests(chromium)
