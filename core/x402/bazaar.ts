@@ -70,6 +70,26 @@ export function bazaarOf(link: Described): BazaarExtension {
   }
 }
 
+/** What a schema says in words, and what it only suggests: nothing of it decides whether a call is well-formed. */
+const annotations = ['$comment', 'default', 'description', 'example', 'examples', 'title']
+/** Their members are schemas by names that the seller chose, be it `title`. */
+const named = ['$defs', 'definitions', 'dependentSchemas', 'patternProperties', 'properties']
+
+/** A schema that takes the same, without a word about it. */
+export function withoutWords<V>(schema: V): V {
+  const bare = (value: unknown, isNamed = false): unknown => {
+    if (Array.isArray(value)) return value.map((one) => bare(one))
+    if (!isSchema(value)) return value
+    const members = Object.entries(value).flatMap(([key, one]): [string, unknown][] => {
+      if (isNamed) return [[key, bare(one)]]
+      if (annotations.includes(key)) return []
+      return [[key, values.includes(key) ? one : bare(one, named.includes(key))]]
+    })
+    return Object.fromEntries(members)
+  }
+  return bare(schema) as V
+}
+
 const isSchema = (value: unknown): value is Schema =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 

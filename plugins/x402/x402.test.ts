@@ -1,3 +1,4 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import t from 'tap'
 import { type Asset, builtInAssets } from '../../core/domain/asset.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
@@ -132,12 +133,53 @@ t.test(
     t.strictSame(long.offer.extensions.bazaar.info, {
       input: { type: 'http', method: 'GET', queryParams: { city: 'Oslo' } },
     })
-    const described = { ...inputSchema, description: 'x'.repeat(5_000) }
+    const wordy = await headerOf(
+      (await add('wordy', { inputSchema: { ...inputSchema, description: 'x'.repeat(5_000) } })).url,
+    )
+    t.match(wordy.offer.extensions.bazaar.info, { input: { queryParams: { city: 'Oslo' } } })
+    const described = { ...inputSchema, enum: ['x'.repeat(5_000)] }
     const icon = { iconUrl: `https://icons.test/${'i'.repeat(1_900)}`, tags: ['weather'] }
     const longer = await headerOf((await add('longer', { inputSchema: described, ...icon })).url)
     t.equal(longer.offer.extensions, undefined)
     t.match(longer.offer.resource, icon, 'the resource is whole')
-    for (const { bytes } of [whole, bare, long, longer]) t.ok(bytes < 12_500)
+    for (const { bytes } of [whole, bare, long, wordy, longer]) t.ok(bytes < 12_500)
+  },
+)
+
+t.test(
+  'of an input that is described at length the 402 says how it is called, and leaves the words out',
+  async (t) => {
+    const gateway = await startGateway(t, { settlers: [createScriptedSettler()] })
+    const inputOf = (words: { readonly title?: string }) => ({
+      type: 'object',
+      title: words.title,
+      properties: {
+        // Names, and no words about them.
+        description: { type: 'string', ...words },
+        default: { enum: ['title', { title: 'kept' }], ...words },
+        title: { $ref: '#/$defs/title' },
+        many: { type: 'array', items: { type: 'string', ...words }, minItems: 1 },
+      },
+      required: ['description', 'title'],
+      $defs: { title: { type: 'string', minLength: 2, ...words } },
+    })
+    const more = { price: '0.10', isPublic: true, methods: ['GET'], url: 'http://127.0.0.1:1' }
+    const add = (slug: string, words: object) =>
+      gateway.addLink({ ...more, slug, inputSchema: inputOf(words) })
+    const words = {
+      ...{ title: 'A title', description: 'What it means. '.repeat(5), $comment: 'Nobody reads it.' },
+      ...{ examples: ['an example'], default: 'a default' },
+    }
+    const bazaarAt = async (url: string) => (await headerOf(url)).offer.extensions.bazaar
+    const plain = await bazaarAt((await add('plain', {})).url)
+    const wordy = await bazaarAt((await add('wordy', words)).url)
+    t.strictSame(wordy.schema, plain.schema)
+    t.match(
+      wordy.info.input.queryParams,
+      { description: 'an example', title: 'an example' },
+      'its example is whole',
+    )
+    t.ok(new Ajv2020({ strict: false }).compile(wordy.schema)(plain.info), 'and it is a schema still')
   },
 )
 
