@@ -68,7 +68,7 @@ t.test('too long an address leaves an offer that can be paid, and says what it l
     isPublic: true,
     methods: ['GET'],
     description: 'The weather of a city.',
-    inputSchema: { type: 'object', properties: { city: { type: 'string', description: 'c'.repeat(1_500) } } },
+    inputSchema: { type: 'object', properties: { city: { type: 'string', enum: ['c'.repeat(1_500)] } } },
   })
   t.ok((await offerOf(`${url}?q=Oslo`)).extensions)
   const long = await offerOf(`${url}?q=${'x'.repeat(3_700)}`)
