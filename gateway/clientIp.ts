@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import ipaddr from 'ipaddr.js'
-import { forwardedAddress, unknownAddress } from '../core/http/forwardedAddress.ts'
+import { forwardedAddress, unknownAddress } from '../core/http/callerAddress.ts'
 import type { Log } from '../core/ports/log.ts'
 
 /** Every call of such a caller would say the same. */

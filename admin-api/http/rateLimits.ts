@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import { TollgateError } from '../../core/errors/error.ts'
-import { isUnknownAddress } from '../../core/http/forwardedAddress.ts'
+import { isUnknownAddress } from '../../core/http/callerAddress.ts'
 import type { Taken } from '../../core/ports/counters.ts'
 import type { Api } from '../deps.ts'
 

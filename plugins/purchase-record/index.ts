@@ -1,5 +1,5 @@
 import { type Counted, TrafficCounts } from '../../core/figures/trafficCounts.ts'
-import { callerOf } from '../../core/http/callerOf.ts'
+import { callerOf } from '../../core/http/callerAddress.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { type Exchange, gatewayPlugin, type Reply, type RouteHooks } from '../../core/plugin/gateway.ts'

@@ -73,7 +73,7 @@ export class SeenLink {
    * Whether this caller is to be counted now; remembers that he was. Callers are known by a hash of 64 bits: two with the same one would
    * be counted as one, which hardly ever happens and costs a view.
    *
-   * @param caller see {@link import('../../core/http/callerOf.ts').callerOf}
+   * @param caller see {@link import('../../core/http/callerAddress.ts').callerOf}
    */
   isNew(caller: string, atMs: number): boolean {
     let a = this.#a

@@ -1,5 +1,5 @@
 import { TollgateError } from '../../core/errors/error.ts'
-import { callerOf } from '../../core/http/callerOf.ts'
+import { callerOf } from '../../core/http/callerAddress.ts'
 import { type Exchange, gatewayPlugin, type RouteHooks } from '../../core/plugin/gateway.ts'
 import type { Taken } from '../../core/ports/counters.ts'
 import { options } from './options.ts'

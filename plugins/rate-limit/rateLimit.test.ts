@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { noPlaceRefusals, sumInFlight } from '../../adapters/chains/refuse.ts'
-import { callerOf } from '../../core/http/callerOf.ts'
+import { callerOf } from '../../core/http/callerAddress.ts'
 import { startGateway } from '../../test/helpers/gateway.ts'
 import { hasWholeAnswer, talk, until } from '../../test/helpers/rawHttp.ts'
 import { startSeller } from '../../test/helpers/sellers.ts'

@@ -1,6 +1,6 @@
 import type { PaymentRecord } from '../../core/domain/payment.ts'
 import { TollgateError } from '../../core/errors/error.ts'
-import { callerOf } from '../../core/http/callerOf.ts'
+import { callerOf } from '../../core/http/callerAddress.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import type { Clock } from '../../core/ports/clock.ts'
 import type { Counters } from '../../core/ports/counters.ts'

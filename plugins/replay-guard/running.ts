@@ -1,5 +1,5 @@
 import { createHash, hash } from 'node:crypto'
-import { callerOf } from '../../core/http/callerOf.ts'
+import { callerOf } from '../../core/http/callerAddress.ts'
 import { paidReply } from '../../core/payments/paidReply.ts'
 import type { PaidCall, Payments } from '../../core/payments/payments.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'

@@ -1,6 +1,6 @@
 import { type Readable, Transform } from 'node:stream'
 import { TollgateError } from '../../core/errors/error.ts'
-import { isUnknownAddress } from '../../core/http/forwardedAddress.ts'
+import { isUnknownAddress } from '../../core/http/callerAddress.ts'
 import { LOOP_HEADER } from '../../core/http/loopMark.ts'
 import type { Exchange } from '../../core/plugin/exchange.ts'
 import { alike, beginsAlike, isDroppedFromRequest, nominatedBy } from './dropped.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { forwardedAddress, isUnknownAddress, unknownAddress } from './forwardedAddress.ts'
+import { forwardedAddress, isUnknownAddress, unknownAddress } from './callerAddress.ts'
 
 t.test('an entry of X-Forwarded-For is read with port, brackets and quotes', async (t) => {
   for (const [entry, address] of [
