@@ -5,7 +5,7 @@ import { errorBody } from '../errors/errorBody.ts'
 import type { Asked, RequestContext } from '../host/caller.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
 import type { Tool } from './tool.ts'
-import { once, waiting } from './toolTable.ts'
+import { waiting } from './toolTable.ts'
 
 /** How often a client that waits for the owner hears that it still does. */
 const EVERY_MS = 5_000
@@ -53,14 +53,13 @@ export async function callTool(
 
 async function run(api: VaultApi, call: ToolCall, caller: RequestContext): Promise<ToolResult> {
   const { tool, tellProgress, signal } = call
-  const { input, waitSeconds, idempotencyKey } = takeShared(tool, call.input)
+  const { input, waitSeconds } = takeWait(tool, call.input)
   const progress = tellProgress && startProgress(waitSeconds, tellProgress)
   try {
     const { status, body } = await tool.run(api, input, {
       ...caller,
       signal,
       waitMs: waitSeconds * 1_000,
-      ...(idempotencyKey !== undefined && { idempotencyKey }),
       ...(progress && { onAsked: progress.begin }),
     })
     return status === 202 ? pending(body) : told(body)
@@ -69,15 +68,13 @@ async function run(api: VaultApi, call: ToolCall, caller: RequestContext): Promi
   }
 }
 
-/** Takes out what every tool of its kind has beside the operation's own fields. @throws `VALIDATION_ERROR` */
-function takeShared({ mayAsk, takesKey }: Tool, given: Readonly<Record<string, unknown>>) {
-  const { wait_seconds, idempotency_key, ...rest } = given
-  // Where they mean nothing they are fields that do not exist, and refused as such by the operation.
-  const wait = wait_seconds === undefined ? {} : { wait_seconds }
-  const key = idempotency_key === undefined ? {} : { idempotency_key }
-  const { wait_seconds: waitSeconds = DEFAULT_WAIT_SECONDS } = mayAsk ? waiting.check(wait) : {}
-  const { idempotency_key: idempotencyKey } = takesKey ? once.check(key) : {}
-  return { input: { ...rest, ...(!mayAsk && wait), ...(!takesKey && key) }, waitSeconds, idempotencyKey }
+/** Takes out what tools that may ask have beside the operation's own fields. @throws `VALIDATION_ERROR` */
+function takeWait({ mayAsk }: Tool, input: Readonly<Record<string, unknown>>) {
+  // Where it means nothing it is a field that does not exist, and refused as such by the operation.
+  if (!mayAsk || input['wait_seconds'] === undefined) return { input, waitSeconds: DEFAULT_WAIT_SECONDS }
+  const { wait_seconds, ...rest } = input
+  const { wait_seconds: waitSeconds = DEFAULT_WAIT_SECONDS } = waiting.check({ wait_seconds })
+  return { input: rest, waitSeconds }
 }
 
 const pending = ({ approval_id, expires_at }: Readonly<Record<string, unknown>>): ToolResult =>
@@ -98,10 +95,13 @@ function failed(error: unknown): ToolResult {
   return { ...told(body), isError: true }
 }
 
-/** The same twice: structured, and as text for clients of before 2025-06-18. */
+/**
+ * The same twice: structured, and as text for clients of before 2025-06-18. What is null is left out, so that each field has
+ * one type.
+ */
 function told(body: object): ToolResult {
   const json = JSON.stringify(body, (_key, value: unknown) =>
-    typeof value === 'bigint' ? String(value) : value,
+    value === null ? undefined : typeof value === 'bigint' ? String(value) : value,
   )
   return { content: [{ type: 'text', text: json }], structuredContent: JSON.parse(json) }
 }

@@ -43,10 +43,22 @@ export interface CallOrigin {
 
 const instructions =
   'This is the vault of a person who lets you use wallets, stored values and API credentials without handing over keys. ' +
-  'Begin with vault_list_scopes. What you ask for is decided by the owner’s rules or by the owner, who may take minutes: ' +
-  'a result with status pending means that the question is open. Tell your user about it and call the same tool again with ' +
-  'the same arguments to get the result. Claims are proved against the bytes, so state amounts exactly, in whole units. Never ' +
-  'try to get around a refusal: its error says what the owner can change.'
+  'Begin with vault_list_scopes. What you ask for is decided by the owner’s rules or by the owner, who may take minutes: a ' +
+  'call waits for wait_seconds, then its result has status pending, approval_id and expires_at, and the question is open. ' +
+  'Tell your user about it and call the same tool again with the same arguments to get the result. A result with error says ' +
+  'what went wrong (code, message), what to do about it (action) and whether the same call may succeed later (retryable, ' +
+  'retry_after_seconds). Never try to get around a refusal.\n' +
+  'purpose is why you want it, in a sentence. amount is exact, in whole units of currency (SOL, ETH, USDC, USDT …), and is ' +
+  'proved against the bytes. idempotency_key is a name of your own for one request, 1 to 128 visible characters. Optional ' +
+  'arguments are left out, or null; objects are given as JSON text. Times are in ISO 8601.'
+
+/** The protocol's own, and with null for no arguments, as some clients send it. */
+const { params: callParams } = CallToolRequestSchema.shape
+const callRequest = CallToolRequestSchema.extend({
+  params: callParams.extend({
+    arguments: callParams.shape.arguments.nullable().transform((given) => given ?? undefined),
+  }),
+})
 
 // The SDK would make one a session, for answers to questions that this server never asks.
 const validator = new AjvJsonSchemaValidator()
@@ -71,7 +83,7 @@ export function createMcpServer(options: McpServerOptions): Server {
 
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [...tools.listed] as never }))
 
-  server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {
+  server.setRequestHandler(callRequest, async ({ params }, extra) => {
     const tool = tools.byName.get(params.name)
     if (tool === undefined)
       throw new McpError(ErrorCode.InvalidParams, `Expected one of ${[...tools.byName.keys()].join(', ')}.`)
@@ -99,19 +111,20 @@ export function createMcpServer(options: McpServerOptions): Server {
 }
 
 const viewTool = (tool: Tool, chains: readonly string[]) => {
-  const { name, title, description, hints } = tool
+  const { name, description, hints } = tool
   return {
     name,
-    title,
     description,
     inputSchema: inputSchemaOf(tool, chains),
     outputSchema: outputSchemaOf(tool),
-    annotations: {
-      title,
-      readOnlyHint: hints.readOnly,
-      destructiveHint: hints.destructive,
-      idempotentHint: hints.idempotent,
-      openWorldHint: hints.openWorld,
-    },
+    annotations: hintsOf(hints),
   }
+}
+
+/** What the protocol takes for granted is not said (MCP 2025-11-25, ToolAnnotations). */
+function hintsOf({ readOnly, destructive, idempotent, openWorld }: Tool['hints']): object {
+  const hints = readOnly
+    ? { readOnlyHint: true }
+    : { ...(!destructive && { destructiveHint: false }), ...(idempotent && { idempotentHint: true }) }
+  return { ...hints, ...(!openWorld && { openWorldHint: false }) }
 }

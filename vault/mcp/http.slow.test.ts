@@ -47,6 +47,22 @@ t.test('the steps of the document: initialize with 2024-11-05, then the list of 
   t.ok(first.headers.get('x-request-id'))
 })
 
+t.test('the whole answer with the tools has less than 12 KB, and no arguments may be null', async (t) => {
+  const mcp = await startMcp(t)
+  const { token } = await mcp.vault.agent('a', ['identity.name'])
+  const session = await begin(mcp, token)
+  const [listed] = await messagesOf(await mcp.send({ token, session, body: list }))
+  t.equal(listed.result.tools.length, 14)
+  t.ok(Buffer.byteLength(JSON.stringify(listed)) <= 12_000)
+  const ask = async (params: object) =>
+    (await messagesOf(await mcp.send({ token, session, body: { ...list, method: 'tools/call', params } })))[0]
+  const name = 'vault_list_scopes'
+  const { result } = await ask({ name })
+  t.match(result.structuredContent.scopes, [{ scope: 'identity.name' }])
+  t.strictSame((await ask({ name, arguments: null })).result, result)
+  t.match(await ask({ name, arguments: [] }), { error: {} })
+})
+
 t.test('every version that the SDK speaks is spoken, and another one gets the newest', async (t) => {
   const mcp = await startMcp(t)
   const { token } = await mcp.vault.agent('a', [])

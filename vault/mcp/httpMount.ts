@@ -188,7 +188,7 @@ function refuse(res: ServerResponse, error: unknown, code?: number): void {
   sendRpcError(res, status, error, code)
 }
 
-/** Messages of one agent a minute that call no tool: a list of the tools alone is 40 KB. Calls have the agent's own rate. */
+/** Messages of one agent a minute that call no tool: a list of the tools alone is 12 KB. Calls have the agent's own rate. */
 const MOST_MESSAGES = 600
 
 /** Of a message, or of each one in a batch. */

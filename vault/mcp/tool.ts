@@ -18,11 +18,11 @@ export interface ToolHints {
 /** One tool: what agents read about it, and the operation of the vault behind it. */
 export interface Tool {
   readonly name: string
-  readonly title: string
   /** Written for the agent that has to decide whether and how to call it. */
   readonly description: string
   /** The operation's own fields; what every tool of its kind takes is added to them. */
   readonly input: ObjectSchema
+  /** Fields of the result; one that would be null is left out. */
   readonly result: ObjectSchema
   readonly hints: ToolHints
   /** True when the owner may have to be asked: the call can wait, and its answer can be that it is pending. */

@@ -1,12 +1,7 @@
+import { keyRequest } from '../requests/agentRequests.ts'
 import { request } from '../requests/request.ts'
-import {
-  choice,
-  type ObjectSchema,
-  type OutputSchema,
-  object,
-  text,
-  wholeNumber,
-} from '../requests/schema.ts'
+import { choice, type Field, text, wholeNumber } from '../requests/schema.ts'
+import { type ListedSchema, listedFields } from './listedSchema.ts'
 import type { Tool } from './tool.ts'
 import { insightTools } from './tools/insightTools.ts'
 import { signingTools } from './tools/signingTools.ts'
@@ -39,60 +34,39 @@ export const toolTable: readonly Tool[] = [
   lock,
 ]
 
-/** What tools that may ask the owner, and tools that do something once, take beside the operation's own fields. */
+/** What tools that may ask the owner take beside the operation's own fields. */
 export const waiting = request({
-  'wait_seconds?': wholeNumber(
-    0,
-    LONGEST_WAIT_SECONDS,
-    'How long to wait when the owner has to be asked. Default 25; then the result is pending.',
-  ),
+  'wait_seconds?': wholeNumber(0, LONGEST_WAIT_SECONDS, '0 to 120, default 25.'),
 })
-export const once = request({
-  'idempotency_key?': text(
-    'A name of your own for this one request, 1 to 128 visible characters: repeated under it, it is done once.',
-    128,
-  ),
-})
-const purpose = text('Why you want it, in a sentence. The owner reads it when asked.', 500)
+const purpose = text('For the owner.')
 
 /**
  * The input schema that clients see: the operation's own fields and those of every tool of its kind.
  *
  * @param chains the chains that the vault offers
  */
-export function inputSchemaOf({ input, mayAsk, takesKey }: Tool, chains: readonly string[]): ObjectSchema {
-  const { chain } = input.properties as { chain?: { description: string } }
+export function inputSchemaOf({ input, mayAsk, takesKey }: Tool, chains: readonly string[]): ListedSchema {
+  const { chain } = input.properties as { chain?: Field }
+  const { required } = input
+  const fields = {
+    ...input.properties,
+    ...(chain && { chain: choice(chains) }),
+    ...(mayAsk && { purpose, ...waiting.schema.properties }),
+    ...(takesKey && keyRequest.schema.properties),
+  }
   return {
-    ...input,
-    properties: {
-      ...input.properties,
-      ...(chain && { chain: choice(chains, chain.description) }),
-      ...(mayAsk && { purpose, ...waiting.schema.properties }),
-      ...(takesKey && once.schema.properties),
-    },
+    type: 'object',
+    properties: listedFields(fields),
+    ...(required.length > 0 && { required }),
+    additionalProperties: false,
   }
 }
 
-const pending = object({
-  status: { const: 'pending', description: 'The owner is asked and has not answered yet.' },
-  approval_id: text('The question, for vault_approval_status.'),
-  expires_at: text('ISO 8601: until then the owner can answer.'),
-  next: text('How to go on.'),
-})
-
-const failure = object({
-  error: object({
-    code: text('What went wrong, as a code.'),
-    message: text('What was expected and what came.'),
-    'action?': text('What to do about it.'),
-    retryable: { type: 'boolean', description: 'True when the same call may succeed later.' },
-    'retry_after_seconds?': wholeNumber(0, Number.MAX_SAFE_INTEGER, 'When it makes sense to try again.'),
-    'details?': { description: 'Fields, limits, ids.' },
-  }),
-})
-
-/** The output schema that clients see. Errors are in it because some clients check their structure, too. */
-export const outputSchemaOf = ({ result, mayAsk }: Tool): OutputSchema => ({
+/**
+ * The output schema that clients see. No field is required and others may come, because instead of its result a tool can
+ * tell that the owner is asked, or what went wrong; both are described once, in the server's instructions.
+ */
+export const outputSchemaOf = ({ result }: Tool): ListedSchema => ({
   type: 'object',
-  anyOf: mayAsk ? [result, pending, failure] : [result, failure],
+  properties: listedFields(result.properties as Record<string, Field>),
 })

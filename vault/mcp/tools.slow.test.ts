@@ -31,6 +31,32 @@ async function start(t: Test, scopes: readonly string[], options: Parameters<typ
   return { ...mcp, agent, ...(await mcp.connect(agent)) }
 }
 
+const offer = {
+  x402Version: 2,
+  resource: { url: 'https://api.example.com/hello', description: 'A greeting', mimeType: 'text/plain' },
+  accepts: [
+    {
+      scheme: 'exact',
+      network: 'eip155:8453',
+      amount: '250000',
+      asset: '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913',
+      payTo: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+      maxTimeoutSeconds: 60,
+      extra: { name: 'USD Coin', version: '2' },
+    },
+  ],
+}
+
+const note = {
+  types: {
+    EIP712Domain: [{ name: 'name', type: 'string' }],
+    Note: [{ name: 'text', type: 'string' }],
+  },
+  primaryType: 'Note',
+  domain: { name: 'Example' },
+  message: { text: 'hello' },
+} as const
+
 /** `signBody` without what MCP has no field for. */
 const transfer = (amount: string, nonce = 0) => {
   const { agent_name, ...claim } = signBody(amount, nonce)
@@ -42,15 +68,9 @@ t.test('the tools are exactly those of the specification, each described for an 
   const { tools } = await client.listTools()
   t.strictSame(tools.map(({ name }) => name).sort(), [...names].sort())
   for (const tool of tools) {
-    t.match(tool.title, /^[A-Z]/, tool.name)
     t.ok((tool.description ?? '').length > 60, tool.name)
     t.equal(tool.inputSchema.type, 'object')
     t.equal(tool.outputSchema?.type, 'object')
-    t.strictSame(
-      Object.keys(tool.annotations ?? {}).sort(),
-      ['destructiveHint', 'idempotentHint', 'openWorldHint', 'readOnlyHint', 'title'],
-      tool.name,
-    )
     const { chain } = tool.inputSchema.properties ?? {}
     if (chain !== undefined) t.match(chain, { enum: ['solana', 'base', 'ethereum'] })
   }
@@ -62,8 +82,10 @@ t.test('the tools are exactly those of the specification, each described for an 
 t.test('hints say what a tool does: what spends, replaces or shuts is destructive', async (t) => {
   const { client } = await start(t, [])
   const { tools } = await client.listTools()
-  const having = (hint: 'readOnlyHint' | 'destructiveHint' | 'openWorldHint') =>
-    tools.filter(({ annotations }) => annotations?.[hint]).map(({ name }) => name)
+  // What a tool does not say is so by the protocol.
+  const usual = { readOnlyHint: false, destructiveHint: true, openWorldHint: true }
+  const having = (hint: keyof typeof usual) =>
+    tools.filter(({ annotations }) => annotations?.[hint] ?? usual[hint]).map(({ name }) => name)
   t.strictSame(having('readOnlyHint'), [
     'vault_get_address',
     'vault_list_scopes',
@@ -75,7 +97,8 @@ t.test('hints say what a tool does: what spends, replaces or shuts is destructiv
   ])
   t.strictSame(
     having('destructiveHint').sort(),
-    names.filter((name) => !having('readOnlyHint').includes(name)).sort(),
+    [...names].sort(),
+    'but that counts only where more than reading is done',
   )
   t.strictSame(having('openWorldHint'), ['vault_sign_x402', 'vault_call_api'])
 })
@@ -94,7 +117,7 @@ t.test('addresses, scopes, budgets and previews are told without asking anybody'
   )
   const fits = (amount: number | string) =>
     call('vault_budget_check', { chain: 'base', amount, currency: 'USDC' })
-  t.match((await fits(5)).structuredContent, { ok: true, code: null })
+  t.match((await fits(5)).structuredContent, { ok: true })
   t.match((await fits('5.01')).structuredContent, { ok: false, code: 'BUDGET_EXCEEDED_TX' })
   t.match((await fits(1)).structuredContent.budget, [{ per_day: '20000000', per_transaction: '5000000' }])
   const verdict = async (amount: string) =>
@@ -144,15 +167,7 @@ t.test('messages and typed data are signed by the same wallet', async (t) => {
   const plain = await call('vault_sign_message', { chain: 'base', message })
   t.equal(await recoverMessageAddress({ message, signature: plain.structuredContent.signature }), ours)
 
-  const typed_data = {
-    types: {
-      EIP712Domain: [{ name: 'name', type: 'string' }],
-      Note: [{ name: 'text', type: 'string' }],
-    },
-    primaryType: 'Note',
-    domain: { name: 'Example' },
-    message: { text: 'hello' },
-  } as const
+  const typed_data = note
   const asked = (await call('vault_sign_typed_data', { chain: 'base', typed_data, wait_seconds: 0 }))
     .structuredContent
   t.equal(asked.status, 'pending', 'what is not understood is for the owner')
@@ -164,23 +179,9 @@ t.test('messages and typed data are signed by the same wallet', async (t) => {
 
 t.test('an offer is paid once under one key, and once more under another', async (t) => {
   const { call } = await start(t, ['wallet.base'])
-  const payment_required = {
-    x402Version: 2,
-    resource: { url: 'https://api.example.com/hello', description: 'A greeting', mimeType: 'text/plain' },
-    accepts: [
-      {
-        scheme: 'exact',
-        network: 'eip155:8453',
-        amount: '250000',
-        asset: '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913',
-        payTo: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
-        maxTimeoutSeconds: 60,
-        extra: { name: 'USD Coin', version: '2' },
-      },
-    ],
-  }
   const pay = async (idempotency_key: string, max_amount: string | number = '0.25') =>
-    (await call('vault_sign_x402', { payment_required, max_amount, idempotency_key })).structuredContent
+    (await call('vault_sign_x402', { payment_required: offer, max_amount, idempotency_key }))
+      .structuredContent
   const first = await pay('one')
   t.match(JSON.parse(Buffer.from(first.payment_header, 'base64').toString()), {
     payload: { authorization: { value: '250000' } },
@@ -191,6 +192,90 @@ t.test('an offer is paid once under one key, and once more under another', async
   const { budget } = (await call('vault_budget_check', { chain: 'base', amount: 1, currency: 'USDC' }))
     .structuredContent
   t.equal(budget[0].spent, '500000')
+})
+
+t.test('null is what was left out, for every argument of every tool that may be', async (t) => {
+  const { call, client } = await start(t, [
+    'wallet.base',
+    'auto:write:custom.*',
+    'read:custom.*',
+    'vault.lock',
+  ])
+  await call('vault_write', { scope: 'custom.a', value: 'x' })
+  const given: Record<string, object> = {
+    vault_get_address: { chain: 'base' },
+    vault_budget_check: { chain: 'base', amount: 1 },
+    vault_preview_tx: transfer('0.5'),
+    vault_read: { scope: 'custom.a' },
+    vault_write: { scope: 'custom.a', value: 'y' },
+    vault_sign_tx: transfer('0.5'),
+    vault_sign_message: { chain: 'base', message: 'hello', wait_seconds: 0 },
+    vault_sign_typed_data: { chain: 'base', typed_data: JSON.stringify(note), wait_seconds: 0 },
+    vault_sign_x402: { payment_required: JSON.stringify(offer), max_amount: '1' },
+  }
+  const { tools } = await client.listTools()
+  for (const { name, inputSchema } of tools) {
+    const { properties = {}, required = [] } = inputSchema
+    const optional = Object.keys(properties).filter((field) => !required.includes(field))
+    const nulls = Object.fromEntries(optional.map((field) => [field, null]))
+    const { isError, structuredContent } = await call(name, { ...nulls, ...given[name] })
+    if (given[name] !== undefined || required.length === 0)
+      t.notOk(isError, `${name} ${JSON.stringify(structuredContent)}`)
+  }
+})
+
+t.test('what is an object may come as its JSON text, and is the same request', async (t) => {
+  const { call, vault } = await start(t, ['wallet.base', 'wallet.ethereum'])
+  const asked = async (typed_data: unknown) =>
+    (await call('vault_sign_typed_data', { chain: 'base', typed_data, wait_seconds: 0 })).structuredContent
+  const { approval_id } = await asked(note)
+  t.equal((await asked(JSON.stringify(note))).approval_id, approval_id)
+  t.match((await asked('{"types":')).error, { code: 'VALIDATION_ERROR' })
+  t.match((await asked('[]')).error, { code: 'VALIDATION_ERROR' })
+  const { parts } = vault.api.approvals.get(approval_id, vault.owner)
+  t.match(parts[1], { title: 'Message', text: /hello/ })
+  const pay = async (payment_required: unknown, wait_seconds = 0) =>
+    (await call('vault_sign_x402', { payment_required, max_amount: 2, wait_seconds, idempotency_key: 'k' }))
+      .structuredContent
+  const dear = { ...offer, accepts: [{ ...offer.accepts[0], amount: '2000000' }] }
+  const { approval_id: id } = await pay(dear)
+  t.equal((await pay(JSON.stringify(dear))).approval_id, undefined, 'a key is for the same arguments')
+  t.match(vault.api.approvals.get(id, vault.owner), { amount: '2', kind: 'payment' })
+  t.match(
+    (
+      await call('vault_sign_x402', {
+        payment_required: JSON.stringify(dear),
+        max_amount: 2,
+        wait_seconds: 0,
+      })
+    ).structuredContent,
+    { status: 'pending' },
+  )
+  const json = {
+    type: '0x2',
+    chainId: 1,
+    nonce: 0,
+    to: ours,
+    value: '0x1',
+    gas: '0x5208',
+    maxFeePerGas: '0x1',
+    maxPriorityFeePerGas: '0x1',
+  }
+  const preview = async (unsigned_tx: unknown) =>
+    (await call('vault_preview_tx', { chain: 'ethereum', unsigned_tx })).structuredContent
+  t.strictSame(await preview(JSON.stringify(json)), await preview(json))
+})
+
+t.test('no field of a result is null: what is not there is left out', async (t) => {
+  const { call } = await start(t, ['wallet.base'])
+  const { structuredContent: fits, content } = await call('vault_budget_check', {
+    chain: 'base',
+    amount: 1,
+    currency: 'USDC',
+  })
+  t.match(fits, { ok: true })
+  t.notOk('code' in fits)
+  t.notMatch(content[0]!.text, 'null')
 })
 
 t.test('values are written and read, the owner deciding where the grant says so', async (t) => {
@@ -211,9 +296,11 @@ t.test('values are written and read, the owner deciding where the grant says so'
 
 t.test('an API is called with a credential that the agent never sees', async (t) => {
   const seen: string[] = []
+  const types: (string | undefined)[] = []
   const egress = () => ({
     request: async ({ url, headers }: Parameters<Egress['request']>[0]) => {
       seen.push(`${url} ${headers?.['authorization']}`)
+      types.push(headers?.['content-type'])
       const body = Buffer.from('you are s3cret-s3cret')
       return { status: 200, headers: { 'content-type': 'text/plain' }, body, bodyBytes: body.length }
     },
@@ -222,7 +309,7 @@ t.test('an API is called with a credential that the agent never sees', async (t)
   await vault.asOwner('POST', '/v1/vault/write', {
     scope: 'credentials.api.example',
     value: 's3cret-s3cret',
-    settings: { rules: [{ origin: 'https://api.example.com', methods: ['GET'], paths: ['/v1/**'] }] },
+    settings: { rules: [{ origin: 'https://api.example.com', methods: ['GET', 'POST'], paths: ['/v1/**'] }] },
   })
   const ask = (path: string) =>
     call('vault_call_api', {
@@ -234,6 +321,27 @@ t.test('an API is called with a credential that the agent never sees', async (t)
   t.match(answer, { status: 200, headers: { 'content-type': 'text/plain' }, body_encoding: 'utf8' })
   t.notMatch(answer.body, 's3cret')
   t.strictSame(seen, ['https://api.example.com/v1/me Bearer s3cret-s3cret'])
+  const sent = async (headers: unknown, body: unknown) =>
+    (
+      await call('vault_call_api', {
+        scope: 'credentials.api.example',
+        method: 'POST',
+        url: 'https://api.example.com/v1/me',
+        headers,
+        body,
+      })
+    ).structuredContent
+  for (const [headers, body, type] of [
+    [{ accept: 'a/b' }, { a: 1 }, 'application/json'],
+    ['{"accept":"a/b"}', '{"a":1}', 'application/json'],
+    ['{"content-type":"text/csv"}', '[1]', 'text/csv'],
+    [null, 'a=1', undefined],
+    [null, '{a}', undefined],
+  ]) {
+    t.equal((await sent(headers, body)).status, 200)
+    t.equal(types.pop(), type)
+  }
+  t.match((await sent('accept: a/b', '')).error, { code: 'VALIDATION_ERROR', message: /^headers: / })
   t.match((await ask('/admin')).structuredContent.error, { code: 'SCOPE_DENIED' })
   const read = await call('vault_read', { scope: 'credentials.api.example' })
   t.match(read.structuredContent.error, { code: 'SCOPE_DENIED' })
@@ -249,7 +357,7 @@ t.test('what is refused is a result that the agent can read and act on', async (
     ['vault_read', { scope: 'identity.email' }, 'SCOPE_DENIED'],
     ['vault_read', { scope: 'identity.name', wait_seconds: -1 }, 'VALIDATION_ERROR'],
     ['vault_read', { scope: 'identity.name', wait_seconds: '1' }, 'VALIDATION_ERROR'],
-    ['vault_read', { scope: 'identity.name', idempotency_key: 'k' }, 'VALIDATION_ERROR'],
+    ['vault_list_scopes', { idempotency_key: 'k' }, 'VALIDATION_ERROR'],
     ['vault_get_address', { chain: 'dogecoin' }, 'VALIDATION_ERROR'],
     ['vault_get_address', { chain: 'base', chian: 'x' }, 'VALIDATION_ERROR'],
     ['vault_get_address', { chain: 'solana' }, 'SCOPE_DENIED'],

@@ -1,34 +1,19 @@
 import { auditActions, auditStatuses } from '../ports/audit.ts'
 import { request } from './request.ts'
-import { amount, anyObject, choice, type Field, text, wholeNumber } from './schema.ts'
+import { amount, anyObject, choice, type Field, objectOrText, text, wholeNumber } from './schema.ts'
 
-const chain = text('The chain whose wallet is meant.', 64)
-const scope = text(
-  'The exact name, such as identity.name, identity.email, address.shipping.primary or custom.notes.today. There are no ' +
-    'aliases; vault_list_scopes shows yours.',
-  200,
-)
-const currency = text(
-  "Symbol of what is moved, such as SOL, ETH, USDC or USDT. Left out: the chain's own coin.",
-  64,
-)
-const recipient = text('Who gets it, by wallet address. What the bytes pay must go there.', 128)
-const unsignedTx: Field<string | Readonly<Record<string, unknown>>> = {
-  type: ['string', 'object'],
-  description: 'The complete transaction without signatures: base64 for Solana, 0x RLP or JSON for EVM.',
-}
-const typedData = anyObject(
-  'EIP-712: types, primaryType, domain and message, as eth_signTypedData_v4 takes them.',
-)
-const message = text('The text to sign.', 65_536)
-const encoding = choice(['utf8', 'hex', 'base64'], 'How message is written. Default utf8.')
+const chain = text(undefined, 64)
+const scope = text('Exact, such as identity.name or address.shipping.primary.', 200)
+const currency = text("Default: the chain's own coin.", 64)
+const recipient = text('Whom the bytes pay.', 128)
+const unsignedTx = objectOrText('Solana: base64. EVM: 0x RLP, or JSON.')
+const typedData = objectOrText('JSON of {types, primaryType, domain, message}.')
+const message = text(undefined, 65_536)
+const encoding = choice(['utf8', 'hex', 'base64'], 'Default utf8.')
 
 /** What any request of the pipeline may have, as the header Idempotency-Key or by this name. */
 export const keyRequest = request({
-  'idempotency_key?': text(
-    'A name of your own for this one request, 1 to 128 visible characters: repeated under it, it is done once.',
-    128,
-  ),
+  'idempotency_key?': text(undefined, 128),
 })
 
 /** `GET /address/:chain` */
@@ -37,7 +22,7 @@ export const addressRequest = request({ chain })
 /** `POST /v1/vault/read`; the same for delete. */
 export const scopeRequest = request({ scope })
 
-const written = { scope, value: text('What to store.', 65_536) }
+const written = { scope, value: text(undefined, 65_536) }
 
 /** `POST /v1/vault/write` */
 export const writeRequest = request(written)
@@ -52,7 +37,7 @@ export const ownerWriteRequest = request({
 export const signRequest = request({
   chain,
   unsigned_tx: unsignedTx,
-  amount: amount('What the transaction moves, in whole units: a number, or a decimal text for many digits.'),
+  amount: amount('In whole units: 1.5, not 1500000.'),
   'currency?': currency,
   'recipient?': recipient,
 })
@@ -64,7 +49,7 @@ export const signMessageRequest = request({ chain, message, 'encoding?': encodin
 export const signTypedDataRequest = request({
   chain,
   typed_data: typedData,
-  'amount?': amount('What the data lets be moved, in whole units.'),
+  'amount?': amount('In whole units.'),
   'currency?': currency,
   'recipient?': recipient,
 })
@@ -72,38 +57,34 @@ export const signTypedDataRequest = request({
 /** `POST /v1/vault/preview`: the fields of one of the three above, whose claim may be left out. */
 export const previewRequest = request({
   chain,
-  'unsigned_tx?': unsignedTx,
+  'unsigned_tx?': objectOrText(),
   'message?': message,
   'encoding?': encoding,
-  'typed_data?': typedData,
-  'amount?': amount('The amount that you would claim, in whole units.'),
-  'currency?': currency,
-  'recipient?': recipient,
+  'typed_data?': objectOrText(),
+  'amount?': amount(),
+  'currency?': text(undefined, 64),
+  'recipient?': text(undefined, 128),
 })
 
 /** `POST /v1/vault/sign-payment` */
 export const paymentRequest = request({
-  payment_required: anyObject('What the seller asks for: x402Version, accepts, resource.'),
-  max_amount: amount('The most to pay, in whole units of the currency that is asked for.'),
-  'network?': text('The CAIP-2 network to pay on, when several are offered, such as eip155:8453.', 64),
-  'url?': text('The address that you called.', 8_192),
+  payment_required: objectOrText('JSON body of the 402, or its header PAYMENT-REQUIRED.'),
+  max_amount: amount('In whole units.'),
+  'network?': text('CAIP-2, where several are offered.', 64),
+  'url?': text('That you called.', 8_192),
 })
 
-const headers: Field<Readonly<Record<string, string>>> = {
-  type: 'object',
-  additionalProperties: { type: 'string' },
-  description: 'Headers beside the credential.',
-}
+const headers = objectOrText('JSON object, without the credential.')
 const body: Field<string | object> = {
   type: ['string', 'object', 'array'],
-  description: 'The body: a text, or an object or a list that is sent as JSON.',
+  description: 'JSON, or text whose content-type is in headers.',
 }
 
 /** `POST /v1/vault/call` */
 export const callRequest = request({
-  scope: text('The credential, such as credentials.api.github.', 200),
-  method: text('The HTTP method: GET, HEAD, POST, PUT, PATCH or DELETE.', 16),
-  url: text('The complete address, https.', 8_192),
+  scope: text('credentials.api.…', 200),
+  method: text(undefined, 16),
+  url: text(undefined, 8_192),
   'headers?': headers,
   'body?': body,
 })
@@ -111,22 +92,22 @@ export const callRequest = request({
 /** `POST /v1/vault/budget/check` */
 export const budgetRequest = request({
   chain,
-  amount: amount('The amount in whole units.'),
+  amount: amount('In whole units.'),
   'currency?': currency,
-  'recipient?': text('Who would get it: recipients can have limits of their own.', 128),
+  'recipient?': text(undefined, 128),
 })
 
 /** A question to the owner by its id. */
-export const approvalRequest = request({ approval_id: text('apr_…, of the pending result.', 64) })
+export const approvalRequest = request({ approval_id: text(undefined, 64) })
 
 const wanted = {
-  'action?': choice(auditActions, 'Only this kind.'),
-  'status?': choice(auditStatuses, 'Only what ended, or stands, like this.'),
-  'scope?': text('Only this scope.', 256),
+  'action?': choice(auditActions),
+  'status?': choice(auditStatuses),
+  'scope?': text(undefined, 256),
   'since?': text('ISO 8601, inclusive.', 256),
   'until?': text('ISO 8601, exclusive.', 256),
-  'limit?': wholeNumber(1, 500, 'At most so many. Default 100.'),
-  'cursor?': text('Of the page before.', 256),
+  'limit?': wholeNumber(1, 500, 'Default 100, at most 500.'),
+  'cursor?': text(undefined, 256),
 }
 
 /** What an agent asks of its own activity. */

@@ -1,5 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import { nearMiss } from '../../core/config/check/nearMiss.ts'
+import { isObject, parseStrictJson } from '../../core/x402/strictJson.ts'
 import { showText } from '../effects/plainWords.ts'
 import { VaultError } from '../errors/error.ts'
 import { type FieldTable, type ObjectSchema, object, text, type ValuesOf } from './schema.ts'
@@ -50,7 +51,7 @@ export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
     schema: object(fields),
     check(sent) {
       validate ??= ajv.compile(all)
-      const input = withoutNulls(sent, all.properties)
+      const input = givenFields(sent, all.properties)
       if (validate(input)) return input as ValuesOf<P>
       const problems = (validate.errors ?? []).slice(0, MOST_PROBLEMS).map(problemOf)
       const [{ path, message }] = problems as [Problem]
@@ -61,20 +62,39 @@ export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
   }
 }
 
-function withoutNulls(sent: unknown, fields: Readonly<Record<string, Schema>>): unknown {
-  if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) return sent
-  const { destination, ...rest } = sent as Readonly<Record<string, unknown>>
-  const isRenamed = Object.hasOwn(fields, 'recipient') && destination !== undefined
-  const given = isRenamed ? { ...rest, recipient: rest['recipient'] ?? destination } : sent
-  if (isRenamed && destination !== null && (given as { recipient: unknown }).recipient !== destination)
-    throw new VaultError(
-      'VALIDATION_ERROR',
-      'destination: Expected the same as recipient, or only one of the two.',
-    )
-  const isLeftOut = ([name, value]: [string, unknown]): boolean =>
-    value === null && Object.hasOwn(fields, name) && ![fields[name]!.type].flat().includes('null')
-  return Object.fromEntries(Object.entries(given).filter((entry) => !isLeftOut(entry)))
+/** What is in a field that takes an object or its JSON text. @throws `VALIDATION_ERROR` */
+export function objectIn<T extends object>(field: string, given: T | string): T {
+  if (typeof given !== 'string') return given
+  const read = parseStrictJson(given)
+  if (read.ok && isObject(read.value)) return read.value as T
+  throw new VaultError('VALIDATION_ERROR', `${field}: Expected an object, or its JSON as a text.`)
 }
+
+/** The fields under the names that they have here, without those that are null where null means nothing. */
+function givenFields(sent: unknown, fields: Readonly<Record<string, Schema>>): unknown {
+  if (!isObject(sent)) return sent
+  const isLeftOut = ([name, value]: [string, unknown]): boolean =>
+    value === null && hasNoNull(fields, otherNames.get(name) ?? name)
+  const given = Object.entries(sent).filter((entry) => !isLeftOut(entry))
+  return Object.fromEntries(
+    given.map(([name, value]) => {
+      const own = otherNames.get(name)
+      if (own === undefined || !Object.hasOwn(fields, own)) return [name, value]
+      if (given.some(([other, its]) => other === own && its !== value))
+        throw new VaultError(
+          'VALIDATION_ERROR',
+          `${name}: Expected the same as ${own}, or only one of the two.`,
+        )
+      return [own, value]
+    }),
+  )
+}
+
+/** What the document's own vault calls fields otherwise. */
+const otherNames: ReadonlyMap<string, string> = new Map([['destination', 'recipient']])
+
+const hasNoNull = (fields: Readonly<Record<string, Schema>>, name: string): boolean =>
+  Object.hasOwn(fields, name) && ![fields[name]!.type].flat().includes('null')
 
 interface Problem {
   readonly path: string

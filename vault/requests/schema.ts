@@ -25,12 +25,6 @@ export interface ObjectSchema<T = unknown> extends Field<T> {
   readonly additionalProperties: boolean
 }
 
-/** What a tool gives: its result, a question that is still open, or an error. The protocol wants `object` at the root. */
-export interface OutputSchema {
-  readonly type: 'object'
-  readonly anyOf: readonly ObjectSchema[]
-}
-
 /** An object of these fields only. */
 export function object<P extends FieldTable>(fields: P): ObjectSchema<ValuesOf<P>> {
   const entries = Object.entries(fields)
@@ -42,44 +36,49 @@ export function object<P extends FieldTable>(fields: P): ObjectSchema<ValuesOf<P
   }
 }
 
-/** A text. @param description what it is, for whoever fills it in @param maxLength in characters; then never empty */
-export const text = (description: string, maxLength?: number): Field<string> => ({
+/** A text. @param description what it is, where its name leaves that open @param maxLength in characters; then never empty */
+export const text = (description?: string, maxLength?: number): Field<string> => ({
   type: 'string',
   ...(maxLength !== undefined && { minLength: 1, maxLength }),
-  description,
+  ...(description !== undefined && { description }),
 })
 
 /** One of these texts. */
-export const choice = <const T extends string>(values: readonly T[], description: string): Field<T> => ({
+export const choice = <const T extends string>(values: readonly T[], description?: string): Field<T> => ({
   type: 'string',
   enum: values,
-  description,
+  ...(description !== undefined && { description }),
 })
 
-export const wholeNumber = (minimum: number, maximum: number, description: string): Field<number> => ({
+export const wholeNumber = (minimum: number, maximum: number, description?: string): Field<number> => ({
   type: 'integer',
   minimum,
   maximum,
-  description,
+  ...(description !== undefined && { description }),
 })
 
-export const boolean = (description: string): Field<boolean> => ({ type: 'boolean', description })
-export const textOrNull = (description: string): Field<string | null> => ({
-  type: ['string', 'null'],
-  description,
+export const boolean = (description?: string): Field<boolean> => ({
+  type: 'boolean',
+  ...(description !== undefined && { description }),
 })
-export const list = <T>(items: Field<T>, description: string): Field<readonly T[]> => ({
+export const list = <T>(items: Field<T>, description?: string): Field<readonly T[]> => ({
   type: 'array',
   items,
-  description,
+  ...(description !== undefined && { description }),
 })
 export const anyObject = (description: string): Field<Readonly<Record<string, unknown>>> => ({
   type: 'object',
   description,
 })
 
+/** An object of any fields, or its JSON text: where a model fills in a form, it can give a text only. */
+export const objectOrText = (description?: string): Field<string | Readonly<Record<string, unknown>>> => ({
+  type: ['string', 'object'],
+  ...(description !== undefined && { description }),
+})
+
 /** An amount in whole units, exact: a number of at most 15 digits, or a decimal text. */
-export const amount = (description: string): Field<number | string> => ({
+export const amount = (description?: string): Field<number | string> => ({
   type: ['number', 'string'],
-  description,
+  ...(description !== undefined && { description }),
 })

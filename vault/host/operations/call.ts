@@ -1,7 +1,9 @@
+import { parseStrictJson } from '../../../core/x402/strictJson.ts'
 import type { PartDraft } from '../../approvals/shownPart.ts'
 import { countOf, hostOf } from '../../effects/plainWords.ts'
 import { VaultError } from '../../errors/error.ts'
 import { callRequest } from '../../requests/agentRequests.ts'
+import { objectIn } from '../../requests/request.ts'
 import { assertAllowedCall, callApi, type FrozenCall, readCallHeaders } from '../../secrets/callApi.ts'
 import { assertNoOverride, readCallUrl } from '../../secrets/callTarget.ts'
 import { type Credential, plainHttpWarnings } from '../../secrets/credential.ts'
@@ -68,12 +70,12 @@ function partsOf({ method, url, headers, body }: FrozenCall): PartDraft[] {
 }
 
 function readBody(
-  headersIn: Readonly<Record<string, string>> | undefined,
+  headersIn: object | string | undefined,
   body: string | object | undefined,
 ): Pick<FrozenCall, 'headers' | 'body'> {
-  const headers = { ...readCallHeaders(headersIn) }
+  const headers = { ...readCallHeaders(headersIn === undefined ? {} : objectIn('headers', headersIn)) }
   if (body === undefined) return { headers, body: null }
-  if (typeof body === 'string') return { headers, body }
-  headers['content-type'] ??= 'application/json'
-  return { headers, body: JSON.stringify(body) }
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  if (/^\s*[[{]/.test(text) && parseStrictJson(text).ok) headers['content-type'] ??= 'application/json'
+  return { headers, body: text }
 }

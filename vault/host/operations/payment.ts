@@ -10,6 +10,7 @@ import type { Effect } from '../../effects/effect.ts'
 import { showText, timeWords } from '../../effects/plainWords.ts'
 import { VaultError } from '../../errors/error.ts'
 import { paymentRequest } from '../../requests/agentRequests.ts'
+import { objectIn } from '../../requests/request.ts'
 import { accountOn, keyOn, sharedKeyRisk } from '../chainOf.ts'
 import { hashOf } from '../hashOf.ts'
 import type { VaultParts } from '../parts.ts'
@@ -28,7 +29,10 @@ const BUILD_TIMEOUT_MS = 20_000
  */
 export async function planPayment(x: VaultCall, parts: VaultParts): Promise<Plan> {
   const input = paymentRequest.check(x.input)
-  const { payment_required: paymentRequired, max_amount: maxAmount, network, url: urlText } = input
+  const { payment_required: given, max_amount: maxAmount, network, url: urlText } = input
+  // The header as it came is base64, and no JSON.
+  const isHeader = typeof given === 'string' && !given.trimStart().startsWith('{')
+  const paymentRequired = isHeader ? given : objectIn('payment_required', given)
   if (network !== undefined && parts.assets.chains.ofNetwork(network) === undefined)
     throw new VaultError(
       'VALIDATION_ERROR',

@@ -1,17 +1,16 @@
 import { callRequest, scopeRequest, writeRequest } from '../../requests/agentRequests.ts'
-import { anyObject, boolean, choice, object, text, wholeNumber } from '../../requests/schema.ts'
+import { boolean, object, text, wholeNumber } from '../../requests/schema.ts'
 import { readsOnly, type Tool } from '../tool.ts'
 
 /** Tools about what is stored: values, and credentials that are used and never seen. */
 export const valueTools = {
   read: {
     name: 'vault_read',
-    title: 'Read a stored value',
     description:
-      'Gives what the owner stored under a scope: a name, an e-mail address, a postal address. Depending on the grant ' +
-      'the owner is asked first. Do not read credentials.api.*: use them through vault_call_api.',
+      'What the owner stored under a scope: a name, an e-mail address, a postal address. Do not read credentials.api.*: use ' +
+      'vault_call_api.',
     input: scopeRequest.schema,
-    result: object({ value: text('The stored text.') }),
+    result: object({ value: text() }),
     hints: readsOnly,
     mayAsk: true,
     takesKey: false,
@@ -19,15 +18,12 @@ export const valueTools = {
   },
   write: {
     name: 'vault_write',
-    title: 'Store a value',
-    description:
-      'Stores a text under a scope; what was there is replaced. Unless the grant says otherwise, the owner is asked ' +
-      'each time. Wallets can not be written.',
+    description: 'Stores a text under a scope and replaces what was there. Wallets can not be written.',
     input: writeRequest.schema,
     result: object({
-      scope: text('The scope.'),
-      created: boolean('False when something was replaced.'),
-      version: wholeNumber(1, Number.MAX_SAFE_INTEGER, 'Counts the writes of this scope.'),
+      scope: text(),
+      created: boolean(),
+      version: wholeNumber(1, Number.MAX_SAFE_INTEGER),
     }),
     // The same text again counts as another version.
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: false },
@@ -37,21 +33,19 @@ export const valueTools = {
   },
   call: {
     name: 'vault_call_api',
-    title: 'Call an API with a stored credential',
     description:
-      'Calls an API for you with a credential that you never see: the vault puts it into the request and takes it out of ' +
-      'the answer. Leave authorisation headers out. The owner’s rules say which addresses, methods and paths each ' +
-      'credential may be used for. Redirects are not followed.',
+      'Calls an API with a credential that you never see: the vault puts it into the request and masks it in the answer. The ' +
+      'owner’s rules say which methods, addresses and paths it is for. Redirects are not followed.',
     input: callRequest.schema,
     result: object({
-      status: wholeNumber(100, 599, 'The HTTP status that the API answered with.'),
-      headers: anyObject('Headers of the answer.'),
-      body: text('The body of the answer; credentials in it are masked.'),
-      body_encoding: choice(['utf8', 'base64'], 'base64 when the body is no text.'),
+      status: wholeNumber(100, 599),
+      headers: object({ 'content-type': text() }),
+      body: text(),
+      body_encoding: text('utf8 or base64.'),
     }),
     hints: { readOnly: false, destructive: true, idempotent: false, openWorld: true },
     mayAsk: true,
-    takesKey: false,
+    takesKey: true,
     run: (api, input, context) => api.request('vault_call', input, context),
   },
 } satisfies Record<string, Tool>
