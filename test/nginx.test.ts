@@ -77,14 +77,14 @@ function call(port: number, path: string, headers: Record<string, string> = {}, 
   return promise
 }
 
-/** As an OpenAPI document describes the inputs of one operation: `count` fields, each with a sentence. */
+/** As an OpenAPI document describes the inputs of one operation: `count` fields, each with values to choose from. */
 const described = (count: number) => ({
   type: 'object',
   required: ['field0'],
   properties: Object.fromEntries(
     Array.from({ length: count }, (_, i) => [
       `field${i}`,
-      { type: 'string', maxLength: 100 + i, description: `What field number ${i} of this call is about.` },
+      { type: 'string', maxLength: 100 + i, enum: [`value one of field ${i}`, `value two of field ${i}`] },
     ]),
   ),
 })
