@@ -114,7 +114,7 @@ function viewOf({ path, query, go, ask, onSignedOut }: ViewProps) {
 const doorWords = {
   token: {
     expected: 'Enter the token of the configuration.',
-    UNAUTHORIZED: 'This is not the token of the configuration.',
+    UNAUTHORIZED: 'This is not the token of the operator.',
   },
 }
 

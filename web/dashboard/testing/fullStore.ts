@@ -45,6 +45,7 @@ export async function fillStore(site: Site, wallet: Wallet, texts: Texts = plain
   const linkOf = async (title: string, more: object) => {
     const { description } = texts
     const { body } = await callApi('POST', '/api/v1/links', { url, title, description, ...more })
+    if (body.success !== true) throw new Error(`Expected a link, got ${JSON.stringify(body)}`)
     return body.data.id as string
   }
   const weather = await linkOf(texts.title, {
