@@ -1,5 +1,5 @@
 import { keyRequest } from '../requests/agentRequests.ts'
-import { request } from '../requests/request.ts'
+import { agentRequest } from '../requests/request.ts'
 import { choice, type Field, text, wholeNumber } from '../requests/schema.ts'
 import { type ListedSchema, listedFields } from './listedSchema.ts'
 import type { Tool } from './tool.ts'
@@ -35,7 +35,7 @@ export const toolTable: readonly Tool[] = [
 ]
 
 /** What tools that may ask the owner take beside the operation's own fields. */
-export const waiting = request({
+export const waiting = agentRequest({
   'wait_seconds?': wholeNumber(0, LONGEST_WAIT_SECONDS, '0 to 120, default 25.'),
 })
 const purpose = text('For the owner.')

@@ -1,5 +1,5 @@
 import { auditActions, auditStatuses } from '../ports/audit.ts'
-import { request } from './request.ts'
+import { agentRequest, request } from './request.ts'
 import { amount, anyObject, choice, type Field, objectOrText, text, wholeNumber } from './schema.ts'
 
 const chain = text(undefined, 64)
@@ -12,20 +12,20 @@ const message = text(undefined, 65_536)
 const encoding = choice(['utf8', 'hex', 'base64'], 'Default utf8.')
 
 /** What any request of the pipeline may have, as the header Idempotency-Key or by this name. */
-export const keyRequest = request({
+export const keyRequest = agentRequest({
   'idempotency_key?': text(undefined, 128),
 })
 
 /** `GET /address/:chain` */
-export const addressRequest = request({ chain })
+export const addressRequest = agentRequest({ chain })
 
 /** `POST /v1/vault/read`; the same for delete. */
-export const scopeRequest = request({ scope })
+export const scopeRequest = agentRequest({ scope })
 
 const written = { scope, value: text(undefined, 65_536) }
 
 /** `POST /v1/vault/write` */
-export const writeRequest = request(written)
+export const writeRequest = agentRequest(written)
 
 /** The same by the owner, who may say with a credential how it is used. */
 export const ownerWriteRequest = request({
@@ -34,7 +34,7 @@ export const ownerWriteRequest = request({
 })
 
 /** `POST /v1/vault/sign` */
-export const signRequest = request({
+export const signRequest = agentRequest({
   chain,
   unsigned_tx: unsignedTx,
   amount: amount('In whole units: 1.5, not 1500000.'),
@@ -43,10 +43,10 @@ export const signRequest = request({
 })
 
 /** `POST /v1/vault/sign-message` */
-export const signMessageRequest = request({ chain, message, 'encoding?': encoding })
+export const signMessageRequest = agentRequest({ chain, message, 'encoding?': encoding })
 
 /** `POST /v1/vault/sign-typed-data` */
-export const signTypedDataRequest = request({
+export const signTypedDataRequest = agentRequest({
   chain,
   typed_data: typedData,
   'amount?': amount('In whole units.'),
@@ -55,7 +55,7 @@ export const signTypedDataRequest = request({
 })
 
 /** `POST /v1/vault/preview`: the fields of one of the three above, whose claim may be left out. */
-export const previewRequest = request({
+export const previewRequest = agentRequest({
   chain,
   'unsigned_tx?': objectOrText(),
   'message?': message,
@@ -67,7 +67,7 @@ export const previewRequest = request({
 })
 
 /** `POST /v1/vault/sign-payment` */
-export const paymentRequest = request({
+export const paymentRequest = agentRequest({
   payment_required: objectOrText('JSON body of the 402, or its header PAYMENT-REQUIRED.'),
   max_amount: amount('In whole units.'),
   'network?': text('CAIP-2, where several are offered.', 64),
@@ -81,7 +81,7 @@ const body: Field<string | object> = {
 }
 
 /** `POST /v1/vault/call` */
-export const callRequest = request({
+export const callRequest = agentRequest({
   scope: text('credentials.api.…', 200),
   method: text(undefined, 16),
   url: text(undefined, 8_192),
@@ -90,7 +90,7 @@ export const callRequest = request({
 })
 
 /** `POST /v1/vault/budget/check` */
-export const budgetRequest = request({
+export const budgetRequest = agentRequest({
   chain,
   amount: amount('In whole units.'),
   'currency?': currency,
@@ -98,7 +98,7 @@ export const budgetRequest = request({
 })
 
 /** A question to the owner by its id. */
-export const approvalRequest = request({ approval_id: text(undefined, 64) })
+export const approvalRequest = agentRequest({ approval_id: text(undefined, 64) })
 
 const wanted = {
   'action?': choice(auditActions),
@@ -111,10 +111,10 @@ const wanted = {
 }
 
 /** What an agent asks of its own activity. */
-export const activityRequest = request(wanted)
+export const activityRequest = agentRequest(wanted)
 
 /** `GET /v1/vault/activity`, whose query may name an agent. */
-export const activityQuery = request({ ...wanted, 'agent?': text('Only this agent.', 256) })
+export const activityQuery = agentRequest({ ...wanted, 'agent?': text('Only this agent.', 256) })
 
 /** Nothing can be said beside the request itself. */
-export const bareRequest = request({})
+export const bareRequest = agentRequest({})

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { inputSchemaOf, toolTable } from '../mcp/toolTable.ts'
 import { budgetRequest, scopeRequest, signRequest } from './agentRequests.ts'
-import { newAgentRequest } from './ownerRequests.ts'
+import { agentChange, newAgentRequest } from './ownerRequests.ts'
 import { request } from './request.ts'
 import { text } from './schema.ts'
 
@@ -54,7 +54,7 @@ t.test('what passes is what was given, whatever text it holds', async (t) => {
   )
 })
 
-t.test('null is a field that was left out, unless it means something', async (t) => {
+t.test('null is a field that an agent left out', async (t) => {
   const body = { chain: 'base', amount: 1 }
   const nulls = { currency: null, recipient: null, purpose: null, session_id: null, agent_name: null }
   t.strictSame({ ...budgetRequest.check({ ...body, ...nulls }) }, body)
@@ -63,7 +63,12 @@ t.test('null is a field that was left out, unless it means something', async (t)
   })
   t.throws(() => budgetRequest.check({ ...body, recipent: null }), { message: /Did you mean recipient/ })
   const agent = { name: 'a', scopes: [], requests_per_minute: null }
-  t.strictSame({ ...newAgentRequest.check(agent) }, agent, 'no limit')
+  t.strictSame(newAgentRequest.check(agent), agent, 'no limit')
+  t.throws(
+    () => agentChange.check({ suspended: null }),
+    { code: 'VALIDATION_ERROR' },
+    'an owner says what is meant',
+  )
 })
 
 t.test("what agents of the document's own vault send has the meaning that it has there", async (t) => {

@@ -41,17 +41,14 @@ const ajv = new Ajv({
 
 /**
  * A request of these fields only, a misspelt one is refused: `recipent` must not be a request without a recipient.
- * What is shared may stand in every request. A field that is null was left out, as programs write it that fill in all
- * fields of a form; `destination` is the document's own vault's word for `recipient`.
+ * What is shared may stand in every request.
  */
 export function request<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
-  const all = object({ ...fields, ...shared })
   let validate: ValidateFunction | undefined
   return {
     schema: object(fields),
-    check(sent) {
-      validate ??= ajv.compile(all)
-      const input = givenFields(sent, all.properties)
+    check(input) {
+      validate ??= ajv.compile(object({ ...fields, ...shared }))
       if (validate(input)) return input as ValuesOf<P>
       const problems = (validate.errors ?? []).slice(0, MOST_PROBLEMS).map(problemOf)
       const [{ path, message }] = problems as [Problem]
@@ -70,31 +67,35 @@ export function objectIn<T extends object>(field: string, given: T | string): T 
   throw new VaultError('VALIDATION_ERROR', `${field}: Expected an object, or its JSON as a text.`)
 }
 
-/** The fields under the names that they have here, without those that are null where null means nothing. */
-function givenFields(sent: unknown, fields: Readonly<Record<string, Schema>>): unknown {
-  if (!isObject(sent)) return sent
-  const isLeftOut = ([name, value]: [string, unknown]): boolean =>
-    value === null && hasNoNull(fields, otherNames.get(name) ?? name)
-  const given = Object.entries(sent).filter((entry) => !isLeftOut(entry))
-  return Object.fromEntries(
-    given.map(([name, value]) => {
-      const own = otherNames.get(name)
-      if (own === undefined || !Object.hasOwn(fields, own)) return [name, value]
-      if (given.some(([other, its]) => other === own && its !== value))
-        throw new VaultError(
-          'VALIDATION_ERROR',
-          `${name}: Expected the same as ${own}, or only one of the two.`,
-        )
-      return [own, value]
-    }),
-  )
+/**
+ * A request of an agent. A field that is null was left out, as models write it that fill in a whole form, and a field may
+ * have the name that the document's own vault has for it.
+ */
+export function agentRequest<P extends FieldTable>(fields: P): Request<ValuesOf<P>> {
+  const { schema, check } = request(fields)
+  const known: object = { ...schema.properties, ...object(shared).properties }
+  return { schema, check: (sent) => check(isObject(sent) ? givenFields(sent, known) : sent) }
 }
 
 /** What the document's own vault calls fields otherwise. */
 const otherNames: ReadonlyMap<string, string> = new Map([['destination', 'recipient']])
 
-const hasNoNull = (fields: Readonly<Record<string, Schema>>, name: string): boolean =>
-  Object.hasOwn(fields, name) && ![fields[name]!.type].flat().includes('null')
+function givenFields(sent: Readonly<Record<string, unknown>>, known: object): object {
+  const named = Object.entries(sent).map(([name, value]) => {
+    const own = otherNames.get(name)
+    return own !== undefined && Object.hasOwn(known, own)
+      ? { name: own, value, sentAs: name }
+      : { name, value }
+  })
+  const given = named.filter(({ name, value }) => value !== null || !Object.hasOwn(known, name))
+  for (const { name, value, sentAs } of given)
+    if (sentAs !== undefined && given.some((other) => other.name === name && other.value !== value))
+      throw new VaultError(
+        'VALIDATION_ERROR',
+        `${sentAs}: Expected the same as ${name}, or only one of the two.`,
+      )
+  return Object.fromEntries(given.map(({ name, value }) => [name, value]))
+}
 
 interface Problem {
   readonly path: string
