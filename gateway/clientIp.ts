@@ -47,7 +47,7 @@ export function createClientIp(
         warn(entry, remote)
         return unknownAddress()
       }
-      // In its usual spelling, so that one caller is one bucket of the rate limit.
+      // In canonical spelling, so that a caller has one rate-limit bucket.
       client = ipaddr.process(address).toString()
       if (!isTrusted(client)) return client
     }

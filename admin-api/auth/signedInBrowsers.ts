@@ -48,7 +48,7 @@ export interface SignedInBrowsers {
    * that is sent has to be the session's: a page shows nothing of whoever signed in beside it.
    */
   refuseForged(request: FastifyRequest, session: BrowserSession): void
-  /** Ends the holder's sessions that stand on another credential, so that none is live again when that one comes back. */
+  /** Ends the holder's sessions of another credential, so that restoring that credential revives none of them. */
   endOfOtherCredentials(storeId: BrowserSession['storeId']): Promise<void>
 }
 

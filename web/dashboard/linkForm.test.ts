@@ -5,7 +5,10 @@ import type { LinkAnswer } from './types.ts'
 
 const fields = {
   ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
-  ...{ tags: 'maps', webhookUrl: '', visibility: 'listed', headers: '' },
+  tags: 'maps',
+  webhookUrl: '',
+  visibility: 'listed',
+  headers: '',
 } as const
 const link = {
   ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },

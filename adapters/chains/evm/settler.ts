@@ -134,7 +134,7 @@ export function createEvmSettler(given: EvmSettlerOptions): Settler {
     return all.ok ? noPlaceRefusals.means : all
   }
 
-  /** Somebody else signs with each key that this process may sign with. */
+  /** Another installation signs with each key that this process may sign with. */
   const refusesAll = (): Refusal | undefined => {
     const started = keys.all.filter((key) => key.isStarted)
     return started.length > 0 && started.every(({ account }) => account.isShared) ? keyIsShared : undefined

@@ -32,7 +32,7 @@ const facilitator = {
       minimum: 21_000,
       default: 600_000,
       description:
-        'Most gas that settling one payment may use (EVM). A payment that needs more is refused. A plain one needs 85,000; one that makes its wallet, five times that.',
+        'Most gas that settling one payment may use (EVM). A payment that needs more is refused. A payment with a plain signature needs 85,000 and gets at most 300,000; one that makes its wallet needs some 430,000.',
     },
     maxPaymentsPerTransaction: {
       type: 'integer',

@@ -29,7 +29,7 @@ const identifier = /^[A-Za-z_$][A-Za-z0-9_$]{0,127}$/
  * `encodeType` puts between names, quotes, and letters that look like others.
  */
 const typeName = /^[A-Za-z_$][\w$.:/@-]{0,127}$/
-/** Names that some software reads as a type of Solidity, whatever is defined under them. */
+/** Names that some wallets read as a Solidity type, even where the data defines a struct of that name. */
 const solidityName = /^(?:address|bool|string|(?:bytes|u?int)\d*)$/
 const arrayForm = /^(.*)\[([1-9]\d{0,5})?\]$/
 const MAX_DEPTH = 16
