@@ -113,7 +113,7 @@ function followSession(
 
 async function faultIn(response: Response): Promise<ApiFault> {
   const text = await response.text()
-  let body: { error?: { code?: string; message?: string; requestId?: string } | string } = {}
+  let body: { error?: { code?: string; message?: string; requestId?: string } } = {}
   try {
     body = JSON.parse(text)
   } catch {
@@ -130,7 +130,7 @@ async function faultIn(response: Response): Promise<ApiFault> {
       error.requestId ?? requestId,
       reason,
     )
-  return new ApiFault(response.status, typeof error === 'string' ? error : '', '', requestId, reason)
+  return new ApiFault(response.status, '', '', requestId, reason)
 }
 
 /** @param receipt value of `PAYMENT-RESPONSE` */

@@ -11,6 +11,12 @@ export interface Request {
   readonly key?: string
 }
 
+/** Of a payment: x402's reason, and the same in words. */
+export interface Refusal {
+  readonly reason: string
+  readonly message: string
+}
+
 /** What came back, in a form that can be shown. */
 export interface Answer {
   readonly status: number
@@ -18,6 +24,8 @@ export interface Answer {
   readonly text: string
   /** Where the gateway asks for a payment: what it costs. */
   readonly offer?: PaymentRequired
+  /** Why the gateway refused the payment that came with the call, beside a fresh offer. */
+  readonly refusal?: Refusal
   readonly purchaseId?: string
 }
 
@@ -44,11 +52,13 @@ export async function callLink({ url, method, body, key }: Request, payment?: st
   if (!isText) return { status, ms, text: `${headers.get('content-type')}, ${bytes.byteLength} bytes` }
   const text = new TextDecoder().decode(bytes)
   const parsed = parse(text)
+  // Only the gateway sends this header: a seller's own 402 is an answer, and no wallet is asked to pay it.
+  const offer = status === 402 && headers.has('payment-required') ? (parsed as PaymentRequired) : undefined
   const purchaseId = headers.get('x-purchase-id') ?? purchaseOf(parsed)
   return {
     ...{ status, ms, text: cut(parsed === undefined ? text : JSON.stringify(parsed, null, 2)) },
-    // Only the gateway sends this header: a seller's own 402 is an answer, and no wallet is asked to pay it.
-    ...(status === 402 && headers.has('payment-required') && { offer: parsed as PaymentRequired }),
+    ...(offer !== undefined && { offer }),
+    ...(offer !== undefined && payment !== undefined && { refusal: (parsed as { error: Refusal }).error }),
     ...(purchaseId !== undefined && { purchaseId }),
   }
 }
