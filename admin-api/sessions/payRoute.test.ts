@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import { builtInAssets } from '../../core/domain/asset.ts'
 import { createRecovery } from '../../core/payments/recovery.ts'
 import { silentLog } from '../../core/ports/log.ts'
+import { encodeHeader } from '../../core/x402/header.ts'
 import { offersOf } from '../../core/x402/offers.ts'
 import { createScriptedSettler, scriptedPayment, testNetwork } from '../../test/helpers/settler.ts'
 import { startAdmin } from '../testing/startAdmin.ts'
@@ -22,10 +23,12 @@ async function shop(t: Test, more: object = {}) {
     (await f.call('POST', '/api/v1/payments', { key, body: { amount: '1.50', title: 'A chair', ...body } }))
       .body.data
   type Made = { id: string; clientSecret: string }
-  const pay = (session: Made, nonce?: string, value = '1500000') =>
+  const present = (session: Made, payment?: string) =>
     f.call('POST', `/api/v1/payments/${session.id}/pay?cs=${session.clientSecret}`, {
-      ...(nonce !== undefined && { headers: { 'payment-signature': scriptedPayment(nonce, value) } }),
+      ...(payment !== undefined && { headers: { 'payment-signature': payment } }),
     })
+  const pay = (session: Made, nonce?: string, value = '1500000') =>
+    present(session, nonce === undefined ? undefined : scriptedPayment(nonce, value))
   const read = async ({ id, clientSecret }: Made) =>
     (await f.call('GET', `/api/v1/payments/${id}?cs=${clientSecret}`)).body.data
   /** Until what is written after an answer is written. */
@@ -33,7 +36,7 @@ async function shop(t: Test, more: object = {}) {
     while (!(await nonceStates())) await new Promise((resolve) => setTimeout(resolve, 2))
   }
   const records = (...states: 'claimed'[]) => f.db.books.list({ states, limit: 9 })
-  return { f, key, storeId, settler, chains, open, pay, read, settled, records }
+  return { f, key, storeId, settler, chains, open, pay, present, read, settled, records }
 }
 
 t.test('without a payment the offer comes, in header and body alike, and without the secret', async (t) => {
@@ -136,10 +139,68 @@ t.test('a payment pays one session, and not the wrong amount', async (t) => {
   t.equal(again.status, 409)
   t.equal(again.body.error.code, 'payment_already_used')
   const wrong = await pay(two, 'b', '1499999')
-  t.equal(wrong.status, 400)
+  t.equal(wrong.status, 402)
   t.equal(wrong.body.error.code, 'invalid_payment')
   t.match(decoded(wrong.headers['payment-response']).success, false)
   t.equal(settler.transfers.length, 1)
+})
+
+t.test('a refused payment of a session gets the offer again, with its reason', async (t) => {
+  const { open, pay, present, settler } = await shop(t)
+  const script = { verifyWith: settler.verifyWith, settleWith: settler.settleWith }
+  const fails = { reason: 'insufficient_funds', message: 'The payer has too little.' }
+  const failed = { ...fails, status: 'failed_final', transaction: '0xdead' } as const
+  const cases: Record<string, [payment: string, reason: string, transaction: string, script?: object]> = {
+    'too little': [scriptedPayment('a', '1'), 'invalid_exact_evm_payload_authorization_value', ''],
+    'another network': [
+      encodeHeader({ x402Version: 2, accepted: { scheme: 'exact', network: '<b>' }, payload: {} }),
+      ...(['invalid_network', ''] as const),
+    ],
+    'no funds': [
+      scriptedPayment('b', '1500000'),
+      ...([fails.reason, ''] as const),
+      { verifyWith: async () => ({ ok: false, ...fails }) },
+    ],
+    'not settled': [
+      scriptedPayment('c', '1500000'),
+      ...([fails.reason, ''] as const),
+      { settleWith: async () => ({ status: 'rejected', ...fails }) },
+    ],
+    'failed on chain': [
+      scriptedPayment('d', '1500000'),
+      ...([fails.reason, '0xdead'] as const),
+      { settleWith: async () => failed },
+    ],
+  }
+  for (const [name, [payment, reason, transaction, more]] of Object.entries(cases)) {
+    const session = await open()
+    const plain = (await pay(session)).body
+    Object.assign(settler, script, more)
+    const { status, headers, body } = await present(session, payment)
+    Object.assign(settler, script)
+    t.equal(status, 402, name)
+    t.strictSame(decoded(headers['payment-required']), { ...plain, error: reason }, name)
+    t.match(body, {
+      ...{ success: false, x402Version: 2, resource: plain.resource, accepts: plain.accepts },
+      error: {
+        code: 'invalid_payment',
+        reason,
+        message: /\S/,
+        requestId: headers['x-request-id'],
+        retryable: false,
+      },
+    })
+    const receipt = { success: false, errorReason: reason, network: testNetwork, transaction }
+    t.match(decoded(headers['payment-response']), receipt, name)
+    t.notOk(JSON.stringify(body).includes(session.clientSecret))
+  }
+  const session = await open()
+  const { status, headers, body } = await present(session, 'junk')
+  t.equal(status, 400)
+  t.match(body, { error: { code: 'invalid_payment' }, accepts: undefined })
+  t.equal(headers['payment-required'], undefined)
+  const receipt = { success: false, errorReason: 'invalid_payload', network: testNetwork }
+  t.match(decoded(headers['payment-response']), receipt)
 })
 
 t.test('while a payment is being settled the session waits: no cancel, no expiry', async (t) => {
@@ -180,7 +241,13 @@ t.test('a canceled, an expired and a failed session take no payment, and say so'
     const answer = await pay(failed, nonce)
     t.equal(answer.status, 402, 'another payment may do it')
     t.match(decoded(answer.headers['payment-response']), { success: false, errorReason: 'expired' })
-    t.equal((await pay(failed, nonce)).status, 400, 'this one never does')
+    const again = await pay(failed, nonce)
+    t.equal(
+      again.status,
+      nonce === 'z' ? 400 : 402,
+      'this one never does, and a session that failed offers nothing',
+    )
+    t.match(again.body.error, { code: 'invalid_payment', message: /never will/ })
   }
   settler.settleWith = async () => undefined
   t.equal((await read(failed)).status, 'failed')
@@ -289,7 +356,7 @@ t.test(
 t.test('twenty payments a minute from one client are looked at', async (t) => {
   const { open, pay, f } = await shop(t, { limits: { paymentAttemptsPerMinute: 20 } })
   const session = await open()
-  for (let i = 0; i < 20; i++) t.equal((await pay(session, 'a', '1')).status, 400)
+  for (let i = 0; i < 20; i++) t.equal((await pay(session, 'a', '1')).status, 402)
   t.equal((await pay(session, 'a')).status, 429)
   f.clock.nowMs += 60_000
   t.equal((await pay(session, 'a')).status, 200)

@@ -1,7 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { debtorOf } from '../../core/domain/ledger.ts'
-import { type Session, statusOf } from '../../core/domain/session.ts'
-import { isTollgateError, TollgateError } from '../../core/errors/error.ts'
+import { isPayable, type Session, statusOf } from '../../core/domain/session.ts'
+import { isTollgateError } from '../../core/errors/error.ts'
+import type { PresentedPayment } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
 import { sessionNotOpen } from '../../core/payments/refusals.ts'
 import { AskedLately, type Challenges, createChallenges } from '../../core/x402/challenge.ts'
@@ -9,6 +10,7 @@ import { receiptHeaders } from '../../core/x402/header.ts'
 import type { Offer } from '../../core/x402/offers.ts'
 import { payableChallenges } from '../../core/x402/payable.ts'
 import { presentPayment } from '../../core/x402/presentPayment.ts'
+import { failureReceipt, refusedReply, unread } from '../../core/x402/refusedPayment.ts'
 import type { Api } from '../deps.ts'
 import { ok } from '../http/envelope.ts'
 import { idParams } from '../http/ids.ts'
@@ -31,13 +33,17 @@ export function payRoute(app: FastifyInstance, api: Api): void {
         summary: 'Pay a session',
         security: bySecretOrKey,
         description:
-          'By x402 version 2: without a payment the 402 with `accepts`, the same JSON in the header PAYMENT-REQUIRED; then the same request with PAYMENT-SIGNATURE. The same payment sent again gets the same answer, without the review token: it can be read on chain by then. At most 20 payments a minute from one client.',
+          'By x402 version 2: without a payment the 402 with `accepts`, the same JSON in the header PAYMENT-REQUIRED; then the same request with PAYMENT-SIGNATURE. A payment that is read and refused is answered 402 with a fresh offer, one that is none, or cannot be decoded, 400. The same payment sent again gets the same answer, without the review token: it can be read on chain by then. At most 20 payments a minute from one client.',
         params: idParams,
         querystring: secretQuery,
         response: answers(
           {
             200: success(sessionSchema),
-            402: { type: 'object', description: 'The offer of x402 version 2.' },
+            402: {
+              type: 'object',
+              description:
+                'The offer of x402 version 2. After a payment that was read and refused, a fresh one beside the `error` of every refusal.',
+            },
           },
           400,
           401,
@@ -60,8 +66,9 @@ export function payRoute(app: FastifyInstance, api: Api): void {
         return send402(reply, challenges.v2)
       }
       await countAttempt(api, request, reply)
+      let presented: PresentedPayment | null = null
       try {
-        const presented = await presentPayment(header, 2, {
+        presented = await presentPayment(header, 2, {
           offers,
           payments: api.payments,
           acceptV1: false,
@@ -70,7 +77,6 @@ export function payRoute(app: FastifyInstance, api: Api): void {
         })
         const paid = await paySession(api, session, presented)
         const receipt = receiptOf(paid)
-        if (paid.status === 'refused') return send402(reply, challenges.because(2, paid.reason, receipt, ''))
         const { headers } = notes.of(paid.purchaseId, false)
         // Who pays fees has bought nothing that could be reviewed.
         const hasReview = paid.isOwn && debtorOf(session.storeId) === undefined
@@ -78,8 +84,14 @@ export function payRoute(app: FastifyInstance, api: Api): void {
         const after = (await api.sessions.find(session.id)) ?? session
         return ok(await viewOf(api, after))
       } catch (error) {
-        setHeaders(reply, refusedReceipt(error))
-        throw error
+        const { status } = isTollgateError(error) ? error : { status: 500 }
+        const network = challenges.network ?? api.assets[0]?.network
+        setHeaders(reply, failureReceipt({ ...unread(2), payment: presented }, error, status, network))
+        // One that has ended is offered to no other payment.
+        const offer = isPayable(session, api.clock.now()) ? challenges : undefined
+        const refused = refusedReply(error, request.id, offer, 2, '')
+        if (refused === undefined) throw error
+        return send402(reply, refused)
       }
     },
   )
@@ -112,7 +124,12 @@ function challengesOf(
   return payableChallenges(
     open,
     (payable) =>
-      createChallenges({ price }, payable, { describe: () => ({ resource }), legacyBody: false, lately }),
+      createChallenges({ price }, payable, {
+        describe: () => ({ resource }),
+        legacyBody: false,
+        acceptV1: false,
+        lately,
+      }),
     () => [],
   )
 }
@@ -132,20 +149,12 @@ async function countAttempt(api: Api, request: FastifyRequest, reply: FastifyRep
 
 const receiptOf = (paid: Paid): readonly string[] =>
   receiptHeaders(2, {
-    ...{ success: paid.status === 'paid', transaction: paid.transaction, network: paid.network },
-    ...{ payer: paid.payer, amount: paid.amountAtomic.toString() },
-    ...(paid.status === 'refused' && { errorReason: paid.reason }),
+    success: true,
+    transaction: paid.transaction,
+    network: paid.network,
+    payer: paid.payer,
+    amount: paid.amountAtomic.toString(),
   })
-
-/** For clients that read headers only (x402 v2, HTTP transport, "Settlement response"). */
-function refusedReceipt(error: unknown): readonly string[] {
-  const known = isTollgateError(error) ? error : new TollgateError('INTERNAL_ERROR')
-  return receiptHeaders(2, {
-    ...{ success: false, errorReason: known.reason ?? known.code },
-    ...{ transaction: known.receipt?.transaction ?? '', network: known.receipt?.network ?? '' },
-    ...(known.receipt?.payer !== undefined && { payer: known.receipt.payer }),
-  })
-}
 
 function setHeaders(reply: FastifyReply, flat: readonly string[]): void {
   for (let i = 0; i < flat.length; i += 2) reply.header(flat[i]!, flat[i + 1]!)
