@@ -229,8 +229,9 @@ function toPayment(x: Exchange, program: Program, given: Reply, error: unknown, 
   if (error === null && (x.upstreamStatus >= 400 || given.headers.some(isReceipt))) return given
   const { offer } = program
   const version = x.payment?.payload.x402Version ?? x.x402Version
-  // What was charged is never offered again.
-  const again = x.settlement === null ? offer : undefined
+  // Nothing is offered again that was charged, and nothing that a call without a payment would not be offered either.
+  const { isActive, suspension } = x.link
+  const again = x.settlement === null && isActive && suspension === null ? offer : undefined
   const reply = refusedReply(error, x.requestId, again, version, x.subPath + x.query) ?? given
   const receipt = failureReceipt(x, error, reply.status, offer?.network ?? assets[0]?.network)
   return receipt.length === 0 ? reply : { ...reply, headers: [...reply.headers, ...receipt] }

@@ -1,9 +1,12 @@
+import { x402Client, x402HTTPClient } from '@x402/core/client'
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from '@x402/core/http'
+import { wrapFetchWithPayment } from '@x402/fetch'
 import t from 'tap'
 import { TollgateError } from '../core/errors/error.ts'
 import { encodeHeader } from '../core/x402/header.ts'
 import { shortPlugins, startPaid } from './helpers/paid.ts'
 import { pluginOf } from './helpers/plugins.ts'
+import { until } from './helpers/rawHttp.ts'
 import { startSeller } from './helpers/sellers.ts'
 import {
   createScriptedSettler,
@@ -283,4 +286,68 @@ t.test('what a plugin of one’s own refuses is offered again, unless it was cha
   t.not(answer.status, 402, 'who was charged is not asked for another payment')
   t.notOk('accepts' in body)
   t.match(decodePaymentResponseHeader(answer.headers.get('payment-response')!), { success: true })
+})
+
+t.test('what is not for sale now is not offered to a refused payment: 400 with its reason', async (t) => {
+  const plugins = [{ use: 'health', with: { probe: false } }, ...shortPlugins]
+  const { gateway, settler } = await startPaid(t, { plugins })
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  settler.settleWith = async () => ({
+    ...{ status: 'failed_final', reason: 'transaction_failed', message: 'no', transaction: '0xdead' },
+  })
+  const paying = (nonce: string, value = '100000') => ({
+    'payment-signature': scriptedPayment(nonce, value),
+  })
+  t.equal((await present(link.url, paying('failed'))).answer.status, 402)
+  const refusedPlainly = async (headers: Record<string, string>, reason: string) => {
+    const { answer, body } = await present(link.url, headers)
+    t.equal(answer.status, 400)
+    t.equal(answer.headers.get('payment-required'), null)
+    t.match(body, { success: false, error: { code: 'invalid_payment', reason, message: /\S/ } })
+    t.notOk('accepts' in body)
+    t.match(decodePaymentResponseHeader(answer.headers.get('payment-response')!), {
+      ...{ success: false, errorReason: reason, network: testNetwork, payer },
+    })
+  }
+  const { links } = gateway.store
+  const nowMs = Date.now()
+  const paused = { sinceMs: nowMs, reason: 'down', cooldownUntilMs: nowMs + 900_000, permanent: false }
+  await links.setSuspension(link.id, paused, nowMs)
+  await until(async () => (await present(link.url, {})).answer.status === 503)
+  await refusedPlainly(paying('a', '1'), 'invalid_exact_evm_payload_authorization_value')
+  await refusedPlainly(paying('failed'), 'transaction_failed')
+  t.equal((await present(link.url, paying('b'))).answer.status, 503)
+  await links.deactivate(link.id, nowMs)
+  await until(async () => (await present(link.url, {})).answer.status === 404)
+  await refusedPlainly(paying('failed'), 'transaction_failed')
+  t.equal((await present(link.url, paying('a', '1'))).answer.status, 404)
+})
+
+t.test('@x402/fetch signs once, and hands its caller the refusal, which it can sign again for', async (t) => {
+  const { gateway, settler } = await startPaid(t)
+  const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+  let value = '1'
+  let signed = 0
+  const scheme = {
+    scheme: 'exact',
+    createPaymentPayload: async (x402Version: number) => ({
+      x402Version,
+      payload: { payer, nonce: `n${signed++}`, value },
+    }),
+  }
+  const client = new x402HTTPClient(
+    x402Client.fromConfig({ schemes: [{ network: testNetwork, client: scheme }], spendControls: false }),
+  )
+  const buy = wrapFetchWithPayment(fetch, client)
+  const refused = await buy(link.url)
+  t.equal(refused.status, 402)
+  const body = await refused.json()
+  t.match(body, { error: { code: 'invalid_payment', message: /\S/ }, accepts: [{ amount: '100000' }] })
+  t.equal(signed, 1)
+  const offer = client.getPaymentRequiredResponse((name) => refused.headers.get(name), body)
+  t.equal(offer.error, 'invalid_exact_evm_payload_authorization_value')
+  value = '100000'
+  const headers = client.encodePaymentSignatureHeader(await client.createPaymentPayload(offer))
+  t.equal((await fetch(link.url, { headers })).status, 200, 'the fresh offer can be paid')
+  t.strictSame(settler.transfers, ['n1'])
 })

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { builtInAssets } from '../../core/domain/asset.ts'
+import { TollgateError } from '../../core/errors/error.ts'
 import { createRecovery } from '../../core/payments/recovery.ts'
 import { silentLog } from '../../core/ports/log.ts'
 import { encodeHeader } from '../../core/x402/header.ts'
@@ -238,16 +239,12 @@ t.test('a canceled, an expired and a failed session take no payment, and say so'
     message: 'x',
   })
   for (const nonce of ['x', 'y', 'z']) {
-    const answer = await pay(failed, nonce)
-    t.equal(answer.status, 402, 'another payment may do it')
-    t.match(decoded(answer.headers['payment-response']), { success: false, errorReason: 'expired' })
-    const again = await pay(failed, nonce)
-    t.equal(
-      again.status,
-      nonce === 'z' ? 400 : 402,
-      'this one never does, and a session that failed offers nothing',
-    )
-    t.match(again.body.error, { code: 'invalid_payment', message: /never will/ })
+    for (const { status, headers, body } of [await pay(failed, nonce), await pay(failed, nonce)]) {
+      t.equal(status, nonce === 'z' ? 400 : 402, 'another payment may do it, until the third has failed')
+      t.equal('accepts' in body, status === 402)
+      t.match(decoded(headers['payment-response']), { success: false, errorReason: 'expired' })
+      t.match(body.error, { code: 'invalid_payment', message: /never will/ })
+    }
   }
   settler.settleWith = async () => undefined
   t.equal((await read(failed)).status, 'failed')
@@ -280,10 +277,12 @@ t.test(
     const paused = { status: 503, body: { error: { code: 'api_suspended', message: /not charged/ } } }
     t.match(await pay(session), paused)
     t.match(await pay(session, 'b', '1500000'), paused)
+    const refused = await pay(session, 'c', '1')
+    t.match(refused, { status: 400, body: { error: { code: 'invalid_payment' }, accepts: undefined } })
     t.strictSame(settler.transfers, ['a'])
     t.equal((await pay(paid, 'a', '1500000')).status, 200)
-    const refused = await f.call('POST', '/api/v1/payments', { key, body: { linkId } })
-    t.match(refused, { status: 409, body: { error: { code: 'CONFLICT', message: /paused/ } } })
+    const opened = await f.call('POST', '/api/v1/payments', { key, body: { linkId } })
+    t.match(opened, { status: 409, body: { error: { code: 'CONFLICT', message: /paused/ } } })
     await f.db.links.setSuspension(linkId, null, nowMs)
     t.equal((await pay(session, 'b', '1500000')).status, 200)
   },
@@ -302,6 +301,7 @@ t.test('an outcome that is open is 503 and not 402; the repeat hears the end', a
   t.match(await read(session), { status: 'open', processing: true })
   t.equal((await pay(session, 'a')).status, 503)
   t.equal((await pay(session, 'b')).status, 409, 'nobody pays it meanwhile')
+  t.match(await pay(session, 'c', '1'), { status: 409, body: { accepts: undefined } })
   settler.settleWith = async () => undefined
   const recovery = createRecovery({
     ...{ books: f.db.books, leases: f.db.leases, purchases: f.db.purchases, sessions: f.db.sessions },
@@ -357,7 +357,32 @@ t.test('twenty payments a minute from one client are looked at', async (t) => {
   const { open, pay, f } = await shop(t, { limits: { paymentAttemptsPerMinute: 20 } })
   const session = await open()
   for (let i = 0; i < 20; i++) t.equal((await pay(session, 'a', '1')).status, 402)
-  t.equal((await pay(session, 'a')).status, 429)
+  const { status, headers } = await pay(session, 'a')
+  t.equal(status, 429)
+  const receipt = {
+    success: false,
+    errorReason: 'RATE_LIMIT_EXCEEDED',
+    network: testNetwork,
+    transaction: '',
+  }
+  t.match(decoded(headers['payment-response']), receipt)
   f.clock.nowMs += 60_000
   t.equal((await pay(session, 'a')).status, 200)
+})
+
+t.test('a database that fails after the charge leaves the buyer the receipt of the charge', async (t) => {
+  const { open, pay, f } = await shop(t)
+  const session = await open()
+  const { find } = f.db.sessions
+  let reads = 0
+  f.db.sessions.find = async (id: string) => {
+    // The first is for the client secret, the second for the claim.
+    if (++reads > 2) throw new TollgateError('store_unavailable')
+    return find.call(f.db.sessions, id)
+  }
+  const { status, headers } = await pay(session, 'a')
+  t.equal(status, 503)
+  t.match(decoded(headers['payment-response']), { success: true, transaction: /^0x/, network: testNetwork })
+  f.db.sessions.find = find
+  t.equal((await pay(session, 'a')).body.data.status, 'confirmed')
 })

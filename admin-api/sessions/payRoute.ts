@@ -1,10 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { debtorOf } from '../../core/domain/ledger.ts'
-import { isPayable, type Session, statusOf } from '../../core/domain/session.ts'
+import type { Session } from '../../core/domain/session.ts'
 import { isTollgateError } from '../../core/errors/error.ts'
 import type { PresentedPayment } from '../../core/payments/payments.ts'
 import { createPurchaseNotes } from '../../core/payments/purchase.ts'
-import { sessionNotOpen } from '../../core/payments/refusals.ts'
 import { AskedLately, type Challenges, createChallenges } from '../../core/x402/challenge.ts'
 import { receiptHeaders } from '../../core/x402/header.ts'
 import type { Offer } from '../../core/x402/offers.ts'
@@ -17,7 +16,7 @@ import { idParams } from '../http/ids.ts'
 import { minuteMs, refuse, takeForClient } from '../http/rateLimits.ts'
 import { answers, success } from '../schema/answers.ts'
 import { askedTerms } from './askedTerms.ts'
-import { type Paid, paySession, refusePaused } from './paySession.ts'
+import { notForSale, type Paid, paySession } from './paySession.ts'
 import { bySecretOrKey, originOfSession, secretQuery, sessionOf } from './sessionAccess.ts'
 import { payeeOf, sessionSchema, viewOf } from './sessionView.ts'
 
@@ -60,14 +59,15 @@ export function payRoute(app: FastifyInstance, api: Api): void {
       const offers = await offersOf(api, session)
       const challenges = challengesOf(api, session, offers)
       if (typeof header !== 'string') {
-        refuseOver(session, api.clock.now())
-        await refusePaused(api, session)
+        const refused = await notForSale(api, session)
+        if (refused !== undefined) throw refused
         await challenges.looking
         return send402(reply, challenges.v2)
       }
-      await countAttempt(api, request, reply)
       let presented: PresentedPayment | null = null
+      let paid: Paid
       try {
+        await countAttempt(api, request, reply)
         presented = await presentPayment(header, 2, {
           offers,
           payments: api.payments,
@@ -75,24 +75,25 @@ export function payRoute(app: FastifyInstance, api: Api): void {
           publicUrl: api.publicUrl,
           host: () => request.headers.host,
         })
-        const paid = await paySession(api, session, presented)
-        const receipt = receiptOf(paid)
-        const { headers } = notes.of(paid.purchaseId, false)
-        // Who pays fees has bought nothing that could be reviewed.
-        const hasReview = paid.isOwn && debtorOf(session.storeId) === undefined
-        setHeaders(reply, [...receipt, ...(hasReview ? headers : ['X-Purchase-Id', paid.purchaseId])])
-        const after = (await api.sessions.find(session.id)) ?? session
-        return ok(await viewOf(api, after))
+        paid = await paySession(api, session, presented)
       } catch (error) {
-        const { status } = isTollgateError(error) ? error : { status: 500 }
+        const { code, status } = isTollgateError(error) ? error : { code: 'internal_error', status: 500 }
         const network = challenges.network ?? api.assets[0]?.network
         setHeaders(reply, failureReceipt({ ...unread(2), payment: presented }, error, status, network))
-        // One that has ended is offered to no other payment.
-        const offer = isPayable(session, api.clock.now()) ? challenges : undefined
-        const refused = refusedReply(error, request.id, offer, 2, '')
+        // It may have ended meanwhile, by this very payment.
+        const isForSale =
+          code === 'invalid_payment' &&
+          (await notForSale(api, await api.sessions.find(session.id))) === undefined
+        const refused = refusedReply(error, request.id, isForSale ? challenges : undefined, 2, '')
         if (refused === undefined) throw error
         return send402(reply, refused)
       }
+      const { headers } = notes.of(paid.purchaseId, false)
+      // A seller who pays fees has bought nothing that could be reviewed.
+      const hasReview = paid.isOwn && debtorOf(session.storeId) === undefined
+      setHeaders(reply, [...receiptOf(paid), ...(hasReview ? headers : ['X-Purchase-Id', paid.purchaseId])])
+      const after = (await api.sessions.find(session.id)) ?? session
+      return ok(await viewOf(api, after))
     },
   )
 }
@@ -132,13 +133,6 @@ function challengesOf(
       }),
     () => [],
   )
-}
-
-/** @throws `SESSION_NOT_OPEN` for one that nobody can begin to pay */
-function refuseOver(session: Session, nowMs: number): void {
-  const status = statusOf(session, nowMs)
-  if (status !== 'open') throw sessionNotOpen(`is ${status}`)
-  if (session.paymentRow !== null) throw sessionNotOpen('is being paid by another payment')
 }
 
 async function countAttempt(api: Api, request: FastifyRequest, reply: FastifyReply): Promise<void> {

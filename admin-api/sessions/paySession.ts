@@ -107,10 +107,14 @@ async function pausedLinkOf(
   return new TollgateError('api_suspended', message, { retryAfterSeconds: 60 })
 }
 
-/** @throws `api_suspended`, `SESSION_NOT_OPEN`: what is sold is not there now, or not any more */
-export async function refusePaused(api: Pick<Api, 'links'>, session: Session): Promise<void> {
-  const refused = await pausedLinkOf(api, session)
-  if (refused !== undefined) throw refused
+/** @returns why no payment can begin to pay the session now: `SESSION_NOT_OPEN`, `api_suspended`; or undefined */
+export async function notForSale(
+  api: Pick<Api, 'links' | 'clock'>,
+  session: Session | undefined,
+): Promise<TollgateError | undefined> {
+  const nowMs = api.clock.now()
+  if (session === undefined || !isPayable(session, nowMs)) return notPayable(session, nowMs)
+  return pausedLinkOf(api, session)
 }
 
 function notPayable(session: Session | undefined, nowMs: number): TollgateError {
