@@ -222,8 +222,8 @@ function answer(x: Exchange, program: Program, given: Reply, error: unknown, cal
 }
 
 /**
- * The answer to a call that came with a payment: a refused one gets a fresh offer, and every failure the receipt that it lacks. What
- * any plugin refuses, or answers instead of the seller, says so what became of the payment. The seller's own refusal passes as it is.
+ * The answer to a call that came with a payment: a refused payment gets a fresh offer, and every failure that lacks a receipt gets one,
+ * whichever plugin refused the call or answered instead of the seller. The seller's own refusal passes as it is.
  */
 function toPayment(x: Exchange, program: Program, given: Reply, error: unknown, { assets }: Calls): Reply {
   if (error === null && (x.upstreamStatus >= 400 || given.headers.some(isReceipt))) return given

@@ -65,10 +65,10 @@ export function failureReceipt(
   status: number,
   offered: NetworkId | undefined,
 ): readonly string[] {
-  // Whoever was charged has a receipt, also of a call that failed.
+  // A charged buyer gets the receipt of the charge, also for a call that failed.
   if (x.settlement !== null && x.purchase !== null) return [...x.purchase.headers, ...x.settlement.headers]
   const known = isTollgateError(error) ? error : undefined
-  // On chain and not in the books yet. What was thrown for that says so itself; anything else knows nothing of it.
+  // On chain and not in the ledger yet. The error that says so has a receipt of its own; other errors have none.
   if (x.settlement !== null && known?.receipt === undefined) return x.settlement.headers
   if (!refuses(status)) return []
   const network = x.payment?.identity.network ?? known?.receipt?.network ?? offered
