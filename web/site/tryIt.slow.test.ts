@@ -108,10 +108,16 @@ if (browser !== undefined) {
       const offer = await (await fetch(`${url}/api/link/alice/paid`)).json()
 
       await call.click()
-      said.push(() => ({ status: 402, body: JSON.stringify({ ...offer, error: 'insufficient_funds' }) }))
-      await pay.click()
-      await page.getByText('The payment was refused').waitFor()
-      await page.getByText('This wallet has less than the price.').waitFor()
+      for (const [reason, message, shown] of [
+        ['insufficient_funds', 'The payer has 1 atomic units.', 'This wallet has less than the price.'],
+        ['invalid_exact_evm_signature', 'The signature is another’s.', 'The signature is another’s.'],
+      ]) {
+        const error = { code: 'invalid_payment', reason, message }
+        said.push(() => ({ status: 402, body: JSON.stringify({ ...offer, success: false, error }) }))
+        await pay.click()
+        await page.getByText('The payment was refused').waitFor()
+        await page.getByText(shown!).waitFor()
+      }
       t.equal(await pay.getAttribute('aria-busy'), null, 'it can be tried again')
 
       for (const next of ['lost', { status: 429, body: '{}' }, { status: 503, body: '{}' }] as const)
@@ -131,7 +137,7 @@ if (browser !== undefined) {
       await again.click()
       await page.getByText('Paid. Purchase').waitFor()
       t.notOk(await call.isDisabled())
-      t.equal(new Set(payments).size, 2, 'one that was refused, one that was taken')
+      t.equal(new Set(payments).size, 3, 'two that were refused, one that was taken')
       t.equal((await chain.balance(product.payTo(chain))) - before, 10_000n, 'charged once')
       await page.reload()
       await call.click()

@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { Asset } from '../../core/domain/asset.ts'
-import type { PaymentRequired } from '../../core/x402/types.ts'
 import { Amount } from '../components/amount.ts'
 import { Button } from '../components/button.ts'
 import { Field } from '../components/field.ts'
@@ -10,7 +9,7 @@ import { useUnsaved } from '../desk/unsaved.ts'
 import { html } from '../html.ts'
 import { island } from '../island/island.ts'
 import { forgetInTab, keepInTab, keptInTab } from '../tabStorage.ts'
-import { type Answer, callLink, type Request } from './callLink.ts'
+import { type Answer, callLink, type Refusal, type Request } from './callLink.ts'
 import { hasBody, queryOf } from './callSamples.ts'
 import { type InputField, valuesOf } from './inputFields.ts'
 import { PayOffer } from './payOffer.ts'
@@ -82,10 +81,9 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
     setFault(undefined)
     setAnswer(undefined)
   }
-  const { offer } = answer ?? {}
+  const { offer, refusal } = answer ?? {}
   // A payment buys one call; with the same one, the same call is answered and costs nothing more.
   const isOpen = sent !== undefined && (fault !== undefined || (answer !== undefined && isUnsure(answer)))
-  const isRefused = sent !== undefined && fault === undefined && offer !== undefined && !isBusy
   // A buyer who leaves now loses the payment that the answer can still be requested with.
   useUnsaved(isOpen || (sent !== undefined && isBusy))
   return html`<div class="stack try">
@@ -118,7 +116,7 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
           <${Button} kind="quiet" disabled=${isBusy} onClick=${giveUp}>Give it up, and pay anew<//>
         </div>`
       }
-      ${isRefused && html`<${Notice} tone="bad" title="The payment was refused">${reasonOf(offer)} Nothing was paid; you can try again.<//>`}
+      ${refusal && fault === undefined && !isBusy && html`<${Notice} tone="bad" title="The payment was refused">${wordsOf(refusal)} Nothing was paid; you can try again.<//>`}
       ${
         offer &&
         asked &&
@@ -146,13 +144,11 @@ function keptCall(path: string): readonly [Request, string] | undefined {
 const isUnsure = ({ status, purchaseId }: Answer): boolean =>
   status >= 500 || ([408, 425, 429].includes(status) && purchaseId === undefined)
 
-/** Why a payment was not taken: a code of x402, where the gateway gives one. */
-const reasonOf = ({ error }: PaymentRequired): string =>
-  /insufficient|balance/i.test(error ?? '')
+/** For a buyer with a wallet: the gateway counts in the smallest units of a token. */
+const wordsOf = ({ reason, message }: Refusal): string =>
+  /insufficient|balance/i.test(reason)
     ? 'This wallet has less than the price.'
-    : error
-      ? `The gateway says: ${error}.`
-      : ''
+    : `The gateway says: ${message}`
 
 const firstOf = (fields: readonly InputField[]): Filled =>
   Object.fromEntries(
