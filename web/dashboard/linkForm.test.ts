@@ -4,10 +4,12 @@ import { linkBody } from './linkForm.ts'
 import type { LinkAnswer } from './types.ts'
 
 const fields = {
+  linkType: 'api',
   ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
   ...{ tags: 'maps', webhookUrl: '', visibility: 'listed' },
 } as const
 const link = {
+  linkType: 'api',
   ...{ title: 'Weather', url: 'https://api.example/w', price: '0.01', description: '', slug: 'weather' },
   ...{ tags: ['maps'], webhookUrl: null, isPublic: true, isStealth: false },
 } as unknown as LinkAnswer
