@@ -20,7 +20,7 @@ export interface TestWallet {
   readonly family: 'eip155' | 'solana'
   readonly address: string
   readonly mood: WalletMood
-  /** EIP-1193 for EVM; `connect`, `signTransaction`, `signMessage` with bytes as base64 for Solana. */
+  /** EIP-1193 for EVM; `connect`, `signTransaction`, `signMessage` with bytes as base64 for Solana; to send, a test wraps it. */
   request(asked: { method: string; params?: readonly unknown[] }): Promise<unknown>
 }
 
@@ -187,6 +187,13 @@ function announce(wallets: readonly Described[]): void {
           supportedTransactionVersions: ['legacy', 0],
           signTransaction: async ({ transaction }: { transaction: Uint8Array }) => [
             { signedTransaction: toBytes(await ask(index, 'signTransaction', [toText(transaction)])) },
+          ],
+        },
+        'solana:signAndSendTransaction': {
+          version: '1.0.0',
+          supportedTransactionVersions: ['legacy', 0],
+          signAndSendTransaction: async ({ transaction }: { transaction: Uint8Array }) => [
+            { signature: toBytes(await ask(index, 'signAndSendTransaction', [toText(transaction)])) },
           ],
         },
         'solana:signMessage': {
