@@ -93,6 +93,7 @@ export function Refund({ purchase, transfer, onChanged }: RefundProps) {
     // Another browser or program may have refunded it since this page was loaded.
     const now = await ask<PurchaseAnswer>('GET', `/api/v1/purchases/${id}`)
     if (now.status === 'refunded') return undefined
+    if (sentRefund(id) !== undefined) throw anotherTab()
     if (!keepRefund(id, MAYBE_SENT))
       throw new Error(
         'This browser keeps nothing for this page, so that a refund could be sent twice from here. Send it in your wallet, and enter it below.',
@@ -122,11 +123,10 @@ export function Refund({ purchase, transfer, onChanged }: RefundProps) {
         setProgress('')
       }
     })
-  /** After a transfer that failed on chain. */
-  const startOver = () => {
-    forgetRefund(id)
-    setSent(undefined)
-    action.clear()
+  /** After a transfer that failed on chain, or that the seller knows was never sent; not while another tab waits for its wallet. */
+  const startOver = async () => {
+    await action.run(() => alone(id, async () => void forgetRefund(id)))
+    setSent(sentRefund(id))
   }
   const bookTyped = form.submit(({ txHash }) => book(txHash.trim()))
   const isDue = status === 'refund_due'
@@ -189,10 +189,12 @@ async function alone(purchaseId: string, work: () => Promise<void>): Promise<voi
   const { locks } = navigator as { readonly locks?: LockManager }
   if (locks === undefined) return work()
   await locks.request(keyOf(purchaseId), { ifAvailable: true }, (lock) => {
-    if (lock === null) throw new Error('Another tab is sending this refund. Go on there.')
+    if (lock === null) throw anotherTab()
     return work()
   })
 }
+
+const anotherTab = () => new Error('Another tab is sending this refund. Go on there.')
 
 /** A browser that keeps nothing throws at the property. */
 function inStorage<T>(use: (storage: Storage) => T): T | undefined {

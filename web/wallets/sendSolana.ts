@@ -2,7 +2,7 @@ import { base58 } from '@scure/base'
 import { signatureBytes } from '../../core/solana/wire.ts'
 import { buildSolanaTransfer, type SolanaTransfer } from '../../core/x402/buildSolanaPayment.ts'
 import { clusterOf } from './signSolana.ts'
-import { faultOf, type SolanaWallet, WalletFault } from './wallet.ts'
+import { type SolanaWallet, sendFaultOf, WalletFault } from './wallet.ts'
 
 interface SignAndSend {
   readonly supportedTransactionVersions: readonly unknown[]
@@ -33,7 +33,7 @@ export async function sendSolana(
   const transaction = buildSolanaTransfer(transfer, transfer.from, blockhash)
   const [sent] = await (async () => sender.signAndSendTransaction({ account, transaction, chain }))().catch(
     (error: unknown) => {
-      throw faultOf(error, name)
+      throw sendFaultOf(error, name)
     },
   )
   if (sent?.signature?.length !== signatureBytes)
