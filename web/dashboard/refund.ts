@@ -131,7 +131,12 @@ export function Refund({ purchase, transfer, onChanged }: RefundProps) {
   const bookTyped = form.submit(({ txHash }) => book(txHash.trim()))
   const isDue = status === 'refund_due'
   return html`<${Card} title=${isDue ? 'Pay it back' : 'Refund'}><div class="stack">
-    <p>Your wallet <${Address} value=${transfer.from} what="wallet that was paid" /> sends <${Amount} value=${amount} currency=${currency} /> to <${Address} value=${transfer.to} what="buyer’s wallet" /> and pays the network’s fee.</p>
+    <p>Your wallet sends the money back and pays the network’s fee.</p>
+    <dl class="facts">
+      <dt>Amount</dt><dd><${Amount} value=${amount} currency=${currency} /></dd>
+      <dt>From</dt><dd><${Address} value=${transfer.from} what="wallet that was paid" /></dd>
+      <dt>To</dt><dd><${Address} value=${transfer.to} what="buyer’s wallet" /></dd>
+    </dl>
     ${
       sent === MAYBE_SENT
         ? html`<${Notice} tone="warn" title="The transfer may have been sent">
@@ -150,7 +155,7 @@ export function Refund({ purchase, transfer, onChanged }: RefundProps) {
       <summary>You sent it yourself</summary>
       <form class="stack" ref=${form.ref} onSubmit=${bookTyped} novalidate>
         <ol class="desk-numbered">
-          <li>Send <${Amount} value=${amount} currency=${currency} /> from <${Address} value=${transfer.from} what="wallet that was paid" /> to <${Address} value=${transfer.to} what="buyer’s wallet" />.</li>
+          <li>Send the amount above, from that wallet to the buyer’s.</li>
           <li>Enter the transaction. It is checked on chain before the refund is booked.</li>
         </ol>
         <${Field} ...${form.at('txHash')} label="Transaction" autocomplete="off" spellcheck=${false} required />

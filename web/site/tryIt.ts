@@ -111,7 +111,7 @@ function TryItView({ path, method, fields, price, assets }: TryItProps) {
         />`
       }
       <div class="row">
-        <${Button} kind="primary" type="submit" isBusy=${isBusy} disabled=${isOpen}>${price === null ? 'Call it' : html`Call it for <${Amount} value=${price} />`}<//>
+        <${Button} kind="primary" type="submit" isBusy=${isBusy} disabled=${isOpen}>${price === null ? 'Call it' : html`<span>Call it for <${Amount} value=${price} /></span>`}<//>
         <span class="small soft">${price === null ? 'It is free.' : 'Nothing is paid before you confirm it in your wallet.'}</span>
       </div>
     </form>
