@@ -200,7 +200,7 @@ t.test(
     )
     const elsewhere = refused(
       'FEES_NOT_PAYABLE',
-      /Nothing is owed there; what is owed is 1\.00 USDC on eip155:84532/,
+      /Nothing is owed there; what is owed is 1\.00 USDC on Base Sepolia/,
     )
     t.match(await nobody.ask({ network: 'eip155:8453' }), elsewhere)
 

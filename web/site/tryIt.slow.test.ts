@@ -16,14 +16,34 @@ if (browser !== undefined) {
     async (t) => {
       const product = await startProduct(t)
       const { chains, url } = product
-      const inputSchema = { type: 'object', required: ['city'], properties: { city: { type: 'string' } } }
+      const inputSchema = {
+        ...{ type: 'object', required: ['city', 'units'] },
+        properties: {
+          ...{ city: { type: 'string' }, days: { type: 'integer' }, area: { type: 'array' } },
+          units: { enum: ['metric', 'imperial'], description: 'Of temperatures.' },
+        },
+      }
       const more = { isPublic: true, inputSchema, methods: ['GET'] }
       await product.addLink('gratis', '0', { ...more, title: 'Gratis' })
       await product.addLink('paid', '0.01', { ...more, title: 'Paid' })
       const { page, problems } = await openTab(t, browser, `${url}/alice/gratis`)
       await page.getByRole('button', { name: 'Call it' }).click()
-      await page.getByText('“city” is needed.').waitFor()
+      const errors = () => page.locator('.try .error').allTextContents()
+      await page.locator('#input-city-error').waitFor()
+      t.match(await errors(), [/Fill this in/, /Choose one/])
+      t.equal(await page.evaluate('document.activeElement.id'), 'input-city', 'the first has the focus')
       await page.getByLabel('city (needed)').fill('São Paulo')
+      await page.getByLabel('units (needed)').selectOption('metric')
+      t.strictSame(await errors(), [], 'what was changed is not wrong any more')
+      await page.getByLabel('days').fill('four')
+      await page.getByLabel('area').fill('[1')
+      await page.getByRole('button', { name: 'Call it' }).click()
+      await page.locator('#input-days-error').waitFor()
+      t.match(await errors(), [/Enter a number/, /Enter JSON/])
+      t.strictSame(await seriousFindings(page), [])
+      t.equal(product.api.calls.length, 0, 'nothing was called')
+      await page.getByLabel('days').fill('4')
+      await page.getByLabel('area').fill('')
       await page.getByRole('button', { name: 'Call it' }).click()
       await page.getByRole('heading', { name: /^Answer/ }).waitFor()
       t.match(JSON.stringify(product.api.calls.at(-1)), 'city=S%C3%A3o+Paulo')
@@ -39,6 +59,7 @@ if (browser !== undefined) {
         await tab.page.goto(`${url}/alice/paid`)
         const before = await chain.balance(product.payTo(chain))
         await tab.page.getByLabel('city (needed)').fill('Oslo')
+        await tab.page.getByLabel('units (needed)').selectOption('metric')
         await tab.page.getByRole('button', { name: /^Call it for/ }).click()
         await tab.page.locator('.offer label', { hasText: chain.name === 'evm' ? 'Base' : 'Solana' }).click()
         // Whoever says no has paid nothing, and can say yes then.
