@@ -115,6 +115,46 @@ t.test(
   },
 )
 
+t.test(
+  'a secret that no header can carry is refused when it is put, with what is wrong with it',
+  async (t) => {
+    const { vault } = await start(t, (_req, res) => res.end('ok'))
+    const put = (value: string, settings: object = {}, scope = 'credentials.api.new') =>
+      vault.asOwner('POST', '/v1/vault/write', { scope, value, settings })
+    for (const [value, said] of [
+      ['line one\nline two', /a line break as character 9 of 17/],
+      ['S3cr3t\r\n', /a line break as character 7 of 8/],
+      ['S3cr3t\0', /a control character \(0x00\) as character 7/],
+      ['S3cr3t\x7f', /a control character \(0x7f\)/],
+      ['S3cr3t\u0085', /a control character \(0x85\)/],
+      ['pässwörd', /a character outside of ASCII as character 2 of 8/],
+      ['S3cr3t\u{1f600}', /a character outside of ASCII as character 7 of 7/],
+      [' S3cr3t', /begins or ends with a blank/],
+    ] as const) {
+      for (const settings of [{}, { inject: { kind: 'header', name: 'x-api-key' } }]) {
+        const { status, body } = await put(value, settings)
+        t.match([status, body.error.code], [400, 'VALIDATION_ERROR'], JSON.stringify(value))
+        t.match(body.error.message, said)
+        t.notMatch(body.error.message, /S3cr3t|line one|ssw/)
+      }
+    }
+    t.match(await put('x', {}, 'credentials.api.new'), { status: 200, body: { created: true, version: 1 } })
+
+    const inQuery = { inject: { kind: 'query', name: 'key' } }
+    t.match(await put('pässwörd\n', inQuery), { status: 200 }, 'a query carries everything')
+    t.match(
+      await put('line one\nline two', {}, 'credentials.api.new'),
+      { status: 200 },
+      'as it was put before',
+    )
+    t.match(await put('user:pässwörd', { inject: { kind: 'basic' } }), { status: 200 }, 'base64 carries it')
+    t.match(await put('a\nb', { inject: { kind: 'basic' } }), { status: 400 }, 'RFC 7617, section 2')
+    t.match(await vault.asOwner('POST', '/v1/vault/write', { scope: 'custom.note', value: 'ä\nb' }), {
+      status: 200,
+    })
+  },
+)
+
 t.test('the API gets the credential, the agent does not, in no spelling of it', async (t) => {
   const { call, seen } = await start(t, echo)
   const { status, body } = await call('/v1/items')

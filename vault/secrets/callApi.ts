@@ -2,7 +2,7 @@ import type { EgressAnswer, EgressRequest } from '../../core/ports/egress.ts'
 import { VaultError } from '../errors/error.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import { isAllowedCall, parameterNames } from './callTarget.ts'
-import type { Credential, Injection } from './credential.ts'
+import { assertFits, type Credential, type Injection } from './credential.ts'
 import { createMask } from './maskSecret.ts'
 
 /** A call as it was checked and frozen; the secret is not in it. */
@@ -126,11 +126,7 @@ function inject(credential: Credential, call: FrozenCall): EgressRequest {
 }
 
 function headerOf(how: Exclude<Injection, { kind: 'query' }>, secret: string): string {
-  if (!/^[\x20-\x7e]+$/.test(secret))
-    throw new VaultError(
-      'VALIDATION_ERROR',
-      'The stored credential holds characters that no header can carry.',
-    )
+  assertFits(secret, how)
   if (how.kind === 'bearer') return `Bearer ${secret}`
   if (how.kind === 'basic') return `Basic ${Buffer.from(secret).toString('base64')}`
   return `${how.prefix}${secret}`
