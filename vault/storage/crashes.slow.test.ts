@@ -170,7 +170,14 @@ t.test(
           rmSync(home, { recursive: true })
         },
       ),
-      { numRuns: 12, examples: [[[...acts], [0, 1, 2, 3, 4, 5].map((n) => [n * 7, n % 2 === 0])]] },
+      {
+        numRuns: 10,
+        examples: [
+          // All files are written at once, and the power is cut again and again.
+          [Array(8).fill('together'), Array.from({ length: 40 }, (_, n) => [20 + n * 4, true])],
+          [[...acts], Array.from({ length: 6 }, (_, n) => [n * 11, n % 2 === 0])],
+        ],
+      },
     )
     t.pass(`${opened} crashes`)
   },

@@ -74,7 +74,7 @@ export function assertNewest(have: Positions, said: readonly Said[]): void {
       if (lineage !== expectedLineage || seq < expected)
         throw new VaultError(
           'VAULT_CORRUPT',
-          `${found}. Put the newest ${file} back, or restore the newest backup.`,
+          `${found}. Nothing was opened. Put the newest ${file} back, or restore the newest backup into another folder: tollgate vault restore.`,
         )
     }
   }

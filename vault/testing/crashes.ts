@@ -5,7 +5,7 @@ import { dirname, join, relative } from 'node:path'
 /** What a folder's files hold at one moment, by their paths in it. */
 export type FolderImage = ReadonlyMap<string, Buffer>
 
-/** A moment before a change of a file in the folder, or in the middle of a write. */
+/** A moment before a change of a file in the folder, in the middle of a write, or after a flush. */
 interface Moment<T> {
   /** What a kill would leave. */
   readonly killed: FolderImage
@@ -40,7 +40,10 @@ function beforeChange(path: string): void {
 
 function afterFlush(descriptor: number): void {
   const path = pathOf(descriptor)
-  if (isWatched(path)) watch!.flushed.set(path, fs.fstatSync(descriptor).size)
+  if (!isWatched(path)) return
+  watch!.flushed.set(path, fs.fstatSync(descriptor).size)
+  // Of files that are flushed at the same time, one is done first.
+  watch!.take()
 }
 
 function halfOf(
