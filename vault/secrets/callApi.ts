@@ -2,7 +2,7 @@ import type { EgressAnswer, EgressRequest } from '../../core/ports/egress.ts'
 import { VaultError } from '../errors/error.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import { isAllowedCall, parameterNames } from './callTarget.ts'
-import type { Credential, Injection } from './credential.ts'
+import { assertFits, type Credential, type Injection } from './credential.ts'
 import { createMask } from './maskSecret.ts'
 
 /** A call as it was checked and frozen; the secret is not in it. */
@@ -126,21 +126,17 @@ function inject(credential: Credential, call: FrozenCall): EgressRequest {
 }
 
 function headerOf(how: Exclude<Injection, { kind: 'query' }>, secret: string): string {
-  if (!/^[\x20-\x7e]+$/.test(secret))
-    throw new VaultError(
-      'VALIDATION_ERROR',
-      'The stored credential holds characters that no header can carry.',
-    )
+  assertFits(secret, how)
   if (how.kind === 'bearer') return `Bearer ${secret}`
   if (how.kind === 'basic') return `Basic ${Buffer.from(secret).toString('base64')}`
   return `${how.prefix}${secret}`
 }
 
-function masked({ secret, inject: how }: Credential, answer: EgressAnswer): CallAnswer {
+async function masked({ secret, inject: how }: Credential, answer: EgressAnswer): Promise<CallAnswer> {
   const made = how.kind === 'basic' ? [secret.slice(secret.indexOf(':') + 1), toBase64(secret)] : []
   const mask = createMask([secret, ...made])
-  const headers = maskedHeaders(answer.headers, mask)
-  const bytes = Buffer.from(mask(Buffer.from(answer.body).toString('latin1')), 'latin1')
+  const headers = await maskedHeaders(answer.headers, mask)
+  const bytes = Buffer.from(await mask(Buffer.from(answer.body).toString('latin1')), 'latin1')
   const text = utf8Of(bytes)
   return text === undefined
     ? { status: answer.status, headers, body: bytes.toString('base64'), body_encoding: 'base64' }
@@ -150,16 +146,16 @@ function masked({ secret, inject: how }: Credential, answer: EgressAnswer): Call
 const toBase64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64')
 
 /** What is passed on of an answer's head. A name that holds the secret, or values that do so together, are left out. */
-function maskedHeaders(
+async function maskedHeaders(
   given: EgressAnswer['headers'],
-  mask: (text: string) => string,
-): Record<string, string> {
+  mask: (text: string) => Promise<string>,
+): Promise<Record<string, string>> {
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(given))
-    if (value !== undefined && passedOn.test(name) && mask(name) === name)
-      headers[name] = mask(String(value)).slice(0, 4_096)
+    if (value !== undefined && passedOn.test(name) && (await mask(name)) === name)
+      headers[name] = (await mask(String(value))).slice(0, 4_096)
   const together = Object.values(headers).join('')
-  if (mask(together) === together) return headers
+  if ((await mask(together)) === together) return headers
   const { 'content-type': type } = headers
   return type === undefined ? {} : { 'content-type': type }
 }

@@ -204,3 +204,27 @@ t.test('without room for a second file it appends, and what must go is not said 
   await log.close()
   t.strictSame(reopened(folder).slice(1), ['two', 'four'])
 })
+
+t.test('a position counts what is on disk, and nothing that is on its way there', async (t) => {
+  const folder = t.testdir()
+  const { words, options } = wordLog(folder, 200)
+  const log = SealedLog.create(options)
+  const [lineage, first] = log.position.split('.')
+  t.equal(first, '0')
+  for (let n = 1; n <= 20; n++) {
+    words.push(`word ${n}`)
+    const appended = n % 5 === 0 ? log.mark(`mark ${n}`) : log.append(Buffer.from(`word ${n}`))
+    if (n % 5 === 0) words.pop()
+    t.equal(log.position, `${lineage}.${n - 1}`, 'not before it is there')
+    await appended
+    t.equal(log.position, `${lineage}.${n}`)
+  }
+  await log.close()
+  const again = SealedLog.open(wordLog(folder).options)
+  t.equal(again.position, `${lineage}.20`, 'the same after it was written anew and read again')
+  t.equal(again.lastMark, 'mark 20')
+  await again.close()
+  const other = SealedLog.create(wordLog(t.testdir({})).options)
+  t.not(other.position.split('.')[0], lineage, 'another file has another name')
+  await other.close()
+})
