@@ -153,7 +153,14 @@ function finish(
       noteFailure(x, log, step, err)
     }
   }
-  calls.accessLog?.call(x)
+  try {
+    calls.accessLog?.call(x)
+  } catch (err) {
+    log.error(
+      { err, linkId: x.link.id },
+      'the line of a call can not be logged: a plugin has left something on the call that has another form than the types of tollgate/plugin say',
+    )
+  }
   generation.leave()
 }
 
