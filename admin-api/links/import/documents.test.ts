@@ -163,6 +163,26 @@ paths:
   t.end()
 })
 
+t.test('a price under another spelling of x-price is named, not lost', (t) => {
+  const text = `${head}
+paths:
+  /case: { get: { X-Price: '5' } }
+  /underscore: { x_price: '5', get: {} }
+  /ruled: { get: { x-Price: '5' } }
+  /right: { get: { x-price: '5', x-price-note: five } }
+`
+  const found = read(text, { prices: new Map([['/ruled', '7']]) })
+  t.strictSame(priced(found), [
+    ['GET /ruled', '7'],
+    ['GET /right', '5'],
+  ])
+  t.match(reasons(found), {
+    'GET /case': /under "X-Price"; expected "x-price"/,
+    'GET /underscore': /"x_price"/,
+  })
+  t.end()
+})
+
 t.test(
   'no link sells a dearer operation of another server or spelling below its own address for less',
   (t) => {

@@ -204,6 +204,9 @@ function listAt(root: Tree, at: Tree, name: 'parameters' | 'servers'): unknown[]
 
 function priceStated({ of, item }: FoundOperation, root: Tree): Price | undefined {
   for (const at of [of, item, root]) {
+    const misspelt = Object.keys(at).find((key) => key !== 'x-price' && /^x[-_]?price$/i.test(key))
+    if (misspelt !== undefined)
+      throw new LeftOut(`Its price stands under ${JSON.stringify(misspelt)}; expected "x-price".`)
     const price = statedPrice(at['x-price'])
     if (price === null)
       throw new LeftOut(
