@@ -69,7 +69,7 @@ export const hasBought = (payment: Used): TollgateError =>
 export const boughtByAnother = (payment: Used): TollgateError =>
   used(
     'payment_already_used',
-    `This payment has bought this call (purchase ${payment.purchaseId}) for another caller. Anybody can read it on chain, so the answer is handed out again only to the network address that sent the call first, or with the Idempotency-Key that came with it: repeat it from there. Do not pay again; an answer that the gateway failed to send is owed back after a day.`,
+    `This payment has bought this call (purchase ${payment.purchaseId}) for another caller. Anybody can read it on chain, so the answer is handed out again only with the Idempotency-Key that came with the call or, where none came, to the network address that sent the call first: repeat it so. Do not pay again; an answer that the gateway failed to send is owed back after a day.`,
     payment,
   )
 
