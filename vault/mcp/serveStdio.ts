@@ -1,9 +1,9 @@
-import type { Readable, Writable } from 'node:stream'
+import { pipeline, type Readable, type Writable } from 'node:stream'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import type { Log } from '../../core/ports/log.ts'
 import type { VaultApi } from '../host/vaultApi.ts'
-import { MAX_BODY_BYTES } from '../http/readBody.ts'
 import { createMcpServer, createMcpTools } from './createMcpServer.ts'
+import { stdioMessages } from './stdioMessages.ts'
 
 export interface StdioOptions {
   readonly api: VaultApi
@@ -18,9 +18,6 @@ export interface StdioServer {
   /** Fulfilled when the client has gone; what was asked before is answered by then. */
   readonly ended: Promise<void>
 }
-
-/** Messages that come faster than they are read; one alone is bounded like a body over HTTP. */
-const MAX_BUFFER_BYTES = 4 * MAX_BODY_BYTES
 
 /**
  * Serves one agent over standard input and output, one JSON-RPC message a line. Whoever started the process is that agent:
@@ -59,12 +56,12 @@ export async function serveStdio(options: StdioOptions): Promise<StdioServer> {
     gone.abort()
     resolve()
   }
-  stdin.once('end', () => void end())
-  stdin.once('close', () => void end())
+  const messages = stdioMessages((message) => stdout.write(message))
+  messages.once('end', () => void end())
+  messages.once('close', () => void end())
   stdout.on('error', () => void end())
-  await server.connect(
-    new StdioServerTransport(stdin as never, stdout as never, { maxBufferSize: MAX_BUFFER_BYTES }),
-  )
+  await server.connect(new StdioServerTransport(messages as never, stdout as never))
+  pipeline(stdin, messages, () => undefined)
   return { ended }
 }
 
