@@ -37,3 +37,25 @@ t.test('a write or a deletion under an Idempotency-Key is done once, also after 
   t.equal((await again.asOwner('POST', '/v1/vault/read', { scope })).body.value, 'c', 'nothing was undone')
   t.equal((await as(auto, 'five', write, { scope, value: 'a' })).status, 200)
 })
+
+t.test('under one key the words about a request may be others, and the request may not', async (t) => {
+  const vault = await startVault(t)
+  const agent = await vault.agent('auto', ['auto:write:custom.*'])
+  const write = async (body: object) => {
+    const headers = { 'idempotency-key': 'one' }
+    return agent.call('POST', '/v1/vault/write', body, headers)
+  }
+  const first = await write({ scope, value: 'a', purpose: 'to remember it', agent_name: 'x' })
+  t.match(first, { status: 200, body: { version: 1 } })
+  for (const same of [
+    { scope, value: 'a', purpose: 'So that it is remembered.' },
+    { value: 'a', scope },
+    { scope, value: 'a', description: 'a note', session_id: 's', purpose: null },
+    { scope, value: 'a', idempotency_key: 'one' },
+  ])
+    t.strictSame((await write(same)).body, first.body, JSON.stringify(same))
+  t.match(await write({ scope, value: 'b' }), {
+    status: 409,
+    body: { error: { code: 'IDEMPOTENCY_CONFLICT' } },
+  })
+})
