@@ -30,6 +30,7 @@ export async function serveStdio(options: StdioOptions): Promise<StdioServer> {
   const underWay = new Set<Promise<unknown>>()
   const gone = new AbortController()
   const { promise: ended, resolve } = Promise.withResolvers<void>()
+  const messages = stdioMessages((message) => stdout.write(message))
   const server = createMcpServer({
     api,
     tools: createMcpTools(api),
@@ -54,9 +55,9 @@ export async function serveStdio(options: StdioOptions): Promise<StdioServer> {
 
   server.onclose = () => {
     gone.abort()
+    messages.destroy()
     resolve()
   }
-  const messages = stdioMessages((message) => stdout.write(message))
   messages.once('end', () => void end())
   messages.once('close', () => void end())
   stdout.on('error', () => void end())
