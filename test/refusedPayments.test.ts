@@ -2,6 +2,7 @@ import { x402Client, x402HTTPClient } from '@x402/core/client'
 import { decodePaymentRequiredHeader, decodePaymentResponseHeader } from '@x402/core/http'
 import { wrapFetchWithPayment } from '@x402/fetch'
 import t from 'tap'
+import { evmPaymentKey, evmPaymentKeyPrefix } from '../core/domain/payment.ts'
 import { TollgateError } from '../core/errors/error.ts'
 import { encodeHeader } from '../core/x402/header.ts'
 import { shortPlugins, startPaid } from './helpers/paid.ts'
@@ -99,7 +100,7 @@ const refusals: Record<string, Refused> = {
 const present = async (address: string, headers: Record<string, string>, method = 'GET') => {
   const answer = await fetch(address, { headers, method })
   const text = await answer.text()
-  return { ...{ answer, text }, body: text === '' ? {} : JSON.parse(text) }
+  return { ...{ answer, text }, body: text.startsWith('{') ? JSON.parse(text) : {} }
 }
 
 let count = 0
@@ -322,6 +323,55 @@ t.test('what is not for sale now is not offered to a refused payment: 400 with i
   await refusedPlainly(paying('failed'), 'transaction_failed')
   t.equal((await present(link.url, paying('a', '1'))).answer.status, 404)
 })
+
+t.test(
+  'a payment that may still be charged is never answered with an offer, even if its wallet no longer confirms the signature',
+  async (t) => {
+    const scripted = createScriptedSettler()
+    let isConfirmed = true
+    const refusal = { ok: false, reason: 'invalid_exact_evm_nonce_already_used', message: 'Used.' } as const
+    // A contract wallet's signature is judged by the chain, or by a facilitator, at each call.
+    const check: ScriptedSettler['check'] = async (payment, terms) => {
+      if (!isConfirmed) return refusal
+      const { nonce } = payment.payload['authorization'] as { nonce: string }
+      const payload = { payer, nonce, value: terms.amount }
+      const checked = await scripted.check({ ...payment, payload }, terms)
+      if (!checked.ok) return checked
+      const key = evmPaymentKey(evmPaymentKeyPrefix(testNetwork, testAsset), payer, nonce)
+      return { ok: true, identity: { ...checked.identity, key } }
+    }
+    const { gateway } = await startPaid(t, { settlers: [{ ...scripted, check }] })
+    const link = await gateway.addLink({ slug: 'paid', url: seller.url, price: '0.10' })
+    const payload = (nonce: string) => ({ signature: '0x01', authorization: { from: payer, nonce } })
+    const accepted = { scheme: 'exact', network: testNetwork, asset: testAsset }
+    const paying = (nonce: string, version: 1 | 2) =>
+      version === 2
+        ? { 'payment-signature': encodeHeader({ x402Version: 2, accepted, payload: payload(nonce) }) }
+        : {
+            'x-payment': encodeHeader({
+              ...{ x402Version: 1, scheme: 'exact', network: 'base-sepolia', payload: payload(nonce) },
+            }),
+          }
+    for (const version of [2, 1] as const) {
+      isConfirmed = true
+      scripted.settleWith = async () => undefined
+      const delivered = paying(`delivered ${version}`, version)
+      t.match(await present(link.url, delivered), { text: 'hello' })
+      scripted.settleWith = async () => ({ status: 'pending', transaction: '0xdead', reason: 'no_receipt' })
+      const pending = paying(`pending ${version}`, version)
+      t.equal((await present(link.url, pending)).answer.status, 503)
+      isConfirmed = false
+      const { answer, body } = await present(link.url, pending)
+      t.equal(answer.status, 503)
+      t.match(body, { error: { code: 'settlement_pending' } })
+      t.notOk('accepts' in body)
+      t.match(await present(link.url, delivered), { answer: { status: 200 }, text: 'hello' })
+      const unknown = await present(link.url, paying(`unknown ${version}`, version))
+      t.equal(unknown.answer.status, 402, 'a payment that was never claimed is refused as before')
+      t.match(unknown.body, { error: version === 2 ? { reason: refusal.reason } : refusal.reason })
+    }
+  },
+)
 
 t.test('@x402/fetch signs once, and hands its caller the refusal, which it can sign again for', async (t) => {
   const { gateway, settler } = await startPaid(t)

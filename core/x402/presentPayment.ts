@@ -49,8 +49,8 @@ export function presentPayment(
   const fault = resourceFault(read.resourceUrl, taken)
   const checked = offer.settler.check(read.payment, offer.terms)
   return checked instanceof Promise
-    ? checked.then((late) => accept(read.payment, offer, late, fault))
-    : accept(read.payment, offer, checked, fault)
+    ? checked.then((late) => accept(payments, read.payment, offer, late, fault))
+    : accept(payments, read.payment, offer, checked, fault)
 }
 
 /**
@@ -79,7 +79,7 @@ async function presentBare(
   transaction: string,
   { feePayer, isSelfPaid }: BareTransaction,
 ): Promise<PresentedPayment> {
-  let refused: Parameters<typeof accept> | undefined
+  let refused: [PaymentPayload, Offer, Checked] | undefined
   for (const listed of offers) {
     const { scheme, network, extra } = listed.terms
     if (familyOf(network) !== 'solana') continue
@@ -89,10 +89,10 @@ async function presentBare(
     const payment: PaymentPayload = { x402Version: 1, scheme, network, payload: { transaction } }
     const checked = await offer.settler.check(payment, offer.terms)
     // Of the offers only one is of the transaction's token.
-    if (checked.ok || checked.identity !== undefined) return accept(payment, offer, checked)
+    if (checked.ok || checked.identity !== undefined) return accept(payments, payment, offer, checked)
     refused ??= [payment, offer, checked]
   }
-  if (refused !== undefined) return accept(...refused)
+  if (refused !== undefined) return accept(payments, ...refused)
   const notSolana = 'This link is not paid on Solana; the payment is a Solana transaction.'
   return presentFormer(payments, barePayments(transaction), refuse('invalid_network', notSolana))
 }
@@ -112,24 +112,28 @@ async function presentFormer(
 
 /** @param fault why no new call can be bought by it, although its signature holds; a buyer who has bought one still gets it */
 function accept(
+  payments: Pick<Payments, 'find'>,
   payload: PaymentPayload,
   offer: Offer,
   checked: Checked,
   fault: TollgateError | null = null,
-): PresentedPayment {
+): PresentedPayment | Promise<PresentedPayment> {
   const { terms, settler, isClosed } = offer
   const { identity } = checked
   const found = (unclaimable: Error | null) => ({
     ...{ payload, terms, settler, identity: identity!, unclaimable },
   })
-  if (isClosed) {
-    const unclaimable = notOffered(settler.network)
-    if (identity === undefined) throw !checked.ok && checked.transient ? refusalOf(checked) : unclaimable
-    return found(unclaimable)
-  }
-  if (checked.ok) return found(fault)
-  if (identity === undefined) throw refusalOf(checked, { network: terms.network, ...payerOf(payload) })
-  return found(refusalOf(checked))
+  if (checked.ok) return found(isClosed ? notOffered(settler.network) : fault)
+  if (identity !== undefined) return found(isClosed ? notOffered(settler.network) : refusalOf(checked))
+  const refusal =
+    isClosed && !checked.transient
+      ? notOffered(settler.network)
+      : refusalOf(checked, { network: terms.network, ...payerOf(payload) })
+  if (checked.isUnread) throw refusal
+  // It may have been claimed while it passed: a contract wallet can withdraw a signature, and a facilitator calls a payment
+  // that it has settled invalid.
+  const named = { ...payload, accepted: { ...payload.accepted, asset: terms.asset } }
+  return presentFormer(payments, payload.x402Version === 1 ? [named, payload] : [named], refusal)
 }
 
 const notOffered = (network: NetworkId) => {
