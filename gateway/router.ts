@@ -1,5 +1,6 @@
 import { TollgateError } from '../core/errors/error.ts'
 import { errorReply } from '../core/http/errorReply.ts'
+import { type LoopMarks, MAX_LINKS_PASSED } from '../core/http/loopMark.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { Program } from '../core/kernel/program.ts'
 import type { Door } from '../core/plugin/door.ts'
@@ -47,16 +48,14 @@ export interface RouterParts {
   readonly live: LiveGeneration
   readonly calls: Calls
   readonly clock: Clock
-  /** Of this gateway, see {@link loopMark}. */
-  readonly loopMark: string
+  readonly loopMarks: LoopMarks
 }
 
-export function createRouter({ live, calls, clock, loopMark }: RouterParts): Router {
+export function createRouter({ live, calls, clock, loopMarks }: RouterParts): Router {
   const { log } = calls
   const strangers = new Strangers(clock)
 
   function route(call: Call): void {
-    if (call.head.passed?.includes(loopMark)) return answerError(call, loop())
     const { generation, table } = live.current
     const found = table.lookup(call.target.key)
     if (found === undefined) ask(call)
@@ -84,6 +83,10 @@ export function createRouter({ live, calls, clock, loopMark }: RouterParts): Rou
   function arrive(call: Call, found: Program | NoRoute, generation: Generation): void {
     if (found.link === null) return missing(call, found, generation)
     const { head, door, waiting } = call
+    if (head.passed !== null) {
+      const fault = loopFault(found.link.id, head.passed)
+      if (fault !== undefined) return answerError(call, fault, [], found)
+    }
     if (door.method === 'OPTIONS' && isOursToAnswer(call, found)) {
       return answer(call, preflightReply(door, found.methods))
     }
@@ -98,6 +101,18 @@ export function createRouter({ live, calls, clock, loopMark }: RouterParts): Rou
       else waiting.res.writeContinue()
     }
     enter(call, found, generation)
+  }
+
+  /** A link may lead to another one of this gateway, but not back to itself, and not over ever more of them. */
+  function loopFault(linkId: string, passed: string): TollgateError | undefined {
+    if (passed.includes(loopMarks.ofLink(linkId)))
+      return loop('this link itself', "the link's url leads back to it")
+    const links = loopMarks.linksPassed(passed)
+    if (links <= MAX_LINKS_PASSED) return undefined
+    return loop(
+      `${links} links of this gateway`,
+      `at most ${MAX_LINKS_PASSED} may be in a row before this one`,
+    )
   }
 
   function enter(call: Call, program: Program, generation: Generation, link = program.link): void {
@@ -190,10 +205,10 @@ const tooManyUnknown = () =>
     },
   )
 
-const loop = () =>
+const loop = (forwarders: string, why: string) =>
   new TollgateError(
     'loop_detected',
-    "Expected a call from outside, got one that a link of this gateway has forwarded: the link's url leads back here. You were not charged.",
+    `Expected a call from outside, got one that ${forwarders} forwarded: ${why}. You were not charged.`,
   )
 
 /** A preflight, any OPTIONS of a paid link (it would be a way past the price), and one that the link does not list. */

@@ -299,7 +299,7 @@ export const codes = {
   loop_detected: entry(
     508,
     false,
-    "The link's url leads back to this gateway, itself or by other links and gateways.",
+    "The link's url leads back to the link, at once or by other links and gateways, or over too many links of this gateway.",
     'Tell the seller: its url has to be the address of an API. Nothing was charged.',
   ),
 } as const satisfies Record<string, CodeEntry>

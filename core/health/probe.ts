@@ -1,5 +1,5 @@
 import { isTollgateError } from '../errors/error.ts'
-import { LOOP_HEADER, loopMark } from '../http/loopMark.ts'
+import { LOOP_HEADER } from '../http/loopMark.ts'
 import { type Egress, egressFailures, type UpstreamController } from '../ports/egress.ts'
 
 /** A small answer is read to its end, so that the seller's log shows a whole request; a longer one is cut off. */
@@ -12,8 +12,8 @@ export type ProbeEgress = Pick<Egress, 'pool' | 'failureOf'>
 
 export interface ProbeRequest {
   readonly url: string
-  /** Of this gateway: an address that leads back to it does not pass, see {@link loopMark}. */
-  readonly publicUrl: string
+  /** Of the link: an address that leads back to it does not pass, see {@link LoopMarks}. */
+  readonly loopMark: string
   /** From the start, name look-up and connecting included, to the head of the answer. */
   readonly timeoutMs: number
   /** The link's own upstream headers, so that the check sees what a buyer's call would. */
@@ -93,7 +93,7 @@ function headOf(egress: ProbeEgress, request: ProbeRequest): Promise<number | 't
           headers: flatten({
             accept: '*/*',
             'user-agent': 'tollgate-health-check',
-            [LOOP_HEADER]: loopMark(request.publicUrl),
+            [LOOP_HEADER]: request.loopMark,
             ...request.headers,
           }),
           body: null,
