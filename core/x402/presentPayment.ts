@@ -42,7 +42,8 @@ export function presentPayment(
     throw new TollgateError('invalid_payment', read.message, { reason: 'invalid_payload', isUnread: true })
   }
   if (read.payment.x402Version === 1 && !acceptV1) {
-    throw refuse('invalid_x402_version', 'Expected a payment of x402 version 2, got version 1.')
+    const refusal = refuse('invalid_x402_version', 'Expected a payment of x402 version 2, got version 1.')
+    return presentFormer(payments, [read.payment], refusal)
   }
   const offer = select(offers, read.payment)
   if (offer === undefined) return presentFormer(payments, [read.payment], notTaken(offers))
