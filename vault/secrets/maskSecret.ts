@@ -58,7 +58,7 @@ async function search(text: string, finders: readonly Find[]): Promise<Range[]> 
       if (workedMs > MAX_SEARCH_MS)
         throw new VaultError(
           'UPSTREAM_ERROR',
-          'The answer takes too long to be searched for the credential, so it is not passed on. The call was made.',
+          'The answer takes too long to be searched for the credential, so it is not passed on.',
         )
       await nextTurn()
       turnBeganMs = performance.now()
