@@ -95,10 +95,12 @@ export function readSealedFile(
     index++
   }
   const descriptor = openSync(file, 'r+')
-  if (offset < fstatSync(descriptor).size) {
-    ftruncateSync(descriptor, offset)
-    // After a write that failed the next one flushes this, too.
-    if (flushed === undefined) fsyncSync(descriptor)
+  if (offset < fstatSync(descriptor).size) ftruncateSync(descriptor, offset)
+  // A process that was killed may have flushed neither its last entries nor a file's new name, and other files may only keep
+  // what is on disk. After a write that failed the next one flushes this, too.
+  if (flushed === undefined) {
+    fsyncSync(descriptor)
+    flushFolder(dirname(file))
   }
   const seq = head.seq + index - 1 - snapshotFrames
   return { ...head, seq, descriptor, key, salt, index, offset, snapshotEnd }
