@@ -475,6 +475,10 @@ t.test('every usual spelling of a secret is masked, also where it is escaped in 
     'UTF-16': Buffer.from(text, 'utf16le'),
     'UTF-16, the other way': Buffer.from(text, 'utf16le').swap16(),
     reversed: [...text].reverse().join(''),
+    Markdown: text.replaceAll(/[\\_+<>]/g, '\\$&'),
+    'a shell, quoted by backslashes': text.replaceAll(/[^0-9A-Za-zé\n]/g, '\\$&'),
+    'CSV, quotes doubled': text.replaceAll('"', '""'),
+    'base64 in lines, indented': base64('user:').replaceAll(/.{20}/g, '$&\n        '),
   }
   const mask = createMask([text])
   for (const [name, spelling] of Object.entries(spellings)) {
