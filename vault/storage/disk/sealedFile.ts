@@ -106,12 +106,17 @@ export function readSealedFile(
   return { ...head, seq, descriptor, key, salt, index, offset, snapshotEnd }
 }
 
-/** Not asynchronous: nothing may be appended between taking the snapshot and numbering the frames after it. */
+/**
+ * Not asynchronous: nothing may be appended between taking the snapshot and numbering the frames after it.
+ * @param isOurs asked once more before the file takes its name: a slow disk may have held this process up until another one
+ * took the folder
+ */
 export function writeSnapshot(
   file: string,
   head: SnapshotHead,
   payloads: readonly Uint8Array[],
   derive: (salt: Uint8Array) => Buffer,
+  isOurs?: () => boolean,
 ): ReadLog {
   const salt = randomBytes(saltBytes)
   const key = derive(salt)
@@ -127,6 +132,7 @@ export function writeSnapshot(
   try {
     writeAll(descriptor, bytes)
     fsyncSync(descriptor)
+    if (isOurs?.() === false) throw new VaultError('VAULT_IN_USE')
     renameSync(unfinished, file)
     isRenamed = true
     flushFolder(dirname(file))
