@@ -301,6 +301,39 @@ t.test('an answer that could hide the credential is not given out', async (t) =>
     t.equal((await call(path)).body.error.code, 'UPSTREAM_ERROR')
 })
 
+t.test('a call that may have been made is not said to be safe to repeat, unless it only reads', async (t) => {
+  const { vault, call, seen, origin } = await start(t, (req, res) => {
+    if (req.url === '/open/long') return void res.end(Buffer.alloc(1_048_577))
+    if (req.url === '/open/broken') return void res.destroy()
+    res.writeHead(200, { 'content-encoding': 'gzip' })
+    res.end('x')
+  })
+  const nowhere = 'http://127.0.0.1:1'
+  const rule = { methods: ['GET', 'POST'], paths: ['/**'] }
+  await vault.asOwner('POST', '/v1/vault/write', {
+    scope,
+    value: secret,
+    settings: { rules: [origin, nowhere].map((origin) => ({ origin, ...rule })) },
+  })
+  for (const path of ['/open/long', '/open/broken', '/open/gzip']) {
+    t.match(await call(path), { status: 502, body: { error: { code: 'UPSTREAM_ERROR', retryable: true } } })
+    t.match(
+      await call(path, { method: 'POST', body: 'buy' }),
+      {
+        status: 504,
+        body: { error: { code: 'OUTCOME_UNKNOWN', retryable: false, message: /may have been performed/ } },
+      },
+      path,
+    )
+  }
+  t.equal(seen.filter(({ method }) => method === 'POST').length, 3)
+  t.match(
+    await call('', { method: 'POST', url: `${nowhere}/` }),
+    { status: 502, body: { error: { code: 'UPSTREAM_ERROR', retryable: true } } },
+    'nothing listens there, so nothing was sent',
+  )
+})
+
 t.test('a call stands in the log before it leaves, also where the vault is locked meanwhile', async (t) => {
   let arrived = (_answer: () => void) => {}
   const { vault, call, seen } = await start(t, (req, res) => arrived(() => res.end(req.url)))
@@ -442,6 +475,10 @@ t.test('every usual spelling of a secret is masked, also where it is escaped in 
     'UTF-16': Buffer.from(text, 'utf16le'),
     'UTF-16, the other way': Buffer.from(text, 'utf16le').swap16(),
     reversed: [...text].reverse().join(''),
+    Markdown: text.replaceAll(/[\\_+<>]/g, '\\$&'),
+    'a shell, quoted by backslashes': text.replaceAll(/[^0-9A-Za-zé\n]/g, '\\$&'),
+    'CSV, quotes doubled': text.replaceAll('"', '""'),
+    'base64 in lines, indented': base64('user:').replaceAll(/.{20}/g, '$&\n        '),
   }
   const mask = createMask([text])
   for (const [name, spelling] of Object.entries(spellings)) {

@@ -1,5 +1,5 @@
 import type { EgressAnswer, EgressRequest } from '../../core/ports/egress.ts'
-import { VaultError } from '../errors/error.ts'
+import { isVaultError, VaultError } from '../errors/error.ts'
 import type { VaultEgress } from '../ports/egress.ts'
 import { isAllowedCall, parameterNames } from './callTarget.ts'
 import { assertFits, type Credential, type Injection } from './credential.ts'
@@ -80,7 +80,7 @@ export function assertAllowedCall({ rules }: Credential, call: FrozenCall): void
  * Makes the call with the credential in it and takes the credential out of the answer. Redirects are not followed; an
  * answer that could hide the secret from the mask (compressed, too long) is not given out.
  *
- * @throws `SCOPE_DENIED`, `UPSTREAM_ERROR`, `UPSTREAM_TIMEOUT`, `VALIDATION_ERROR`
+ * @throws `SCOPE_DENIED`, `UPSTREAM_ERROR`, `UPSTREAM_TIMEOUT`, `OUTCOME_UNKNOWN`, `VALIDATION_ERROR`
  */
 export async function callApi(
   credential: Credential,
@@ -89,15 +89,15 @@ export async function callApi(
 ): Promise<CallAnswer> {
   assertAllowedCall(credential, call)
   const request = inject(credential, call)
-  const answer = await egress(credential.allowPrivate)
-    .request(request)
-    .catch((error: unknown) => {
-      throw upstreamError(error)
-    })
-  const encoding = answer.headers['content-encoding']
-  if (encoding !== undefined && String(encoding).toLowerCase() !== 'identity')
-    throw new VaultError('UPSTREAM_ERROR', 'The API answered compressed although it was asked not to.')
-  return masked(credential, answer)
+  try {
+    const answer = await egress(credential.allowPrivate).request(request)
+    const encoding = answer.headers['content-encoding']
+    if (encoding !== undefined && String(encoding).toLowerCase() !== 'identity')
+      throw new VaultError('UPSTREAM_ERROR', 'The API answered compressed although it was asked not to.')
+    return await masked(credential, answer)
+  } catch (error) {
+    throw failureOf(call.method, error)
+  }
 }
 
 function inject(credential: Credential, call: FrozenCall): EgressRequest {
@@ -166,6 +166,21 @@ function utf8Of(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** A call that changes something at the API is not to be repeated once it was sent, whatever became of its answer. */
+function failureOf(method: string, error: unknown): VaultError {
+  const failure = isVaultError(error) ? error : upstreamError(error)
+  const isUnsent = (error as { isUnsent?: unknown } | null)?.isUnsent === true
+  if (!failure.retryable || isUnsent || method === 'GET' || method === 'HEAD') return failure
+  return new VaultError(
+    'OUTCOME_UNKNOWN',
+    `${failure.message} The call was sent, and may have been performed.`,
+    {
+      action: 'Ask the API whether it was done before you call again.',
+      cause: failure,
+    },
+  )
 }
 
 /** Words of our own: an error's text may quote the address, and with it a secret in its query. */

@@ -58,7 +58,7 @@ async function search(text: string, finders: readonly Find[]): Promise<Range[]> 
       if (workedMs > MAX_SEARCH_MS)
         throw new VaultError(
           'UPSTREAM_ERROR',
-          'The answer takes too long to be searched for the credential, so it is not passed on. The call was made.',
+          'The answer takes too long to be searched for the credential, so it is not passed on.',
         )
       await nextTurn()
       turnBeganMs = performance.now()
@@ -112,7 +112,7 @@ interface Gap {
 const FIRST_PARTS = 3
 /** The longest spelling of one character, and the longest gap. */
 const LONGEST_CHARACTER = 40
-const LONGEST_GAP = 70
+const LONGEST_GAP = 80
 
 /**
  * Parts one after the other, each in any of its ways: patterns without two ends at one place. All places that a step leads to are
@@ -178,7 +178,8 @@ function spelled(parts: readonly (readonly string[])[], gap: Gap, firstCharacter
 }
 
 /** The character that is a part as it is, and begins nothing else. */
-const itselfOf = ([way = '']: readonly string[]): number => (/^[^%&\\+=]$/.test(way) ? way.charCodeAt(0) : -1)
+const itselfOf = ([way = '']: readonly string[]): number =>
+  /^[^%&\\+="']$/.test(way) ? way.charCodeAt(0) : -1
 
 function ends(text: string, place: number, ways: readonly RegExp[]): number[] {
   const found: number[] = []
@@ -274,7 +275,10 @@ function character(c: string): string[] {
     ...['', ';'].map((end) => `&(?:amp;){0,2}#x0{0,4}${code.toString(16)}${end}`),
   ]
   if (c === ' ') ways.push('\\+')
-  if (/["'/]/.test(c)) ways.push(`\\\\{1,4}${literal(c)}`)
+  // Also in Markdown, in a shell and in patterns.
+  if (/[^0-9A-Za-z\\\x80-\u{10ffff}]/u.test(c)) ways.push(`\\\\{1,4}${literal(c)}`)
+  // In CSV and in SQL.
+  if (/["']/.test(c)) ways.push(c + c)
   if (Object.hasOwn(namedEntities, c))
     ways.push(...again.map((times) => `&(?:amp;){${times}}${namedEntities[c]};`))
   if (Object.hasOwn(shortEscapes, c)) ways.push(`\\\\{1,4}${shortEscapes[c]}`)
@@ -291,7 +295,7 @@ function based(bytes: Buffer, bits: 5 | 6, encode: (bytes: Buffer) => string): F
     const whole = encode(Buffer.concat([Buffer.alloc(shift), bytes]))
     const first = Math.ceil((shift * 8) / bits)
     const last = Math.floor(((shift + bytes.length) * 8) / bits)
-    const gap = { unit: '[\\r\\n\\t ]|\\\\{1,4}[rnt]|%0[ad]', least: 0, most: 4 }
+    const gap = { unit: '[\\r\\n\\t ]|\\\\{1,4}[rnt]|%0[ad]', least: 0, most: 16 }
     return spelled([...whole.slice(first, last)].map(letter), gap)
   })
 }

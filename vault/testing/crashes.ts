@@ -125,8 +125,14 @@ syncBuiltinESMExports()
 /**
  * Watches a folder of a test. `noteOf` says what is to be kept with each moment. Import what is under test after this module, by `await import(…)`: it takes the functions of
  * `node:fs` when it is loaded.
+ *
+ * @param onDisk what a power cut would leave of the folder as it is now; all of it when left out
  */
-export function watchCrashes<T>(folder: string, noteOf: () => T): CrashWatch<T> {
+export function watchCrashes<T>(
+  folder: string,
+  noteOf: () => T,
+  onDisk: FolderImage = fs.existsSync(folder) ? imageOf(folder) : new Map(),
+): CrashWatch<T> {
   const moments: Moment<T>[] = []
   const flushed = new Map<string, number>()
   const take = (): void => {
@@ -139,8 +145,7 @@ export function watchCrashes<T>(folder: string, noteOf: () => T): CrashWatch<T> 
     )
     moments.push({ killed, powerCut, note: noteOf() })
   }
-  for (const [name, bytes] of fs.existsSync(folder) ? imageOf(folder) : [])
-    flushed.set(join(folder, name), bytes.length)
+  for (const [name, bytes] of onDisk) flushed.set(join(folder, name), bytes.length)
   watch = { folder, take, flushed }
   return { moments, stop: () => void (watch = undefined) }
 }

@@ -95,21 +95,28 @@ export function readSealedFile(
     index++
   }
   const descriptor = openSync(file, 'r+')
-  if (offset < fstatSync(descriptor).size) {
-    ftruncateSync(descriptor, offset)
-    // After a write that failed the next one flushes this, too.
-    if (flushed === undefined) fsyncSync(descriptor)
+  if (offset < fstatSync(descriptor).size) ftruncateSync(descriptor, offset)
+  // A process that was killed may have flushed neither its last entries nor a file's new name, and other files may only keep
+  // what is on disk. After a write that failed the next one flushes this, too.
+  if (flushed === undefined) {
+    fsyncSync(descriptor)
+    flushFolder(dirname(file))
   }
   const seq = head.seq + index - 1 - snapshotFrames
   return { ...head, seq, descriptor, key, salt, index, offset, snapshotEnd }
 }
 
-/** Not asynchronous: nothing may be appended between taking the snapshot and numbering the frames after it. */
+/**
+ * Not asynchronous: nothing may be appended between taking the snapshot and numbering the frames after it.
+ * @param isOurs asked once more before the file takes its name: a slow disk may have held this process up until another one
+ * took the folder
+ */
 export function writeSnapshot(
   file: string,
   head: SnapshotHead,
   payloads: readonly Uint8Array[],
   derive: (salt: Uint8Array) => Buffer,
+  isOurs?: () => boolean,
 ): ReadLog {
   const salt = randomBytes(saltBytes)
   const key = derive(salt)
@@ -125,6 +132,7 @@ export function writeSnapshot(
   try {
     writeAll(descriptor, bytes)
     fsyncSync(descriptor)
+    if (isOurs?.() === false) throw new VaultError('VAULT_IN_USE')
     renameSync(unfinished, file)
     isRenamed = true
     flushFolder(dirname(file))

@@ -228,3 +228,22 @@ t.test('a position counts what is on disk, and nothing that is on its way there'
   t.not(other.position.split('.')[0], lineage, 'another file has another name')
   await other.close()
 })
+
+t.test(
+  'a process that stood still while it wrote a new file does not put it over that of the next one',
+  async (t) => {
+    const folder = t.testdir()
+    const { words, options } = wordLog(folder, 1)
+    let asked = 0
+    // It is stopped after it was asked for the first time, and the folder is taken meanwhile.
+    const log = SealedLog.create({ ...options, isOurs: () => asked++ === 0 })
+    words.push('x'.repeat(50))
+    const next = wordLog(folder, 1_000_000)
+    const taken = SealedLog.create(next.options)
+    next.words.push('newer')
+    await taken.append(Buffer.from('newer'))
+    await t.rejects(log.appendAndCompact(Buffer.from('older')), { code: 'VAULT_IN_USE' })
+    await taken.close()
+    t.strictSame(reopened(folder), ['newer'])
+  },
+)

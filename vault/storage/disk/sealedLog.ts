@@ -1,4 +1,5 @@
 import { basename } from 'node:path'
+import { isVaultError } from '../../errors/error.ts'
 import { deriveKey } from './aead.ts'
 import { writeFrame } from './frame.ts'
 import { GroupWriter } from './groupWriter.ts'
@@ -145,12 +146,12 @@ export class SealedLog {
     this.#mustCompact = false
     let written: ReadLog
     try {
-      const { file, state } = this.#options
+      const { file, state, isOurs } = this.#options
       const head = { lineage: this.#lineage, seq: this.#seq + batch, mark: this.#lastMark }
-      written = writeSnapshot(file, head, state.snapshot(), this.#derive)
+      written = writeSnapshot(file, head, state.snapshot(), this.#derive, isOurs)
     } catch (error) {
       // A second file needs more room than one more entry: where nothing has to go, the log grows a while longer.
-      if (mustCompact || error instanceof SnapshotInDoubt) throw error
+      if (mustCompact || error instanceof SnapshotInDoubt || isVaultError(error)) throw error
       this.#snapshotBytes = offset
       return undefined
     }
