@@ -145,6 +145,8 @@ export class GatewayProcess implements Owner {
     this.recovery = createRecovery(
       {
         ...{ books, leases, purchases, sessions, notes, lease, clock, log, payments: underWay },
+        // The simulated chain has no reader of refunds.
+        refundProofs: { prove: async () => ({ status: 'not_configured' }) },
         chains: {
           ...chains,
           settler: (_: string, scheme: string) => (scheme === transferScheme ? transfers : settler),
