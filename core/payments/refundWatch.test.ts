@@ -68,3 +68,19 @@ t.test('a refund that comes back in time, or that no node can tell of, is no new
     t.strictSame(other.told, [], verdict.status)
   }
 })
+
+t.test(
+  'looks that failed for another reason do not count: the seller is not told after one that finds no refund',
+  async (t) => {
+    const { on, see, pass, told, due } = await paidBack(t)
+    on.see(() => 'unknown')
+    await pass(900)
+    t.strictSame(told, [])
+    see({ status: 'not_found' })
+    for (let second = 0; second < 600 && (await due())[0] !== 'its refund is not on chain'; second++)
+      await pass(1)
+    t.strictSame([told, await due()], [[], ['its refund is not on chain']])
+    await pass(600)
+    t.strictSame(told, ['refund.due refund_left_chain'])
+  },
+)

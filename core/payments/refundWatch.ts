@@ -39,8 +39,10 @@ export function createRefundWatch({ purchases, refundProofs, log }: RefundWatchP
       const missing = await Promise.all(refunded.map(isGone))
       return refunded.filter((record, i) => {
         if (!missing[i]) return true
-        const { purchaseId, tries } = record
-        if (tries < MAX_MISSING_LOOKS) decisions.putOff(record, notOnChain, pauseMs(tries))
+        const { purchaseId, dueReason } = record
+        // Attempts before these failed for another reason, such as a node that was down.
+        const tries = dueReason === notOnChain ? record.tries : 0
+        if (tries < MAX_MISSING_LOOKS) decisions.putOff({ ...record, tries }, notOnChain, pauseMs(tries))
         else {
           log.error({ purchaseId }, 'a refund left the chain; its seller is told')
           decisions.change(record, rules.loseRefund(record))
