@@ -3,6 +3,7 @@ import { loopMark } from '../core/http/loopMark.ts'
 import type { Generation } from '../core/kernel/generation.ts'
 import type { ServiceFacts } from '../core/plugin/ports.ts'
 import type { ProcessCalls } from '../core/ports/callCounts.ts'
+import type { Chains } from '../core/ports/chains/chains.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import type { LinkCalls } from '../core/ports/linkCalls.ts'
 import type { Log } from '../core/ports/log.ts'
@@ -20,6 +21,7 @@ const OVERDUE_MS = 1_000
 export interface CallPlaneParts {
   readonly links: Addresses
   readonly changes: Changes
+  readonly chains: Pick<Chains, 'assets'>
   readonly clock: Clock
   readonly log: Log
   readonly service: Pick<ServiceFacts, 'publicUrl'>
@@ -52,10 +54,10 @@ export interface CallLimits {
 }
 
 export function createCallPlane(first: Generation, parts: CallPlaneParts, limits: CallLimits): CallPlane {
-  const { links, changes, clock, log, service } = parts
+  const { links, changes, chains, clock, log, service } = parts
   const live = new LiveGeneration(first, links, changes, clock)
   const accessLog = new AccessLog(log, clock, limits.accessLog)
-  const calls = newCalls(log, accessLog)
+  const calls = newCalls(log, chains.assets, accessLog)
   const router = createRouter({ live, clock, calls, loopMark: loopMark(service.publicUrl) })
   const overdue = setInterval(endOverdue, OVERDUE_MS, calls, limits.callTimeoutMs)
   overdue.unref()

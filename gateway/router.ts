@@ -7,9 +7,9 @@ import { Exchange } from '../core/plugin/exchange.ts'
 import type { Reply } from '../core/plugin/reply.ts'
 import type { Clock } from '../core/ports/clock.ts'
 import { linkNotFound } from '../core/ports/refusals.ts'
+import { failureReceipt, unread } from '../core/x402/refusedPayment.ts'
 import { type Calls, runCall } from './call.ts'
 import { allowOf, corsHeaders, isPreflight, preflightReply } from './cors.ts'
-import { failureReceipt, unread } from './failureReceipt.ts'
 import { type HeadFacts, type LinkTarget, linkPrefix } from './head.ts'
 import type { HttpDoor } from './httpDoor.ts'
 import type { LiveGeneration } from './liveGeneration.ts'
@@ -90,7 +90,7 @@ export function createRouter({ live, calls, clock, loopMark }: RouterParts): Rou
     if (!takes(found, door.method)) {
       const allow = allowOf(found.methods!)
       const error = new TollgateError('method_not_allowed', `Expected one of ${allow}, got ${door.method}.`)
-      return answerError(call, error, ['Allow', allow], found.isPaid)
+      return answerError(call, error, ['Allow', allow], found)
     }
     // A body that is not paid for need not come, unless a plugin reads it: the 402 is the answer.
     if (waiting !== undefined) {
@@ -155,12 +155,18 @@ export function createRouter({ live, calls, clock, loopMark }: RouterParts): Rou
   }
 
   /** Whoever came with a payment keeps it, and hears so. */
-  function answerError(call: Answerable, error: unknown, extra: readonly string[] = [], isPaid = true): void {
+  function answerError(
+    call: Answerable,
+    error: unknown,
+    extra: readonly string[] = [],
+    program: Program | null = null,
+  ): void {
     const { door } = call
     const { reply, code } = errorReply(error, log, door.requestId)
     const { x402Version, paymentHeader } = call.head
-    const isPresented = isPaid && paymentHeader !== null
-    const receipt = isPresented ? failureReceipt(unread(x402Version), error, reply.status) : []
+    const isPresented = program?.isPaid !== false && paymentHeader !== null
+    const network = program?.offer?.network ?? calls.assets[0]?.network
+    const receipt = isPresented ? failureReceipt(unread(x402Version), error, reply.status, network) : []
     answer(call, reply, [...extra, ...receipt])
     const { requestId, method } = door
     calls.accessLog?.unrouted({ requestId, method, status: reply.status, code, isPresented })

@@ -20,7 +20,9 @@ export default gatewayPlugin({
   },
   setup(_options, { ports: { sealer, service } }) {
     const notes = createPurchaseNotes(sealer, service.metadataField)
-    const payment = {} as NonNullable<Exchange['payment']>
+    const payment = {
+      identity: { payer: '0x0000000000000000000000000000000000000001' },
+    } as Exchange['payment']
     const claim = {} as NonNullable<Exchange['claim']>
     const settlement = { transaction: '0x', headers: ['PAYMENT-RESPONSE', 'e30='] }
     return {

@@ -224,8 +224,8 @@ export const codes = {
   invalid_payment: entry(
     400,
     false,
-    'The payment can not be used; nothing was charged.',
-    'Sign a new payment for one entry of the 402.',
+    'The payment cannot be used; nothing was charged. One that was read and fails is 402, with a fresh offer.',
+    'Read reason and message, then sign a new payment for one entry of the offer.',
   ),
   payment_already_used: entry(
     409,

@@ -125,11 +125,18 @@ export const wasRefunded = (payment: Used): TollgateError =>
     payment,
   )
 
-export const failedForGood = ({ errorReason }: Pick<PaymentRecord, 'errorReason'>): TollgateError =>
+/** @param transaction hash or signature of what this very call has sent; empty for a repeat */
+export const failedForGood = (
+  { errorReason }: Pick<PaymentRecord, 'errorReason'>,
+  transaction = '',
+): TollgateError =>
   new TollgateError(
     'invalid_payment',
     'This payment did not go through and never will; nothing was charged. Sign a new one.',
-    { reason: errorReason ?? 'invalid_transaction_state' },
+    {
+      reason: errorReason ?? 'invalid_transaction_state',
+      ...(transaction !== '' && { extra: { transaction }, receipt: { transaction } }),
+    },
   )
 
 export const stillPending = (payment: PaymentRecord): TollgateError =>

@@ -38,7 +38,9 @@ export function presentPayment(
   const bare = version === 1 && acceptV1 ? readBareTransaction(header) : undefined
   if (bare !== undefined) return presentBare(taken, header, bare)
   const read = readPayment(header)
-  if (!read.ok) throw refuse('invalid_payload', read.message)
+  if (!read.ok) {
+    throw new TollgateError('invalid_payment', read.message, { reason: 'invalid_payload', isUnread: true })
+  }
   if (read.payment.x402Version === 1 && !acceptV1) {
     throw refuse('invalid_x402_version', 'Expected a payment of x402 version 2, got version 1.')
   }
@@ -132,7 +134,11 @@ function accept(
 
 const notOffered = (network: NetworkId) => {
   const where = familyOf(network) === 'solana' ? `Solana (${network})` : network
-  return refuse('invalid_network', `This link is not paid on ${where}: see the accepts of its 402.`)
+  return new TollgateError(
+    'invalid_payment',
+    `This link is not paid on ${where}: see the accepts of its 402.`,
+    { reason: 'invalid_network', receipt: { network } },
+  )
 }
 
 /** What the payment says it accepted only selects an entry; every term is taken from the link. */
@@ -158,18 +164,18 @@ function notTaken(offers: readonly Offer[]): TollgateError {
 const refuse = (reason: string, message: string) => new TollgateError('invalid_payment', message, { reason })
 
 /**
- * A refusal as an error: our own or the chain's trouble is 503, the payment's is 400.
+ * A refusal as an error: a fault of the gateway's or of the chain is 503, the payment's own is `invalid_payment`.
  *
  * @param receipt what is known of a payment that is not on the exchange
  */
 export function refusalOf(
-  { reason, message, transient }: Refusal,
+  { reason, message, transient, isUnread }: Refusal,
   receipt?: TollgateErrorOptions['receipt'],
 ): TollgateError {
   const options = { reason, ...(receipt !== undefined && { receipt }) }
   return transient
     ? new TollgateError('settlement_unavailable', message, { ...options, retryAfterSeconds: 5 })
-    : new TollgateError('invalid_payment', message, options)
+    : new TollgateError('invalid_payment', message, { ...options, ...(isUnread && { isUnread }) })
 }
 
 /** Who an EVM payment says it is from, although its signature was not found to hold: as the public facilitators do. */
