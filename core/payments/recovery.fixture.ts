@@ -49,7 +49,9 @@ export function stage(memory?: Memory) {
       return records.map((record) => onChain(record))
     },
   } as unknown as Settler
-  const refund: { verdict: RefundVerdict } = { verdict: { status: 'proved', paymentKeys: [] } }
+  const refund: { verdict: RefundVerdict | ((nowMs: number) => RefundVerdict) } = {
+    verdict: { status: 'proved', paymentKeys: [] },
+  }
   const chains = {
     assets: [asset],
     settlers: [settler],
@@ -72,7 +74,10 @@ export function stage(memory?: Memory) {
             },
             purchases: store.purchases,
             sessions: store.sessions,
-            refundProofs: { prove: async () => refund.verdict },
+            refundProofs: {
+              prove: async () =>
+                typeof refund.verdict === 'function' ? refund.verdict(nowMs) : refund.verdict,
+            },
             notes: { tokenHash: (id: string) => `hash of ${id}` },
           },
           { intervalMs: 1, ...options },

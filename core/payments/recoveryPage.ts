@@ -230,14 +230,19 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
     else decisions.lookAgain(record, SECOND_LOOK_MS, seenOnce)
   }
 
-  async function confirmCharged(records: readonly PaymentRecord[], decisions: Decisions): Promise<void> {
+  async function confirmCharged(
+    records: readonly PaymentRecord[],
+    decisions: Decisions,
+    refundUnknown: ReadonlySet<PaymentRecord>,
+  ): Promise<void> {
     const gone: PaymentRecord[] = []
     await askEach(
       records,
       decisions,
       (settler, own) => settler.stillOnChain(own),
       (record, answer) => {
-        if (answer === 'yes') confirmed(record, decisions)
+        if (answer !== 'no' && refundUnknown.has(record)) refunds.later(record, decisions)
+        else if (answer === 'yes') confirmed(record, decisions)
         else if (answer === 'unknown') confirmLater(record, decisions)
         else if (record.dueReason !== notOnChain) decisions.lookAgain(record, SUSPECTED_MS, notOnChain)
         else gone.push(record)
@@ -309,16 +314,19 @@ export function createRecoveryPage(parts: RecoveryParts): RecoveryPage {
       const failed: PaymentRecord[] = []
       const refunded = records.filter(({ state }) => state === 'refunded')
       const others = withoutUnderWay(records, decisions).filter(({ state }) => state !== 'refunded')
-      for (const record of [...others, ...(await refunds.standing(refunded, decisions))]) {
+      const looked = await refunds.lookUp(refunded, decisions)
+      for (const record of [...others, ...looked.others]) {
         if (record.state === 'failed_final') failed.push(record)
         else if (isAbandoned(record)) abandoned.push(record)
         // A facilitator's word is all there is, and nothing to look up.
-        else if (record.event?.startsWith('nonce:')) decisions.lookAgain(record, null)
-        else charged.push(record)
+        else if (record.event?.startsWith('nonce:')) {
+          if (looked.unknown.has(record)) refunds.later(record, decisions)
+          else decisions.lookAgain(record, null)
+        } else charged.push(record)
       }
       // Before the chain is asked, which may take long.
       const owed = await oweBack(abandoned)
-      await confirmCharged(charged, decisions)
+      await confirmCharged(charged, decisions, looked.unknown)
       const late = await tooLate(failed)
       await askEach(failed, decisions, recover, (record, outcome, settler) => {
         const whenBooked = () => settler.booked?.(record, outcome)

@@ -383,9 +383,19 @@ export const loosen = (
     ...(purchase && { purchase: { ...purchase, status: 'refunded' } }),
   })
 
-/** `refunded` stays, of a refund that left the chain: the seller is told once, and the recovery looks no more. */
+/**
+ * `refunded` stays, of a refund that left the chain: the seller is told once. The sale is looked up on: the reorganisation that
+ * took its refund may take it as well.
+ */
 export const loseRefund = ({ row, purchaseId }: Held): PaymentChange =>
-  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', nobody, 'visible', {
+  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', CHECK_MS, 'visible', {
     errorReason: refundLeftChain,
     tells: [{ kind: 'refund.due', detail: refundLeftChain }],
+  })
+
+/** `refunded` stays, of a refund that is back after its seller was told that it had left: it stands, as it was recorded. */
+export const regainRefund = ({ row, purchaseId }: Held): PaymentChange =>
+  move({ row, purchaseId, lease: null }, ['refunded'], 'refunded', CHECK_MS, 'visible', {
+    errorReason: null,
+    tells: [{ kind: 'refund.recorded' }],
   })
