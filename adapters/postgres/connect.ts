@@ -40,8 +40,9 @@ export function connectPool(options: ConnectOptions): pg.Pool {
   })
   // One that ends while somebody has it fails what he asked, which is how he hears of it.
   pool.on('connect', (client) => client.on('error', () => {}))
-  // An idle connection that ends (a restart of the server) is replaced at the next use.
-  pool.on('error', (error) => options.log.warn({ err: error }, 'A connection to PostgreSQL ended.'))
+  // An idle connection that ends (a restart of the server) is replaced at the next use. The pool's error carries the whole client,
+  // with the backend's cancel key and statements: only its message is logged.
+  pool.on('error', (error) => options.log.warn({ err: errorOf(error) }, 'A connection to PostgreSQL ended.'))
   return pool
 }
 

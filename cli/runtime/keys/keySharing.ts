@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deserialize, serialize } from 'node:v8'
-import { notStarted } from '../../../adapters/chains/refuse.ts'
+import { keyIsShared, notStarted } from '../../../adapters/chains/refuse.ts'
 import type { HeldLease } from '../../../core/payments/heldLease.ts'
 import { leaseNamesOf } from '../../../core/payments/keyLease.ts'
 import type {
@@ -28,6 +28,8 @@ const MOST_SETTLE_MS = 90_000
 /** So long a settlement whose seller has worked waits for some process to have the key: longer than a lost one is leased. */
 const NO_HOLDER_MS = 20_000
 const NO_HOLDER_LOOK_MS = 250
+/** How long the holder's refusal of every payment counts here without another payment: as long as a holder keeps it at least. */
+const REFUSES_ALL_MS = 60_000
 
 /**
  * Who settles with a key, among the processes of a store: the one that has its lease does, and the others hand it what they
@@ -59,6 +61,8 @@ interface Line {
   readonly holder: number
   readonly settling: PrimarySettling
   readonly remote: Settler
+  /** Until then its refusal of one payment, because the key is used elsewhere, counts for every payment. */
+  refusesAllUntilMs: number
 }
 
 interface OwnKey {
@@ -117,7 +121,7 @@ export function createKeySharing({ letters, leases, lease, log }: KeySharingPart
       })
     }
     const settling = createPrimarySettling(send)
-    const line: Line = { holder, settling, remote: settling.wrap(settler) }
+    const line: Line = { holder, settling, remote: settling.wrap(settler), refusesAllUntilMs: 0 }
     lines.set(settler.id, line)
     return line
   }
@@ -168,9 +172,21 @@ export function createKeySharing({ letters, leases, lease, log }: KeySharingPart
     async (payment, terms, identity, context) => {
       const line = isOwn(settler) ? undefined : await lineTo(settler).catch(() => undefined)
       const verified = await (line?.remote ?? settler).verify(payment, terms, identity, context)
+      if (line !== undefined) {
+        if (verified.ok) line.refusesAllUntilMs = 0
+        else if (verified.reason === keyIsShared.reason)
+          line.refusesAllUntilMs = performance.now() + REFUSES_ALL_MS
+      }
       if (verified.ok) heldBy.set(verified.hold, { line, context })
       return verified
     }
+
+  /** What the holder of the key has said of all payments, as it alone watches the key. */
+  const refusesAllBy = (settler: Settler) => () => {
+    if (isOwn(settler)) return settler.refusesAll?.()
+    const untilMs = lines.get(settler.id)?.refusesAllUntilMs ?? 0
+    return performance.now() < untilMs ? keyIsShared : undefined
+  }
 
   const isWhereItWas = (settler: Settler, line: Line | undefined): boolean =>
     line === undefined ? isOwn(settler) : !isOwn(settler) && lines.get(settler.id) === line
@@ -211,6 +227,7 @@ export function createKeySharing({ letters, leases, lease, log }: KeySharingPart
       return Object.create(settler, {
         verify: { value: verifyBy(settler) },
         settle: { value: settleBy(settler) },
+        refusesAll: { value: refusesAllBy(settler) },
       }) as Settler
     },
     holds({ id, network }, ownLeases, isHeld) {
