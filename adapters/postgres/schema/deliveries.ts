@@ -1,5 +1,3 @@
-import { type Kysely, sql } from 'kysely'
-import type { Migration } from 'kysely/migration'
 import {
   AT_ONCE_PER_ENDPOINT,
   AT_ONCE_PER_STORE,
@@ -8,27 +6,19 @@ import {
   TRIES_KEPT,
 } from '../../../core/ports/store/webhooks.ts'
 
-/** The outbox: who hears of what, whose turn it is to be told, and the endpoints of links. */
-export const webhooks: Migration = {
-  async up(db: Kysely<unknown>) {
-    await sql.raw(statements).execute(db)
-  },
-}
-
 /** Deliveries whose time has come that are marked so in one go, the latest first. */
 const MARKED_AT_ONCE = 1_000
 /** Stores, and endpoints of a store, that are looked at in one go. */
 const STORES_VISITED = 100
 const ENDPOINTS_VISITED = 50
 
-// A lease that expires further ahead was given by a clock that has been put back since.
-const isHeld = (longestHeldMs: number) =>
-  `(leased_until_ms > store_now AND leased_until_ms <= store_now + ${longestHeldMs})`
+/** A lease that expires further ahead than this was given by a clock that has been set back: see LONGEST_HELD_MS of the port. */
+const LONGEST_HELD_MS = DELIVERY_LEASE_MS + 5_000
+const isHeld = `(leased_until_ms > store_now AND leased_until_ms <= store_now + ${LONGEST_HELD_MS})`
 
-/** @param longestHeldMs most that a lease can be ahead of the clock of who looks */
-export const takeWebhooks = (longestHeldMs: number): string => `
+const take = `
   -- One process at a time chooses, so that what is in hand is counted right; it never waits for who writes an outcome.
-  CREATE OR REPLACE FUNCTION take_webhooks(most bigint, now_ms bigint, store_now bigint, after_store text, OUT taken bigint[], OUT last_store text)
+  CREATE FUNCTION take_webhooks(most bigint, now_ms bigint, store_now bigint, after_store text, OUT taken bigint[], OUT last_store text)
   LANGUAGE plpgsql AS $$
   DECLARE
     this_store text := after_store;
@@ -62,7 +52,7 @@ export const takeWebhooks = (longestHeldMs: number): string => `
       END IF;
       this_store := next_store;
       SELECT least(most - cardinality(taken), ${AT_ONCE_PER_STORE} - count(*)) INTO room FROM webhook_deliveries
-        WHERE leased_until_ms IS NOT NULL AND store_id = this_store AND ${isHeld(longestHeldMs)};
+        WHERE leased_until_ms IS NOT NULL AND store_id = this_store AND ${isHeld};
       -- From anywhere among them, so that no endpoint of a store is always the last.
       from_endpoint := gen_random_uuid()::text;
       this_endpoint := from_endpoint;
@@ -84,11 +74,11 @@ export const takeWebhooks = (longestHeldMs: number): string => `
         -- The oldest first: behind a backlog nothing would ever come to its last try.
         WITH held AS (
           SELECT count(*) AS n FROM webhook_deliveries
-          WHERE leased_until_ms IS NOT NULL AND store_id = this_store AND endpoint_id = this_endpoint AND ${isHeld(longestHeldMs)}),
+          WHERE leased_until_ms IS NOT NULL AND store_id = this_store AND endpoint_id = this_endpoint AND ${isHeld}),
         due AS (
           SELECT d.n FROM webhook_deliveries d
           WHERE d.state = 'waiting' AND d.is_due = 1 AND d.store_id = this_store AND d.endpoint_id = this_endpoint
-            AND NOT coalesce(${isHeld(longestHeldMs)}, false)
+            AND NOT coalesce(${isHeld}, false)
           ORDER BY d.n
           LIMIT greatest(0, least(room, CASE WHEN is_failing THEN 1 ELSE ${AT_ONCE_PER_ENDPOINT} END - (SELECT n FROM held)))
           FOR UPDATE SKIP LOCKED),
@@ -104,54 +94,8 @@ export const takeWebhooks = (longestHeldMs: number): string => `
   END $$;
 `
 
-const statements = `
-  CREATE FUNCTION new_event_id() RETURNS text LANGUAGE sql VOLATILE AS $$
-    SELECT 'msg_' || replace(gen_random_uuid()::text, '-', '')
-  $$;
-
-  -- Whether somebody hears of the kind from a link of the store. The list of kinds is JSON, and no kind has a quote in it.
-  CREATE FUNCTION is_heard(kind text, store text, link text) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT 1 FROM webhook_endpoints e WHERE e.store_id = store AND (e.link_id IS NULL OR e.link_id = link)
-      AND e.disabled_at_ms IS NULL AND strpos(e.kinds, '"' || kind || '"') > 0)
-  $$;
-
-  CREATE FUNCTION tell_of_link(kind text, link text, purchase text, detail text, at_ms bigint) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO webhook_events (id, kind, store_id, link_id, purchase_id, detail, at_ms)
-      SELECT new_event_id(), kind, l.store_id, l.id, purchase, detail, at_ms FROM links l
-      WHERE l.id = link AND is_heard(kind, l.store_id, l.id)
-  $$;
-
-  CREATE FUNCTION keep_webhook_of_link() RETURNS trigger LANGUAGE plpgsql AS $$
-  BEGIN
-    IF NEW.webhook_url IS NULL THEN
-      DELETE FROM webhook_endpoints WHERE id = NEW.id;
-      RETURN NULL;
-    END IF;
-    UPDATE webhook_endpoints SET url = NEW.webhook_url, disabled_at_ms = NULL, disabled_reason = NULL, failing_since_ms = NULL,
-        updated_at_ms = NEW.updated_at_ms,
-        listening_since_ms = CASE WHEN disabled_at_ms IS NULL THEN listening_since_ms ELSE NEW.updated_at_ms END
-      WHERE id = NEW.id;
-    UPDATE webhook_deliveries SET state = 'waiting' WHERE endpoint_id = NEW.id AND state = 'held';
-    INSERT INTO webhook_endpoints
-        (id, store_id, link_id, url, description, kinds, salt, listening_since_ms, created_at_ms, updated_at_ms)
-      VALUES (NEW.id, NEW.store_id, NEW.id, NEW.webhook_url, '', '["purchase.confirmed","test"]',
-        replace(gen_random_uuid()::text, '-', ''), NEW.updated_at_ms, NEW.updated_at_ms, NEW.updated_at_ms)
-      ON CONFLICT (id) DO NOTHING;
-    RETURN NULL;
-  END $$;
-  CREATE TRIGGER links_webhook_inserted AFTER INSERT ON links FOR EACH ROW WHEN (NEW.webhook_url IS NOT NULL)
-    EXECUTE FUNCTION keep_webhook_of_link();
-  CREATE TRIGGER links_webhook_updated AFTER UPDATE OF webhook_url ON links FOR EACH ROW
-    WHEN (NEW.webhook_url IS DISTINCT FROM OLD.webhook_url) EXECUTE FUNCTION keep_webhook_of_link();
-
-  CREATE FUNCTION fail_deliveries_of_endpoint() RETURNS trigger LANGUAGE plpgsql AS $$
-  BEGIN
-    UPDATE webhook_deliveries SET state = 'failed' WHERE endpoint_id = OLD.id AND (state = 'waiting' OR state = 'held');
-    RETURN NULL;
-  END $$;
-  CREATE TRIGGER webhook_endpoints_deleted AFTER DELETE ON webhook_endpoints FOR EACH ROW
-    EXECUTE FUNCTION fail_deliveries_of_endpoint();
-
+/** Creating, leasing and noting deliveries of webhooks. */
+export const deliveries = `
   -- Whoever changes an endpoint and its deliveries has the endpoint first; whoever makes deliveries shares it until they are there.
   CREATE FUNCTION spread_webhooks(seqs bigint[], bodies text[], at_ms bigint) RETURNS void LANGUAGE plpgsql AS $$
   DECLARE
@@ -172,7 +116,7 @@ const statements = `
       WHERE v.seq = ANY (mine) ORDER BY v.seq, e.id;
   END $$;
 
-  ${takeWebhooks(DELIVERY_LEASE_MS)}
+  ${take}
 
   CREATE FUNCTION note_webhook(
     delivery text, of_taking bigint, become text, next_due_ms bigint, try jsonb, off_reason text, off_since bigint
